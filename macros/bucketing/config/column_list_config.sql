@@ -1,0 +1,22 @@
+{#- A config that names columns, one as a string or several as a list, as a list of distinct names. -#}
+{% macro column_list_config(setting, default=none) -%}
+  {%- set value = config.get(setting) -%}
+  {%- if value is none -%}
+    {{ return(default) }}
+  {%- endif -%}
+  {%- set names = [value] if value is string else value -%}
+  {%- if names is mapping or names is not iterable -%}
+    {% do spark_bucketing.raise_config_error(setting, value, 'a column name or a list of column names', setting ~ "=['column_a', 'column_b']") %}
+  {%- endif -%}
+  {%- set seen = [] -%}
+  {%- for name in names -%}
+    {%- if name is not string or not name | trim -%}
+      {% do spark_bucketing.raise_config_error(setting, names, 'column names, each a non-empty string', setting ~ "=['column_a', 'column_b']") %}
+    {%- endif -%}
+    {%- if name | lower in seen -%}
+      {% do spark_bucketing.raise_config_error(setting, names, 'each column once', "leave out the second '" ~ name ~ "'") %}
+    {%- endif -%}
+    {%- do seen.append(name | lower) -%}
+  {%- endfor -%}
+  {{ return(names | list) }}
+{%- endmacro %}

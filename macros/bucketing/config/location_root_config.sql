@@ -1,0 +1,10 @@
+{% macro location_root_config() -%}
+  {%- set value = config.get('location_root') -%}
+  {%- if value is none -%}
+    {{ return(none) }}
+  {%- endif -%}
+  {%- if value is not string or not value | trim -%}
+    {% do spark_bucketing.raise_config_error('location_root', value, 'a directory', "location_root='s3a://bucket/warehouse'") %}
+  {%- endif -%}
+  {{ return(value | trim) }}
+{%- endmacro %}

@@ -1,0 +1,30 @@
+{#- What an incremental model's config says beyond its layout: {strategy, unique_key, update_columns, predicates, on_schema_change}. -#}
+{% macro incremental_config(layout) -%}
+  {%- set strategy = spark_bucketing.choice_config('incremental_strategy', ['append', 'insert_overwrite', 'merge', 'microbatch'], 'append') -%}
+  {%- set unique_key = spark_bucketing.column_list_config('unique_key', []) -%}
+  {%- set update = spark_bucketing.column_list_config('merge_update_columns', []) -%}
+  {%- set exclude = spark_bucketing.column_list_config('merge_exclude_columns', []) -%}
+  {%- set predicates = config.get('predicates') or config.get('incremental_predicates') or [] -%}
+  {%- if strategy == 'merge' and not unique_key -%}
+    {% do spark_bucketing.raise_config_error('unique_key', none, "for incremental_strategy='merge' the column or columns that identify a row",
+        "unique_key=['id'], or incremental_strategy='append'") %}
+  {%- elif strategy == 'microbatch' and not layout.partition_by -%}
+    {% do spark_bucketing.raise_config_error('partition_by', none, "for incremental_strategy='microbatch' a partition column of the grain of `batch_size`",
+        "partition_by=['the_day']") %}
+  {%- elif update and exclude -%}
+    {% do spark_bucketing.raise_config_error('merge_update_columns', update, 'one of merge_update_columns and merge_exclude_columns', 'leave one of the two out') %}
+  {%- endif -%}
+  {%- if strategy != 'merge' -%}
+    {%- for setting in ['unique_key', 'merge_update_columns', 'merge_exclude_columns', 'incremental_predicates'] if config.get(setting) -%}
+      {% do exceptions.warn("Model '" ~ model.name ~ "': `" ~ setting ~ "` has no effect with incremental_strategy='" ~ strategy ~ "'; it belongs to 'merge'.") %}
+    {%- endfor -%}
+  {%- endif -%}
+  {{ return({
+      'strategy': strategy,
+      'unique_key': unique_key,
+      'update_columns': update,
+      'exclude_columns': exclude,
+      'predicates': [predicates] if predicates is string else predicates,
+      'on_schema_change': spark_bucketing.choice_config('on_schema_change', ['ignore', 'fail', 'append_new_columns', 'sync_all_columns'], 'ignore'),
+  }) }}
+{%- endmacro %}

@@ -1,0 +1,19 @@
+{#-
+  Distinct partitions of a query as lists of strings, NULL as none. The leading 'v' keeps dbt from reading 'null' and ''
+  as NULL, and '007' as a number.
+-#}
+{% macro partition_values(partition_by, source) -%}
+  {%- set items = [] -%}
+  {%- for name in partition_by -%}
+    {%- do items.append("concat('v', cast(" ~ spark_bucketing.quote_identifier(name) ~ " as string))") -%}
+  {%- endfor -%}
+  {%- set partitions = [] -%}
+  {%- for row in run_query('select distinct ' ~ items | join(', ') ~ ' from ' ~ source).rows -%}
+    {%- set values = [] -%}
+    {%- for value in row.values() -%}
+      {%- do values.append(value[1:] if value is not none else none) -%}
+    {%- endfor -%}
+    {%- do partitions.append(values) -%}
+  {%- endfor -%}
+  {{ return(partitions) }}
+{%- endmacro %}

@@ -1,0 +1,55 @@
+{#-
+  What `on_schema_change` makes of the difference between the query's columns and the table's.
+
+  Returns {columns, added, rewrite}: the columns that the table is to have, each with the SQL expression over the query
+  that fills it; those of them to add; whether dropped or retyped columns ask for a rewrite of the table.
+-#}
+{% macro reconcile_columns(on_schema_change, query_columns, existing_columns) -%}
+  {%- set in_query = {} -%}
+  {%- set in_table = {} -%}
+  {%- for column in query_columns -%}{%- do in_query.update({column.name | lower: column}) -%}{%- endfor -%}
+  {%- for column in existing_columns -%}{%- do in_table.update({column.name | lower: column}) -%}{%- endfor -%}
+  {%- set added = [] -%}
+  {%- set missing = [] -%}
+  {%- set retyped = [] -%}
+  {%- for column in query_columns -%}
+    {%- set before = in_table.get(column.name | lower) -%}
+    {%- if before is none -%}
+      {%- do added.append(column) -%}
+    {%- elif before.type | lower != column.type | lower -%}
+      {%- do retyped.append(column.name ~ ' ' ~ before.type ~ ' -> ' ~ column.type) -%}
+    {%- endif -%}
+  {%- endfor -%}
+  {%- for column in existing_columns if column.name | lower not in in_query -%}
+    {%- do missing.append(column.name) -%}
+  {%- endfor -%}
+
+  {%- set differences = 'new in the query: ' ~ (added | map(attribute='name') | join(', ') or 'none')
+      ~ '; missing from it: ' ~ (missing | join(', ') or 'none') ~ '; other type: ' ~ (retyped | join(', ') or 'none') -%}
+  {%- if on_schema_change == 'fail' and (added or missing or retyped) -%}
+    {% do spark_bucketing.raise_config_error('on_schema_change', 'fail, and ' ~ differences, 'the same columns in the query and in the table',
+        "on_schema_change='append_new_columns' or 'sync_all_columns', or dbt run --full-refresh") %}
+  {%- elif on_schema_change == 'ignore' and missing -%}
+    {% do spark_bucketing.raise_config_error('on_schema_change', 'ignore, and ' ~ differences, 'every column of the table in the query',
+        "select the missing columns, on_schema_change='append_new_columns' to fill them with NULL, or 'sync_all_columns' to drop them") %}
+  {%- endif -%}
+
+  {%- set sync = on_schema_change == 'sync_all_columns' -%}
+  {%- set columns = [] -%}
+  {%- for column in existing_columns -%}
+    {%- set queried = in_query.get(column.name | lower) -%}
+    {%- if queried and sync -%}
+      {%- do columns.append({'name': column.name, 'type': queried.type, 'from': queried}) -%}
+    {%- elif queried or not sync -%}
+      {%- do columns.append({'name': column.name, 'type': column.type, 'from': queried}) -%}
+    {%- endif -%}
+  {%- endfor -%}
+  {%- if on_schema_change in ['append_new_columns', 'sync_all_columns'] -%}
+    {%- for column in added -%}
+      {%- do columns.append({'name': column.name, 'type': column.type, 'from': column}) -%}
+    {%- endfor -%}
+  {%- else -%}
+    {%- set added = [] -%}
+  {%- endif -%}
+  {{ return({'columns': columns, 'added': added, 'rewrite': sync and (missing or retyped)}) }}
+{%- endmacro %}

@@ -1,0 +1,27 @@
+{#- Columns of the merge exist, and no row of the table is matched by two rows of the input: MERGE INTO refuses that, too. -#}
+{% macro validate_merge(relation, input, columns, merge) -%}
+  {%- set names = columns | map(attribute='name') | map('lower') | list -%}
+  {%- for setting, listed in [('unique_key', merge.unique_key), ('merge_update_columns', merge.update_columns), ('merge_exclude_columns', merge.exclude_columns)] -%}
+    {%- for name in listed if name | lower not in names -%}
+      {% do spark_bucketing.raise_config_error(setting, name, 'columns of the model: ' ~ columns | map(attribute='name') | join(', '), 'name one of these') %}
+    {%- endfor -%}
+  {%- endfor -%}
+  {%- set keys = spark_bucketing.quote_columns(merge.unique_key) -%}
+  {%- set repeated -%}
+    select {{ keys }} from {{ spark_bucketing.quote_relation(input) }} group by {{ keys }} having count(*) > 1
+  {%- endset -%}
+  {%- if run_query(repeated ~ ' limit 1').rows | length > 0 -%}
+    {%- set ambiguous -%}
+      select first(struct(DBT_INTERNAL_DEST.*)) from (
+        select *, monotonically_increasing_id() as `__dbt_row` from {{ spark_bucketing.quote_relation(relation) }}
+      ) as DBT_INTERNAL_DEST
+      join {{ spark_bucketing.quote_relation(input) }} as DBT_INTERNAL_SOURCE on {{ spark_bucketing.merge_condition(merge) }}
+      group by DBT_INTERNAL_DEST.`__dbt_row` having count(*) > 1 limit 1
+    {%- endset -%}
+    {%- set found = run_query(ambiguous).rows -%}
+    {%- if found | length > 0 -%}
+      {% do spark_bucketing.raise_config_error('unique_key', merge.unique_key | join(', ') ~ ', with several new rows for the row ' ~ found[0][0],
+          'at most one new row for each row of the table', 'keep one row of each key in the model, e.g. with row_number()') %}
+    {%- endif -%}
+  {%- endif -%}
+{%- endmacro %}

@@ -1,0 +1,18 @@
+{#-
+  The tables beside a model's own, by role:
+    tmp      under construction; worthless when found
+    staged   finished rows of touched partitions, to be written over the table's; must be applied when found
+    emptied  the partitions that lost all their rows, to be dropped with it
+    input    the rows of one incremental run; worthless when found
+    backup   the previous table, between the two renames of a swap
+    trash    owns a directory that is to be deleted
+-#}
+{% macro sibling(relation, role) -%}
+  {%- set suffix = '__dbt_' ~ role -%}
+  {%- set name = relation.identifier -%}
+  {#- The metastore's limit is 128 characters. -#}
+  {%- if name | length + suffix | length > 128 -%}
+    {%- set name = name[:80] ~ '_' ~ local_md5(name) -%}
+  {%- endif -%}
+  {{ return(api.Relation.create(database=relation.database, schema=relation.schema, identifier=name ~ suffix, type='table')) }}
+{%- endmacro %}

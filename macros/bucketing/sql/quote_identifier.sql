@@ -1,0 +1,3 @@
+{% macro quote_identifier(name) -%}
+  {{- return('`' ~ (name | string | replace('`', '``')) ~ '`') -}}
+{%- endmacro %}

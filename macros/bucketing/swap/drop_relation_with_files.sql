@@ -1,0 +1,24 @@
+{#-
+  Drops a table or view if it exists. An external table that this package built is dropped together with the directory of
+  that build, and only that: a location which does not end in the build's own id is somebody else's and stays.
+-#}
+{% macro drop_relation_with_files(relation) -%}
+  {%- if relation.identifier | lower in spark_bucketing.existing_names(relation, [relation.identifier]) -%}
+    {%- set existing = spark_bucketing.table_layout(relation) -%}
+    {%- set drop = 'drop ' ~ existing.type ~ ' if exists ' ~ spark_bucketing.quote_relation(relation) -%}
+    {%- if not existing.external -%}
+      {% do spark_bucketing.execute_sql(drop) %}
+    {%- elif existing.build and existing.location.rstrip('/').endswith('/' ~ existing.build) -%}
+      {#- SQL has no statement that deletes files; dropping a managed table does, wherever its location points. -#}
+      {%- set trash = spark_bucketing.quote_relation(spark_bucketing.sibling(relation, 'trash')) -%}
+      {% do spark_bucketing.execute_sql('drop table if exists ' ~ trash) %}
+      {% do spark_bucketing.execute_sql('create table ' ~ trash ~ ' (nothing int) stored as parquet') %}
+      {% do spark_bucketing.execute_sql('alter table ' ~ trash ~ ' set location ' ~ spark_bucketing.string_literal(existing.location)) %}
+      {% do spark_bucketing.execute_sql(drop) %}
+      {% do spark_bucketing.execute_sql('drop table ' ~ trash) %}
+    {%- else -%}
+      {% do spark_bucketing.execute_sql(drop) %}
+      {% do log('The files of ' ~ relation ~ ' in ' ~ existing.location ~ ' were not written by this package and are left alone.', info=true) %}
+    {%- endif -%}
+  {%- endif -%}
+{%- endmacro %}

@@ -1,0 +1,26 @@
+{#- Column list of a CREATE TABLE: data columns in the query's order, then the partition columns in theirs. -#}
+{% macro column_definitions(columns, partition_by) -%}
+  {%- set definitions = [] -%}
+  {%- for column in spark_bucketing.order_columns(columns, partition_by) -%}
+    {%- set comment = spark_bucketing.column_comment(column) -%}
+    {%- do definitions.append(spark_bucketing.quote_identifier(column.name) ~ ' ' ~ column.type ~ (' comment ' ~ spark_bucketing.string_literal(comment) if comment else '')) -%}
+  {%- endfor -%}
+  {{ return(definitions | join(',\n    ')) }}
+{%- endmacro %}
+
+
+{% macro order_columns(columns, partition_by) -%}
+  {%- set by_name = {} -%}
+  {%- set ordered = [] -%}
+  {%- set partition_names = partition_by | map('lower') | list -%}
+  {%- for column in columns -%}
+    {%- do by_name.update({column.name | lower: column}) -%}
+    {%- if column.name | lower not in partition_names -%}
+      {%- do ordered.append(column) -%}
+    {%- endif -%}
+  {%- endfor -%}
+  {%- for name in partition_names -%}
+    {%- do ordered.append(by_name[name]) -%}
+  {%- endfor -%}
+  {{ return(ordered) }}
+{%- endmacro %}

@@ -1,0 +1,15 @@
+{#-
+  Creates an empty bucketed table, replacing a leftover of the same name.
+
+  columns: list of {name, type, comment} in the order of the query; partition columns are moved to the end
+  layout: from resolve_layout()
+-#}
+{% macro create_bucketed_table(relation, columns, layout) -%}
+  {% do spark_bucketing.drop_relation_with_files(relation) %}
+  {% do spark_bucketing.execute_sql(spark_bucketing.bucketed_table_ddl(relation, columns, layout)) %}
+  {%- if layout.bucket_hash == 'hive' -%}
+    {#- STORED AS takes no options, so they follow. Without the first one, a session's cap on rows per file splits buckets. -#}
+    {%- set properties = dict(layout.options, maxRecordsPerFile='0') -%}
+    {% do spark_bucketing.execute_sql('alter table ' ~ spark_bucketing.quote_relation(relation) ~ ' set serdeproperties ' ~ spark_bucketing.property_list(properties)) %}
+  {%- endif -%}
+{%- endmacro %}

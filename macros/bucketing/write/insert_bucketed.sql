@@ -1,0 +1,48 @@
+{#-
+  INSERT that writes exactly one file for each bucket (of each partition) that has rows.
+
+  The hint wraps a subquery, since on a UNION it would bind to the first branch only; bucket and partition columns have
+  the table's types below it, since the table's hash and the shuffle's must be taken of the same value.
+
+  relation: the bucketed table
+  source: SQL of a relation or of a query in parentheses
+  columns: list of {name, type, expression} of the table; expression is the SQL over the source that gives the column
+  layout: from resolve_layout()
+  overwrite: replace the partitions that the source has rows for
+-#}
+{% macro insert_bucketed(relation, source, columns, layout, overwrite=false) -%}
+  {%- set ordered = spark_bucketing.order_columns(columns, layout.partition_by) -%}
+  {%- set names = ordered | map(attribute='name') | list -%}
+  {%- set by_name = {} -%}
+  {%- for column in ordered -%}
+    {%- do by_name.update({column.name: column}) -%}
+  {%- endfor -%}
+  {%- set bucket_columns = [] -%}
+  {%- for name in layout.clustered_by -%}
+    {%- do bucket_columns.append(by_name[name]) -%}
+  {%- endfor -%}
+  {%- set hive_hash = spark_bucketing.hive_hash_function() if layout.bucket_hash == 'hive' else none -%}
+  {%- set bucket = spark_bucketing.bucket_id(bucket_columns, layout.buckets, layout.bucket_hash, hive_hash) -%}
+  {%- set tasks = spark_bucketing.write_tasks(layout) -%}
+  {#- A SELECT on a Hive-layout table leaves a relation without buckets in Spark's cache, and the next INSERT would use it. -#}
+  {% do spark_bucketing.execute_sql('refresh table ' ~ spark_bucketing.quote_relation(relation)) %}
+  {% call statement('main') -%}
+    insert {{ 'overwrite' if overwrite else 'into' }} table {{ spark_bucketing.quote_relation(relation) }}
+    {%- if overwrite and layout.bucket_hash == 'spark' %}
+    with ('partitionOverwriteMode' = 'dynamic')
+    {%- endif %}
+    {%- if layout.partition_by %}
+    partition ({{ spark_bucketing.quote_columns(layout.partition_by) }})
+    {%- endif %}
+    select /*+ repartition({{ tasks }}, `__spark_bucketing_key`) */ {{ spark_bucketing.quote_columns(names) }}
+    from (
+      select
+        *,
+        element_at(({{ spark_bucketing.shuffle_keys(tasks) }}), cast({{ spark_bucketing.task_of_row(bucket, layout.partition_by, tasks) }} + 1 as int)) as `__spark_bucketing_key`
+      from (
+        select {{ spark_bucketing.select_list(ordered) }}
+        from {{ source }}
+      )
+    )
+  {%- endcall %}
+{%- endmacro %}

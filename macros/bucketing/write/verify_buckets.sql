@@ -1,0 +1,18 @@
+{#-
+  Raises unless every file of the table (or of the partitions that `where` selects) is the only one of its bucket.
+  Reads file names and row counts, no columns. It runs before a new table takes the old one's place.
+-#}
+{% macro verify_buckets(relation, layout, where='true') -%}
+  {%- set offenders = run_query(spark_bucketing.misplaced_files_sql(spark_bucketing.quote_relation(relation), layout.bucket_hash, layout.buckets, where) ~ ' limit 3').rows -%}
+  {%- if offenders | length > 0 -%}
+    {%- set found = [] -%}
+    {%- for row in offenders -%}
+      {%- do found.append(row[2] ~ ' file(s) of bucket ' ~ (row[1] if row[1] is not none else '(no bucket in the name)') ~ ' in ' ~ row[0]) -%}
+    {%- endfor -%}
+    {% do exceptions.raise_compiler_error(
+        "Model '" ~ model.name ~ "' was not written as one file for each bucket:\n  " ~ found | join('\n  ')
+        ~ "\nThe rows are complete, only their layout is not what the table claims. Two causes are known: another statement of the same"
+        ~ " session read " ~ relation ~ " while it was written, or a bucket column holds strings that are not valid UTF-8."
+        ~ " Run the model again in the first case, clean the column in the second.") %}
+  {%- endif -%}
+{%- endmacro %}

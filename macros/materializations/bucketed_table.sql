@@ -1,0 +1,18 @@
+{% materialization bucketed_table, adapter='spark', supported_languages=['sql'] -%}
+  {%- set layout = spark_bucketing.bucketing_config() -%}
+  {%- set target_relation = this.incorporate(type='table') -%}
+
+  {{ run_hooks(pre_hooks) }}
+
+  {%- set existing = spark_bucketing.recover_relation(target_relation) -%}
+  {%- set source = spark_bucketing.model_view(compiled_code) -%}
+  {%- set columns = spark_bucketing.table_columns(source) -%}
+  {% do spark_bucketing.build_table(target_relation, source, columns, spark_bucketing.resolve_layout(layout, columns), existing) %}
+  {% do spark_bucketing.execute_sql('drop view if exists ' ~ source) %}
+
+  {% do apply_grants(target_relation, config.get('grants'), should_revoke(existing, full_refresh_mode=true)) %}
+
+  {{ run_hooks(post_hooks) }}
+
+  {{ return({'relations': [target_relation]}) }}
+{%- endmaterialization %}
