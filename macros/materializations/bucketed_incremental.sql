@@ -7,21 +7,24 @@
 
   {%- set existing = spark_bucketing.recover_relation(target_relation) -%}
   {%- set rebuild = existing is none or existing.type == 'view' or should_full_refresh() -%}
-  {%- set source = spark_bucketing.model_view(compiled_code if rebuild else spark_bucketing.incremental_sql()) -%}
-  {%- set columns = spark_bucketing.table_columns(source) -%}
-  {%- set layout = spark_bucketing.resolve_layout(layout, columns) -%}
-
-  {%- if rebuild -%}
-    {% do spark_bucketing.build_table(target_relation, source, columns, layout, existing) %}
+  {%- if rebuild and increment.strategy == 'microbatch' -%}
+    {% do spark_bucketing.build_batches(target_relation, layout, existing) %}
+  {%- elif rebuild -%}
+    {%- set source = spark_bucketing.model_view(compiled_code) -%}
+    {%- set columns = spark_bucketing.table_columns(source) -%}
+    {% do spark_bucketing.build_table(target_relation, source, columns, spark_bucketing.resolve_layout(layout, columns), existing) %}
+  {%- elif increment.strategy == 'microbatch' -%}
+    {%- for batch in spark_bucketing.microbatches(incremental=true) -%}
+      {% do spark_bucketing.log_batch(target_relation, batch, loop) %}
+      {% do spark_bucketing.add_increment(target_relation, spark_bucketing.render_model(true, batch), layout, increment) %}
+    {%- endfor -%}
   {%- else -%}
-    {%- set existing_columns = spark_bucketing.table_columns(spark_bucketing.quote_relation(target_relation)) -%}
-    {%- set reconciled = spark_bucketing.reconcile_columns(increment.on_schema_change, columns, existing_columns) -%}
-    {% do spark_bucketing.fill_columns(reconciled.columns, layout) %}
-    {% do spark_bucketing.align_table(target_relation, layout, reconciled, existing_columns, existing) %}
-    {% do spark_bucketing.apply_increment(target_relation, source, reconciled.columns, layout, increment, existing) %}
-    {% do spark_bucketing.persist_changed_docs(target_relation, existing) %}
+    {% do spark_bucketing.add_increment(target_relation, spark_bucketing.render_model(true), layout, increment) %}
   {%- endif -%}
-  {% do spark_bucketing.execute_sql('drop view if exists ' ~ source) %}
+  {% do spark_bucketing.drop_model_view() %}
+  {%- if not rebuild -%}
+    {% do spark_bucketing.persist_changed_docs(target_relation) %}
+  {%- endif -%}
 
   {% do apply_grants(target_relation, config.get('grants'), should_revoke(existing, full_refresh_mode=rebuild)) %}
 

@@ -17,10 +17,7 @@
     {% do spark_bucketing.build_table(relation, source, columns, layout, existing) %}
   {%- else -%}
     {%- set input = spark_bucketing.load_input(relation, source, columns) -%}
-    {%- set plain = [] -%}
-    {%- for column in columns -%}
-      {%- do plain.append({'name': column.name, 'type': column.type}) -%}
-    {%- endfor -%}
+    {%- set plain = spark_bucketing.without_expressions(columns) -%}
     {%- if increment.strategy == 'merge' -%}
       {% do spark_bucketing.validate_merge(relation, input, plain, increment) %}
     {%- endif -%}

@@ -8,9 +8,8 @@
   {%- if strategy == 'merge' and not unique_key -%}
     {% do spark_bucketing.raise_config_error('unique_key', none, "for incremental_strategy='merge' the column or columns that identify a row",
         "unique_key=['id'], or incremental_strategy='append'") %}
-  {%- elif strategy == 'microbatch' and not layout.partition_by -%}
-    {% do spark_bucketing.raise_config_error('partition_by', none, "for incremental_strategy='microbatch' a partition column of the grain of `batch_size`",
-        "partition_by=['the_day']") %}
+  {%- elif strategy == 'microbatch' -%}
+    {% do spark_bucketing.validate_microbatch(layout) %}
   {%- elif update and exclude -%}
     {% do spark_bucketing.raise_config_error('merge_update_columns', update, 'one of merge_update_columns and merge_exclude_columns', 'leave one of the two out') %}
   {%- endif -%}

@@ -5,6 +5,8 @@
 {% macro is_incremental() -%}
   {%- if not execute -%}
     {{ return(false) }}
+  {%- elif '__spark_bucketing_is_incremental' in context -%}
+    {{ return(context['__spark_bucketing_is_incremental']) }}
   {%- endif -%}
   {%- set relation = load_cached_relation(this) -%}
   {{ return(

@@ -1,9 +1,33 @@
 {#-
   Replaces the partitions that the source has rows for. Spark moves the finished files in only when all are written.
-  Only new files are verified; the hour is for clocks that differ between driver and storage.
+
+  A source that reads the table itself goes through a plain table first: in one statement with the INSERT, Spark would take
+  the relation without buckets that the reading leaves in its cache, and write files without buckets.
 -#}
 {% macro overwrite_partitions(relation, source, columns, layout) -%}
-  {%- set started = run_query('select unix_micros(current_timestamp() - interval 1 hour)').rows[0][0] -%}
-  {% do spark_bucketing.insert_bucketed(relation, source, columns, layout, overwrite=true) %}
-  {% do spark_bucketing.verify_buckets(relation, layout, '_metadata.file_modification_time >= timestamp_micros(' ~ started | int ~ ')') %}
+  {%- set since = spark_bucketing.before_write() -%}
+  {%- if spark_bucketing.reads_relation(source, relation) -%}
+    {%- set input = spark_bucketing.load_input(relation, source, columns) -%}
+    {% do spark_bucketing.insert_bucketed(relation, spark_bucketing.quote_relation(input), spark_bucketing.without_expressions(columns), layout, overwrite=true) %}
+    {% do spark_bucketing.drop_relation_with_files(input) %}
+  {%- else -%}
+    {% do spark_bucketing.insert_bucketed(relation, source, columns, layout, overwrite=true) %}
+  {%- endif -%}
+  {% do spark_bucketing.verify_buckets(relation, layout, since) %}
+{%- endmacro %}
+
+
+{#- Whether a view reads a table, directly or through other views: the analyzed plan names all relations. -#}
+{% macro reads_relation(view, relation) -%}
+  {%- set plan = run_query('explain extended select * from ' ~ view).rows[0][0] | lower -%}
+  {{ return((relation.schema ~ '.' ~ relation.identifier) | lower in plan) }}
+{%- endmacro %}
+
+
+{% macro without_expressions(columns) -%}
+  {%- set plain = [] -%}
+  {%- for column in columns -%}
+    {%- do plain.append({'name': column.name, 'type': column.type}) -%}
+  {%- endfor -%}
+  {{ return(plain) }}
 {%- endmacro %}

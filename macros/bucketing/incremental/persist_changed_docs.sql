@@ -1,5 +1,9 @@
 {#- Comments of a table that was not rebuilt: only what differs is altered. Spark cannot alter a partition column's comment. -#}
-{% macro persist_changed_docs(relation, existing) -%}
+{% macro persist_changed_docs(relation) -%}
+  {%- if not config.persist_relation_docs() and not config.persist_column_docs() -%}
+    {{ return(none) }}
+  {%- endif -%}
+  {%- set existing = spark_bucketing.table_layout(relation) -%}
   {%- if config.persist_relation_docs() and (model.description or '') != existing.comment -%}
     {% do spark_bucketing.execute_sql('comment on table ' ~ spark_bucketing.quote_relation(relation) ~ ' is ' ~ spark_bucketing.string_literal(model.description)) %}
   {%- endif -%}

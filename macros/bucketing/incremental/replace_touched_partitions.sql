@@ -7,15 +7,16 @@
   {%- set emptied = spark_bucketing.sibling(relation, 'emptied') -%}
   {%- set layout = dict(spark_bucketing.table_layout(staged), write_tasks=config.get('write_tasks')) -%}
   {%- set columns = spark_bucketing.table_columns(spark_bucketing.quote_relation(staged)) -%}
-  {% do spark_bucketing.insert_bucketed(relation, spark_bucketing.quote_relation(staged), columns, layout, overwrite=true) %}
+  {%- set drops = [] -%}
   {%- if emptied.identifier | lower in spark_bucketing.existing_names(emptied, [emptied.identifier]) -%}
     {%- for values in spark_bucketing.partition_values(layout.partition_by, spark_bucketing.quote_relation(emptied)) -%}
-      {% do spark_bucketing.execute_sql('alter table ' ~ spark_bucketing.quote_relation(relation) ~ ' drop if exists ' ~ spark_bucketing.partition_spec(layout.partition_by, values)) %}
+      {%- do drops.append('alter table ' ~ spark_bucketing.quote_relation(relation) ~ ' drop if exists '
+          ~ spark_bucketing.partition_spec(layout.partition_by, values)) -%}
     {%- endfor -%}
   {%- endif -%}
-  {%- set partition_columns = columns[-(layout.partition_by | length):] -%}
-  {%- set written = spark_bucketing.partition_predicate(partition_columns, spark_bucketing.partition_values(layout.partition_by, spark_bucketing.quote_relation(staged))) -%}
-  {% do spark_bucketing.verify_buckets(relation, layout, written) %}
+  {%- set since = spark_bucketing.before_write() -%}
+  {% do spark_bucketing.insert_bucketed(relation, spark_bucketing.quote_relation(staged), columns, layout, overwrite=true, and_then=drops) %}
+  {% do spark_bucketing.verify_buckets(relation, layout, since) %}
   {% do spark_bucketing.drop_relation_with_files(staged) %}
   {% do spark_bucketing.drop_relation_with_files(emptied) %}
 {%- endmacro %}

@@ -7,7 +7,17 @@
     {% do get_assert_columns_equivalent(sql) %}
     {%- set sql = get_select_subquery(sql) -%}
   {%- endif -%}
-  {%- set name = spark_bucketing.quote_identifier('__dbt_' ~ this.schema ~ '_' ~ this.identifier) -%}
+  {%- set name = spark_bucketing.model_view_name() -%}
   {% do spark_bucketing.execute_sql('create or replace temporary view ' ~ name ~ ' as\n' ~ sql) %}
   {{ return(name) }}
+{%- endmacro %}
+
+
+{% macro model_view_name() -%}
+  {{ return(spark_bucketing.quote_identifier('__dbt_' ~ this.schema ~ '_' ~ this.identifier)) }}
+{%- endmacro %}
+
+
+{% macro drop_model_view() -%}
+  {% do spark_bucketing.execute_sql('drop view if exists ' ~ spark_bucketing.model_view_name()) %}
 {%- endmacro %}

@@ -25,6 +25,7 @@
       'build': modules.re.findall('bucketing[.]build=(build-[0-9]+)', details.get('Table Properties', '')) | first | default(none),
       'file_format': 'parquet' if 'parquet' in storage else ('orc' if 'orc' in storage else provider),
       'bucket_hash': 'hive' if provider == 'hive' else 'spark',
+      'bucketing_version': modules.re.findall('(?:^\\[|, )bucketing_version=([^],]*)', details.get('Table Properties', '')) | first | default('1'),
       'buckets': (details.get('Num Buckets') or 0) | int,
       'clustered_by': modules.re.findall('`((?:[^`]|``)+)`', details.get('Bucket Columns', '')),
       'sorted_by': modules.re.findall('`((?:[^`]|``)+)`', details.get('Sort Columns', '')),

@@ -10,9 +10,9 @@
       {% do spark_bucketing.execute_sql(drop) %}
     {%- elif existing.build and existing.location.rstrip('/').endswith('/' ~ existing.build) -%}
       {#- SQL has no statement that deletes files; dropping a managed table does, wherever its location points. -#}
-      {%- set trash = spark_bucketing.quote_relation(spark_bucketing.sibling(relation, 'trash')) -%}
+      {%- set trash = spark_bucketing.quote_relation(spark_bucketing.sibling(this, 'trash')) -%}
       {% do spark_bucketing.execute_sql('drop table if exists ' ~ trash) %}
-      {% do spark_bucketing.execute_sql('create table ' ~ trash ~ ' (nothing int) stored as parquet') %}
+      {% do spark_bucketing.execute_sql('create table ' ~ trash ~ ' (nothing string) stored as textfile') %}
       {% do spark_bucketing.execute_sql('alter table ' ~ trash ~ ' set location ' ~ spark_bucketing.string_literal(existing.location)) %}
       {% do spark_bucketing.execute_sql(drop) %}
       {% do spark_bucketing.execute_sql('drop table ' ~ trash) %}

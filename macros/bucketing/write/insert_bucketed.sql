@@ -9,8 +9,9 @@
   columns: list of {name, type, expression} of the table; expression is the SQL over the source that gives the column
   layout: from resolve_layout()
   overwrite: replace the partitions that the source has rows for
+  and_then: statements to run with the INSERT as one SQL script, so that no run can die between them
 -#}
-{% macro insert_bucketed(relation, source, columns, layout, overwrite=false) -%}
+{% macro insert_bucketed(relation, source, columns, layout, overwrite=false, and_then=[]) -%}
   {%- set ordered = spark_bucketing.order_columns(columns, layout.partition_by) -%}
   {%- set names = ordered | map(attribute='name') | list -%}
   {%- set by_name = {} -%}
@@ -27,6 +28,9 @@
   {#- A SELECT on a Hive-layout table leaves a relation without buckets in Spark's cache, and the next INSERT would use it. -#}
   {% do spark_bucketing.execute_sql('refresh table ' ~ spark_bucketing.quote_relation(relation)) %}
   {% call statement('main') -%}
+    {%- if and_then %}
+    begin
+    {%- endif %}
     insert {{ 'overwrite' if overwrite else 'into' }} table {{ spark_bucketing.quote_relation(relation) }}
     {%- if overwrite and layout.bucket_hash == 'spark' %}
     with ('partitionOverwriteMode' = 'dynamic')
@@ -44,5 +48,10 @@
         from {{ source }}
       )
     )
+    {%- if and_then -%}
+    ;
+    {{ and_then | join(';\n    ') }};
+    end
+    {%- endif %}
   {%- endcall %}
 {%- endmacro %}

@@ -1,19 +1,29 @@
 {#-
   Query for the buckets that are not one file: directory, bucket (NULL where the file's name has none), number of files.
+
+  files: query for the table's files, each once, as `path`
+
     Hive layout   00003_0_part-..., and 000003_0 as Hive itself names them
     Spark layout  part-00003-<uuid>_00003.c000.snappy.parquet
 -#}
-{% macro misplaced_files_sql(relation_sql, bucket_hash, buckets, where='true') -%}
+{% macro misplaced_files_sql(files, bucket_hash, buckets) -%}
   select directory, bucket, count(*) as files
   from (
-    select distinct
+    select
       regexp_extract(path, '^(.*)/[^/]*$', 1) as directory,
-      {{ spark_bucketing.bucket_of_path('path', bucket_hash) }} as bucket,
-      path
-    from (select distinct input_file_name() as path from {{ relation_sql }} where {{ where }})
+      {{ spark_bucketing.bucket_of_path('path', bucket_hash) }} as bucket
+    from (
+      {{ files }}
+    )
   )
   group by directory, bucket
   having count(*) > 1 or bucket is null or bucket >= {{ buckets }}
+{%- endmacro %}
+
+
+{#- Query for the files that the rows come from. Reads row counts, no columns. -#}
+{% macro files_with_rows_sql(rows, where='true') -%}
+  select distinct input_file_name() as path from {{ rows }} where {{ where }}
 {%- endmacro %}
 
 

@@ -1,9 +1,14 @@
 {#-
-  Raises unless every file of the table (or of the partitions that `where` selects) is the only one of its bucket.
-  Reads file names and row counts, no columns. It runs before a new table takes the old one's place.
+  Raises unless every file of the table is the only one of its bucket. Lists names, opens no file. It runs before a new
+  table takes the old one's place.
+
+  since: microseconds since 1970; only files written from then on are looked at
 -#}
-{% macro verify_buckets(relation, layout, where='true') -%}
-  {%- set offenders = run_query(spark_bucketing.misplaced_files_sql(spark_bucketing.quote_relation(relation), layout.bucket_hash, layout.buckets, where) ~ ' limit 3').rows -%}
+{% macro verify_buckets(relation, layout, since=0) -%}
+  {%- set location = spark_bucketing.table_layout(relation).location -%}
+  {%- set files = 'select input_file_name() as path from binaryFile.' ~ spark_bucketing.quote_identifier(location)
+      ~ " with ('recursiveFileLookup' = 'true') where modificationTime >= timestamp_micros(" ~ since ~ ')' -%}
+  {%- set offenders = run_query(spark_bucketing.misplaced_files_sql(files, layout.bucket_hash, layout.buckets) ~ ' limit 3').rows -%}
   {%- if offenders | length > 0 -%}
     {%- set found = [] -%}
     {%- for row in offenders -%}
@@ -15,4 +20,10 @@
         ~ " session read " ~ relation ~ " while it was written, or a bucket column holds strings that are not valid UTF-8."
         ~ " Run the model again in the first case, clean the column in the second.") %}
   {%- endif -%}
+{%- endmacro %}
+
+
+{#- A `since` for what is about to be written; the minutes are for clocks that differ between driver and storage. -#}
+{% macro before_write() -%}
+  {{ return(run_query('select unix_micros(current_timestamp() - interval 5 minutes)').rows[0][0] | int) }}
 {%- endmacro %}

@@ -1,0 +1,20 @@
+{#- The configs that dbt-core checks for materialized='incremental' only. -#}
+{% macro validate_microbatch(layout) -%}
+  {%- if not layout.partition_by -%}
+    {% do spark_bucketing.raise_config_error('partition_by', none, "for incremental_strategy='microbatch' a partition column of the grain of `batch_size`",
+        "partition_by=['the_day']") %}
+  {%- endif -%}
+  {%- for setting, expected, instead in [
+      ('event_time', 'the column that says when a row happened', "event_time='the_day'"),
+      ('batch_size', 'one of hour, day, month, year', "batch_size='day'"),
+      ('begin', 'the time of the first batch', "begin='2024-01-01'"),
+  ] if not config.get(setting) -%}
+    {% do spark_bucketing.raise_config_error(setting, none, "for incremental_strategy='microbatch' " ~ expected, instead) %}
+  {%- endfor -%}
+  {%- if not modules.re.match('^[0-9]{4}-[0-9]{2}-[0-9]{2}([ T].*)?$', config.get('begin') | string) -%}
+    {% do spark_bucketing.raise_config_error('begin', config.get('begin'), 'an ISO date or time', "begin='2024-01-01'") %}
+  {%- endif -%}
+  {%- if config.get('lookback') is not none -%}
+    {% do spark_bucketing.integer_config('lookback', 0, 100000) %}
+  {%- endif -%}
+{%- endmacro %}

@@ -1,0 +1,58 @@
+{#-
+  The batches of a microbatch model as a list of {start, end}, both in UTC, by the rules of dbt-core's MicrobatchBuilder:
+  from `begin` on a first run, else from `lookback` batches before now; --event-time-start and -end take precedence.
+
+  dbt-core makes batches only of models that are materialized='incremental', so these are made here.
+-#}
+{% macro microbatches(incremental) -%}
+  {%- set size = spark_bucketing.choice_config('batch_size', ['hour', 'day', 'month', 'year'], none) -%}
+  {%- set now = modules.datetime.datetime.fromisoformat(run_started_at.isoformat()).replace(tzinfo=none) -%}
+  {%- set first = spark_bucketing.as_datetime(invocation_args_dict.get('event_time_start')) -%}
+  {%- set last = spark_bucketing.as_datetime(invocation_args_dict.get('event_time_end')) or now -%}
+  {%- set end = spark_bucketing.shift_batch(last, size, 0) -%}
+  {%- if end != last -%}
+    {%- set end = spark_bucketing.shift_batch(last, size, 1) -%}
+  {%- endif -%}
+  {%- if first -%}
+    {%- set start = spark_bucketing.shift_batch(first, size, 0) -%}
+  {%- elif incremental -%}
+    {%- set lookback = 1 if config.get('lookback') is none else config.get('lookback') -%}
+    {%- set start = spark_bucketing.shift_batch(last, size, -lookback - (1 if end == last else 0)) -%}
+  {%- else -%}
+    {%- set start = spark_bucketing.shift_batch(spark_bucketing.as_datetime(config.get('begin')), size, 0) -%}
+  {%- endif -%}
+  {%- set batches = [] -%}
+  {%- set cursor = namespace(start=start) -%}
+  {%- for _ in range(1000000) if cursor.start < end or not batches -%}
+    {%- set next = spark_bucketing.shift_batch(cursor.start, size, 1) -%}
+    {%- do batches.append({'start': cursor.start, 'end': next}) -%}
+    {%- set cursor.start = next -%}
+  {%- endfor -%}
+  {{ return(batches) }}
+{%- endmacro %}
+
+
+{#- Start of the batch that a time lies in, moved by a number of batches. -#}
+{% macro shift_batch(time, size, offset) -%}
+  {%- set midnight = time.replace(minute=0, second=0, microsecond=0) if size == 'hour' else time.replace(hour=0, minute=0, second=0, microsecond=0) -%}
+  {%- if size == 'hour' -%}
+    {{ return(midnight + modules.datetime.timedelta(hours=offset)) }}
+  {%- elif size == 'day' -%}
+    {{ return(midnight + modules.datetime.timedelta(days=offset)) }}
+  {%- elif size == 'month' -%}
+    {%- set month = time.year * 12 + time.month - 1 + offset -%}
+    {{ return(midnight.replace(year=month // 12, month=month % 12 + 1, day=1)) }}
+  {%- else -%}
+    {{ return(midnight.replace(year=time.year + offset, month=1, day=1)) }}
+  {%- endif -%}
+{%- endmacro %}
+
+
+{#- A time without zone, taken as UTC, of a config or an argument that is a text, a date or a time; none of none. -#}
+{% macro as_datetime(value) -%}
+  {%- if not value -%}
+    {{ return(none) }}
+  {%- endif -%}
+  {%- set text = value if value is string else value.isoformat() -%}
+  {{ return(modules.datetime.datetime.fromisoformat(text | trim).replace(tzinfo=none)) }}
+{%- endmacro %}

@@ -1,0 +1,69 @@
+{#-
+  The model's SQL, rendered again with other answers than dbt had when it compiled it: is_incremental() as it really is
+  (dbt's own knows only materialized='incremental'), and the inputs of one batch.
+
+  batch: {start, end}, to read only this batch of each input that has an `event_time`; none for the whole inputs
+-#}
+{% macro render_model(incremental, batch=none) -%}
+  {%- set answers = {
+      'is_incremental': spark_bucketing.always if incremental else spark_bucketing.never,
+      '__spark_bucketing_is_incremental': incremental,
+  } -%}
+  {%- if batch -%}
+    {%- do answers.update({
+        'ref': spark_bucketing.ref_of_batch,
+        'source': spark_bucketing.source_of_batch,
+        '__spark_bucketing_batch': batch,
+        'model': dict(model, batch={'id': batch.start.isoformat(), 'event_time_start': batch.start, 'event_time_end': batch.end}),
+    }) -%}
+  {%- endif -%}
+  {%- set originals = {} -%}
+  {%- for name in answers -%}
+    {%- do originals.update({name: context.get(name)}) -%}
+  {%- endfor -%}
+  {%- do context.update(answers) -%}
+  {%- set sql = render(model.raw_code) -%}
+  {%- do context.update(originals) -%}
+  {%- do context.pop('__spark_bucketing_is_incremental') -%}
+  {%- set ctes = model.extra_ctes | map(attribute='sql') | list -%}
+  {%- if ctes -%}
+    {%- set sql = 'with ' ~ ctes | join(', ') ~ '\nselect * from (\n' ~ sql ~ '\n)' -%}
+  {%- endif -%}
+  {{ return(sql) }}
+{%- endmacro %}
+
+
+{% macro always() -%}
+  {{ return(true) }}
+{%- endmacro %}
+
+
+{% macro never() -%}
+  {{ return(false) }}
+{%- endmacro %}
+
+
+{% macro ref_of_batch() -%}
+  {{ return(spark_bucketing.rows_of_batch(builtins.ref(*varargs, **kwargs))) }}
+{%- endmacro %}
+
+
+{% macro source_of_batch() -%}
+  {{ return(spark_bucketing.rows_of_batch(builtins.source(*varargs, **kwargs))) }}
+{%- endmacro %}
+
+
+{#- The relation itself unless it has an `event_time`; then, as in dbt-core, a subquery of the batch's rows. -#}
+{% macro rows_of_batch(relation) -%}
+  {%- set batch = context['__spark_bucketing_batch'] -%}
+  {%- for id in model.depends_on.nodes -%}
+    {%- set node = graph.nodes.get(id) or graph.sources.get(id) -%}
+    {%- if node and node.relation_name == relation | string and node.config.event_time -%}
+      {{ return(
+          '(select * from ' ~ relation ~ ' where ' ~ node.config.event_time ~ " >= '" ~ batch.start ~ "+00:00' and "
+          ~ node.config.event_time ~ " < '" ~ batch.end ~ "+00:00')"
+      ) }}
+    {%- endif -%}
+  {%- endfor -%}
+  {{ return(relation) }}
+{%- endmacro %}

@@ -1,0 +1,33 @@
+{#- Differences between what the metastore says about a table and what its model's config, or the arguments, say. -#}
+{% test bucket_spec_matches_config(
+    model, clustered_by=none, buckets=none, sorted_by=none, bucket_hash=none, file_format=none, partition_by=none, bucketing_version=none
+) %}
+  {%- if execute -%}
+    {%- set relation = spark_bucketing.tested_relation(model) -%}
+    {%- set expected = spark_bucketing.configured_layout(relation) -%}
+    {%- for property, value in [
+        ('clustered_by', clustered_by), ('buckets', buckets), ('sorted_by', sorted_by), ('bucket_hash', bucket_hash),
+        ('file_format', file_format), ('partition_by', partition_by), ('bucketing_version', bucketing_version),
+    ] if value is not none -%}
+      {%- do expected.update({property: value}) -%}
+    {%- endfor -%}
+    {%- set found = spark_bucketing.tested_layout(relation, bucketed=false) -%}
+    {%- if not found.problem and not expected.get('clustered_by') and not expected.get('buckets') -%}
+      {%- do found.update({'problem': spark_bucketing.test_problem(relation, 'neither a model with `clustered_by` and `buckets` in its config nor these arguments',
+          'a bucket spec to compare the table with', 'give the test `clustered_by` and `buckets`')}) -%}
+    {%- endif -%}
+    {%- if found.problem -%}
+      {{ spark_bucketing.cannot_tell_sql(found.problem) }}
+    {%- else -%}
+      {%- set differences = [] -%}
+      {%- for property, value in expected.items() -%}
+        {%- set wanted = spark_bucketing.property_text(value) -%}
+        {%- set actual = spark_bucketing.property_text(found[property]) -%}
+        {%- if wanted != actual -%}
+          {%- do differences.append([property, wanted, actual]) -%}
+        {%- endif -%}
+      {%- endfor -%}
+      {{ spark_bucketing.literal_rows_sql(['property', 'expected', 'found'], differences) }}
+    {%- endif -%}
+  {%- endif -%}
+{% endtest %}

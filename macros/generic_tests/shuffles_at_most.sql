@@ -1,0 +1,22 @@
+{#-
+  The shuffles (Exchange nodes) in Spark's plan of the model's SQL, when there are more than `n`. With adaptive execution
+  it is the initial plan. Nothing is run but EXPLAIN.
+-#}
+{% test shuffles_at_most(model, n, query=none, incremental=false) %}
+  {%- if execute -%}
+    {%- if n is not integer or n is boolean or n < 0 -%}
+      {% do spark_bucketing.raise_argument_error('shuffles_at_most', 'n', n, 'an integer of 0 or more', 'n: 0') %}
+    {%- endif -%}
+    {%- set sql = {'text': query} if query else spark_bucketing.model_sql(spark_bucketing.tested_relation(model), incremental) -%}
+    {%- set plan = spark_bucketing.explained_shuffles(sql.text) if sql.text else sql -%}
+    {%- if plan.problem -%}
+      {{ spark_bucketing.cannot_tell_sql(plan.problem) }}
+    {%- else -%}
+      {%- set rows = [] -%}
+      {%- for shuffle in plan.shuffles if plan.shuffles | length > n -%}
+        {%- do rows.append([loop.index, shuffle]) -%}
+      {%- endfor -%}
+      {{ spark_bucketing.literal_rows_sql(['number', 'shuffle'], rows) }}
+    {%- endif -%}
+  {%- endif -%}
+{% endtest %}

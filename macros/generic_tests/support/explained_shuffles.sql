@@ -1,0 +1,28 @@
+{#-
+  The shuffles in Spark's plan of a query, as {shuffles: [text of each Exchange]}, or {problem}.
+
+    AdaptiveSparkPlan isFinalPlan=false
+    +- SortMergeJoin [k#1L], [k#2L], Inner
+       :- Sort [k#1L ASC NULLS FIRST], false, 0
+       :  +- Exchange hashpartitioning(k#1L, 6), ENSURE_REQUIREMENTS, [plan_id=27]    <- counted
+       +- BroadcastExchange ...                                                        <- not: nothing is shuffled
+       +- ReusedExchange [k#2L], Exchange hashpartitioning(...)                        <- not: it is a second read of one
+
+  EXPLAIN reports a query that it can't plan as text, without an error.
+-#}
+{% macro explained_shuffles(sql) -%}
+  {%- set plan = run_query('explain\n' ~ sql).rows[0][0] -%}
+  {%- if '== Physical Plan ==' not in plan -%}
+    {{ return({'problem': "Cannot tell: test '" ~ model.name ~ "'. Spark cannot plan the SQL:\n" ~ plan[:2000]}) }}
+  {%- elif modules.re.search('[.][.][.] [0-9]+ more characters$', plan.rstrip()) -%}
+    {{ return({'problem': "Cannot tell: test '" ~ model.name ~ "'. The plan is cut short; raise spark.sql.maxPlanStringLength."}) }}
+  {%- endif -%}
+  {%- set shuffles = [] -%}
+  {%- for line in plan.split('\n') -%}
+    {%- for node, rest in modules.re.findall('^[ :+-]*(?:[*][(][0-9]+[)] )?([A-Za-z]*Exchange)\\b(.*)', line)
+        if 'Broadcast' not in node and 'Reused' not in node -%}
+      {%- do shuffles.append(modules.re.sub(', \\[plan_id=[0-9]+\\]', '', node ~ rest)) -%}
+    {%- endfor -%}
+  {%- endfor -%}
+  {{ return({'shuffles': shuffles}) }}
+{%- endmacro %}

@@ -1,0 +1,34 @@
+{#-
+  ref() for the SQL of any node: ref(name) or ref(package, name), with version or v. An ephemeral model becomes a subquery.
+  Without a package, dbt's order: this project, the package of the SQL, any other.
+-#}
+{% macro graph_ref() -%}
+  {%- set name = varargs[-1] -%}
+  {%- set package = varargs[0] if varargs | length == 2 else none -%}
+  {%- set version = kwargs.get('version', kwargs.get('v')) -%}
+  {%- set candidates = [] -%}
+  {%- for node in graph.nodes.values()
+      if node.name == name and node.resource_type in ['model', 'seed', 'snapshot'] and package in [none, node.package_name] -%}
+    {%- set node_version = node.get('version') -%}
+    {%- if node_version is none or node_version | string == (node.latest_version if version is none else version) | string -%}
+      {%- do candidates.append(node) -%}
+    {%- endif -%}
+  {%- endfor -%}
+  {%- set ranked = candidates | selectattr('package_name', 'equalto', project_name) | list
+      + candidates | selectattr('package_name', 'equalto', model.package_name) | list + candidates -%}
+  {%- if not ranked -%}
+    {% do exceptions.raise_compiler_error("'" ~ model.name ~ "' refers to '" ~ name ~ "', which is not in the project.") %}
+  {%- elif ranked[0].config.materialized == 'ephemeral' -%}
+    {{ return('(\n' ~ spark_bucketing.render_node(ranked[0]) ~ '\n)') }}
+  {%- endif -%}
+  {{ return(spark_bucketing.graph_relation(ranked[0])) }}
+{%- endmacro %}
+
+
+{#- source() for the SQL of any node. -#}
+{% macro graph_source(source_name, table_name) -%}
+  {%- for source in graph.sources.values() if source.source_name == source_name and source.name == table_name -%}
+    {{ return(api.Relation.create(schema=source.schema, identifier=source.identifier)) }}
+  {%- endfor -%}
+  {% do exceptions.raise_compiler_error("'" ~ model.name ~ "' refers to the source '" ~ source_name ~ '.' ~ table_name ~ "', which is not in the project.") %}
+{%- endmacro %}

@@ -1,0 +1,20 @@
+{#- Relation of a node; under --defer, when there is nothing in its own place, that of the deferred-to state. -#}
+{% macro graph_relation(node) -%}
+  {%- set own = api.Relation.create(schema=node.schema, identifier=node.alias) -%}
+  {%- if node.get('defer_relation') and load_relation(own) is none -%}
+    {{ return(api.Relation.create(schema=node.defer_relation.schema, identifier=node.defer_relation.alias)) }}
+  {%- endif -%}
+  {{ return(own) }}
+{%- endmacro %}
+
+
+{#- The model, seed or snapshot that makes this relation, or none. -#}
+{% macro graph_node(relation) -%}
+  {%- for node in graph.nodes.values() if node.resource_type in ['model', 'seed', 'snapshot'] -%}
+    {%- set place = [node.schema | lower, node.alias | lower] -%}
+    {%- if place == [relation.schema | lower, relation.identifier | lower] and node.config.materialized != 'ephemeral' -%}
+      {{ return(node) }}
+    {%- endif -%}
+  {%- endfor -%}
+  {{ return(none) }}
+{%- endmacro %}

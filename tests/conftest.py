@@ -1,0 +1,219 @@
+"""One Spark, one metastore and one way to run dbt for all tests.
+
+dbt's session method takes the SparkSession of its process, so that a dbt run started from a test works on the very
+session that the test looks at. Everything is written below one temporary folder.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import shutil
+import struct
+import textwrap
+from collections.abc import Callable, Iterator
+from datetime import date
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+import yaml
+
+if TYPE_CHECKING:
+    from dbt.artifacts.schemas.results import NodeResult
+    from pyspark.sql import Row, SparkSession
+
+REPOSITORY = Path(__file__).parents[1]
+SESSION_CONF = {
+    "spark.master": "local[2]",
+    "spark.driver.memory": "3g",
+    "spark.ui.enabled": "false",
+    "spark.sql.shuffle.partitions": "6",
+    "spark.default.parallelism": "3",
+    "spark.log.structuredLogging.enabled": "false",
+}
+_numbers = itertools.count(1)
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """The Spark of the whole run, with Hive support and an empty metastore of its own."""
+    from pyspark.sql import SparkSession
+
+    home = tmp_path_factory.mktemp("spark")
+    os.environ["SPARK_LOCAL_DIRS"] = str(home / "local")
+    builder = SparkSession.builder.appName("spark-bucketing tests").enableHiveSupport()
+    conf = SESSION_CONF | {
+        "spark.sql.warehouse.dir": str(home / "warehouse"),
+        "spark.hadoop.javax.jdo.option.ConnectionURL": f"jdbc:derby:;databaseName={home / 'metastore'};create=true",
+        "spark.driver.extraJavaOptions": f"-Dderby.system.home={home} -Djava.io.tmpdir={home}",
+    }
+    for key, value in conf.items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("OFF")
+    yield session
+    session.stop()
+
+
+def _epoch_day(text: str) -> int:
+    return (date.fromisoformat(text) - date(1970, 1, 1)).days
+
+
+class Failed(Exception):
+    """A dbt command did not succeed; the text is what dbt says of each failed node."""
+
+
+class Project:
+    """A dbt project in a folder of its own, which has this repository installed as a package."""
+
+    def __init__(self, folder: Path, schema: str, spark: SparkSession) -> None:
+        self.folder, self.schema, self.spark = folder, schema, spark
+
+    def write(self, path: str, text: str) -> None:
+        """Create or replace a file of the project; common indentation is taken off."""
+        target = self.folder / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(textwrap.dedent(text))
+
+    def model(self, name: str, sql: str, **config: object) -> None:
+        """Create or replace a model with this config."""
+        arguments = ", ".join(f"{key}={value!r}" for key, value in config.items())
+        self.write(f"models/{name}.sql", f"{{{{ config({arguments}) }}}}\n{textwrap.dedent(sql)}\n")
+
+    def dbt(self, *arguments: str, **variables: object) -> dict[str, NodeResult]:
+        """Run a dbt command in this process.
+
+        Returns: the result of each node by its name.
+        Raises: Failed, when dbt could not run, or a node failed, with the messages as text.
+        """
+        results, failure = self.attempt(*arguments, **variables)
+        if failure:
+            raise Failed(failure)
+        return results
+
+    def attempt(self, *arguments: str, **variables: object) -> tuple[dict[str, NodeResult], str]:
+        """Run a dbt command; what failed comes back as text, which is empty for a success."""
+        from dbt.cli.main import dbtRunner
+
+        place = ["--project-dir", str(self.folder), "--profiles-dir", str(self.folder)]
+        outcome = dbtRunner().invoke(
+            [*arguments, *place, "--quiet", "--no-use-colors", "--vars", yaml.safe_dump(variables)]
+        )
+        results = list(getattr(outcome.result, "results", None) or [])
+        failures = [
+            f"{result.node.name}: {result.message}"
+            for result in results
+            if result.status not in ("success", "pass", "warn")
+        ]
+        if not outcome.success and not failures:
+            failures = [str(outcome.exception)]
+        return {result.node.name: result for result in results}, "\n".join(failures)
+
+    def table(self, name: str) -> str:
+        """Qualified name of a table of the project's schema."""
+        return f"`{self.schema}`.`{name}`"
+
+    def rows(self, query: str) -> list[Row]:
+        """Rows of a query, in which {schema} stands for the project's schema."""
+        return self.spark.sql(query.replace("{schema}", self.schema)).collect()
+
+    def tables(self) -> set[str]:
+        """Names of the tables and views in the project's schema."""
+        return {row.tableName for row in self.rows("show tables in {schema}") if not row.isTemporary}
+
+    def detail(self, name: str, key: str) -> str | None:
+        """One line of DESCRIBE EXTENDED."""
+        found = [row.data_type for row in self.rows(f"describe extended {self.table(name)}") if row.col_name == key]
+        return found[-1] if found else None
+
+    def location(self, name: str) -> Path:
+        """Folder of a table."""
+        return Path(str(self.detail(name, "Location")).removeprefix("file:"))
+
+    def files(self, name: str) -> list[Path]:
+        """Data files of a table that lie below its folder, as paths relative to it."""
+        root = self.location(name)
+        return sorted(
+            path.relative_to(root) for path in root.rglob("*") if path.is_file() and path.name[0] not in "._"
+        )
+
+
+@pytest.fixture(scope="session")
+def new_project(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Project]:
+    """Function that makes a dbt project with this repository installed, empty or a copy of one in tests/projects."""
+
+    def make(template: str | None = None, **settings: object) -> Project:
+        schema = f"s{next(_numbers)}"
+        folder = tmp_path_factory.mktemp(schema) / "project"
+        if template:
+            shutil.copytree(REPOSITORY / "tests" / "projects" / template, folder)
+        project = Project(folder, schema, spark)
+        if not template:
+            project.write("dbt_project.yml", yaml.safe_dump({"name": "t", "profile": "t", **settings}))
+        project.write("packages.yml", yaml.safe_dump({"packages": [{"local": str(REPOSITORY)}]}))
+        output = {"type": "spark", "method": "session", "host": "NA", "schema": schema, "threads": 2}
+        name = yaml.safe_load((folder / "dbt_project.yml").read_text())["profile"]
+        project.write("profiles.yml", yaml.safe_dump({name: {"target": "t", "outputs": {"t": output}}}))
+        packages = folder / "dbt_packages"
+        packages.mkdir()
+        (packages / "spark_bucketing").symlink_to(REPOSITORY)
+        return project
+
+    return make
+
+
+@pytest.fixture
+def project(new_project: Callable[..., Project]) -> Project:
+    """An empty dbt project with this repository installed."""
+    return new_project()
+
+
+@pytest.fixture(scope="session")
+def hive_bucket(spark: SparkSession) -> Callable[[list[str | None], list[str], int], int]:
+    """Hive's own bucket of a row: its ObjectInspectorUtils (version 1), called in PySpark's JVM.
+
+    The function takes the bucket columns' values as SQL prints them, their types, and the number of buckets.
+    """
+    jvm = spark.sparkContext._jvm
+    gateway = spark.sparkContext._gateway
+    assert jvm is not None and gateway is not None
+    serde = jvm.org.apache.hadoop.hive.serde2.objectinspector
+    factory = serde.primitive.PrimitiveObjectInspectorFactory
+    hadoop, hive = jvm.org.apache.hadoop.io, jvm.org.apache.hadoop.hive.serde2.io
+    # The bridge turns boxed numbers back into Python's, so numbers travel as Writables, read from their bytes.
+    numbers = {
+        "tinyint": (factory.writableByteObjectInspector, hive.ByteWritable, ">b"),
+        "smallint": (factory.writableShortObjectInspector, hive.ShortWritable, ">h"),
+        "int": (factory.writableIntObjectInspector, hadoop.IntWritable, ">i"),
+        "bigint": (factory.writableLongObjectInspector, hadoop.LongWritable, ">q"),
+        "float": (factory.writableFloatObjectInspector, hadoop.FloatWritable, ">f"),
+        "double": (factory.writableDoubleObjectInspector, hive.DoubleWritable, ">d"),
+    }
+    others: dict[str, tuple[object, Callable[[str], object]]] = {
+        "boolean": (factory.javaBooleanObjectInspector, lambda text: text == "true"),
+        "string": (factory.javaStringObjectInspector, str),
+        "date": (factory.writableDateObjectInspector, lambda text: hive.DateWritable(_epoch_day(text))),
+        "decimal": (factory.javaHiveDecimalObjectInspector, jvm.org.apache.hadoop.hive.common.type.HiveDecimal.create),
+    }
+
+    def field(text: str | None, sql_type: str) -> tuple[object, object]:
+        if sql_type in numbers:
+            inspector, writable, layout = numbers[sql_type]
+            value = writable()
+            if text is None:
+                return inspector, None
+            packed = struct.pack(layout, float(text) if layout in (">f", ">d") else int(text))
+            value.readFields(jvm.java.io.DataInputStream(jvm.java.io.ByteArrayInputStream(packed)))
+            return inspector, value
+        inspector, convert = others[sql_type.split("(")[0]]
+        return inspector, None if text is None else convert(text)
+
+    def bucket(values: list[str | None], types: list[str], buckets: int) -> int:
+        objects = gateway.new_array(jvm.java.lang.Object, len(values))
+        kinds = gateway.new_array(serde.ObjectInspector, len(values))
+        for i, (value, sql_type) in enumerate(zip(values, types, strict=True)):
+            kinds[i], objects[i] = field(value, sql_type)
+        return int(serde.ObjectInspectorUtils.getBucketNumber(objects, kinds, buckets))
+
+    return bucket

@@ -1,0 +1,2 @@
+{{ config(materialized='view') }}
+{{ join_of('keys', 'others') }}

@@ -1,0 +1,2 @@
+{{ config(materialized='view') }}
+select '{{ config.get("materialized") }}' as how

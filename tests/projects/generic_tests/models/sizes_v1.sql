@@ -1,0 +1,2 @@
+{{ config(materialized='view') }}
+select id as k from range(5)

@@ -1,0 +1,140 @@
+"""bucketed_table: one sorted file for each bucket, rows where their hash says, whatever comes in."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable
+
+import pytest
+
+from conftest import Failed, Project
+
+BUCKET = {"hive": re.compile(r"^(\d+)_\d+"), "spark": re.compile(r"_(\d+)(?:\.|$)")}
+TYPED_KEYS = {
+    "boolean": "cast(id % 2 as boolean)",
+    "tinyint": "cast(id % 200 - 100 as tinyint)",
+    "smallint": "cast(id * 37 - 9000 as smallint)",
+    "int": "cast((id - 500) * 4000037 as int)",
+    "bigint": "(id - 500) * 9000000000000001",
+    "float": "cast(array(1.5, -0.0, 0.0, 'NaN', 'Infinity', '-Infinity', -2.25, 3e38)[id % 8] as float) * (id + 1)",
+    "double": "cast(array(1.5, -0.0, 0.0, 'NaN', 'Infinity', '-Infinity', -2.25, 1e300)[id % 8] as double) * (id + 1)",
+    "decimal(20,4)": "cast((id - 500) * 1.25 as decimal(20,4))",
+    "string": "array('', 'abc', 'é', '日本', 'x', ' ', '😀')[id % 7] || cast(id as string)",
+    "date": "date_add(date'0001-01-01', cast(id * 800 as int))",
+}
+
+
+def buckets_of(project: Project, table: str, bucket_hash: str) -> dict[str, list[int]]:
+    """Bucket ids in the file names of each folder of a table."""
+    found = defaultdict(list)
+    for path in project.files(table):
+        match = BUCKET[bucket_hash].search(path.name)
+        assert match, f"{path} carries no bucket id"
+        found[str(path.parent)].append(int(match.group(1)))
+    return found
+
+
+def assert_one_file_per_bucket(project: Project, table: str, bucket_hash: str, buckets: int) -> None:
+    for folder, ids in buckets_of(project, table, bucket_hash).items():
+        assert len(ids) == len(set(ids)), f"{folder}: {Counter(ids)}"
+        assert max(ids) < buckets
+
+
+def assert_sorted(project: Project, table: str, columns: list[str]) -> None:
+    """Compares each row with the one before it in its file; the files are far smaller than a split."""
+    names = ", ".join(f"`{column}`" for column in columns)
+    query = f"""
+        select count(*) from (
+            select now, lag(now) over (partition by file order by position) as before
+            from (
+                select struct({names}) as now, input_file_name() as file, monotonically_increasing_id() as position
+                from {project.table(table)}
+            )
+        ) where now < before"""
+    assert project.rows(query)[0][0] == 0
+
+
+MATRIX = [
+    (bucket_hash, file_format, partition_by, clustered_by, sorted_by)
+    for bucket_hash in ("hive", "spark")
+    for file_format in ("parquet", "orc")
+    for partition_by in ([], ["ds"], ["ds", "region"])
+    for clustered_by, sorted_by in ((["k"], None), (["k", "name"], ["name"]), (["name"], []))
+]
+
+
+def matrix_name(*case: object) -> str:
+    bucket_hash, file_format, partition_by, clustered_by, sorted_by = case
+    return "_".join(
+        [bucket_hash, file_format, f"p{len(partition_by)}", *clustered_by, "default" if sorted_by is None else f"s{len(sorted_by)}"]
+    )
+
+
+@pytest.fixture(scope="module")
+def matrix(new_project: Callable[..., Project]) -> Project:
+    """A project with one table for each case, built from 600 rows with skewed and missing keys."""
+    project = new_project()
+    for case in MATRIX:
+        bucket_hash, file_format, partition_by, clustered_by, sorted_by = case
+        config = {"sorted_by": sorted_by} if sorted_by is not None else {}
+        project.model(
+            matrix_name(*case),
+            """
+            select
+                if(id % 50 = 0, null, if(id % 3 = 0, 7, id)) as k,
+                case id % 4 when 0 then null when 1 then 'é' else cast(id as string) end as name,
+                id as payload,
+                date_add(date'2024-01-01', cast(id % 3 as int)) as ds,
+                if(id % 5 = 0, null, concat('r', id % 2)) as region
+            from range(600)
+            """,
+            materialized="bucketed_table",
+            buckets=8,
+            clustered_by=clustered_by,
+            partition_by=partition_by,
+            bucket_hash=bucket_hash,
+            file_format=file_format,
+            **config,
+        )
+    project.dbt("run")
+    return project
+
+
+@pytest.mark.parametrize("case", MATRIX, ids=lambda case: matrix_name(*case))
+def test_every_layout_has_one_sorted_file_per_bucket_and_all_rows(matrix: Project, case: tuple) -> None:
+    bucket_hash, file_format, partition_by, clustered_by, sorted_by = case
+    table = matrix_name(*case)
+    assert_one_file_per_bucket(matrix, table, bucket_hash, 8)
+    if sorted_by != []:
+        assert_sorted(matrix, table, sorted_by or clustered_by)
+    assert all(path.suffix == f".{file_format}" for path in matrix.files(table))
+    row = matrix.rows(f"select count(*) n, count(distinct payload) d, count(k) k, count(region) r from {matrix.table(table)}")[0]
+    assert (row.n, row.d, row.k, row.r) == (600, 600, 588, 480)
+    assert matrix.detail(table, "Num Buckets") == "8"
+    assert matrix.detail(table, "Provider") == ("hive" if bucket_hash == "hive" else file_format)
+    folders = {0: 1, 1: 3, 2: 9}[len(partition_by)]
+    assert len(buckets_of(matrix, table, bucket_hash)) == folders
+
+
+def test_rows_lie_in_the_bucket_of_hives_own_hash(
+    new_project: Callable[..., Project], hive_bucket: Callable[..., int]
+) -> None:
+    project = new_project()
+    for sql_type, expression in TYPED_KEYS.items():
+        project.model(
+            "t_" + re.sub(r"\W", "_", sql_type),
+            f"select cast(if(id % 40 = 0, null, {expression}) as {sql_type}) as k, cast(id % 9 as int) as k2, id from range(400)",
+            materialized="bucketed_table", clustered_by=["k", "k2"], buckets=7,
+        )
+    project.dbt("run")
+    for sql_type in TYPED_KEYS:
+        table = "t_" + re.sub(r"\W", "_", sql_type)
+        assert_one_file_per_bucket(project, table, "hive", 7)
+        rows = project.rows(
+            f"select cast(k as string) k, cast(k2 as string) k2, regexp_extract(input_file_name(), '/([0-9]+)_[0-9]+[^/]*$', 1) bucket"
+            f" from {project.table(table)}"
+        )
+        assert len(rows) == 400
+        for row in rows:
+            assert hive_bucket([row.k, row.k2], [sql_type, "int"], 7) == int(row.bucket), (sql_type, row)

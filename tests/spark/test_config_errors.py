@@ -1,0 +1,91 @@
+"""Whatever the config asks that cannot be had is an error that names the model, the value and what to write instead."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from conftest import Project
+from test_crash_safety import READS, statements
+
+TABLE = {"materialized": "bucketed_table", "clustered_by": ["k"], "buckets": 4}
+INCREMENTAL = TABLE | {"materialized": "bucketed_incremental"}
+SQL = "select 1 as k, 'a' as v, 2 as ds, timestamp'2024-01-01 00:00:00' as ts, map('a', 1) as m, cast('x' as binary) as b"
+
+# name: (config, parts of the message)
+CASES: dict[str, tuple[dict[str, object], list[str]]] = {
+    "clustered_by_without_buckets": (TABLE | {"buckets": None}, ["`buckets`", "together with `clustered_by`"]),
+    "buckets_without_clustered_by": (TABLE | {"clustered_by": None}, ["`clustered_by`", "together with `buckets`"]),
+    "no_bucket_columns": (TABLE | {"clustered_by": []}, ["`clustered_by`"]),
+    "zero_buckets": (TABLE | {"buckets": 0}, ["found:    0", "an integer from 1 to 100,000"]),
+    "negative_buckets": (TABLE | {"buckets": -3}, ["found:    -3"]),
+    "too_many_buckets": (TABLE | {"buckets": 100001}, ["found:    100001"]),
+    "buckets_as_text": (TABLE | {"buckets": "8"}, ["'8' (a string)"]),
+    "buckets_as_bool": (TABLE | {"buckets": True}, ["found:    True"]),
+    "buckets_as_float": (TABLE | {"buckets": 2.5}, ["found:    2.5"]),
+    "repeated_bucket_column": (TABLE | {"clustered_by": ["k", "K"]}, ["each column once", "second 'K'"]),
+    "empty_bucket_column": (TABLE | {"clustered_by": ["k", ""]}, ["non-empty string"]),
+    "number_as_column": (TABLE | {"clustered_by": [1]}, ["non-empty string"]),
+    "mapping_as_columns": (TABLE | {"clustered_by": {"k": 1}}, ["a list of column names"]),
+    "repeated_sort_column": (TABLE | {"sorted_by": ["v", "v"]}, ["`sorted_by`", "each column once"]),
+    "unknown_bucket_column": (TABLE | {"clustered_by": ["nope"]}, ["found:    nope", "k, v, ds"]),
+    "unknown_sort_column": (TABLE | {"sorted_by": ["k desc"]}, ["found:    k desc", "sorting is ascending"]),
+    "unknown_partition_column": (TABLE | {"partition_by": ["nope"]}, ["`partition_by`", "found:    nope"]),
+    "sql_in_a_column": (TABLE | {"clustered_by": ["k`) into 1 buckets --"]}, ["a column that the query returns"]),
+    "bucket_column_is_partition": (TABLE | {"partition_by": ["K"]}, ["not in `partition_by`", "'k'"]),
+    "sort_column_is_partition": (TABLE | {"sorted_by": ["ds"], "partition_by": "ds"}, ["`sorted_by`", "'ds'"]),
+    "delta": (TABLE | {"file_format": "delta"}, ["found:    delta", "parquet, orc"]),
+    "iceberg": (TABLE | {"file_format": "iceberg"}, ["found:    iceberg"]),
+    "hudi": (TABLE | {"file_format": "hudi"}, ["found:    hudi"]),
+    "csv": (TABLE | {"file_format": "csv"}, ["found:    csv"]),
+    "unknown_hash": (TABLE | {"bucket_hash": "md5"}, ["`bucket_hash`", "found:    md5", "hive, spark"]),
+    "unknown_change": (INCREMENTAL | {"on_bucket_change": "ask"}, ["`on_bucket_change`", "fail, rebuild"]),
+    "unknown_strategy": (INCREMENTAL | {"incremental_strategy": "upsert"}, ["append, insert_overwrite, merge"]),
+    "unknown_schema_change": (INCREMENTAL | {"on_schema_change": "append"}, ["`on_schema_change`"]),
+    "merge_without_key": (INCREMENTAL | {"incremental_strategy": "merge"}, ["`unique_key`", "unique_key=['id']"]),
+    "microbatch_without_partition": (INCREMENTAL | {"incremental_strategy": "microbatch"}, ["`partition_by`"]),
+    "both_merge_lists": (
+        INCREMENTAL
+        | {"incremental_strategy": "merge", "unique_key": "k", "merge_update_columns": ["v"], "merge_exclude_columns": ["ds"]},
+        ["one of merge_update_columns and merge_exclude_columns"],
+    ),
+    "timestamp_key": (TABLE | {"clustered_by": ["ts"]}, ["ts timestamp", "cast(ts as string)", "bucket_hash='spark'"]),
+    "binary_key": (TABLE | {"clustered_by": ["b"]}, ["b binary"]),
+    "map_key": (TABLE | {"clustered_by": ["m"], "bucket_hash": "spark"}, ["m map<string,int>", "another column"]),
+    "version_2": (TABLE | {"tblproperties": {"bucketing_version": "2"}}, ["bucketing_version = 2"]),
+    "rows_per_file": (TABLE | {"options": {"maxRecordsPerFile": "9"}}, ["maxRecordsPerFile = 9"]),
+    "properties_as_list": (TABLE | {"tblproperties": ["a"]}, ["a mapping of keys to values"]),
+    "write_tasks_zero": (TABLE | {"write_tasks": 0}, ["`write_tasks`"]),
+    "location_is_no_text": (TABLE | {"location_root": 5}, ["`location_root`"]),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def messages(new_project: Callable[..., Project]) -> dict[str, str]:
+    """What dbt says of each faulty model, and under the empty name the statements that it sent all the same."""
+    project = new_project()
+    for name, (config, _) in CASES.items():
+        project.model(name, SQL, **{key: value for key, value in config.items() if value is not None})
+    with statements() as sent:
+        results, _ = project.attempt("run")
+    assert project.tables() == set()
+    return {name: str(result.message) for name, result in results.items()} | {"": "\n".join(sent)}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_config_error_names_model_value_and_remedy(messages: dict[str, str], name: str) -> None:
+    message = messages[name]
+    assert f"of model '{name}'" in message
+    for part in ["found:", "expected:", "instead:", *CASES[name][1]]:
+        assert part in message, message
+
+
+def test_nothing_is_written_for_a_faulty_config(messages: dict[str, str]) -> None:
+    allowed = ("create schema", "create or replace temporary view", "drop view")
+    unexpected = [s for s in messages[""].splitlines() if not s.lower().startswith(allowed)]
+    assert not unexpected
+
+
+def test_reads_are_told_from_changes() -> None:
+    assert READS.match("/* {} */ describe table x") and not READS.match("/* {} */ drop table x")

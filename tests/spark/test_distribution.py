@@ -1,0 +1,199 @@
+"""How rows reach the tasks that write them: every bucket its own task, whatever the session and the input are like."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from conftest import Project
+from test_bucketed_table import assert_one_file_per_bucket, assert_sorted, buckets_of
+
+TABLE = {"materialized": "bucketed_table", "clustered_by": ["k"], "buckets": 8}
+
+
+@contextmanager
+def session_conf(project: Project, **conf: object) -> Iterator[None]:
+    """Settings of the session, named without 'spark.sql.' and with '_' for '.'."""
+    keys = {"spark.sql." + key.replace("_", "."): str(value) for key, value in conf.items()}
+    before = {key: project.spark.conf.get(key, None) for key in keys}
+    for key, value in keys.items():
+        project.spark.conf.set(key, value)
+    try:
+        yield
+        assert {key: project.spark.conf.get(key) for key in keys} == keys, "a run changed a setting"
+    finally:
+        for key, value in before.items():
+            project.spark.conf.unset(key) if value is None else project.spark.conf.set(key, value)
+
+
+def writing_tasks(project: Project, table: str) -> dict[str, set[str]]:
+    """For each task that wrote a table, its files: the number after 'part-' is the task's."""
+    tasks = defaultdict(set)
+    for path in project.files(table):
+        tasks[path.name.split("part-")[1].split("-")[0]].add(str(path))
+    return tasks
+
+
+@pytest.mark.parametrize(
+    "conf",
+    [
+        {"adaptive_enabled": "false"},
+        {"adaptive_enabled": "true", "shuffle_partitions": "1"},
+        {"adaptive_coalescePartitions_minPartitionSize": "1g", "adaptive_advisoryPartitionSizeInBytes": "1g"},
+        {"adaptive_optimizeSkewsInRebalancePartitions_enabled": "true", "adaptive_advisoryPartitionSizeInBytes": "1k"},
+        {"files_maxRecordsPerFile": "3"},
+        {"ansi_enabled": "false"},
+        {"sources_partitionOverwriteMode": "STATIC", "shuffle_partitions": "23"},
+    ],
+    ids=lambda conf: "_".join(conf),
+)
+def test_the_sessions_settings_do_not_matter(project: Project, conf: dict[str, str]) -> None:
+    for bucket_hash in ("hive", "spark"):
+        for partition_by in ([], ["p"]):
+            project.model(
+                f"{bucket_hash}{len(partition_by)}",
+                "select id % 40 as k, id % 3 as p from range(0, 400, 1, 5) union all select 7, 1 from range(100)",
+                **TABLE | {"bucket_hash": bucket_hash, "partition_by": partition_by},
+            )
+    with session_conf(project, **conf):
+        project.dbt("run")
+    for bucket_hash in ("hive", "spark"):
+        for partitions in (0, 1):
+            table = f"{bucket_hash}{partitions}"
+            assert_one_file_per_bucket(project, table, bucket_hash, 8)
+            assert project.rows(f"select count(*) from {project.table(table)}")[0][0] == 500
+
+
+@pytest.mark.parametrize("bucket_hash", ["hive", "spark"])
+def test_every_bucket_has_a_task_of_its_own(project: Project, bucket_hash: str) -> None:
+    project.model("whole", "select id as k from range(3000)", **TABLE | {"buckets": 64, "bucket_hash": bucket_hash})
+    project.model(
+        "one_partition",
+        "select id as k, 'x' as p from range(3000)",
+        **TABLE | {"buckets": 64, "bucket_hash": bucket_hash, "partition_by": ["p"]},
+    )
+    project.dbt("run")
+    for table in ("whole", "one_partition"):
+        tasks = writing_tasks(project, table)
+        assert len(tasks) == 64, f"{table}: 64 buckets on {len(tasks)} tasks"
+        assert all(len(files) == 1 for files in tasks.values())
+
+
+def test_many_partitions_are_written_by_more_tasks_than_buckets(project: Project) -> None:
+    query = "select id as k, id % 30 as p from range(3000)"
+    project.model("by_session", query, **TABLE | {"buckets": 2, "partition_by": ["p"]})
+    project.model("by_config", query, **TABLE | {"buckets": 2, "partition_by": ["p"], "write_tasks": 9})
+    project.model("fewer", query.replace("% 30", "% 1"), **TABLE | {"write_tasks": 3})
+    with session_conf(project, shuffle_partitions="20"):
+        project.dbt("run")
+    assert len(writing_tasks(project, "by_session")) > 12
+    assert len(writing_tasks(project, "by_config")) == 9
+    assert len(writing_tasks(project, "fewer")) == 3
+    for table, buckets in (("by_session", 2), ("by_config", 2), ("fewer", 8)):
+        assert_one_file_per_bucket(project, table, "hive", buckets)
+
+
+def test_partitions_share_the_tasks_evenly(project: Project) -> None:
+    project.model(
+        "m",
+        "select id as k, id % 24 as p from range(6000)",
+        **TABLE | {"partition_by": ["p"], "write_tasks": 8},
+    )
+    project.dbt("run")
+    assert {len(files) for files in writing_tasks(project, "m").values()} == {24}
+
+
+@pytest.mark.parametrize("buckets", [1, 2, 4096])
+def test_from_one_to_thousands_of_buckets(project: Project, buckets: int) -> None:
+    for bucket_hash in ("hive", "spark"):
+        project.model(
+            bucket_hash, "select id as k from range(2000)", **TABLE | {"buckets": buckets, "bucket_hash": bucket_hash}
+        )
+    project.dbt("run")
+    for bucket_hash in ("hive", "spark"):
+        assert_one_file_per_bucket(project, bucket_hash, bucket_hash, buckets)
+        assert project.rows(f"select count(distinct k) from {project.table(bucket_hash)}")[0][0] == 2000
+
+
+def test_empty_input_makes_an_empty_table(project: Project) -> None:
+    for bucket_hash in ("hive", "spark"):
+        for partition_by in ([], ["p"]):
+            project.model(
+                f"{bucket_hash}{len(partition_by)}",
+                "select id as k, 1 as p from range(0)",
+                **TABLE | {"bucket_hash": bucket_hash, "partition_by": partition_by},
+            )
+    project.dbt("run")
+    for table in project.tables():
+        assert project.files(table) == []
+        assert project.rows(f"select * from {project.table(table)}") == []
+        assert project.detail(table, "Num Buckets") == "8"
+
+
+def test_one_key_and_only_null_keys_make_one_file(project: Project) -> None:
+    project.model("skewed", "select 5 as k, id from range(1000)", **TABLE)
+    project.model("nulls", "select cast(null as string) as k, id from range(1000)", **TABLE)
+    project.dbt("run")
+    assert {table: list(buckets_of(project, table, "hive").values()) for table in ("skewed", "nulls")} == {
+        "skewed": [[5]],
+        "nulls": [[0]],
+    }
+
+
+def test_a_stock_insert_after_a_select_would_have_lost_the_buckets(project: Project) -> None:
+    """The trap that the package closes: DESCRIBE says eight buckets, and the files have none."""
+    project.model(
+        "m",
+        "select id as k, 0 as p from range(100)",
+        **TABLE | {"materialized": "bucketed_incremental", "partition_by": ["p"]},
+        incremental_strategy="insert_overwrite",
+    )
+    project.dbt("run")
+    project.rows("select * from {schema}.m")
+    project.spark.sql(f"insert overwrite table {project.table('m')} partition (p) select id, 0 from range(100)")
+    assert project.detail("m", "Num Buckets") == "8"
+    assert all(path.name.startswith("part-") for path in project.files("m"))
+    project.rows("select * from {schema}.m")
+    project.dbt("run")
+    assert_one_file_per_bucket(project, "m", "hive", 8)
+
+
+def test_a_table_written_without_buckets_never_replaces_the_old_one(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from dbt.adapters.spark.session import Cursor
+
+    project.model("m", "select id as k, '{{ var('v') }}' as v from range(100)", **TABLE)
+    project.dbt("run", v="old")
+    execute = Cursor.execute
+
+    def read_after_refresh(self: Cursor, sql: str, *parameters: object) -> None:
+        execute(self, sql, *parameters)
+        if "refresh table" in sql:
+            project.rows("select * from {schema}.m__dbt_tmp")
+
+    monkeypatch.setattr(Cursor, "execute", read_after_refresh)
+    _, failure = project.attempt("run", v="new")
+    assert "was not written as one file for each bucket" in failure and "no bucket in the name" in failure
+    assert {row.v for row in project.rows("select distinct v from {schema}.m")} == {"old"}
+
+
+def test_upstream_partitioning_and_order_do_not_matter(project: Project) -> None:
+    queries = {
+        "distributed": "select * from (select id as k from range(0, 500, 1, 7)) distribute by k % 3",
+        "ordered": "select id as k from range(500) order by id desc",
+        "repartitioned": "select /*+ repartition(13) */ id as k from range(500)",
+        "union_of_all": "select id as k from range(250) union all select /*+ coalesce(1) */ id from range(250, 500)",
+        "with_cte": "with a as (select id as k from range(500)) select * from a -- the end",
+        "nested_cte": "with a as (with b as (select id as k from range(500)) select * from b) select * from a;",
+    }
+    for name, query in queries.items():
+        project.model(name, query.rstrip(";"), **TABLE)
+    project.dbt("run")
+    for name in queries:
+        assert_one_file_per_bucket(project, name, "hive", 8)
+        assert_sorted(project, name, ["k"])
+        assert project.rows(f"select count(distinct k) from {project.table(name)}")[0][0] == 500

@@ -1,0 +1,390 @@
+"""The generic tests fail on tables that violate what they assert, pass on others, and never pass when they can't tell."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+import yaml
+
+from conftest import Project
+
+if TYPE_CHECKING:
+    from dbt.artifacts.schemas.results import NodeResult
+    from pyspark.sql import Row
+
+BUCKETS = 4
+FILE_TESTS = ["one_file_per_bucket", "rows_in_their_buckets", "sorted_within_buckets"]
+CASES = [f"{h}_{f}_{p}" for h, f, p in product(("hive", "spark"), ("parquet", "orc"), ("whole", "parts"))]
+# Every two of layout, format and partitioning meet in one of these.
+VIOLATED_CASES = ["hive_parquet_whole", "hive_orc_parts", "spark_parquet_parts", "spark_orc_whole"]
+ROWS = """
+    select nullif(id, 7) as k, cast(id % 5 as string) as v,
+           array(double('NaN'), double('-0.0'), null, 0.0, 2.5)[id % 5] as d, array('a b', 'c%d')[id % 2] as ds
+    from range(900)"""
+BUCKET = re.compile(r"^(0000)(\d)(?=_)|(_0000)(\d)(?=\.)")
+
+
+def bucket_of(file: Path) -> int:
+    match = BUCKET.search(file.name)
+    assert match, file
+    return int(match.group(2) or match.group(4))
+
+
+def renamed(file: Path, bucket: int) -> Path:
+    """The path of a file that claims another bucket."""
+    return file.with_name(BUCKET.sub(lambda m: f"{m.group(1) or m.group(3)}{bucket}", file.name))
+
+
+def clone(project: Project, source: str, name: str, properties: str = "") -> Path:
+    """Create a table with the spec of another and copies of its files; returns its folder."""
+    project.spark.sql(f"create table {project.table(name)} like {project.table(source)} {properties}")
+    without_checksums = shutil.ignore_patterns(".*.crc")
+    shutil.copytree(project.location(source), project.location(name), dirs_exist_ok=True, ignore=without_checksums)
+    if source.endswith("parts"):
+        project.spark.sql(f"msck repair table {project.table(name)}")
+    return project.location(name)
+
+
+def data_files(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*") if path.is_file() and path.name[0] not in "._")
+
+
+def copy_again(folder: Path, _: Project, __: str) -> None:
+    file = data_files(folder)[0]
+    shutil.copy(file, file.with_name(file.name.replace("part-", "part-again-")))
+
+
+def exchange_names(folder: Path, _: Project, __: str) -> None:
+    first, second = data_files(folder)[:2]
+    a, b = renamed(first, bucket_of(second)), renamed(second, bucket_of(first))
+    first.rename(folder / "kept")
+    second.rename(b)
+    (folder / "kept").rename(a)
+
+
+def claim_too_high_a_bucket(folder: Path, _: Project, __: str) -> None:
+    file = data_files(folder)[0]
+    file.rename(renamed(file, BUCKETS + 3))
+
+
+def lose_the_bucket_id(folder: Path, _: Project, __: str) -> None:
+    file = data_files(folder)[0]
+    file.rename(file.with_name("part-00000-copied" + "".join(file.suffixes[-2:])))
+
+
+def take_a_file_sorted_otherwise(folder: Path, project: Project, case: str) -> None:
+    other = project.location(f"otherwise_{case}")
+    file = data_files(folder)[0]
+    replacement = next(f for f in data_files(other / file.relative_to(folder).parent) if bucket_of(f) == bucket_of(file))
+    shutil.copy(replacement, file)
+
+
+def add_a_file_without_rows(folder: Path, project: Project, case: str) -> None:
+    file = data_files(folder)[0]
+    empty = project.folder / f"empty_{case}"
+    file_format = case.split("_")[1]
+    project.spark.sql("select cast(1 as bigint) as k where false").coalesce(1).write.format(file_format).save(str(empty))
+    shutil.copy(data_files(empty)[0], file.with_name(file.name.replace("part-", "part-empty-")))
+
+
+def add_a_file_of_zero_bytes(folder: Path, _: Project, __: str) -> None:
+    file = data_files(folder)[0]
+    file.with_name(file.name.replace("part-", "part-zero-")).touch()
+
+
+@dataclass(frozen=True)
+class Violation:
+    """What is done to the files of a good table, and the file tests that must fail then, by the number of failing rows."""
+
+    make: Callable[[Path, Project, str], None]
+    fails: dict[str, int] = field(default_factory=dict)
+
+
+VIOLATIONS = [
+    Violation(copy_again, {"one_file_per_bucket": 1}),
+    Violation(exchange_names, {"rows_in_their_buckets": 2}),
+    Violation(claim_too_high_a_bucket, {"one_file_per_bucket": 1, "rows_in_their_buckets": 1}),
+    Violation(lose_the_bucket_id, {"one_file_per_bucket": 1, "rows_in_their_buckets": 1}),
+    Violation(take_a_file_sorted_otherwise, {"sorted_within_buckets": 1}),
+    Violation(add_a_file_without_rows, {"one_file_per_bucket": 1}),
+    Violation(add_a_file_of_zero_bytes),
+]
+
+
+class Tables:
+    """Hand-made tables of a project, as sources with tests."""
+
+    def __init__(self, project: Project) -> None:
+        self.project = project
+        self.tables: list[dict[str, object]] = []
+
+    def tests(self, table: str, *tests: str | dict[str, object]) -> None:
+        """Attach tests to a table, each by its name or as its name, its settings, and what to call it; the result is
+        that of table__test."""
+        named = []
+        for test in tests:
+            settings = {"test": test} if isinstance(test, str) else dict(test)
+            kind = str(settings.pop("test"))
+            name = f"{table}__{settings.pop('as', kind)}"
+            named.append({f"spark_bucketing.{kind}": {"name": name, **settings}})
+        self.tables.append({"name": table, "data_tests": named})
+
+    def run(self, *arguments: str) -> dict[str, NodeResult]:
+        sources = [{"name": "handmade", "schema": self.project.schema, "tables": self.tables}]
+        self.project.write("models/handmade.yml", yaml.safe_dump({"sources": sources}))
+        return self.project.attempt("test", *arguments)[0]
+
+
+def rows_of(project: Project, result: NodeResult) -> list[Row]:
+    """The failing rows of a test."""
+    return project.spark.sql(result.node.compiled_code).collect()
+
+
+def failed(results: dict[str, NodeResult]) -> dict[str, int | None]:
+    """Failing rows of the tests that did not pass; None for those that could not tell."""
+    return {
+        name: result.failures if result.status == "fail" else None
+        for name, result in results.items()
+        if result.status != "pass"
+    }
+
+
+def create(project: Project, name: str, case: str, query: str, sorted_by: str = "v, d") -> None:
+    """Create a bucketed table by plain Spark SQL. Written by one task, it has one file for each bucket."""
+    bucket_hash, file_format, parts = case.split("_")
+    clauses = [
+        f"create table {project.table(name)} (k bigint, v string, d double, ds string)",
+        f"using {file_format}" if bucket_hash == "spark" else "",
+        "partitioned by (ds)" if parts == "parts" else "",
+        f"clustered by (k) sorted by ({sorted_by}) into {BUCKETS} buckets",
+        f"stored as {file_format}" if bucket_hash == "hive" else "",
+    ]
+    project.spark.sql(" ".join(clauses))
+    insert(project, name, case, query)
+
+
+def insert(project: Project, name: str, case: str, query: str) -> None:
+    partition = "partition (ds)" if case.endswith("parts") else ""
+    project.spark.sql(f"insert into {project.table(name)} {partition} select /*+ coalesce(1) */ * from ({query})")
+
+
+@pytest.fixture(scope="module")
+def good(new_project: Callable[..., Project]) -> Project:
+    """A good table for each case, and one with the same rows sorted otherwise."""
+    project = new_project()
+    project.spark.sql(f"create schema {project.schema}")
+    for case in CASES:
+        create(project, f"ok_{case}", case, ROWS)
+        create(project, f"otherwise_{case}", case, ROWS, sorted_by="k")
+    return project
+
+
+@pytest.fixture(scope="module")
+def verdicts(good: Project) -> dict[str, NodeResult]:
+    """Results of the file tests on the good tables and on all violations."""
+    tables = Tables(good)
+    for case in CASES:
+        tables.tests(f"ok_{case}", *FILE_TESTS, {"test": "bucket_skew_below", "arguments": {"ratio": 1.3}})
+    for case, violation in product(VIOLATED_CASES, VIOLATIONS):
+        name = f"{violation.make.__name__}_{case}"
+        violation.make(clone(good, f"ok_{case}", name), good, case)
+        tables.tests(name, *FILE_TESTS)
+    return tables.run("--select", "source:handmade")
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_good_tables_pass(verdicts: dict[str, NodeResult], case: str) -> None:
+    of_case = {name: result for name, result in verdicts.items() if name.startswith(f"ok_{case}")}
+    assert len(of_case) == 4
+    assert failed(of_case) == {}
+
+
+@pytest.mark.parametrize(("case", "violation"), list(product(VIOLATED_CASES, VIOLATIONS)), ids=lambda v: getattr(v, "make", v))
+def test_exactly_the_violated_tests_fail(verdicts: dict[str, NodeResult], case: str, violation: Violation) -> None:
+    table = f"{violation.make.__name__}_{case}"
+    of_table = {name: result for name, result in verdicts.items() if name.startswith(f"{table}__")}
+    expected = {f"{table}__{test}": rows for test, rows in violation.fails.items()}
+    assert {name: rows for name, rows in failed(of_table).items()} == expected
+
+
+@pytest.fixture(scope="module")
+def special(good: Project, verdicts: dict[str, NodeResult]) -> dict[str, NodeResult]:
+    """Results on tables that are special in one way each; `verdicts` comes first since both write the same sources."""
+    tables = Tables(good)
+    sql = good.spark.sql
+
+    create(good, "twice", "hive_parquet_whole", ROWS)
+    insert(good, "twice", "hive_parquet_whole", ROWS)
+    tables.tests(
+        "twice",
+        *FILE_TESTS,
+        {"test": "one_file_per_bucket", "as": "limited", "config": {"limit": 2}},
+        {"test": "one_file_per_bucket", "as": "warned", "config": {"severity": "warn"}},
+        {"test": "one_file_per_bucket", "as": "summed", "config": {"fail_calc": "sum(files)"}},
+    )
+
+    create(good, "trapped", "hive_parquet_whole", f"{ROWS} where false")
+    good.rows("select count(*) from {schema}.trapped")
+    insert(good, "trapped", "hive_parquet_whole", ROWS)
+    tables.tests(
+        "trapped",
+        *FILE_TESTS,
+        {"test": "rows_in_their_buckets", "as": "stored", "config": {"store_failures": True}},
+        {"test": "sorted_within_buckets", "as": "where_shuffled", "config": {"where": "k in (select max(k) over () from range(3), lateral (select k))"}},
+        {"test": "bucket_skew_below", "arguments": {"ratio": 99}},
+    )
+
+    folder = clone(good, "ok_spark_orc_parts", "half")
+    copy_again(folder / "ds=a b", good, "spark_orc_parts")
+    exchange_names(folder / "ds=a b", good, "spark_orc_parts")
+    halves = [(name, {"where": f"ds = '{ds}'"}) for name, ds in (("bad_half", "a b"), ("good_half", "c%d"))]
+    tables.tests(
+        "half",
+        *({"test": test, "as": f"{test}_{name}", "config": config} for test, (name, config) in product(FILE_TESTS, halves)),
+    )
+
+    create(good, "moved", "hive_orc_parts", ROWS)
+    shutil.copytree(good.location("moved") / "ds=a b", good.folder / "moved", ignore=shutil.ignore_patterns(".*.crc"))
+    for file in data_files(good.folder / "moved"):
+        shutil.copy(file, file.with_name(f"{file.name}.again"))
+    sql(f"alter table {good.table('moved')} partition (ds = 'a b') set location '{good.folder / 'moved'}'")
+    tables.tests("moved", "one_file_per_bucket", "rows_in_their_buckets")
+
+    # The files of a dropped partition of an external table stay, and are not the table's any more.
+    folder = good.folder / "left over"
+    shutil.copytree(good.location("ok_spark_parquet_parts"), folder, ignore=shutil.ignore_patterns(".*.crc"))
+    sql(
+        f"create table {good.table('left_over')} (k bigint, v string, d double, ds string) using parquet"
+        f" partitioned by (ds) clustered by (k) sorted by (v, d) into {BUCKETS} buckets location '{folder}'"
+    )
+    sql(f"msck repair table {good.table('left_over')}")
+    sql(f"alter table {good.table('left_over')} drop partition (ds = 'a b')")
+    copy_again(folder / "ds=a b", good, "spark_parquet_parts")
+    tables.tests("left_over", *FILE_TESTS)
+
+    create(good, "nothing", "spark_orc_parts", f"{ROWS} where false")
+    tables.tests("nothing", *FILE_TESTS, {"test": "bucket_skew_below", "arguments": {"ratio": 1.1}})
+
+    create(good, "skewed", "spark_parquet_parts", "select if(id < 9, 1, id) as k, '', 0.0, string(id % 2) from range(12)")
+    tables.tests(
+        "skewed",
+        {"test": "bucket_skew_below", "arguments": {"ratio": 3}, "as": "skew_below_3"},
+        {"test": "bucket_skew_below", "arguments": {"ratio": 3.01}, "as": "skew_below_more"},
+    )
+    return tables.run("--select", "source:handmade")
+
+
+def of_table(results: dict[str, NodeResult], table: str) -> dict[str, int | None]:
+    """Failing rows of the tests of one table that did not pass."""
+    prefix = f"{table}__"
+    return failed({name.removeprefix(prefix): result for name, result in results.items() if name.startswith(prefix)})
+
+
+def test_two_inserts_leave_two_files_in_a_bucket(good: Project, special: dict[str, NodeResult]) -> None:
+    found = rows_of(good, special["twice__one_file_per_bucket"])
+    assert [(row.bucket, row.files) for row in found] == [(bucket, 2) for bucket in range(BUCKETS)]
+    assert found[0].directory.endswith("/twice")
+
+
+def test_settings_of_dbt_tests_keep_their_meaning(good: Project, special: dict[str, NodeResult]) -> None:
+    assert of_table(special, "twice") == {"one_file_per_bucket": 4, "limited": 2, "warned": None, "summed": 8}
+    assert special["twice__warned"].status == "warn"
+    stored = special["trapped__stored"]
+    assert stored.status == "fail"
+    assert [row.misplaced_rows for row in good.spark.table(stored.node.relation_name).collect()] == [900]
+
+
+def test_an_insert_after_a_select_writes_no_buckets(good: Project, special: dict[str, NodeResult]) -> None:
+    files = rows_of(good, special["trapped__one_file_per_bucket"])
+    assert [(row.bucket, row.files) for row in files] == [(None, 1)]
+    rows = rows_of(good, special["trapped__rows_in_their_buckets"])
+    assert [tuple(row)[1:] for row in rows] == [(None, 0, BUCKETS - 1, 900)]
+    skewed = rows_of(good, special["trapped__bucket_skew_below"])
+    assert [(row.bucket, row.bucket_rows) for row in skewed] == [(None, 900)]
+
+
+def test_rows_whose_place_in_their_file_is_lost_are_no_pass(special: dict[str, NodeResult]) -> None:
+    assert special["trapped__where_shuffled"].status == "fail"
+
+
+def test_where_selects_the_partitions_that_count(special: dict[str, NodeResult]) -> None:
+    assert of_table(special, "half") == {"one_file_per_bucket_bad_half": 1, "rows_in_their_buckets_bad_half": 3}
+
+
+def test_partitions_elsewhere_count_and_leftovers_do_not(special: dict[str, NodeResult]) -> None:
+    assert of_table(special, "moved") == {"one_file_per_bucket": BUCKETS}
+    assert of_table(special, "left_over") == {}
+
+
+def test_empty_tables_pass(special: dict[str, NodeResult]) -> None:
+    assert of_table(special, "nothing") == {}
+
+
+def test_skew_is_the_largest_bucket_over_the_mean(good: Project, special: dict[str, NodeResult]) -> None:
+    biggest = good.rows("select pmod(hash(k), 4) as b, count(*) as n from {schema}.skewed group by b order by n desc")[0]
+    ratio = biggest.n / 3
+    assert ratio >= 3
+    found = rows_of(good, special["skewed__skew_below_3"])
+    assert [(row.bucket, row.bucket_rows, row.mean_rows, row.ratio) for row in found] == [(biggest.b, biggest.n, 3, ratio)]
+    assert special["skewed__skew_below_more"].status == ("pass" if ratio < 3.01 else "fail")
+
+
+def test_misplaced_rows_are_counted_by_file(good: Project, verdicts: dict[str, NodeResult]) -> None:
+    found = rows_of(good, verdicts["exchange_names_spark_orc_whole__rows_in_their_buckets"])
+    counts = {
+        row.b: row.n
+        for row in good.rows("select pmod(hash(k), 4) as b, count(*) as n from {schema}.ok_spark_orc_whole group by b")
+    }
+    for row in found:
+        assert row.bucket_in_name == bucket_of(Path(row.file))
+        assert row.lowest_bucket_of_rows == row.highest_bucket_of_rows != row.bucket_in_name
+        assert row.misplaced_rows == counts[row.lowest_bucket_of_rows]
+
+
+@pytest.mark.parametrize("file_format", ["parquet", "orc"])
+def test_sorting_is_seen_across_the_splits_of_a_file(good: Project, file_format: str) -> None:
+    tables = Tables(good)
+    sizes = "'parquet.block.size' = '65536', 'orc.stripe.size' = '65536', 'orc.stripe.row.count' = '5000', 'compression' = 'none'"
+    for name, sorted_by, claimed in (("ascending", "k", "k"), ("two_late", "place", "k")):
+        table = good.table(f"{name}_{file_format}")
+        good.spark.sql(
+            f"create table {table} (k bigint, place bigint, filler string) using {file_format} options ({sizes})"
+            f" clustered by (filler) sorted by ({sorted_by}) into 1 buckets"
+        )
+        good.spark.sql(
+            f"insert into {table} select /*+ coalesce(1) */ id, id + if(id in (30000, 61234), 9000, 0), uuid() from range(100000)"
+        )
+        if claimed != sorted_by:
+            twin = good.table(f"{name}_{file_format}_claimed")
+            good.spark.sql(
+                f"create table {twin} (k bigint, place bigint, filler string) using {file_format}"
+                f" clustered by (filler) sorted by ({claimed}) into 1 buckets"
+            )
+            shutil.copytree(
+                good.location(f"{name}_{file_format}"),
+                good.location(f"{name}_{file_format}_claimed"),
+                dirs_exist_ok=True,
+            )
+            name, table = f"{name}_{file_format}_claimed", twin
+        else:
+            name = f"{name}_{file_format}"
+        tables.tests(name, "sorted_within_buckets", "one_file_per_bucket")
+        splits = good.rows(f"select count(distinct input_file_block_start()) from {table}")
+    good.spark.conf.set("spark.sql.files.maxPartitionBytes", "300000")
+    try:
+        splits = good.rows(f"select count(distinct input_file_block_start()), count(distinct input_file_name()) from {table}")
+        assert splits[0][0] > 4
+        assert splits[0][1] == 1
+        results = tables.run("--select", "source:handmade")
+    finally:
+        good.spark.conf.unset("spark.sql.files.maxPartitionBytes")
+    assert failed(results) == {f"two_late_{file_format}_claimed__sorted_within_buckets": 1}
+    found = rows_of(good, results[f"two_late_{file_format}_claimed__sorted_within_buckets"])
+    assert [row.unsorted_rows for row in found] == [2]

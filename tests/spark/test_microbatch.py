@@ -1,0 +1,135 @@
+"""incremental_strategy='microbatch': the batches of dbt-core, each replacing its own partitions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import pytest
+
+from conftest import Failed, Project
+from test_bucketed_table import assert_one_file_per_bucket
+from test_crash_safety import statements
+
+MICROBATCH = {
+    "materialized": "bucketed_incremental",
+    "incremental_strategy": "microbatch",
+    "clustered_by": ["k"],
+    "buckets": 2,
+    "partition_by": ["day"],
+    "event_time": "day",
+    "batch_size": "day",
+    "begin": "2024-01-01",
+}
+
+
+@pytest.fixture
+def events(project: Project) -> Project:
+    """Ten days of one hundred events each; the model copies them and says which version of the source it saw."""
+    project.model(
+        "events",
+        "select id as k, date_add(date'2024-01-01', cast(id % 10 as int)) as day, '{{ var('v') }}' as v from range(1000)",
+        materialized="view", event_time="day",
+    )  # fmt: skip
+    project.model("m", "select * from {{ ref('events') }}", **MICROBATCH)
+    return project
+
+
+def days(project: Project) -> dict[str, tuple[str, int]]:
+    rows = project.rows("select day, v, count(*) as n from {schema}.m group by day, v")
+    assert len({row.day for row in rows}) == len(rows)
+    return {str(row.day)[-2:]: (row.v, row.n) for row in rows}
+
+
+def overwrites(sent: list[str]) -> int:
+    return len([statement for statement in sent if statement.startswith("insert overwrite")])
+
+
+def test_first_run_builds_all_batches_since_begin_and_later_ones_the_chosen(events: Project) -> None:
+    with statements() as sent:
+        events.dbt("run", "--event-time-end", "2024-01-06", "--event-time-start", "2024-01-01", v="one")
+    assert overwrites(sent) == 5
+    assert days(events) == {f"0{day}": ("one", 100) for day in range(1, 6)}
+    events.dbt("run", "--event-time-start", "2024-01-05", "--event-time-end", "2024-01-08", v="two")
+    expected = {f"0{day}": ("one", 100) for day in range(1, 5)} | {f"0{day}": ("two", 100) for day in range(5, 8)}
+    assert days(events) == expected
+    assert_one_file_per_bucket(events, "m", "hive", 2)
+
+
+def test_only_the_batchs_rows_of_the_input_are_read(events: Project) -> None:
+    sql = "select * from {{ ref('events') }} -- {{ model.batch.event_time_start.date() }}"
+    events.model("m", sql, **MICROBATCH)
+    with statements() as sent:
+        events.dbt("run", "--event-time-start", "2024-01-02", "--event-time-end", "2024-01-04", v="one")
+    views = [statement for statement in sent if "temporary view" in statement and "day >= '2024" in statement]
+    assert [re.findall(r"\d{4}-\d\d-\d\d(?= 00:00:00\+00:00)", view) for view in views] == [
+        ["2024-01-02", "2024-01-03"],
+        ["2024-01-03", "2024-01-04"],
+    ]
+    assert "-- 2024-01-02" in views[0]
+
+
+@pytest.mark.parametrize(
+    ("size", "begin", "end", "expected"),
+    [
+        ("hour", "2024-02-28 22:30:00", "2024-02-29 01:00:00", 3),
+        ("day", "2024-02-27", "2024-03-02", 4),
+        ("month", "2023-11-15", "2024-02-02", 4),
+        ("year", "2021-06-01", "2024-01-01", 3),
+    ],
+)
+def test_batches_of_every_size(project: Project, size: str, begin: str, end: str, expected: int) -> None:
+    project.model("m", "select 1 as k, date'2024-01-01' as day", **MICROBATCH | {"batch_size": size, "begin": begin})
+    with statements() as sent:
+        project.dbt("run", "--event-time-start", begin, "--event-time-end", end)
+    assert overwrites(sent) == expected
+
+
+@pytest.mark.parametrize(("lookback", "batches"), [(None, 2), (0, 1), (3, 4)])
+def test_a_later_run_looks_back(events: Project, lookback: int | None, batches: int) -> None:
+    config = MICROBATCH | {"begin": "2024-01-01"} | ({} if lookback is None else {"lookback": lookback})
+    events.model("m", "select * from {{ ref('events') }}", **config)
+    events.dbt("run", "--event-time-start", "2024-01-01", "--event-time-end", "2024-01-02", v="one")
+    with statements() as sent:
+        events.dbt("run", v="two")
+    assert overwrites(sent) == batches
+
+
+@pytest.mark.parametrize("setting", ["event_time", "begin", "batch_size", "partition_by"])
+def test_what_dbt_core_asks_of_a_microbatch_model_is_asked_here(project: Project, setting: str) -> None:
+    config = {key: value for key, value in MICROBATCH.items() if key != setting}
+    project.model("m", "select 1 as k, date'2024-01-01' as day", **config)
+    with pytest.raises(Failed, match=f"Invalid `{setting}` of model 'm'"):
+        project.dbt("run")
+
+
+def test_a_failing_batch_of_a_first_run_leaves_nothing_and_of_a_rebuild_the_old_table(events: Project) -> None:
+    bad = "select * from {{ ref('events') }} where {{ 'k' if not var('bad', false) else \"raise_error('boom')\" }} >= 0"
+    events.model("m", bad, **MICROBATCH)
+    window = ("--event-time-start", "2024-01-01", "--event-time-end", "2024-01-03")
+    events.attempt("run", *window, v="one", bad=True)
+    assert "m" not in events.tables()
+    events.dbt("run", *window, v="one")
+    events.attempt("run", "--full-refresh", *window, v="two", bad=True)
+    assert days(events) == {"01": ("one", 100), "02": ("one", 100)}
+
+
+def test_sources_with_an_event_time_are_filtered(new_project: Callable[..., Project]) -> None:
+    project = new_project()
+    project.write(
+        "models/s.yml",
+        f"""
+        sources:
+          - name: raw
+            schema: {project.schema}
+            tables: [{{name: events, config: {{event_time: day}}}}]
+        """,
+    )
+    project.spark.sql(f"create schema if not exists {project.schema}")
+    project.spark.sql(
+        f"create table {project.table('events')} using parquet as"
+        " select id as k, date_add(date'2024-01-01', cast(id as int)) as day, 'x' as v from range(9)"
+    )
+    project.model("m", "select * from {{ source('raw', 'events') }}", **MICROBATCH)
+    project.dbt("run", "--event-time-start", "2024-01-03", "--event-time-end", "2024-01-05")
+    assert sorted(days(project)) == ["03", "04"]

@@ -1,0 +1,160 @@
+"""What happens to an incremental table when the config's layout or the query's columns are no longer the table's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from conftest import Failed, Project
+from test_bucketed_table import assert_one_file_per_bucket, assert_sorted
+
+BASE = {"materialized": "bucketed_incremental", "clustered_by": ["k"], "buckets": 4}
+OLD = "select id as k, id % 2 as p, concat('v', id) as v from range(20)"
+NEW = "select id as k, id % 2 as p, concat('v', id) as v from range(20, 24)"
+SQL = f"{{% if is_incremental() %}}{NEW}{{% else %}}{OLD}{{% endif %}}"
+
+CHANGES = {
+    "buckets": ({}, {"buckets": 8}),
+    "columns": ({}, {"clustered_by": ["v"]}),
+    "sorting": ({}, {"sorted_by": ["v", "k"]}),
+    "hash": ({}, {"bucket_hash": "spark"}),
+    "format": ({}, {"file_format": "orc"}),
+    "partitioned": ({}, {"partition_by": ["p"]}),
+    "unpartitioned": ({"partition_by": ["p"]}, {}),
+    "plain_table": ({"materialized": "incremental", "file_format": "parquet"}, {"materialized": "bucketed_incremental"}),
+}
+
+
+@pytest.fixture(scope="module")
+def changed(new_project: Callable[..., Project]) -> tuple[Project, str]:
+    """Tables whose layout the config changes before the second run, and what the run with 'fail' said."""
+    project = new_project()
+    for name, (before, _) in CHANGES.items():
+        config = BASE | before
+        if name == "plain_table":
+            config = {"materialized": "incremental", "file_format": "parquet"}
+        project.model(name, SQL, **config)
+    project.dbt("run")
+    for name, (_, after) in CHANGES.items():
+        project.model(name, SQL, **BASE | after)
+    _, failure = project.attempt("run")
+    for name, (_, after) in CHANGES.items():
+        assert project.rows(f"select count(*) from {project.table(name)}")[0][0] == 20, name
+        project.model(name, SQL, **BASE | after, on_bucket_change="rebuild")
+    project.dbt("run")
+    return project, failure
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_changed_layout_fails_by_default_and_says_both(changed: tuple[Project, str], name: str) -> None:
+    message = changed[1].split(f"{name}: ")[1]
+    assert "on_bucket_change" in message and "what the table has, which is" in message
+
+
+def test_the_message_has_both_specs(changed: tuple[Project, str]) -> None:
+    message = changed[1].split("buckets: Comp")[1]
+    assert "clustered by (k), sorted by (k), 8 buckets" in message
+    assert "clustered by (k), sorted by (k), 4 buckets" in message
+    assert "no buckets, parquet" in changed[1].split("plain_table: Comp")[1]
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_rebuild_brings_all_rows_into_the_new_layout(changed: tuple[Project, str], name: str) -> None:
+    project = changed[0]
+    config = BASE | CHANGES[name][1]
+    assert project.rows(f"select count(*), count(distinct k) from {project.table(name)}")[0][:] == (24, 24)
+    assert_one_file_per_bucket(project, name, config.get("bucket_hash", "hive"), config["buckets"])
+    assert_sorted(project, name, config.get("sorted_by", config["clustered_by"]))
+    assert project.detail(name, "Num Buckets") == str(config["buckets"])
+
+
+def test_schema_changes(new_project: Callable[..., Project]) -> None:
+    project = new_project()
+    strategies = {"append": {}, "insert_overwrite": {"partition_by": ["p"]}, "merge": {"unique_key": "k", "partition_by": ["p"]}}
+    modes = ("append_new_columns", "sync_all_columns", "ignore")
+    second = "select cast(1 as bigint) as k, cast(1 as bigint) as p, 'x' as v, 1.5 as added"
+    synced = "select cast(1 as bigint) as k, cast(1 as bigint) as p, cast(2 as bigint) as v, 1.5 as added"
+    for strategy, config in strategies.items():
+        for mode in modes:
+            later = synced.replace("as v", "as v2") if mode == "sync_all_columns" else second
+            project.model(
+                f"{strategy}_{mode}",
+                f"{{% if is_incremental() %}}{later}{{% else %}}{OLD}{{% endif %}}",
+                **BASE | config | {"incremental_strategy": strategy, "on_schema_change": mode},
+            )
+    project.dbt("run")
+    project.dbt("run")
+    for strategy in strategies:
+        columns = {mode: project.spark.table(f"{project.schema}.{strategy}_{mode}").columns for mode in modes}
+        assert sorted(columns["ignore"]) == ["k", "p", "v"]
+        assert sorted(columns["append_new_columns"]) == ["added", "k", "p", "v"]
+        assert sorted(columns["sync_all_columns"]) == ["added", "k", "p", "v2"]
+        for mode in modes:
+            table = f"{strategy}_{mode}"
+            assert_one_file_per_bucket(project, table, "hive", 4)
+            if mode != "ignore":
+                rows = project.rows(f"select k, added from {project.table(table)} where added is not null")
+                assert [(r.k, float(r.added)) for r in rows] == [(1, 1.5)], table
+            assert project.detail(table, "Num Buckets") == "4"
+    assert project.rows("select count(*) from {schema}.append_sync_all_columns")[0][0] == 21
+
+
+def test_a_type_that_changes_is_synced_with_its_rows(new_project: Callable[..., Project]) -> None:
+    project = new_project()
+    for partition_by in ([], ["p"]):
+        project.model(
+            f"m{len(partition_by)}",
+            "select id as k, 0 as p, {% if is_incremental() %}cast(id as bigint){% else %}cast(id as int){% endif %} as n from range(3)",
+            **BASE | {"on_schema_change": "sync_all_columns", "partition_by": partition_by},
+        )
+    project.dbt("run")
+    project.dbt("run")
+    for name in ("m0", "m1"):
+        assert dict(project.spark.table(f"{project.schema}.{name}").dtypes)["n"] == "bigint"
+        assert [r.n for r in project.rows(f"select n from {project.table(name)} order by n")] == [0, 0, 1, 1, 2, 2]
+
+
+@pytest.mark.parametrize(
+    ("mode", "later", "message"),
+    [
+        ("fail", "select id as k, id % 2 as p, 'x' as v, 1 as added from range(1)", "new in the query: added"),
+        ("fail", "select id as k, id % 2 as p from range(1)", "missing from it: v"),
+        ("fail", "select id as k, id % 2 as p, 1 as v from range(1)", "other type: v string -> int"),
+        ("ignore", "select id as k, id % 2 as p from range(1)", "every column of the table in the query"),
+        ("ignore", "select cast(id as double) as k, id % 2 as p, 'x' as v from range(1)", "cast\\(k as bigint\\)"),
+    ],
+)
+def test_schema_changes_that_cannot_be_had_are_errors(
+    project: Project, mode: str, later: str, message: str
+) -> None:
+    project.model("m", f"{{% if is_incremental() %}}{later}{{% else %}}{OLD}{{% endif %}}", **BASE, on_schema_change=mode)
+    project.dbt("run")
+    with pytest.raises(Failed, match=message):
+        project.dbt("run")
+    assert project.rows("select count(*) from {schema}.m")[0][0] == 20
+
+
+def test_a_narrower_key_is_widened_before_it_is_hashed(project: Project) -> None:
+    # An int hashes differently from the bigint that it becomes in a Spark-layout table.
+    for strategy in ("append", "insert_overwrite"):
+        project.model(
+            strategy,
+            "select {% if is_incremental() %}cast(id as int){% else %}id{% endif %} as k, 0 as p from range(50)",
+            **BASE | {"bucket_hash": "spark", "incremental_strategy": strategy, "partition_by": ["p"]},
+        )
+    project.dbt("run")
+    project.dbt("run")
+    for strategy in ("append", "insert_overwrite"):
+        assert_one_file_per_bucket(project, strategy, "spark", 4)
+
+
+def test_a_column_missing_from_the_query_is_null_when_columns_are_appended(project: Project) -> None:
+    project.model(
+        "m",
+        "select 1 as k {% if not is_incremental() %}, 'v' as v{% else %}, 'w' as w{% endif %}",
+        **BASE, on_schema_change="append_new_columns",
+    )  # fmt: skip
+    project.dbt("run")
+    project.dbt("run")
+    assert sorted(map(str, project.rows("select v, w from {schema}.m"))) == ["Row(v='v', w=None)", "Row(v=None, w='w')"]

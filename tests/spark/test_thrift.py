@@ -1,0 +1,100 @@
+"""The same package over the wire: dbt-spark's thrift connection to a Spark Thrift Server, a session for each thread."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pyspark
+import pytest
+import yaml
+
+from conftest import Project
+
+HOST = "127.0.0.1"
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind((HOST, 0))
+        return int(probe.getsockname()[1])
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
+    """Port of a Thrift Server on the loopback address, with a metastore of its own."""
+    home = tmp_path_factory.mktemp("thrift")
+    port = free_port()
+    conf = {
+        "spark.master": "local[2]",
+        "spark.driver.memory": "2g",
+        "spark.ui.enabled": "false",
+        "spark.sql.shuffle.partitions": "4",
+        "spark.sql.warehouse.dir": str(home / "warehouse"),
+        "spark.hadoop.javax.jdo.option.ConnectionURL": f"jdbc:derby:;databaseName={home / 'metastore'};create=true",
+        "spark.driver.extraJavaOptions": f"-Dderby.system.home={home} -Djava.io.tmpdir={home}",
+    }
+    command = [str(Path(pyspark.__file__).parent / "bin" / "spark-submit")]
+    for key, value in conf.items():
+        command += ["--conf", f"{key}={value}"]
+    command += ["--class", "org.apache.spark.sql.hive.thriftserver.HiveThriftServer2", "spark-internal"]
+    command += ["--hiveconf", f"hive.server2.thrift.bind.host={HOST}", "--hiveconf", f"hive.server2.thrift.port={port}"]
+    environment = os.environ | {"SPARK_HOME": str(Path(pyspark.__file__).parent)}
+    with (home / "log").open("w") as log:
+        process = subprocess.Popen(command, cwd=home, stdout=log, stderr=log, env=environment)
+    try:
+        for _ in range(240):
+            assert process.poll() is None, (home / "log").read_text()[-2000:]
+            with socket.socket() as probe:
+                if probe.connect_ex((HOST, port)) == 0:
+                    break
+            time.sleep(0.5)
+        else:
+            pytest.fail("the Thrift Server did not start")
+        yield port
+    finally:
+        process.terminate()
+        process.wait(60)
+
+
+def test_every_strategy_over_thrift(server: int, new_project: Callable[..., Project]) -> None:
+    from pyhive import hive
+
+    project = new_project()
+    output = {"type": "spark", "method": "thrift", "host": HOST, "port": server, "user": "me", "schema": "w", "threads": 4}
+    project.write("profiles.yml", yaml.safe_dump({"t": {"target": "t", "outputs": {"t": output}}}))
+    later = "select id as k, 'new' as v, 1 as p from range(5, 15)"
+    first = "select id as k, 'old' as v, id % 2 as p from range(10)"
+    for bucket_hash in ("hive", "spark"):
+        project.model(
+            f"table_{bucket_hash}", first, materialized="bucketed_table", clustered_by="k", buckets=4,
+            bucket_hash=bucket_hash, location_root=str(project.folder / "external"),
+        )  # fmt: skip
+        for strategy in ("append", "insert_overwrite", "merge"):
+            project.model(
+                f"{strategy}_{bucket_hash}",
+                f"{{% if is_incremental() %}}{later}{{% else %}}{first}{{% endif %}}",
+                materialized="bucketed_incremental", incremental_strategy=strategy, unique_key="k",
+                clustered_by="k", buckets=4, partition_by="p", bucket_hash=bucket_hash,
+            )  # fmt: skip
+    project.dbt("run")
+    project.dbt("run")
+    with hive.connect(HOST, server) as connection, connection.cursor() as cursor:
+
+        def query(sql: str) -> list[tuple]:
+            cursor.execute(sql)
+            return list(cursor.fetchall())
+
+        counts = {"append": 20, "insert_overwrite": 15, "merge": 15, "table": 10}
+        for bucket_hash in ("hive", "spark"):
+            for name, count in counts.items():
+                table = f"w.{name}_{bucket_hash}"
+                assert query(f"select count(*) from {table}") == [(count,)], table
+                files = [row[0] for row in query(f"select distinct input_file_name() from {table}")]
+                keys = {(path.rsplit("/", 1)[0], path.split("_0")[0] if bucket_hash == "hive" else path.split("_")[-1]) for path in files}
+                assert len(keys) == len(files), files
+        assert len(query("show tables in w")) == 8

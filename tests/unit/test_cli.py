@@ -1,0 +1,96 @@
+"""The command line without Spark: help, exit codes, and mistakes of users."""
+
+import sys
+from pathlib import Path
+
+import click
+import pytest
+import yaml
+from click.testing import CliRunner, Result
+from spark_bucketing.cli import exit_code, main
+from spark_bucketing.layout.table import DataFile, TableLayout
+from spark_bucketing.spec import BucketSpec
+
+PROJECT = {"name": "p", "profile": "p", "flags": {"send_anonymous_usage_stats": False}}
+HERE = {"type": "spark", "method": "session", "host": "NA", "schema": "s"}
+FAR = {"type": "spark", "method": "thrift", "host": "somewhere", "schema": "s"}
+SPEC = BucketSpec(2, ("k",), ("k",), "hive")
+OK = TableLayout("ok", SPEC, "parquet", False)
+WRONG = TableLayout("wrong", SPEC, "parquet", False, (DataFile("/t/data.parquet", 1),))
+UNKNOWN = TableLayout("unknown", SPEC, "text", False, unreadable="It is text.")
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A dbt project with a profile of two targets, as the current folder."""
+    (tmp_path / "dbt_project.yml").write_text(yaml.safe_dump(PROJECT))
+    (tmp_path / "profiles.yml").write_text(
+        yaml.safe_dump({"p": {"target": "here", "outputs": {"here": HERE, "far": FAR}}})
+    )
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(main, arguments)
+
+
+@pytest.mark.parametrize("name", sorted(main.commands))
+def test_every_command_and_option_is_explained(name: str) -> None:
+    command = main.commands[name]
+    assert command.help
+    assert all(option.help for option in command.params if isinstance(option, click.Option))
+    assert run(name, "--help").exit_code == 0
+
+
+def test_the_version_is_the_package_s() -> None:
+    assert "0.1.0" in run("--version").output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--target", "far"], "'far' has the connection method 'thrift'"),
+        (["--target", "nowhere"], "does not have a target named 'nowhere'"),
+        (["--project-dir", "empty"], "No dbt_project.yml found"),
+        (["--profiles-dir", "empty"], "Could not find profile named 'p'"),
+        (["--project-dir", "missing"], "'missing' does not exist"),
+        (["--nonsense"], "No such option"),
+    ],
+)
+def test_a_mistake_is_a_message_and_exit_code_2(folder: Path, arguments: list[str], message: str) -> None:
+    (folder / "empty").mkdir()
+    result = run("layout", *arguments)
+    assert result.exit_code == 2
+    assert message in result.output
+    assert "Traceback" not in result.output
+
+
+def test_a_profile_may_use_the_environment(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    profile = {"p": {"target": "{{ env_var('WHERE') }}", "outputs": {"far": FAR}}}
+    (folder / "profiles.yml").write_text(yaml.safe_dump(profile))
+    monkeypatch.setenv("WHERE", "far")
+    assert "Target 'far'" in run("layout").output
+
+
+def test_the_profile_is_looked_for_where_dbt_does(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = folder / "home"
+    (home / ".dbt").mkdir(parents=True)
+    (folder / "profiles.yml").rename(home / ".dbt" / "profiles.yml")
+    monkeypatch.setenv("HOME", str(home))
+    assert "Target 'far'" in run("layout", "--target", "far").output
+
+
+def test_without_dbt_the_message_says_how_to_install_it(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "dbt.config.runtime", None)
+    result = run("layout")
+    assert result.exit_code == 2
+    assert "pip install 'spark-bucketing[dbt]'" in result.output
+
+
+@pytest.mark.parametrize(
+    ("layouts", "code"),
+    [([], 0), ([OK], 0), ([OK, WRONG], 1), ([OK, UNKNOWN], 2), ([UNKNOWN, WRONG], 1)],
+)
+def test_the_exit_code_tells_findings_from_unknowns(layouts: list[TableLayout], code: int) -> None:
+    assert exit_code(layouts) == code
