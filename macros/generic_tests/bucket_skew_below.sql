@@ -7,7 +7,8 @@
   {%- if execute -%}
     {%- set layout = spark_bucketing.tested_layout(spark_bucketing.tested_relation(model)) -%}
     {%- if ratio is not number or ratio is boolean or ratio <= 1 -%}
-      {% do spark_bucketing.raise_argument_error('bucket_skew_below', 'ratio', ratio, 'a number greater than 1: the largest bucket is never smaller than the mean', 'ratio: 2') %}
+      {% do spark_bucketing.raise_argument_error('bucket_skew_below', 'ratio', ratio,
+          'a number greater than 1: the largest bucket is never smaller than the mean', 'ratio: 2') %}
     {%- endif -%}
     {%- if layout.problem -%}
       {{ spark_bucketing.cannot_tell_sql(layout.problem) }}

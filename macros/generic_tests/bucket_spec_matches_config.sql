@@ -13,7 +13,8 @@
     {%- endfor -%}
     {%- set found = spark_bucketing.tested_layout(relation, bucketed=false) -%}
     {%- if not found.problem and not expected.get('clustered_by') and not expected.get('buckets') -%}
-      {%- do found.update({'problem': spark_bucketing.test_problem(relation, 'neither a model with `clustered_by` and `buckets` in its config nor these arguments',
+      {%- do found.update({'problem': spark_bucketing.test_problem(relation,
+          'neither a model with `clustered_by` and `buckets` in its config nor these arguments',
           'a bucket spec to compare the table with', 'give the test `clustered_by` and `buckets`')}) -%}
     {%- endif -%}
     {%- if found.problem -%}

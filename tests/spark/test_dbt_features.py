@@ -15,7 +15,8 @@ INCREMENTAL = TABLE | {"materialized": "bucketed_incremental"}
 
 
 def comments(project: Project, table: str) -> dict[str, str]:
-    return {row.col_name: row.comment for row in project.rows(f"describe {project.table(table)}") if row.comment}
+    fields = project.spark.table(f"{project.schema}.{table}").schema.fields
+    return {field.name: field.metadata["comment"] for field in fields if "comment" in field.metadata}
 
 
 def test_docs_are_persisted_and_follow_changes(project: Project) -> None:
@@ -156,7 +157,9 @@ def test_awkward_names(project: Project) -> None:
     for name in sorted(project.tables()):
         assert_one_file_per_bucket(project, name, name.split("_")[1], 3)
         assert project.rows(f"select count(*), count(distinct `UserId`) from {project.table(name)}")[0][:] == (20, 20)
-        assert project.spark.table(f"{project.schema}.{name}").columns[0] == "UserId"
+        columns = project.spark.table(f"{project.schema}.{name}").columns
+        # Hive's metastore knows lower case only; Spark keeps what is not part of the bucket spec.
+        assert columns[0] == ("userid" if name.split("_")[1] == "hive" else "UserId") and columns[-1].lower() == "bucket"
     assert project.spark.sql(f"select * from `{project.schema}_Other_Place`.`table`").columns == ["from"]
 
 
@@ -190,7 +193,7 @@ def test_a_run_leaves_no_setting_and_no_view_behind(project: Project) -> None:
 
 
 def test_a_failing_query_leaves_the_old_table(project: Project) -> None:
-    sql = "select {{ 'raise_error(\"boom\")' if var('fail') else 1 }} as k"
+    sql = "select cast({{ 'raise_error(\"boom\")' if var('fail') else 1 }} as int) as k"
     for name, config in (("t", TABLE), ("i", INCREMENTAL)):
         project.model(name, sql, **config)
     project.dbt("run", fail=False)

@@ -99,7 +99,7 @@ def test_many_partitions_are_written_by_more_tasks_than_buckets(project: Project
 def test_partitions_share_the_tasks_evenly(project: Project) -> None:
     project.model(
         "m",
-        "select id as k, id % 24 as p from range(6000)",
+        "select id div 24 as k, id % 24 as p from range(6000)",
         **TABLE | {"partition_by": ["p"], "write_tasks": 8},
     )
     project.dbt("run")
@@ -108,14 +108,15 @@ def test_partitions_share_the_tasks_evenly(project: Project) -> None:
 
 @pytest.mark.parametrize("buckets", [1, 2, 4096])
 def test_from_one_to_thousands_of_buckets(project: Project, buckets: int) -> None:
-    for bucket_hash in ("hive", "spark"):
+    layouts = ("hive", "spark") if buckets < 100 else ("hive",)
+    for bucket_hash in layouts:
         project.model(
-            bucket_hash, "select id as k from range(2000)", **TABLE | {"buckets": buckets, "bucket_hash": bucket_hash}
+            bucket_hash, "select id as k from range(1000)", **TABLE | {"buckets": buckets, "bucket_hash": bucket_hash}
         )
     project.dbt("run")
-    for bucket_hash in ("hive", "spark"):
+    for bucket_hash in layouts:
         assert_one_file_per_bucket(project, bucket_hash, bucket_hash, buckets)
-        assert project.rows(f"select count(distinct k) from {project.table(bucket_hash)}")[0][0] == 2000
+        assert project.rows(f"select count(distinct k) from {project.table(bucket_hash)}")[0][0] == 1000
 
 
 def test_empty_input_makes_an_empty_table(project: Project) -> None:

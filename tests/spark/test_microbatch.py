@@ -57,7 +57,7 @@ def test_first_run_builds_all_batches_since_begin_and_later_ones_the_chosen(even
 
 
 def test_only_the_batchs_rows_of_the_input_are_read(events: Project) -> None:
-    sql = "select * from {{ ref('events') }} -- {{ model.batch.event_time_start.date() }}"
+    sql = "select * from {{ ref('events') }} -- {{ model.batch.event_time_start.date() if model.batch }}"
     events.model("m", sql, **MICROBATCH)
     with statements() as sent:
         events.dbt("run", "--event-time-start", "2024-01-02", "--event-time-end", "2024-01-04", v="one")

@@ -7,6 +7,7 @@ import click
 import pytest
 import yaml
 from click.testing import CliRunner, Result
+
 from spark_bucketing.cli import exit_code, main
 from spark_bucketing.layout.table import DataFile, TableLayout
 from spark_bucketing.spec import BucketSpec
@@ -79,6 +80,12 @@ def test_the_profile_is_looked_for_where_dbt_does(folder: Path, monkeypatch: pyt
     (folder / "profiles.yml").rename(home / ".dbt" / "profiles.yml")
     monkeypatch.setenv("HOME", str(home))
     assert "Target 'far'" in run("layout", "--target", "far").output
+
+
+def test_the_project_is_looked_for_where_dbt_does(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "models").mkdir()
+    monkeypatch.chdir(folder / "models")
+    assert "Target 'far'" in run("layout", "--profiles-dir", "..", "--target", "far").output
 
 
 def test_without_dbt_the_message_says_how_to_install_it(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

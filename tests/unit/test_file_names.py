@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from spark_bucketing.layout.names import bucket_of
 from spark_bucketing.spec import BucketHash
 

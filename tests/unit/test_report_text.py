@@ -3,6 +3,7 @@
 import io
 
 import pytest
+
 from spark_bucketing.layout.table import DataFile, TableLayout
 from spark_bucketing.report.text import write_layouts
 from spark_bucketing.spec import BucketSpec

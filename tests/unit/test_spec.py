@@ -1,6 +1,7 @@
 """The bucket spec of a table, read from the text of DESCRIBE TABLE EXTENDED."""
 
 import pytest
+
 from spark_bucketing.spec import BucketSpec
 
 HIVE = {"Provider": "hive", "Num Buckets": "8", "Bucket Columns": "[`k`]", "Sort Columns": "[`k`, `ts`]"}

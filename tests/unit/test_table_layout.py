@@ -1,6 +1,7 @@
 """What the files of a table amount to: rows, partitions, skew, and what is wrong."""
 
 import pytest
+
 from spark_bucketing.layout.table import DataFile, TableLayout
 from spark_bucketing.spec import BucketSpec
 

@@ -1,4 +1,9 @@
-{#- The layout with every column spelled as the query returns it; the other half of the validation. -#}
+{#-
+  The layout with every column spelled as the query returns it; the other half of the validation.
+
+  Bucket and sort columns of the Hive layout become lower-case, in `columns` as well: Hive's metastore keeps column names so,
+  and refuses to alter or rename a table whose bucket columns are spelled otherwise.
+-#}
 {% macro resolve_layout(layout, columns) -%}
   {%- set by_name = {} -%}
   {%- for column in columns -%}
@@ -12,6 +17,9 @@
       {%- if column is none -%}
         {% do spark_bucketing.raise_config_error(setting, name, 'a column that the query returns: ' ~ columns | map(attribute='name') | join(', '),
             'name one of these, as a plain name: sorting is ascending, and expressions need a column of their own') %}
+      {%- endif -%}
+      {%- if layout.bucket_hash == 'hive' and setting != 'partition_by' and column.name != column.name | lower -%}
+        {%- do column.update({'expression': spark_bucketing.quote_identifier(column.name), 'name': column.name | lower}) -%}
       {%- endif -%}
       {%- do names.append(column.name) -%}
       {%- if setting == 'clustered_by' -%}

@@ -10,7 +10,7 @@
     {%- if column.from is none -%}
       {%- do column.update({'expression': 'cast(null as ' ~ column.type ~ ')'}) -%}
     {%- else -%}
-      {%- set name = spark_bucketing.quote_identifier(column.from.name) -%}
+      {%- set name = column.from.get('expression', spark_bucketing.quote_identifier(column.from.name)) -%}
       {%- do column.update({'expression': name}) -%}
       {%- if column.name | lower in keys and column.from.type | lower != column.type | lower -%}
         {%- if column.type == 'string'

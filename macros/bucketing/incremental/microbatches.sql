@@ -23,7 +23,7 @@
   {%- endif -%}
   {%- set batches = [] -%}
   {%- set cursor = namespace(start=start) -%}
-  {%- for _ in range(1000000) if cursor.start < end or not batches -%}
+  {%- for _ in range(100000) if cursor.start < end or not batches -%}
     {%- set next = spark_bucketing.shift_batch(cursor.start, size, 1) -%}
     {%- do batches.append({'start': cursor.start, 'end': next}) -%}
     {%- set cursor.start = next -%}

@@ -27,8 +27,18 @@
       'bucket_hash': 'hive' if provider == 'hive' else 'spark',
       'bucketing_version': modules.re.findall('(?:^\\[|, )bucketing_version=([^],]*)', details.get('Table Properties', '')) | first | default('1'),
       'buckets': (details.get('Num Buckets') or 0) | int,
-      'clustered_by': modules.re.findall('`((?:[^`]|``)+)`', details.get('Bucket Columns', '')),
-      'sorted_by': modules.re.findall('`((?:[^`]|``)+)`', details.get('Sort Columns', '')),
+      'clustered_by': spark_bucketing.quoted_names(details.get('Bucket Columns', '')),
+      'sorted_by': spark_bucketing.quoted_names(details.get('Sort Columns', '')),
       'partition_by': partition_by,
   }) }}
+{%- endmacro %}
+
+
+{#- The column names in a list such as [`a`, `b c`]. -#}
+{% macro quoted_names(text) -%}
+  {%- set names = [] -%}
+  {%- for name in modules.re.findall('`((?:[^`]|``)+)`', text) -%}
+    {%- do names.append(name | replace('``', '`')) -%}
+  {%- endfor -%}
+  {{ return(names) }}
 {%- endmacro %}

@@ -4,7 +4,8 @@
 -#}
 {% macro bucket_key_columns(relation, layout) -%}
   {%- if layout.bucket_hash == 'hive' and layout.bucketing_version != '1' -%}
-    {{ return({'problem': spark_bucketing.test_problem(relation, 'bucketing_version ' ~ layout.bucketing_version ~ ': Hive 3 hashes, which Spark does not compute',
+    {{ return({'problem': spark_bucketing.test_problem(relation,
+        'bucketing_version ' ~ layout.bucketing_version ~ ': Hive 3 hashes, which Spark does not compute',
         "'bucketing_version' = '1' (or none)", 'rewrite the table as a bucketed_table')}) }}
   {%- endif -%}
   {%- set by_name = {} -%}
@@ -15,8 +16,10 @@
   {%- for name in layout.clustered_by -%}
     {%- set column = by_name[name | lower] -%}
     {%- if not spark_bucketing.is_bucket_type(column.type, layout.bucket_hash) -%}
-      {{ return({'problem': spark_bucketing.test_problem(relation, 'bucket column ' ~ name ~ ' ' ~ column.type ~ ' in the ' ~ layout.bucket_hash ~ ' layout',
-          'a column of type ' ~ spark_bucketing.bucket_types(layout.bucket_hash) | join(', ') ~ ': the hash of others is not certain', 'bucket by another column')}) }}
+      {%- set types = spark_bucketing.bucket_types(layout.bucket_hash) | join(', ') -%}
+      {{ return({'problem': spark_bucketing.test_problem(relation,
+          'bucket column ' ~ name ~ ' ' ~ column.type ~ ' in the ' ~ layout.bucket_hash ~ ' layout',
+          'a column of type ' ~ types ~ ': the hash of others is not certain', 'bucket by another column')}) }}
     {%- endif -%}
     {%- do columns.append(column) -%}
   {%- endfor -%}

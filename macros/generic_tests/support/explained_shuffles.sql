@@ -11,7 +11,11 @@
   EXPLAIN reports a query that it can't plan as text, without an error.
 -#}
 {% macro explained_shuffles(sql) -%}
-  {%- set plan = run_query('explain\n' ~ sql).rows[0][0] -%}
+  {%- set lines = [] -%}
+  {%- for row in run_query('explain\n' ~ sql).rows -%}
+    {%- do lines.append(row[0]) -%}
+  {%- endfor -%}
+  {%- set plan = lines | join('\n') -%}
   {%- if '== Physical Plan ==' not in plan -%}
     {{ return({'problem': "Cannot tell: test '" ~ model.name ~ "'. Spark cannot plan the SQL:\n" ~ plan[:2000]}) }}
   {%- elif modules.re.search('[.][.][.] [0-9]+ more characters$', plan.rstrip()) -%}

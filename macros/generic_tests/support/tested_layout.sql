@@ -13,7 +13,8 @@
   {%- if layout.type == 'view' -%}
     {%- set problem = spark_bucketing.test_problem(relation, 'a view', expected, 'test the table below it') -%}
   {%- elif bucketed and not layout.buckets -%}
-    {%- set problem = spark_bucketing.test_problem(relation, 'a table without buckets', expected, "materialized='bucketed_table' with `clustered_by` and `buckets`") -%}
+    {%- set problem = spark_bucketing.test_problem(relation, 'a table without buckets', expected,
+        "materialized='bucketed_table' with `clustered_by` and `buckets`") -%}
   {%- endif -%}
   {%- do layout.update({'problem': problem}) -%}
   {{ return(layout) }}

@@ -10,7 +10,9 @@
   {%- elif model.sources -%}
     {{ return(spark_bucketing.graph_source(model.sources[0][0], model.sources[0][1])) }}
   {%- endif -%}
-  {% do exceptions.raise_compiler_error("Test '" ~ model.name ~ "' was given the query " ~ tested ~ ' and no table. Give it a model, snapshot, seed or source.') %}
+  {% do exceptions.raise_compiler_error(
+      "Test '" ~ model.name ~ "' was given the query " ~ tested ~ ' and no table. Give it a model, snapshot, seed or source.'
+  ) %}
 {%- endmacro %}
 
 
