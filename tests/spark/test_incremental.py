@@ -110,6 +110,63 @@ def test_partition_values_of_every_kind_survive_a_merge(new_project: Callable[..
     assert [row.v for row in project.rows("select v from {schema}.m order by k")] == ["new", "old"] * 4 + ["new"]
 
 
+def test_the_empty_string_and_null_share_a_partition_and_lose_no_row(new_project: Callable[..., Project]) -> None:
+    # Hive's layout of directories has one name for both.
+    project = new_project()
+    first = "select id as k, 'old' as v, if(id % 2 = 0, '', null) as p from range(8)"
+    later = "select id as k, 'new' as v, if(id % 2 = 0, '', null) as p from range(6, 10)"
+    counts = {"append": 12, "insert_overwrite": 4, "merge": 10}
+    for strategy in counts:
+        for bucket_hash in ("hive", "spark"):
+            config = {"incremental_strategy": strategy, "partition_by": "p", "unique_key": "k", "bucket_hash": bucket_hash}
+            project.model(f"{strategy}_{bucket_hash}", versions(first, later), **INCREMENTAL | config)
+    project.dbt("run")
+    project.dbt("run")
+    for strategy, count in counts.items():
+        for bucket_hash in ("hive", "spark"):
+            table = f"{strategy}_{bucket_hash}"
+            rows = project.rows(f"select count(*), count(p), count_if(v = 'new') from {project.table(table)}")
+            assert rows[0][:] == (count, 0, 4), table
+            assert_one_file_per_bucket(project, table, bucket_hash, 4)
+
+
+def test_every_strategy_on_an_external_table(new_project: Callable[..., Project]) -> None:
+    project = new_project()
+    root = project.folder / "external"
+    names = []
+    for strategy in ("append", "insert_overwrite", "merge"):
+        for bucket_hash in ("hive", "spark"):
+            for partition_by in ([], ["p"]):
+                names.append((f"{strategy}_{bucket_hash}_{len(partition_by)}", strategy, bool(partition_by), bucket_hash))
+                config = {"incremental_strategy": strategy, "partition_by": partition_by, "unique_key": "k"}
+                config |= {"bucket_hash": bucket_hash, "location_root": str(root)}
+                project.model(names[-1][0], versions(FIRST, SECOND), **INCREMENTAL | config)
+    project.dbt("run")
+    project.dbt("run")
+    for table, strategy, partitioned, bucket_hash in names:
+        assert rows_of(project, table) == expected(project, EXPECTED[strategy, partitioned]), table
+        assert project.detail(table, "Type") == "EXTERNAL"
+        assert [path.name for path in (root / table).iterdir()] == [project.location(table).name]
+        assert_one_file_per_bucket(project, table, bucket_hash, 4)
+
+
+def test_a_column_spelled_otherwise_is_the_same_column(new_project: Callable[..., Project]) -> None:
+    project = new_project()
+    for bucket_hash in ("hive", "spark"):
+        for strategy in ("append", "insert_overwrite", "merge"):
+            project.model(
+                f"{strategy}_{bucket_hash}",
+                versions("select id as Key, 1 as Part from range(4)", "select id as KEY, 1 as pART from range(2, 6)"),
+                materialized="bucketed_incremental", clustered_by=["key"], buckets=2, partition_by=["part"],
+                incremental_strategy=strategy, unique_key="kEY", bucket_hash=bucket_hash, on_schema_change="fail",
+            )  # fmt: skip
+    project.dbt("run")
+    project.dbt("run")
+    for bucket_hash in ("hive", "spark"):
+        for strategy, count in (("append", 8), ("insert_overwrite", 4), ("merge", 6)):
+            assert project.rows(f"select count(key) from {project.table(f'{strategy}_{bucket_hash}')}")[0][0] == count
+
+
 def test_merge_updates_only_the_named_columns_and_honours_predicates(new_project: Callable[..., Project]) -> None:
     project = new_project()
     first = "select id as k, 'old' as a, 'old' as b from range(4)"

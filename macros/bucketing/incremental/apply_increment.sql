@@ -16,7 +16,7 @@
   {%- elif overwrite -%}
     {% do spark_bucketing.build_table(relation, source, columns, layout, existing) %}
   {%- else -%}
-    {%- set input = spark_bucketing.load_input(relation, source, columns) -%}
+    {%- set input = spark_bucketing.load_input(relation, source, columns, layout) -%}
     {%- set plain = spark_bucketing.without_expressions(columns) -%}
     {%- if increment.strategy == 'merge' -%}
       {% do spark_bucketing.validate_merge(relation, input, plain, increment) %}

@@ -7,7 +7,7 @@
 {% macro overwrite_partitions(relation, source, columns, layout) -%}
   {%- set since = spark_bucketing.before_write() -%}
   {%- if spark_bucketing.reads_relation(source, relation) -%}
-    {%- set input = spark_bucketing.load_input(relation, source, columns) -%}
+    {%- set input = spark_bucketing.load_input(relation, source, columns, layout) -%}
     {% do spark_bucketing.insert_bucketed(relation, spark_bucketing.quote_relation(input), spark_bucketing.without_expressions(columns), layout, overwrite=true) %}
     {% do spark_bucketing.drop_relation_with_files(input) %}
   {%- else -%}

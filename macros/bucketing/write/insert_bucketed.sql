@@ -16,11 +16,11 @@
   {%- set names = ordered | map(attribute='name') | list -%}
   {%- set by_name = {} -%}
   {%- for column in ordered -%}
-    {%- do by_name.update({column.name: column}) -%}
+    {%- do by_name.update({column.name | lower: column}) -%}
   {%- endfor -%}
   {%- set bucket_columns = [] -%}
   {%- for name in layout.clustered_by -%}
-    {%- do bucket_columns.append(by_name[name]) -%}
+    {%- do bucket_columns.append(by_name[name | lower]) -%}
   {%- endfor -%}
   {%- set hive_hash = spark_bucketing.hive_hash_function() if layout.bucket_hash == 'hive' else none -%}
   {%- set bucket = spark_bucketing.bucket_id(bucket_columns, layout.buckets, layout.bucket_hash, hive_hash) -%}
@@ -44,7 +44,7 @@
         *,
         element_at(({{ spark_bucketing.shuffle_keys(tasks) }}), cast({{ spark_bucketing.task_of_row(bucket, layout.partition_by, tasks) }} + 1 as int)) as `__spark_bucketing_key`
       from (
-        select {{ spark_bucketing.select_list(ordered) }}
+        select {{ spark_bucketing.select_list(ordered, layout.partition_by) }}
         from {{ source }}
       )
     )
