@@ -32,6 +32,8 @@ SESSION_CONF = {
     "spark.default.parallelism": "3",
     "spark.log.structuredLogging.enabled": "false",
 }
+# Many small statements: compile them quickly, and let the metastore's database write when it likes.
+QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:-UsePerfData -Dderby.system.durability=test"
 _numbers = itertools.count(1)
 
 
@@ -46,7 +48,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     conf = SESSION_CONF | {
         "spark.sql.warehouse.dir": str(home / "warehouse"),
         "spark.hadoop.javax.jdo.option.ConnectionURL": f"jdbc:derby:;databaseName={home / 'metastore'};create=true",
-        "spark.driver.extraJavaOptions": f"-Dderby.system.home={home} -Djava.io.tmpdir={home}",
+        "spark.hadoop.hive.downloaded.resources.dir": str(home / "resources"),
+        "spark.driver.extraJavaOptions": f"-Dderby.system.home={home} -Djava.io.tmpdir={home} {QUICK_JVM}",
     }
     for key, value in conf.items():
         builder = builder.config(key, value)
@@ -134,9 +137,7 @@ class Project:
     def files(self, name: str) -> list[Path]:
         """Data files of a table that lie below its folder, as paths relative to it."""
         root = self.location(name)
-        return sorted(
-            path.relative_to(root) for path in root.rglob("*") if path.is_file() and path.name[0] not in "._"
-        )
+        return sorted(path.relative_to(root) for path in root.rglob("*") if path.is_file() and path.name[0] not in "._")
 
 
 @pytest.fixture(scope="session")

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
-from conftest import Failed, Project
+from conftest import Project
 
 BUCKET = {"hive": re.compile(r"^(\d+)_\d+"), "spark": re.compile(r"_(\d+)(?:\.|$)")}
 TYPED_KEYS = {
@@ -64,10 +65,16 @@ MATRIX = [
 ]
 
 
-def matrix_name(*case: object) -> str:
+def matrix_name(*case: Any) -> str:
     bucket_hash, file_format, partition_by, clustered_by, sorted_by = case
     return "_".join(
-        [bucket_hash, file_format, f"p{len(partition_by)}", *clustered_by, "default" if sorted_by is None else f"s{len(sorted_by)}"]
+        [
+            bucket_hash,
+            file_format,
+            f"p{len(partition_by)}",
+            *clustered_by,
+            "default" if sorted_by is None else f"s{len(sorted_by)}",
+        ]
     )
 
 
@@ -102,14 +109,16 @@ def matrix(new_project: Callable[..., Project]) -> Project:
 
 
 @pytest.mark.parametrize("case", MATRIX, ids=lambda case: matrix_name(*case))
-def test_every_layout_has_one_sorted_file_per_bucket_and_all_rows(matrix: Project, case: tuple) -> None:
+def test_every_layout_has_one_sorted_file_per_bucket_and_all_rows(matrix: Project, case: tuple[Any, ...]) -> None:
     bucket_hash, file_format, partition_by, clustered_by, sorted_by = case
     table = matrix_name(*case)
     assert_one_file_per_bucket(matrix, table, bucket_hash, 8)
     if sorted_by != []:
         assert_sorted(matrix, table, sorted_by or clustered_by)
     assert all(path.suffix == f".{file_format}" for path in matrix.files(table))
-    row = matrix.rows(f"select count(*) n, count(distinct payload) d, count(k) k, count(region) r from {matrix.table(table)}")[0]
+    row = matrix.rows(
+        f"select count(*) n, count(distinct payload) d, count(k) k, count(region) r from {matrix.table(table)}"
+    )[0]
     assert (row.n, row.d, row.k, row.r) == (600, 600, 588, 480)
     assert matrix.detail(table, "Num Buckets") == "8"
     assert matrix.detail(table, "Provider") == ("hive" if bucket_hash == "hive" else file_format)
@@ -125,7 +134,9 @@ def test_rows_lie_in_the_bucket_of_hives_own_hash(
         project.model(
             "t_" + re.sub(r"\W", "_", sql_type),
             f"select cast(if(id % 40 = 0, null, {expression}) as {sql_type}) as k, cast(id % 9 as int) as k2, id from range(400)",
-            materialized="bucketed_table", clustered_by=["k", "k2"], buckets=7,
+            materialized="bucketed_table",
+            clustered_by=["k", "k2"],
+            buckets=7,
         )
     project.dbt("run")
     for sql_type in TYPED_KEYS:

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from test_crash_safety import READS, statements
 
 from conftest import Project
-from test_crash_safety import READS, statements
 
 TABLE = {"materialized": "bucketed_table", "clustered_by": ["k"], "buckets": 4}
 INCREMENTAL = TABLE | {"materialized": "bucketed_incremental"}
-SQL = "select 1 as k, 'a' as v, 2 as ds, timestamp'2024-01-01 00:00:00' as ts, map('a', 1) as m, cast('x' as binary) as b"
+SQL = (
+    "select 1 as k, 'a' as v, 2 as ds, timestamp'2024-01-01 00:00:00' as ts, map('a', 1) as m, cast('x' as binary) as b"
+)
 
 # name: (config, parts of the message)
 CASES: dict[str, tuple[dict[str, object], list[str]]] = {

@@ -35,14 +35,14 @@ def statements(die_before: int | None = None) -> Iterator[list[str]]:
                 raise DbtRuntimeError("the process died here")
         execute(self, sql, *parameters)
 
-    Cursor.execute = watched  # type: ignore[method-assign]
+    Cursor.execute = watched
     try:
         yield sent
     finally:
-        Cursor.execute = execute  # type: ignore[method-assign]
+        Cursor.execute = execute
 
 
-def content(project: Project, query: str = "select * from {schema}.m") -> list[tuple]:
+def content(project: Project, query: str = "select * from {schema}.m") -> list[tuple[object, ...]]:
     project.spark.sql(f"refresh table {project.schema}.m")
     return sorted(tuple(str(value) for value in row) for row in project.rows(query))
 

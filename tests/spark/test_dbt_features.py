@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-
-from conftest import Failed, Project
 from test_bucketed_table import assert_one_file_per_bucket
 from test_crash_safety import statements
+
+from conftest import Failed, Project
 
 TABLE = {"materialized": "bucketed_table", "clustered_by": ["k"], "buckets": 2}
 INCREMENTAL = TABLE | {"materialized": "bucketed_incremental"}
@@ -151,21 +151,32 @@ def test_awkward_names(project: Project) -> None:
                 name, query, materialized="bucketed_incremental", incremental_strategy="merge", unique_key="userid",
                 clustered_by=["userid", "a.b", "back`tick"], sorted_by=["a b", "USERID"], partition_by=["Bucket"], **config,
             )  # fmt: skip
-    project.model("order", "select 1 as `from`", materialized="bucketed_table", clustered_by="from", buckets=1, alias="table", schema="Other_Place")
+    project.model(
+        "order",
+        "select 1 as `from`",
+        materialized="bucketed_table",
+        clustered_by="from",
+        buckets=1,
+        alias="table",
+        schema="Other_Place",
+    )
     project.dbt("run")
     project.dbt("run")
     for name in sorted(project.tables()):
         assert_one_file_per_bucket(project, name, name.split("_")[1], 3)
         assert project.rows(f"select count(*), count(distinct `UserId`) from {project.table(name)}")[0][:] == (20, 20)
-        columns = project.spark.table(f"{project.schema}.{name}").columns
+        found = project.spark.table(f"{project.schema}.{name}").columns
         # Hive's metastore knows lower case only; Spark keeps what is not part of the bucket spec.
-        assert columns[0] == ("userid" if name.split("_")[1] == "hive" else "UserId") and columns[-1].lower() == "bucket"
+        assert found[0] == ("userid" if name.split("_")[1] == "hive" else "UserId")
+        assert found[-1].lower() == "bucket"
     assert project.spark.sql(f"select * from `{project.schema}_Other_Place`.`table`").columns == ["from"]
 
 
 def test_wide_structs_keep_all_their_fields(project: Project) -> None:
     fields = ", ".join(f"{i} as f{i}" for i in range(60))
-    project.model("m", f"select 1 as k, struct({fields}) as s, array(named_struct('a', date'2024-01-01')) as t", **TABLE)
+    project.model(
+        "m", f"select 1 as k, struct({fields}) as s, array(named_struct('a', date'2024-01-01')) as t", **TABLE
+    )
     project.dbt("run")
     assert project.rows("select s.f59, t[0].a from {schema}.m")[0][0] == 59
 

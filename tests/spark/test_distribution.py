@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
+from test_bucketed_table import assert_one_file_per_bucket, assert_sorted, buckets_of
 
 from conftest import Project
-from test_bucketed_table import assert_one_file_per_bucket, assert_sorted, buckets_of
 
 TABLE = {"materialized": "bucketed_table", "clustered_by": ["k"], "buckets": 8}
 
@@ -18,15 +18,15 @@ TABLE = {"materialized": "bucketed_table", "clustered_by": ["k"], "buckets": 8}
 def session_conf(project: Project, **conf: object) -> Iterator[None]:
     """Settings of the session, named without 'spark.sql.' and with '_' for '.'."""
     keys = {"spark.sql." + key.replace("_", "."): str(value) for key, value in conf.items()}
-    before = {key: project.spark.conf.get(key, None) for key in keys}
+    before: dict[str, str | None] = {key: project.spark.conf.get(key, None) for key in keys}
     for key, value in keys.items():
         project.spark.conf.set(key, value)
     try:
         yield
         assert {key: project.spark.conf.get(key) for key in keys} == keys, "a run changed a setting"
     finally:
-        for key, value in before.items():
-            project.spark.conf.unset(key) if value is None else project.spark.conf.set(key, value)
+        for key, old in before.items():
+            project.spark.conf.unset(key) if old is None else project.spark.conf.set(key, old)
 
 
 def writing_tasks(project: Project, table: str) -> dict[str, set[str]]:

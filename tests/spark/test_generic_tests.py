@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
@@ -131,21 +131,24 @@ class Tables:
         self.project = project
         self.tables: list[dict[str, object]] = []
 
-    def tests(self, table: str, *tests: str | dict[str, object]) -> None:
-        """Attach tests to a table, each by its name or as its name, its settings, and what to call it; the result is
-        that of table__test."""
+    def tests(self, table: str, *tests: str | Mapping[str, object]) -> None:
+        """Attach tests to a table; the result of each is that of `table__test`.
+
+        tests: the name of a test, or {test: its name, as: another name for the result, and settings of dbt}
+        """
         named = []
         for test in tests:
-            settings = {"test": test} if isinstance(test, str) else dict(test)
+            settings: dict[str, object] = {"test": test} if isinstance(test, str) else dict(test)
             kind = str(settings.pop("test"))
             name = f"{table}__{settings.pop('as', kind)}"
             named.append({f"spark_bucketing.{kind}": {"name": name, **settings}})
         self.tables.append({"name": table, "data_tests": named})
 
-    def run(self, *arguments: str) -> dict[str, NodeResult]:
+    def run(self) -> dict[str, NodeResult]:
+        """Results of the tests of these tables."""
         sources = [{"name": "handmade", "schema": self.project.schema, "tables": self.tables}]
         self.project.write("models/handmade.yml", yaml.safe_dump({"sources": sources}))
-        return self.project.attempt("test", *arguments)[0]
+        return self.project.attempt("test", "--select", "source:handmade")[0]
 
 
 def rows_of(project: Project, result: NodeResult) -> list[Row]:
@@ -202,7 +205,7 @@ def verdicts(good: Project) -> dict[str, NodeResult]:
         name = f"{violation.make.__name__}_{case}"
         violation.make(clone(good, f"ok_{case}", name), good, case)
         tables.tests(name, *FILE_TESTS)
-    return tables.run("--select", "source:handmade")
+    return tables.run()
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -261,6 +264,10 @@ def special(good: Project) -> dict[str, NodeResult]:
         ),
     )
 
+    for file in data_files(clone(good, "ok_hive_orc_whole", "named_by_hive")):
+        file.rename(file.with_name(f"{bucket_of(file):06d}_0"))
+    tables.tests("named_by_hive", *FILE_TESTS)
+
     create(good, "moved", "hive_orc_parts", ROWS)
     shutil.copytree(good.location("moved") / "ds=a b", good.folder / "moved", ignore=shutil.ignore_patterns(".*.crc"))
     for file in data_files(good.folder / "moved"):
@@ -291,7 +298,7 @@ def special(good: Project) -> dict[str, NodeResult]:
         {"test": "bucket_skew_below", "arguments": {"ratio": 3}, "as": "skew_below_3"},
         {"test": "bucket_skew_below", "arguments": {"ratio": 3.01}, "as": "skew_below_more"},
     )
-    return tables.run("--select", "source:handmade")
+    return tables.run()
 
 
 def of_table(results: dict[str, NodeResult], table: str) -> dict[str, int | None]:
@@ -334,6 +341,10 @@ def test_where_selects_the_partitions_that_count(special: dict[str, NodeResult])
 def test_partitions_elsewhere_count_and_leftovers_do_not(special: dict[str, NodeResult]) -> None:
     assert of_table(special, "moved") == {"one_file_per_bucket": 2}
     assert of_table(special, "left_over") == {}
+
+
+def test_hives_own_file_names_are_understood(special: dict[str, NodeResult]) -> None:
+    assert of_table(special, "named_by_hive") == {}
 
 
 def test_empty_tables_pass(special: dict[str, NodeResult]) -> None:
@@ -389,7 +400,7 @@ def test_sorting_is_seen_across_the_splits_of_a_file(good: Project, file_format:
         found = good.rows(f"select count(distinct file), count(distinct start) from {splits}")[0]
         assert found[0] == 1
         assert found[1] > 4
-    results = tables.run("--select", "source:handmade")
+    results = tables.run()
     good.spark.conf.unset("spark.sql.files.maxPartitionBytes")
 
     late_test = f"two_late_{file_format}__sorted_within_buckets"
@@ -448,7 +459,7 @@ def test_what_cannot_be_told_is_an_error(new_project: Callable[..., Project]) ->
     project = new_project()
     project.spark.sql(f"create schema {project.schema}")
     tables = Tables(project)
-    expected = {}
+    expected: dict[str, str] = {}
     for table, ddl, tests, message in CANNOT_TELL:
         if ddl:
             project.spark.sql(ddl.format(project.table(table)))
@@ -458,7 +469,7 @@ def test_what_cannot_be_told_is_an_error(new_project: Callable[..., Project]) ->
         }
         tables.tests(table, *({"test": test, "arguments": arguments.get(test, {})} for test in tests))
         expected |= {f"{table}__{test}": message for test in tests}
-    results = tables.run("--select", "source:handmade")
+    results = tables.run()
     assert results.keys() == expected.keys()
     for name, message in expected.items():
         assert results[name].status == "error"
@@ -486,7 +497,7 @@ def test_wrong_arguments_are_errors(good: Project) -> None:
             for i, (test, arguments, _) in enumerate(WRONG_ARGUMENTS)
         ),
     )
-    results = tables.run("--select", "source:handmade")
+    results = tables.run()
     for i, (test, arguments, message) in enumerate(WRONG_ARGUMENTS):
         result = results[f"ok_hive_orc_whole__wrong_{i}"]
         assert result.status == "error"
@@ -525,7 +536,7 @@ def test_a_spec_is_compared_property_by_property(good: Project) -> None:
     )
     good.spark.sql(f"create table {good.table('without')} (k int) using orc")
     tables.tests("without", {"test": spec, "arguments": {"buckets": 4}})
-    results = tables.run("--select", "source:handmade")
+    results = tables.run()
     assert results["ok_hive_orc_parts__right"].status == "pass"
     found = rows_of(good, results["ok_hive_orc_parts__wrong"])
     assert {tuple(row) for row in found} == {(name, expected, actual) for name, (_, expected, actual) in WRONG.items()}
@@ -578,6 +589,14 @@ def test_shuffles_are_counted_in_the_plan(models: Project, adaptive: str) -> Non
     assert errors.keys() == {"a_query_with_an_error", "a_model_that_reads_its_config"}
     assert "UNRESOLVED_COLUMN" in errors["a_query_with_an_error"]
     assert "reads its own config" in errors["a_model_that_reads_its_config"]
+
+
+def test_refs_are_deferred(models: Project, new_project: Callable[..., Project]) -> None:
+    models.dbt("run")
+    elsewhere = new_project("generic_tests")
+    state = ("--defer", "--state", str(models.folder / "target"))
+    results = elsewhere.dbt("test", "--select", "test_name:shuffles_at_most,no_shuffle_by_macro", *state)
+    assert [result.status for result in results.values()] == ["pass"]
 
 
 def test_a_changed_spec_is_a_difference_to_the_config(models: Project) -> None:

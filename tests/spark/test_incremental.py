@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from test_bucketed_table import assert_one_file_per_bucket, assert_sorted
 
 from conftest import Failed, Project
-from test_bucketed_table import assert_one_file_per_bucket, assert_sorted
 
 INCREMENTAL = {"materialized": "bucketed_incremental", "clustered_by": ["k"], "buckets": 4}
 LAYOUTS = [("hive", "parquet"), ("hive", "orc"), ("spark", "parquet"), ("spark", "orc")]
@@ -19,11 +19,11 @@ def versions(first: str, later: str) -> str:
     return f"{{% if is_incremental() %}}{later}{{% else %}}{first}{{% endif %}}"
 
 
-def rows_of(project: Project, table: str) -> list[tuple]:
+def rows_of(project: Project, table: str) -> list[tuple[object, ...]]:
     return sorted(tuple(row) for row in project.rows(f"select k, v, cast(p as int) from {project.table(table)}"))
 
 
-def expected(project: Project, query: str) -> list[tuple]:
+def expected(project: Project, query: str) -> list[tuple[object, ...]]:
     return sorted(tuple(row) for row in project.rows(f"select k, v, cast(p as int) from ({query})"))
 
 
@@ -66,7 +66,9 @@ def strategies(new_project: Callable[..., Project]) -> Project:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case_name(*case))
-def test_second_run_gives_the_strategys_rows_in_one_sorted_file_per_bucket(strategies: Project, case: tuple) -> None:
+def test_second_run_gives_the_strategys_rows_in_one_sorted_file_per_bucket(
+    strategies: Project, case: tuple[str, bool, str, str]
+) -> None:
     strategy, partitioned, bucket_hash, _ = case
     table = case_name(*case)
     assert rows_of(strategies, table) == expected(strategies, EXPECTED[strategy, partitioned])
@@ -118,7 +120,12 @@ def test_the_empty_string_and_null_share_a_partition_and_lose_no_row(new_project
     counts = {"append": 12, "insert_overwrite": 4, "merge": 10}
     for strategy in counts:
         for bucket_hash in ("hive", "spark"):
-            config = {"incremental_strategy": strategy, "partition_by": "p", "unique_key": "k", "bucket_hash": bucket_hash}
+            config = {
+                "incremental_strategy": strategy,
+                "partition_by": "p",
+                "unique_key": "k",
+                "bucket_hash": bucket_hash,
+            }
             project.model(f"{strategy}_{bucket_hash}", versions(first, later), **INCREMENTAL | config)
     project.dbt("run")
     project.dbt("run")
@@ -137,7 +144,9 @@ def test_every_strategy_on_an_external_table(new_project: Callable[..., Project]
     for strategy in ("append", "insert_overwrite", "merge"):
         for bucket_hash in ("hive", "spark"):
             for partition_by in ([], ["p"]):
-                names.append((f"{strategy}_{bucket_hash}_{len(partition_by)}", strategy, bool(partition_by), bucket_hash))
+                names.append(
+                    (f"{strategy}_{bucket_hash}_{len(partition_by)}", strategy, bool(partition_by), bucket_hash)
+                )
                 config = {"incremental_strategy": strategy, "partition_by": partition_by, "unique_key": "k"}
                 config |= {"bucket_hash": bucket_hash, "location_root": str(root)}
                 project.model(names[-1][0], versions(FIRST, SECOND), **INCREMENTAL | config)
@@ -207,7 +216,7 @@ def test_merge_refuses_two_new_rows_for_one_old_row_and_changes_nothing(new_proj
         **INCREMENTAL | {"incremental_strategy": "merge", "unique_key": "k"},
     )
     project.dbt("run")
-    with pytest.raises(Failed, match="(?s)unique_key.*at most one new row for each row of the table"):
+    with pytest.raises(Failed, match=r"(?s)unique_key.*at most one new row for each row of the table"):
         project.dbt("run")
     assert [tuple(row) for row in project.rows("select * from {schema}.m")] == [(1, "old")]
 

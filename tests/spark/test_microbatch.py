@@ -6,10 +6,10 @@ import re
 from collections.abc import Callable
 
 import pytest
-
-from conftest import Failed, Project
 from test_bucketed_table import assert_one_file_per_bucket
 from test_crash_safety import statements
+
+from conftest import Failed, Project
 
 MICROBATCH = {
     "materialized": "bucketed_incremental",

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
-
-from conftest import Failed, Project
 from test_bucketed_table import assert_one_file_per_bucket, assert_sorted
 
-BASE = {"materialized": "bucketed_incremental", "clustered_by": ["k"], "buckets": 4}
+from conftest import Failed, Project
+
+BASE: dict[str, Any] = {"materialized": "bucketed_incremental", "clustered_by": ["k"], "buckets": 4}
 OLD = "select id as k, id % 2 as p, concat('v', id) as v from range(20)"
 NEW = "select id as k, id % 2 as p, concat('v', id) as v from range(20, 24)"
 SQL = f"{{% if is_incremental() %}}{NEW}{{% else %}}{OLD}{{% endif %}}"
 
-CHANGES = {
+CHANGES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "buckets": ({}, {"buckets": 8}),
     "columns": ({}, {"clustered_by": ["v"]}),
     "sorting": ({}, {"sorted_by": ["v", "k"]}),
@@ -22,7 +23,10 @@ CHANGES = {
     "format": ({}, {"file_format": "orc"}),
     "partitioned": ({}, {"partition_by": ["p"]}),
     "unpartitioned": ({"partition_by": ["p"]}, {}),
-    "plain_table": ({"materialized": "incremental", "file_format": "parquet"}, {"materialized": "bucketed_incremental"}),
+    "plain_table": (
+        {"materialized": "incremental", "file_format": "parquet"},
+        {"materialized": "bucketed_incremental"},
+    ),
 }
 
 
@@ -71,7 +75,11 @@ def test_rebuild_brings_all_rows_into_the_new_layout(changed: tuple[Project, str
 
 def test_schema_changes(new_project: Callable[..., Project]) -> None:
     project = new_project()
-    strategies = {"append": {}, "insert_overwrite": {"partition_by": ["p"]}, "merge": {"unique_key": "k", "partition_by": ["p"]}}
+    strategies: dict[str, dict[str, Any]] = {
+        "append": {},
+        "insert_overwrite": {"partition_by": ["p"]},
+        "merge": {"unique_key": "k", "partition_by": ["p"]},
+    }
     modes = ("append_new_columns", "sync_all_columns", "ignore")
     second = "select cast(1 as bigint) as k, cast(1 as bigint) as p, 'x' as v, 1.5 as added"
     synced = "select cast(1 as bigint) as k, cast(1 as bigint) as p, cast(2 as bigint) as v, 1.5 as added"
@@ -115,6 +123,24 @@ def test_a_type_that_changes_is_synced_with_its_rows(new_project: Callable[..., 
         assert [r.n for r in project.rows(f"select n from {project.table(name)} order by n")] == [0, 0, 1, 1, 2, 2]
 
 
+@pytest.mark.parametrize("ansi", ["true", "false"])
+def test_a_value_that_does_not_fit_the_new_type_fails_the_run_and_not_the_rows(project: Project, ansi: str) -> None:
+    project.model(
+        "m",
+        "select id as k, {% if is_incremental() %}1{% else %}'x'{% endif %} as n from range(3)",
+        **BASE,
+        on_schema_change="sync_all_columns",
+    )
+    project.dbt("run")
+    project.spark.conf.set("spark.sql.ansi.enabled", ansi)
+    try:
+        with pytest.raises(Failed, match="column n has a value that is no int: x"):
+            project.dbt("run")
+    finally:
+        project.spark.conf.unset("spark.sql.ansi.enabled")
+    assert {row.n for row in project.rows("select n from {schema}.m")} == {"x"}
+
+
 @pytest.mark.parametrize(
     ("mode", "later", "message"),
     [
@@ -125,10 +151,10 @@ def test_a_type_that_changes_is_synced_with_its_rows(new_project: Callable[..., 
         ("ignore", "select cast(id as double) as k, id % 2 as p, 'x' as v from range(1)", "cast\\(k as bigint\\)"),
     ],
 )
-def test_schema_changes_that_cannot_be_had_are_errors(
-    project: Project, mode: str, later: str, message: str
-) -> None:
-    project.model("m", f"{{% if is_incremental() %}}{later}{{% else %}}{OLD}{{% endif %}}", **BASE, on_schema_change=mode)
+def test_schema_changes_that_cannot_be_had_are_errors(project: Project, mode: str, later: str, message: str) -> None:
+    project.model(
+        "m", f"{{% if is_incremental() %}}{later}{{% else %}}{OLD}{{% endif %}}", **BASE, on_schema_change=mode
+    )
     project.dbt("run")
     with pytest.raises(Failed, match=message):
         project.dbt("run")

@@ -8,12 +8,13 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pyspark
 import pytest
 import yaml
 
-from conftest import Project
+from conftest import QUICK_JVM, Project
 
 HOST = "127.0.0.1"
 
@@ -36,7 +37,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
         "spark.sql.shuffle.partitions": "4",
         "spark.sql.warehouse.dir": str(home / "warehouse"),
         "spark.hadoop.javax.jdo.option.ConnectionURL": f"jdbc:derby:;databaseName={home / 'metastore'};create=true",
-        "spark.driver.extraJavaOptions": f"-Dderby.system.home={home} -Djava.io.tmpdir={home}",
+        "spark.hadoop.hive.downloaded.resources.dir": str(home / "resources"),
+        "spark.driver.extraJavaOptions": f"-Dderby.system.home={home} -Djava.io.tmpdir={home} {QUICK_JVM}",
     }
     command = [str(Path(pyspark.__file__).parent / "bin" / "spark-submit")]
     for key, value in conf.items():
@@ -65,7 +67,15 @@ def test_every_strategy_over_thrift(server: int, new_project: Callable[..., Proj
     from pyhive import hive
 
     project = new_project()
-    output = {"type": "spark", "method": "thrift", "host": HOST, "port": server, "user": "me", "schema": "w", "threads": 4}
+    output = {
+        "type": "spark",
+        "method": "thrift",
+        "host": HOST,
+        "port": server,
+        "user": "me",
+        "schema": "w",
+        "threads": 4,
+    }
     project.write("profiles.yml", yaml.safe_dump({"t": {"target": "t", "outputs": {"t": output}}}))
     later = "select id as k, 'new' as v, 1 as p from range(5, 15)"
     first = "select id as k, 'old' as v, id % 2 as p from range(10)"
@@ -85,7 +95,7 @@ def test_every_strategy_over_thrift(server: int, new_project: Callable[..., Proj
     project.dbt("run")
     with hive.connect(HOST, server) as connection, connection.cursor() as cursor:
 
-        def query(sql: str) -> list[tuple]:
+        def query(sql: str) -> list[tuple[Any, ...]]:
             cursor.execute(sql)
             return list(cursor.fetchall())
 
@@ -95,6 +105,9 @@ def test_every_strategy_over_thrift(server: int, new_project: Callable[..., Proj
                 table = f"w.{name}_{bucket_hash}"
                 assert query(f"select count(*) from {table}") == [(count,)], table
                 files = [row[0] for row in query(f"select distinct input_file_name() from {table}")]
-                keys = {(path.rsplit("/", 1)[0], path.split("_0")[0] if bucket_hash == "hive" else path.split("_")[-1]) for path in files}
+                keys = {
+                    (path.rsplit("/", 1)[0], path.split("_0")[0] if bucket_hash == "hive" else path.split("_")[-1])
+                    for path in files
+                }
                 assert len(keys) == len(files), files
         assert len(query("show tables in w")) == 8

@@ -6,6 +6,7 @@
   {%- set input = spark_bucketing.sibling(relation, 'input') -%}
   {% do spark_bucketing.drop_relation_with_files(input) %}
   {% do spark_bucketing.execute_sql('create table ' ~ spark_bucketing.quote_relation(input) ~ ' (' ~ spark_bucketing.column_definitions(columns, []) ~ ') using parquet') %}
-  {% do spark_bucketing.execute_sql('insert into ' ~ spark_bucketing.quote_relation(input) ~ ' select ' ~ spark_bucketing.select_list(columns, layout.partition_by) ~ ' from ' ~ source) %}
+  {%- set select = 'select ' ~ spark_bucketing.select_list(columns, layout.partition_by) ~ ' from ' ~ source -%}
+  {% do spark_bucketing.execute_sql('insert into ' ~ spark_bucketing.quote_relation(input) ~ ' ' ~ select) %}
   {{ return(input) }}
 {%- endmacro %}

@@ -21,7 +21,9 @@
       {% do spark_bucketing.drop_relation_with_files(roles.backup) %}
     {%- else -%}
       {% do log("Restoring " ~ relation ~ " from its backup: an earlier run died while replacing it.", info=true) %}
-      {% do spark_bucketing.execute_sql('alter ' ~ spark_bucketing.table_layout(roles.backup).type ~ ' ' ~ spark_bucketing.quote_relation(roles.backup) ~ ' rename to ' ~ spark_bucketing.quote_relation(relation)) %}
+      {%- set backup_type = spark_bucketing.table_layout(roles.backup).type -%}
+      {% do spark_bucketing.execute_sql('alter ' ~ backup_type ~ ' ' ~ spark_bucketing.quote_relation(roles.backup)
+          ~ ' rename to ' ~ spark_bucketing.quote_relation(relation)) %}
       {%- set state.exists = true -%}
     {%- endif -%}
   {%- endif -%}

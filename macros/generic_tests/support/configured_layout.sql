@@ -3,7 +3,7 @@
   materialization does; empty for a table that is not a model or a model without buckets. Only what the config decides is in it.
 -#}
 {% macro configured_layout(relation) -%}
-  {%- set node = spark_bucketing.graph_node(relation) -%}
+  {%- set node = spark_bucketing.tested_node(relation) -%}
   {%- if node is none or not node.config.get('clustered_by') -%}
     {{ return({}) }}
   {%- endif -%}

@@ -8,6 +8,7 @@
        +- BroadcastExchange ...                                                        <- not: nothing is shuffled
        +- ReusedExchange [k#2L], Exchange hashpartitioning(...)                        <- not: it is a second read of one
 
+  A subquery in a filter is printed twice, in the filter and in the scan; the same plan_id is the same Exchange.
   EXPLAIN reports a query that it can't plan as text, without an error.
 -#}
 {% macro explained_shuffles(sql) -%}
@@ -21,12 +22,12 @@
   {%- elif modules.re.search('[.][.][.] [0-9]+ more characters$', plan.rstrip()) -%}
     {{ return({'problem': "Cannot tell: test '" ~ model.name ~ "'. The plan is cut short; raise spark.sql.maxPlanStringLength."}) }}
   {%- endif -%}
-  {%- set shuffles = [] -%}
+  {%- set shuffles = {} -%}
   {%- for line in plan.split('\n') -%}
     {%- for node, rest in modules.re.findall('^[ :+-]*(?:[*][(][0-9]+[)] )?([A-Za-z]*Exchange)\\b(.*)', line)
         if 'Broadcast' not in node and 'Reused' not in node -%}
-      {%- do shuffles.append(modules.re.sub(', \\[plan_id=[0-9]+\\]', '', node ~ rest)) -%}
+      {%- do shuffles.update({line.lstrip(' :+-'): modules.re.sub(', \\[plan_id=[0-9]+\\]', '', node ~ rest)}) -%}
     {%- endfor -%}
   {%- endfor -%}
-  {{ return({'shuffles': shuffles}) }}
+  {{ return({'shuffles': shuffles.values() | list}) }}
 {%- endmacro %}

@@ -6,15 +6,3 @@
   {%- endif -%}
   {{ return(own) }}
 {%- endmacro %}
-
-
-{#- The model, seed or snapshot that makes this relation, or none. -#}
-{% macro graph_node(relation) -%}
-  {%- for node in graph.nodes.values() if node.resource_type in ['model', 'seed', 'snapshot'] -%}
-    {%- set place = [node.schema | lower, node.alias | lower] -%}
-    {%- if place == [relation.schema | lower, relation.identifier | lower] and node.config.materialized != 'ephemeral' -%}
-      {{ return(node) }}
-    {%- endif -%}
-  {%- endfor -%}
-  {{ return(none) }}
-{%- endmacro %}

@@ -5,7 +5,7 @@
   incremental: what is_incremental() answers in the model
 -#}
 {% macro model_sql(relation, incremental=false) -%}
-  {%- set node = spark_bucketing.graph_node(relation) -%}
+  {%- set node = spark_bucketing.tested_node(relation) -%}
   {%- set instead = 'give the test `query`, the SQL to look at' -%}
   {%- if node is none or node.resource_type not in ['model', 'snapshot'] or node.language != 'sql' -%}
     {{ return({'problem': spark_bucketing.test_problem(relation, 'no SQL of this project that makes it', 'a SQL model', instead)}) }}

@@ -1,0 +1,50 @@
+PYTHON ?= python3
+BIN := .venv/bin
+STAMP := .venv/.installed
+CONFIG := python_plugin/pyproject.toml
+# Folders of Python, and of SQL, that exist here.
+PY := python_plugin/src $(wildcard scripts) tests
+SQL := $(wildcard macros models) $(wildcard tests/projects)
+PROFILE := --project-dir . --profiles-dir .
+
+.DEFAULT_GOAL := help
+.PHONY: help setup machine demo test lint format clean
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(STAMP) ## Make .venv with dbt, spark-bucketing and the development tools, at locked versions
+
+$(STAMP): constraints.txt $(CONFIG) | machine
+	@echo "Setting up .venv; the first time takes a few minutes."
+	@$(PYTHON) -m venv .venv
+	@$(BIN)/python -m pip install --quiet --upgrade pip --constraint constraints.txt
+	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable 'python_plugin[dev]'
+	@touch $@
+
+machine:
+	@command -v $(PYTHON) >/dev/null || { echo "Python 3.10 or newer is needed, and '$(PYTHON)' was not found." >&2; exit 1; }
+	@$(PYTHON) scripts/check_machine.py
+
+demo: setup ## Build the showcase on an embedded Spark and show what it wrote
+	@$(BIN)/python scripts/get_data.py
+	@$(BIN)/dbt build $(PROFILE)
+	@$(BIN)/spark-bucketing layout $(PROFILE)
+
+test: lint ## Run every check and every test
+	@$(BIN)/pytest --config-file $(CONFIG) --rootdir . tests
+
+lint: setup ## Check style, types, imports and SQL
+	@$(BIN)/ruff check --config $(CONFIG) $(PY)
+	@$(BIN)/ruff format --config $(CONFIG) --check $(PY)
+	@$(BIN)/mypy --config-file $(CONFIG) $(PY)
+	@$(BIN)/lint-imports --config $(CONFIG) --no-cache --no-logo
+	@$(BIN)/sqlfluff lint $(SQL)
+
+format: setup ## Repair what the linters can repair
+	@$(BIN)/ruff check --config $(CONFIG) --fix $(PY)
+	@$(BIN)/ruff format --config $(CONFIG) $(PY)
+	@$(BIN)/sqlfluff fix $(SQL)
+
+clean: ## Remove everything that was made here, .venv too
+	rm -rf .venv .demo target dbt_packages logs .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse metastore_db derby.log

@@ -1,0 +1,4 @@
+select
+  carrier,
+  name
+from {{ source('nycflights13', 'airlines') }}

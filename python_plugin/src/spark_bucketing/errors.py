@@ -1,0 +1,17 @@
+"""Errors whose text is meant for the user: what was found, what was expected, what to change."""
+
+
+class BucketingError(Exception):
+    """Base of every error that this package raises on purpose."""
+
+
+class ProfileError(BucketingError):
+    """A dbt project or profile that cannot be read, or a target that is not an embedded Spark."""
+
+
+class SparkError(BucketingError):
+    """Spark did not start, or did not answer a statement."""
+
+
+class TableError(BucketingError):
+    """A table that was asked for does not exist or has no buckets."""

@@ -1,0 +1,1 @@
+"""A dbt project as data."""

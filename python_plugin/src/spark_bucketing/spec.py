@@ -1,0 +1,46 @@
+"""How a table is bucketed, as the metastore says it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+BucketHash = Literal["hive", "spark"]
+
+_QUOTED_NAME = re.compile("`((?:[^`]|``)+)`")
+
+
+@dataclass(frozen=True)
+class BucketSpec:
+    """Number of buckets, the columns that choose a row's bucket, the order within a file, and the hash."""
+
+    num_buckets: int
+    bucket_columns: tuple[str, ...]
+    sort_columns: tuple[str, ...]
+    bucket_hash: BucketHash
+
+    @classmethod
+    def from_description(cls, details: Mapping[str, str]) -> BucketSpec | None:
+        """Read the spec from the detailed table information of DESCRIBE TABLE EXTENDED.
+
+        Args:
+            details: the information by name: Provider, Num Buckets, Bucket Columns, Sort Columns.
+
+        Returns:
+            The spec, or None for a table without buckets.
+        """
+        num_buckets = int(details.get("Num Buckets", 0))
+        if num_buckets < 1:
+            return None
+        return cls(
+            num_buckets=num_buckets,
+            bucket_columns=_names(details.get("Bucket Columns", "")),
+            sort_columns=_names(details.get("Sort Columns", "")),
+            bucket_hash="hive" if details.get("Provider", "").lower() == "hive" else "spark",
+        )
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name.replace("``", "`") for name in _QUOTED_NAME.findall(text))

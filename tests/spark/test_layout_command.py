@@ -1,0 +1,156 @@
+"""The layout that the Python package reads: files that Spark wrote, also where they break the table's promise."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from click.testing import CliRunner
+
+from spark_bucketing.cli import main
+from spark_bucketing.errors import SparkError, TableError
+from spark_bucketing.layout.read import read_layouts
+from spark_bucketing.layout.table import TableLayout
+from spark_bucketing.spec import BucketSpec
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from conftest import Project
+
+ROWS = "select /*+ repartition(4, k) */ * from (select id as k, 'x y' as region from range(1000))"
+HIVE = "stored as parquet"
+
+
+def create(project: Project, name: str, ddl: str, *inserts: str) -> None:
+    """A table of four buckets, made without dbt; using comes before clustered by, stored as after it."""
+    using, stored = ("", ddl) if ddl.startswith("stored") else (ddl, "")
+    table = project.table(name)
+    project.spark.sql(f"create schema if not exists {project.schema}")
+    project.spark.sql(
+        f"create table {table} (k bigint, region string) {using} clustered by (k) sorted by (k) into 4 buckets {stored}"
+    )
+    for query in inserts:
+        project.spark.sql(f"insert into {table} {query}")
+
+
+def read(project: Project, name: str) -> TableLayout:
+    (layout,) = read_layouts(project.spark, project.schema, [name])
+    return layout
+
+
+@pytest.mark.parametrize("file_format", ["parquet", "orc"])
+def test_a_table_in_spark_layout_is_read(project: Project, file_format: str) -> None:
+    create(project, "t", f"using {file_format}", ROWS)
+    layout = read(project, "t")
+    assert layout.spec == BucketSpec(4, ("k",), ("k",), "spark")
+    assert (layout.file_format, layout.partitioned, layout.rows, len(layout.files)) == (file_format, False, 1000, 4)
+    assert layout.state == "ok"
+    assert {Path(file.path.removeprefix("file:")).name for file in layout.files} == {f.name for f in project.files("t")}
+
+
+@pytest.mark.parametrize("file_format", ["parquet", "orc"])
+def test_a_table_in_hive_layout_is_read_and_crowded_buckets_are_found(project: Project, file_format: str) -> None:
+    create(project, "t", f"stored as {file_format}", ROWS, "select 4, 'z'")
+    layout = read(project, "t")
+    assert layout.spec.bucket_hash == "hive"
+    assert (layout.file_format, layout.rows, len(layout.files)) == (file_format, 1001, len(project.files("t")))
+    assert "more than one file" in layout.findings[0]
+
+
+def test_inserts_that_lost_the_buckets_are_found(project: Project) -> None:
+    create(project, "t", HIVE, ROWS)
+    project.rows("select * from {schema}.t")
+    project.spark.sql(
+        f"insert overwrite {project.table('t')} select * from range(10) lateral view explode(array('a')) e"
+    )
+    layout = read(project, "t")
+    assert layout.rows == 10
+    assert "without a bucket id" in layout.findings[0]
+    assert layout.skew is None
+
+
+def test_rows_of_files_beyond_the_last_bucket_are_counted(project: Project) -> None:
+    create(project, "t", "using parquet", ROWS)
+    file = project.location("t") / project.files("t")[0]
+    shutil.copy(file, file.with_name(file.name.replace("_0000", "_0010")))
+    layout = read(project, "t")
+    assert layout.rows > 1000
+    assert "bucket id above 3" in layout.findings[0]
+
+
+def test_each_partition_has_its_own_files(project: Project) -> None:
+    project.spark.sql(f"create schema if not exists {project.schema}")
+    project.spark.sql(
+        f"create table {project.table('t')} (k bigint, day string, `an hour` string) using parquet "
+        "partitioned by (day, `an hour`) clustered by (k) into 4 buckets"
+    )
+    for hour in ("0", "a b%c/é=#?"):
+        project.spark.sql(
+            f"insert into {project.table('t')} {ROWS.replace('region', 'day')}".replace(" * ", f" *, '{hour}' ")
+        )
+    layout = read(project, "t")
+    assert (layout.partitioned, layout.partitions, layout.rows, len(layout.files)) == (True, 2, 2000, 8)
+    assert layout.state == "ok"
+
+
+def test_a_file_format_that_cannot_be_read_is_unknown_not_ok(project: Project) -> None:
+    create(project, "t", "stored as textfile", "select 1, 'x'")
+    assert read(project, "t").state == "unknown"
+
+
+def test_broken_files_are_unknown_not_ok(project: Project) -> None:
+    create(project, "t", HIVE, ROWS)
+    (project.location("t") / project.files("t")[0]).write_text("no parquet")
+    assert read(project, "t").state == "unknown"
+
+
+def test_only_bucketed_tables_are_listed(project: Project) -> None:
+    create(project, "b", HIVE)
+    create(project, "a", HIVE)
+    project.spark.sql(f"create table {project.table('plain')} using parquet as select 1 as k")
+    project.spark.sql(f"create view {project.table('view')} as select 1 as k")
+    assert [layout.name for layout in read_layouts(project.spark, project.schema)] == ["a", "b"]
+    with pytest.raises(TableError, match=r"'plain'.* has no buckets"):
+        read(project, "plain")
+    with pytest.raises(TableError, match="no table 'missing'"):
+        read(project, "missing")
+
+
+def test_a_missing_schema_is_an_error(spark: SparkSession) -> None:
+    with pytest.raises(SparkError, match="no_such_schema"):
+        read_layouts(spark, "no_such_schema")
+
+
+def test_settings_are_left_as_they_were(project: Project) -> None:
+    create(project, "t", HIVE)
+    before = project.spark.conf.get("spark.sql.sources.bucketing.enabled")
+    read(project, "t")
+    assert project.spark.conf.get("spark.sql.sources.bucketing.enabled") == before
+
+
+def test_the_command_reports_and_tells_findings_by_its_exit_code(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create(project, "good", "using parquet", ROWS)
+    monkeypatch.chdir(project.folder)
+    clean = CliRunner().invoke(main, ["layout"])
+    assert clean.exit_code == 0, clean.output
+    cells = clean.output.splitlines()[-1].split()
+    assert (cells[:9], cells[-1]) == (["good", "spark", "parquet", "k", "k", "4", "-", "4", "1,000"], "ok")
+    create(project, "bad", HIVE, ROWS)
+    project.rows("select * from {schema}.bad")
+    project.spark.sql(f"insert into {project.table('bad')} select 1, 'x'")
+    assert CliRunner().invoke(main, ["layout", "good"]).exit_code == 0
+    found = CliRunner().invoke(main, ["layout", "bad"])
+    assert found.exit_code == 1
+    assert "bad: 1 file without a bucket id" in found.output
+
+
+def test_a_schema_without_bucketed_tables_is_clean(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    project.spark.sql(f"create schema {project.schema}")
+    monkeypatch.chdir(project.folder)
+    result = CliRunner().invoke(main, ["layout"])
+    assert (result.exit_code, result.output) == (0, f"Schema {project.schema} has no bucketed tables.\n")
