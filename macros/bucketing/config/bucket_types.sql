@@ -8,9 +8,3 @@
   {%- set types = ['boolean', 'tinyint', 'smallint', 'int', 'bigint', 'float', 'double', 'decimal', 'string', 'date'] -%}
   {{ return(types if bucket_hash == 'hive' else types + ['varchar', 'char', 'binary', 'timestamp', 'timestamp_ntz']) }}
 {%- endmacro %}
-
-
-{% macro is_bucket_type(type, bucket_hash) -%}
-  {%- set base = modules.re.split('[(<]', type | lower)[0] | trim -%}
-  {{ return(base in spark_bucketing.bucket_types(bucket_hash) and ' collate ' not in type | lower) }}
-{%- endmacro %}

@@ -15,19 +15,3 @@
   {%- endif -%}
   {% do spark_bucketing.verify_buckets(relation, layout, since) %}
 {%- endmacro %}
-
-
-{#- Whether a view reads a table, directly or through other views: the analyzed plan names all relations. -#}
-{% macro reads_relation(view, relation) -%}
-  {%- set plan = run_query('explain extended select * from ' ~ view).rows[0][0] | lower -%}
-  {{ return((relation.schema ~ '.' ~ relation.identifier) | lower in plan) }}
-{%- endmacro %}
-
-
-{% macro without_expressions(columns) -%}
-  {%- set plain = [] -%}
-  {%- for column in columns -%}
-    {%- do plain.append({'name': column.name, 'type': column.type}) -%}
-  {%- endfor -%}
-  {{ return(plain) }}
-{%- endmacro %}

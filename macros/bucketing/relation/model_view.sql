@@ -11,13 +11,3 @@
   {% do spark_bucketing.execute_sql('create or replace temporary view ' ~ name ~ ' as\n' ~ sql) %}
   {{ return(name) }}
 {%- endmacro %}
-
-
-{% macro model_view_name() -%}
-  {{ return(spark_bucketing.quote_identifier('__dbt_' ~ this.schema ~ '_' ~ this.identifier)) }}
-{%- endmacro %}
-
-
-{% macro drop_model_view() -%}
-  {% do spark_bucketing.execute_sql('drop view if exists ' ~ spark_bucketing.model_view_name()) %}
-{%- endmacro %}

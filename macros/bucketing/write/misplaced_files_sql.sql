@@ -19,16 +19,3 @@
   group by directory, bucket
   having count(*) > 1 or bucket is null or bucket >= {{ buckets }}
 {%- endmacro %}
-
-
-{#- Query for the files that the rows come from. Reads row counts, no columns. -#}
-{% macro files_with_rows_sql(rows, where='true') -%}
-  select distinct input_file_name() as path from {{ rows }} where {{ where }}
-{%- endmacro %}
-
-
-{#- SQL for the bucket that a file's name claims, or NULL. -#}
-{% macro bucket_of_path(path, bucket_hash) -%}
-  {%- set pattern = '/([0-9]+)_[0-9]+[^/]*$' if bucket_hash == 'hive' else '_([0-9]+)(?:[.][^/]*)?$' -%}
-  try_cast(nullif(regexp_extract({{ path }}, '{{ pattern }}', 1), '') as int)
-{%- endmacro %}

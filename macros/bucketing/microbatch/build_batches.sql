@@ -15,8 +15,3 @@
   {% do spark_bucketing.verify_buckets(tmp, layout) %}
   {% do spark_bucketing.swap_relations(tmp, relation, existing.type if existing else none) %}
 {%- endmacro %}
-
-
-{% macro log_batch(relation, batch, loop) -%}
-  {% do log('Batch ' ~ loop.index ~ ' of ' ~ loop.length ~ ' of ' ~ relation ~ ': ' ~ batch.start ~ ' to ' ~ batch.end, info=true) %}
-{%- endmacro %}

@@ -1,0 +1,3 @@
+{% macro always() -%}
+  {{ return(true) }}
+{%- endmacro %}

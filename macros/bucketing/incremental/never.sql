@@ -1,0 +1,3 @@
+{% macro never() -%}
+  {{ return(false) }}
+{%- endmacro %}

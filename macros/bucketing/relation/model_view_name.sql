@@ -1,0 +1,3 @@
+{% macro model_view_name() -%}
+  {{ return(spark_bucketing.quote_identifier('__dbt_' ~ this.schema ~ '_' ~ this.identifier)) }}
+{%- endmacro %}
