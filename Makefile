@@ -8,10 +8,10 @@ SQL := $(wildcard macros models) $(wildcard tests/projects)
 PROFILE := --project-dir . --profiles-dir .
 
 .DEFAULT_GOAL := help
-.PHONY: help setup machine demo test lint format clean
+.PHONY: help setup machine demo test test-long lint format clean
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(STAMP) ## Make .venv with dbt, spark-bucketing and the development tools, at locked versions
 
@@ -31,8 +31,11 @@ demo: setup ## Build the showcase on an embedded Spark and show what it wrote
 	@$(BIN)/dbt build $(PROFILE)
 	@$(BIN)/spark-bucketing layout $(PROFILE)
 
-test: lint ## Run every check and every test
-	@$(BIN)/pytest --config-file $(CONFIG) --rootdir . tests
+test: lint ## Run every check and every test but the long ones
+	@$(BIN)/pytest --config-file $(CONFIG) --rootdir . -m 'not long' tests
+
+test-long: setup ## Run the tests that take long: more random cases, more deaths
+	@$(BIN)/pytest --config-file $(CONFIG) --rootdir . -m long tests
 
 lint: setup ## Check style, types, imports and SQL
 	@$(BIN)/ruff check --config $(CONFIG) $(PY)

@@ -2,7 +2,7 @@
   materialized='bucketed_table',
   clustered_by='tailnum',
   buckets=8,
-  pre_hook="select assert_true(count(*) > 3000, 'the register of planes is incomplete') from {{ ref('stg_planes') }}",
+  pre_hook="refresh table {{ ref('stg_planes') }}",
 ) }}
 
 with flown as (

@@ -60,7 +60,7 @@ MATRIX = [
     (bucket_hash, file_format, partition_by, clustered_by, sorted_by)
     for bucket_hash in ("hive", "spark")
     for file_format in ("parquet", "orc")
-    for partition_by in ([], ["ds"], ["ds", "region"])
+    for partition_by in ([], ["ds", "region"] if file_format == "orc" else ["ds"])
     for clustered_by, sorted_by in ((["k"], None), (["k", "name"], ["name"]), (["name"], []))
 ]
 

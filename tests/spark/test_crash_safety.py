@@ -6,20 +6,26 @@ Each test finds out which statements a run makes, then repeats it, dying before 
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
 from conftest import Project
 
-READS = re.compile(r"\s*(/\*.*?\*/)?\s*(describe|show|set|select|explain)\b", re.IGNORECASE | re.DOTALL)
+# What changes nothing that outlives the session.
+READS = re.compile(
+    r"\s*(/\*.*?\*/)?\s*(describe|show|set|select|explain|refresh|create or replace temporary|drop view)\b",
+    re.IGNORECASE | re.DOTALL,
+)
 
 
 @contextmanager
-def statements(die_before: int | None = None) -> Iterator[list[str]]:
-    """Record the changing statements that dbt sends to Spark; raise instead of sending the one with this number."""
+def statements(die_before: int | None = None, ignored: re.Pattern[str] = READS) -> Iterator[list[str]]:
+    """Record the statements that dbt sends to Spark, without the ignored; raise instead of sending this one of them."""
     from dbt.adapters.spark.session import Cursor
     from dbt_common.exceptions import DbtRuntimeError
 
@@ -29,7 +35,7 @@ def statements(die_before: int | None = None) -> Iterator[list[str]]:
     def watched(self: Cursor, sql: str, *parameters: object) -> None:
         if die_before is not None and len(sent) > die_before:
             raise DbtRuntimeError("the process is dead")
-        if not READS.match(sql):
+        if not ignored.match(sql):
             sent.append(" ".join(re.sub(r"/\*.*?\*/", "", sql, flags=re.DOTALL).split()))
             if die_before is not None and len(sent) > die_before:
                 raise DbtRuntimeError("the process died here")
@@ -47,23 +53,24 @@ def content(project: Project, query: str = "select * from {schema}.m") -> list[t
     return sorted(tuple(str(value) for value in row) for row in project.rows(query))
 
 
-def assert_survives_every_death(project: Project, one: dict[str, object], other: dict[str, object]) -> None:
-    """Let two versions of the model replace each other, dying before each changing statement in turn."""
+def assert_survives_every_death(project: Project, one: dict[str, str], other: dict[str, str]) -> None:
+    """Let two versions of the model, told by the environment, replace each other, dying before each changing statement."""
     versions = [one, other]
     expected = []
     for version in versions * 2:
+        os.environ.update(version)
         with statements() as sent:
-            project.dbt("run", **version)
+            project.dbt("run")
         expected.append(content(project))
     before, after = expected[-1], expected[-2]
     assert before != after
     for number, statement in enumerate(sent):
-        version = versions[number % 2]
+        os.environ.update(versions[number % 2])
         with statements(die_before=number):
-            _, failure = project.attempt("run", **version)
+            _, failure = project.attempt("run")
         assert "the process died here" in failure, statement
         assert content(project) in (before, after), f"after dying before #{number}: {statement}"
-        project.dbt("run", **version)
+        project.dbt("run")
         assert content(project) == after, f"next run after dying before #{number}: {statement}"
         assert project.tables() == {"m"}, statement
         before, after = after, before
@@ -79,29 +86,31 @@ def test_table_survives_every_death(project: Project, external: bool) -> None:
     place = {"location_root": str(project.folder / "external")} if external else {}
     project.model(
         "m",
-        "select id as k, id % 2 as ds, '{{ var('version') }}' as version from range(10)",
+        "select id as k, id % 2 as ds, '{{ env_var('VERSION') }}' as version from range(10)",
         materialized="bucketed_table",
         clustered_by=["k"],
         buckets=2,
         partition_by=["ds"],
         **place,
     )
-    assert_survives_every_death(project, {"version": "one"}, {"version": "other"})
+    assert_survives_every_death(project, {"VERSION": "one"}, {"VERSION": "other"})
     if external:
         builds = [path.name for path in (project.folder / "external" / "m").iterdir()]
         assert builds == [project.location("m").name], "a build directory was left behind"
+        warehouse = Path(str(project.spark.conf.get("spark.sql.warehouse.dir")).removeprefix("file:"))
+        assert list((warehouse / f"{project.schema}.db").iterdir()) == [], "an empty directory was left behind"
 
 
 MOVES_A_ROW = """
     {% if is_incremental() %}
-    select 3 as k, '{{ var('version') }}' as v, {{ var('place') }} as ds union all select 9, '{{ var('version') }}', 2
+    select 3 as k, '{{ env_var('VERSION') }}' as v, {{ env_var('PLACE') }} as ds union all select 9, '{{ env_var('VERSION') }}', 2
     {% else %}
     select k, 'first' as v, ds from values (1, 0), (3, 1), (5, 2) as t(k, ds)
     {% endif %}
 """
 
 
-@pytest.mark.parametrize("bucket_hash", ["hive", "spark"])
+@pytest.mark.parametrize("bucket_hash", ["hive", pytest.param("spark", marks=pytest.mark.long)])
 def test_merge_that_empties_a_partition_survives_every_death(project: Project, bucket_hash: str) -> None:
     project.model(
         "m",
@@ -114,7 +123,7 @@ def test_merge_that_empties_a_partition_survives_every_death(project: Project, b
         partition_by=["ds"],
         bucket_hash=bucket_hash,
     )
-    assert_survives_every_death(project, {"version": "one", "place": 1}, {"version": "other", "place": 7})
+    assert_survives_every_death(project, {"VERSION": "one", "PLACE": "1"}, {"VERSION": "other", "PLACE": "7"})
 
 
 def test_merge_into_an_unpartitioned_table_survives_every_death(project: Project) -> None:
@@ -127,7 +136,7 @@ def test_merge_into_an_unpartitioned_table_survives_every_death(project: Project
         clustered_by=["k"],
         buckets=2,
     )
-    assert_survives_every_death(project, {"version": "one", "place": 1}, {"version": "other", "place": 7})
+    assert_survives_every_death(project, {"VERSION": "one", "PLACE": "1"}, {"VERSION": "other", "PLACE": "7"})
 
 
 def test_a_failing_second_rename_brings_the_previous_table_back(

@@ -59,7 +59,7 @@ def test_first_run_builds_all_batches_since_begin_and_later_ones_the_chosen(even
 def test_only_the_batchs_rows_of_the_input_are_read(events: Project) -> None:
     sql = "select * from {{ ref('events') }} -- {{ model.batch.event_time_start.date() if model.batch }}"
     events.model("m", sql, **MICROBATCH)
-    with statements() as sent:
+    with statements(ignored=re.compile("no statement")) as sent:
         events.dbt("run", "--event-time-start", "2024-01-02", "--event-time-end", "2024-01-04", v="one")
     views = [statement for statement in sent if "temporary view" in statement and "day >= '2024" in statement]
     assert [re.findall(r"\d{4}-\d\d-\d\d(?= 00:00:00\+00:00)", view) for view in views] == [

@@ -11,10 +11,14 @@
     {%- elif existing.build and existing.location.rstrip('/').endswith('/' ~ existing.build) -%}
       {#- SQL has no statement that deletes files; dropping a managed table does, wherever its location points. -#}
       {%- set trash = spark_bucketing.quote_relation(spark_bucketing.sibling(this, 'trash')) -%}
+      {%- set create = 'create table ' ~ trash ~ ' (nothing string) stored as textfile' -%}
       {% do spark_bucketing.execute_sql('drop table if exists ' ~ trash) %}
-      {% do spark_bucketing.execute_sql('create table ' ~ trash ~ ' (nothing string) stored as textfile') %}
+      {% do spark_bucketing.execute_sql(create) %}
       {% do spark_bucketing.execute_sql('alter table ' ~ trash ~ ' set location ' ~ spark_bucketing.string_literal(existing.location)) %}
       {% do spark_bucketing.execute_sql(drop) %}
+      {% do spark_bucketing.execute_sql('drop table ' ~ trash) %}
+      {#- Once more, for the empty directory that the first one was created in. -#}
+      {% do spark_bucketing.execute_sql(create) %}
       {% do spark_bucketing.execute_sql('drop table ' ~ trash) %}
     {%- else -%}
       {% do spark_bucketing.execute_sql(drop) %}
