@@ -5,7 +5,7 @@
 
   {{ run_hooks(pre_hooks) }}
 
-  {%- set existing = spark_bucketing.recover_relation(target_relation) -%}
+  {%- set existing = spark_bucketing.recover_relation(target_relation, rebuild=should_full_refresh()) -%}
   {%- set rebuild = existing is none or existing.type == 'view' or should_full_refresh() -%}
   {%- if rebuild and increment.strategy == 'microbatch' -%}
     {% do spark_bucketing.build_batches(target_relation, layout, existing) %}

@@ -4,7 +4,7 @@
 
   {{ run_hooks(pre_hooks) }}
 
-  {%- set existing = spark_bucketing.recover_relation(target_relation) -%}
+  {%- set existing = spark_bucketing.recover_relation(target_relation, rebuild=true) -%}
   {%- set source = spark_bucketing.model_view(compiled_code) -%}
   {%- set columns = spark_bucketing.table_columns(source) -%}
   {% do spark_bucketing.build_table(target_relation, source, columns, spark_bucketing.resolve_layout(layout, columns), existing) %}

@@ -161,3 +161,21 @@ def test_a_failing_second_rename_brings_the_previous_table_back(
     project.dbt("run", v="new")
     assert content(project) == [("1", "new")]
     assert project.tables() == {"m"}
+
+
+def test_staged_rows_that_no_longer_fit_stop_the_run_until_a_full_refresh(project: Project) -> None:
+    project.model(
+        "m",
+        "select 1 as k, 2 as ds",
+        materialized="bucketed_incremental",
+        clustered_by=["k"],
+        buckets=2,
+        partition_by=["ds"],
+    )
+    project.dbt("run")
+    project.spark.sql(f"create table {project.table('m__dbt_staged')} (k int) using parquet")
+    _, failure = project.attempt("run")
+    assert "its finished rows no longer fit the table" in failure and "--full-refresh" in failure
+    assert content(project) == [("1", "2")]
+    project.dbt("run", "--full-refresh")
+    assert project.tables() == {"m"}

@@ -13,5 +13,5 @@
     {% do spark_bucketing.insert_bucketed(tmp, source, columns, resolved, overwrite=true) %}
   {%- endfor -%}
   {% do spark_bucketing.verify_buckets(tmp, layout) %}
-  {% do spark_bucketing.swap_relations(tmp, relation, existing.type if existing else none) %}
+  {% do spark_bucketing.replace_relation(tmp, relation, existing) %}
 {%- endmacro %}

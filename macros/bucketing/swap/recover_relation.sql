@@ -2,10 +2,13 @@
   Cleans up after a run that died, and returns the table_layout() of what the model's relation is now, or none.
     backup without the relation   died within a swap: the backup is the table
     backup beside the relation    died after a swap: the backup is worthless
-    staged                        died while touched partitions were replaced: replace them again
+    staged                        died while touched partitions were replaced: replace them again, unless this run
+                                  rebuilds the table (then build_table() drops it, once the table is swapped in)
     tmp, input, emptied           died while building
+
+  rebuild: whether this run is to build the whole table
 -#}
-{% macro recover_relation(relation) -%}
+{% macro recover_relation(relation, rebuild) -%}
   {%- set roles = {} -%}
   {%- for role in ['backup', 'staged', 'emptied', 'tmp', 'input', 'trash'] -%}
     {%- do roles.update({role: spark_bucketing.sibling(relation, role)}) -%}
@@ -31,16 +34,14 @@
     {% do spark_bucketing.drop_relation_with_files(roles[role]) %}
   {%- endfor -%}
   {%- set existing = spark_bucketing.table_layout(relation) if state.exists else none -%}
-  {%- if roles.staged.identifier | lower in found -%}
-    {%- if existing and existing.type == 'table' -%}
-      {% do log("Completing an earlier run of " ~ relation ~ " that died while replacing partitions.", info=true) %}
-      {% do spark_bucketing.replace_touched_partitions(relation) %}
-    {%- else -%}
-      {% do spark_bucketing.drop_relation_with_files(roles.staged) %}
+  {%- if roles.staged.identifier | lower in found and existing and existing.type == 'table' -%}
+    {%- if not rebuild -%}
+      {% do spark_bucketing.complete_replacement(relation, existing) %}
     {%- endif -%}
-  {%- endif -%}
-  {%- if roles.emptied.identifier | lower in found -%}
-    {% do spark_bucketing.drop_relation_with_files(roles.emptied) %}
+  {%- else -%}
+    {%- for role in ['staged', 'emptied'] if roles[role].identifier | lower in found -%}
+      {% do spark_bucketing.drop_relation_with_files(roles[role]) %}
+    {%- endfor -%}
   {%- endif -%}
   {{ return(existing) }}
 {%- endmacro %}
