@@ -126,6 +126,7 @@ def test_merge_that_empties_a_partition_survives_every_death(project: Project, b
     assert_survives_every_death(project, {"VERSION": "one", "PLACE": "1"}, {"VERSION": "other", "PLACE": "7"})
 
 
+@pytest.mark.long
 def test_merge_into_an_unpartitioned_table_survives_every_death(project: Project) -> None:
     project.model(
         "m",
