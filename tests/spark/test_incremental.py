@@ -116,6 +116,23 @@ def test_partition_values_of_every_kind_survive_a_merge(new_project: Callable[..
     assert [row.v for row in project.rows("select v from {schema}.m order by k")] == ["new", "old"] * 4 + ["new"]
 
 
+def test_partition_values_that_the_metastore_cannot_filter_by(new_project: Callable[..., Project]) -> None:
+    project = new_project()
+    values = r"""array('q\'\\', '"', '\'"', null, '%')"""
+    query = f"select id as k, '{{}}' as v, element_at({values}, cast(id + 1 as int)) as q, if(id = 2, null, id * 1099511627776) as n from range(5)"
+    for partition_by in (["q"], ["n", "q"]):
+        project.model(
+            f"m{len(partition_by)}",
+            versions(query.format("old"), query.format("new")),
+            **INCREMENTAL | {"incremental_strategy": "merge", "partition_by": partition_by, "unique_key": "k"},
+        )
+    project.dbt("run")
+    assert {row.q for row in project.rows("select q from {schema}.m1")} == {"q'\\", '"', "'\"", None, "%"}
+    project.dbt("run")
+    for name in ("m1", "m2"):
+        assert project.rows(f"select count(*), count_if(v = 'new') from {project.table(name)}")[0][:] == (5, 5)
+
+
 def test_the_empty_string_and_null_share_a_partition_and_lose_no_row(new_project: Callable[..., Project]) -> None:
     # Hive's layout of directories has one name for both.
     project = new_project()
