@@ -14,7 +14,7 @@ import pyspark
 import pytest
 import yaml
 
-from conftest import QUICK_JVM, Project
+from conftest import Project
 
 HOST = "127.0.0.1"
 
@@ -38,7 +38,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
         "spark.sql.warehouse.dir": str(home / "warehouse"),
         "spark.hadoop.javax.jdo.option.ConnectionURL": f"jdbc:derby:;databaseName={home / 'metastore'};create=true",
         "spark.hadoop.hive.downloaded.resources.dir": str(home / "resources"),
-        "spark.driver.extraJavaOptions": f"-Dderby.system.home={home} -Djava.io.tmpdir={home} {QUICK_JVM}",
+        "spark.driver.extraJavaOptions": f"-Dderby.system.home={home} -Djava.io.tmpdir={home}",
     }
     command = [str(Path(pyspark.__file__).parent / "bin" / "spark-submit")]
     for key, value in conf.items():
