@@ -32,8 +32,8 @@ SESSION_CONF = {
     "spark.default.parallelism": "3",
     "spark.log.structuredLogging.enabled": "false",
 }
-# Many small statements: compile them quickly, and let the metastore's database write when it likes.
-QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:-UsePerfData -Dderby.system.durability=test"
+# Many small statements, each with code of its own: room for it, and a metastore's database that writes when it likes.
+QUICK_JVM = "-XX:ReservedCodeCacheSize=512m -XX:-UsePerfData -Dderby.system.durability=test"
 _numbers = itertools.count(1)
 
 
