@@ -4,6 +4,7 @@
   {%- set target_relation = this.incorporate(type='table') -%}
 
   {{ run_hooks(pre_hooks) }}
+  {% do spark_bucketing.validate_session() %}
 
   {%- set existing = spark_bucketing.recover_relation(target_relation, rebuild=should_full_refresh()) -%}
   {%- set rebuild = existing is none or existing.type == 'view' or should_full_refresh() -%}
@@ -16,7 +17,7 @@
   {%- elif increment.strategy == 'microbatch' -%}
     {%- for batch in spark_bucketing.microbatches(incremental=true) -%}
       {% do spark_bucketing.log_batch(target_relation, batch, loop) %}
-      {% do spark_bucketing.add_increment(target_relation, spark_bucketing.render_model(true, batch), layout, increment) %}
+      {% do spark_bucketing.add_increment(target_relation, spark_bucketing.render_model(true, batch), layout, increment, batch) %}
     {%- endfor -%}
   {%- else -%}
     {% do spark_bucketing.add_increment(target_relation, spark_bucketing.render_model(true), layout, increment) %}

@@ -3,6 +3,7 @@
   {%- set target_relation = this.incorporate(type='table') -%}
 
   {{ run_hooks(pre_hooks) }}
+  {% do spark_bucketing.validate_session() %}
 
   {%- set existing = spark_bucketing.recover_relation(target_relation, rebuild=true) -%}
   {%- set source = spark_bucketing.model_view(compiled_code) -%}

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 from test_crash_safety import READS, statements
 
-from conftest import Project
+from conftest import Failed, Project
 
 TABLE = {"materialized": "bucketed_table", "clustered_by": ["k"], "buckets": 4}
 INCREMENTAL = TABLE | {"materialized": "bucketed_incremental"}
@@ -60,6 +60,23 @@ CASES: dict[str, tuple[dict[str, object], list[str]]] = {
     "properties_as_list": (TABLE | {"tblproperties": ["a"]}, ["a mapping of keys to values"]),
     "write_tasks_zero": (TABLE | {"write_tasks": 0}, ["`write_tasks`"]),
     "location_is_no_text": (TABLE | {"location_root": 5}, ["`location_root`"]),
+    "location_is_a_pattern": (TABLE | {"location_root": "/tmp/a[b]"}, ["/tmp/a[b]", "patterns"]),
+    "property_is_a_list": (TABLE | {"tblproperties": {"a": ["b"]}}, ["found:    a: ['b']"]),
+    "reserved_property": (TABLE | {"tblproperties": {"bucketing.build": "b"}}, ["found:    bucketing.build = b"]),
+    "map_sorts": (TABLE | {"sorted_by": ["m"]}, ["found:    m map<string,int>", "a sort column of a type that has an order"]),
+    "map_partitions": (TABLE | {"partition_by": ["m"]}, ["found:    m map<string,int>", "a partition column of a simple type"]),
+    **{
+        f"{name}_column": (TABLE | {"sql": f"select 1 as k, {expression} as c", **config}, [f"found:    c {found}", "cast(c as"])
+        for name, expression, found, config in [
+            ("null", "null", "void", {}),
+            ("interval", "interval '1' day", "interval day", {}),
+            ("local_time", "timestamp_ntz'2024-01-01 00:00:00'", "timestamp_ntz", {"file_format": "orc"}),
+            ("nested_local_time", "array(timestamp_ntz'2024-01-01 00:00:00')", "array<timestamp_ntz>", {}),
+            ("nothing_in_a_list", "array()", "array<void>", {}),
+            ("variant", "parse_json('1')", "variant", {"file_format": "orc", "bucket_hash": "spark"}),
+        ]
+    },
+    "odd_name_in_a_struct": (TABLE | {"sql": "select 1 as k, named_struct('a-b', 1) as c"}, ["found:    c struct<a-b:int>", "'a-b'"]),
 }  # fmt: skip
 
 
@@ -68,7 +85,8 @@ def messages(new_project: Callable[..., Project]) -> dict[str, str]:
     """What dbt says of each faulty model, and under the empty name the statements that it sent all the same."""
     project = new_project()
     for name, (config, _) in CASES.items():
-        project.model(name, SQL, **{key: value for key, value in config.items() if value is not None})
+        given = {key: value for key, value in config.items() if value is not None}
+        project.model(name, str(given.pop("sql", SQL)), **given)
     with statements() as sent:
         results, _ = project.attempt("run")
     assert project.tables() == set()
@@ -91,3 +109,24 @@ def test_nothing_is_written_for_a_faulty_config(messages: dict[str, str]) -> Non
 
 def test_reads_are_told_from_changes() -> None:
     assert READS.match("/* {} */ describe table x") and not READS.match("/* {} */ drop table x")
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [
+        ("spark.sql.scripting.enabled", "false"),
+        ("spark.sql.runSQLOnFiles", "false"),
+        ("spark.sql.optimizer.disableHints", "true"),
+        ("spark.sql.hive.convertMetastoreParquet", "false"),
+        ("spark.sql.hive.convertInsertingPartitionedTable", "false"),
+        ("spark.sql.parser.escapedStringLiterals", "true"),
+    ],
+)
+def test_a_session_that_cannot_write_buckets_is_an_error(project: Project, setting: str, value: str) -> None:
+    project.model("m", SQL, **TABLE)
+    project.spark.conf.set(setting, value)
+    try:
+        with pytest.raises(Failed, match=rf"'m' cannot be written in this session.\s+found: +{setting} = {value}"):
+            project.dbt("run")
+    finally:
+        project.spark.conf.unset(setting)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -180,3 +181,79 @@ def test_staged_rows_that_no_longer_fit_stop_the_run_until_a_full_refresh(projec
     assert content(project) == [("1", "2")]
     project.dbt("run", "--full-refresh")
     assert project.tables() == {"m"}
+
+
+STAGED = {
+    "materialized": "bucketed_incremental", "clustered_by": ["k"], "buckets": 2, "partition_by": ["ds"],
+}  # fmt: skip
+
+
+def test_staged_rows_of_another_build_of_the_table_are_not_applied(project: Project) -> None:
+    project.model("m", "select 1 as k, 2 as ds, '{{ var('v') }}' as v", **STAGED)
+    project.dbt("run", v="first")
+    with statements() as sent:
+        project.dbt("run", v="second")
+    commit = next(number for number, statement in enumerate(sent) if "`m__dbt_staged`" in statement)
+    with statements(die_before=commit + 1):
+        project.attempt("run", v="third")
+    assert "m__dbt_staged" in project.tables()
+    project.spark.sql(f"alter table {project.table('m')} set tblproperties ('bucketing.build' = 'build-1')")
+    project.spark.sql(f"insert overwrite table {project.table('m')} values (9, 'newer', 2)")
+    _, failure = project.attempt("run", v="fourth")
+    assert "no longer fit the table" in failure and "build-1" in failure
+    assert content(project, "select k, v from {schema}.m") == [("9", "newer")]
+    project.dbt("run", "--full-refresh", v="fifth")
+    assert content(project, "select k, v from {schema}.m") == [("1", "fifth")]
+    assert project.tables() == {"m"}
+
+
+def test_directories_that_a_dead_run_left_without_their_tables_are_cleared(project: Project) -> None:
+    os.environ.update({"VERSION": "one", "PLACE": "7"})
+    project.model("m", MOVES_A_ROW, **STAGED | {"incremental_strategy": "merge", "unique_key": "k"})
+    project.dbt("run")
+    schema_folder = project.location("m").parent
+    for role in ("tmp", "input", "staged", "emptied", "backup"):
+        (schema_folder / f"m__dbt_{role}").mkdir()
+        (schema_folder / f"m__dbt_{role}" / "left_behind").write_text("by a dead process")
+    project.dbt("run")
+    project.dbt("run", "--full-refresh")
+    assert [path.name for path in schema_folder.iterdir()] == ["m"]
+
+
+@pytest.mark.parametrize("external", [False, True], ids=["managed", "external"])
+def test_a_table_whose_files_somebody_deleted_can_be_built_again(project: Project, external: bool) -> None:
+    place = {"location_root": str(project.folder / "external")} if external else {}
+    project.model("m", "select 1 as k", materialized="bucketed_table", clustered_by="k", buckets=2, **place)
+    project.dbt("run")
+    shutil.rmtree(project.location("m"))
+    project.dbt("run")
+    assert content(project) == [("1",)]
+    assert project.tables() == {"m"}
+
+
+def test_a_failing_first_rename_says_why_and_changes_nothing(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    from dbt.adapters.spark.session import Cursor
+
+    project.model("m", "select '{{ var('v') }}' as k", materialized="bucketed_table", clustered_by="k", buckets=2)
+    project.dbt("run", v="old")
+    execute = Cursor.execute
+
+    def break_first_rename(self: Cursor, sql: str, *parameters: object) -> None:
+        execute(self, sql.replace("`m` rename to", "`m` rename to no_such_schema."), *parameters)
+
+    monkeypatch.setattr(Cursor, "execute", break_first_rename)
+    _, failure = project.attempt("run", v="new")
+    monkeypatch.undo()
+    assert "no_such_schema" in failure and "previous one is back" not in failure
+    assert content(project) == [("old",)]
+    project.dbt("run", v="new")
+    assert content(project) == [("new",)]
+
+
+def test_another_nodes_table_is_never_taken_for_a_leftover(project: Project) -> None:
+    project.model("m", "select 1 as k", materialized="bucketed_table", clustered_by="k", buckets=2)
+    project.model("other", "select 'precious' as v", materialized="table", file_format="parquet", alias="m__dbt_input")
+    project.dbt("run", "--select", "other")
+    _, failure = project.attempt("run", "--select", "m")
+    assert "Invalid `alias` of model 'm'" in failure and "another alias for 'other'" in failure
+    assert [row.v for row in project.rows("select v from {schema}.m__dbt_input")] == ["precious"]

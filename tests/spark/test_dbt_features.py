@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -26,7 +27,7 @@ def test_docs_are_persisted_and_follow_changes(project: Project) -> None:
             f"""
             models:
               - name: m
-                description: "Table's \\\\ {text}"
+                description: "Table's ${{env:HOME}} \\\\ {text}"
                 columns: [{{name: K, description: "key's {text}"}}, {{name: p, description: part}}]
               - name: i
                 description: "{text}"
@@ -39,7 +40,7 @@ def test_docs_are_persisted_and_follow_changes(project: Project) -> None:
     project.model("i", "select 1 as k, 2 as v, 3 as p", **INCREMENTAL, **docs)
     document("first")
     project.dbt("run")
-    assert project.detail("m", "Comment") == "Table's \\ first"
+    assert project.detail("m", "Comment") == "Table's ${env:HOME} \\ first"
     assert comments(project, "m") == {"k": "key's first", "p": "part"}
     document("second")
     project.dbt("run")
@@ -191,6 +192,20 @@ def test_models_build_side_by_side(project: Project) -> None:
     for number in range(6):
         assert_one_file_per_bucket(project, f"m{number}", "hive" if number % 2 else "spark", number + 1)
         assert project.rows(f"select distinct v from {{schema}}.m{number}")[0].v == number
+
+
+def test_views_of_models_whose_names_join_to_the_same_text_are_told_apart(project: Project) -> None:
+    # dbt builds `s`.`x_m` and `s_x`.`m` in two threads of one session.
+    for name, config in {"x_m": {}, "m": {"schema": "x"}}.items():
+        project.model(name, f"select '{name}' as k", **TABLE | config)
+    with statements(ignored=re.compile("no statement")) as sent:
+        project.dbt("run")
+    views = {statement for statement in sent if statement.startswith("create or replace temporary view")}
+    assert len({view.split(" as ")[0] for view in views}) == 2
+    assert [row.k for row in project.rows("select k from {schema}.x_m union all select k from {schema}_x.m")] == [
+        "x_m",
+        "m",
+    ]
 
 
 def test_a_run_leaves_no_setting_and_no_view_behind(project: Project) -> None:

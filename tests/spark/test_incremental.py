@@ -133,6 +133,36 @@ def test_partition_values_that_the_metastore_cannot_filter_by(new_project: Calla
         assert project.rows(f"select count(*), count_if(v = 'new') from {project.table(name)}")[0][:] == (5, 5)
 
 
+@pytest.mark.parametrize("partitions", [120, pytest.param(1500, marks=pytest.mark.long)])
+def test_an_increment_may_touch_many_partitions(new_project: Callable[..., Project], partitions: int) -> None:
+    project = new_project()
+    query = f"select id as k, '{{}}' as v, id as p, concat('p', id) as q from range({partitions})"
+    for partition_by in (["p"], ["p", "q"]):
+        project.model(
+            f"m{len(partition_by)}",
+            versions(query.format("old"), query.format("new")),
+            **INCREMENTAL | {"incremental_strategy": "merge", "partition_by": partition_by, "unique_key": "k"},
+        )
+    project.dbt("run")
+    project.dbt("run")
+    for name in ("m1", "m2"):
+        counted = project.rows(f"select count(*), count_if(v = 'new') from {project.table(name)}")
+        assert counted[0][:] == (partitions, partitions)
+
+
+@pytest.mark.parametrize("strategy", ["append", "insert_overwrite", "merge"])
+def test_a_key_that_is_no_text_is_refused_before_rows_are_replaced(project: Project, strategy: str) -> None:
+    project.model(
+        "m",
+        versions("select 'a' as k, 1 as p", "select cast(unhex('ff') as string) as k, 1 as p union all select 'b', 1"),
+        **INCREMENTAL | {"incremental_strategy": strategy, "partition_by": ["p"], "unique_key": "k"},
+    )
+    project.dbt("run")
+    with pytest.raises(Failed, match="Model 'm': the bucket column k holds a string that is not valid UTF-8"):
+        project.dbt("run")
+    assert [row.k for row in project.rows("select k from {schema}.m")] == ["a"]
+
+
 def test_the_empty_string_and_null_share_a_partition_and_lose_no_row(new_project: Callable[..., Project]) -> None:
     # Hive's layout of directories has one name for both.
     project = new_project()

@@ -41,14 +41,16 @@ def days(project: Project) -> dict[str, tuple[str, int]]:
     return {str(row.day)[-2:]: (row.v, row.n) for row in rows}
 
 
-def overwrites(sent: list[str]) -> int:
-    return len([statement for statement in sent if statement.startswith("insert overwrite")])
+def written_batches(sent: list[str]) -> int:
+    """Batches that were written, into the table under construction or over partitions of the existing one."""
+    writes = re.compile(r"insert (overwrite table \S+`m`|into table \S+`m__dbt_tmp`)")
+    return len([statement for statement in sent if writes.match(statement)])
 
 
 def test_first_run_builds_all_batches_since_begin_and_later_ones_the_chosen(events: Project) -> None:
     with statements() as sent:
         events.dbt("run", "--event-time-end", "2024-01-06", "--event-time-start", "2024-01-01", v="one")
-    assert overwrites(sent) == 5
+    assert written_batches(sent) == 5
     assert days(events) == {f"0{day}": ("one", 100) for day in range(1, 6)}
     events.dbt("run", "--event-time-start", "2024-01-05", "--event-time-end", "2024-01-08", v="two")
     expected = {f"0{day}": ("one", 100) for day in range(1, 5)} | {f"0{day}": ("two", 100) for day in range(5, 8)}
@@ -79,10 +81,11 @@ def test_only_the_batchs_rows_of_the_input_are_read(events: Project) -> None:
     ],
 )
 def test_batches_of_every_size(project: Project, size: str, begin: str, end: str, expected: int) -> None:
-    project.model("m", "select 1 as k, date'2024-01-01' as day", **MICROBATCH | {"batch_size": size, "begin": begin})
+    sql = "select 1 as k, '{{ model.batch.event_time_start if model.batch }}' as day"
+    project.model("m", sql, **MICROBATCH | {"batch_size": size, "begin": begin})
     with statements() as sent:
         project.dbt("run", "--event-time-start", begin, "--event-time-end", end)
-    assert overwrites(sent) == expected
+    assert written_batches(sent) == expected
 
 
 @pytest.mark.parametrize(("lookback", "batches"), [(None, 2), (0, 1), (3, 4)])
@@ -92,7 +95,7 @@ def test_a_later_run_looks_back(events: Project, lookback: int | None, batches: 
     events.dbt("run", "--event-time-start", "2024-01-01", "--event-time-end", "2024-01-02", v="one")
     with statements() as sent:
         events.dbt("run", v="two")
-    assert overwrites(sent) == batches
+    assert written_batches(sent) == batches
 
 
 @pytest.mark.parametrize("setting", ["event_time", "begin", "batch_size", "partition_by"])
@@ -133,3 +136,50 @@ def test_sources_with_an_event_time_are_filtered(new_project: Callable[..., Proj
     project.model("m", "select * from {{ source('raw', 'events') }}", **MICROBATCH)
     project.dbt("run", "--event-time-start", "2024-01-03", "--event-time-end", "2024-01-05")
     assert sorted(days(project)) == ["03", "04"]
+
+
+MONTHLY = MICROBATCH | {"partition_by": ["month"]}
+MONTHS = "select *, date_format(day, 'yyyy-MM') as month from {{ ref('events') }}"
+
+
+def test_a_batch_that_would_overwrite_rows_of_other_batches_is_refused(events: Project) -> None:
+    events.model("m", MONTHS, **MONTHLY)
+    window = ("--event-time-start", "2024-01-01", "--event-time-end")
+    with pytest.raises(Failed, match=r"Invalid `partition_by` of model 'm'.\n *found: .*2 batches write into .*month="):
+        events.dbt("run", *window, "2024-01-03", v="one")
+    assert "m" not in events.tables()
+    events.dbt("run", *window, "2024-01-02", v="one")
+    with pytest.raises(Failed, match=r"the partition 2024-01 has 100 row.s. outside of the batch from 2024-01-02 00"):
+        events.dbt("run", "--event-time-start", "2024-01-02", "--event-time-end", "2024-01-03", v="two")
+    assert days(events) == {"01": ("one", 100)}
+    events.dbt("run", *window, "2024-01-02", v="again")
+    assert days(events) == {"01": ("again", 100)}
+
+
+def test_a_microbatch_without_its_own_event_time_warns(events: Project) -> None:
+    events.model("m", "select k, day as d, v from {{ ref('events') }}", **MICROBATCH | {"partition_by": ["d"]})
+    window = ("--event-time-start", "2024-01-01", "--event-time-end", "2024-01-02")
+    events.dbt("run", *window, v="one")
+    events.dbt("run", *window, v="two")
+    with pytest.raises(Failed, match="has no column day, its `event_time`"):
+        events.dbt("--warn-error", "run", *window, v="three")
+
+
+def test_a_sample_narrows_the_batches_further(events: Project) -> None:
+    sample = ("--sample", "{'start': '2024-01-02', 'end': '2024-01-03'}")
+    events.dbt("run", *sample, "--event-time-start", "2024-01-01", "--event-time-end", "2024-01-05", v="one")
+    assert days(events) == {"02": ("one", 100)}
+
+
+def test_too_many_batches_are_refused_and_not_cut(project: Project) -> None:
+    sql = "select 1 as k, date'2024-01-01' as day"
+    project.model("m", sql, **MICROBATCH | {"batch_size": "hour", "begin": "1900-01-01"})
+    with pytest.raises(Failed, match="makes more than 100,000 batches"):
+        project.dbt("run")
+
+
+@pytest.mark.parametrize("begin", ["2024-13-01", "2024-01-41", "yesterday", "2024-01-01T25"])
+def test_a_begin_that_is_no_time_is_an_error(project: Project, begin: str) -> None:
+    project.model("m", "select 1 as k, date'2024-01-01' as day", **MICROBATCH | {"begin": begin})
+    with pytest.raises(Failed, match="begin"):
+        project.dbt("run")

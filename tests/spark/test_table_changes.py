@@ -184,3 +184,46 @@ def test_a_column_missing_from_the_query_is_null_when_columns_are_appended(proje
     project.dbt("run")
     project.dbt("run")
     assert sorted(map(str, project.rows("select v, w from {schema}.m"))) == ["Row(v='v', w=None)", "Row(v=None, w='w')"]
+
+
+@pytest.mark.parametrize("partition_by", [[], ["p"]], ids=["whole", "partitioned"])
+@pytest.mark.parametrize("change", ["columns", "layout"])
+def test_a_merge_that_fails_leaves_columns_and_layout_as_they_were(
+    project: Project, partition_by: list[str], change: str
+) -> None:
+    config = BASE | {"incremental_strategy": "merge", "unique_key": "k", "partition_by": partition_by}
+    first = "select 1 as k, 0 as p, 'precious' as v"
+    project.model("m", first, **config)
+    project.dbt("run")
+    if change == "columns":
+        config |= {"on_schema_change": "sync_all_columns"}
+        second = "select 1 as k, 0 as p, id as w from range(2)"
+    else:
+        config |= {"on_bucket_change": "rebuild", "buckets": 8}
+        second = "select 1 as k, 0 as p, cast(id as string) as v from range(2)"
+    project.model("m", second, **config)
+    with pytest.raises(Failed, match=r'several new rows for the row {"k":1,'):
+        project.dbt("run")
+    assert [row.asDict() for row in project.rows("select * from {schema}.m")] == [{"k": 1, "p": 0, "v": "precious"}]
+    assert project.detail("m", "Num Buckets") == "4"
+
+
+@pytest.mark.parametrize("strategy", ["append", "merge", "insert_overwrite"])
+def test_new_rows_and_a_new_layout_arrive_together(project: Project, strategy: str) -> None:
+    config = BASE | {"incremental_strategy": strategy, "partition_by": ["p"], "unique_key": "k"}
+    table = "select id as k, if(id < 4, null, id % 3) as p, concat('v', id) as v from range(10)"
+    new = "select id as k, cast(null as bigint) as p, 'new' as v from range(3, 6)"
+    project.model("m", f"{{% if is_incremental() %}}{new}{{% else %}}{table}{{% endif %}}", **config)
+    project.dbt("run")
+    old = {(r.k, r.p, r.v) for r in project.rows(table)}
+    added = {(r.k, r.p, r.v) for r in project.rows(new)}
+    project.model("m", new, **config | {"buckets": 2, "on_bucket_change": "rebuild"})
+    project.dbt("run")
+    expected = {
+        "append": old | added,
+        "merge": {row for row in old if row[0] not in (3, 4, 5)} | added,
+        "insert_overwrite": {row for row in old if row[1] is not None} | added,
+    }[strategy]
+    rows = [(r.k, r.p, r.v) for r in project.rows("select * from {schema}.m")]
+    assert sorted(rows, key=str) == sorted(expected, key=str)
+    assert_one_file_per_bucket(project, "m", "hive", 2)

@@ -63,7 +63,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
         process.wait(60)
 
 
-@pytest.mark.long
 def test_every_strategy_over_thrift(server: int, new_project: Callable[..., Project]) -> None:
     from pyhive import hive
 

@@ -6,5 +6,9 @@
   {%- if value is not string or not value | trim -%}
     {% do spark_bucketing.raise_config_error('location_root', value, 'a directory', "location_root='s3a://bucket/warehouse'") %}
   {%- endif -%}
+  {%- if modules.re.search('[][{}*?]', value) -%}
+    {% do spark_bucketing.raise_config_error('location_root', value, 'a directory without [ ] { } * ?, which Spark takes for patterns',
+        'another directory') %}
+  {%- endif -%}
   {{ return(value | trim) }}
 {%- endmacro %}

@@ -6,5 +6,9 @@
   {%- if value is not mapping -%}
     {% do spark_bucketing.raise_config_error(setting, value, 'a mapping of keys to values', setting ~ "={'key': 'value'}") %}
   {%- endif -%}
+  {%- for key, entry in value.items() if key is not string or entry is none or entry is not string and entry is not number and entry is not boolean -%}
+    {% do spark_bucketing.raise_config_error(setting, key ~ ': ' ~ entry, 'keys that are strings, and values that are strings, numbers, true or false',
+        setting ~ "={'key': 'value'}") %}
+  {%- endfor -%}
   {{ return(value) }}
 {%- endmacro %}

@@ -28,5 +28,6 @@
     {%- endfor -%}
     {%- do resolved.update({setting: names}) -%}
   {%- endfor -%}
+  {% do spark_bucketing.validate_column_types(columns, resolved) %}
   {{ return(resolved) }}
 {%- endmacro %}

@@ -5,6 +5,10 @@
     {% do spark_bucketing.raise_config_error('tblproperties', 'bucketing_version = ' ~ version, "bucketing_version = '1', the only one that Spark writes",
         "leave 'bucketing_version' out") %}
   {%- endif -%}
+  {%- for key in layout.tblproperties if key.startswith('bucketing.') -%}
+    {% do spark_bucketing.raise_config_error('tblproperties', key ~ ' = ' ~ layout.tblproperties[key], "no key that begins with 'bucketing.': these are the package's own records",
+        "leave '" ~ key ~ "' out, or give it another name") %}
+  {%- endfor -%}
   {%- for setting in ['tblproperties', 'options'] -%}
     {%- for key in layout[setting] if key | lower in ['maxrecordsperfile', 'partitionoverwritemode', 'path'] -%}
       {% do spark_bucketing.raise_config_error(setting, key ~ ' = ' ~ layout[setting][key], 'no setting that decides where and how many files are written',

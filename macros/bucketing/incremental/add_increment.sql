@@ -1,5 +1,16 @@
-{#- One run, or one batch, of an incremental model: the new rows' columns against the table's, then the rows themselves. -#}
-{% macro add_increment(relation, sql, layout, increment) -%}
+{#-
+  One run, or one batch, of an incremental model.
+
+    insert_overwrite, microbatch  partitioned: replaces the partitions that have new rows, in one INSERT OVERWRITE
+                                  otherwise: replaces the whole table
+    append, merge                 partitioned: rewrites the touched partitions by way of a staged table
+                                  otherwise: rewrites the table, since stock Spark replaces no less than a partition
+
+  Where the table needs another layout, or loses or retypes columns, all of it is rewritten together with the new rows.
+
+  batch: {start, end} of a microbatch, or none
+-#}
+{% macro add_increment(relation, sql, layout, increment, batch=none) -%}
   {%- set source = spark_bucketing.model_view(sql) -%}
   {%- set columns = spark_bucketing.table_columns(source) -%}
   {%- set layout = spark_bucketing.resolve_layout(layout, columns) -%}
@@ -7,6 +18,28 @@
   {%- set existing_columns = spark_bucketing.table_columns(spark_bucketing.quote_relation(relation)) -%}
   {%- set reconciled = spark_bucketing.reconcile_columns(increment.on_schema_change, columns, existing_columns) -%}
   {% do spark_bucketing.fill_columns(reconciled.columns, layout) %}
-  {% do spark_bucketing.align_table(relation, layout, reconciled, existing_columns, existing) %}
-  {% do spark_bucketing.apply_increment(relation, source, reconciled.columns, layout, increment, existing) %}
+  {%- set rewrite = spark_bucketing.layout_changes(layout, existing) or reconciled.rewrite -%}
+  {%- set overwrite = increment.strategy in ['insert_overwrite', 'microbatch'] -%}
+  {%- if overwrite and not layout.partition_by -%}
+    {% do spark_bucketing.build_table(relation, source, reconciled.columns, layout, existing) %}
+  {%- elif overwrite and not rewrite and not batch and not spark_bucketing.reads_relation(source, relation) -%}
+    {% do spark_bucketing.add_columns(relation, reconciled.added) %}
+    {% do spark_bucketing.overwrite_partitions(relation, source, reconciled.columns, layout) %}
+  {%- else -%}
+    {%- set input = spark_bucketing.load_input(relation, source, reconciled.columns, layout) -%}
+    {%- set plain = spark_bucketing.without_expressions(reconciled.columns) -%}
+    {%- set rows = spark_bucketing.aligned_rows(relation, plain, existing_columns, layout) -%}
+    {%- if increment.strategy == 'merge' -%}
+      {% do spark_bucketing.validate_merge(rows, input, plain, increment) %}
+    {%- elif batch -%}
+      {% do spark_bucketing.validate_batch(relation, input, plain, layout, batch) %}
+    {%- endif -%}
+    {%- if rewrite -%}
+      {% do spark_bucketing.rewrite_table(relation, rows, input, plain, layout, increment, existing) %}
+    {%- else -%}
+      {% do spark_bucketing.add_columns(relation, reconciled.added) %}
+      {% do spark_bucketing.apply_increment(relation, input, plain, layout, increment, existing) %}
+    {%- endif -%}
+    {% do spark_bucketing.drop_relation_with_files(input) %}
+  {%- endif -%}
 {%- endmacro %}

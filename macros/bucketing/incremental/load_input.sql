@@ -5,7 +5,8 @@
 {% macro load_input(relation, source, columns, layout) -%}
   {%- set input = spark_bucketing.sibling(relation, 'input') -%}
   {% do spark_bucketing.drop_relation_with_files(input) %}
-  {% do spark_bucketing.execute_sql('create table ' ~ spark_bucketing.quote_relation(input) ~ ' (' ~ spark_bucketing.column_definitions(columns, []) ~ ') using parquet') %}
+  {%- set create = 'create table ' ~ spark_bucketing.quote_relation(input) ~ ' (' ~ spark_bucketing.column_definitions(columns, []) ~ ') using parquet' -%}
+  {% do spark_bucketing.execute_sql(spark_bucketing.in_free_location(input, create)) %}
   {%- set select = 'select ' ~ spark_bucketing.select_list(columns, layout.partition_by) ~ ' from ' ~ source -%}
   {% do spark_bucketing.execute_sql('insert into ' ~ spark_bucketing.quote_relation(input) ~ ' ' ~ select) %}
   {{ return(input) }}

@@ -1,11 +1,15 @@
-{#- Query for what the table, or its partitions that `kept` selects, is to contain after the run. -#}
-{% macro new_content(relation, input, columns, increment, kept) -%}
+{#-
+  Query for what the table, or its partitions that `kept` selects, is to contain after the run.
+
+  rows: SQL of the table, or of a query in parentheses for its rows
+-#}
+{% macro new_content(rows, input, columns, increment, kept) -%}
   {%- if increment.strategy == 'merge' -%}
-    {{ return(spark_bucketing.merged_rows(relation, input, columns, increment, kept)) }}
+    {{ return(spark_bucketing.merged_rows(rows, input, columns, increment, kept)) }}
   {%- endif -%}
   {%- set names = spark_bucketing.quote_columns(columns | map(attribute='name') | list) -%}
   {{ return(
-      '(select ' ~ names ~ ' from ' ~ spark_bucketing.quote_relation(relation) ~ ' where ' ~ kept
+      '(select ' ~ names ~ ' from ' ~ rows ~ ' where ' ~ kept
       ~ ' union all select ' ~ names ~ ' from ' ~ spark_bucketing.quote_relation(input) ~ ')'
   ) }}
 {%- endmacro %}

@@ -1,31 +1,39 @@
 {#-
-  Condition that selects these partitions, in literals, so that Spark prunes when it plans. Values with quotes or backslashes,
-  which the metastore's own filter language cannot say, are compared in a way that Spark does not hand down to it.
+  Condition that selects these partitions, in literals, so that Spark prunes when it plans; never NULL.
+
+  A few plain values go down to the metastore as its own filter. It cannot say quotes or backslashes, and fails on a
+  thousand values; arrays are compared by Spark itself, and NULLs in them are equal.
 
   partition_columns: list of {name, type}
   partitions: from partition_values()
 -#}
 {% macro partition_predicate(partition_columns, partitions) -%}
-  {%- set alternatives = [] -%}
-  {%- set plain = [] -%}
+  {%- set state = namespace(plain=partition_columns | length == 1 and partitions | length <= 100) -%}
+  {%- set literals = [] -%}
   {%- for values in partitions -%}
-    {%- if partition_columns | length == 1 and values[0] is not none and not modules.re.search('[\'"\\\\]', values[0]) -%}
-      {%- do plain.append('cast(' ~ spark_bucketing.string_literal(values[0]) ~ ' as ' ~ partition_columns[0].type ~ ')') -%}
-    {%- else -%}
-      {%- set terms = [] -%}
-      {%- for column in partition_columns -%}
-        {%- set value = values[loop.index0] -%}
-        {%- set name = spark_bucketing.quote_identifier(column.name) -%}
-        {%- if value is not none and modules.re.search('[\'"\\\\]', value) -%}
-          {%- set name = 'concat(' ~ name ~ ", '')" -%}
-        {%- endif -%}
-        {%- do terms.append(name ~ ' is null' if value is none else name ~ ' = cast(' ~ spark_bucketing.string_literal(value) ~ ' as ' ~ column.type ~ ')') -%}
-      {%- endfor -%}
-      {%- do alternatives.append('(' ~ terms | join(' and ') ~ ')') -%}
-    {%- endif -%}
+    {%- set items = [] -%}
+    {%- for value in values -%}
+      {%- set state.plain = state.plain and value is not none and not modules.re.search('[\'"\\\\]', value) -%}
+      {%- do items.append('cast(null as string)' if value is none else spark_bucketing.string_literal(value)) -%}
+    {%- endfor -%}
+    {%- do literals.append(items) -%}
   {%- endfor -%}
-  {%- if plain -%}
-    {%- do alternatives.append(spark_bucketing.quote_identifier(partition_columns[0].name) ~ ' in (' ~ plain | join(', ') ~ ')') -%}
+  {%- set tests = [] -%}
+  {%- if not partitions -%}
+    {{ return('false') }}
+  {%- elif state.plain -%}
+    {%- for items in literals -%}
+      {%- do tests.append('cast(' ~ items[0] ~ ' as ' ~ partition_columns[0].type ~ ')') -%}
+    {%- endfor -%}
+    {%- set name = spark_bucketing.quote_identifier(partition_columns[0].name) -%}
+    {{ return('(' ~ name ~ ' is not null and ' ~ name ~ ' in (' ~ tests | join(', ') ~ '))') }}
   {%- endif -%}
-  {{ return('(' ~ alternatives | join(' or ') ~ ')' if alternatives else 'false') }}
+  {%- for items in literals -%}
+    {%- do tests.append('array(' ~ items | join(', ') ~ ')') -%}
+  {%- endfor -%}
+  {%- set texts = [] -%}
+  {%- for column in partition_columns -%}
+    {%- do texts.append('cast(' ~ spark_bucketing.quote_identifier(column.name) ~ ' as string)') -%}
+  {%- endfor -%}
+  {{ return('array(' ~ texts | join(', ') ~ ') in (' ~ tests | join(', ') ~ ')') }}
 {%- endmacro %}

@@ -15,7 +15,8 @@
       {%- do rows.append('(' ~ literals | join(', ') ~ ')') -%}
     {%- endfor -%}
     {% do spark_bucketing.drop_relation_with_files(table) %}
-    {% do spark_bucketing.execute_sql('create table ' ~ spark_bucketing.quote_relation(table) ~ ' (' ~ definitions | join(', ') ~ ') using parquet') %}
+    {%- set create = 'create table ' ~ spark_bucketing.quote_relation(table) ~ ' (' ~ definitions | join(', ') ~ ') using parquet' -%}
+    {% do spark_bucketing.execute_sql(spark_bucketing.in_free_location(table, create)) %}
     {% do spark_bucketing.execute_sql('insert into ' ~ spark_bucketing.quote_relation(table) ~ ' values ' ~ rows | join(', ')) %}
   {%- endif -%}
 {%- endmacro %}

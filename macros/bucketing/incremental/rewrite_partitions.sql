@@ -7,11 +7,13 @@
 
   content: query in parentheses for all rows that the touched partitions are to have
   touched: from partition_values(); those without rows in the content are dropped
+  existing: table_layout() of the table; the staged rows are for this very build of it
 -#}
-{% macro rewrite_partitions(relation, content, columns, layout, touched) -%}
+{% macro rewrite_partitions(relation, content, columns, layout, touched, existing) -%}
   {%- set tmp = spark_bucketing.sibling(relation, 'tmp') -%}
   {%- set staged = spark_bucketing.sibling(relation, 'staged') -%}
-  {%- set staging_layout = dict(layout, location_root=none) -%}
+  {%- set target = {'bucketing.replaces': existing.build} if existing.build else {} -%}
+  {%- set staging_layout = dict(layout, location_root=none, tblproperties=dict(layout.tblproperties, **target)) -%}
   {% do spark_bucketing.create_bucketed_table(tmp, columns, staging_layout) %}
   {% do spark_bucketing.insert_bucketed(tmp, content, columns, staging_layout) %}
   {% do spark_bucketing.verify_buckets(tmp, layout) %}
@@ -21,6 +23,7 @@
     {%- do emptied.append(values) -%}
   {%- endfor -%}
   {% do spark_bucketing.remember_emptied(relation, columns, layout, emptied) %}
-  {% do spark_bucketing.swap_relations(tmp, staged, none) %}
+  {%- set declare = 'alter table ' ~ spark_bucketing.quote_relation(tmp) ~ ' rename to ' ~ spark_bucketing.quote_relation(staged) -%}
+  {% do spark_bucketing.execute_sql(spark_bucketing.in_free_location(staged, declare)) %}
   {% do spark_bucketing.replace_touched_partitions(relation) %}
 {%- endmacro %}

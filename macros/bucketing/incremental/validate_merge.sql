@@ -1,5 +1,9 @@
-{#- Columns of the merge exist, and no row of the table is matched by two rows of the input: MERGE INTO refuses that, too. -#}
-{% macro validate_merge(relation, input, columns, merge) -%}
+{#-
+  Columns of the merge exist, and no row of the table is matched by two rows of the input: MERGE INTO refuses that, too.
+
+  rows: from aligned_rows()
+-#}
+{% macro validate_merge(rows, input, columns, merge) -%}
   {%- set names = columns | map(attribute='name') | map('lower') | list -%}
   {%- for setting, listed in [('unique_key', merge.unique_key), ('merge_update_columns', merge.update_columns), ('merge_exclude_columns', merge.exclude_columns)] -%}
     {%- for name in listed if name | lower not in names -%}
@@ -12,8 +16,8 @@
   {%- endset -%}
   {%- if run_query(repeated ~ ' limit 1').rows | length > 0 -%}
     {%- set ambiguous -%}
-      select first(struct(DBT_INTERNAL_DEST.*)) from (
-        select *, monotonically_increasing_id() as `__dbt_row` from {{ spark_bucketing.quote_relation(relation) }}
+      select first(to_json(struct({{ spark_bucketing.quote_columns(columns | map(attribute='name') | list, 'DBT_INTERNAL_DEST') }}))) from (
+        select *, monotonically_increasing_id() as `__dbt_row` from {{ rows }}
       ) as DBT_INTERNAL_DEST
       join {{ spark_bucketing.quote_relation(input) }} as DBT_INTERNAL_SOURCE on {{ spark_bucketing.merge_condition(merge) }}
       group by DBT_INTERNAL_DEST.`__dbt_row` having count(*) > 1 limit 1

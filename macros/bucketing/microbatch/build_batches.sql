@@ -10,8 +10,9 @@
     {%- if loop.first -%}
       {% do spark_bucketing.create_bucketed_table(tmp, columns, resolved) %}
     {%- endif -%}
-    {% do spark_bucketing.insert_bucketed(tmp, source, columns, resolved, overwrite=true) %}
+    {% do spark_bucketing.insert_bucketed(tmp, source, columns, resolved) %}
   {%- endfor -%}
+  {% do spark_bucketing.validate_partitions_of_batches(tmp, layout) %}
   {% do spark_bucketing.verify_buckets(tmp, layout) %}
   {% do spark_bucketing.replace_relation(tmp, relation, existing) %}
 {%- endmacro %}

@@ -21,6 +21,11 @@
   {%- else -%}
     {%- set start = spark_bucketing.shift_batch(spark_bucketing.as_datetime(config.get('begin')), size, 0) -%}
   {%- endif -%}
+  {%- set hours = {'hour': 1, 'day': 24, 'month': 28 * 24, 'year': 365 * 24}[size] -%}
+  {%- if (end - start).total_seconds() > 100000 * hours * 3600 -%}
+    {% do spark_bucketing.raise_config_error('batch_size', size ~ ', which makes more than 100,000 batches from ' ~ start ~ ' to ' ~ end,
+        'no more batches than that in one run', "a larger batch_size, a later `begin`, or --event-time-start and --event-time-end") %}
+  {%- endif -%}
   {%- set batches = [] -%}
   {%- set cursor = namespace(start=start) -%}
   {%- for _ in range(100000) if cursor.start < end or not batches -%}

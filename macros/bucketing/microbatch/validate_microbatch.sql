@@ -11,7 +11,9 @@
   ] if not config.get(setting) -%}
     {% do spark_bucketing.raise_config_error(setting, none, "for incremental_strategy='microbatch' " ~ expected, instead) %}
   {%- endfor -%}
-  {%- if not modules.re.match('^[0-9]{4}-[0-9]{2}-[0-9]{2}([ T].*)?$', config.get('begin') | string) -%}
+  {%- set date = '[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])' -%}
+  {%- set time = '([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9]([.][0-9]+)?)?(Z|[+-][0-9]{2}:[0-9]{2})?' -%}
+  {%- if not modules.re.match('^' ~ date ~ '([ T]' ~ time ~ ')?$', config.get('begin') | string) -%}
     {% do spark_bucketing.raise_config_error('begin', config.get('begin'), 'an ISO date or time', "begin='2024-01-01'") %}
   {%- endif -%}
   {%- if config.get('lookback') is not none -%}

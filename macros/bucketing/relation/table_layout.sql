@@ -23,6 +23,7 @@
       'location': details.get('Location'),
       'comment': details.get('Comment', ''),
       'build': modules.re.findall('bucketing[.]build=(build-[0-9]+)', details.get('Table Properties', '')) | first | default(none),
+      'replaces': modules.re.findall('bucketing[.]replaces=(build-[0-9]+)', details.get('Table Properties', '')) | first | default(none),
       'file_format': 'parquet' if 'parquet' in storage else ('orc' if 'orc' in storage else provider),
       'bucket_hash': 'hive' if provider == 'hive' else 'spark',
       'bucketing_version': modules.re.findall('(?:^\\[|, )bucketing_version=([^],]*)', details.get('Table Properties', '')) | first | default('1'),

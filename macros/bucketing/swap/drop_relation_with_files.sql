@@ -9,17 +9,10 @@
     {%- if not existing.external -%}
       {% do spark_bucketing.execute_sql(drop) %}
     {%- elif existing.build and existing.location.rstrip('/').endswith('/' ~ existing.build) -%}
-      {#- SQL has no statement that deletes files; dropping a managed table does, wherever its location points. -#}
-      {%- set trash = spark_bucketing.quote_relation(spark_bucketing.sibling(this, 'trash')) -%}
-      {%- set create = 'create table ' ~ trash ~ ' (nothing string) stored as textfile' -%}
-      {% do spark_bucketing.execute_sql('drop table if exists ' ~ trash) %}
-      {% do spark_bucketing.execute_sql(create) %}
-      {% do spark_bucketing.execute_sql('alter table ' ~ trash ~ ' set location ' ~ spark_bucketing.string_literal(existing.location)) %}
-      {% do spark_bucketing.execute_sql(drop) %}
-      {% do spark_bucketing.execute_sql('drop table ' ~ trash) %}
-      {#- Once more, for the empty directory that the first one was created in. -#}
-      {% do spark_bucketing.execute_sql(create) %}
-      {% do spark_bucketing.execute_sql('drop table ' ~ trash) %}
+      {% do spark_bucketing.execute_sql('drop table if exists ' ~ spark_bucketing.quote_relation(spark_bucketing.sibling(this, 'trash'))) %}
+      {%- for statement in spark_bucketing.delete_directory(existing.location, and_first=[drop]) -%}
+        {% do spark_bucketing.execute_sql(statement) %}
+      {%- endfor -%}
     {%- else -%}
       {% do spark_bucketing.execute_sql(drop) %}
       {% do log('The files of ' ~ relation ~ ' in ' ~ existing.location ~ ' were not written by this package and are left alone.', info=true) %}

@@ -13,6 +13,7 @@
   {%- for role in ['backup', 'staged', 'emptied', 'tmp', 'input', 'trash'] -%}
     {%- do roles.update({role: spark_bucketing.sibling(relation, role)}) -%}
   {%- endfor -%}
+  {% do spark_bucketing.validate_siblings(relation, roles.values() | list) %}
   {%- set identifiers = [relation.identifier] -%}
   {%- for role, beside in roles.items() -%}
     {%- do identifiers.append(beside.identifier) -%}

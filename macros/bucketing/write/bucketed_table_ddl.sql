@@ -1,12 +1,17 @@
+{#-
+  CREATE TABLE of an empty bucketed table.
+
+  Each build has an id, a property that stays with the table when it is renamed: it tells two tables of one name apart. With
+  `location_root`, it is also the build's directory below location_root/alias: the previous build's files stay untouched
+  until the new table is complete, and no rename has to move data.
+-#}
 {% macro bucketed_table_ddl(relation, columns, layout) -%}
   {%- set hive = layout.bucket_hash == 'hive' -%}
-  {%- set build = spark_bucketing.build_location(relation, layout) -%}
+  {%- set build = 'build-' ~ modules.datetime.datetime.now().strftime('%Y%m%d%H%M%S%f') -%}
   {%- set properties = dict(layout.tblproperties) -%}
+  {%- do properties.update({'bucketing.build': build}) -%}
   {%- if hive -%}
     {%- do properties.update({'bucketing_version': '1'}) -%}
-  {%- endif -%}
-  {%- if build -%}
-    {%- do properties.update({'bucketing.build': build.id}) -%}
   {%- endif -%}
   create table {{ spark_bucketing.quote_relation(relation) }} (
     {{ spark_bucketing.column_definitions(columns, layout.partition_by) }}
@@ -27,10 +32,8 @@
   {%- if hive %}
   stored as {{ layout.file_format }}
   {%- endif %}
-  {%- if build %}
-  location {{ spark_bucketing.string_literal(build.location) }}
+  {%- if layout.location_root %}
+  location {{ spark_bucketing.string_literal(layout.location_root.rstrip('/') ~ '/' ~ model.alias ~ '/' ~ build) }}
   {%- endif %}
-  {%- if properties %}
   tblproperties {{ spark_bucketing.property_list(properties) }}
-  {%- endif %}
 {%- endmacro %}

@@ -6,8 +6,7 @@
 -#}
 {% macro verify_buckets(relation, layout, since=0) -%}
   {%- set location = spark_bucketing.table_layout(relation).location -%}
-  {%- set files = 'select input_file_name() as path from binaryFile.' ~ spark_bucketing.quote_identifier(location)
-      ~ " with ('recursiveFileLookup' = 'true') where modificationTime >= timestamp_micros(" ~ since ~ ')' -%}
+  {%- set files = spark_bucketing.files_below_sql(location, since) -%}
   {%- set offenders = run_query(spark_bucketing.misplaced_files_sql(files, layout.bucket_hash, layout.buckets) ~ ' limit 3').rows -%}
   {%- if offenders | length > 0 -%}
     {%- set found = [] -%}
@@ -16,8 +15,7 @@
     {%- endfor -%}
     {% do exceptions.raise_compiler_error(
         "Model '" ~ model.name ~ "' was not written as one file for each bucket:\n  " ~ found | join('\n  ')
-        ~ "\nThe rows are complete, only their layout is not what the table claims. Two causes are known: another statement of the same"
-        ~ " session read " ~ relation ~ " while it was written, or a bucket column holds strings that are not valid UTF-8."
-        ~ " Run the model again in the first case, clean the column in the second.") %}
+        ~ "\nThe rows are complete, only their layout is not what the table claims. One cause is known: another statement of the same"
+        ~ " session read " ~ relation ~ " while it was written. Run the model again.") %}
   {%- endif -%}
 {%- endmacro %}

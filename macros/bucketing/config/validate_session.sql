@@ -1,0 +1,16 @@
+{#- Settings of the session under which Spark cannot write these tables. Only what somebody has set is looked at. -#}
+{% macro validate_session() -%}
+  {%- set needed = {
+      'spark.sql.scripting.enabled': 'true',
+      'spark.sql.runsqlonfiles': 'true',
+      'spark.sql.optimizer.disablehints': 'false',
+      'spark.sql.hive.convertmetastoreparquet': 'true',
+      'spark.sql.hive.convertmetastoreorc': 'true',
+      'spark.sql.hive.convertinsertingpartitionedtable': 'true',
+      'spark.sql.parser.escapedstringliterals': 'false',
+  } -%}
+  {%- for row in run_query('set').rows if row[0] | lower in needed and row[1] | string | lower != needed[row[0] | lower] -%}
+    {% do exceptions.raise_compiler_error("Model '" ~ model.name ~ "' cannot be written in this session.\n  found:    " ~ row[0] ~ ' = ' ~ row[1]
+        ~ '\n  expected: ' ~ needed[row[0] | lower] ~ '\n  instead:  take the setting out of the profile (server_side_parameters), a hook or the cluster') %}
+  {%- endfor -%}
+{%- endmacro %}

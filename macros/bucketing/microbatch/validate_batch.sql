@@ -1,0 +1,26 @@
+{#-
+  Refuses a batch that would overwrite rows of other batches: its partitions are replaced as a whole.
+
+  input: the table from load_input(), the batch's rows
+-#}
+{% macro validate_batch(relation, input, columns, layout, batch) -%}
+  {%- set event_time = config.get('event_time') -%}
+  {%- if event_time | lower not in columns | map(attribute='name') | map('lower') | list -%}
+    {% do exceptions.warn("Model '" ~ model.name ~ "' has no column " ~ event_time ~ ", its `event_time`:"
+        ~ " whether its partitions hold rows of other batches, which would be lost, could not be checked.") %}
+    {{ return(none) }}
+  {%- endif -%}
+  {%- set touched = spark_bucketing.partition_values(layout.partition_by, spark_bucketing.quote_relation(input)) -%}
+  {%- set lost -%}
+    select {{ spark_bucketing.quote_columns(layout.partition_by) }}, count(*) from {{ spark_bucketing.quote_relation(relation) }}
+    where {{ spark_bucketing.partition_predicate(spark_bucketing.partition_columns(columns, layout), touched) }}
+      and not ({{ spark_bucketing.batch_condition(event_time, batch) }})
+    group by {{ spark_bucketing.quote_columns(layout.partition_by) }} limit 1
+  {%- endset -%}
+  {%- set found = run_query(lost).rows -%}
+  {%- if found | length > 0 -%}
+    {%- set values = found[0].values() | list -%}
+    {% do spark_bucketing.raise_coarse_partition(
+        'the partition ' ~ values[:-1] | join(', ') ~ ' has ' ~ values[-1] ~ ' row(s) outside of the batch from ' ~ batch.start ~ ' to ' ~ batch.end, layout) %}
+  {%- endif -%}
+{%- endmacro %}
