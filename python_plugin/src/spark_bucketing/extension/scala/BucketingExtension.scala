@@ -7,6 +7,7 @@ class BucketingExtension extends (SparkSessionExtensions => Unit) {
 
   override def apply(extensions: SparkSessionExtensions): Unit = {
     BucketingConf.register()
+    HiveHashFunctions.register(extensions)
     extensions.injectPlannerStrategy(PlanWithBuckets(_))
     extensions.injectQueryStagePrepRule(FinishBuckets(_))
     extensions.injectColumnar(FinishBucketsColumnar(_))
