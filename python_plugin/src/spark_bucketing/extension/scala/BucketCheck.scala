@@ -32,20 +32,25 @@ case class BucketCheckExec(guards: Seq[Expression], child: SparkPlan) extends Un
   override def doConsume(ctx: CodegenContext, input: Seq[ExprCode], row: ExprCode): String = {
     val needed = evaluateRequiredVariables(child.output, input, AttributeSet(guards.flatMap(_.references)))
     ctx.currentVars = input
-    val checks = guards.map(guard => BindReferences.bindReference(guard, child.output).genCode(ctx).code)
+    val checks = guards.map { guard =>
+      val checked = BindReferences.bindReference(guard, child.output).genCode(ctx)
+      s"${checked.code}\nif (!${checked.value}) continue;"
+    }
     s"""
-       |$needed
-       |${checks.map(_.toString).mkString("\n")}
-       |${consume(ctx, input)}
+       |do {
+       |  $needed
+       |  ${checks.mkString("\n")}
+       |  ${consume(ctx, input)}
+       |} while (false);
      """.stripMargin
   }
 
   override protected def doExecute(): RDD[InternalRow] = {
-    val (expressions, input) = (guards, child.output)
+    val (condition, input) = (guards.reduce(And(_, _)), child.output)
     child.execute().mapPartitionsWithIndexInternal { (index, rows) =>
-      val check = MutableProjection.create(expressions, input)
+      val check = Predicate.create(condition, input)
       check.initialize(index)
-      rows.map { row => check(row); row }
+      rows.filter(check.eval)
     }
   }
 
@@ -53,7 +58,7 @@ case class BucketCheckExec(guards: Seq[Expression], child: SparkPlan) extends Un
 }
 
 /** What is done about a row out of place: the query fails, and the files are not trusted in this session again. */
-case class BucketAlarm(table: String, distrust: Distrust) {
+case class BucketAlarm(table: String, distrust: Distrust, oneFileAtATime: Boolean) {
 
   def misplaced(found: Int, partition: Int): Unit =
     raise(s"a row of bucket $found among those of bucket $partition")
@@ -61,7 +66,7 @@ case class BucketAlarm(table: String, distrust: Distrust) {
   def unsorted(): Unit = raise("a row that is not in the order of the sort columns")
 
   private def raise(what: String): Unit = {
-    val file = Option(InputFileBlockHolder.getInputFilePath.toString).filter(_.nonEmpty)
+    val file = Option(InputFileBlockHolder.getInputFilePath.toString).filter(_.nonEmpty && oneFileAtATime)
     distrust.add(file.getOrElse(""))
     throw new SparkException(
       s"Table $table is not bucketed as its metadata says: found $what" + file.fold("")(" in file " + _) +
@@ -70,8 +75,15 @@ case class BucketAlarm(table: String, distrust: Distrust) {
   }
 }
 
-/** Fails for a row whose bucket is not the index of the partition. Nondeterministic: it depends on that index. */
-case class InBucket(child: Expression, alarm: BucketAlarm) extends UnaryExpression with Nondeterministic {
+/**
+ * True for the rows of the bucket whose number is the index of the partition. Others are dropped where several partitions
+ * share a bucket of the table and the row is one of another of these; any other row raises the alarm. Nondeterministic:
+ * it depends on the index of the partition, which Spark keeps track of for such expressions only.
+ *
+ * @param child the row's bucket, of as many as there are partitions
+ * @param shared partitions whose indexes are equal modulo this number read the same bucket
+ */
+case class InBucket(child: Expression, shared: Int, alarm: BucketAlarm) extends UnaryExpression with Nondeterministic {
 
   @transient private var partition: Int = -1
 
@@ -81,8 +93,8 @@ case class InBucket(child: Expression, alarm: BucketAlarm) extends UnaryExpressi
 
   override protected def evalInternal(input: InternalRow): Any = {
     val bucket = child.eval(input).asInstanceOf[Int]
-    if (bucket != partition) alarm.misplaced(bucket, partition)
-    true
+    if (bucket != partition && bucket % shared != partition % shared) alarm.misplaced(bucket, partition)
+    bucket == partition
   }
 
   override protected def doGenCode(ctx: CodegenContext, ev: ExprCode): ExprCode = {
@@ -93,9 +105,11 @@ case class InBucket(child: Expression, alarm: BucketAlarm) extends UnaryExpressi
     ev.copy(
       code = code"""
         ${bucket.code}
-        if (${bucket.value} != $index) $alarmTerm.misplaced(${bucket.value}, $index);""",
-      isNull = FalseLiteral,
-      value = JavaCode.literal("true", BooleanType))
+        boolean ${ev.value} = ${bucket.value} == $index;
+        if (!${ev.value} && ${bucket.value} % $shared != $index % $shared) {
+          $alarmTerm.misplaced(${bucket.value}, $index);
+        }""",
+      isNull = FalseLiteral)
   }
 
   override def toString: String = s"in bucket $child"

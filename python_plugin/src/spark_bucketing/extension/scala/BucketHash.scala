@@ -9,31 +9,29 @@ sealed abstract class BucketHash(name: String) extends Serializable {
   def partitioning(keys: Seq[Expression], n: Int): HashPartitioning
   def other: BucketHash
 
-  /** Whether equal values of this type fall into one bucket, and into the one that the writer chose. */
-  def spreads(dataType: DataType): Boolean
-
   override def toString: String = name
 }
 
 object BucketHash {
 
+  /**
+   * Whether equal keys of this type fall into one bucket, whoever wrote them. Left out: what Catalyst's HiveHash hashes
+   * otherwise than Hive (CHAR, VARCHAR, binary, timestamps), and what has several forms of equal values (floating point,
+   * collated strings).
+   */
+  def spreads(dataType: DataType): Boolean = dataType match {
+    case BooleanType | ByteType | ShortType | IntegerType | LongType | DateType | _: DecimalType => true
+    case string: StringType => string == StringType
+    case _ => false
+  }
+
   case object Hive extends BucketHash("Hive") {
     override def partitioning(keys: Seq[Expression], n: Int): HashPartitioning = new HiveHashPartitioning(keys, n)
     override def other: BucketHash = Spark
-
-    // Left out: what Catalyst's HiveHash hashes otherwise than Hive (binary, timestamps), and what has several forms of
-    // equal values (floating point, collated strings). CHAR and VARCHAR are told apart by BucketSpecs.
-    override def spreads(dataType: DataType): Boolean = dataType match {
-      case BooleanType | ByteType | ShortType | IntegerType | LongType | DateType | _: DecimalType => true
-      case string: StringType => string == StringType
-      case _ => false
-    }
   }
 
   case object Spark extends BucketHash("Spark") {
     override def partitioning(keys: Seq[Expression], n: Int): HashPartitioning = HashPartitioning(keys, n)
     override def other: BucketHash = Hive
-    // Stock Spark reads these tables as bucketed whatever the type.
-    override def spreads(dataType: DataType): Boolean = true
   }
 }

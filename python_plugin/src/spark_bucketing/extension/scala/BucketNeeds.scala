@@ -31,7 +31,8 @@ object BucketNeeds {
       }
   }
 
-  private def keepsPartitions(plan: SparkPlan): Boolean =
+  /** Whether partition i of an operator comes from partition i of what lies below. */
+  def keepsPartitions(plan: SparkPlan): Boolean =
     !plan.isInstanceOf[Exchange] && !plan.outputPartitioning.isInstanceOf[UnknownPartitioning]
 
   private def serves(partitioning: Partitioning, required: Distribution): Boolean = required match {

@@ -2,15 +2,12 @@ package org.apache.spark.sql.bucketing
 
 import java.io.Closeable
 
-import scala.jdk.CollectionConverters._
-
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.types.DataTypeUtils.toAttributes
 import org.apache.spark.sql.execution.ScanFileListing
 import org.apache.spark.sql.execution.datasources.{FileFormat, PartitionedFile}
 import org.apache.spark.sql.types.StructType
-import org.apache.spark.sql.vectorized.ColumnarBatch
 
 /**
  * Looks into a few files while a query is planned: are the first rows in the bucket that the file's name says, and in
@@ -77,11 +74,7 @@ private class BucketProbe(scan: BucketScan) {
       relation.options + (FileFormat.OPTION_RETURNING_BATCH -> batches.toString),
       session.sessionState.newHadoopConfWithOptions(relation.options))
     val found = read(file.copy(partitionValues = InternalRow.empty)).asInstanceOf[Iterator[AnyRef]]
-    val rows = found.flatMap {
-      case batch: ColumnarBatch => batch.rowIterator.asScala
-      case row: InternalRow => Iterator(row)
-    }
-    try rows.take(BucketingConf.probeRows).takeWhile(see).foreach(_ => ())
+    try BucketScan.rows(found.asInstanceOf[Iterator[InternalRow]]).take(BucketingConf.probeRows).takeWhile(see).foreach(_ => ())
     finally close(found)
   }
 

@@ -19,9 +19,8 @@ object BucketProof extends Logging {
     objection(candidate, listing) match {
       case Some(why) =>
         logInfo(s"Table ${of.table} is read plainly: $why")
-        candidate.copyWith(listing = listing).plain(why)
-      case None =>
-        candidate.copyWith(candidate.read.copy(ordered = of.sorts.nonEmpty && oneFilePerBucket(of, listing)), listing)
+        BucketedReads.stockScan(candidate).getOrElse(candidate.copyWith(listing = listing).plain(why))
+      case None => candidate.copyWith(listing = listing).as(of.buckets)
     }
   }
 
@@ -39,9 +38,4 @@ object BucketProof extends Logging {
       .map(file => FileVersion(file.getPath.toString, file.getLen, file.getModificationTime)).toIndexedSeq
 
   private def name(file: FileVersion): String = file.path.substring(file.path.lastIndexOf('/') + 1)
-
-  private def oneFilePerBucket(of: BucketsOf, listing: ScanFileListing): Boolean = {
-    val buckets = filesOf(listing).flatMap(file => BucketFiles.bucketOf(name(file), of.hash))
-    buckets.distinct.length == buckets.length
-  }
 }

@@ -1,5 +1,7 @@
 package org.apache.spark.sql.bucketing
 
+import scala.jdk.CollectionConverters._
+
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.bucketing.ScanOfBuckets.like
 import org.apache.spark.sql.catalyst.InternalRow
@@ -7,6 +9,7 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.physical.{Partitioning, UnknownPartitioning}
 import org.apache.spark.sql.execution._
 import org.apache.spark.sql.execution.datasources._
+import org.apache.spark.sql.vectorized.ColumnarBatch
 
 /** The buckets of a table by its metadata. Columns are named as in the table. */
 case class BucketsOf(table: String, hash: BucketHash, buckets: Int, keys: Seq[String], sorts: Seq[String])
@@ -17,8 +20,12 @@ case class BucketsOf(table: String, hash: BucketHash, buckets: Int, keys: Seq[St
  * @param of the table's buckets
  * @param partitions partitions of the scan: as many as there are buckets, or a divisor or a multiple of that number
  * @param ordered each partition is read in the order of the table's sort columns
+ * @param merged the files of a partition are merged by that order; otherwise they are read one after the other
  */
-case class BucketRead(of: BucketsOf, partitions: Int, ordered: Boolean = false) {
+case class BucketRead(of: BucketsOf, partitions: Int, ordered: Boolean = false, merged: Boolean = false) {
+
+  /** Several partitions share a bucket, and each has to keep its own rows only. */
+  def splits: Boolean = partitions > of.buckets
 
   /** The partitions that read a bucket: one, or several that share it when there are more partitions than buckets. */
   def partitionsOf(bucket: Int): Seq[Int] =
@@ -26,7 +33,8 @@ case class BucketRead(of: BucketsOf, partitions: Int, ordered: Boolean = false) 
 
   override def toString: String = {
     val parts = if (partitions == of.buckets) "" else s" read as $partitions"
-    s"${of.buckets} ${of.hash} buckets$parts${if (ordered) ", sorted" else ""}"
+    val order = if (merged) ", merged" else if (ordered) ", sorted" else ""
+    s"${of.buckets} ${of.hash} buckets$parts$order"
   }
 }
 
@@ -111,13 +119,51 @@ class BucketScan(stock: FileSourceScanExec, val read: BucketRead, @transient val
   override lazy val outputOrdering: Seq[SortOrder] =
     if (read.ordered) columns(read.of.sorts).map(SortOrder(_, Ascending)) else Nil
 
+  /** Files of each partition, by what was listed. */
+  private lazy val listedFiles: IndexedSeq[Seq[PartitionedFile]] =
+    BucketScan.spread(selectedPartitions.toPartitionArray, read)
+
+  /** The same buckets read as another number of partitions; sorted only where each of them is one file. */
+  def as(partitions: Int): BucketScan = {
+    val spread = copyWith(read.copy(partitions = partitions, ordered = false, merged = false))
+    spread.copyWith(spread.read.copy(ordered = read.of.sorts.nonEmpty && spread.listedFiles.forall(_.length <= 1)))
+  }
+
+  /** Whether the files can be merged by the sort columns, at most so many of them at a time. */
+  def mergeable(files: Int): Boolean = read.of.sorts.nonEmpty && listedFiles.forall(_.length <= files)
+
+  // Whether the files are read in batches, which a merge takes apart again.
+  private lazy val batches: Boolean = copy().supportsColumnar
+  override lazy val supportsColumnar: Boolean = batches && !read.merged
+
   override lazy val inputRDD: RDD[InternalRow] = {
     val files = BucketScan.spread(dynamicallySelectedPartitions.toPartitionArray, read)
-    val partitions = files.zipWithIndex.map { case (of, i) => FilePartition(i, of.toArray) }
-    val rows = Compat.fileScan(this, reader, partitions)
+    val rows = if (read.merged) mergedFiles(files) else scanned(files)
     sendDriverMetrics()
     rows
   }
+
+  private def scanned(partitions: Seq[Seq[PartitionedFile]]): RDD[InternalRow] =
+    Compat.fileScan(this, reader, partitions.zipWithIndex.map { case (of, i) => FilePartition(i, of.toArray) })
+
+  private def mergedFiles(files: IndexedSeq[Seq[PartitionedFile]]): RDD[InternalRow] = {
+    val single = scanned(files.flatten.map(Seq(_))).mapPartitions(BucketScan.rows)
+    val first = files.scanLeft(0)(_ + _.length)
+    val from = files.indices.map(i => files(i).indices.map(j => (0, first(i) + j)))
+    new GatheredRDD(sparkContext, Seq(single), from, outputOrdering, output)
+  }
+
+  override protected def doExecute(): RDD[InternalRow] =
+    if (!read.merged) super.doExecute()
+    else {
+      val numOutputRows = longMetric("numOutputRows")
+      val (columns, rows) = (output, inputRDD)
+      rows.mapPartitionsWithIndexInternal { (index, iterator) =>
+        val toUnsafe = UnsafeProjection.create(columns, columns)
+        toUnsafe.initialize(index)
+        iterator.map { row => numOutputRows += 1; toUnsafe(row) }
+      }
+    }
 
   private def reader: PartitionedFile => Iterator[InternalRow] =
     relation.fileFormat.buildReaderWithPartitionValues(
@@ -126,11 +172,17 @@ class BucketScan(stock: FileSourceScanExec, val read: BucketRead, @transient val
       partitionSchema = relation.partitionSchema,
       requiredSchema = requiredSchema,
       filters = pushedDownFilters,
-      options = relation.options + (FileFormat.OPTION_RETURNING_BATCH -> supportsColumnar.toString),
+      options = relation.options + (FileFormat.OPTION_RETURNING_BATCH -> batches.toString),
       hadoopConf = relation.sparkSession.sessionState.newHadoopConfWithOptions(relation.options))
 }
 
 object BucketScan {
+
+  /** Rows of a file that is read in batches or in rows. */
+  def rows(found: Iterator[InternalRow]): Iterator[InternalRow] = found.asInstanceOf[Iterator[AnyRef]].flatMap {
+    case batch: ColumnarBatch => batch.rowIterator.asScala
+    case row: InternalRow => Iterator.single(row)
+  }
 
   /** The files of each partition. Files without a byte hold no rows, and no footer that a reader could open. */
   def spread(files: Array[PartitionedFile], read: BucketRead): IndexedSeq[Seq[PartitionedFile]] = {

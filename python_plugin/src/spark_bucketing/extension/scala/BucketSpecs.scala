@@ -1,6 +1,6 @@
 package org.apache.spark.sql.bucketing
 
-import org.apache.spark.sql.catalyst.catalog.CatalogTable
+import org.apache.spark.sql.catalyst.catalog.{BucketSpec, CatalogTable}
 import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.catalyst.util.CharVarcharUtils
 import org.apache.spark.sql.execution.FileSourceScanExec
@@ -16,26 +16,39 @@ object BucketSpecs {
       case relation: LogicalRelation if relation.relation == scan.relation => relation.catalogTable
     }.flatten)
 
-  /** The Hive-layout buckets of a scan's table, or why they cannot be read as such; None for a table without any. */
-  def hiveLayout(scan: FileSourceScanExec): Option[Either[String, BucketsOf]] = for {
+  /** The buckets of a scan's table, or why they cannot be read as such; None for what is left to stock Spark. */
+  def of(scan: FileSourceScanExec): Option[Either[String, BucketsOf]] =
+    if (scan.relation.bucketSpec.isDefined) sparkLayout(scan).map(Right(_)) else hiveLayout(scan)
+
+  private def hiveLayout(scan: FileSourceScanExec): Option[Either[String, BucketsOf]] = for {
     table <- tableOf(scan)
-    if table.provider.contains("hive") && scan.relation.bucketSpec.isEmpty
+    if table.provider.contains("hive")
     spec <- table.bucketSpec
   } yield {
     val version = table.properties.getOrElse("bucketing_version", "1")
-    val keys = spec.bucketColumnNames.map(name => keyColumn(scan, name))
     if (version != "1") Left(s"its bucketing_version is $version, only version 1 is read")
-    else
-      keys.collectFirst { case Left(why) => why }.toLeft {
-        val sorts = spec.sortColumnNames.map(named(scan, _)).takeWhile(found => found.size == 1 && sortable(found.head))
-        BucketsOf(
-          table.identifier.unquotedString, BucketHash.Hive, spec.numBuckets,
-          keys.collect { case Right(key) => key.name }, sorts.map(_.head.name))
-      }
+    else buckets(scan, spec, BucketHash.Hive, table.identifier.unquotedString)
+  }
+
+  private def sparkLayout(scan: FileSourceScanExec): Option[BucketsOf] = for {
+    spec <- scan.relation.bucketSpec
+    if BucketingConf.readsSparkLayout && scan.bucketedScan
+    if scan.optionalBucketSet.isEmpty && scan.optionalNumCoalescedBuckets.isEmpty
+    table <- scan.tableIdentifier
+    found <- buckets(scan, spec, BucketHash.Spark, table.unquotedString).toOption
+  } yield found
+
+  private def buckets(
+      scan: FileSourceScanExec, spec: BucketSpec, hash: BucketHash, table: String): Either[String, BucketsOf] = {
+    val keys = spec.bucketColumnNames.map(name => keyColumn(scan, name))
+    keys.collectFirst { case Left(why) => why }.toLeft {
+      val sorts = spec.sortColumnNames.map(named(scan, _)).takeWhile(found => found.size == 1 && sortable(found.head))
+      BucketsOf(table, hash, spec.numBuckets, keys.collect { case Right(key) => key.name }, sorts.map(_.head.name))
+    }
   }
 
   private def keyColumn(scan: FileSourceScanExec, name: String): Either[String, Attribute] = named(scan, name) match {
-    case Seq(column) if BucketHash.Hive.spreads(rawType(column)) => Right(column)
+    case Seq(column) if BucketHash.spreads(rawType(column)) => Right(column)
     case Seq(column) => Left(s"bucket column $name is of type ${rawType(column).catalogString}")
     case Seq() => Left(s"bucket column $name is not read")
     case _ => Left(s"several columns are named $name")

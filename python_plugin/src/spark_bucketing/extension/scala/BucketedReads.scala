@@ -1,6 +1,7 @@
 package org.apache.spark.sql.bucketing
 
 import org.apache.spark.sql.bucketing.ScanOfBuckets.like
+import org.apache.spark.sql.catalyst.trees.TreeNodeTag
 import org.apache.spark.sql.execution.{FileSourceScanExec, SparkPlan}
 
 /**
@@ -11,25 +12,42 @@ import org.apache.spark.sql.execution.{FileSourceScanExec, SparkPlan}
  */
 object BucketedReads {
 
+  private val Stock = TreeNodeTag[FileSourceScanExec]("bucketing.stock_scan")
+
   def apply(plan: SparkPlan): SparkPlan = {
     val claimed = plan.transformUp { case scan: FileSourceScanExec => claim(scan) }
-    if (claimed eq plan) plan else prove(claimed)
+    if (!claimed.exists(_.isInstanceOf[ScanOfBuckets])) plan
+    else {
+      val united = if (BucketingConf.unitesBuckets) BucketUnions(claimed) else claimed
+      BucketAlignment(BucketUnions.takeBack(prove(united)))
+    }
   }
+
+  /** Spark's own bucketed scan, where there was one: what it makes of its layout is its own affair. */
+  def stockScan(candidate: BucketScan): Option[FileSourceScanExec] = candidate.getTagValue(Stock)
 
   private def claim(scan: FileSourceScanExec): FileSourceScanExec = scan match {
     case _: ScanOfBuckets => scan
-    case _ => BucketSpecs.hiveLayout(scan) match {
-      case Some(Right(of)) => like(scan, new BucketScan(scan.copy(), BucketRead(of, of.buckets), null))
+    case _ => BucketSpecs.of(scan) match {
+      case Some(Right(of)) => bucketed(scan, of)
       case Some(Left(why)) => like(scan, new PlainScan(scan.copy(), why, null))
       case None => scan
     }
+  }
+
+  private def bucketed(scan: FileSourceScanExec, of: BucketsOf): BucketScan = {
+    // Without Spark's bucket spec, so that no rule of Spark's takes the scan for one of its own.
+    val relation = scan.relation.copy(bucketSpec = None)(scan.relation.sparkSession)
+    val claimed = like(scan, new BucketScan(scan.copy(relation = relation), BucketRead(of, of.buckets), null))
+    if (of.hash == BucketHash.Spark) claimed.setTagValue(Stock, scan)
+    claimed
   }
 
   private def prove(claimed: SparkPlan): SparkPlan = {
     val needed = BucketNeeds.of(claimed)
     claimed.transformUp {
       case scan: BucketScan if needed.contains(scan) => BucketProof.prove(scan)
-      case scan: BucketScan => scan.plain(DropUnneeded.Why)
+      case scan: BucketScan => stockScan(scan).getOrElse(scan.plain(DropUnneeded.Why))
     }
   }
 }

@@ -41,8 +41,44 @@ object BucketingConf {
     .checkValue(_ > 0, "a number of rows is positive")
     .createWithDefault(50)
 
+  val MERGE_FILES: ConfigEntry[Int] = SQLConf
+    .buildConf("spark.bucketing.read.mergeFiles")
+    .doc("Up to how many sorted files of a bucket are merged while they are read, where that saves a sort. 0 never merges.")
+    .version("0.2.0")
+    .intConf
+    .checkValue(_ >= 0, "a number of files is not negative")
+    .createWithDefault(64)
+
+  val ALIGNMENT: ConfigEntry[String] = SQLConf
+    .buildConf("spark.bucketing.join.alignment")
+    .doc("How tables of N and k x N buckets are joined without moving rows: 'coalesce' reads k buckets as one (N tasks), " +
+      "'split' reads the smaller number k times, each time for other rows (k x N tasks), 'auto' chooses, 'off' shuffles.")
+    .version("0.2.0")
+    .stringConf
+    .checkValues(Set("auto", "coalesce", "split", "off"))
+    .createWithDefault("auto")
+
+  val UNION: ConfigEntry[Boolean] = SQLConf
+    .buildConf("spark.bucketing.union.enabled")
+    .doc("Whether UNION ALL of inputs that are bucketed alike stays bucketed.")
+    .version("0.2.0")
+    .booleanConf
+    .createWithDefault(true)
+
+  val SPARK_LAYOUT: ConfigEntry[Boolean] = SQLConf
+    .buildConf("spark.bucketing.read.sparkLayout")
+    .doc("Whether tables of Spark's own layout are read with the abilities of this extension as well: no sort, one-to-many " +
+      "joins, bucket unions. When false, stock Spark reads them.")
+    .version("0.2.0")
+    .booleanConf
+    .createWithDefault(true)
+
   def enabled: Boolean = SQLConf.get.getConf(ENABLED)
   def checksReads: Boolean = SQLConf.get.getConf(READ_CHECK)
+  def mergeFiles: Int = SQLConf.get.getConf(MERGE_FILES)
+  def alignment: String = SQLConf.get.getConf(ALIGNMENT)
+  def unitesBuckets: Boolean = SQLConf.get.getConf(UNION)
+  def readsSparkLayout: Boolean = SQLConf.get.getConf(SPARK_LAYOUT)
   def probeFiles: Int = SQLConf.get.getConf(PROBE_FILES)
   def probeRows: Int = SQLConf.get.getConf(PROBE_ROWS)
 }

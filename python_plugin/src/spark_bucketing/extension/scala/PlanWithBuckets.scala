@@ -36,13 +36,13 @@ object PlanWithBuckets {
  */
 case class FinishBuckets(session: SparkSession) extends Rule[SparkPlan] {
   override def apply(plan: SparkPlan): SparkPlan =
-    if (plan.exists(_.isInstanceOf[BucketScan])) DropUnneeded(plan) else plan
+    if (plan.exists(_.isInstanceOf[BucketScan])) BucketMerges(DropUnneeded(plan)) else plan
 }
 
 /** The checks are put in last, so that no other rule has to look through them. */
 case class FinishBucketsColumnar(session: SparkSession) extends ColumnarRule {
   override def preColumnarTransitions: Rule[SparkPlan] = new Rule[SparkPlan] {
     override def apply(plan: SparkPlan): SparkPlan =
-      if (plan.exists(_.isInstanceOf[BucketScan])) BucketChecks(DropUnneeded(plan)) else plan
+      if (plan.exists(_.isInstanceOf[BucketScan])) BucketChecks(BucketMerges(DropUnneeded(plan))) else plan
   }
 }
