@@ -73,6 +73,14 @@ object BucketingConf {
     .booleanConf
     .createWithDefault(true)
 
+  val WRITE_DISTRIBUTE: ConfigEntry[Boolean] = SQLConf
+    .buildConf("spark.bucketing.write.distribute")
+    .doc("Whether the rows of a write into a bucketed table are shuffled so that every bucket (of every partition) is " +
+      "one file. When false, each task writes a file of its own for every bucket of which it has rows.")
+    .version("0.2.0")
+    .booleanConf
+    .createWithDefault(true)
+
   def enabled: Boolean = SQLConf.get.getConf(ENABLED)
   def checksReads: Boolean = SQLConf.get.getConf(READ_CHECK)
   def mergeFiles: Int = SQLConf.get.getConf(MERGE_FILES)
@@ -81,4 +89,5 @@ object BucketingConf {
   def readsSparkLayout: Boolean = SQLConf.get.getConf(SPARK_LAYOUT)
   def probeFiles: Int = SQLConf.get.getConf(PROBE_FILES)
   def probeRows: Int = SQLConf.get.getConf(PROBE_ROWS)
+  def distributesWrites: Boolean = SQLConf.get.getConf(WRITE_DISTRIBUTE)
 }

@@ -8,6 +8,10 @@ class BucketingExtension extends (SparkSessionExtensions => Unit) {
   override def apply(extensions: SparkSessionExtensions): Unit = {
     BucketingConf.register()
     HiveHashFunctions.register(extensions)
+    extensions.injectPreCBORule(BucketedWrites(_))
+    extensions.injectPlannerStrategy(PlanBucketedRows(_))
+    extensions.injectQueryStagePrepRule(_ => EnsureBucketedRows)
+    extensions.injectColumnar(_ => EnsureBucketedRowsColumnar)
     extensions.injectPlannerStrategy(PlanWithBuckets(_))
     extensions.injectQueryStagePrepRule(FinishBuckets(_))
     extensions.injectColumnar(FinishBucketsColumnar(_))
