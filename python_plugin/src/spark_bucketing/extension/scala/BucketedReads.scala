@@ -19,7 +19,7 @@ object BucketedReads {
     if (!claimed.exists(_.isInstanceOf[ScanOfBuckets])) plan
     else {
       val united = if (BucketingConf.unitesBuckets) BucketUnions(claimed) else claimed
-      BucketAlignment(BucketUnions.takeBack(prove(united)))
+      BucketAlignment(BucketUnions.takeBack(prove(EnsureBucketedRows.dropNeedless(united))))
     }
   }
 

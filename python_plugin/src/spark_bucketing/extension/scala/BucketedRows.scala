@@ -119,15 +119,22 @@ case class PlanBucketedRows(session: SparkSession) extends SparkStrategy {
  */
 object EnsureBucketedRows extends Rule[SparkPlan] {
 
-  override def apply(plan: SparkPlan): SparkPlan = plan.transformUp {
-    case write @ BucketedRowsExec(_, _, _, _, ShuffleExchangeExec(_, child, REPARTITION_BY_NUM, _, _))
-        if write.isServedBy(child.outputPartitioning) => write.copy(child = child)
-    case write @ BucketedRowsExec(_, _, _, _, child) if !write.isServedBy(child.outputPartitioning) =>
-      val below = child match {
+  override def apply(plan: SparkPlan): SparkPlan = dropNeedless(plan).transformUp {
+    case write: BucketedRowsExec if !write.isServedBy(write.child.outputPartitioning) =>
+      val below = write.child match {
         case ShuffleExchangeExec(_, shuffled, ENSURE_REQUIREMENTS, _, _) => shuffled
-        case _ => child
+        case other => other
       }
       write.copy(child = ShuffleExchangeExec(write.partitioning, below, REPARTITION_BY_NUM))
+  }
+
+  /**
+   * Also of use before Spark's exchanges stand, so that scans are told that the write needs their buckets: should it
+   * turn out that they have none, or that Spark shuffles in between, the shuffle comes back.
+   */
+  def dropNeedless(plan: SparkPlan): SparkPlan = plan.transformUp {
+    case write @ BucketedRowsExec(_, _, _, _, ShuffleExchangeExec(_, child, REPARTITION_BY_NUM, _, _))
+        if write.isServedBy(child.outputPartitioning) => write.copy(child = child)
   }
 }
 
