@@ -22,8 +22,12 @@ def tables(spark: SparkSession) -> Tables:
     rows = "select cast(id % 700 as int) as k, id as v, cast(id % 5 as string) as s from range(2000)"
     made.make("a", "k int, v bigint, s string", "k", 8, rows)
     made.make("b", "k int, w string", "k", 8, "select cast(id as int) as k, concat('w', id) as w from range(1000)")
-    made.make("o", "k int, x int", "k", 8, "select cast(id as int) as k, 1 as x from range(300)", stored="stored as orc")
-    made.make("unsorted", "k int, v bigint", "k", 8, "select cast(id as int) as k, id as v from range(900)", sorted_by="")
+    made.make(
+        "o", "k int, x int", "k", 8, "select cast(id as int) as k, 1 as x from range(300)", stored="stored as orc"
+    )
+    made.make(
+        "unsorted", "k int, v bigint", "k", 8, "select cast(id as int) as k, id as v from range(900)", sorted_by=""
+    )
     pairs = "select cast(id % 40 as int) as k, cast(id % 9 as string) as t, id as v from range(3000)"
     made.make("m", "k int, t string, v bigint", "k, t", 4, pairs)
     made.make("m2", "k int, t string, w bigint", "k, t", 4, pairs.replace("as v", "as w"))
@@ -38,6 +42,14 @@ def tables(spark: SparkSession) -> Tables:
         rest="partitioned by (ds date)",
     )
     made.fill("days", "k", 8, "select cast(id as int) as k, id as v, date'2024-01-02' as ds from range(400)")
+    made.make("c16", "k int, u bigint", "k", 16, "select cast(id % 500 as int) as k, id as u from range(1200)")
+    made.make("c6", "k int, u bigint", "k", 6, "select cast(id % 500 as int) as k, id as u from range(1200)")
+    made.make("grown", "k int, g bigint", "k", 8, "select cast(id as int) as k, id as g from range(300)")
+    made.fill("grown", "k", 8, "select cast(id as int) as k, id as g from range(250, 600)")
+    for name, buckets in (("s8", 8), ("s8b", 8), ("s16", 16)):
+        made.make(name, "k int, v bigint", "k", buckets, stored="using parquet")
+        rows = "select cast(id as int) as k, id as v from range(800)"
+        made.sql(f"insert into {name} select /*+ REPARTITION({buckets}, k) */ * from ({rows})")
     made.sql("create or replace view seen as select k as key, v + 1 as v1, s from a where v > 10")
     made.sql("create table plain using parquet as select cast(id as int) as k, id as u from range(500)")
     made.sql("create table long_keys using parquet as select id as k from range(500)")
@@ -110,6 +122,27 @@ CASES = [
     # One partition of a partitioned table is one file per bucket.
     ("select * from days join b on days.k = b.k where ds = '2024-01-01'", 0, 0, 2),
     ("select k, count(*) from days group by k", 0, 0, 1),
+    # Several sorted files per bucket are merged where an order is needed, and only there.
+    ("select * from days join b on days.k = b.k", 0, 0, 2),
+    ("select * from grown join b on grown.k = b.k", 0, 0, 2),
+    ("select * from grown g full join days d on g.k = d.k", 0, 0, 2),
+    # N against k x N buckets; others are shuffled.
+    ("select * from a join c16 c on a.k = c.k", 0, 0, 2),
+    ("select * from c16 c full join a on a.k = c.k", 0, 0, 2),
+    ("select * from one join a on one.k = a.k", 0, 0, 2),
+    ("select * from a join b on a.k = b.k join c16 c on c.k = b.k", 0, 0, 3),
+    ("select * from a join c6 c on a.k = c.k", 1, 1, 1),
+    # Unions of inputs that are bucketed alike.
+    ("select k, count(*) from (select k from a union all select k from b) group by k", 0, 0, 2),
+    ("select * from (select k, v from a where k > 3 union all select k, v from days) u join b on u.k = b.k", 0, 0, 3),
+    ("select k, count(*) from (select k from a union all select k from c16) group by k", 1, 0, 0),
+    ("select k, count(*) from (select k from a union all select k from plain) group by k", 1, 0, 0),
+    ("select k, count(*) from (select k, v from m union all select k, u from plain) group by k", 1, 0, 0),
+    # The same for Spark's own layout.
+    ("select * from s8 join s8b on s8.k = s8b.k", 0, 0, 2),
+    ("select * from s8 join s16 on s8.k = s16.k", 0, 0, 2),
+    ("select * from (select k from s8 where v > 3 union all select k from s8b) u join s8 on u.k = s8.k", 0, 0, 3),
+    ("select * from s8 join a on s8.k = a.k", 1, 1, 1),
 ]
 # fmt: on
 
@@ -125,6 +158,58 @@ def test_plan_and_rows(tables: Tables, query: str, exchanges: int, sorts: int, b
     assert tables.rows(query) == tables.stock_rows(query)
 
 
+ALIGNMENTS = {
+    "coalesce": ((0, 0, 2), "16 Hive buckets read as 8, merged"),
+    "split": ((0, 0, 2), "8 Hive buckets read as 16, sorted"),
+    "off": ((1, 1, 1), "16 Hive buckets, sorted"),
+}
+
+
+@pytest.mark.parametrize("how", ["join", "left join", "right join", "full join", "left semi join", "left anti join"])
+@pytest.mark.parametrize("alignment", ALIGNMENTS)
+def test_one_to_many_joins_can_be_chosen(tables: Tables, alignment: str, how: str) -> None:
+    shape, told = ALIGNMENTS[alignment]
+    query = f"select * from a {how} c16 c on a.k = c.k"
+    with tables.settings({"spark.bucketing.join.alignment": alignment, **NO_BROADCAST}):
+        assert tables.shape(query) == shape
+        assert told in tables.plan(query)
+        assert tables.rows(query) == tables.stock_rows(query)
+        swapped = f"select * from c16 c {how} a on a.k = c.k"
+        assert tables.rows(swapped) == tables.stock_rows(swapped)
+
+
+def test_without_merging_files_are_sorted(tables: Tables) -> None:
+    query = "select * from days join b on days.k = b.k"
+    with tables.settings({"spark.bucketing.read.mergeFiles": "0"}):
+        assert shaped(tables, query) == (0, 1, 2)
+
+
+def test_a_query_that_asks_for_the_file_is_not_merged(tables: Tables) -> None:
+    query = "select input_file_name() as f, days.k from days join b on days.k = b.k"
+    assert shaped(tables, query) == (0, 1, 2)
+    assert tables.rows(query) == tables.stock_rows(query)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"spark.bucketing.union.enabled": "false"},
+        {"spark.bucketing.enabled": "false"},
+    ],
+)
+def test_bucket_unions_can_be_switched_off(tables: Tables, settings: dict[str, str]) -> None:
+    with tables.settings(settings):
+        assert (
+            shaped(tables, "select k, count(*) from (select k from a union all select k from b) group by k").exchanges
+            == 1
+        )
+
+
+def test_the_spark_layout_can_be_left_to_stock_spark(tables: Tables) -> None:
+    with tables.settings({"spark.bucketing.read.sparkLayout": "false"}):
+        assert shaped(tables, "select * from s8 join s8b on s8.k = s8b.k") == (0, 2, 2)
+
+
 def test_switched_off_the_plan_is_stock_spark_s(tables: Tables) -> None:
     with tables.settings({"spark.bucketing.enabled": "false", **NO_BROADCAST}):
         plan = tables.plan("select * from a join b on a.k = b.k")
@@ -132,9 +217,7 @@ def test_switched_off_the_plan_is_stock_spark_s(tables: Tables) -> None:
 
 
 def test_dynamic_pruning_reads_the_right_partitions_of_a_bucketed_scan(tables: Tables) -> None:
-    query = (
-        "select /*+ broadcast(c) */ a.k, d.v from days d join calendar c on d.ds = c.ds join a on a.k = d.k where c.day = 'Tue'"
-    )
+    query = "select /*+ broadcast(c) */ a.k, d.v from days d join calendar c on d.ds = c.ds join a on a.k = d.k where c.day = 'Tue'"
     with tables.settings(NO_BROADCAST):
         plan = tables.plan(query)
     assert "dynamicpruning" in plan and plan.count("Bucketed: true") == 2
@@ -147,7 +230,9 @@ def test_a_cached_table_keeps_its_buckets(tables: Tables) -> None:
     try:
         assert shaped(tables, "select * from kept join b on kept.k = b.k")[:2] == (0, 0)
         query = "select count(*), sum(kept.v) from kept join b on kept.k = b.k"
-        assert tables.rows(query) == tables.stock_rows("select count(*), sum(a.v) from a join b on a.k = b.k where v > 3")
+        assert tables.rows(query) == tables.stock_rows(
+            "select count(*), sum(a.v) from a join b on a.k = b.k where v > 3"
+        )
     finally:
         tables.sql("uncache table kept")
         tables.sql("drop view kept")

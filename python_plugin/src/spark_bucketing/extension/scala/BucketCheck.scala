@@ -58,7 +58,7 @@ case class BucketCheckExec(guards: Seq[Expression], child: SparkPlan) extends Un
 }
 
 /** What is done about a row out of place: the query fails, and the files are not trusted in this session again. */
-case class BucketAlarm(table: String, distrust: Distrust, oneFileAtATime: Boolean) {
+case class BucketAlarm(table: String, distrust: Findings[String], oneFileAtATime: Boolean) {
 
   def misplaced(found: Int, partition: Int): Unit =
     raise(s"a row of bucket $found among those of bucket $partition")

@@ -24,9 +24,9 @@ object BucketFiles {
     names.map { name =>
       bucketOf(name, hash) match {
         case Some(id) if id < buckets => None
-        case Some(id) => Some(s"file $name is of bucket $id, the table has $buckets buckets")
-        case None if bucketOf(name, hash.other).isDefined => Some(s"file $name is of the ${hash.other} layout")
-        case None => Some(s"file $name is not bucketed")
+        case Some(id) => Some(s"a file of bucket $id, where there are $buckets: $name")
+        case None if bucketOf(name, hash.other).isDefined => Some(s"a file of the ${hash.other} layout: $name")
+        case None => Some(s"an unbucketed file: $name")
       }
     }.collectFirst { case Some(why) => why }
 }

@@ -2,10 +2,11 @@ package org.apache.spark.sql.bucketing
 
 import java.io.Closeable
 
+import scala.util.control.NonFatal
+
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.types.DataTypeUtils.toAttributes
-import org.apache.spark.sql.execution.ScanFileListing
 import org.apache.spark.sql.execution.datasources.{FileFormat, PartitionedFile}
 import org.apache.spark.sql.types.StructType
 
@@ -16,19 +17,15 @@ import org.apache.spark.sql.types.StructType
  */
 object BucketProbe {
 
-  def objection(scan: BucketScan, listing: ScanFileListing): Option[String] = {
-    val read = new BucketProbe(scan)
-    chosen(listing, BucketingConf.probeFiles).iterator
-      .map(file => BucketTrust.probe(version(file), scan.read.of)(read.look(file)))
+  def objection(scan: BucketScan, files: Array[PartitionedFile]): Option[String] = {
+    lazy val read = new BucketProbe(scan)
+    chosen(files, BucketingConf.probeFiles).iterator
+      .map(file => BucketTrust.probe(FileVersion(file), scan.read.of)(read.look(file)))
       .collectFirst { case Some(why) => why }
   }
 
-  private def version(file: PartitionedFile): FileVersion =
-    FileVersion(file.toPath.toString, file.fileSize, file.modificationTime)
-
   /** The largest file and the smallest one of each job and folder: first of all one of each, then the others. */
-  private def chosen(listing: ScanFileListing, limit: Int): Seq[PartitionedFile] = {
-    val files = listing.toPartitionArray.filter(_.length > 0)
+  private def chosen(files: Array[PartitionedFile], limit: Int): Seq[PartitionedFile] = {
     val groups = files.groupBy(f => (f.toPath.getParent, BucketFiles.jobOf(f.toPath.getName))).values.toSeq
       .map(_.sortBy(-_.length)).sortBy(-_.head.length)
     (groups.map(_.head) ++ groups.filter(_.length > 1).map(_.last)).take(limit)
@@ -48,16 +45,20 @@ private class BucketProbe(scan: BucketScan) {
   private val sortColumns = of.sorts.map(column)
   private val ordering = new InterpretedOrdering(sortColumns.map(SortOrder(_, Ascending)))
 
-  /** What speaks against a file. A file that cannot be read speaks for nothing here: the query will meet it. */
-  def look(file: PartitionedFile): Option[String] = {
+  /** What speaks against a file. Of a file that cannot be read nothing is known; what to do about it is up to the query. */
+  def look(file: PartitionedFile): Option[String] =
+    try read(file)
+    catch { case NonFatal(_) => Some(s"a file that could not be read: ${file.toPath.getName}") }
+
+  private def read(file: PartitionedFile): Option[String] = {
     val name = file.toPath.getName
     val expected = BucketFiles.bucketOf(name, of.hash).get
     var last: InternalRow = null
     var objection: Option[String] = None
     rows(file) { row =>
       val found = bucket.eval(row).asInstanceOf[Int]
-      if (found != expected) objection = Some(s"file $name holds a row of bucket $found")
-      else if (last != null && ordering.gt(last, row)) objection = Some(s"file $name is not sorted")
+      if (found != expected) objection = Some(s"a row of bucket $found in the file $name")
+      else if (last != null && ordering.gt(last, row)) objection = Some(s"an unsorted file: $name")
       last = row.copy()
       objection.isEmpty
     }

@@ -65,7 +65,10 @@ sealed abstract class ScanOfBuckets(stock: FileSourceScanExec) extends StockScan
   }
   override def hashCode: Int = 31 * super.hashCode + bucketed.hashCode
 
-  override lazy val metadata: Map[String, String] = copy().metadata + ("Bucketed" -> bucketed)
+  override lazy val metadata: Map[String, String] = copy().metadata + ("Bucketed" -> bucketed) ++ (listing match {
+    case of: BucketListing => of.pruned.map("SelectedBucketsCount" -> _)
+    case _ => None
+  })
 
   @transient override lazy val selectedPartitions: ScanFileListing = {
     val files = if (listing == null) copy().selectedPartitions else listing
@@ -140,7 +143,24 @@ class BucketScan(stock: FileSourceScanExec, val read: BucketRead, @transient val
     val files = BucketScan.spread(dynamicallySelectedPartitions.toPartitionArray, read)
     val rows = if (read.merged) mergedFiles(files) else scanned(files)
     sendDriverMetrics()
-    rows
+    noted(rows, files)
+  }
+
+  /** Remembers the files that are read to their end: the check above has seen every row then. */
+  private def noted(rows: RDD[InternalRow], files: IndexedSeq[Seq[PartitionedFile]]): RDD[InternalRow] = {
+    val others = dataFilters.filterNot {
+      case IsNotNull(column) => keys.exists(_.semanticEquals(column))
+      case _ => false
+    }
+    val wholeBuckets = read.partitions >= read.of.buckets
+    if (others.nonEmpty || !wholeBuckets || !BucketingConf.checksReads || BucketingConf.pruning != "checked") rows
+    else {
+      val checked = Findings.checked(read.of, nulls = dataFilters.isEmpty, sparkContext)
+      val versions = files.map(_.map(FileVersion(_)))
+      rows.mapPartitionsWithIndexInternal { (index, found) =>
+        new AtTheEnd(found, () => versions(index).foreach(checked.add))
+      }
+    }
   }
 
   private def scanned(partitions: Seq[Seq[PartitionedFile]]): RDD[InternalRow] =
@@ -174,6 +194,22 @@ class BucketScan(stock: FileSourceScanExec, val read: BucketRead, @transient val
       filters = pushedDownFilters,
       options = relation.options + (FileFormat.OPTION_RETURNING_BATCH -> batches.toString),
       hadoopConf = relation.sparkSession.sessionState.newHadoopConfWithOptions(relation.options))
+}
+
+/** Calls back once, when there are no more rows. */
+private class AtTheEnd[T](of: Iterator[T], ended: () => Unit) extends Iterator[T] {
+  private var told = false
+
+  override def hasNext: Boolean = {
+    val more = of.hasNext
+    if (!more && !told) {
+      told = true
+      ended()
+    }
+    more
+  }
+
+  override def next(): T = of.next()
 }
 
 object BucketScan {

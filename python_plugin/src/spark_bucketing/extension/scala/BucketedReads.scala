@@ -46,9 +46,19 @@ object BucketedReads {
   private def prove(claimed: SparkPlan): SparkPlan = {
     val needed = BucketNeeds.of(claimed)
     claimed.transformUp {
-      case scan: BucketScan if needed.contains(scan) => BucketProof.prove(scan)
+      case scan: BucketScan if needed.contains(scan) => proven(scan)
+      // Without use for its partitions, a scan may still leave out the buckets that its filters rule out.
+      case scan: BucketScan if BucketProof.wanted(scan).isDefined => proven(scan) match {
+        case pruned: BucketScan => pruned.plain(DropUnneeded.Why)
+        case plain => plain
+      }
       case scan: BucketScan => stockScan(scan).getOrElse(scan.plain(DropUnneeded.Why))
     }
+  }
+
+  private def proven(scan: BucketScan): FileSourceScanExec = BucketProof.prove(scan) match {
+    case bucketed: BucketScan => BucketProof.prune(bucketed)
+    case plain => plain
   }
 }
 

@@ -81,8 +81,19 @@ object BucketingConf {
     .booleanConf
     .createWithDefault(true)
 
+  val PRUNING: ConfigEntry[String] = SQLConf
+    .buildConf("spark.bucketing.pruning")
+    .doc("When a filter on all bucket columns leaves out buckets of a table of the Hive layout: 'checked', once the files " +
+      "left out have been read and checked by an earlier query; 'probed', at once, trusting the names and the first rows " +
+      "of the files, as other engines do; 'off', never.")
+    .version("0.2.0")
+    .stringConf
+    .checkValues(Set("checked", "probed", "off"))
+    .createWithDefault("checked")
+
   def enabled: Boolean = SQLConf.get.getConf(ENABLED)
   def checksReads: Boolean = SQLConf.get.getConf(READ_CHECK)
+  def pruning: String = SQLConf.get.getConf(PRUNING)
   def mergeFiles: Int = SQLConf.get.getConf(MERGE_FILES)
   def alignment: String = SQLConf.get.getConf(ALIGNMENT)
   def unitesBuckets: Boolean = SQLConf.get.getConf(UNION)

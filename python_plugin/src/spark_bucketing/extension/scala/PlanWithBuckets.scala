@@ -5,6 +5,7 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.execution.{ColumnarRule, SparkPlan, SparkStrategy}
 import org.apache.spark.sql.execution.streaming.runtime.StreamExecution
+import org.apache.spark.sql.internal.SQLConf
 
 /**
  * The way in for rules on the physical plan before Spark decides on exchanges. Spark's own hook for such rules runs
@@ -14,7 +15,7 @@ import org.apache.spark.sql.execution.streaming.runtime.StreamExecution
 case class PlanWithBuckets(session: SparkSession) extends SparkStrategy {
 
   override def apply(plan: LogicalPlan): Seq[SparkPlan] =
-    if (PlanWithBuckets.planning.get || !BucketingConf.enabled || isStreaming(plan)) Nil
+    if (PlanWithBuckets.planning.get || !BucketingConf.enabled || !SQLConf.get.bucketingEnabled || isStreaming(plan)) Nil
     else {
       PlanWithBuckets.planning.set(true)
       val planned = try Compat.planner(session).plan(plan).next() finally PlanWithBuckets.planning.set(false)
