@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from itertools import pairwise, product
 from pathlib import Path
+from typing import Any
 
 import pytest
 from bucketed import Tables
@@ -27,7 +28,6 @@ LAYOUTS = {
 SCATTERED = """
     select /*+ repartition(5) */ if(id % 3 = 0, 7, id % 90) as k, cast(id as string) as v, id % 3 as p from range(600)
 """
-ADAPTIVE = {"aqe": "true", "no-aqe": "false"}
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +36,9 @@ def tables(spark: SparkSession) -> Tables:
     made = Tables(spark, "extension_writes")
     made.sql(f"create or replace temporary view scattered as {SCATTERED}")
     for name, buckets in (("from8", 8), ("other8", 8), ("from4", 4)):
-        made.make(name, "k bigint, v string", "k", buckets, "select id as k, cast(id % 40 as string) as v from range(300)")
+        made.make(
+            name, "k bigint, v string", "k", buckets, "select id as k, cast(id % 40 as string) as v from range(300)"
+        )
     made.make("spark8", "k bigint, v string", "k", 8, stored="using parquet")
     made.sql("insert into spark8 select /*+ repartition(8, id) */ id, cast(id % 40 as string) from range(300)")
     return made
@@ -48,7 +50,7 @@ def dynamic_partitions(spark: SparkSession) -> Iterator[None]:
         yield
 
 
-@pytest.fixture(params=ADAPTIVE.values(), ids=ADAPTIVE)
+@pytest.fixture(params=["true", "false"], ids=["aqe", "no-aqe"])
 def aqe(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[None]:
     with setting(spark, "spark.sql.adaptive.enabled", request.param):
         yield
@@ -79,7 +81,7 @@ def assert_bucketed(tables: Tables, name: str, layout: str, buckets: int = 8, ke
     assert names and set(names.values()) == {files}, names
     assert None not in {bucket for _, bucket in names}, names
     bucket = LAYOUTS[layout][1].format(keys=keys, buckets=buckets)
-    rows = defaultdict(list)
+    rows: dict[str, list[tuple[Any, ...]]] = defaultdict(list)
     query = f"select input_file_name(), monotonically_increasing_id(), {bucket}, {keys} from {name}"
     with setting(tables.spark, "spark.bucketing.enabled", "false"):
         for file, order, found, *key in tables.sql(query):
@@ -130,7 +132,9 @@ def test_a_table_created_from_a_query_is_bucketed(tables: Tables, layout: str) -
     stored = LAYOUTS[layout][0]
     head, tail = (stored, "") if stored.startswith("using") else ("", stored)
     tables.sql("drop table if exists made")
-    tables.sql(f"create table made {head} clustered by (k) sorted by (k) into 8 buckets {tail} as select * from scattered")
+    tables.sql(
+        f"create table made {head} clustered by (k) sorted by (k) into 8 buckets {tail} as select * from scattered"
+    )
     assert_bucketed(tables, "made", layout)
 
 
@@ -291,7 +295,9 @@ SHUFFLES = {
 
 @pytest.mark.usefixtures("aqe")
 def test_a_write_shuffles_once_and_not_at_all_where_its_rows_lie_right(tables: Tables) -> None:
-    tables.sql("create or replace temporary view scattered_once as select id as k, cast(id as string) as v from range(600)")
+    tables.sql(
+        "create or replace temporary view scattered_once as select id as k, cast(id as string) as v from range(600)"
+    )
     for name, buckets in (("t", 8), ("t4", 4), ("one", 1)):
         tables.make(name, "k bigint, v string", "k", buckets)
     tables.make("s", "k bigint, v string", "k", 8, stored="using parquet")
@@ -335,7 +341,9 @@ WRITES: dict[str, Callable[[Tables], object]] = {
 
 @pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
 @pytest.mark.parametrize("stored", ["parquet", "textfile"])
-def test_a_table_of_bucketing_version_2_is_refused(tables: Tables, write: Callable[[Tables], object], stored: str) -> None:
+def test_a_table_of_bucketing_version_2_is_refused(
+    tables: Tables, write: Callable[[Tables], object], stored: str
+) -> None:
     create(tables, "two", "hive-parquet")
     if stored == "textfile":
         tables.make("two", "k bigint, v string, p bigint", "k", 8, stored="stored as textfile")
@@ -390,7 +398,9 @@ def test_the_macros_shuffle_and_the_extensions_are_one(project: Project, spark: 
     for buckets, partition_by in ((8, []), (1, []), (4, ["p"])):
         name = f"m{buckets}"
         config = {"clustered_by": ["k"], "buckets": buckets, "bucket_hash": bucket_hash, "partition_by": partition_by}
-        project.model(name, "select id as k, id % 3 as p from range(0, 400, 1, 5)", materialized="bucketed_table", **config)
+        project.model(
+            name, "select id as k, id % 3 as p from range(0, 400, 1, 5)", materialized="bucketed_table", **config
+        )
         project.dbt("run", "--select", name)
         plan = last_insert(spark)
         assert f"`{name}" in plan

@@ -2,7 +2,6 @@
   SQL for the bucket of a row, 0 to buckets - 1.
     spark  pmod(hash(columns), buckets)                    HashPartitioning.partitionIdExpression
     hive   (hive_hash(columns) & 0x7fffffff) % buckets     ObjectInspectorUtils.getBucketNumber
-  A date goes in as its day number, which is its hash: on the way through java.sql.Date, days before 1582 would shift.
 
   columns: list of {name, type}, in the order of the bucket columns
   hive_hash: name of the hash function, from hive_hash_function(); unused for the Spark layout
@@ -11,7 +10,11 @@
   {%- set arguments = [] -%}
   {%- for column in columns -%}
     {%- set name = spark_bucketing.quote_identifier(column.name) -%}
-    {%- do arguments.append('unix_date(' ~ name ~ ')' if bucket_hash == 'hive' and column.type == 'date' else name) -%}
+    {%- if bucket_hash == 'hive' and hive_hash != 'hive_hash' -%}
+      {%- do arguments.append(spark_bucketing.hive_udf_argument(name, column.type, hive_hash)) -%}
+    {%- else -%}
+      {%- do arguments.append(name) -%}
+    {%- endif -%}
   {%- endfor -%}
   {%- if bucket_hash == 'hive' -%}
     {{ return('(' ~ hive_hash ~ '(' ~ arguments | join(', ') ~ ') & 2147483647) % ' ~ buckets) }}
