@@ -168,7 +168,7 @@ def test_a_char_column_can_be_hashed_as_a_string(spark: SparkSession) -> None:
 def test_they_are_documented(spark: SparkSession) -> None:
     for name in ("hive_hash", "hive_bucket"):
         text = "\n".join(row[0] for row in spark.sql(f"describe function extended {name}").collect())
-        assert f"Usage: {name}(" in text and f"SELECT {name}(" in text and "Since: 0.2.0" in text
+        assert f"Usage: {name}(" in text and f"SELECT {name}(" in text and "Since: 0.1.0" in text
 
 
 def test_they_stay_when_the_extension_is_switched_off(spark: SparkSession) -> None:

@@ -13,7 +13,7 @@ object BucketingConf {
     .buildConf("spark.bucketing.enabled")
     .doc("Whether the extension does anything at all. When false, Spark plans every query and every write as if the " +
       "extension were not there; only its SQL functions stay.")
-    .version("0.2.0")
+    .version("0.1.0")
     .booleanConf
     .createWithDefault(true)
 
@@ -21,14 +21,14 @@ object BucketingConf {
     .buildConf("spark.bucketing.read.check")
     .doc("Whether every row that is read as bucketed is checked: that it is in its bucket, and in order where an order " +
       "is relied on. A row that is not fails the query instead of giving a wrong result.")
-    .version("0.2.0")
+    .version("0.1.0")
     .booleanConf
     .createWithDefault(true)
 
   val PROBE_FILES: ConfigEntry[Int] = SQLConf
     .buildConf("spark.bucketing.probe.files")
     .doc("How many files of a scan the planner looks into before it trusts the buckets. What it saw is remembered.")
-    .version("0.2.0")
+    .version("0.1.0")
     .intConf
     .checkValue(_ >= 0, "a number of files is not negative")
     .createWithDefault(16)
@@ -36,7 +36,7 @@ object BucketingConf {
   val PROBE_ROWS: ConfigEntry[Int] = SQLConf
     .buildConf("spark.bucketing.probe.rows")
     .doc("How many rows the planner reads at the start of such a file.")
-    .version("0.2.0")
+    .version("0.1.0")
     .intConf
     .checkValue(_ > 0, "a number of rows is positive")
     .createWithDefault(50)
@@ -44,7 +44,7 @@ object BucketingConf {
   val MERGE_FILES: ConfigEntry[Int] = SQLConf
     .buildConf("spark.bucketing.read.mergeFiles")
     .doc("Up to how many sorted files of a bucket are merged while they are read, where that saves a sort. 0 never merges.")
-    .version("0.2.0")
+    .version("0.1.0")
     .intConf
     .checkValue(_ >= 0, "a number of files is not negative")
     .createWithDefault(64)
@@ -53,7 +53,7 @@ object BucketingConf {
     .buildConf("spark.bucketing.join.alignment")
     .doc("How tables of N and k x N buckets are joined without moving rows: 'coalesce' reads k buckets as one (N tasks), " +
       "'split' reads the smaller number k times, each time for other rows (k x N tasks), 'auto' chooses, 'off' shuffles.")
-    .version("0.2.0")
+    .version("0.1.0")
     .stringConf
     .checkValues(Set("auto", "coalesce", "split", "off"))
     .createWithDefault("auto")
@@ -61,7 +61,7 @@ object BucketingConf {
   val UNION: ConfigEntry[Boolean] = SQLConf
     .buildConf("spark.bucketing.union.enabled")
     .doc("Whether UNION ALL of inputs that are bucketed alike stays bucketed.")
-    .version("0.2.0")
+    .version("0.1.0")
     .booleanConf
     .createWithDefault(true)
 
@@ -69,7 +69,7 @@ object BucketingConf {
     .buildConf("spark.bucketing.read.sparkLayout")
     .doc("Whether tables of Spark's own layout are read with the abilities of this extension as well: no sort, one-to-many " +
       "joins, bucket unions. When false, stock Spark reads them.")
-    .version("0.2.0")
+    .version("0.1.0")
     .booleanConf
     .createWithDefault(true)
 
@@ -77,7 +77,7 @@ object BucketingConf {
     .buildConf("spark.bucketing.write.distribute")
     .doc("Whether the rows of a write into a bucketed table are shuffled so that every bucket (of every partition) is " +
       "one file. When false, each task writes a file of its own for every bucket of which it has rows.")
-    .version("0.2.0")
+    .version("0.1.0")
     .booleanConf
     .createWithDefault(true)
 
@@ -86,7 +86,7 @@ object BucketingConf {
     .doc("When a filter on all bucket columns leaves out buckets of a table of the Hive layout: 'checked', once the files " +
       "left out have been read and checked by an earlier query; 'probed', at once, trusting the names and the first rows " +
       "of the files, as other engines do; 'off', never.")
-    .version("0.2.0")
+    .version("0.1.0")
     .stringConf
     .checkValues(Set("checked", "probed", "off"))
     .createWithDefault("checked")

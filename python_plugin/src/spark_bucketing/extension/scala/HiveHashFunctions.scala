@@ -85,5 +85,5 @@ object HiveHashFunctions {
 
   private def info[T](name: String, usage: String, examples: String)(implicit tag: reflect.ClassTag[T]): ExpressionInfo =
     new ExpressionInfo(tag.runtimeClass.getName, null, name, usage, "", s"\n    Examples:\n      $examples\n  ", "",
-      "hash_funcs", "0.2.0", "", "")
+      "hash_funcs", "0.1.0", "", "")
 }
