@@ -216,8 +216,7 @@ class Generator:
         (left, table), (right, _) = self._source(pool), self._source(pool)
         how = self.random.choice(("join", "left join", "right join", "full join"))
         hint = self.random.choice(("", "", "/*+ shuffle_hash(b) */ ", "/*+ merge(b) */ "))
-        limit = f"select count(*) as c, sum(hash(*)) as h from (select {hint}a.*, b.k as bk, b.t as bt, b.v as bv from {left} a {how} {right} b on {self._on(table)})"
-        return limit
+        return f"select count(*) as c, sum(hash(*)) as h from (select {hint}a.*, b.k as bk, b.t as bt, b.v as bv from {left} a {how} {right} b on {self._on(table)})"
 
     def _three(self, pool: list[Table]) -> str:
         (one, table), (two, _), (three, _) = (self._source(pool) for _ in range(3))

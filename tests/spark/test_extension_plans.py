@@ -178,6 +178,13 @@ def test_one_to_many_joins_can_be_chosen(tables: Tables, alignment: str, how: st
         assert tables.rows(swapped) == tables.stock_rows(swapped)
 
 
+def test_a_union_below_an_exchange_is_a_plain_one(tables: Tables) -> None:
+    query = "select * from (select k, v from a union all select k, v from unsorted) u join c16 c on u.k = c.k"
+    with tables.settings({"spark.bucketing.join.alignment": "off"}):
+        assert shaped(tables, query) == (1, 1, 1)
+        assert tables.rows(query) == tables.stock_rows(query)
+
+
 def test_without_merging_files_are_sorted(tables: Tables) -> None:
     query = "select * from days join b on days.k = b.k"
     with tables.settings({"spark.bucketing.read.mergeFiles": "0"}):
@@ -185,7 +192,7 @@ def test_without_merging_files_are_sorted(tables: Tables) -> None:
 
 
 def test_a_query_that_asks_for_the_file_is_not_merged(tables: Tables) -> None:
-    query = "select input_file_name() as f, days.k from days join b on days.k = b.k"
+    query = "select * from (select input_file_name() as f, k from days) d join b on d.k = b.k"
     assert shaped(tables, query) == (0, 1, 2)
     assert tables.rows(query) == tables.stock_rows(query)
 

@@ -31,20 +31,25 @@ object BucketPruning {
   }
 
   private def alternatives(filter: Expression, keys: Seq[Attribute]): Seq[Values] = {
-    def place(expression: Expression): Option[Int] = Some(keys.indexWhere(_.semanticEquals(expression))).filter(_ >= 0)
-    def equal(column: Expression, values: Seq[Any]): Seq[Values] =
-      place(column).fold(Anything)(i => values.filter(_ != null).map(value => Map(i -> value)))
+    def place(column: Expression, literals: Seq[Literal]): Option[Int] =
+      Some(keys.indexWhere(_.semanticEquals(column)))
+        .filter(i => i >= 0 && literals.forall(_.dataType == keys(i).dataType))
+    def equal(column: Expression, literals: Seq[Literal], nulls: Boolean = false): Seq[Values] =
+      place(column, literals).fold(Anything) { i =>
+        literals.map(_.value).filter(nulls || _ != null).map(value => Map(i -> value))
+      }
     filter match {
       case And(left, right) => both(alternatives(left, keys), alternatives(right, keys))
       case Or(left, right) => shortened(alternatives(left, keys) ++ alternatives(right, keys))
-      case EqualTo(column, Literal(value, _)) => equal(column, Seq(value))
-      case EqualTo(Literal(value, _), column) => equal(column, Seq(value))
-      case EqualNullSafe(column, Literal(value, _)) => place(column).fold(Anything)(i => Seq(Map(i -> value)))
-      case EqualNullSafe(Literal(value, _), column) => place(column).fold(Anything)(i => Seq(Map(i -> value)))
-      case IsNull(column) => place(column).fold(Anything)(i => Seq(Map(i -> null)))
+      case EqualTo(column, literal: Literal) => equal(column, Seq(literal))
+      case EqualTo(literal: Literal, column) => equal(column, Seq(literal))
+      case EqualNullSafe(column, literal: Literal) => equal(column, Seq(literal), nulls = true)
+      case EqualNullSafe(literal: Literal, column) => equal(column, Seq(literal), nulls = true)
+      case IsNull(column) => equal(column, Seq(Literal(null, column.dataType)), nulls = true)
       case In(column, list) if list.forall(_.isInstanceOf[Literal]) =>
-        shortened(equal(column, list.map(_.asInstanceOf[Literal].value)))
-      case InSet(column, values) => shortened(equal(column, values.toSeq))
+        shortened(equal(column, list.map(_.asInstanceOf[Literal])))
+      case InSet(column, values) =>
+        shortened(equal(column, values.toSeq.map(value => Literal(value, column.dataType))))
       case _ => Anything
     }
   }

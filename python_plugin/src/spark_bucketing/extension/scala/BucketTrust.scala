@@ -26,6 +26,8 @@ object FileVersion {
 object BucketTrust {
 
   private val Remembered = 100000
+  // The clock of the file system may run ahead of this one.
+  private val ClockSkew = 3600 * 1000L
 
   private val probed = remembering[(FileVersion, BucketsOf), Option[String]]
 
@@ -63,7 +65,7 @@ object BucketTrust {
     if (distrusted.isEmpty) None else files.map(FileVersion(_)).find(isDistrusted).map(_.name)
 
   private def isDistrusted(file: FileVersion): Boolean = distrusted.asScala.exists { case (path, since) =>
-    file.modified <= since && (file.path == path || file.path.startsWith(path + "/"))
+    file.modified <= since + ClockSkew && (file.path == path || file.path.startsWith(path + "/"))
   }
 
   /** Forget everything; for tests. */

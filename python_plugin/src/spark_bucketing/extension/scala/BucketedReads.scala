@@ -69,6 +69,7 @@ object DropUnneeded {
 
   def apply(plan: SparkPlan): SparkPlan = {
     val needed = BucketNeeds.of(plan)
-    plan.transformUp { case scan: BucketScan if !needed.contains(scan) => scan.plain(Why) }
+    // A union of inputs of which some are plain now has no buckets of its own.
+    BucketUnions.takeBack(plan.transformUp { case scan: BucketScan if !needed.contains(scan) => scan.plain(Why) })
   }
 }
