@@ -6,6 +6,9 @@ CONFIG := python_plugin/pyproject.toml
 PY := python_plugin/src $(wildcard scripts) tests
 SQL := $(wildcard macros models) $(wildcard tests/projects)
 PROFILE := --project-dir . --profiles-dir .
+# The session extension, where profiles.yml looks for it, and where its jars are kept.
+EXTENSION := .venv/spark-bucketing-extension.jar
+export SPARK_BUCKETING_CACHE := $(CURDIR)/.venv/spark-bucketing
 
 .DEFAULT_GOAL := help
 .PHONY: help setup machine demo test test-long fuzz lint format clean
@@ -28,6 +31,7 @@ machine:
 
 demo: setup ## Build the showcase on an embedded Spark and show what it wrote
 	@$(BIN)/python scripts/get_data.py
+	@$(BIN)/spark-bucketing extension build --output $(EXTENSION) >/dev/null
 	@$(BIN)/dbt build $(PROFILE)
 	@$(BIN)/spark-bucketing layout $(PROFILE)
 
