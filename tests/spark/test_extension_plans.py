@@ -104,6 +104,9 @@ CASES = [
     ("select * from a full join plain on a.k = plain.k", 1, 1, 1),
     ("select * from m join plain p on m.k = p.k and m.t = cast(p.u as string)", 1, 1, 1),
     ("select * from m join plain p on m.k = p.k and m.t = cast(p.u as string) and m.v = p.u", 1, 2, 1),
+    ("select a.k, count(*) from a join plain on a.k = plain.k group by a.k", 1, 1, 1),
+    ("select a.k, count(*) from a full join plain on a.k = plain.k join c6 on a.k = c6.k group by a.k", 2, 2, 1),
+    ("select c.k, count(*) from a join c6 c on a.k = c.k join b on b.k = c.k group by c.k", 1, 1, 2),
     # Keys of another type, or behind an expression, are other keys.
     ("select * from a join long_keys l on a.k = l.k", 2, 2, 0),
     ("select * from a join b on a.k + 1 = b.k", 1, 1, 1),
@@ -132,6 +135,9 @@ CASES = [
     ("select * from one join a on one.k = a.k", 0, 0, 2),
     ("select * from a join b on a.k = b.k join c16 c on c.k = b.k", 0, 0, 3),
     ("select * from a join c6 c on a.k = c.k", 1, 1, 1),
+    ("select a.k, count(*) from a join c16 c on a.k = c.k group by a.k", 0, 0, 2),
+    ("select a.k, count(*) from a join c6 c on a.k = c.k group by a.k", 1, 1, 1),
+    ("select a.k, count(*) from a join s8 on a.k = s8.k group by a.k", 1, 1, 1),
     # Unions of inputs that are bucketed alike.
     ("select k, count(*) from (select k from a union all select k from b) group by k", 0, 0, 2),
     ("select * from (select k, v from a where k > 3 union all select k, v from days) u join b on u.k = b.k", 0, 0, 3),

@@ -19,7 +19,7 @@ object BucketAlignment {
 
   private def aligned(join: SparkPlan): SparkPlan = {
     val Seq(left, right) = join.children
-    (scans(left), scans(right)) match {
+    (scans(BucketNeeds.settled(left)), scans(BucketNeeds.settled(right))) match {
       case (Seq(), _) | (_, Seq()) => join
       case (here, there) =>
         val (a, b) = (here.head.read.partitions, there.head.read.partitions)
@@ -65,7 +65,7 @@ object BucketAlignment {
   }
 
   private def coPartitioned(join: SparkPlan): Boolean = {
-    val specs = join.children.zip(join.requiredChildDistribution).map {
+    val specs = join.children.map(BucketNeeds.settled).zip(join.requiredChildDistribution).map {
       case (child, required: ClusteredDistribution) if child.outputPartitioning.satisfies(required) =>
         Some(child.outputPartitioning.createShuffleSpec(required))
       case _ => None

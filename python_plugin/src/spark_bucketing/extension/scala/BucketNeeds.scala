@@ -4,7 +4,7 @@ import java.util.{Collections, IdentityHashMap, Set => JSet}
 
 import org.apache.spark.sql.catalyst.plans.physical._
 import org.apache.spark.sql.execution.SparkPlan
-import org.apache.spark.sql.execution.exchange.Exchange
+import org.apache.spark.sql.execution.exchange.{EnsureRequirements, Exchange}
 import org.apache.spark.sql.internal.SQLConf
 
 /**
@@ -15,6 +15,13 @@ object BucketNeeds {
 
   type Scans = JSet[BucketScan]
 
+  /**
+   * The plan with Spark's exchanges in their places. Before that, the inputs of a join may differ in their number of
+   * partitions, and Spark refuses to say how its output is partitioned.
+   */
+  def settled(plan: SparkPlan): SparkPlan = EnsureRequirements()(plan)
+
+  /** @param plan one with its exchanges in place */
   def of(plan: SparkPlan): Scans = {
     val needed: Scans = Collections.newSetFromMap(new IdentityHashMap)
     collect(plan, used = !SQLConf.get.autoBucketedScanEnabled, needed)

@@ -81,7 +81,7 @@ object BucketUnions {
 
   // Spark's own bucketed scans may become plain ones later, by a rule that does not know this union.
   private def fits(union: SparkPlan): Boolean =
-    BucketUnionExec.partitioning(union.children, union.output).isDefined && !union.exists {
+    BucketUnionExec.partitioning(union.children.map(BucketNeeds.settled), union.output).isDefined && !union.exists {
       case scan: FileSourceScanExec => scan.bucketedScan
       case _ => false
     }

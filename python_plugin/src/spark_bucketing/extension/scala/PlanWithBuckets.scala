@@ -1,5 +1,10 @@
 package org.apache.spark.sql.bucketing
 
+import java.util.concurrent.atomic.AtomicLong
+
+import scala.util.control.NonFatal
+
+import org.apache.spark.internal.Logging
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.rules.Rule
@@ -12,14 +17,23 @@ import org.apache.spark.sql.internal.SQLConf
  * only under adaptive execution; a strategy runs always. At the outermost call it lets the session's planner plan the
  * whole query, itself standing aside, and applies the rules to the outcome.
  */
-case class PlanWithBuckets(session: SparkSession) extends SparkStrategy {
+case class PlanWithBuckets(session: SparkSession) extends SparkStrategy with Logging {
 
   override def apply(plan: LogicalPlan): Seq[SparkPlan] =
     if (PlanWithBuckets.planning.get || !BucketingConf.enabled || !SQLConf.get.bucketingEnabled || isStreaming(plan)) Nil
     else {
       PlanWithBuckets.planning.set(true)
       val planned = try Compat.planner(session).plan(plan).next() finally PlanWithBuckets.planning.set(false)
-      BucketedReads(planned) :: Nil
+      withBuckets(planned) :: Nil
+    }
+
+  // A query that can be planned without buckets is not to fail for them.
+  private def withBuckets(planned: SparkPlan): SparkPlan =
+    try BucketedReads(planned) catch {
+      case NonFatal(error) =>
+        PlanWithBuckets.failures.incrementAndGet()
+        logWarning("A query is planned without buckets, since planning it with them failed.", error)
+        planned
     }
 
   // A stream keeps state by Spark's own hash, and its planner knows strategies that the session's does not.
@@ -28,6 +42,10 @@ case class PlanWithBuckets(session: SparkSession) extends SparkStrategy {
 }
 
 object PlanWithBuckets {
+
+  /** How many queries of this JVM were planned without buckets because of an error; tests see that there are none. */
+  val failures = new AtomicLong
+
   private val planning = ThreadLocal.withInitial[Boolean](() => false)
 }
 
