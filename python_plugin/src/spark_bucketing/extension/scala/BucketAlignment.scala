@@ -19,7 +19,7 @@ object BucketAlignment {
 
   private def aligned(join: SparkPlan): SparkPlan = {
     val Seq(left, right) = join.children
-    (scans(BucketNeeds.settled(left)), scans(BucketNeeds.settled(right))) match {
+    (scans(left), scans(right)) match {
       case (Seq(), _) | (_, Seq()) => join
       case (here, there) =>
         val (a, b) = (here.head.read.partitions, there.head.read.partitions)
@@ -65,9 +65,9 @@ object BucketAlignment {
   }
 
   private def coPartitioned(join: SparkPlan): Boolean = {
-    val specs = join.children.map(BucketNeeds.settled).zip(join.requiredChildDistribution).map {
-      case (child, required: ClusteredDistribution) if child.outputPartitioning.satisfies(required) =>
-        Some(child.outputPartitioning.createShuffleSpec(required))
+    val specs = join.children.map(BucketNeeds.partitioning).zip(join.requiredChildDistribution).map {
+      case (partitioning, required: ClusteredDistribution) if partitioning.satisfies(required) =>
+        Some(partitioning.createShuffleSpec(required))
       case _ => None
     }
     specs.forall(_.isDefined) && specs.head.get.isCompatibleWith(specs(1).get)

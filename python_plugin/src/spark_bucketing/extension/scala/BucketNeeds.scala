@@ -4,7 +4,7 @@ import java.util.{Collections, IdentityHashMap, Set => JSet}
 
 import org.apache.spark.sql.catalyst.plans.physical._
 import org.apache.spark.sql.execution.SparkPlan
-import org.apache.spark.sql.execution.exchange.{EnsureRequirements, Exchange}
+import org.apache.spark.sql.execution.exchange.Exchange
 import org.apache.spark.sql.internal.SQLConf
 
 /**
@@ -16,12 +16,12 @@ object BucketNeeds {
   type Scans = JSet[BucketScan]
 
   /**
-   * The plan with Spark's exchanges in their places. Before that, the inputs of a join may differ in their number of
-   * partitions, and Spark refuses to say how its output is partitioned.
+   * How an operator's output is partitioned. Before exchanges stand, the inputs of a join may differ in their number of
+   * partitions, and Spark answers the question with an exception; they will be shuffled, or aligned (BucketAlignment).
    */
-  def settled(plan: SparkPlan): SparkPlan = EnsureRequirements()(plan)
+  def partitioning(plan: SparkPlan): Partitioning =
+    try plan.outputPartitioning catch { case _: IllegalArgumentException => UnknownPartitioning(0) }
 
-  /** @param plan one with its exchanges in place */
   def of(plan: SparkPlan): Scans = {
     val needed: Scans = Collections.newSetFromMap(new IdentityHashMap)
     collect(plan, used = !SQLConf.get.autoBucketedScanEnabled, needed)
@@ -34,13 +34,13 @@ object BucketNeeds {
       // An operator that scatters rows anew hides what lies below from the operators above.
       val passes = used && (!SQLConf.get.autoBucketedScanEnabled || keepsPartitions(plan))
       plan.children.zip(plan.requiredChildDistribution).foreach { case (child, required) =>
-        collect(child, passes || serves(child.outputPartitioning, required), needed)
+        collect(child, passes || serves(partitioning(child), required), needed)
       }
   }
 
   /** Whether partition i of an operator comes from partition i of what lies below. */
   def keepsPartitions(plan: SparkPlan): Boolean =
-    !plan.isInstanceOf[Exchange] && !plan.outputPartitioning.isInstanceOf[UnknownPartitioning]
+    !plan.isInstanceOf[Exchange] && !partitioning(plan).isInstanceOf[UnknownPartitioning]
 
   private def serves(partitioning: Partitioning, required: Distribution): Boolean = required match {
     case AllTuples | _: ClusteredDistribution => partitioning.satisfies(required)

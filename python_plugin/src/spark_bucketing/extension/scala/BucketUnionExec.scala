@@ -32,9 +32,13 @@ case class BucketUnionExec(children: Seq[SparkPlan], merged: Boolean = false) ex
     orders.reduce((a, b) => a.zip(b).takeWhile { case (x, y) => x.semanticEquals(y) }.map(_._1))
   }
 
-  override lazy val outputOrdering: Seq[SortOrder] = if (merged) commonOrder else Nil
+  override lazy val outputOrdering: Seq[SortOrder] = if (merged && zips) commonOrder else Nil
 
-  override protected def doExecute(): RDD[InternalRow] = {
+  // Exchanges below may come later, and adaptive execution may change their number of partitions while the query runs,
+  // as long as nothing above relies on the buckets: this is an ordinary union then.
+  private def zips: Boolean = !outputPartitioning.isInstanceOf[UnknownPartitioning]
+
+  override protected def doExecute(): RDD[InternalRow] = if (!zips) stock.execute() else {
     val inputs = children.map(_.execute())
     val n = outputPartitioning.numPartitions
     require(inputs.forall(_.getNumPartitions == n), s"expected $n partitions of each input of a union of buckets")
@@ -52,7 +56,7 @@ object BucketUnionExec {
   def partitioning(children: Seq[SparkPlan], output: Seq[Attribute]): Option[HashPartitioning] = {
     val alternatives = children.map { child =>
       val places = AttributeMap(child.output.zip(output))
-      hashes(child.outputPartitioning).filter(_.references.forall(places.contains)).map { found =>
+      hashes(BucketNeeds.partitioning(child)).filter(_.references.forall(places.contains)).map { found =>
         found.transform { case a: Attribute => places(a) }.asInstanceOf[HashPartitioning]
       }
     }
@@ -81,7 +85,7 @@ object BucketUnions {
 
   // Spark's own bucketed scans may become plain ones later, by a rule that does not know this union.
   private def fits(union: SparkPlan): Boolean =
-    BucketUnionExec.partitioning(union.children.map(BucketNeeds.settled), union.output).isDefined && !union.exists {
+    BucketUnionExec.partitioning(union.children, union.output).isDefined && !union.exists {
       case scan: FileSourceScanExec => scan.bucketedScan
       case _ => false
     }

@@ -44,7 +44,7 @@ object BucketedReads {
   }
 
   private def prove(claimed: SparkPlan): SparkPlan = {
-    val needed = BucketNeeds.of(BucketNeeds.settled(claimed))
+    val needed = BucketNeeds.of(claimed)
     claimed.transformUp {
       case scan: BucketScan if needed.contains(scan) => proven(scan)
       // Without use for its partitions, a scan may still leave out the buckets that its filters rule out.

@@ -134,7 +134,7 @@ object EnsureBucketedRows extends Rule[SparkPlan] {
    */
   def dropNeedless(plan: SparkPlan): SparkPlan = plan.transformUp {
     case write @ BucketedRowsExec(_, _, _, _, ShuffleExchangeExec(_, child, REPARTITION_BY_NUM, _, _))
-        if write.isServedBy(BucketNeeds.settled(child).outputPartitioning) => write.copy(child = child)
+        if write.isServedBy(BucketNeeds.partitioning(child)) => write.copy(child = child)
   }
 }
 
