@@ -6,9 +6,12 @@ CONFIG := python_plugin/pyproject.toml
 PY := python_plugin/src $(wildcard scripts) tests
 SQL := $(wildcard macros models) $(wildcard tests/projects)
 PROFILE := --project-dir . --profiles-dir .
+# The session extension, where profiles.yml looks for it, and where its jars are kept.
+EXTENSION := .venv/spark-bucketing-extension.jar
+export SPARK_BUCKETING_CACHE := $(CURDIR)/.venv/spark-bucketing
 
 .DEFAULT_GOAL := help
-.PHONY: help setup machine demo test test-long lint format clean
+.PHONY: help setup machine demo test test-long fuzz lint format clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -28,6 +31,7 @@ machine:
 
 demo: setup ## Build the showcase on an embedded Spark and show what it wrote
 	@$(BIN)/python scripts/get_data.py
+	@$(BIN)/spark-bucketing extension build --output $(EXTENSION) >/dev/null
 	@$(BIN)/dbt build $(PROFILE)
 	@$(BIN)/spark-bucketing layout $(PROFILE)
 
@@ -36,6 +40,9 @@ test: lint ## Run every check and every test but the long ones
 
 test-long: setup ## Run the tests that take long: more random cases, more deaths
 	@$(BIN)/pytest --config-file $(CONFIG) --rootdir . -m long tests
+
+fuzz: setup ## Compare random queries with and without the extension: SEED=1 CASES=1000
+	@SEED=$(or $(SEED),1) CASES=$(or $(CASES),1000) $(BIN)/pytest --config-file $(CONFIG) --rootdir . -s tests/fuzz
 
 lint: setup ## Check style, types, imports and SQL
 	@$(BIN)/ruff check --config $(CONFIG) $(PY)

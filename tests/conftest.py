@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING
 import pytest
 import yaml
 
+from spark_bucketing.session import setting
+
 if TYPE_CHECKING:
     from dbt.artifacts.schemas.results import NodeResult
     from pyspark.sql import Row, SparkSession
@@ -39,13 +41,21 @@ _numbers = itertools.count(1)
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """The Spark of the whole run, with Hive support and an empty metastore of its own."""
+    """The Spark of the whole run, with Hive support and an empty metastore of its own.
+
+    The session extension is loaded and switched off, so that a test is of stock Spark unless it asks for `extension`.
+    """
     from pyspark.sql import SparkSession
+
+    from spark_bucketing.extension.build import build_jar
+    from spark_bucketing.extension.settings import extension_settings
 
     home = tmp_path_factory.mktemp("spark")
     os.environ["SPARK_LOCAL_DIRS"] = str(home / "local")
     builder = SparkSession.builder.appName("spark-bucketing tests").enableHiveSupport()
-    conf = SESSION_CONF | {
+    conf = SESSION_CONF | extension_settings(build_jar())
+    conf |= {
+        "spark.bucketing.enabled": "false",
         "spark.sql.warehouse.dir": str(home / "warehouse"),
         "spark.hadoop.javax.jdo.option.ConnectionURL": f"jdbc:derby:;databaseName={home / 'metastore'};create=true",
         "spark.hadoop.hive.downloaded.resources.dir": str(home / "resources"),
@@ -57,6 +67,16 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     session.sparkContext.setLogLevel("OFF")
     yield session
     session.stop()
+
+
+@pytest.fixture
+def extension(spark: SparkSession) -> Iterator[None]:
+    """The session extension, switched on for one test, in which no query may be planned without it for an error."""
+    planner = spark.sparkContext._jvm.org.apache.spark.sql.bucketing.PlanWithBuckets  # type: ignore[union-attr]
+    before = planner.failures().get()
+    with setting(spark, "spark.bucketing.enabled", "true"):
+        yield
+    assert planner.failures().get() == before, "planning with buckets failed, see the log's warnings"
 
 
 def _epoch_day(text: str) -> int:

@@ -1,6 +1,7 @@
 """The command line without Spark: help, exit codes, and mistakes of users."""
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -36,12 +37,20 @@ def run(*arguments: str) -> Result:
     return CliRunner().invoke(main, arguments)
 
 
-@pytest.mark.parametrize("name", sorted(main.commands))
-def test_every_command_and_option_is_explained(name: str) -> None:
-    command = main.commands[name]
+def commands(group: click.Group, *path: str) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    for name, command in sorted(group.commands.items()):
+        yield (*path, name), command
+        if isinstance(command, click.Group):
+            yield from commands(command, *path, name)
+
+
+@pytest.mark.parametrize(
+    ("path", "command"), list(commands(main)), ids=lambda value: " ".join(value) if type(value) is tuple else ""
+)
+def test_every_command_and_option_is_explained(path: tuple[str, ...], command: click.Command) -> None:
     assert command.help
     assert all(option.help for option in command.params if isinstance(option, click.Option))
-    assert run(name, "--help").exit_code == 0
+    assert run(*path, "--help").exit_code == 0
 
 
 def test_the_version_is_the_package_s() -> None:

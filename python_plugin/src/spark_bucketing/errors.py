@@ -15,3 +15,7 @@ class SparkError(BucketingError):
 
 class TableError(BucketingError):
     """A table that was asked for does not exist or has no buckets."""
+
+
+class ExtensionError(BucketingError):
+    """The session extension cannot be built: Spark or Java is missing, or its sources do not compile."""

@@ -1,0 +1,48 @@
+"""What the benchmark runs: queries, and the ways of running them that are compared."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+JOIN = "join {orders} on l_orderkey = o_orderkey"
+
+# {name} stands for the table of that name in the layout that is measured.
+QUERIES: dict[str, str] = {
+    "join": f"select count(*), sum(l_extendedprice), max(o_orderdate) from {{lineitem}} {JOIN}",
+    "join, group by a superset of the key": (
+        "select count(*), sum(total) from (select o_orderkey, o_orderdate, sum(l_extendedprice) as total"
+        f" from {{lineitem}} {JOIN} group by o_orderkey, o_orderdate)"
+    ),
+    "one-to-many: 64 buckets against 16": (
+        f"select count(*), sum(l_extendedprice), max(o_orderdate) from {{lineitem_fine}} {JOIN}"
+    ),
+    "union of two tables, joined": (
+        "select count(*), sum(l_extendedprice), max(o_orderdate)"
+        f" from (select * from {{lineitem_old}} union all select * from {{lineitem_new}}) {JOIN}"
+    ),
+    "seven partitions, joined": (
+        f"select count(*), sum(l_extendedprice), max(o_orderdate) from {{lineitem_years}} {JOIN}"
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Way:
+    """One way of running the queries: the layout of their tables, and settings."""
+
+    name: str
+    layout: str
+    settings: dict[str, str]
+
+
+OFF = {"spark.bucketing.enabled": "false"}
+ON = {"spark.bucketing.enabled": "true"}
+WAYS = (
+    Way("plain tables", "plain", OFF),
+    Way("Spark layout, stock", "spark", OFF),
+    Way("Spark layout, extension", "spark", ON),
+    Way("Hive layout, stock", "hive", OFF),
+    Way("Hive layout, extension", "hive", ON),
+    Way("Hive layout, unchecked", "hive", ON | {"spark.bucketing.read.check": "false"}),
+)
+BASELINE = WAYS[0]

@@ -1,0 +1,109 @@
+"""How the benchmark measures: time, exchanges and sorts, memory; the ways take turns, so that noise hits all alike."""
+
+from __future__ import annotations
+
+import re
+import statistics
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from cases import QUERIES, WAYS, Way
+from tables import TABLES
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@dataclass
+class Measured:
+    """What was seen of one query, run in one way."""
+
+    seconds: list[float] = field(default_factory=list)
+    memory_mib: float = 0
+    exchanges: int = 0
+    sorts: int = 0
+
+    @property
+    def median(self) -> float:
+        """Median of the runs, in seconds."""
+        return statistics.median(self.seconds)
+
+
+def measure(spark: SparkSession, repetitions: int) -> dict[str, dict[str, Measured]]:
+    """Run every query in every way.
+
+    Args:
+        spark: a session with the extension, and the tables in its current database.
+        repetitions: timed runs of each; one more, which is not timed, comes first.
+
+    Returns: for each query, for each way, what was measured.
+
+    Raises:
+        AssertionError: two ways gave different rows.
+    """
+    results = {query: {way.name: Measured() for way in WAYS} for query in QUERIES}
+    for query, text in QUERIES.items():
+        expected = None
+        for repetition in range(repetitions + 1):
+            for way in WAYS:
+                rows, seconds = _run(spark, way, _sql(text, way), results[query][way.name])
+                expected = expected or rows
+                assert rows == expected, f"{query}, {way.name}: {rows} instead of {expected}"
+                if repetition:
+                    results[query][way.name].seconds.append(seconds)
+    return results
+
+
+def planning(spark: SparkSession, way: Way, query: str, repetitions: int) -> tuple[float, int, int]:
+    """Time and effort of planning a query, without running it.
+
+    Returns: median seconds; calls to the metastore; files listed, both of the first time.
+    """
+    _configure(spark, way)
+    metrics = spark._jvm.org.apache.spark.metrics.source.HiveCatalogMetrics
+    seconds = []
+    calls = files = 0
+    for repetition in range(repetitions + 1):
+        spark.catalog.refreshTable("wide")
+        metrics.reset()
+        start = time.perf_counter()
+        spark.sql(query)._jdf.queryExecution().executedPlan()
+        seconds.append(time.perf_counter() - start)
+        if not repetition:
+            calls = metrics.METRIC_HIVE_CLIENT_CALLS().getCount()
+            files = metrics.METRIC_FILES_DISCOVERED().getCount()
+    return statistics.median(seconds[1:]), calls, files
+
+
+def _sql(text: str, way: Way) -> str:
+    return text.format(**{name: f"{name}_{way.layout} as {name}" for name in TABLES})
+
+
+def _configure(spark: SparkSession, way: Way) -> None:
+    for each in WAYS:
+        for key in each.settings:
+            spark.conf.unset(key)
+    for key, value in way.settings.items():
+        spark.conf.set(key, value)
+
+
+def _run(spark: SparkSession, way: Way, sql: str, into: Measured) -> tuple[list[object], float]:
+    _configure(spark, way)
+    context = spark.sparkContext
+    group = f"run {time.perf_counter()}"
+    context.setJobGroup(group, sql[:80])
+    start = time.perf_counter()
+    frame = spark.sql(sql)
+    rows = frame.collect()
+    seconds = time.perf_counter() - start
+    plan = frame._jdf.queryExecution().executedPlan().toString().split("== Initial Plan ==")[0]
+    # The shuffle of the final count into one row is in all of them, and is not counted.
+    into.exchanges = len(re.findall(r"\bExchange (?!SinglePartition)", plan))
+    into.sorts = len(re.findall(r"\bSort \[", plan))
+    store = context._jsc.sc().statusStore()
+    tracker = context.statusTracker()
+    stages = {stage for job in tracker.getJobIdsForGroup(group) for stage in tracker.getJobInfo(job).stageIds}
+    peaks = [store.lastStageAttempt(stage).peakExecutionMemory() for stage in stages]
+    into.memory_mib = max(into.memory_mib, max(peaks, default=0) / 2**20)
+    return rows, seconds

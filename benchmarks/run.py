@@ -1,0 +1,103 @@
+"""Time bucketed tables against plain ones: `make bench`, or this file with --scale, --repetitions, --folder."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cases import BASELINE, WAYS
+from measure import Measured, measure, planning
+from rich.bar import Bar
+from rich.console import Console
+from rich.table import Table
+from tables import create, generate, many_partitions
+
+from spark_bucketing.extension.build import build_jar
+from spark_bucketing.extension.settings import extension_settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+WIDE_QUERY = "select a.k, count(*) from wide a join wide b on a.k = b.k group by a.k"
+
+
+def main() -> None:
+    """Make the tables, run the queries, and write a table, a chart and the figures."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--scale", type=float, default=1, help="TPC-H's scale factor")
+    parser.add_argument("--repetitions", type=int, default=5, help="timed runs of each query")
+    parser.add_argument("--partitions", type=int, default=2000, help="of the table whose planning is timed; 0 for none")
+    parser.add_argument("--folder", type=Path, default=Path(".demo/bench"), help="for data, tables and results")
+    options = parser.parse_args()
+    folder = options.folder.absolute() / f"scale-{options.scale:g}"
+    folder.mkdir(parents=True, exist_ok=True)
+    generate(folder, options.scale)
+    spark = _session(folder)
+    create(spark, folder)
+    console = Console(record=True, width=150)
+    results = measure(spark, options.repetitions)
+    console.print(_table(results, options))
+    console.save_svg(str(folder / "bench.svg"), title="spark-bucketing benchmark", clear=False)
+    figures = {query: {way: vars(seen) for way, seen in ways.items()} for query, ways in results.items()}
+    (folder / "bench.json").write_text(json.dumps(figures, indent=2))
+    if options.partitions:
+        console.print(_planning(spark, options.partitions))
+    console.print(f"Chart and figures: {folder}/bench.svg, bench.json")
+    spark.stop()
+
+
+def _session(folder: Path) -> SparkSession:
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.appName("spark-bucketing benchmark").enableHiveSupport()
+    conf = extension_settings(build_jar()) | {
+        "spark.master": "local[*]",
+        "spark.driver.memory": "6g",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.shuffle.partitions": "16",
+        "spark.sql.autoBroadcastJoinThreshold": "-1",
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        "spark.local.dir": str(folder / "local"),
+        "spark.hadoop.hive.downloaded.resources.dir": str(folder / "resources"),
+        "spark.driver.extraJavaOptions": f"-Dderby.system.home={folder} -Djava.io.tmpdir={folder}",
+        "spark.hadoop.hive.exec.dynamic.partition.mode": "nonstrict",
+    }
+    for key, value in conf.items():
+        builder = builder.config(key, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    return spark
+
+
+def _table(results: dict[str, dict[str, Measured]], options: argparse.Namespace) -> Table:
+    table = Table(title=f"TPC-H scale {options.scale:g}, medians of {options.repetitions}; ratio to plain tables")
+    for column in ("query", "tables", "seconds", "ratio", "exchanges", "sorts", "peak memory MiB", "seconds, less is better"):
+        table.add_column(column)
+    for query, ways in results.items():
+        longest = max(seen.median for seen in ways.values())
+        for way, seen in ways.items():
+            ratio = ways[BASELINE.name].median / seen.median
+            figures = (f"{seen.median:.2f}", f"{ratio:.2f}x", str(seen.exchanges), str(seen.sorts), f"{seen.memory_mib:.0f}")
+            bar = Bar(longest, 0, seen.median, width=30)
+            table.add_row(query if way == BASELINE.name else "", way, *figures, bar)
+        table.add_section()
+    return table
+
+
+def _planning(spark: SparkSession, partitions: int) -> Table:
+    buckets = 64
+    many_partitions(spark, partitions, buckets)
+    table = Table(title=f"Planning a self join of {partitions:,} partitions x {buckets} buckets, not running it")
+    for column in ("extension", "seconds", "metastore calls", "files listed"):
+        table.add_column(column)
+    for way in WAYS[3:5]:
+        seconds, calls, files = planning(spark, way, WIDE_QUERY, 3)
+        table.add_row(way.name, f"{seconds:.2f}", str(calls), f"{files:,}")
+    return table
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,86 @@
+"""The tables of the benchmark: TPC-H's lineitem and orders, plain and in both bucket layouts."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+LAYOUTS = ("plain", "spark", "hive")
+BUCKETS = 16
+FINE_BUCKETS = 64
+
+# Table name: (query, bucket column, buckets, partition column)
+TABLES: dict[str, tuple[str, str, int, str | None]] = {
+    "orders": ("select * from orders", "o_orderkey", BUCKETS, None),
+    "lineitem": ("select * from lineitem", "l_orderkey", BUCKETS, None),
+    "lineitem_fine": ("select * from lineitem", "l_orderkey", FINE_BUCKETS, None),
+    "lineitem_old": ("select * from lineitem where l_shipdate < '1995-07-01'", "l_orderkey", BUCKETS, None),
+    "lineitem_new": ("select * from lineitem where l_shipdate >= '1995-07-01'", "l_orderkey", BUCKETS, None),
+    "lineitem_years": ("select *, year(l_shipdate) as ship_year from lineitem", "l_orderkey", BUCKETS, "ship_year"),
+}
+
+
+def generate(folder: Path, scale: float) -> None:
+    """Write TPC-H's orders and lineitem as Parquet files, unless they are there.
+
+    Args:
+        folder: where to; one file a table.
+        scale: TPC-H's scale factor; 1 makes 6 million lineitems.
+    """
+    if not (folder / "lineitem.parquet").exists():
+        command = [str(Path(sys.executable).parent / "tpchgen-cli"), "parquet", "--scale-factor", str(scale)]
+        subprocess.run([*command, "--tables", "orders,lineitem", "--output-dir", str(folder)], check=True)
+
+
+def create(spark: SparkSession, folder: Path) -> None:
+    """Write every table in every layout; each bucket is one file, which the extension's writes see to."""
+    spark.sql("create database if not exists bench")
+    spark.sql("use bench")
+    for source in ("orders", "lineitem"):
+        spark.read.parquet(str(folder / f"{source}.parquet")).createOrReplaceTempView(source)
+    for name, (query, key, buckets, partition) in TABLES.items():
+        for layout in LAYOUTS:
+            _write(spark, f"{name}_{layout}", layout, query, key, buckets, partition)
+
+
+def _write(
+    spark: SparkSession, table: str, layout: str, query: str, key: str, buckets: int, partition: str | None
+) -> None:
+    if spark.catalog.tableExists(f"bench.{table}"):
+        return
+    columns = [(column, kind) for column, kind in spark.sql(query).dtypes if column != partition]
+    partitioned = f"partitioned by ({partition} int)" if partition and layout == "hive" else ""
+    if partition and layout != "hive":
+        columns.append((partition, "int"))
+        partitioned = f"partitioned by ({partition})"
+    definitions = ", ".join(f"{column} {kind}" for column, kind in columns)
+    clustered = "" if layout == "plain" else f"clustered by ({key}) sorted by ({key}) into {buckets} buckets"
+    stored = "stored as parquet" if layout == "hive" else "using parquet"
+    if layout == "hive":
+        spark.sql(f"create table {table} ({definitions}) {partitioned} {clustered} {stored}")
+    else:
+        spark.sql(f"create table {table} ({definitions}) {stored} {partitioned} {clustered}")
+    spark.sql(f"insert into {table} {query}")
+
+
+def many_partitions(spark: SparkSession, partitions: int, buckets: int) -> None:
+    """Make a table of many partitions out of the files of one, by links, and a copy of it in Spark's eyes only."""
+    if spark.catalog.tableExists("bench.wide"):
+        return
+    spark.sql(
+        f"create table wide (k bigint, v bigint) partitioned by (p int)"
+        f" clustered by (k) sorted by (k) into {buckets} buckets stored as parquet"
+    )
+    spark.sql(f"insert into wide select id, id, 0 from range({buckets * 10})")
+    location = spark.sql("describe extended wide").where("col_name = 'Location'").collect()[0].data_type
+    root = Path(location.removeprefix("file:"))
+    for number in range(1, partitions):
+        shutil.copytree(root / "p=0", root / f"p={number}", copy_function=os.link)
+    spark.sql("msck repair table wide")

@@ -1,0 +1,102 @@
+"""The extension's jar: compiled where it is used, against the Spark that will load it, once for each version of both.
+
+Catalyst's classes change between versions of Spark, so that a jar fits one version only; Spark brings the Scala
+compiler along, so that a Java runtime is enough to make it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+from importlib.metadata import version
+from pathlib import Path
+
+from spark_bucketing.errors import ExtensionError
+from spark_bucketing.extension.spark_home import SparkHome, find_java, find_spark
+
+SOURCES = Path(__file__).parent / "scala"
+CACHE_VARIABLE = "SPARK_BUCKETING_CACHE"
+
+
+def build_jar(cache: Path | None = None) -> Path:
+    """Compile the extension for the installed Spark, unless that was done before.
+
+    Args:
+        cache: folder of jars; None for the user's own, see cache_folder().
+
+    Returns: the jar, named by Spark's version and the sources' hash.
+
+    Raises:
+        ExtensionError: Spark or Java is missing, the sources do not compile, or the folder cannot be written.
+    """
+    spark = find_spark()
+    sources = sorted(SOURCES.glob("*.scala"))
+    folder = cache or cache_folder()
+    jar = folder / f"spark-bucketing-{version('spark-bucketing')}-spark-{spark.version}-{_digest(sources)}.jar"
+    if not jar.exists():
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            # Beside the jar, since only a rename within one file system is atomic: whoever looks sees no jar or all of
+            # it, and of two that build at once the later replaces the earlier by its equal.
+            with tempfile.TemporaryDirectory(prefix=".build-", dir=folder) as workshop:
+                built = Path(workshop) / "extension.jar"
+                _compile(spark, sources, built)
+                built.replace(jar)
+        except OSError as error:
+            raise ExtensionError(
+                f"The jar cannot be written into {folder}: {error}. Name another folder in {CACHE_VARIABLE}."
+            ) from error
+    return jar.absolute()
+
+
+def copy_jar(jar: Path, target: Path) -> Path:
+    """Put a copy of the jar where its name stays the same from version to version.
+
+    Args:
+        jar: from build_jar().
+        target: the copy's file.
+
+    Raises:
+        ExtensionError: the copy cannot be written.
+    """
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        # Never written in place: a Spark that runs may have the old one open.
+        with tempfile.TemporaryDirectory(prefix=".build-", dir=target.parent) as workshop:
+            shutil.copyfile(jar, Path(workshop) / target.name).replace(target)
+    except OSError as error:
+        raise ExtensionError(f"The jar cannot be copied to {target}: {error}") from error
+    return target.absolute()
+
+
+def cache_folder() -> Path:
+    """Where jars are kept: SPARK_BUCKETING_CACHE, otherwise `spark-bucketing` in the user's cache folder."""
+    named = os.environ.get(CACHE_VARIABLE)
+    if named:
+        return Path(named)
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "spark-bucketing"
+
+
+def _digest(sources: list[Path]) -> str:
+    digest = hashlib.sha256()
+    for source in sources:
+        content = source.read_bytes()
+        digest.update(f"{source.name} {len(content)}\n".encode() + content)
+    return digest.hexdigest()[:12]
+
+
+def _compile(spark: SparkHome, sources: list[Path], jar: Path) -> None:
+    command = [find_java(), "-cp", str(spark.jars / "*"), "scala.tools.nsc.Main", "-usejavacp", "-deprecation", "-d"]
+    result = subprocess.run(
+        [*command, str(jar), *map(str, sources)], capture_output=True, text=True, errors="replace", check=False
+    )
+    if result.returncode:
+        said = (result.stdout + result.stderr).strip()
+        raise ExtensionError(
+            f"The extension does not compile against Spark {spark.version} of {spark.jars}. It is written for Spark "
+            f"4.3 and needs Java 17 or newer. The compiler says:\n{said}"
+        )

@@ -1,0 +1,38 @@
+package org.apache.spark.sql.bucketing
+
+import org.apache.spark.sql.catalyst.expressions.{BasePredicate, Expression}
+import org.apache.spark.sql.execution.{ListingPartition, ScanFileListing}
+import org.apache.spark.sql.execution.datasources.PartitionedFile
+import org.apache.spark.sql.internal.SQLConf
+
+/**
+ * The files that Spark listed for a scan, turned into an array once: a table may have a hundred thousand.
+ *
+ * @param keep files that are left out have a name that fails this test
+ * @param pruned says in EXPLAIN how many buckets were kept
+ */
+class BucketListing(all: ScanFileListing, keep: String => Boolean = _ => true, val pruned: Option[String] = None)
+    extends ScanFileListing {
+
+  /** Files with at least one byte; others hold no rows, and no footer that a reader could open. */
+  lazy val files: Array[PartitionedFile] =
+    all.toPartitionArray.filter(file => file.length > 0 && keep(file.toPath.getName))
+
+  def prune(keep: String => Boolean, note: String): BucketListing = new BucketListing(all, keep, Some(note))
+
+  override def partitionCount: Int = all.partitionCount
+  override def toPartitionArray: Array[PartitionedFile] = files
+  override lazy val totalFileSize: Long = files.map(_.fileSize).sum
+  override def totalNumberOfFiles: Long = files.length
+  override def calculateTotalPartitionBytes: Long = totalFileSize + files.length * SQLConf.get.filesOpenCostInBytes
+
+  override def filterAndPruneFiles(partitions: BasePredicate, files: Seq[Expression]): ScanFileListing =
+    new BucketListing(all.filterAndPruneFiles(partitions, files), keep, pruned)
+
+  override def filePartitionIterator: Iterator[ListingPartition] = all.filePartitionIterator.map { partition =>
+    val files = partition.files.filter(file => keep(file.getPath.getName)).toIndexedSeq
+    partition.copy(numFiles = files.length, files = files.iterator)
+  }
+
+  override def bucketsContainSingleFile: Boolean = all.bucketsContainSingleFile
+}

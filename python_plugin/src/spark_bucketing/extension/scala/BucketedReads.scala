@@ -1,0 +1,75 @@
+package org.apache.spark.sql.bucketing
+
+import org.apache.spark.sql.bucketing.ScanOfBuckets.like
+import org.apache.spark.sql.catalyst.trees.TreeNodeTag
+import org.apache.spark.sql.execution.{FileSourceScanExec, SparkPlan}
+
+/**
+ * Puts bucketed scans where an operator above can use them, before Spark decides on exchanges and sorts.
+ *
+ * First every scan of a bucketed table claims its buckets untested, which costs nothing; then the claims that something
+ * above needs are proven, which lists and probes files; the others are taken back.
+ */
+object BucketedReads {
+
+  private val Stock = TreeNodeTag[FileSourceScanExec]("bucketing.stock_scan")
+
+  def apply(plan: SparkPlan): SparkPlan = {
+    val claimed = plan.transformUp { case scan: FileSourceScanExec => claim(scan) }
+    if (!claimed.exists(_.isInstanceOf[ScanOfBuckets])) plan
+    else {
+      val united = if (BucketingConf.unitesBuckets) BucketUnions(claimed) else claimed
+      BucketAlignment(BucketUnions.takeBack(prove(EnsureBucketedRows.dropNeedless(united))))
+    }
+  }
+
+  /** Spark's own bucketed scan, where there was one: what it makes of its layout is its own affair. */
+  def stockScan(candidate: BucketScan): Option[FileSourceScanExec] = candidate.getTagValue(Stock)
+
+  private def claim(scan: FileSourceScanExec): FileSourceScanExec = scan match {
+    case _: ScanOfBuckets => scan
+    case _ => BucketSpecs.of(scan) match {
+      case Some(Right(of)) => bucketed(scan, of)
+      case Some(Left(why)) => like(scan, new PlainScan(scan.copy(), why, null))
+      case None => scan
+    }
+  }
+
+  private def bucketed(scan: FileSourceScanExec, of: BucketsOf): BucketScan = {
+    // Without Spark's bucket spec, so that no rule of Spark's takes the scan for one of its own.
+    val relation = scan.relation.copy(bucketSpec = None)(scan.relation.sparkSession)
+    val claimed = like(scan, new BucketScan(scan.copy(relation = relation), BucketRead(of, of.buckets), null))
+    if (of.hash == BucketHash.Spark) claimed.setTagValue(Stock, scan)
+    claimed
+  }
+
+  private def prove(claimed: SparkPlan): SparkPlan = {
+    val needed = BucketNeeds.of(claimed)
+    claimed.transformUp {
+      case scan: BucketScan if needed.contains(scan) => proven(scan)
+      // Without use for its partitions, a scan may still leave out the buckets that its filters rule out.
+      case scan: BucketScan if BucketProof.wanted(scan).isDefined => proven(scan) match {
+        case pruned: BucketScan => pruned.plain(DropUnneeded.Why)
+        case plain => plain
+      }
+      case scan: BucketScan => stockScan(scan).getOrElse(scan.plain(DropUnneeded.Why))
+    }
+  }
+
+  private def proven(scan: BucketScan): FileSourceScanExec = BucketProof.prove(scan) match {
+    case bucketed: BucketScan => BucketProof.prune(bucketed)
+    case plain => plain
+  }
+}
+
+/** Takes back the bucketed scans below an exchange that Spark decided on after all. */
+object DropUnneeded {
+
+  val Why = "no operator needs its buckets"
+
+  def apply(plan: SparkPlan): SparkPlan = {
+    val needed = BucketNeeds.of(plan)
+    // A union of inputs of which some are plain now has no buckets of its own.
+    BucketUnions.takeBack(plan.transformUp { case scan: BucketScan if !needed.contains(scan) => scan.plain(Why) })
+  }
+}

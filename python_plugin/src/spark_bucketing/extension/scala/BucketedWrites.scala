@@ -1,0 +1,106 @@
+package org.apache.spark.sql.bucketing
+
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalyst.analysis.NoSuchTableException
+import org.apache.spark.sql.catalyst.catalog.{BucketSpec, CatalogTable}
+import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeReference}
+import org.apache.spark.sql.catalyst.plans.logical._
+import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.execution.command.DDLUtils
+import org.apache.spark.sql.execution.datasources.{BucketingUtils, V1WriteCommand, WriteFiles}
+import org.apache.spark.sql.internal.SQLConf
+
+/**
+ * Makes every write into a bucketed table write buckets, and one file for each (of each partition).
+ *
+ * An optimizer rule that comes just before Spark's `V1Writes`, which puts the sort and the files on top:
+ * {{{
+ *   INSERT                     INSERT
+ *   +- query         =>        +- BucketedRows      the shuffle by bucket
+ *                                 +- query
+ * }}}
+ */
+case class BucketedWrites(session: SparkSession) extends Rule[LogicalPlan] {
+
+  override def apply(plan: LogicalPlan): LogicalPlan =
+    if (!BucketingConf.enabled) plan
+    else plan.transformDown {
+      case write: V1WriteCommand if !write.query.isInstanceOf[WriteFiles] => distributed(intoBuckets(write))
+    }
+
+  /**
+   * The write with the buckets that the metastore has for its table. After a SELECT from a table of the Hive layout,
+   * Spark's cache holds a relation without buckets, and an INSERT that finds it there would write none.
+   */
+  private def intoBuckets(write: V1WriteCommand): V1WriteCommand =
+    Compat.writtenTable(write).filter(DDLUtils.isHiveTable).map(current) match {
+      case Some(table) if table.bucketSpec.isDefined =>
+        BucketedWrites.refuseOtherVersions(table)
+        Compat.withBuckets(write, table.bucketSpec.get,
+          write.options + (BucketingUtils.optionForHiveCompatibleBucketWrite -> "true"))
+      case _ => write
+    }
+
+  private def current(table: CatalogTable): CatalogTable =
+    try Compat.catalog(session).getTableMetadata(table.identifier)
+    catch { case _: NoSuchTableException => table }
+
+  private def distributed(write: V1WriteCommand): LogicalPlan = (for {
+    spec <- write.bucketSpec if BucketingConf.distributesWrites
+    keys <- BucketedWrites.columns(spec, write.query.output)
+  } yield {
+    val whole = Compat.withBuckets(write, spec, write.options + BucketedWrites.NoCapOnRows)
+    if (BucketedWrites.isDistributed(write.query)) whole
+    else {
+      val hash = if (write.options.get(BucketingUtils.optionForHiveCompatibleBucketWrite).contains("true")) BucketHash.Hive
+        else BucketHash.Spark
+      val rows = BucketedRows(write.partitionColumns.drop(write.staticPartitions.size), keys, hash, spec.numBuckets,
+        SQLConf.get.numShufflePartitions, BucketedWrites.unshuffled(write.query))
+      whole.withNewChildren(rows :: Nil)
+    }
+  }).getOrElse(write)
+}
+
+object BucketedWrites {
+
+  /** A cap on rows per file would make several files of a bucket. */
+  private val NoCapOnRows = "maxRecordsPerFile" -> "0"
+
+  /** The column by which this package's dbt macros spread the rows. */
+  private val MacrosKey = "__spark_bucketing_key"
+
+  private def columns(spec: BucketSpec, output: Seq[Attribute]): Option[Seq[Attribute]] = {
+    val found = spec.bucketColumnNames.map(name => output.find(column => SQLConf.get.resolver(column.name, name)))
+    if (found.forall(_.isDefined)) Some(found.flatten) else None
+  }
+
+  private def isDistributed(query: LogicalPlan): Boolean = query match {
+    case Project(_, child) => isDistributed(child)
+    case RepartitionByExpression(Seq(key: AttributeReference), _, _, _) => key.name == MacrosKey
+    case _: BucketedRows => true
+    case _ => false
+  }
+
+  /**
+   * The query without the shuffles and sorts on top of it, which the one by bucket would undo. A value that depends on
+   * the order of the rows keeps what is below it.
+   */
+  private def unshuffled(query: LogicalPlan): LogicalPlan = query match {
+    case Project(columns, child) if columns.forall(_.deterministic) => Project(columns, unshuffled(child))
+    case shuffle: RepartitionOperation if shuffle.shuffle => unshuffled(shuffle.child)
+    case rebalance: RebalancePartitions => unshuffled(rebalance.child)
+    case sort: Sort => unshuffled(sort.child)
+    case _ => query
+  }
+
+  private def refuseOtherVersions(table: CatalogTable): Unit =
+    table.properties.get("bucketing_version").filter(_.trim != "1").foreach { version =>
+      val name = table.identifier.quotedString
+      throw Compat.refusal(
+        s"Cannot write into $name: its bucketing_version is $version, and Spark computes buckets of version 1, so that " +
+          "Hive and Trino would look for the rows in other buckets than they are in. Expected bucketing_version 1. " +
+          s"Write the table with the engine that created it; or create it with TBLPROPERTIES " +
+          s"('bucketing_version'='1'); or, while it is empty, ALTER TABLE $name SET TBLPROPERTIES " +
+          "('bucketing_version'='1').")
+    }
+}

@@ -1,0 +1,104 @@
+package org.apache.spark.sql.bucketing
+
+import org.apache.spark.internal.config.ConfigEntry
+import org.apache.spark.sql.internal.SQLConf
+
+/** The settings of the extension. They are read for each query, so that SET works in a running session. */
+object BucketingConf {
+
+  /** Makes the settings known to SET before the first query; loading this object is what does it. */
+  def register(): Unit = ()
+
+  val ENABLED: ConfigEntry[Boolean] = SQLConf
+    .buildConf("spark.bucketing.enabled")
+    .doc("Whether the extension does anything at all. When false, Spark plans every query and every write as if the " +
+      "extension were not there; only its SQL functions stay.")
+    .version("0.1.0")
+    .booleanConf
+    .createWithDefault(true)
+
+  val READ_CHECK: ConfigEntry[Boolean] = SQLConf
+    .buildConf("spark.bucketing.read.check")
+    .doc("Whether every row that is read as bucketed is checked: that it is in its bucket, and in order where an order " +
+      "is relied on. A row that is not fails the query instead of giving a wrong result.")
+    .version("0.1.0")
+    .booleanConf
+    .createWithDefault(true)
+
+  val PROBE_FILES: ConfigEntry[Int] = SQLConf
+    .buildConf("spark.bucketing.probe.files")
+    .doc("How many files of a scan the planner looks into before it trusts the buckets. What it saw is remembered.")
+    .version("0.1.0")
+    .intConf
+    .checkValue(_ >= 0, "a number of files is not negative")
+    .createWithDefault(16)
+
+  val PROBE_ROWS: ConfigEntry[Int] = SQLConf
+    .buildConf("spark.bucketing.probe.rows")
+    .doc("How many rows the planner reads at the start of such a file.")
+    .version("0.1.0")
+    .intConf
+    .checkValue(_ > 0, "a number of rows is positive")
+    .createWithDefault(50)
+
+  val MERGE_FILES: ConfigEntry[Int] = SQLConf
+    .buildConf("spark.bucketing.read.mergeFiles")
+    .doc("Up to how many sorted files of a bucket are merged while they are read, where that saves a sort. 0 never merges.")
+    .version("0.1.0")
+    .intConf
+    .checkValue(_ >= 0, "a number of files is not negative")
+    .createWithDefault(64)
+
+  val ALIGNMENT: ConfigEntry[String] = SQLConf
+    .buildConf("spark.bucketing.join.alignment")
+    .doc("How tables of N and k x N buckets are joined without moving rows: 'coalesce' reads k buckets as one (N tasks), " +
+      "'split' reads the smaller number k times, each time for other rows (k x N tasks), 'auto' chooses, 'off' shuffles.")
+    .version("0.1.0")
+    .stringConf
+    .checkValues(Set("auto", "coalesce", "split", "off"))
+    .createWithDefault("auto")
+
+  val UNION: ConfigEntry[Boolean] = SQLConf
+    .buildConf("spark.bucketing.union.enabled")
+    .doc("Whether UNION ALL of inputs that are bucketed alike stays bucketed.")
+    .version("0.1.0")
+    .booleanConf
+    .createWithDefault(true)
+
+  val SPARK_LAYOUT: ConfigEntry[Boolean] = SQLConf
+    .buildConf("spark.bucketing.read.sparkLayout")
+    .doc("Whether tables of Spark's own layout are read with the abilities of this extension as well: no sort, one-to-many " +
+      "joins, bucket unions. When false, stock Spark reads them.")
+    .version("0.1.0")
+    .booleanConf
+    .createWithDefault(true)
+
+  val WRITE_DISTRIBUTE: ConfigEntry[Boolean] = SQLConf
+    .buildConf("spark.bucketing.write.distribute")
+    .doc("Whether the rows of a write into a bucketed table are shuffled so that every bucket (of every partition) is " +
+      "one file. When false, each task writes a file of its own for every bucket of which it has rows.")
+    .version("0.1.0")
+    .booleanConf
+    .createWithDefault(true)
+
+  val PRUNING: ConfigEntry[String] = SQLConf
+    .buildConf("spark.bucketing.pruning")
+    .doc("When a filter on all bucket columns leaves out buckets of a table of the Hive layout: 'checked', once the files " +
+      "left out have been read and checked by an earlier query; 'probed', at once, trusting the names and the first rows " +
+      "of the files, as other engines do; 'off', never.")
+    .version("0.1.0")
+    .stringConf
+    .checkValues(Set("checked", "probed", "off"))
+    .createWithDefault("checked")
+
+  def enabled: Boolean = SQLConf.get.getConf(ENABLED)
+  def checksReads: Boolean = SQLConf.get.getConf(READ_CHECK)
+  def pruning: String = SQLConf.get.getConf(PRUNING)
+  def mergeFiles: Int = SQLConf.get.getConf(MERGE_FILES)
+  def alignment: String = SQLConf.get.getConf(ALIGNMENT)
+  def unitesBuckets: Boolean = SQLConf.get.getConf(UNION)
+  def readsSparkLayout: Boolean = SQLConf.get.getConf(SPARK_LAYOUT)
+  def probeFiles: Int = SQLConf.get.getConf(PROBE_FILES)
+  def probeRows: Int = SQLConf.get.getConf(PROBE_ROWS)
+  def distributesWrites: Boolean = SQLConf.get.getConf(WRITE_DISTRIBUTE)
+}

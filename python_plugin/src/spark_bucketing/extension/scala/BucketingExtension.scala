@@ -1,0 +1,19 @@
+package org.apache.spark.sql.bucketing
+
+import org.apache.spark.sql.SparkSessionExtensions
+
+/** What `spark.sql.extensions` names: it registers the parts and does nothing else. */
+class BucketingExtension extends (SparkSessionExtensions => Unit) {
+
+  override def apply(extensions: SparkSessionExtensions): Unit = {
+    BucketingConf.register()
+    HiveHashFunctions.register(extensions)
+    extensions.injectPreCBORule(BucketedWrites(_))
+    extensions.injectPlannerStrategy(PlanBucketedRows(_))
+    extensions.injectQueryStagePrepRule(_ => EnsureBucketedRows)
+    extensions.injectColumnar(_ => EnsureBucketedRowsColumnar)
+    extensions.injectPlannerStrategy(PlanWithBuckets(_))
+    extensions.injectQueryStagePrepRule(FinishBuckets(_))
+    extensions.injectColumnar(FinishBucketsColumnar(_))
+  }
+}

@@ -1,0 +1,61 @@
+package org.apache.spark.sql.bucketing
+
+import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.{AnalysisException, SparkSession}
+import org.apache.spark.sql.catalyst.{FileSourceOptions, InternalRow}
+import org.apache.spark.sql.catalyst.catalog.{BucketSpec, CatalogTable, SessionCatalog}
+import org.apache.spark.sql.catalyst.util.CaseInsensitiveMap
+import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
+import org.apache.spark.sql.execution.{FileSourceScanExec, SparkPlanner}
+import org.apache.spark.sql.execution.datasources._
+import org.apache.spark.sql.hive.execution.InsertIntoHiveTable
+import org.apache.spark.sql.types.StructType
+
+/** What differs between versions of Spark: constructors, mostly. Written for 4.3. */
+object Compat {
+
+  /** The session's planner with all its strategies, those of extensions among them. */
+  def planner(session: SparkSession): SparkPlanner = session.asInstanceOf[ClassicSession].sessionState.planner
+
+  def catalog(session: SparkSession): SessionCatalog = session.asInstanceOf[ClassicSession].sessionState.catalog
+
+  /** The error for a statement that cannot be had, in words of our own. */
+  def refusal(message: String): AnalysisException =
+    new AnalysisException(message, None, None, None, None, Map.empty, Array.empty)
+
+  /** The table that a command writes into, where it exists already. */
+  def writtenTable(write: V1WriteCommand): Option[CatalogTable] = write match {
+    case insert: InsertIntoHadoopFsRelationCommand => insert.catalogTable
+    case insert: InsertIntoHiveTable => Some(insert.table)
+    case _ => None
+  }
+
+  /** The command with other buckets and other options for its files. */
+  def withBuckets(write: V1WriteCommand, spec: BucketSpec, options: Map[String, String]): V1WriteCommand = write match {
+    case insert: InsertIntoHadoopFsRelationCommand => insert.copy(bucketSpec = Some(spec), options = options)
+    case insert: InsertIntoHiveTable => insert.copy(bucketSpec = Some(spec), options = options)
+    case other => other
+  }
+
+  def fileScan(
+      scan: FileSourceScanExec,
+      read: PartitionedFile => Iterator[InternalRow],
+      partitions: Seq[FilePartition]): RDD[InternalRow] = {
+    val relation = scan.relation
+    new FileScanRDD(
+      relation.sparkSession,
+      read,
+      partitions,
+      new StructType(scan.requiredSchema.fields ++ relation.partitionSchema.fields),
+      scan.fileConstantMetadataColumns,
+      relation.fileFormat.fileConstantMetadataExtractors,
+      new FileSourceOptions(CaseInsensitiveMap(relation.options)))
+  }
+}
+
+/** Spark's file scan with the arguments of another one, to be subclassed. */
+abstract class StockScan(of: FileSourceScanExec)
+    extends FileSourceScanExec(
+      of.relation, of.stream, of.output, of.requiredSchema, of.partitionFilters, of.optionalBucketSet,
+      of.optionalNumCoalescedBuckets, of.dataFilters, of.tableIdentifier, of.disableBucketedScan,
+      of.markedForSingleTaskExecution)

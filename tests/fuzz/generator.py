@@ -1,0 +1,288 @@
+"""Random tables, whole and broken, and random queries over them: the same seed gives the same ones."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from bucketed import Tables
+
+COLUMNS = {
+    "k": ("int", "if(id % 23 = 0, null, cast(pmod(id * {a} + {b}, {m}) - 20 as int))"),
+    "t": ("string", "if(id % 19 = 0, null, concat('é', pmod(id * {b} + {a}, {m})))"),
+    "l": ("bigint", "pmod(id * {a}, {m}) * 3000000000 - 40000000000"),
+    "d": ("date", "date_add(date'1969-12-01', cast(pmod(id + {b}, {m}) as int))"),
+    "n": ("decimal(9,2)", "cast(pmod(id * {b}, {m}) / 4 as decimal(9,2))"),
+    "v": ("double", "if(id % 31 = 0, null, id / 8)"),
+}
+KEYS = ("k", "k", "k", "t", "l", "d", "n")
+SCHEMA = ", ".join(f"{name} {sql_type}" for name, (sql_type, _) in COLUMNS.items())
+# What may happen to the files of a table of the Hive layout behind Spark's back.
+BREAKAGES = ("none",) * 6 + (
+    "hive names",
+    "swap",
+    "loose",
+    "high id",
+    "lose",
+    "copy",
+    "foreign",
+    "version",
+    "empty",
+    "cut",
+)
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table as it was made, and what was done to it."""
+
+    name: str
+    keys: tuple[str, ...]
+    buckets: int
+    sorted_by: str
+    layout: str
+    fills: tuple[int, ...]
+    partitioned: bool
+    breakage: str
+
+
+class Generator:
+    """Makes tables and queries from a seed."""
+
+    def __init__(self, tables: Tables, seed: int) -> None:
+        self.tables, self.random = tables, random.Random(seed)
+
+    def table(self, name: str) -> Table:
+        """Create a table, fill it, and perhaps break it."""
+        pick = self.random
+        keys = tuple(dict.fromkeys(pick.choice(KEYS) for _ in range(pick.choice((1, 1, 1, 2)))))
+        layout = pick.choice(("hive parquet", "hive parquet", "hive parquet", "hive orc", "spark parquet"))
+        made = Table(
+            name=name,
+            keys=keys,
+            buckets=pick.choice((1, 2, 4, 4, 8, 8, 6, 16)),
+            sorted_by=pick.choice((", ".join(keys), ", ".join(keys), ", ".join((*keys, "v")), "v", "")),
+            layout=layout,
+            fills=tuple(pick.choice((0, 0, 0, 1, 3)) for _ in range(pick.choice((1, 1, 2)))),
+            partitioned=pick.random() < 0.3,
+            breakage=pick.choice(BREAKAGES) if layout.startswith("hive") else "none",
+        )
+        self._make(made)
+        if made.breakage != "none":
+            self._break(made)
+        return made
+
+    def _make(self, table: Table) -> None:
+        kind, file_format = table.layout.split()
+        # Spark asks for sort columns only together with an order; a table may have none.
+        self.tables.make(
+            table.name,
+            SCHEMA,
+            ", ".join(table.keys),
+            table.buckets,
+            sorted_by=table.sorted_by,
+            stored=f"stored as {file_format}" if kind == "hive" else f"using {file_format}",
+            rest="partitioned by (p string)" if table.partitioned else "",
+        )
+        for fill, files in enumerate(table.fills):
+            self._fill(table, files, fill)
+
+    def _fill(self, table: Table, files: int, fill: int) -> None:
+        numbers = {
+            "a": self.random.choice((1, 3, 7)),
+            "b": self.random.randrange(9),
+            "m": self.random.choice((5, 60, 300)),
+        }
+        columns = ", ".join(f"{sql.format(**numbers)} as {name}" for name, (_, sql) in COLUMNS.items())
+        rows = f"select {columns} from range({self.random.choice((0, 3, 60, 300))})"
+        if table.partitioned:
+            rows = f"select *, '{'xyz'[fill]}' as p from ({rows})"
+        if table.layout.startswith("spark") and not files:
+            # Spark's own hash spreads rows over tasks as it spreads them over buckets.
+            self.tables.sql(
+                f"insert into {table.name} select /*+ REPARTITION({table.buckets}, {', '.join(table.keys)}) */ * from ({rows})"
+            )
+        else:
+            self.tables.fill(table.name, ", ".join(table.keys), table.buckets, rows, files=files)
+
+    def _break(self, table: Table) -> None:
+        files = [self.tables.folder(table.name) / path for path in self.tables.files(table.name)]
+        if table.breakage == "version":
+            self.tables.sql(f"alter table {table.name} set tblproperties ('bucketing_version' = '2')")
+        elif files:
+            getattr(self, f"_break_{table.breakage.replace(' ', '_')}")(table, files)
+        self.tables.sql(f"refresh table {table.name}")
+
+    def _break_hive_names(self, _: Table, files: list[Path]) -> None:
+        for number, path in enumerate(files):
+            _move(path, path.with_name(f"0{path.name[:5]}_0_copy_{number}"))
+
+    def _break_swap(self, _: Table, files: list[Path]) -> None:
+        first, second = files[0], files[-1]
+        aside = first.with_name("aside")
+        _move(first, aside)
+        if second != first:
+            _move(second, first)
+        _move(aside, second)
+
+    def _break_loose(self, _: Table, files: list[Path]) -> None:
+        shutil.copy(files[0], files[0].with_name("part-00000-22222222-2222-2222-2222-222222222222-c000"))
+
+    def _break_high_id(self, table: Table, files: list[Path]) -> None:
+        _move(files[0], files[0].with_name(f"{table.buckets:05d}_0_high"))
+
+    def _break_lose(self, _: Table, files: list[Path]) -> None:
+        files[0].unlink()
+
+    def _break_copy(self, _: Table, files: list[Path]) -> None:
+        shutil.copy(files[0], files[0].with_name(f"{files[0].name[:5]}_0_copy_9"))
+
+    def _break_foreign(self, _: Table, files: list[Path]) -> None:
+        shutil.copy(files[0], files[-1].with_name(f"{files[-1].name[:5]}_0_copy_8"))
+
+    def _break_empty(self, _: Table, files: list[Path]) -> None:
+        files[0].with_name("00000_0_nothing").touch()
+
+    def _break_cut(self, table: Table, files: list[Path]) -> None:
+        """Files of another number of buckets, under names that are in range."""
+        for path in files:
+            _move(path, path.with_name(f"{int(path.name[:5]) // 2:05d}_0_half_{path.name[:5]}"))
+
+    def settings(self) -> dict[str, str]:
+        """Settings of Spark and of the extension for one query."""
+        pick = self.random.choice
+        return {
+            "spark.sql.adaptive.enabled": pick(("true", "true", "false")),
+            "spark.sql.autoBroadcastJoinThreshold": pick(("-1", "-1", "-1", "10485760")),
+            "spark.sql.codegen.wholeStage": pick(("true", "true", "true", "false")),
+            "spark.sql.join.preferSortMergeJoin": pick(("true", "false")),
+            "spark.sql.parquet.enableVectorizedReader": pick(("true", "true", "false")),
+            "spark.sql.requireAllClusterKeysForCoPartition": pick(("true", "false")),
+            "spark.sql.shuffle.partitions": pick(("1", "4", "8")),
+            "spark.bucketing.join.alignment": pick(("auto", "coalesce", "split", "off")),
+            "spark.bucketing.read.mergeFiles": pick(("0", "3", "64")),
+            "spark.bucketing.union.enabled": pick(("true", "true", "false")),
+            "spark.bucketing.probe.files": pick(("0", "1", "16")),
+            "spark.bucketing.probe.rows": pick(("1", "50")),
+        }
+
+    def query(self, pool: list[Table]) -> str:
+        """A query whose rows do not depend on how it is run."""
+        shapes = (
+            self._join,
+            self._join,
+            self._join,
+            self._group,
+            self._window,
+            self._union,
+            self._semi,
+            self._three,
+            self._filter,
+        )
+        return self.random.choice(shapes)(pool)
+
+    def _source(self, pool: list[Table]) -> tuple[str, Table]:
+        table = self.random.choice(pool)
+        where = self.random.choice(
+            (
+                "",
+                "",
+                "",
+                " where k > 5",
+                " where t is not null",
+                " where k = 7 or k is null",
+                " where l <> 0 and v > 2",
+                " where k in (1, 2, 33)",
+            )
+        )
+        if self.random.random() < 0.2:
+            other = self.random.choice(pool)
+            return (
+                f"(select * from (select k, t, l, d, n, v from {table.name}{where} union all select k, t, l, d, n, v from {other.name}))",
+                table,
+            )
+        return f"(select k, t, l, d, n, v from {table.name}{where})", table
+
+    def _on(self, table: Table) -> str:
+        extra = tuple(self.random.choice(KEYS) for _ in range(self.random.choice((0, 0, 1))))
+        keys = list(dict.fromkeys((*table.keys, *extra)))
+        self.random.shuffle(keys)
+        keys = keys if self.random.random() < 0.9 else keys[:1]
+        return " and ".join(f"a.{key} = b.{key}" for key in keys)
+
+    def _join(self, pool: list[Table]) -> str:
+        (left, table), (right, _) = self._source(pool), self._source(pool)
+        how = self.random.choice(("join", "left join", "right join", "full join"))
+        hint = self.random.choice(("", "", "/*+ shuffle_hash(b) */ ", "/*+ merge(b) */ "))
+        return f"select count(*) as c, sum(hash(*)) as h from (select {hint}a.*, b.k as bk, b.t as bt, b.v as bv from {left} a {how} {right} b on {self._on(table)})"
+
+    def _three(self, pool: list[Table]) -> str:
+        (one, table), (two, _), (three, _) = (self._source(pool) for _ in range(3))
+        key = self.random.choice(table.keys)
+        how = self.random.choice(("join", "left join", "full join"))
+        return (
+            f"select a.{key}, count(*) as c, sum(hash(b.v)) as s from {one} a {how} {two} b on a.{key} = b.{key} "
+            f"join (select {key}, max(v) as v from {three} group by {key}) c on a.{key} = c.{key} group by a.{key}"
+        )
+
+    def _semi(self, pool: list[Table]) -> str:
+        (left, table), (right, _) = self._source(pool), self._source(pool)
+        how = self.random.choice(("exists", "not exists"))
+        rest = self.random.choice(("", " or a.v < 9"))
+        return f"select a.* from {left} a where {how} (select 1 from {right} b where {self._on(table)}){rest}"
+
+    def _group(self, pool: list[Table]) -> str:
+        source, table = self._source(pool)
+        keys = ", ".join(dict.fromkeys((*table.keys, *self.random.choice(((), ("k",), ("t", "d"))))))
+        what = self.random.choice(
+            ("count(*), min(v), max(t)", "count(distinct v)", "count(distinct t), sum(cast(v as decimal(20,4)))")
+        )
+        return f"select {keys}, {what} from {source} group by {keys}"
+
+    def _window(self, pool: list[Table]) -> str:
+        source, table = self._source(pool)
+        keys = ", ".join(table.keys)
+        return f"select {keys}, v, rank() over (partition by {keys} order by v), count(*) over (partition by {keys}) from {source}"
+
+    def _union(self, pool: list[Table]) -> str:
+        sources = [self._source(pool) for _ in range(self.random.choice((2, 3)))]
+        key = sources[0][1].keys[0]
+        union = " union all ".join(f"select {key}, v from {source}" for source, _ in sources)
+        other, _ = self._source(pool)
+        return self.random.choice(
+            (
+                f"select {key}, count(*), max(v) from ({union}) group by {key}",
+                f"select u.{key}, u.v, b.t from ({union}) u join {other} b on u.{key} = b.{key}",
+                f"select distinct {key} from ({union})",
+            )
+        )
+
+    def _filter(self, pool: list[Table]) -> str:
+        table = self.random.choice(pool)
+        key = self.random.choice(table.keys)
+        value = f"(select max({key}) from {self.random.choice(pool).name})"
+        literal = self.random.choice(
+            {
+                "k": ("7", "-3", "null"),
+                "t": ("'é3'", "''", "'é40'"),
+                "l": ("0", "-40000000000", "5"),
+                "d": ("date'1969-12-03'", "date'1970-02-01'", "null"),
+                "n": ("1.25", "0", "2"),
+            }[key]
+        )
+        test = self.random.choice(
+            (
+                f"{key} = {literal}",
+                f"{key} <=> {literal}",
+                f"{key} in ({literal}, {value})",
+                f"{key} is null or {key} = {literal}",
+            )
+        )
+        return f"select * from {table.name} where {test}"
+
+
+def _move(path: Path, target: Path) -> None:
+    path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
+    path.rename(target)

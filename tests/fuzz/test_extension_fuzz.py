@@ -1,0 +1,67 @@
+"""Random queries over random tables, whole and broken: the same rows with the extension and without, or a clear error.
+
+A short run is part of `make test`; `make fuzz SEED=7 CASES=2000` runs more, and names the seed and the case that fails.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+
+import pytest
+from bucketed import Tables
+from generator import Generator, Table
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+SEED = int(os.environ.get("SEED", "1"))
+CASES = int(os.environ.get("CASES", "40"))
+TABLES, QUERIES_PER_POOL = 7, 40
+OURS = "is not bucketed as its metadata says"
+
+
+@pytest.mark.usefixtures("extension")
+def test_random_queries_return_the_same_rows(spark: SparkSession) -> None:
+    tables = Tables(spark, "extension_fuzz")
+    seen: Counter[str] = Counter()
+    for start in range(0, CASES, QUERIES_PER_POOL):
+        generator = Generator(tables, SEED * 100_000 + start)
+        jvm = spark.sparkContext._jvm
+        assert jvm is not None
+        jvm.org.apache.spark.sql.bucketing.BucketTrust.clear()
+        pool = [generator.table(f"t{number}") for number in range(TABLES)]
+        for case in range(start, min(start + QUERIES_PER_POOL, CASES)):
+            seen[compare(tables, generator, pool, f"seed {SEED}, case {case}")] += 1
+    print(f"\n{CASES} cases of seed {SEED}: {dict(seen)}")
+    assert seen["bucketed"] > 0
+
+
+def compare(tables: Tables, generator: Generator, pool: list[Table], case: str) -> str:
+    """Run one query with and without the extension; says what the plan did."""
+    query, settings = generator.query(pool), generator.settings()
+    told = f"{case}\n{query}\n{settings}\n" + "\n".join(map(str, pool))
+    with tables.settings(settings):
+        stock = outcome(lambda: tables.stock_rows(query))
+        kind = "plain"
+        # Each failure tells the session of one file more that it cannot trust.
+        for _ in range(12):
+            rows = outcome(lambda: tables.rows(query))
+            if not (isinstance(rows, str) and OURS in rows):
+                break
+            assert any(table.breakage != "none" for table in pool), f"{rows}\n{told}"
+            kind = "failed, then plain"
+        if isinstance(stock, str):
+            return "fails without the extension as well"
+        assert rows == stock, told
+        return "bucketed" if kind == "plain" and "Bucketed: true" in tables.plan(query) else kind
+
+
+def outcome(run: object) -> list[str] | str:
+    """Rows, or the message of an error."""
+    assert callable(run)
+    try:
+        rows: list[str] = run()
+    except (PySparkException, Py4JJavaError) as error:
+        return str(error)
+    return rows

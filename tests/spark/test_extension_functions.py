@@ -1,0 +1,210 @@
+"""The SQL functions hive_hash and hive_bucket: Hive's own buckets, with and without generated code, and their refusals."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+
+import pytest
+from pyspark.errors import AnalysisException
+from pyspark.sql import SparkSession
+
+from conftest import Project
+from spark_bucketing.session import setting
+
+VALUES: dict[str, list[str | None]] = {
+    "boolean": ["true", "false", None],
+    "tinyint": ["0", "-128", "127", None],
+    "smallint": ["-32768", "32767"],
+    "int": ["0", "-1", "2147483647", "-2147483648", None],
+    "bigint": ["0", "-1", "4294967296", "9223372036854775807", "-9223372036854775808", None],
+    "float": ["0.0", "-0.0", "1.5", "-3.25", "NaN", "Infinity", None],
+    "double": ["0.0", "-0.0", "1.5", "-2.5E-300", "NaN", "-Infinity", None],
+    "decimal(10,2)": ["0.00", "1.10", "-12345678.99", "100.00", None],
+    "decimal(38,18)": ["0.000000000000000001", "-1.500000000000000000"],
+    "string": ["", "a", "Spark", "é", "日本", "\U0001f600", None],
+    "date": ["1970-01-01", "1969-12-31", "2024-02-29", "1582-10-15", "0001-01-01", None],
+}
+FOLDING = "org.apache.spark.sql.catalyst.optimizer.ConstantFolding"
+ODD_ROWS = """
+    select array('', 'é', cast(x'ff61' as string), null, 'abc', cast(x'c3' as string), repeat(cast(x'fe' as string), 99))[id % 7] as s,
+      array(date'0001-01-01', date'1500-02-03', date'1582-10-04', date'2024-02-29', null)[id % 5] as d,
+      array(double('NaN'), -0.0d, 0.0d, 1.5d, double('-Infinity'), null)[id % 6] as f,
+      cast(array(double('NaN'), -0.0d, 0.0d, 1.5d, null)[id % 5] as float) as g,
+      cast(array(0, -1.5, 123.45, null)[id % 4] as decimal(10, 2)) as n, array(true, false, null)[id % 3] as b,
+      array(null, -1, 0, 2147483647, -2147483648)[id % 5] as i, if(id % 11 = 0, null, -id * 12345678901) as l
+    from range(2310)
+"""
+ODD_TYPES = {
+    "s": "string",
+    "d": "date",
+    "f": "double",
+    "g": "float",
+    "n": "decimal",
+    "b": "boolean",
+    "i": "int",
+    "l": "bigint",
+}
+
+
+def literal(text: str | None, sql_type: str) -> str:
+    return f"cast({'null' if text is None else repr(text)} as {sql_type})"
+
+
+@pytest.fixture(params=["true", "false"], ids=["generated", "interpreted"])
+def generated(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[None]:
+    mode = "CODEGEN_ONLY" if request.param == "true" else "NO_CODEGEN"
+    with (
+        setting(spark, "spark.sql.codegen.wholeStage", request.param),
+        setting(spark, "spark.sql.codegen.factoryMode", mode),
+        # Constants are otherwise computed by the optimizer, and never by generated code.
+        setting(spark, "spark.sql.optimizer.excludedRules", FOLDING),
+    ):
+        yield
+
+
+@pytest.mark.usefixtures("generated")
+@pytest.mark.parametrize("sql_type", VALUES)
+def test_a_bucket_is_hives_own(
+    spark: SparkSession, hive_bucket: Callable[[list[str | None], list[str], int], int], sql_type: str
+) -> None:
+    values = VALUES[sql_type]
+    for n in (1, 7, 64):
+        found = [
+            row[0]
+            for value in values
+            for row in spark.sql(
+                f"select hive_bucket({n}, v) from (select {literal(value, sql_type)} as v from range(1))"
+            ).collect()
+        ]
+        assert found == [hive_bucket([value], [sql_type], n) for value in values]
+
+
+@pytest.mark.usefixtures("generated")
+def test_a_bucket_of_several_columns_is_hives_own(
+    spark: SparkSession, hive_bucket: Callable[[list[str | None], list[str], int], int]
+) -> None:
+    types = ["string", "bigint", "date", "decimal(10,2)", "double", "boolean"]
+    for turn in range(8):
+        values = [VALUES[sql_type][turn % len(VALUES[sql_type])] for sql_type in types]
+        columns = ", ".join(
+            f"{literal(value, kind)} as c{i}" for i, (value, kind) in enumerate(zip(values, types, strict=True))
+        )
+        query = f"select hive_bucket(64, c0, c1, c2, c3, c4, c5) from (select {columns} from range(1))"
+        assert spark.sql(query).collect()[0][0] == hive_bucket(values, types, 64)
+
+
+def test_the_bucket_is_the_hash_without_its_sign(spark: SparkSession) -> None:
+    rows = spark.sql("select hive_hash(id, 'x'), hive_bucket(64, id, 'x') from range(-500, 500)").collect()
+    assert all(bucket == (hashed & 0x7FFFFFFF) % 64 for hashed, bucket in rows)
+    assert spark.sql("select hive_hash(null), hive_hash('Spark', 1), hive_bucket(8, 'Spark', 1)").collect()[0] == (
+        0,
+        -1812310812,
+        4,
+    )
+
+
+def test_they_are_compiled_into_the_query(spark: SparkSession) -> None:
+    plan = spark.sql("explain codegen select hive_bucket(8, id) from range(10)").collect()[0][0]
+    assert "Found 1 WholeStageCodegen subtrees" in plan
+    assert "HiveHasher.hashLong" in plan
+
+
+def test_the_writer_and_the_function_agree(spark: SparkSession) -> None:
+    """So that a query by hive_bucket finds the rows that INSERT put into a file."""
+    spark.sql("drop table if exists by_function")
+    columns = "s string, d date, n decimal(10, 2), b boolean, i int, l bigint, f double, g float"
+    spark.sql(
+        f"create table by_function ({columns}) clustered by (s, d, n, b, i, l, f, g) into 16 buckets stored as parquet"
+    )
+    spark.sql(f"insert into by_function select s, d, n, b, i, l, f, g from ({ODD_ROWS})")
+    rows = spark.sql(
+        "select distinct input_file_name(), hive_bucket(16, s, d, n, b, i, l, f, g) from by_function"
+    ).collect()
+    assert len({bucket for _, bucket in rows}) == 16
+    for name, bucket in rows:
+        match = re.search(r"_(\d+)\.c000", name)
+        assert match and int(match[1]) == bucket
+    spark.sql("drop table by_function")
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        ("hive_hash()", "hive_hash takes one column or more to hash, provided: none"),
+        ("hive_bucket(8)", "hive_bucket takes one column or more to hash, provided: none"),
+        ("hive_bucket()", "hive_bucket takes the number of buckets first"),
+        ("hive_bucket(0, 1)", "a constant int above 0, provided: 0"),
+        ("hive_bucket(-8, 1)", "a constant int above 0, provided: -8"),
+        ("hive_bucket('8', 1)", "a constant int above 0, provided: '8'"),
+        ("hive_bucket(null, 1)", "a constant int above 0, provided: NULL"),
+        ("hive_bucket(3000000000, 1)", "a constant int above 0, provided: 3000000000"),
+        ("hive_bucket(i, 1)", "a constant int above 0, provided: spark_catalog.default.refused_types.i"),
+        ("hive_hash(x'00')", "Spark's for BINARY differs"),
+        ("hive_hash(current_timestamp())", "Spark's for TIMESTAMP differs"),
+        ("hive_bucket(8, 1, timestamp_ntz'2024-01-01 00:00:00')", "Spark's for TIMESTAMP_NTZ differs"),
+        ("hive_hash(interval 1 day)", "Spark's for INTERVAL DAY differs"),
+        ("hive_hash(array(1))", "Spark's for ARRAY<INT> differs"),
+        ("hive_hash(map(1, 2))", "Spark's for MAP<INT, INT> differs"),
+        ("hive_hash(struct(1 as a))", "Spark's for STRUCT<a: INT NOT NULL> differs"),
+        ("hive_hash('a' collate UTF8_LCASE)", "Spark's for STRING COLLATE UTF8_LCASE differs"),
+        ("hive_hash(vc)", "Spark's for VARCHAR(5) differs"),
+        ("hive_hash(c)", "Spark's for CHAR(5) differs"),
+    ],
+)
+def test_what_is_not_hives_hash_is_refused(spark: SparkSession, call: str, message: str) -> None:
+    spark.sql("create table if not exists refused_types (vc varchar(5), c char(5), i int) using parquet")
+    with pytest.raises(AnalysisException) as error:
+        spark.sql(f"select {call} from refused_types")
+    assert message in str(error.value)
+    assert ".." not in str(error.value).split("SQLSTATE")[0]
+
+
+def test_a_char_column_can_be_hashed_as_a_string(spark: SparkSession) -> None:
+    spark.sql("create table if not exists refused_types (vc varchar(5), c char(5), i int) using parquet")
+    assert spark.sql("select hive_hash(cast(vc as string), cast(c as string)) from refused_types").collect() == []
+
+
+def test_they_are_documented(spark: SparkSession) -> None:
+    for name in ("hive_hash", "hive_bucket"):
+        text = "\n".join(row[0] for row in spark.sql(f"describe function extended {name}").collect())
+        assert f"Usage: {name}(" in text and f"SELECT {name}(" in text and "Since: 0.1.0" in text
+
+
+def test_they_stay_when_the_extension_is_switched_off(spark: SparkSession) -> None:
+    with setting(spark, "spark.bucketing.enabled", "false"):
+        assert spark.sql("select hive_bucket(8, 5)").collect()[0][0] == 5
+
+
+def test_the_macros_use_the_function_and_their_fallback_gives_the_same_buckets(project: Project) -> None:
+    """The UDF of Hive sees values through Java's types; bucket_id() makes up for what is lost on the way."""
+    project.spark.sql(f"create or replace temporary view odd_rows as {ODD_ROWS}")
+    columns = [{"name": name, "type": sql_type} for name, sql_type in ODD_TYPES.items()]
+    one_by_one = [[column] for column in columns]
+    project.write(
+        "macros/by_udf.sql",
+        """
+        {% macro by_udf() %}
+          {% do run_query("create or replace temporary function spark_bucketing_hive_hash as 'org.apache.hadoop.hive.ql.udf.generic.GenericUDFHash'") %}
+        {% endmacro %}
+        """,
+    )
+    compared = " union all ".join(
+        f"""
+        select '{" ".join(column["name"] for column in some)}' as keys,
+          {{{{ spark_bucketing.bucket_id({some}, 1024, 'hive', 'hive_hash') }}}} as ours,
+          {{{{ spark_bucketing.bucket_id({some}, 1024, 'hive', 'spark_bucketing_hive_hash') }}}} as udf,
+          '{{{{ spark_bucketing.hive_hash_function() if execute }}}}' as chosen
+        from odd_rows
+        """
+        for some in [*one_by_one, columns, columns[::-1]]
+    )
+    project.model("compared", "{% do by_udf() if execute %}\n" + compared, materialized="table", file_format="parquet")
+    project.dbt("run")
+    assert (
+        project.rows("select keys, ours, udf from {schema}.compared where ours <> udf or ours is null or udf is null")
+        == []
+    )
+    assert project.rows("select count(distinct keys), count(distinct chosen), max(chosen) from {schema}.compared") == [
+        (10, 1, "hive_hash")
+    ]

@@ -1,0 +1,376 @@
+"""Never a wrong row: whatever lies on disk, a query returns the same rows with the extension and without, or it fails."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Callable, Iterator
+
+import pytest
+from bucketed import Tables
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.usefixtures("extension")
+
+ERRORS = (PySparkException, Py4JJavaError)
+NUMBERS = "select cast(pmod(id * 37, 600) - 100 as int) as k, id as v from range(1500)"
+SCHEMA = "k int, v bigint"
+QUERIES = (
+    "select * from t join good on t.k = good.k",
+    "select * from t full join good on t.k = good.k",
+    "select k, count(*), sum(v) from t group by k",
+    "select k, v, row_number() over (partition by k order by v) from t",
+    "select * from good where not exists (select 1 from t where t.k = good.k)",
+)
+
+
+@pytest.fixture
+def tables(spark: SparkSession) -> Iterator[Tables]:
+    made = Tables(spark, "extension_rows")
+    if not made.sql("show tables like 'good'"):
+        made.make("good", "k int, w bigint", "k", 8, NUMBERS.replace("as v", "as w"))
+        made.sql(f"create table loose using parquet as {NUMBERS}")
+    forget(spark)
+    with made.settings({"spark.sql.autoBroadcastJoinThreshold": "-1"}):
+        yield made
+
+
+def forget(spark: SparkSession) -> None:
+    jvm = spark.sparkContext._jvm
+    assert jvm is not None
+    jvm.org.apache.spark.sql.bucketing.BucketTrust.clear()
+
+
+def give(tables: Tables, source: str, target: str, rename: Callable[[str], str] = str) -> None:
+    """Copy the files of one table to the folder of another one, behind Spark's back."""
+    folder = tables.folder(target)
+    folder.mkdir(parents=True, exist_ok=True)
+    for path in tables.files(source):
+        shutil.copy(path, folder / rename(path.name))
+    tables.sql(f"refresh table {target}")
+
+
+def good_files(tables: Tables) -> None:
+    tables.make("t", SCHEMA, "k", 8, NUMBERS)
+
+
+def several_files(tables: Tables) -> None:
+    tables.make("t", SCHEMA, "k", 8)
+    tables.fill("t", "k", 8, NUMBERS, files=3)
+
+
+def loose_file(tables: Tables) -> None:
+    good_files(tables)
+    give(tables, "loose", "t")
+
+
+def high_ids(tables: Tables) -> None:
+    good_files(tables)
+    tables.rename("t", r"00009_0_x", r"^00003_0_.*$")
+
+
+def spark_names(tables: Tables) -> None:
+    good_files(tables)
+    tables.rename("t", r"part-\1-11111111-1111-1111-1111-111111111111_\1.c000.snappy.parquet")
+
+
+def hive_names(tables: Tables) -> None:
+    good_files(tables)
+    tables.rename("t", r"0\1_0")
+
+
+def hive_copies(tables: Tables) -> None:
+    hive_names(tables)
+    give(tables, "t", "t", lambda name: f"{name}_copy_1")
+
+
+def few_rows(tables: Tables) -> None:
+    tables.make("t", SCHEMA, "k", 8, "select 3 as k, 1L as v union all select 4, 2L union all select null, 3L")
+
+
+def no_rows(tables: Tables) -> None:
+    tables.make("t", SCHEMA, "k", 8)
+
+
+def empty_file(tables: Tables) -> None:
+    few_rows(tables)
+    (tables.folder("t") / "00006_0").touch()
+    tables.sql("refresh table t")
+
+
+def fewer_buckets(tables: Tables) -> None:
+    tables.make("other", SCHEMA, "k", 8, NUMBERS)
+    tables.make("t", SCHEMA, "k", 16)
+    give(tables, "other", "t")
+
+
+def more_buckets(tables: Tables) -> None:
+    tables.make("other", SCHEMA, "k", 16, NUMBERS)
+    tables.make("t", SCHEMA, "k", 8)
+    give(tables, "other", "t")
+
+
+def more_buckets_with_low_ids(tables: Tables) -> None:
+    tables.make("other", SCHEMA, "k", 16, NUMBERS)
+    tables.make("t", SCHEMA, "k", 12)
+    for path in tables.files("other"):
+        if int(path.name[:5]) < 12:
+            shutil.copy(path, tables.folder("t") / path.name)
+    tables.sql("refresh table t")
+
+
+def version_two(tables: Tables) -> None:
+    good_files(tables)
+    tables.sql("alter table t set tblproperties ('bucketing_version' = '2')")
+
+
+def spark_hashes(tables: Tables) -> None:
+    tables.make("other", SCHEMA, "k", 8, NUMBERS, stored="using parquet")
+    tables.make("t", SCHEMA, "k", 8)
+    give(tables, "other", "t", lambda name: re.sub(r"^part-.*_(\d+)\.c000.*$", r"\1_0_copy", name))
+
+
+def another_column(tables: Tables) -> None:
+    tables.make("other", SCHEMA, "v", 8, NUMBERS)
+    tables.make("t", SCHEMA, "k", 8)
+    give(tables, "other", "t")
+
+
+def another_order(tables: Tables) -> None:
+    tables.make("other", SCHEMA, "k", 8, NUMBERS, sorted_by="v")
+    tables.make("t", SCHEMA, "k", 8)
+    give(tables, "other", "t")
+
+
+def wider_type(tables: Tables) -> None:
+    tables.make("other", SCHEMA, "k", 8, NUMBERS)
+    tables.make("t", "k bigint, v bigint", "k", 8)
+    give(tables, "other", "t")
+
+
+def column_of_another_name(tables: Tables) -> None:
+    tables.make("other", "was bigint, v bigint", "was", 8, NUMBERS.replace("as k", "as was"))
+    tables.make("t", SCHEMA, "k", 8)
+    give(tables, "other", "t")
+
+
+def mixed_partitions(tables: Tables) -> None:
+    partitioned = "partitioned by (ds string)"
+    tables.make("t", SCHEMA, "k", 8, f"select *, 'a' as ds from ({NUMBERS})", rest=partitioned)
+    tables.make("other", SCHEMA, "k", 4, f"select *, 'b' as ds from ({NUMBERS})", rest=partitioned)
+    (tables.folder("t") / "ds=b").mkdir()
+    for path in tables.files("other"):
+        shutil.copy(path, tables.folder("t") / "ds=b" / path.name)
+    tables.sql("msck repair table t")
+    tables.sql("refresh table t")
+
+
+def partition_without_metadata(tables: Tables) -> None:
+    tables.make("t", SCHEMA, "k", 8, f"select *, 'a' as ds from ({NUMBERS})", rest="partitioned by (ds string)")
+    shutil.copytree(tables.folder("t") / "ds=a", tables.folder("t") / "ds=b")
+    tables.sql("refresh table t")
+
+
+def key_of(sql_type: str, value: str) -> Callable[[Tables], None]:
+    def make(tables: Tables) -> None:
+        rows = f"select {value} as k, id as v from range(900)"
+        tables.make("t", f"k {sql_type}, v bigint", "k", 8)
+        tables.fill("t", "k", 8, f"select cast(k as {sql_type}) as k, v from ({rows})", files=1)
+
+    return make
+
+
+# What lies on disk, how many scans of a join with it are read as bucketed, and the reason why not.
+LAYOUTS: dict[str, tuple[Callable[[Tables], None], int, str]] = {
+    "as promised": (good_files, 2, ""),
+    "several files per bucket": (several_files, 2, ""),
+    "an unbucketed file among them": (loose_file, 1, "an unbucketed file"),
+    "ids above the number": (high_ids, 1, "a file of bucket 9, where there are 8"),
+    "named as the Spark layout": (spark_names, 1, "a file of the Spark layout"),
+    "named by Hive": (hive_names, 2, ""),
+    "copies named by Hive": (hive_copies, 2, ""),
+    "missing buckets": (few_rows, 2, ""),
+    "no file at all": (no_rows, 2, ""),
+    "a file without a byte": (empty_file, 2, ""),
+    "files of fewer buckets": (fewer_buckets, 1, "a row of bucket"),
+    "files of more buckets": (more_buckets, 1, "where there are 8"),
+    "files of more buckets with low ids": (more_buckets_with_low_ids, 1, "a row of bucket"),
+    "version 2 by its properties": (version_two, 1, "bucketing_version is 2"),
+    "Spark's hash": (spark_hashes, 1, "a row of bucket"),
+    "bucketed by another column": (another_column, 1, "a row of bucket"),
+    "sorted by another column": (another_order, 1, "an unsorted file"),
+    "a key of another type in the files": (wider_type, 0, ""),
+    "a key of another name in the files": (column_of_another_name, 1, "a row of bucket"),
+    "partitions of another number": (mixed_partitions, 1, "a row of bucket"),
+    "a folder that is no partition": (partition_without_metadata, 2, ""),
+    "double keys": (key_of("double", "if(id % 3 = 0, -0.0D, if(id % 3 = 1, 0.0D, double('NaN')))"), 0, "double"),
+    "varchar keys": (key_of("varchar(9)", "cast(id as string)"), 0, "varchar(9)"),
+    "char keys": (key_of("char(9)", "cast(id as string)"), 0, ""),
+}
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_rows_are_the_same_whatever_lies_on_disk(tables: Tables, name: str) -> None:
+    lay, bucketed, reason = LAYOUTS[name]
+    lay(tables)
+    for query in QUERIES:
+        assert tables.rows(query) == tables.stock_rows(query), query
+    plan = tables.plan(QUERIES[1])
+    assert plan.count("Bucketed: true") == bucketed, plan
+    if reason:
+        assert re.search(rf"Bucketed: false \([^)]*{re.escape(reason)}", tables.plan(QUERIES[2])), plan
+
+
+@pytest.mark.parametrize("sql_type", ["timestamp", "binary", "float"])
+def test_a_key_of_a_type_that_engines_hash_differently_is_read_plainly(tables: Tables, sql_type: str) -> None:
+    tables.make("t", f"k {sql_type}, v bigint", "k", 8)
+    values = {"timestamp": "timestamp_seconds(id - 4.5)", "float": "id / 2"}
+    value = values.get(sql_type, "cast(id as string)")
+    tables.sql(f"insert into t select cast({value} as {sql_type}), id from range(300)")
+    query = "select k, count(*) from t group by k"
+    assert tables.rows(query) == tables.stock_rows(query)
+    assert f"Bucketed: false (bucket column k is of type {sql_type})" in tables.plan(query)
+
+
+KEYS = {
+    "boolean": "id % 3 = 0",
+    "tinyint": "if(id % 7 = 0, null, id % 100 - 50)",
+    "smallint": "id % 900 - 400",
+    "bigint": "(id % 500 - 250) * 10000000000",
+    "date": "date_add(date'1969-11-01', cast(id % 400 as int))",
+    "decimal(12,3)": "if(id % 5 = 0, null, (id % 300 - 100) / 8)",
+    "decimal(30,9)": "(id % 300 - 100) * 12345678.875",
+    "string": "case id % 9 when 0 then null when 1 then '' when 2 then 'é' when 3 then '漢字' when 4 then 'z\\u0301' "
+    "else concat('key', id % 77) end",
+}
+
+
+@pytest.mark.parametrize("sql_type", KEYS)
+def test_every_type_of_key_is_read_right(tables: Tables, sql_type: str) -> None:
+    rows = f"select cast({KEYS[sql_type]} as {sql_type}) as k, id as v from range(900)"
+    tables.make("t", f"k {sql_type}, v bigint", "k", 8)
+    tables.make("u", f"k {sql_type}, w bigint", "k", 8)
+    tables.fill("t", "k", 8, rows)
+    tables.fill("u", "k", 8, rows.replace("as v", "as w"), files=1)
+    query = "select * from t full join u on t.k = u.k"
+    assert tables.shape(query)[::2] == (0, 2)
+    assert tables.rows(query) == tables.stock_rows(query)
+    assert tables.shape("select k, count(*) from t group by k") == (0, 0, 1)
+
+
+def test_decimals_of_different_scale_are_different_keys(tables: Tables) -> None:
+    tables.make(
+        "t", "k decimal(10,2), v bigint", "k", 8, "select cast(id / 4 as decimal(10,2)) as k, id as v from range(500)"
+    )
+    tables.make(
+        "u", "k decimal(12,4), w bigint", "k", 8, "select cast(id / 4 as decimal(12,4)) as k, id as w from range(500)"
+    )
+    query = "select * from t full join u on t.k = u.k"
+    assert tables.rows(query) == tables.stock_rows(query)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "select s.k, count(*) from (select named_struct('k', k) as s from t) group by s.k",
+        "select s, count(*) from (select named_struct('k', k) as s from t) group by s",
+        "select * from (select named_struct('k', k) as s, v from t) x join good on x.s.k = good.k",
+        "select * from t join good on cast(t.k as bigint) = cast(good.k as bigint)",
+        "select * from t join good on cast(t.k as string) = cast(good.k as string)",
+        "select * from t x join t y on x.k = y.v",
+        "select k, count(*) from (select * from t union all select * from good) group by k",
+        "select * from t join (select distinct k as j from good) on t.k = j join good g on g.k = j",
+        "select k, sum(v) from t group by grouping sets ((k), ())",
+        "select k, sum(v) from (select explode(array(k, k + 1)) as k, v from t) group by k",
+        "select * from t join good on t.k <=> good.k",
+        "select count(*), count(distinct k) from t",
+        "select _metadata.file_name is not null, k, count(*) from t group by 1, 2",
+        "select t._metadata.file_path is null, t._metadata.row_index >= 0, t.k from t join good on t.k = good.k",
+        "select k from t intersect select k from good",
+        "select k from t except all select k from good where w > 3",
+        "select * from good where k not in (select k from t where k is not null)",
+        "select input_file_name() like '%parquet%', k, count(*) from t group by 1, 2",
+        "select spark_partition_id() >= 0, k, v from t join good using (k)",
+    ],
+)
+def test_queries_of_all_kinds(tables: Tables, query: str) -> None:
+    good_files(tables)
+    assert tables.rows(query) == tables.stock_rows(query)
+
+
+def hide_behind_the_probe(tables: Tables, tail: str) -> None:
+    """A bucket whose first rows are right; what follows them is not."""
+    tables.make("t", SCHEMA, "k", 8, NUMBERS)
+    name = tables.files("t")[0].name
+    (tables.folder("t") / name).unlink()
+    (tables.folder("t") / f".{name}.crc").unlink(missing_ok=True)
+    tables.sql("drop table if exists crafted")
+    tables.sql(
+        f"create table crafted using parquet as select /*+ coalesce(1) */ k, v from "
+        f"(select cast(id * 8 as int) as k, id as v, id as n from range(90) union all {tail}) order by n"
+    )
+    (path,) = tables.files("crafted")
+    shutil.copy(path, tables.folder("t") / name)
+    tables.sql("refresh table t")
+
+
+@pytest.mark.parametrize("codegen", ["true", "false"])
+@pytest.mark.parametrize(
+    ("tail", "complaint"),
+    [
+        ("select 801, 9000L, 9000L", "a row of bucket 1 among those of bucket 0"),
+        ("select 16, 9000L, 9000L", "a row that is not in the order of the sort columns"),
+        ("select null, 9000L, 9000L", "a row that is not in the order of the sort columns"),
+    ],
+)
+def test_what_the_probe_cannot_see_fails_the_query_and_then_is_read_plainly(
+    tables: Tables, tail: str, complaint: str, codegen: str
+) -> None:
+    hide_behind_the_probe(tables, tail)
+    query = "select * from t join good on t.k = good.k"
+    with tables.settings({"spark.sql.codegen.wholeStage": codegen}):
+        with pytest.raises(ERRORS, match=f"not bucketed as its metadata says: found {complaint}"):
+            tables.rows(query)
+        assert tables.rows(query) == tables.stock_rows(query)
+    assert "rows were found out of place before" in tables.plan("select k, count(*) from t group by k")
+
+
+def test_a_file_changed_between_planning_and_running_fails(tables: Tables) -> None:
+    good_files(tables)
+    tables.spark.sql("use extension_rows")
+    frame = tables.spark.sql("select * from t join good on t.k = good.k")
+    assert "Bucketed: true" in str(frame._jdf.queryExecution().executedPlan().toString())
+    first, second, *_ = tables.files("t")
+    second.with_name(f".{second.name}.crc").unlink(missing_ok=True)
+    shutil.copy(first, second)
+    with pytest.raises(ERRORS, match="not bucketed as its metadata says"):
+        frame.collect()
+
+
+def test_a_file_that_cannot_be_read_is_left_to_the_query(tables: Tables) -> None:
+    good_files(tables)
+    tables.files("t")[0].write_bytes(b"nothing like a file of columns")
+    tables.files("t")[0].with_name(f".{tables.files('t')[0].name}.crc").unlink(missing_ok=True)
+    tables.sql("refresh table t")
+    query = "select k, count(*) from t group by k"
+    with tables.settings({"spark.sql.files.ignoreCorruptFiles": "true"}):
+        assert tables.rows(query) == tables.stock_rows(query)
+
+
+def test_a_stream_reads_the_table_as_stock_spark_does(tables: Tables) -> None:
+    tables.make("t", SCHEMA, "k", 8, NUMBERS, stored="using parquet")
+    stream = tables.spark.readStream.table("extension_rows.t").groupBy("k").count()
+    query = stream.writeStream.format("memory").queryName("counted").outputMode("complete").start()
+    try:
+        query.processAllAvailable()
+        assert tables.rows("select * from counted") == tables.stock_rows("select k, count(*) from t group by k")
+    finally:
+        query.stop()
+
+
+def test_the_check_can_be_switched_off(tables: Tables) -> None:
+    good_files(tables)
+    with tables.settings({"spark.bucketing.read.check": "false"}):
+        assert "BucketCheck" not in tables.plan("select k, count(*) from t group by k")

@@ -1,0 +1,209 @@
+"""The extension's jar and settings without a JVM: the compiler is a script that writes what it was asked to."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import stat
+from concurrent.futures import ThreadPoolExecutor
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+import yaml
+from click.testing import CliRunner, Result
+
+from spark_bucketing.cli import main
+from spark_bucketing.extension import build as builder
+from spark_bucketing.extension.settings import EXTENSION_CLASS, FORMATS, extension_settings
+
+# Like the compiler, it writes the file after -d; and it keeps its arguments.
+COMPILER = """#!/bin/sh
+echo "$@" >> "{log}"
+while [ "$1" != -d ]; do shift; done
+echo compiled > "$2"
+"""
+BROKEN = """#!/bin/sh
+echo 'A.scala:1: error: not found: value x' >&2
+exit 1
+"""
+
+
+class World:
+    """A Spark, a Java and a cache, all in one folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.log, self.cache = folder, folder / "log", folder / "cache"
+        self.java = folder / "java" / "bin" / "java"
+        self.jars = folder / "spark" / "jars"
+        self.jars.mkdir(parents=True)
+        self.java.parent.mkdir(parents=True)
+        self.spark("4.3.0")
+        (self.jars / "scala-compiler-2.13.18.jar").touch()
+        self.compiler(COMPILER.format(log=self.log))
+
+    def spark(self, version: str) -> None:
+        for jar in self.jars.glob("spark-core_*"):
+            jar.unlink()
+        (self.jars / f"spark-core_2.13-{version}.jar").touch()
+
+    def compiler(self, script: str) -> None:
+        self.java.write_text(script)
+        self.java.chmod(self.java.stat().st_mode | stat.S_IXUSR)
+
+    def compilations(self) -> list[str]:
+        return self.log.read_text().splitlines() if self.log.exists() else []
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+    world = World(tmp_path)
+    monkeypatch.setenv("SPARK_HOME", str(tmp_path / "spark"))
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "java"))
+    monkeypatch.setenv(builder.CACHE_VARIABLE, str(world.cache))
+    return world
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(main, ["extension", *arguments])
+
+
+def test_the_jar_is_built_once_and_its_path_is_all_that_is_printed(world: World) -> None:
+    first, second = run("build"), run("build")
+    assert first.exit_code == 0, first.output
+    assert first.output == second.output
+    jar = Path(first.output.strip())
+    assert jar.is_absolute() and jar.read_text() == "compiled\n"
+    assert "spark-4.3.0-" in jar.name and jar.parent == world.cache
+    assert len(world.compilations()) == 1
+    assert all(f"{source}" in world.compilations()[0] for source in builder.SOURCES.glob("*.scala"))
+    assert list(world.cache.iterdir()) == [jar], "something else was left behind"
+
+
+def test_another_spark_or_other_sources_are_another_jar(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = run("build").output
+    world.spark("4.3.1-vendor-2")
+    second = run("build").output
+    sources = tmp_path / "scala"
+    sources.mkdir()
+    (sources / "A.scala").write_text("object A")
+    monkeypatch.setattr(builder, "SOURCES", sources)
+    third = run("build").output
+    (sources / "A.scala").write_text("object B")
+    fourth = run("build").output
+    (sources / "A.scala").rename(sources / "B.scala")
+    fifth = run("build").output
+    assert "spark-4.3.1-vendor-2-" in second
+    assert len({first, second, third, fourth, fifth}) == 5
+
+
+def test_many_can_build_at_once(world: World) -> None:
+    world.compiler(COMPILER.format(log=world.log) + "sleep 0.2\n")
+    with ThreadPoolExecutor(8) as pool:
+        jars = set(pool.map(lambda _: builder.build_jar(), range(8)))
+    assert len(world.compilations()) > 1, "they did not build at the same time"
+    assert [jar.read_text() for jar in jars] == ["compiled\n"]
+    assert len(list(world.cache.iterdir())) == 1
+
+
+def test_a_build_that_dies_leaves_no_jar(world: World) -> None:
+    world.compiler(COMPILER.format(log=world.log) + "exit 3\n")
+    assert run("build").exit_code == 2
+    assert list(world.cache.iterdir()) == []
+
+
+def test_the_folder_is_an_option_a_variable_or_the_user_s(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert Path(run("build", "--cache-dir", str(tmp_path / "option")).output).parent == tmp_path / "option"
+    assert Path(run("build").output).parent == world.cache
+    monkeypatch.delenv(builder.CACHE_VARIABLE)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    assert Path(run("build").output).parent == tmp_path / "xdg" / "spark-bucketing"
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    assert Path(run("build").output).parent == tmp_path / "home" / ".cache" / "spark-bucketing"
+
+
+def test_a_copy_of_the_jar_has_a_name_that_stays(world: World, tmp_path: Path) -> None:
+    copy = tmp_path / "new" / "extension.jar"
+    assert run("build", "--output", str(copy)).output.strip() == str(copy)
+    before = copy.stat().st_ino
+    run("build", "-o", str(copy))
+    assert copy.read_text() == "compiled\n"
+    assert copy.stat().st_ino != before, "a Spark that has it open would read a file that changes"
+    assert list(copy.parent.iterdir()) == [copy]
+    assert f"spark.jars={copy}" in run("conf", "-o", str(copy)).output
+
+
+def test_what_goes_wrong_is_a_message_and_exit_code_2(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def message() -> str:
+        result = run("build")
+        assert result.exit_code == 2
+        assert "Traceback" not in result.output
+        return result.output
+
+    world.compiler(BROKEN)
+    assert "does not compile against Spark 4.3.0" in message()
+    assert "error: not found: value x" in message()
+    world.java.unlink()
+    assert f"JAVA_HOME is {tmp_path / 'java'}, and has no bin/java" in message()
+    monkeypatch.delenv("JAVA_HOME")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert "JAVA_HOME is not set, and PATH has no java" in message()
+    (world.jars / "scala-compiler-2.13.18.jar").unlink()
+    assert "has no scala-compiler-*.jar" in message()
+    monkeypatch.setenv("SPARK_HOME", str(tmp_path / "nothing"))
+    assert "SPARK_HOME has no Spark" in message()
+
+
+def test_a_folder_that_cannot_be_made_is_a_message(world: World, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    result = run("build", "--cache-dir", str(tmp_path / "file" / "below"))
+    assert result.exit_code == 2
+    assert f"Name another folder in {builder.CACHE_VARIABLE}" in result.output
+    assert "cannot be copied" in run("build", "--output", str(tmp_path / "file" / "extension.jar")).output
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_the_settings_come_in_three_forms(world: World, form: str) -> None:
+    jar = run("build").output.strip()
+    expected = {"spark.jars": jar, "spark.sql.extensions": EXTENSION_CLASS}
+    text = run("conf", "--format", form).output
+    if form == "profiles":
+        assert yaml.safe_load(text) == {"server_side_parameters": expected}
+        return
+    words = [word for word in shlex.split(text) if word != "--conf"]
+    assert dict(word.split("=", 1) for word in words) == expected
+    assert len(text.splitlines()) == (1 if form == "conf" else 2)
+
+
+@pytest.mark.parametrize("name", ["a jar", "it's", 'say "x"', "a#b", "a: b", "$HOME"])
+def test_any_path_survives_its_form(name: str) -> None:
+    settings = extension_settings(Path(f"/folder/{name}/x.jar"))
+    assert yaml.safe_load(FORMATS["profiles"](settings))["server_side_parameters"] == settings
+    assert [f"{key}={value}" for key, value in settings.items()] == shlex.split(FORMATS["conf"](settings))[1::2]
+
+
+def test_properties_are_the_default_form(world: World) -> None:
+    assert run("conf").output == run("conf", "--format", "properties").output
+
+
+def test_the_sources_come_with_the_package_and_hold_the_class_that_is_named() -> None:
+    package, name = EXTENSION_CLASS.rsplit(".", 1)
+    text = (files("spark_bucketing.extension") / "scala" / f"{name}.scala").read_text()
+    assert f"package {package}\n" in text
+    assert f"class {name} extends" in text
+
+
+def test_pyspark_itself_is_found_without_spark_home(monkeypatch: pytest.MonkeyPatch) -> None:
+    from spark_bucketing.extension.spark_home import find_spark
+
+    monkeypatch.delenv("SPARK_HOME", raising=False)
+    found = find_spark()
+    assert (found.jars / f"spark-core_2.13-{found.version}.jar").exists()
+    assert os.sep + "pyspark" in str(found.jars)
