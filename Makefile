@@ -3,7 +3,7 @@ BIN := .venv/bin
 STAMP := .venv/.installed
 CONFIG := python_plugin/pyproject.toml
 # Folders of Python, and of SQL, that exist here.
-PY := python_plugin/src $(wildcard scripts) tests
+PY := python_plugin/src $(wildcard scripts) benchmarks tests
 SQL := $(wildcard macros models) $(wildcard tests/projects)
 PROFILE := --project-dir . --profiles-dir .
 # The session extension, where profiles.yml looks for it, and where its jars are kept.
@@ -11,7 +11,7 @@ EXTENSION := .venv/spark-bucketing-extension.jar
 export SPARK_BUCKETING_CACHE := $(CURDIR)/.venv/spark-bucketing
 
 .DEFAULT_GOAL := help
-.PHONY: help setup machine demo test test-long fuzz lint format clean
+.PHONY: help setup machine demo test test-long fuzz bench lint format clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -43,6 +43,10 @@ test-long: setup ## Run the tests that take long: more random cases, more deaths
 
 fuzz: setup ## Compare random queries with and without the extension: SEED=1 CASES=1000
 	@SEED=$(or $(SEED),1) CASES=$(or $(CASES),1000) $(BIN)/pytest --config-file $(CONFIG) --rootdir . -s tests/fuzz
+
+bench: setup ## Time joins of bucketed tables against plain ones: SCALE=1
+	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable 'python_plugin[bench]'
+	@$(BIN)/python benchmarks/run.py --scale $(or $(SCALE),1)
 
 lint: setup ## Check style, types, imports and SQL
 	@$(BIN)/ruff check --config $(CONFIG) $(PY)

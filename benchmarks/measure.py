@@ -6,13 +6,17 @@ import re
 import statistics
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 from cases import QUERIES, WAYS, Way
 from tables import TABLES
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import Row, SparkSession
+
+
+class WrongRowsError(Exception):
+    """Two ways of running a query gave different rows."""
 
 
 @dataclass
@@ -40,7 +44,7 @@ def measure(spark: SparkSession, repetitions: int) -> dict[str, dict[str, Measur
     Returns: for each query, for each way, what was measured.
 
     Raises:
-        AssertionError: two ways gave different rows.
+        WrongRowsError: two ways gave different rows.
     """
     results = {query: {way.name: Measured() for way in WAYS} for query in QUERIES}
     for query, text in QUERIES.items():
@@ -49,7 +53,8 @@ def measure(spark: SparkSession, repetitions: int) -> dict[str, dict[str, Measur
             for way in WAYS:
                 rows, seconds = _run(spark, way, _sql(text, way), results[query][way.name])
                 expected = expected or rows
-                assert rows == expected, f"{query}, {way.name}: {rows} instead of {expected}"
+                if rows != expected:
+                    raise WrongRowsError(f"{query}, {way.name}: {rows} instead of {expected}")
                 if repetition:
                     results[query][way.name].seconds.append(seconds)
     return results
@@ -61,7 +66,7 @@ def planning(spark: SparkSession, way: Way, query: str, repetitions: int) -> tup
     Returns: median seconds; calls to the metastore; files listed, both of the first time.
     """
     _configure(spark, way)
-    metrics = spark._jvm.org.apache.spark.metrics.source.HiveCatalogMetrics
+    metrics = cast(Any, spark._jvm).org.apache.spark.metrics.source.HiveCatalogMetrics
     seconds = []
     calls = files = 0
     for repetition in range(repetitions + 1):
@@ -88,7 +93,7 @@ def _configure(spark: SparkSession, way: Way) -> None:
         spark.conf.set(key, value)
 
 
-def _run(spark: SparkSession, way: Way, sql: str, into: Measured) -> tuple[list[object], float]:
+def _run(spark: SparkSession, way: Way, sql: str, into: Measured) -> tuple[list[Row], float]:
     _configure(spark, way)
     context = spark.sparkContext
     group = f"run {time.perf_counter()}"
@@ -103,7 +108,8 @@ def _run(spark: SparkSession, way: Way, sql: str, into: Measured) -> tuple[list[
     into.sorts = len(re.findall(r"\bSort \[", plan))
     store = context._jsc.sc().statusStore()
     tracker = context.statusTracker()
-    stages = {stage for job in tracker.getJobIdsForGroup(group) for stage in tracker.getJobInfo(job).stageIds}
+    jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(group)]
+    stages = {stage for job in jobs if job for stage in job.stageIds}
     peaks = [store.lastStageAttempt(stage).peakExecutionMemory() for stage in stages]
     into.memory_mib = max(into.memory_mib, max(peaks, default=0) / 2**20)
     return rows, seconds

@@ -74,13 +74,28 @@ def _session(folder: Path) -> SparkSession:
 
 def _table(results: dict[str, dict[str, Measured]], options: argparse.Namespace) -> Table:
     table = Table(title=f"TPC-H scale {options.scale:g}, medians of {options.repetitions}; ratio to plain tables")
-    for column in ("query", "tables", "seconds", "ratio", "exchanges", "sorts", "peak memory MiB", "seconds, less is better"):
+    for column in (
+        "query",
+        "tables",
+        "seconds",
+        "ratio",
+        "exchanges",
+        "sorts",
+        "peak memory MiB",
+        "seconds, less is better",
+    ):
         table.add_column(column)
     for query, ways in results.items():
         longest = max(seen.median for seen in ways.values())
         for way, seen in ways.items():
             ratio = ways[BASELINE.name].median / seen.median
-            figures = (f"{seen.median:.2f}", f"{ratio:.2f}x", str(seen.exchanges), str(seen.sorts), f"{seen.memory_mib:.0f}")
+            figures = (
+                f"{seen.median:.2f}",
+                f"{ratio:.2f}x",
+                str(seen.exchanges),
+                str(seen.sorts),
+                f"{seen.memory_mib:.0f}",
+            )
             bar = Bar(longest, 0, seen.median, width=30)
             table.add_row(query if way == BASELINE.name else "", way, *figures, bar)
         table.add_section()
