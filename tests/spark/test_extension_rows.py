@@ -337,6 +337,23 @@ def test_what_the_probe_cannot_see_fails_the_query_and_then_is_read_plainly(
     assert "rows were found out of place before" in tables.plan("select k, count(*) from t group by k")
 
 
+@pytest.mark.parametrize("tail", ["select 801, 9000L, 9000L", "select 16, 9000L, 9000L"])
+def test_it_is_the_check_that_stands_between_such_files_and_wrong_rows(tables: Tables, tail: str) -> None:
+    hide_behind_the_probe(tables, tail)
+    query = "select * from t full join good on t.k = good.k"
+    with tables.settings({"spark.bucketing.read.check": "false"}):
+        assert tables.rows(query) != tables.stock_rows(query)
+
+
+def test_a_misplaced_row_is_not_lost_by_pruning(tables: Tables) -> None:
+    hide_behind_the_probe(tables, "select 801, 9000L, 9000L")
+    query = "select * from t where k = 801"
+    assert tables.rows(query) == tables.stock_rows(query) != []
+    with pytest.raises(ERRORS, match="not bucketed as its metadata says"):
+        tables.rows("select k, count(*) from t group by k")
+    assert tables.rows(query) == tables.stock_rows(query)
+
+
 def test_a_file_changed_between_planning_and_running_fails(tables: Tables) -> None:
     good_files(tables)
     tables.spark.sql("use extension_rows")
