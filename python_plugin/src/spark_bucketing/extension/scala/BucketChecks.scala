@@ -1,6 +1,5 @@
 package org.apache.spark.sql.bucketing
 
-import org.apache.spark.paths.SparkPath
 import org.apache.spark.sql.execution.SparkPlan
 
 /**
@@ -17,7 +16,7 @@ object BucketChecks {
 
   private def check(scan: BucketScan): SparkPlan = {
     val read = scan.read
-    val roots = scan.relation.location.rootPaths.map(SparkPath.fromPath(_).urlEncoded)
+    val roots = scan.relation.location.rootPaths.map(_.toString)
     val alarm = BucketAlarm(read.of.table, Findings.distrusted(roots, scan.session.sparkContext), oneFileAtATime = !read.merged)
     val bucket = read.of.hash.partitioning(scan.keys, read.partitions).partitionIdExpression
     val order = scan.outputOrdering.map(_.child)

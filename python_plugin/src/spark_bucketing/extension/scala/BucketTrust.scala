@@ -1,22 +1,25 @@
 package org.apache.spark.sql.bucketing
 
+import java.net.URI
 import java.util.{ArrayList, Collections, LinkedHashMap, List => JList, Map => JMap}
 import java.util.concurrent.ConcurrentHashMap
 
 import scala.jdk.CollectionConverters._
 
+import org.apache.hadoop.fs.Path
+
 import org.apache.spark.SparkContext
 import org.apache.spark.sql.execution.datasources.PartitionedFile
 import org.apache.spark.util.AccumulatorV2
 
-/** A file as it was when it was looked at; the path is in Spark's URL encoding, as tasks know it. */
+/** A file as it was when it was looked at. */
 case class FileVersion(path: String, length: Long, modified: Long) {
   def name: String = path.substring(path.lastIndexOf('/') + 1)
 }
 
 object FileVersion {
   def apply(file: PartitionedFile): FileVersion =
-    FileVersion(file.urlEncodedPath, file.fileSize, file.modificationTime)
+    FileVersion(file.toPath.toString, file.fileSize, file.modificationTime)
 }
 
 /** What is known about files in this JVM: which were probed, and which broke their word while they were read. */
@@ -91,7 +94,7 @@ object Findings {
 
   /** Files that hold a row out of place. The empty path, where the file is not known, stands for the whole table. */
   def distrusted(roots: Seq[String], context: SparkContext): Findings[String] = registered(context, evenOfFailed = true) {
-    path => if (path.isEmpty) roots.foreach(BucketTrust.distrust) else BucketTrust.distrust(path)
+    path => if (path.isEmpty) roots.foreach(BucketTrust.distrust) else BucketTrust.distrust(new Path(new URI(path)).toString)
   }
 
   /** Files that were read to the end with every row in place. */
