@@ -145,7 +145,7 @@ class Generator:
     def _break_empty(self, _: Table, files: list[Path]) -> None:
         files[0].with_name("00000_0_nothing").touch()
 
-    def _break_cut(self, table: Table, files: list[Path]) -> None:
+    def _break_cut(self, _: Table, files: list[Path]) -> None:
         """Files of another number of buckets, under names that are in range."""
         for path in files:
             _move(path, path.with_name(f"{int(path.name[:5]) // 2:05d}_0_half_{path.name[:5]}"))

@@ -102,6 +102,13 @@ def explain(tables: Tables, statement: str) -> str:
     return "\n".join(str(row[0]) for row in tables.sql(f"explain {statement}"))
 
 
+def last_insert(spark: SparkSession) -> str:
+    """The plan of the session's last INSERT, as it ran."""
+    executions = spark._jsparkSession.sharedState().statusStore().executionsList()
+    plans = [executions.apply(i).physicalPlanDescription() for i in range(executions.size())]
+    return str([plan for plan in plans if "Execute InsertIntoHadoopFsRelationCommand" in plan][-1])
+
+
 @pytest.mark.usefixtures("aqe")
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_every_way_to_write_makes_one_file_per_bucket(tables: Tables, layout: str) -> None:
@@ -192,25 +199,37 @@ def test_writers_that_keep_several_files_open_write_one_per_bucket(tables: Table
     assert set(buckets_of_files(tables, "t").values()) == {1}
 
 
-@pytest.mark.parametrize("force", ["true", "false"])
-def test_a_skewed_join_is_not_split_over_files(tables: Tables, force: str) -> None:
-    tables.make("wide", "k bigint, v string", "k", 6)
-    skewed = {
-        "spark.sql.autoBroadcastJoinThreshold": "-1",
-        "spark.sql.shuffle.partitions": "6",
-        "spark.sql.adaptive.coalescePartitions.enabled": "false",
-        "spark.sql.adaptive.skewJoin.skewedPartitionThresholdInBytes": "1k",
-        "spark.sql.adaptive.skewJoin.skewedPartitionFactor": "1.2",
-        "spark.sql.adaptive.advisoryPartitionSizeInBytes": "1k",
-        "spark.sql.adaptive.forceOptimizeSkewedJoin": force,
-    }
-    tables.make("wide_spark", "k bigint, v string", "k", 6, stored="using parquet")
-    query = "select a.k, b.v from scattered a join (select distinct k, 'x' as v from scattered) b on a.k = b.k"
-    with tables.settings(skewed):
-        for name, layout in (("wide", "hive-parquet"), ("wide_spark", "spark-parquet")):
-            tables.sql(f"insert into {name} {query}")
-            assert_bucketed(tables, name, layout, 6)
-            assert tables.rows(f"select count(*) from {name}") == tables.rows("select count(*) from scattered")
+SKEW = {
+    "spark.sql.adaptive.coalescePartitions.enabled": "false",
+    "spark.sql.adaptive.skewJoin.skewedPartitionThresholdInBytes": "2k",
+    "spark.sql.adaptive.skewJoin.skewedPartitionFactor": "1.2",
+    "spark.sql.adaptive.advisoryPartitionSizeInBytes": "2k",
+}
+# How adaptive execution reads a shuffle anew: settings for it, and its name in a plan.
+REREADS = {
+    "skewed": SKEW,
+    "skewed, even for a shuffle": SKEW | {"spark.sql.adaptive.forceOptimizeSkewedJoin": "true"},
+    "local": {"spark.sql.adaptive.autoBroadcastJoinThreshold": "100k"},
+    "coalesced": {},
+}
+
+
+@pytest.mark.parametrize("reread", REREADS)
+def test_adaptive_execution_does_not_take_buckets_apart(tables: Tables, reread: str) -> None:
+    """The join is spread by the buckets of the table, so that the write needs no shuffle, and relies on the join's."""
+    columns = "k bigint, v string"
+    tables.make("wide", columns, "k", 6, stored="using parquet")
+    tables.sql("drop table if exists flat_wide")
+    tables.sql(f"create table flat_wide ({columns}) using parquet")
+    skewed = "select if(id % 2 = 0, 7, id) as k, repeat(sha(cast(id as string)), 3) as v from range(0, 4000, 1, 5)"
+    query = f"select a.k, a.v from ({skewed}) a join (select id as k from range(0, 4000, 1, 5)) b on a.k = b.k"
+    settings = {"spark.sql.autoBroadcastJoinThreshold": "-1", "spark.sql.shuffle.partitions": "6"} | REREADS[reread]
+    with tables.settings(settings):
+        tables.sql(f"insert into flat_wide {query}")
+        assert f"Arguments: {reread.split(',')[0]}" in last_insert(tables.spark), "the settings do not do it"
+        tables.sql(f"insert into wide {query}")
+    assert_bucketed(tables, "wide", "spark-parquet", 6)
+    assert tables.rows("select count(*), sum(k) from wide") == tables.rows("select count(*), sum(k) from flat_wide")
 
 
 @pytest.mark.parametrize("layout", ["hive-parquet", "hive-orc"])
@@ -248,7 +267,9 @@ def test_empty_strings_and_nulls_are_one_partition_with_one_file_per_bucket(tabl
         ("using parquet", ("k bigint, p string", "partitioned by (p)")),
     ):
         tables.make("t", columns[0], "k", 4, rest=columns[1], stored=stored)
-        tables.sql("insert into t select id, if(id % 2 = 0, '', null) from range(200)")
+        # By 7 tasks, since the hashes of the two agree by 6.
+        with setting(tables.spark, "spark.sql.shuffle.partitions", "7"):
+            tables.sql("insert into t select id, if(id % 2 = 0, '', null) from range(200)")
         assert set(buckets_of_files(tables, "t")) == {("p=__HIVE_DEFAULT_PARTITION__", bucket) for bucket in range(4)}
         assert set(buckets_of_files(tables, "t").values()) == {1}
 
@@ -389,13 +410,6 @@ def test_a_stream_writes_its_batches_bucketed(tables: Tables, tmp_path: Path) ->
     )
     query.awaitTermination()
     assert_bucketed(tables, "t", "hive-parquet")
-
-
-def last_insert(spark: SparkSession) -> str:
-    """The plan of the session's last INSERT, as it ran."""
-    executions = spark._jsparkSession.sharedState().statusStore().executionsList()
-    plans = [executions.apply(i).physicalPlanDescription() for i in range(executions.size())]
-    return str([plan for plan in plans if "Execute InsertIntoHadoopFsRelationCommand" in plan][-1])
 
 
 @pytest.mark.parametrize("bucket_hash", ["hive", "spark"])

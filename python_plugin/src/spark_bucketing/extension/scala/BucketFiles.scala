@@ -1,5 +1,7 @@
 package org.apache.spark.sql.bucketing
 
+import org.apache.spark.sql.execution.datasources.PartitionedFile
+
 /** What the names of data files say about buckets. Pure. */
 object BucketFiles {
 
@@ -8,6 +10,18 @@ object BucketFiles {
   private val HiveName = """^(\d{1,9})_\d+.*$""".r
   private val SparkName = """^part-.*_(\d{1,9})(?:\..*)?$""".r
   private val Job = """[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}""".r
+
+  /** A file's name. Cut from the text, since a table may have a hundred thousand files and a path is costly to parse. */
+  def nameOf(file: PartitionedFile): String = {
+    val path = file.urlEncodedPath
+    path.substring(path.lastIndexOf('/') + 1)
+  }
+
+  /** The folder of a file. */
+  def folderOf(file: PartitionedFile): String = {
+    val path = file.urlEncodedPath
+    path.substring(0, path.lastIndexOf('/') max 0)
+  }
 
   /** The bucket that a name claims under this layout. */
   def bucketOf(name: String, hash: BucketHash): Option[Int] = (hash, name) match {

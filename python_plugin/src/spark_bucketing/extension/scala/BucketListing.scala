@@ -16,7 +16,7 @@ class BucketListing(all: ScanFileListing, keep: String => Boolean = _ => true, v
 
   /** Files with at least one byte; others hold no rows, and no footer that a reader could open. */
   lazy val files: Array[PartitionedFile] =
-    all.toPartitionArray.filter(file => file.length > 0 && keep(file.toPath.getName))
+    all.toPartitionArray.filter(file => file.length > 0 && keep(BucketFiles.nameOf(file)))
 
   def prune(keep: String => Boolean, note: String): BucketListing = new BucketListing(all, keep, Some(note))
 

@@ -26,7 +26,7 @@ object BucketProbe {
 
   /** The largest file and the smallest one of each job and folder: first of all one of each, then the others. */
   private def chosen(files: Array[PartitionedFile], limit: Int): Seq[PartitionedFile] = {
-    val groups = files.groupBy(f => (f.toPath.getParent, BucketFiles.jobOf(f.toPath.getName))).values.toSeq
+    val groups = files.groupBy(f => (BucketFiles.folderOf(f), BucketFiles.jobOf(BucketFiles.nameOf(f)))).values.toSeq
       .map(_.sortBy(-_.length)).sortBy(-_.head.length)
     (groups.map(_.head) ++ groups.filter(_.length > 1).map(_.last)).take(limit)
   }
@@ -48,10 +48,10 @@ private class BucketProbe(scan: BucketScan) {
   /** What speaks against a file. Of a file that cannot be read nothing is known; what to do about it is up to the query. */
   def look(file: PartitionedFile): Option[String] =
     try read(file)
-    catch { case NonFatal(_) => Some(s"a file that could not be read: ${file.toPath.getName}") }
+    catch { case NonFatal(_) => Some(s"a file that could not be read: ${BucketFiles.nameOf(file)}") }
 
   private def read(file: PartitionedFile): Option[String] = {
-    val name = file.toPath.getName
+    val name = BucketFiles.nameOf(file)
     val expected = BucketFiles.bucketOf(name, of.hash).get
     var last: InternalRow = null
     var objection: Option[String] = None

@@ -26,7 +26,7 @@ object BucketProof extends Logging {
 
   private def objection(candidate: BucketScan, listing: BucketListing): Option[String] = {
     val of = candidate.read.of
-    BucketFiles.objection(listing.files.iterator.map(_.toPath.getName), of.hash, of.buckets)
+    BucketFiles.objection(listing.files.iterator.map(BucketFiles.nameOf), of.hash, of.buckets)
       .orElse(BucketTrust.distrusted(listing.files).map(name => s"rows were found out of place before in $name"))
       .orElse(BucketProbe.objection(candidate, listing.files))
   }
@@ -40,7 +40,7 @@ object BucketProof extends Logging {
       val of = scan.read.of
       def keep(name: String): Boolean = BucketFiles.bucketOf(name, of.hash).forall(want.buckets.contains)
       lazy val checked = listing.files.forall { file =>
-        keep(file.toPath.getName) || BucketTrust.isChecked(FileVersion(file), of, want.nulls)
+        keep(BucketFiles.nameOf(file)) || BucketTrust.isChecked(FileVersion(file), of, want.nulls)
       }
       if (BucketingConf.pruning != "probed" && !checked) scan
       else scan.copyWith(listing = listing.prune(keep, s"${want.buckets.size} out of ${of.buckets}"))

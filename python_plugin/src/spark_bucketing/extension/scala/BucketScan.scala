@@ -225,7 +225,7 @@ object BucketScan {
     val spread = Array.fill(read.partitions)(Seq.newBuilder[PartitionedFile])
     for {
       file <- files if file.length > 0
-      bucket = BucketFiles.bucketOf(file.toPath.getName, read.of.hash).get
+      bucket = BucketFiles.bucketOf(BucketFiles.nameOf(file), read.of.hash).get
       partition <- read.partitionsOf(bucket)
     } spread(partition) += file
     spread.toIndexedSeq.map(_.result())
