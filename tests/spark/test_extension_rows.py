@@ -337,11 +337,29 @@ def test_what_the_probe_cannot_see_fails_the_query_and_then_is_read_plainly(
     assert "rows were found out of place before" in tables.plan("select k, count(*) from t group by k")
 
 
-@pytest.mark.xfail(reason="a merge join stops reading at the end of its other side: rows behind that are not checked")
-def test_rows_that_a_join_does_not_get_to_are_checked_as_well(tables: Tables) -> None:
-    hide_behind_the_probe(tables, "select 16, 9000L, 9000L")
-    with pytest.raises(ERRORS, match="not bucketed as its metadata says"):
-        tables.rows("select * from t join good on t.k = good.k")
+@pytest.mark.parametrize("codegen", ["true", "false"])
+@pytest.mark.parametrize("join", ["join", "left semi join", "left join", "right join"])
+@pytest.mark.parametrize("tail", ["select 16, 9000L, 9000L", "select 401, 9000L, 9000L"])
+def test_rows_that_a_join_does_not_get_to_are_checked_as_well(
+    tables: Tables, join: str, tail: str, codegen: str
+) -> None:
+    hide_behind_the_probe(tables, tail)
+    tables.make("few", SCHEMA.replace("v ", "w "), "k", 8, "select cast(id as int) as k, id as w from range(300)")
+    query = f"select count(*) from t {join} few on t.k = few.k join good on t.k = good.k"
+    with tables.settings({"spark.sql.codegen.wholeStage": codegen}):
+        with pytest.raises(ERRORS, match="not bucketed as its metadata says"):
+            tables.rows(query)
+        assert tables.rows(query) == tables.stock_rows(query)
+
+
+def test_hash_joins_read_all_of_their_inputs_as_well(tables: Tables) -> None:
+    hide_behind_the_probe(tables, "select 401, 9000L, 9000L")
+    tables.make("few", SCHEMA.replace("v ", "w "), "k", 8, "select 401 as k, 1L as w")
+    for codegen in ("true", "false"):
+        tables.sql("refresh table t")
+        with tables.settings({"spark.sql.codegen.wholeStage": codegen}), pytest.raises(ERRORS, match="not bucketed"):
+            tables.rows("select /*+ shuffle_hash(few) */ count(*) from t join few on t.k = few.k")
+        tables.forget()
 
 
 @pytest.mark.parametrize("tail", ["select 401, 9000L, 9000L", "select 16, 9000L, 9000L"])

@@ -26,6 +26,8 @@ case class BucketCheckExec(guards: Seq[Expression], child: SparkPlan) extends Un
   override def output: Seq[Attribute] = child.output
   override def outputPartitioning: Partitioning = child.outputPartitioning
   override def outputOrdering: Seq[SortOrder] = child.outputOrdering
+  // Two checks of equal scans are equal, whatever they report to: the exchange above them can be reused.
+  override protected def doCanonicalize(): SparkPlan = child.canonicalized
   override def inputRDDs(): Seq[RDD[InternalRow]] = child.asInstanceOf[CodegenSupport].inputRDDs()
   override protected def doProduce(ctx: CodegenContext): String = child.asInstanceOf[CodegenSupport].produce(ctx, this)
 

@@ -62,6 +62,6 @@ case class FinishBuckets(session: SparkSession) extends Rule[SparkPlan] {
 case class FinishBucketsColumnar(session: SparkSession) extends ColumnarRule {
   override def preColumnarTransitions: Rule[SparkPlan] = new Rule[SparkPlan] {
     override def apply(plan: SparkPlan): SparkPlan =
-      if (plan.exists(_.isInstanceOf[BucketScan])) BucketChecks(BucketMerges(DropUnneeded(plan))) else plan
+      if (plan.exists(_.isInstanceOf[BucketScan])) BucketDrain.around(BucketChecks(BucketMerges(DropUnneeded(plan)))) else plan
   }
 }

@@ -1,0 +1,118 @@
+package org.apache.spark.sql.bucketing
+
+import java.util.concurrent.{ConcurrentHashMap, ConcurrentLinkedQueue}
+import java.util.concurrent.atomic.AtomicLong
+
+import scala.jdk.CollectionConverters._
+
+import org.apache.spark.TaskContext
+import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.{Attribute, SortOrder}
+import org.apache.spark.sql.catalyst.expressions.codegen.{CodegenContext, ExprCode}
+import org.apache.spark.sql.catalyst.plans.physical.Partitioning
+import org.apache.spark.sql.execution._
+import org.apache.spark.sql.execution.joins.{ShuffledHashJoinExec, SortMergeJoinExec}
+
+/**
+ * Reads the inputs of a join to their end when the join itself is done. It stops reading one side when the other side
+ * ends, and behind that point may lie a row out of place, which would have had a match: the check has to see it.
+ *
+ * {{{
+ *   BucketDrain
+ *   +- SortMergeJoin
+ *      :- BucketDrainInput
+ *      :  +- BucketCheck
+ *      +- BucketDrainInput
+ *         +- BucketCheck
+ * }}}
+ *
+ * @param join an id that the join's inputs have as well
+ */
+case class BucketDrainExec(join: Long, child: SparkPlan) extends UnaryExecNode with CodegenSupport {
+
+  override def output: Seq[Attribute] = child.output
+  override def outputPartitioning: Partitioning = child.outputPartitioning
+  override def outputOrdering: Seq[SortOrder] = child.outputOrdering
+  override def needCopyResult: Boolean = child.asInstanceOf[CodegenSupport].needCopyResult
+  override def inputRDDs(): Seq[RDD[InternalRow]] = child.asInstanceOf[CodegenSupport].inputRDDs()
+  override protected def doCanonicalize(): SparkPlan = child.canonicalized
+
+  // What follows the loop over the child's rows runs when the loop has ended by itself, and not when it pauses.
+  override protected def doProduce(ctx: CodegenContext): String = {
+    val drain = ctx.addReferenceObj("drain", BucketDrain(join))
+    s"""
+       |${child.asInstanceOf[CodegenSupport].produce(ctx, this)}
+       |$drain.drain();
+     """.stripMargin
+  }
+
+  override def doConsume(ctx: CodegenContext, input: Seq[ExprCode], row: ExprCode): String = consume(ctx, input)
+
+  override protected def doExecute(): RDD[InternalRow] = {
+    val drain = BucketDrain(join)
+    child.execute().mapPartitionsInternal { rows =>
+      new Iterator[InternalRow] {
+        override def hasNext: Boolean = rows.hasNext || { drain.drain(); false }
+        override def next(): InternalRow = rows.next()
+      }
+    }
+  }
+
+  override protected def withNewChildInternal(newChild: SparkPlan): BucketDrainExec = copy(child = newChild)
+}
+
+/** One of the inputs that a [[BucketDrainExec]] reads to its end. */
+case class BucketDrainInputExec(join: Long, child: SparkPlan) extends UnaryExecNode {
+
+  override def output: Seq[Attribute] = child.output
+  override def outputPartitioning: Partitioning = child.outputPartitioning
+  override def outputOrdering: Seq[SortOrder] = child.outputOrdering
+  override protected def doCanonicalize(): SparkPlan = child.canonicalized
+
+  override protected def doExecute(): RDD[InternalRow] = {
+    val drain = BucketDrain(join)
+    child.execute().mapPartitionsInternal { rows =>
+      drain.add(rows)
+      rows
+    }
+  }
+
+  override protected def withNewChildInternal(newChild: SparkPlan): BucketDrainInputExec = copy(child = newChild)
+}
+
+/** What the tasks of a join keep of its inputs. */
+case class BucketDrain(join: Long) {
+  import BucketDrain.inputs
+
+  private def key: (Long, Long) = (TaskContext.get().taskAttemptId(), join)
+
+  def add(rows: Iterator[InternalRow]): Unit = {
+    val task = key
+    inputs.computeIfAbsent(task, _ => {
+      TaskContext.get().addTaskCompletionListener[Unit](_ => inputs.remove(task))
+      new ConcurrentLinkedQueue[Iterator[InternalRow]]()
+    }).add(rows)
+  }
+
+  def drain(): Unit = Option(inputs.remove(key)).foreach(_.asScala.foreach { rows =>
+    while (rows.hasNext) {
+      rows.next()
+      TaskContext.get().killTaskIfInterrupted()
+    }
+  })
+}
+
+object BucketDrain {
+  private val inputs = new ConcurrentHashMap[(Long, Long), ConcurrentLinkedQueue[Iterator[InternalRow]]]()
+  private val ids = new AtomicLong
+
+  /** Puts drains around the joins that read checked buckets in their own stage. */
+  def around(plan: SparkPlan): SparkPlan = plan match {
+    case done: BucketDrainExec => done
+    case join @ (_: SortMergeJoinExec | _: ShuffledHashJoinExec) if join.exists(_.isInstanceOf[BucketCheckExec]) =>
+      val id = ids.incrementAndGet()
+      BucketDrainExec(id, join.mapChildren(side => BucketDrainInputExec(id, around(side))))
+    case other => other.mapChildren(around)
+  }
+}
