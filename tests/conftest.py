@@ -73,10 +73,10 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 def extension(spark: SparkSession) -> Iterator[None]:
     """The session extension, switched on for one test, in which no query may be planned without it for an error."""
     planner = spark.sparkContext._jvm.org.apache.spark.sql.bucketing.PlanWithBuckets  # type: ignore[union-attr]
-    before = planner.failures().get()
+    before = planner.failures()
     with setting(spark, "spark.bucketing.enabled", "true"):
         yield
-    assert planner.failures().get() == before, "planning with buckets failed, see the log's warnings"
+    assert planner.failures() == before, "planning with buckets failed, see the log's warnings"
 
 
 def _epoch_day(text: str) -> int:

@@ -3,12 +3,12 @@ package org.apache.spark.sql.bucketing
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.{Attribute, Empty2Null, Expression, SortOrder}
+import org.apache.spark.sql.catalyst.expressions.{Add, Attribute, Empty2Null, Expression, Literal, Pmod, SortOrder}
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, UnaryNode}
 import org.apache.spark.sql.catalyst.plans.physical._
+import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.execution.{ColumnarRule, SparkPlan, SparkStrategy, UnaryExecNode}
 import org.apache.spark.sql.execution.exchange.{ENSURE_REQUIREMENTS, REPARTITION_BY_NUM, ShuffleExchangeExec}
-import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.types.StringType
 
 /**
@@ -43,7 +43,6 @@ class WriteTasks(directories: Seq[Expression], keys: Seq[Expression], bucket: Ha
     extends HashPartitioning(directories ++ keys, tasks) {
 
   override def partitionIdExpression: Expression = {
-    import org.apache.spark.sql.catalyst.expressions.{Add, Literal, Pmod}
     val start = HashPartitioning(directories, tasks).partitionIdExpression
     Pmod(Add(start, bucket.partitionIdExpression), Literal(tasks))
   }

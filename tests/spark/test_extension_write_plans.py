@@ -1,0 +1,167 @@
+"""The plans of writes with the extension: one shuffle or none, never two; and the writes that are refused."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+
+import pytest
+from bucketed import Tables
+from pyspark.errors import AnalysisException
+from pyspark.sql import SparkSession
+from written import assert_bucketed, buckets_of_files, create, explain, last_insert
+
+from conftest import Project
+from spark_bucketing.session import setting
+
+pytestmark = pytest.mark.usefixtures("extension", "dynamic_partitions")
+
+# Five tasks, each with rows of every bucket, and a key that most rows have.
+SCATTERED = """
+    select /*+ repartition(5) */ if(id % 3 = 0, 7, id % 90) as k, cast(id as string) as v, id % 3 as p from range(600)
+"""
+
+
+@pytest.fixture(scope="module")
+def tables(spark: SparkSession) -> Tables:
+    """A database with scattered rows, and tables of 8 and of 4 buckets to write from."""
+    made = Tables(spark, "extension_write_plans")
+    made.sql(f"create or replace temporary view scattered as {SCATTERED}")
+    for name, buckets in (("from8", 8), ("other8", 8), ("from4", 4)):
+        made.make(
+            name, "k bigint, v string", "k", buckets, "select id as k, cast(id % 40 as string) as v from range(300)"
+        )
+    made.make("spark8", "k bigint, v string", "k", 8, stored="using parquet")
+    made.sql("insert into spark8 select /*+ repartition(8, id) */ id, cast(id % 40 as string) from range(300)")
+    return made
+
+
+@pytest.fixture
+def dynamic_partitions(spark: SparkSession) -> Iterator[None]:
+    with setting(spark, "hive.exec.dynamic.partition.mode", "nonstrict"):
+        yield
+
+
+@pytest.fixture(params=["true", "false"], ids=["aqe", "no-aqe"])
+def aqe(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[None]:
+    with setting(spark, "spark.sql.adaptive.enabled", request.param):
+        yield
+
+
+# (what is written, exchanges)
+SHUFFLES = {
+    "insert into t select k, v from scattered": 1,
+    "insert into t select /*+ repartition(3, v) */ k, v from scattered_once": 1,
+    "insert into t select k, v from scattered_once order by v": 1,
+    "insert into t select k, v from scattered_once distribute by v sort by v": 1,
+    "insert into t select /*+ rebalance(v) */ k, v from scattered_once": 1,
+    "insert into t select * from from8": 0,
+    "insert into t select * from from4": 0,
+    "insert into t4 select * from from8": 1,
+    "insert into t select v, cast(k as string) from (select k, cast(v as bigint) as v from from8)": 1,
+    "insert into t select a.k, b.v from from8 a join other8 b on a.k = b.k": 0,
+    "insert into t select a.k, b.v from from8 a left join scattered_once b on a.k = b.k": 1,
+    "insert into t select k, max(v) from from8 group by k": 0,
+    "insert into days partition (ds) select k, v, v from from8": 0,
+    "insert into days partition (ds = 'x') select k, v from from8": 0,
+    "insert into t select * from spark8": 1,
+    "insert into s select * from spark8": 0,
+    "insert into s select * from from8": 1,
+    "insert into one select k, v from scattered_once": 1,
+    "insert into t select max(k), max(v) from from8": 1,
+}
+
+
+@pytest.mark.usefixtures("aqe")
+def test_a_write_shuffles_once_and_not_at_all_where_its_rows_lie_right(tables: Tables) -> None:
+    tables.sql(
+        "create or replace temporary view scattered_once as select id as k, cast(id as string) as v from range(600)"
+    )
+    for name, buckets in (("t", 8), ("t4", 4), ("one", 1)):
+        tables.make(name, "k bigint, v string", "k", buckets)
+    tables.make("s", "k bigint, v string", "k", 8, stored="using parquet")
+    tables.make("days", "k bigint, v string", "k", 8, rest="partitioned by (ds string)")
+    with setting(tables.spark, "spark.sql.autoBroadcastJoinThreshold", "-1"):
+        for statement, exchanges in SHUFFLES.items():
+            plan = explain(tables, statement)
+            # The view of scattered rows has a shuffle of its own.
+            found = len(re.findall(r"\bExchange ", plan)) - plan.count("RoundRobinPartitioning")
+            assert found == exchanges, f"{statement}\n{plan}"
+            name = statement.split()[2]
+            tables.sql(f"truncate table {name}")
+            tables.sql(statement)
+            assert set(buckets_of_files(tables, name).values()) <= {1}, statement
+
+
+def test_order_that_a_value_depends_on_is_kept(tables: Tables) -> None:
+    create(tables, "t", "hive-parquet")
+    query = "select k, v, monotonically_increasing_id() as p from (select * from scattered order by cast(v as int))"
+    assert "Exchange rangepartitioning" in explain(tables, f"insert into t {query}")
+    assert "Exchange rangepartitioning" not in explain(tables, "insert into t select * from scattered order by v")
+
+
+def test_tables_without_buckets_and_sessions_without_the_extension_are_left_alone(tables: Tables) -> None:
+    tables.sql("create table if not exists flat (k bigint, v string, p bigint) using parquet")
+    create(tables, "t", "spark-parquet")
+    statement = "insert into {} select * from scattered"
+    flat, bucketed = (explain(tables, statement.format(name)) for name in ("flat", "t"))
+    assert "BucketedRows" in bucketed and "BucketedRows" not in flat
+    with setting(tables.spark, "spark.bucketing.enabled", "false"):
+        assert "BucketedRows" not in explain(tables, statement.format("t"))
+
+
+WRITES: dict[str, Callable[[Tables], object]] = {
+    "insert": lambda tables: tables.sql("insert into two select * from scattered"),
+    "overwrite": lambda tables: tables.sql("insert overwrite table two select * from scattered"),
+    "frame": lambda tables: tables.spark.table("scattered").write.insertInto("two"),
+    "explain": lambda tables: tables.spark.sql("explain insert into two select * from scattered").collect(),
+}
+
+
+@pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
+@pytest.mark.parametrize("stored", ["parquet", "textfile"])
+def test_a_table_of_bucketing_version_2_is_refused(
+    tables: Tables, write: Callable[[Tables], object], stored: str
+) -> None:
+    create(tables, "two", "hive-parquet")
+    if stored == "textfile":
+        tables.make("two", "k bigint, v string, p bigint", "k", 8, stored="stored as textfile")
+    tables.sql("alter table two set tblproperties ('bucketing_version' = '2')")
+    tables.sql("select * from two")
+    if write is WRITES["explain"]:
+        assert "bucketing_version is 2" in str(write(tables))
+        return
+    with pytest.raises(AnalysisException) as error:
+        write(tables)
+    message = str(error.value)
+    assert "Cannot write into `spark_catalog`.`extension_write_plans`.`two`: its bucketing_version is 2" in message
+    assert "Expected bucketing_version 1" in message
+    assert "SET TBLPROPERTIES ('bucketing_version'='1')" in message
+    assert tables.files("two") == []
+    tables.sql("alter table two set tblproperties ('bucketing_version' = '1')")
+    write(tables)
+    assert tables.files("two")
+
+
+def test_version_2_means_nothing_to_a_table_of_the_spark_layout(tables: Tables) -> None:
+    create(tables, "t", "spark-parquet")
+    tables.sql("alter table t set tblproperties ('bucketing_version' = '2')")
+    tables.sql("insert into t select * from scattered")
+    assert_bucketed(tables, "t", "spark-parquet")
+
+
+@pytest.mark.parametrize("bucket_hash", ["hive", "spark"])
+def test_the_macros_shuffle_and_the_extensions_are_one(project: Project, spark: SparkSession, bucket_hash: str) -> None:
+    for buckets, partition_by in ((8, []), (1, []), (4, ["p"])):
+        name = f"m{buckets}"
+        config = {"clustered_by": ["k"], "buckets": buckets, "bucket_hash": bucket_hash, "partition_by": partition_by}
+        project.model(
+            name, "select id as k, id % 3 as p from range(0, 400, 1, 5)", materialized="bucketed_table", **config
+        )
+        project.dbt("run", "--select", name)
+        plan = last_insert(spark)
+        assert f"`{name}" in plan
+        final = plan.split("== Initial Plan ==")[0]
+        assert len(re.findall(r"^[ :|+-]*(?:\* )?Exchange \(", final, re.MULTILINE)) == 1, plan
+        assert "__spark_bucketing_key" in plan and "BucketedRows" not in plan
+        assert len(project.files(name)) == buckets * (3 if partition_by else 1)

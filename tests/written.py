@@ -1,0 +1,76 @@
+"""Tables of both layouts to write into, and what their files say of the write."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bucketed import Tables
+
+from spark_bucketing.session import setting
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# How a table is declared, and the bucket of a row on stock Spark.
+LAYOUTS = {
+    "hive-parquet": ("stored as parquet", "(stock_hive_hash({keys}) & 2147483647) % {buckets}"),
+    "hive-orc": ("stored as orc", "(stock_hive_hash({keys}) & 2147483647) % {buckets}"),
+    "spark-parquet": ("using parquet", "pmod(hash({keys}), {buckets})"),
+}
+
+
+def create(tables: Tables, name: str, layout: str, partitioned: bool = False, buckets: int = 8) -> None:
+    stored = LAYOUTS[layout][0]
+    if not partitioned:
+        tables.make(name, "k bigint, v string, p bigint", "k", buckets, stored=stored)
+    elif stored.startswith("using"):
+        tables.make(name, "k bigint, v string, p bigint", "k", buckets, rest="partitioned by (p)", stored=stored)
+    else:
+        tables.make(name, "k bigint, v string", "k", buckets, rest="partitioned by (p bigint)", stored=stored)
+
+
+def buckets_of_files(tables: Tables, name: str) -> dict[tuple[str, int | None], int]:
+    """How many files each bucket of each partition has, by their names; None is a file without a bucket."""
+    found: Counter[tuple[str, int | None]] = Counter()
+    for path in tables.files(name):
+        match = re.search(r"_(\d+)\.c\d+", path.name)
+        found[str(path.parent.relative_to(tables.folder(name))), int(match[1]) if match else None] += 1
+    return dict(found)
+
+
+def assert_bucketed(tables: Tables, name: str, layout: str, buckets: int = 8, keys: str = "k", files: int = 1) -> None:
+    """One file per bucket (or so many), each with the rows of its bucket only, in order."""
+    names = buckets_of_files(tables, name)
+    assert names and set(names.values()) == {files}, names
+    assert None not in {bucket for _, bucket in names}, names
+    bucket = LAYOUTS[layout][1].format(keys=keys, buckets=buckets)
+    rows: dict[str, list[tuple[Any, ...]]] = defaultdict(list)
+    query = f"select input_file_name(), monotonically_increasing_id(), {bucket}, {keys} from {name}"
+    with setting(tables.spark, "spark.bucketing.enabled", "false"):
+        for file, order, found, *key in tables.sql(query):
+            rows[str(file)].append((order, found, tuple((part is not None, part) for part in key)))
+    for file, content in rows.items():
+        expected = re.search(r"_(\d+)\.c\d+", Path(file).name)
+        assert expected and {found for _, found, _ in content} == {int(expected[1])}, file
+        in_order = [key for _, _, key in sorted(content, key=lambda row: row[0])]
+        assert all(before <= after for before, after in pairwise(in_order)), f"{file} is not sorted"
+
+
+def writing_tasks(tables: Tables, name: str) -> int:
+    """How many tasks wrote a table: the number after 'part-' is the task's."""
+    return len({path.name.split("part-")[1].split("-")[0] for path in tables.files(name)})
+
+
+def explain(tables: Tables, statement: str) -> str:
+    return "\n".join(str(row[0]) for row in tables.sql(f"explain {statement}"))
+
+
+def last_insert(spark: SparkSession) -> str:
+    """The plan of the session's last INSERT, as it ran."""
+    executions = spark._jsparkSession.sharedState().statusStore().executionsList()
+    plans = [executions.apply(i).physicalPlanDescription() for i in range(executions.size())]
+    return str([plan for plan in plans if "Execute InsertIntoHadoopFsRelationCommand" in plan][-1])
