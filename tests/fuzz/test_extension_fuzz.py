@@ -16,7 +16,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 SEED = int(os.environ.get("SEED", "1"))
-CASES = int(os.environ.get("CASES", "40"))
+CASES = int(os.environ.get("CASES", "20"))
 TABLES, QUERIES_PER_POOL = 7, 40
 OURS = "is not bucketed as its metadata says"
 

@@ -51,7 +51,9 @@ def literal(text: str | None, sql_type: str) -> str:
     return f"cast({'null' if text is None else repr(text)} as {sql_type})"
 
 
-@pytest.fixture(params=["true", "false"], ids=["generated", "interpreted"])
+@pytest.fixture(
+    params=[pytest.param("true", id="generated"), pytest.param("false", id="interpreted", marks=pytest.mark.long)]
+)
 def generated(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[None]:
     mode = "CODEGEN_ONLY" if request.param == "true" else "NO_CODEGEN"
     with (

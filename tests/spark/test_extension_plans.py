@@ -57,7 +57,9 @@ def tables(spark: SparkSession) -> Tables:
     return made
 
 
-@pytest.fixture(autouse=True, params=["true", "false"], ids=["aqe", "no-aqe"])
+@pytest.fixture(
+    autouse=True, params=[pytest.param("true", id="aqe"), pytest.param("false", id="no-aqe", marks=pytest.mark.long)]
+)
 def aqe(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[None]:
     with setting(spark, "spark.sql.adaptive.enabled", request.param):
         yield

@@ -73,6 +73,7 @@ def test_buckets_left_by_a_filter(tables: Tables, table: str, where: str, bucket
         assert (found and int(found[1])) == buckets, plan
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("table", "where", "buckets"), [case for case in FILTERS if case[2]])
 def test_a_pruned_scan_is_still_bucketed(tables: Tables, table: str, where: str, buckets: int) -> None:
     query = f"select k, count(*) from (select {'k' if table != 'typed' else 'd as k, n, l'} from {table} where {where}) group by k"

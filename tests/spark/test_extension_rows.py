@@ -17,6 +17,7 @@ pytestmark = pytest.mark.usefixtures("extension")
 ERRORS = (PySparkException, Py4JJavaError)
 NUMBERS = "select cast(pmod(id * 37, 600) - 100 as int) as k, id as v from range(1500)"
 SCHEMA = "k int, v bigint"
+CODEGEN = ["true", pytest.param("false", marks=pytest.mark.long)]
 QUERIES = (
     "select * from t join good on t.k = good.k",
     "select * from t full join good on t.k = good.k",
@@ -247,6 +248,7 @@ KEYS = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("sql_type", KEYS)
 def test_every_type_of_key_is_read_right(tables: Tables, sql_type: str) -> None:
     rows = f"select cast({KEYS[sql_type]} as {sql_type}) as k, id as v from range(900)"
@@ -271,6 +273,7 @@ def test_decimals_of_different_scale_are_different_keys(tables: Tables) -> None:
     assert tables.rows(query) == tables.stock_rows(query)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "query",
     [
@@ -286,8 +289,6 @@ def test_decimals_of_different_scale_are_different_keys(tables: Tables) -> None:
         "select k, sum(v) from (select explode(array(k, k + 1)) as k, v from t) group by k",
         "select * from t join good on t.k <=> good.k",
         "select count(*), count(distinct k) from t",
-        "select _metadata.file_name is not null, k, count(*) from t group by 1, 2",
-        "select t._metadata.file_path is null, t._metadata.row_index >= 0, t.k from t join good on t.k = good.k",
         "select k from t intersect select k from good",
         "select k from t except all select k from good where w > 3",
         "select * from good where k not in (select k from t where k is not null)",
@@ -316,7 +317,7 @@ def hide_behind_the_probe(tables: Tables, tail: str) -> None:
     tables.sql("refresh table t")
 
 
-@pytest.mark.parametrize("codegen", ["true", "false"])
+@pytest.mark.parametrize("codegen", CODEGEN)
 @pytest.mark.parametrize(
     ("tail", "complaint"),
     [
@@ -337,8 +338,11 @@ def test_what_the_probe_cannot_see_fails_the_query_and_then_is_read_plainly(
     assert "rows were found out of place before" in tables.plan("select k, count(*) from t group by k")
 
 
-@pytest.mark.parametrize("codegen", ["true", "false"])
-@pytest.mark.parametrize("join", ["join", "left semi join", "left join", "right join"])
+@pytest.mark.parametrize("codegen", CODEGEN)
+@pytest.mark.parametrize(
+    "join",
+    ["join", *[pytest.param(join, marks=pytest.mark.long) for join in ("left semi join", "left join", "right join")]],
+)
 @pytest.mark.parametrize("tail", ["select 16, 9000L, 9000L", "select 401, 9000L, 9000L"])
 def test_rows_that_a_join_does_not_get_to_are_checked_as_well(
     tables: Tables, join: str, tail: str, codegen: str
@@ -352,14 +356,13 @@ def test_rows_that_a_join_does_not_get_to_are_checked_as_well(
         assert tables.rows(query) == tables.stock_rows(query)
 
 
-def test_hash_joins_read_all_of_their_inputs_as_well(tables: Tables) -> None:
+@pytest.mark.parametrize("codegen", CODEGEN)
+def test_hash_joins_read_all_of_their_inputs_as_well(tables: Tables, codegen: str) -> None:
     hide_behind_the_probe(tables, "select 401, 9000L, 9000L")
     tables.make("few", SCHEMA.replace("v ", "w "), "k", 8, "select 401 as k, 1L as w")
-    for codegen in ("true", "false"):
-        tables.sql("refresh table t")
-        with tables.settings({"spark.sql.codegen.wholeStage": codegen}), pytest.raises(ERRORS, match="not bucketed"):
-            tables.rows("select /*+ shuffle_hash(few) */ count(*) from t join few on t.k = few.k")
-        tables.forget()
+    query = "select /*+ shuffle_hash(few) */ count(*) from t join few on t.k = few.k"
+    with tables.settings({"spark.sql.codegen.wholeStage": codegen}), pytest.raises(ERRORS, match="not bucketed"):
+        tables.rows(query)
 
 
 @pytest.mark.parametrize("tail", ["select 401, 9000L, 9000L", "select 16, 9000L, 9000L"])

@@ -42,7 +42,7 @@ def dynamic_partitions(spark: SparkSession) -> Iterator[None]:
         yield
 
 
-@pytest.fixture(params=["true", "false"], ids=["aqe", "no-aqe"])
+@pytest.fixture(params=[pytest.param("true", id="aqe"), pytest.param("false", id="no-aqe", marks=pytest.mark.long)])
 def aqe(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[None]:
     with setting(spark, "spark.sql.adaptive.enabled", request.param):
         yield
@@ -119,7 +119,7 @@ WRITES: dict[str, Callable[[Tables], object]] = {
 
 
 @pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
-@pytest.mark.parametrize("stored", ["parquet", "textfile"])
+@pytest.mark.parametrize("stored", ["parquet", pytest.param("textfile", marks=pytest.mark.long)])
 def test_a_table_of_bucketing_version_2_is_refused(
     tables: Tables, write: Callable[[Tables], object], stored: str
 ) -> None:

@@ -35,7 +35,7 @@ def dynamic_partitions(spark: SparkSession) -> Iterator[None]:
         yield
 
 
-@pytest.fixture(params=["true", "false"], ids=["aqe", "no-aqe"])
+@pytest.fixture(params=[pytest.param("true", id="aqe"), pytest.param("false", id="no-aqe", marks=pytest.mark.long)])
 def aqe(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[None]:
     with setting(spark, "spark.sql.adaptive.enabled", request.param):
         yield
@@ -90,6 +90,7 @@ def test_a_table_saved_from_a_frame_is_bucketed(tables: Tables) -> None:
     assert_bucketed(tables, "saved", "spark-parquet")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "settings",
     [
@@ -146,6 +147,7 @@ REREADS = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("reread", REREADS)
 def test_adaptive_execution_does_not_take_buckets_apart(tables: Tables, reread: str) -> None:
     """The join is spread by the buckets of the table, so that the write needs no shuffle, and relies on the join's."""
@@ -206,6 +208,7 @@ def test_empty_strings_and_nulls_are_one_partition_with_one_file_per_bucket(tabl
         assert set(buckets_of_files(tables, "t").values()) == {1}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_keys_of_several_types_and_their_odd_values(tables: Tables, layout: str) -> None:
     columns = "s string, d date, n decimal(10, 2), b boolean, f double, i int"
