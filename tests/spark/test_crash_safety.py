@@ -212,7 +212,7 @@ def test_directories_that_a_dead_run_left_without_their_tables_are_cleared(proje
     project.model("m", MOVES_A_ROW, **STAGED | {"incremental_strategy": "merge", "unique_key": "k"})
     project.dbt("run")
     schema_folder = project.location("m").parent
-    for role in ("tmp", "input", "staged", "emptied", "backup"):
+    for role in ("tmp", "input", "staged", "emptied"):
         (schema_folder / f"m__dbt_{role}").mkdir()
         (schema_folder / f"m__dbt_{role}" / "left_behind").write_text("by a dead process")
     project.dbt("run")
@@ -257,3 +257,19 @@ def test_another_nodes_table_is_never_taken_for_a_leftover(project: Project) -> 
     _, failure = project.attempt("run", "--select", "m")
     assert "Invalid `alias` of model 'm'" in failure and "another alias for 'other'" in failure
     assert [row.v for row in project.rows("select v from {schema}.m__dbt_input")] == ["precious"]
+
+
+def test_a_rename_that_was_cut_off_is_an_error_and_not_an_empty_table(project: Project) -> None:
+    project.model("m", "select 1 as k, 2 as ds, '{{ var('v') }}' as v", **STAGED)
+    project.dbt("run", v="first")
+    # What Hive's metastore leaves when it dies between the move of the directory and its commit.
+    folder = project.location("m")
+    backup = folder.rename(folder.with_name("m__dbt_backup"))
+    for command in (("run",), ("run", "--full-refresh")):
+        _, failure = project.attempt(*command, v="second")
+        assert "m__dbt_backup" in failure
+        assert list(backup.rglob("*.parquet")), "the only copy of the rows"
+    shutil.rmtree(folder, ignore_errors=True)
+    backup.rename(folder)
+    project.dbt("run", v="third")
+    assert content(project, "select v from {schema}.m") == [("first",), ("third",)]

@@ -246,3 +246,9 @@ def test_the_names_of_installed_packages_resolve(new_project: Callable[..., Proj
     project.model("downstream", "select k, count(*) as n from {{ ref('upstream') }} group by k", **TABLE)
     project.dbt("build")
     assert project.rows("select sum(n) from {schema}.downstream")[0][0] == 10
+
+
+def test_columns_whose_names_look_like_headings_are_columns(project: Project) -> None:
+    project.model("m", "select 1 as k, 2 as `# orders`, 3 as `# Partition Information`, 4 as v", **TABLE)
+    project.dbt("run")
+    assert project.spark.table(f"{project.schema}.m").columns == ["k", "# orders", "# Partition Information", "v"]

@@ -164,6 +164,17 @@ def test_a_key_whose_bytes_are_no_text_has_its_one_bucket(project: Project, stra
     assert_one_file_per_bucket(project, "m", "hive", int(str(project.detail("m", "Num Buckets"))))
 
 
+def test_the_name_of_nulls_directory_is_null_and_loses_no_row(project: Project) -> None:
+    project.model(
+        "m",
+        versions("select 1 as k, cast(null as string) as p", "select 2 as k, '__HIVE_DEFAULT_PARTITION__' as p"),
+        **INCREMENTAL | {"incremental_strategy": "append", "partition_by": ["p"]},
+    )
+    project.dbt("run")
+    project.dbt("run")
+    assert [row[:] for row in project.rows("select k, p from {schema}.m order by k")] == [(1, None), (2, None)]
+
+
 def test_the_empty_string_and_null_share_a_partition_and_lose_no_row(new_project: Callable[..., Project]) -> None:
     # Hive's layout of directories has one name for both.
     project = new_project()

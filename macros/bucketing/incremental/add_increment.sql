@@ -32,7 +32,7 @@
     {%- if increment.strategy == 'merge' -%}
       {% do spark_bucketing.validate_merge(rows, input, plain, increment) %}
     {%- elif batch -%}
-      {% do spark_bucketing.validate_batch(relation, input, plain, layout, batch) %}
+      {% do spark_bucketing.validate_batch(rows, input, plain, layout, batch) %}
     {%- endif -%}
     {%- if rewrite -%}
       {% do spark_bucketing.rewrite_table(relation, rows, input, plain, layout, increment, existing) %}

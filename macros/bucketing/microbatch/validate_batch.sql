@@ -1,9 +1,10 @@
 {#-
   Refuses a batch that would overwrite rows of other batches: its partitions are replaced as a whole.
 
+  rows: from aligned_rows()
   input: the table from load_input(), the batch's rows
 -#}
-{% macro validate_batch(relation, input, columns, layout, batch) -%}
+{% macro validate_batch(rows, input, columns, layout, batch) -%}
   {%- set event_time = config.get('event_time') -%}
   {%- if event_time | lower not in columns | map(attribute='name') | map('lower') | list -%}
     {% do exceptions.warn("Model '" ~ model.name ~ "' has no column " ~ event_time ~ ", its `event_time`:"
@@ -12,7 +13,7 @@
   {%- endif -%}
   {%- set touched = spark_bucketing.partition_values(layout.partition_by, spark_bucketing.quote_relation(input)) -%}
   {%- set lost -%}
-    select {{ spark_bucketing.quote_columns(layout.partition_by) }}, count(*) from {{ spark_bucketing.quote_relation(relation) }}
+    select {{ spark_bucketing.quote_columns(layout.partition_by) }}, count(*) from {{ rows }}
     where {{ spark_bucketing.partition_predicate(spark_bucketing.partition_columns(columns, layout), touched) }}
       and not ({{ spark_bucketing.batch_condition(event_time, batch) }})
     group by {{ spark_bucketing.quote_columns(layout.partition_by) }} limit 1

@@ -6,8 +6,11 @@
   {%- set columns = [] -%}
   {%- set state = namespace(done=false, shortened=false) -%}
   {%- for row in run_query('describe table ' ~ quoted_relation).rows -%}
-    {%- if not row[0] or row[0].startswith('# ') -%}
+    {%- if not row[1] -%}
+      {#- A heading, or the empty line before it. A column has a type, whatever its name. -#}
       {%- set state.done = true -%}
+    {%- elif not state.done and not row[0] -%}
+      {% do spark_bucketing.raise_column_error('a column called `null` or of an empty name', 'names that dbt can read', 'another name for it') %}
     {%- elif not state.done -%}
       {%- do columns.append({'name': row[0], 'type': row[1], 'comment': row[2] or ''}) -%}
       {%- set state.shortened = state.shortened or ' more field' in row[1] -%}

@@ -31,6 +31,9 @@
       {%- set state.exists = true -%}
     {%- endif -%}
   {%- endif -%}
+  {%- if state.exists and not rebuild -%}
+    {% do spark_bucketing.validate_backup_location(relation) %}
+  {%- endif -%}
   {%- for role in ['tmp', 'input', 'trash'] if roles[role].identifier | lower in found -%}
     {% do spark_bucketing.drop_relation_with_files(roles[role]) %}
   {%- endfor -%}

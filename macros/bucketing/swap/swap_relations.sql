@@ -3,7 +3,8 @@
 
   The two renames are one statement for dbt, a SQL script that renames back when the second one fails. Should the whole
   process die between them, recover_relation() restores the backup in the next run. A previous table whose directory is
-  gone has nothing to keep, and cannot be renamed: it is dropped.
+  gone has nothing to keep, and cannot be renamed: it is dropped. A directory in the backup's place is never deleted, for it
+  may hold the only copy of the rows (validate_backup_location).
 
   existing_type: 'table', 'view', or none when there is nothing to replace
 -#}
@@ -16,7 +17,15 @@
   {%- else -%}
     {% call statement('swap', auto_begin=False) -%}
       begin
-        {{ spark_bucketing.in_free_location(backup, rename_out, unless_gone='drop ' ~ existing_type ~ ' ' ~ spark_bucketing.quote_relation(relation)) }};
+        begin
+          {%- if existing_type == 'table' %}
+          declare exit handler for PATH_NOT_FOUND
+          begin
+            drop table {{ spark_bucketing.quote_relation(relation) }};
+          end;
+          {%- endif %}
+          {{ rename_out }};
+        end;
         begin
           declare exit handler for sqlexception
           begin

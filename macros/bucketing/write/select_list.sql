@@ -1,8 +1,8 @@
 {#-
   Select list for these columns, each by its expression, if it has one.
 
-  An empty string in a partition column becomes NULL here: Spark and Hive store both in the same partition, which must have
-  one writer, and be recognised as touched.
+  An empty string in a partition column becomes NULL here, and so does the name of NULL's own directory: Spark and Hive store
+  all of them in the same partition, which must have one writer, and be recognised as touched.
 -#}
 {% macro select_list(columns, partition_by) -%}
   {%- set partition_names = partition_by | map('lower') | list -%}
@@ -11,7 +11,7 @@
     {%- set name = spark_bucketing.quote_identifier(column.name) -%}
     {%- set value = column.get('expression', name) -%}
     {%- if column.name | lower in partition_names and modules.re.match('string|varchar|char', column.type) -%}
-      {%- set value = 'nullif(' ~ value ~ ", '')" -%}
+      {%- set value = 'nullif(nullif(' ~ value ~ ", ''), '__HIVE_DEFAULT_PARTITION__')" -%}
     {%- endif -%}
     {%- do items.append(value if value == name else value ~ ' as ' ~ name) -%}
   {%- endfor -%}

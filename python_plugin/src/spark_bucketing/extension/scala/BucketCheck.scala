@@ -60,7 +60,7 @@ case class BucketCheckExec(guards: Seq[Expression], child: SparkPlan) extends Un
 }
 
 /** What is done about a row out of place: the query fails, and the files are not trusted in this session again. */
-case class BucketAlarm(table: String, distrust: Findings[String], oneFileAtATime: Boolean) {
+case class BucketAlarm(table: String, roots: Seq[String], distrust: Findings[String], oneFileAtATime: Boolean) {
 
   def misplaced(found: Int, partition: Int): Unit =
     raise(s"a row of bucket $found among those of bucket $partition")
@@ -68,8 +68,11 @@ case class BucketAlarm(table: String, distrust: Findings[String], oneFileAtATime
   def unsorted(): Unit = raise("a row that is not in the order of the sort columns")
 
   private def raise(what: String): Unit = {
-    val file = Option(InputFileBlockHolder.getInputFilePath.toString).filter(_.nonEmpty && oneFileAtATime)
-    distrust.add(file.getOrElse(""))
+    // The task's current file may be that of another scan, whose rows this one's are joined with. So all of the table is
+    // distrusted, and the file only named where it can be the one.
+    val file = Option(InputFileBlockHolder.getInputFilePath.toString)
+      .filter(path => oneFileAtATime && roots.exists(root => path.startsWith(root + "/")))
+    distrust.add("")
     throw new SparkException(
       s"Table $table is not bucketed as its metadata says: found $what" + file.fold("")(" in file " + _) +
         s". No wrong row was returned. Run the query again: this session now reads the table plainly. To read it " +

@@ -17,7 +17,8 @@ object BucketChecks {
   private def check(scan: BucketScan): SparkPlan = {
     val read = scan.read
     val roots = scan.relation.location.rootPaths.map(_.toString)
-    val alarm = BucketAlarm(read.of.table, Findings.distrusted(roots, scan.session.sparkContext), oneFileAtATime = !read.merged)
+    val distrust = Findings.distrusted(roots, scan.session.sparkContext)
+    val alarm = BucketAlarm(read.of.table, roots, distrust, oneFileAtATime = !read.merged)
     val bucket = read.of.hash.partitioning(scan.keys, read.partitions).partitionIdExpression
     val order = scan.outputOrdering.map(_.child)
     val guards = InBucket(bucket, math.min(read.of.buckets, read.partitions), alarm) +:

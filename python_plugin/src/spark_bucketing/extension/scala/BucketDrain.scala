@@ -12,6 +12,7 @@ import org.apache.spark.sql.catalyst.expressions.{Attribute, SortOrder}
 import org.apache.spark.sql.catalyst.expressions.codegen.{CodegenContext, ExprCode}
 import org.apache.spark.sql.catalyst.plans.physical.Partitioning
 import org.apache.spark.sql.execution._
+import org.apache.spark.sql.execution.exchange.Exchange
 import org.apache.spark.sql.execution.joins.{ShuffledHashJoinExec, SortMergeJoinExec}
 
 /**
@@ -23,8 +24,9 @@ import org.apache.spark.sql.execution.joins.{ShuffledHashJoinExec, SortMergeJoin
  *   +- SortMergeJoin
  *      :- BucketDrainInput
  *      :  +- BucketCheck
- *      +- BucketDrainInput
- *         +- BucketCheck
+ *      +- Sort
+ *         +- BucketDrainInput
+ *            +- BucketCheck
  * }}}
  *
  * @param join an id that the join's inputs have as well
@@ -62,8 +64,11 @@ case class BucketDrainExec(join: Long, child: SparkPlan) extends UnaryExecNode w
   override protected def withNewChildInternal(newChild: SparkPlan): BucketDrainExec = copy(child = newChild)
 }
 
-/** One of the inputs that a [[BucketDrainExec]] reads to its end. */
-case class BucketDrainInputExec(join: Long, child: SparkPlan) extends UnaryExecNode {
+/**
+ * What is read to its end for the joins with these ids. It lies below their sorts, whose memory is gone by then, and below
+ * inner joins, which may have stopped as well.
+ */
+case class BucketDrainInputExec(joins: Seq[Long], child: SparkPlan) extends UnaryExecNode {
 
   override def output: Seq[Attribute] = child.output
   override def outputPartitioning: Partitioning = child.outputPartitioning
@@ -71,9 +76,9 @@ case class BucketDrainInputExec(join: Long, child: SparkPlan) extends UnaryExecN
   override protected def doCanonicalize(): SparkPlan = child.canonicalized
 
   override protected def doExecute(): RDD[InternalRow] = {
-    val drain = BucketDrain(join)
+    val drains = joins.map(BucketDrain(_))
     child.execute().mapPartitionsInternal { rows =>
-      drain.add(rows)
+      drains.foreach(_.add(rows))
       rows
     }
   }
@@ -107,12 +112,30 @@ object BucketDrain {
   private val inputs = new ConcurrentHashMap[(Long, Long), ConcurrentLinkedQueue[Iterator[InternalRow]]]()
   private val ids = new AtomicLong
 
-  /** Puts drains around the joins that read checked buckets in their own stage. */
-  def around(plan: SparkPlan): SparkPlan = plan match {
-    case done: BucketDrainExec => done
-    case join @ (_: SortMergeJoinExec | _: ShuffledHashJoinExec) if join.exists(_.isInstanceOf[BucketCheckExec]) =>
+  /**
+   * Puts drains around the joins that read checked buckets in their own stage.
+   *
+   * @param joins the joins above in the same stage
+   */
+  def around(plan: SparkPlan, joins: List[Long] = Nil): SparkPlan = plan match {
+    case done @ (_: BucketDrainExec | _: BucketDrainInputExec) => done
+    case _ if !readsBuckets(plan) => plan.mapChildren(around(_))
+    case join if isJoin(join) =>
       val id = ids.incrementAndGet()
-      BucketDrainExec(id, join.mapChildren(side => BucketDrainInputExec(id, around(side))))
-    case other => other.mapChildren(around)
+      BucketDrainExec(id, join.mapChildren(around(_, id :: joins)))
+    case pipeline if joins.nonEmpty && !pipeline.exists(node => isJoin(node) || node.isInstanceOf[SortExec]) =>
+      BucketDrainInputExec(joins, pipeline)
+    case other => other.mapChildren(around(_, joins))
+  }
+
+  private def isJoin(plan: SparkPlan): Boolean = plan match {
+    case _: SortMergeJoinExec | _: ShuffledHashJoinExec => true
+    case _ => false
+  }
+
+  private def readsBuckets(plan: SparkPlan): Boolean = plan match {
+    case _: BucketCheckExec => true
+    case _: Exchange => false
+    case other => other.children.exists(readsBuckets)
   }
 }
