@@ -183,3 +183,14 @@ def test_a_begin_that_is_no_time_is_an_error(project: Project, begin: str) -> No
     project.model("m", "select 1 as k, date'2024-01-01' as day", **MICROBATCH | {"begin": begin})
     with pytest.raises(Failed, match="begin"):
         project.dbt("run")
+
+
+def test_a_deferred_input_is_read_by_batches_too(events: Project) -> None:
+    window = ("--event-time-start", "2024-01-02", "--event-time-end", "2024-01-03")
+    events.dbt("run", "--select", "events", v="production")
+    (events.folder / "target").rename(events.folder / "state")
+    profile = (events.folder / "profiles.yml").read_text()
+    events.write("profiles.yml", profile.replace(f"schema: {events.schema}", f"schema: {events.schema}_dev"))
+    events.dbt("run", "--select", "m", "--defer", "--state", str(events.folder / "state"), *window, v="dev")
+    rows = events.rows("select day, v, count(*) as n from {schema}_dev.m group by day, v")
+    assert [(str(row.day), row.v, row.n) for row in rows] == [("2024-01-02", "production", 100)]

@@ -1,3 +1,10 @@
 {% macro source_of_batch() -%}
-  {{ return(spark_bucketing.rows_of_batch(builtins.source(*varargs, **kwargs))) }}
+  {%- set relation = builtins.source(*varargs, **kwargs) -%}
+  {%- for id in model.depends_on.nodes -%}
+    {%- set node = graph.sources.get(id) -%}
+    {%- if node and node.source_name == varargs[0] and node.name == varargs[1] -%}
+      {{ return(spark_bucketing.rows_of_batch(relation, node)) }}
+    {%- endif -%}
+  {%- endfor -%}
+  {{ return(relation) }}
 {%- endmacro %}
