@@ -82,7 +82,9 @@ def project(new_project: Callable[..., Project]) -> Project:
     return new_project()
 
 
-@pytest.mark.parametrize("external", [False, True], ids=["managed", "external"])
+@pytest.mark.parametrize(
+    "external", [pytest.param(False, id="managed"), pytest.param(True, id="external", marks=pytest.mark.long)]
+)
 def test_table_survives_every_death(project: Project, external: bool) -> None:
     place = {"location_root": str(project.folder / "external")} if external else {}
     project.model(

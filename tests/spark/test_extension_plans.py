@@ -173,6 +173,7 @@ ALIGNMENTS = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("how", ["join", "left join", "right join", "full join", "left semi join", "left anti join"])
 @pytest.mark.parametrize("alignment", ALIGNMENTS)
 def test_one_to_many_joins_can_be_chosen(tables: Tables, alignment: str, how: str) -> None:

@@ -77,7 +77,7 @@ def test_only_the_batchs_rows_of_the_input_are_read(events: Project) -> None:
         ("hour", "2024-02-28 22:30:00", "2024-02-29 01:00:00", 3),
         ("day", "2024-02-27", "2024-03-02", 4),
         ("month", "2023-11-15", "2024-02-02", 4),
-        ("year", "2021-06-01", "2024-01-01", 3),
+        pytest.param("year", "2021-06-01", "2024-01-01", 3, marks=pytest.mark.long),
     ],
 )
 def test_batches_of_every_size(project: Project, size: str, begin: str, end: str, expected: int) -> None:

@@ -187,7 +187,7 @@ def test_a_column_missing_from_the_query_is_null_when_columns_are_appended(proje
 
 
 @pytest.mark.parametrize("partition_by", [[], ["p"]], ids=["whole", "partitioned"])
-@pytest.mark.parametrize("change", ["columns", "layout"])
+@pytest.mark.parametrize("change", ["columns", pytest.param("layout", marks=pytest.mark.long)])
 def test_a_merge_that_fails_leaves_columns_and_layout_as_they_were(
     project: Project, partition_by: list[str], change: str
 ) -> None:
