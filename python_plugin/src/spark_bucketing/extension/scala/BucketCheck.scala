@@ -69,10 +69,11 @@ case class BucketAlarm(table: String, roots: Seq[String], distrust: Findings[Str
 
   private def raise(what: String): Unit = {
     // The task's current file may be that of another scan, whose rows this one's are joined with. So all of the table is
-    // distrusted, and the file only named where it can be the one.
-    val file = Option(InputFileBlockHolder.getInputFilePath.toString)
-      .filter(path => oneFileAtATime && roots.exists(root => path.startsWith(root + "/")))
+    // distrusted besides, and the file only named where it can be the one. Partitions may lie outside of the table's folder.
+    val current = Option(InputFileBlockHolder.getInputFilePath.toString).filter(_.nonEmpty)
+    val file = current.filter(path => oneFileAtATime && roots.exists(root => path.startsWith(root + "/")))
     distrust.add("")
+    current.foreach(distrust.add)
     throw new SparkException(
       s"Table $table is not bucketed as its metadata says: found $what" + file.fold("")(" in file " + _) +
         s". No wrong row was returned. Run the query again: this session now reads the table plainly. To read it " +
