@@ -301,16 +301,16 @@ def test_queries_of_all_kinds(tables: Tables, query: str) -> None:
     assert tables.rows(query) == tables.stock_rows(query)
 
 
-def hide_behind_the_probe(tables: Tables, tail: str) -> None:
+def hide_behind_the_probe(tables: Tables, tail: str, bucket: int = 0) -> None:
     """A bucket whose first rows are right; what follows them is not."""
     tables.make("t", SCHEMA, "k", 8, NUMBERS)
-    name = tables.files("t")[0].name
+    name = tables.files("t")[bucket].name
     (tables.folder("t") / name).unlink()
     (tables.folder("t") / f".{name}.crc").unlink(missing_ok=True)
     tables.sql("drop table if exists crafted")
     tables.sql(
         f"create table crafted using parquet as select /*+ coalesce(1) */ k, v from "
-        f"(select cast(id * 8 as int) as k, id as v, id as n from range(90) union all {tail}) order by n"
+        f"(select cast(id * 8 + {bucket} as int) as k, id as v, id as n from range(90) union all {tail}) order by n"
     )
     (path,) = tables.files("crafted")
     shutil.copy(path, tables.folder("t") / name)
@@ -380,6 +380,28 @@ def test_a_misplaced_row_is_not_lost_by_pruning(tables: Tables) -> None:
     with pytest.raises(ERRORS, match="not bucketed as its metadata says"):
         tables.rows("select k, count(*) from t group by k")
     assert tables.rows(query) == tables.stock_rows(query)
+
+
+@pytest.mark.parametrize(
+    ("key", "bucket"),
+    [pytest.param(-8, 0, id="behind the rows that are read"), pytest.param(801, 5, id="in a bucket that is not read")],
+)
+def test_a_limit_does_not_hide_a_row_out_of_place(tables: Tables, key: int, bucket: int) -> None:
+    hide_behind_the_probe(tables, f"select {key}, 9000L, 9000L", bucket)
+    tables.make("few", SCHEMA, "k", 8, f"select {key} as k, 1L as v")
+    query = "select * from few where not exists (select 1 from t where t.k = few.k) limit 1"
+    assert tables.rows(query) == tables.stock_rows(query) == []
+    with tables.settings({"spark.bucketing.read.check": "false"}):
+        assert tables.rows(query) != []
+
+
+def test_below_a_limit_buckets_are_used_once_they_were_read_and_checked(tables: Tables) -> None:
+    good_files(tables)
+    query = "select * from t join good on t.k = good.k"
+    assert "Bucketed: false (a limit may end the query" in tables.plan(query + " limit 5")
+    assert tables.shape(query + " order by v limit 5") == (0, 0, 2)
+    assert tables.shape(query + " limit 5") == (0, 2, 2)
+    assert tables.shape(f"select v, count(*) from ({query}) group by v limit 5").bucketed == 2
 
 
 def test_a_file_changed_between_planning_and_running_fails(tables: Tables) -> None:

@@ -2,6 +2,7 @@ package org.apache.spark.sql.bucketing
 
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.execution.FileSourceScanExec
+import org.apache.spark.sql.execution.datasources.PartitionedFile
 
 /**
  * Whether the files of a scan are the buckets that the table's metadata promises.
@@ -12,23 +13,29 @@ import org.apache.spark.sql.execution.FileSourceScanExec
  */
 object BucketProof extends Logging {
 
-  /** The scan as a proven bucketed one, or a plain one that says why. The files are listed once, for both. */
-  def prove(candidate: BucketScan): FileSourceScanExec = {
-    val of = candidate.read.of
+  /**
+   * The scan as a proven bucketed one, or a plain one that says why. The files are listed once, for both.
+   *
+   * @param stopped the query may stop reading before the end (EarlyStops)
+   */
+  def prove(candidate: BucketScan, stopped: Boolean): FileSourceScanExec = {
     val listing = new BucketListing(candidate.selectedPartitions)
-    objection(candidate, listing) match {
-      case Some(why) =>
-        logInfo(s"Table ${of.table} is read plainly: $why")
-        BucketedReads.stockScan(candidate).getOrElse(candidate.copyWith(listing = listing).plain(why))
-      case None => candidate.copyWith(listing = listing).as(of.buckets)
+    val listed = candidate.copyWith(listing = listing)
+    val outcome = objection(listed, listing.files).toLeft(listed)
+      .flatMap(scan => if (stopped) EarlyStops.proven(scan, listing.files) else Right(scan))
+    outcome match {
+      case Left(why) =>
+        logInfo(s"Table ${candidate.read.of.table} is read plainly: $why")
+        BucketedReads.stockScan(candidate).getOrElse(listed.plain(why))
+      case Right(scan) => scan.as(scan.read.of.buckets)
     }
   }
 
-  private def objection(candidate: BucketScan, listing: BucketListing): Option[String] = {
-    val of = candidate.read.of
-    BucketFiles.objection(listing.files.iterator.map(BucketFiles.nameOf), of.hash, of.buckets)
-      .orElse(BucketTrust.distrusted(listing.files).map(name => s"rows were found out of place before in $name"))
-      .orElse(BucketProbe.objection(candidate, listing.files))
+  private def objection(scan: BucketScan, files: Array[PartitionedFile]): Option[String] = {
+    val of = scan.read.of
+    BucketFiles.objection(files.iterator.map(BucketFiles.nameOf), of.hash, of.buckets)
+      .orElse(BucketTrust.distrusted(files).map(name => s"rows were found out of place before in $name"))
+      .orElse(BucketProbe.objection(scan, files))
   }
 
   /**

@@ -153,7 +153,7 @@ class BucketScan(stock: FileSourceScanExec, val read: BucketRead, @transient val
       case _ => false
     }
     val wholeBuckets = read.partitions >= read.of.buckets
-    if (others.nonEmpty || !wholeBuckets || !BucketingConf.checksReads || BucketingConf.pruning != "checked") rows
+    if (others.nonEmpty || !wholeBuckets || !BucketingConf.checksReads) rows
     else {
       val checked = Findings.checked(read.of, nulls = dataFilters.isEmpty, sparkContext)
       val versions = files.map(_.map(FileVersion(_)))

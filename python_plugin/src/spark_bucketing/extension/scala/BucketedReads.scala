@@ -44,9 +44,9 @@ object BucketedReads {
   }
 
   private def prove(claimed: SparkPlan): SparkPlan = {
-    val needed = BucketNeeds.of(claimed)
+    val (needed, stopped) = (BucketNeeds.of(claimed), EarlyStops.of(claimed))
     claimed.transformUp {
-      case scan: BucketScan if needed.contains(scan) => proven(scan)
+      case scan: BucketScan if needed.contains(scan) => proven(scan, stopped.contains(scan))
       // Without use for its partitions, a scan may still leave out the buckets that its filters rule out.
       case scan: BucketScan if BucketProof.wanted(scan).isDefined => proven(scan) match {
         case pruned: BucketScan => pruned.plain(DropUnneeded.Why)
@@ -56,10 +56,11 @@ object BucketedReads {
     }
   }
 
-  private def proven(scan: BucketScan): FileSourceScanExec = BucketProof.prove(scan) match {
-    case bucketed: BucketScan => BucketProof.prune(bucketed)
-    case plain => plain
-  }
+  private def proven(scan: BucketScan, stopped: Boolean = false): FileSourceScanExec =
+    BucketProof.prove(scan, stopped) match {
+      case bucketed: BucketScan => BucketProof.prune(bucketed)
+      case plain => plain
+    }
 }
 
 /** Takes back the bucketed scans below an exchange that Spark decided on after all. */
