@@ -94,10 +94,14 @@ class Tables:
 
     def plan(self, query: str) -> str:
         """The plan that was run."""
+        return self.run(query)[1]
+
+    def run(self, query: str) -> tuple[list[str], str]:
+        """Rows in any order, comparable, and the plan that was run."""
         self.spark.sql(f"use {self.database}")
         frame = self.spark.sql(query)
-        frame.collect()
-        return _as_run(str(frame._jdf.queryExecution().executedPlan().toString()))
+        rows = sorted(repr(tuple(row)) for row in frame.collect())
+        return rows, _as_run(str(frame._jdf.queryExecution().executedPlan().toString()))
 
     def shape(self, query: str) -> Shape:
         """What the plan that was run does."""

@@ -11,7 +11,8 @@
   {%- if rebuild and increment.strategy == 'microbatch' -%}
     {% do spark_bucketing.build_batches(target_relation, layout, existing) %}
   {%- elif rebuild -%}
-    {%- set source = spark_bucketing.model_view(compiled_code) -%}
+    {#- Not `compiled_code`: dbt made that when there still was a table, perhaps, and a hook has dropped it since. -#}
+    {%- set source = spark_bucketing.model_view(spark_bucketing.render_model(false)) -%}
     {%- set columns = spark_bucketing.table_columns(source) -%}
     {% do spark_bucketing.build_table(target_relation, source, columns, spark_bucketing.resolve_layout(layout, columns), existing) %}
   {%- elif increment.strategy == 'microbatch' -%}

@@ -113,7 +113,8 @@ MOVES_A_ROW = """
 """
 
 
-@pytest.mark.parametrize("bucket_hash", ["hive", pytest.param("spark", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("bucket_hash", ["hive", "spark"])
 def test_merge_that_empties_a_partition_survives_every_death(project: Project, bucket_hash: str) -> None:
     project.model(
         "m",

@@ -41,12 +41,17 @@ def writing_tasks(project: Project, table: str) -> dict[str, set[str]]:
     "conf",
     [
         {"adaptive_enabled": "false"},
-        {"adaptive_enabled": "true", "shuffle_partitions": "1"},
         {"adaptive_coalescePartitions_minPartitionSize": "1g", "adaptive_advisoryPartitionSizeInBytes": "1g"},
-        {"adaptive_optimizeSkewsInRebalancePartitions_enabled": "true", "adaptive_advisoryPartitionSizeInBytes": "1k"},
         {"files_maxRecordsPerFile": "3"},
-        {"ansi_enabled": "false"},
-        {"sources_partitionOverwriteMode": "STATIC", "shuffle_partitions": "23"},
+        {"sources_partitionOverwriteMode": "STATIC", "shuffle_partitions": "23", "ansi_enabled": "false"},
+        pytest.param({"adaptive_enabled": "true", "shuffle_partitions": "1"}, marks=pytest.mark.long),
+        pytest.param(
+            {
+                "adaptive_optimizeSkewsInRebalancePartitions_enabled": "true",
+                "adaptive_advisoryPartitionSizeInBytes": "1k",
+            },
+            marks=pytest.mark.long,
+        ),
     ],
     ids=lambda conf: "_".join(conf),
 )
@@ -106,7 +111,7 @@ def test_partitions_share_the_tasks_evenly(project: Project) -> None:
     assert {len(files) for files in writing_tasks(project, "m").values()} == {24}
 
 
-@pytest.mark.parametrize("buckets", [1, 2, 4096])
+@pytest.mark.parametrize("buckets", [1, 2, 1024, pytest.param(4096, marks=pytest.mark.long)])
 def test_from_one_to_thousands_of_buckets(project: Project, buckets: int) -> None:
     layouts = ("hive", "spark") if buckets < 100 else ("hive",)
     for bucket_hash in layouts:

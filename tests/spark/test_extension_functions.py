@@ -155,16 +155,16 @@ def test_the_writer_and_the_function_agree(spark: SparkSession) -> None:
     ],
 )
 def test_what_is_not_hives_hash_is_refused(spark: SparkSession, call: str, message: str) -> None:
-    spark.sql("create table if not exists refused_types (vc varchar(5), c char(5), i int) using parquet")
+    spark.sql("create table if not exists default.refused_types (vc varchar(5), c char(5), i int) using parquet")
     with pytest.raises(AnalysisException) as error:
-        spark.sql(f"select {call} from refused_types")
+        spark.sql(f"select {call} from default.refused_types")
     assert message in str(error.value)
     assert ".." not in str(error.value).split("SQLSTATE")[0]
 
 
 def test_a_char_column_can_be_hashed_as_a_string(spark: SparkSession) -> None:
-    spark.sql("create table if not exists refused_types (vc varchar(5), c char(5), i int) using parquet")
-    assert spark.sql("select hive_hash(cast(vc as string), cast(c as string)) from refused_types").collect() == []
+    spark.sql("create table if not exists default.refused_types (vc varchar(5), c char(5), i int) using parquet")
+    assert spark.sql("select hive_hash(cast(vc as string), cast(c as string)) from default.refused_types").collect() == []
 
 
 def test_they_are_documented(spark: SparkSession) -> None:

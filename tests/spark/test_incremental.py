@@ -150,7 +150,9 @@ def test_an_increment_may_touch_many_partitions(new_project: Callable[..., Proje
         assert counted[0][:] == (partitions, partitions)
 
 
-@pytest.mark.parametrize("strategy", ["append", "insert_overwrite", "merge"])
+@pytest.mark.parametrize(
+    "strategy", ["merge", *[pytest.param(name, marks=pytest.mark.long) for name in ("append", "insert_overwrite")]]
+)
 def test_a_key_whose_bytes_are_no_text_has_its_one_bucket(project: Project, strategy: str) -> None:
     new = "select cast(unhex(hex(id + 240)) as string) as k, 1 as p from range(12) union all select 'b', 1"
     project.model(
@@ -335,6 +337,15 @@ def test_is_incremental_is_true_only_when_there_is_a_table_to_add_to(new_project
     assert answers() == "True True True"
     project.dbt("run", "--full-refresh")
     assert answers() == "False False False"
+
+
+def test_a_table_that_a_hook_drops_is_built_from_the_text_of_a_full_build(project: Project) -> None:
+    drop = "{{ 'drop table ' ~ this if var('drop', false) else 'select 1' }}"
+    sql = "select 1 as k, '{{ spark_bucketing.is_incremental() }}' as v"
+    project.model("m", sql, **INCREMENTAL, pre_hook=drop)
+    project.dbt("run")
+    project.dbt("run", drop=True)
+    assert [row.v for row in project.rows("select v from {schema}.m")] == ["False"]
 
 
 def test_increment_of_a_model_on_an_ephemeral_one(new_project: Callable[..., Project]) -> None:

@@ -76,7 +76,7 @@ def test_only_the_batchs_rows_of_the_input_are_read(events: Project) -> None:
     [
         ("hour", "2024-02-28 22:30:00", "2024-02-29 01:00:00", 3),
         ("day", "2024-02-27", "2024-03-02", 4),
-        ("month", "2023-11-15", "2024-02-02", 4),
+        pytest.param("month", "2023-11-15", "2024-02-02", 4, marks=pytest.mark.long),
         pytest.param("year", "2021-06-01", "2024-01-01", 3, marks=pytest.mark.long),
     ],
 )
@@ -88,7 +88,7 @@ def test_batches_of_every_size(project: Project, size: str, begin: str, end: str
     assert written_batches(sent) == expected
 
 
-@pytest.mark.parametrize(("lookback", "batches"), [(None, 2), (0, 1), (3, 4)])
+@pytest.mark.parametrize(("lookback", "batches"), [(None, 2), pytest.param(0, 1, marks=pytest.mark.long), pytest.param(3, 4, marks=pytest.mark.long)])
 def test_a_later_run_looks_back(events: Project, lookback: int | None, batches: int) -> None:
     config = MICROBATCH | {"begin": "2024-01-01"} | ({} if lookback is None else {"lookback": lookback})
     events.model("m", "select * from {{ ref('events') }}", **config)

@@ -11,6 +11,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+import zipfile
 from importlib.metadata import version
 from pathlib import Path
 
@@ -27,7 +28,7 @@ def build_jar(cache: Path | None = None) -> Path:
     Args:
         cache: folder of jars; None for the user's own, see cache_folder().
 
-    Returns: the jar, named by Spark's version and the sources' hash.
+    Returns: the jar, named by Spark's version and a hash of Spark's jars and the sources.
 
     Raises:
         ExtensionError: Spark or Java is missing, the sources do not compile, or the folder cannot be written.
@@ -35,8 +36,9 @@ def build_jar(cache: Path | None = None) -> Path:
     spark = find_spark()
     sources = sorted(SOURCES.glob("*.scala"))
     folder = cache or cache_folder()
-    jar = folder / f"spark-bucketing-{version('spark-bucketing')}-spark-{spark.version}-{_digest(sources)}.jar"
-    if not jar.exists():
+    jar = folder / f"spark-bucketing-{version('spark-bucketing')}-spark-{spark.version}-{_digest(spark, sources)}.jar"
+    # A power cut may leave a file without its content.
+    if not zipfile.is_zipfile(jar):
         try:
             folder.mkdir(parents=True, exist_ok=True)
             # Beside the jar, since only a rename within one file system is atomic: whoever looks sees no jar or all of
@@ -78,11 +80,17 @@ def cache_folder() -> Path:
     if named:
         return Path(named)
     base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "spark-bucketing"
+    try:
+        return (Path(base) if base else Path.home() / ".cache") / "spark-bucketing"
+    except RuntimeError as error:
+        raise ExtensionError(f"There is no folder to keep the jar in: {error} Name one in {CACHE_VARIABLE}.") from error
 
 
-def _digest(sources: list[Path]) -> str:
+def _digest(spark: SparkHome, sources: list[Path]) -> str:
     digest = hashlib.sha256()
+    # Vendors build their own Spark under the same version; its jars differ in size at least.
+    for jar in sorted(spark.jars.glob("spark-*.jar")):
+        digest.update(f"{jar.name} {jar.stat().st_size}\n".encode())
     for source in sources:
         content = source.read_bytes()
         digest.update(f"{source.name} {len(content)}\n".encode() + content)
@@ -91,9 +99,12 @@ def _digest(sources: list[Path]) -> str:
 
 def _compile(spark: SparkHome, sources: list[Path], jar: Path) -> None:
     command = [find_java(), "-cp", str(spark.jars / "*"), "scala.tools.nsc.Main", "-usejavacp", "-deprecation", "-d"]
-    result = subprocess.run(
-        [*command, str(jar), *map(str, sources)], capture_output=True, text=True, errors="replace", check=False
-    )
+    try:
+        result = subprocess.run(
+            [*command, str(jar), *map(str, sources)], capture_output=True, text=True, errors="replace", check=False
+        )
+    except OSError as error:
+        raise ExtensionError(f"Java cannot be run: {error}. Install a Java runtime for this machine, or set JAVA_HOME.") from error
     if result.returncode:
         said = (result.stdout + result.stderr).strip()
         raise ExtensionError(

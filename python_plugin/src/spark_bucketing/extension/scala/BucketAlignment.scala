@@ -3,6 +3,7 @@ package org.apache.spark.sql.bucketing
 import org.apache.spark.sql.catalyst.plans.physical._
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.joins.{ShuffledHashJoinExec, SortMergeJoinExec}
+import org.apache.spark.sql.internal.SQLConf
 
 /**
  * One-to-many bucket joins: N buckets against k x N. A row of bucket b of k x N is of bucket b mod N of N, so that the
@@ -49,13 +50,18 @@ object BucketAlignment {
       case "coalesce" => Some(few)
       case "split" => Some(many)
       case "off" => None
-      case _ => Some(if (worthSplitting(coarse, fine, many / few)) many else few)
+      case _ if worthSplitting(coarse, fine, many / few) => Some(many)
+      case _ if few >= cores(coarse) || many / few <= SQLConf.get.coalesceBucketsInJoinMaxBucketRatio => Some(few)
+      // So few tasks would be slower than moving one side's rows.
+      case _ => None
     }
   }
 
+  private def cores(scans: Seq[BucketScan]): Int = scans.head.session.sparkContext.defaultParallelism
+
   /** Splitting reads the coarse side k times over: worth it for a small side, where the tasks are otherwise too few. */
   private def worthSplitting(coarse: Seq[BucketScan], fine: Seq[BucketScan], times: Int): Boolean =
-    coarse.head.read.partitions < coarse.head.session.sparkContext.defaultParallelism &&
+    coarse.head.read.partitions < cores(coarse) &&
       bytes(coarse) * times <= bytes(fine)
 
   private def bytes(scans: Seq[BucketScan]): Long = scans.map(_.selectedPartitions.totalFileSize).sum

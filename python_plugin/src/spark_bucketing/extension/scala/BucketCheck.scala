@@ -60,7 +60,7 @@ case class BucketCheckExec(guards: Seq[Expression], child: SparkPlan) extends Un
 }
 
 /** What is done about a row out of place: the query fails, and the files are not trusted in this session again. */
-case class BucketAlarm(table: String, roots: Seq[String], distrust: Findings[String], oneFileAtATime: Boolean) {
+case class BucketAlarm(table: String, roots: Seq[String], distrust: Findings[Boolean], oneFileAtATime: Boolean) {
 
   def misplaced(found: Int, partition: Int): Unit =
     raise(s"a row of bucket $found among those of bucket $partition")
@@ -68,16 +68,16 @@ case class BucketAlarm(table: String, roots: Seq[String], distrust: Findings[Str
   def unsorted(): Unit = raise("a row that is not in the order of the sort columns")
 
   private def raise(what: String): Unit = {
-    // The task's current file may be that of another scan, whose rows this one's are joined with. So all of the table is
-    // distrusted besides, and the file only named where it can be the one. Partitions may lie outside of the table's folder.
+    // The task's current file may be that of another scan, whose rows this one's are joined with. So all files of the scan
+    // are distrusted, and the one only named where it can be the one.
     val current = Option(InputFileBlockHolder.getInputFilePath.toString).filter(_.nonEmpty)
     val file = current.filter(path => oneFileAtATime && roots.exists(root => path.startsWith(root + "/")))
-    distrust.add("")
-    current.foreach(distrust.add)
+    distrust.add(true)
     throw new SparkException(
       s"Table $table is not bucketed as its metadata says: found $what" + file.fold("")(" in file " + _) +
-        s". No wrong row was returned. Run the query again: this session now reads the table plainly. To read it " +
-        s"plainly from the start, set ${BucketingConf.ENABLED.key}=false; to repair it, write the table again.")
+        s". The query was stopped, and its result is not complete. Run it again: this session now reads these files " +
+        s"plainly. A DataFrame or a cached table keeps its plan, and has to be made (or UNCACHE TABLE) anew. To read the " +
+        s"table plainly from the start, set ${BucketingConf.ENABLED.key}=false; to repair it, write it again.")
   }
 }
 

@@ -17,12 +17,12 @@ object BucketChecks {
   private def check(scan: BucketScan): SparkPlan = {
     val read = scan.read
     val roots = scan.relation.location.rootPaths.map(_.toString)
-    val distrust = Findings.distrusted(roots, scan.session.sparkContext)
+    val distrust = Findings.distrusted(scan.selectedPartitions.toPartitionArray, scan.session.sparkContext)
     val alarm = BucketAlarm(read.of.table, roots, distrust, oneFileAtATime = !read.merged)
     val bucket = read.of.hash.partitioning(scan.keys, read.partitions).partitionIdExpression
     val order = scan.outputOrdering.map(_.child)
     val guards = InBucket(bucket, math.min(read.of.buckets, read.partitions), alarm) +:
       (if (order.isEmpty || !BucketingConf.checksReads) Nil else Seq(InOrder(order, alarm)))
-    BucketCheckExec(guards, scan)
+    BucketCheckExec(guards, scan.copyWith(read.copy(checked = BucketingConf.checksReads)))
   }
 }

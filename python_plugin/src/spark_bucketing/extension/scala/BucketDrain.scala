@@ -42,10 +42,11 @@ case class BucketDrainExec(join: Long, child: SparkPlan) extends UnaryExecNode w
 
   // What follows the loop over the child's rows runs when the loop has ended by itself, and not when it pauses.
   override protected def doProduce(ctx: CodegenContext): String = {
-    val drain = ctx.addReferenceObj("drain", BucketDrain(join))
+    val join = ctx.addReferenceObj("join", BucketDrain(this.join))
+    val inputs = ctx.addMutableState(classOf[DrainedInputs].getName, "inputs", v => s"$v = $join.claim();")
     s"""
        |${child.asInstanceOf[CodegenSupport].produce(ctx, this)}
-       |$drain.drain();
+       |$inputs.drain();
      """.stripMargin
   }
 
@@ -54,8 +55,9 @@ case class BucketDrainExec(join: Long, child: SparkPlan) extends UnaryExecNode w
   override protected def doExecute(): RDD[InternalRow] = {
     val drain = BucketDrain(join)
     child.execute().mapPartitionsInternal { rows =>
+      val inputs = drain.claim()
       new Iterator[InternalRow] {
-        override def hasNext: Boolean = rows.hasNext || { drain.drain(); false }
+        override def hasNext: Boolean = rows.hasNext || { inputs.drain(); false }
         override def next(): InternalRow = rows.next()
       }
     }
@@ -86,30 +88,40 @@ case class BucketDrainInputExec(joins: Seq[Long], child: SparkPlan) extends Unar
   override protected def withNewChildInternal(newChild: SparkPlan): BucketDrainInputExec = copy(child = newChild)
 }
 
-/** What the tasks of a join keep of its inputs. */
+/** The inputs of a join in one task, to be read to their end. */
+class DrainedInputs(inputs: Iterable[Iterator[InternalRow]]) {
+
+  def drain(): Unit = inputs.foreach { rows =>
+    while (rows.hasNext) {
+      rows.next()
+      TaskContext.get().killTaskIfInterrupted()
+    }
+  }
+}
+
+/**
+ * Hands the inputs of a join over to its drain. A task opens the inputs of a join and then the join itself, which claims
+ * them at once: should the task read the same join a second time, as a Cartesian product of an RDD with itself does
+ * while the first one is still open, each has its own.
+ */
 case class BucketDrain(join: Long) {
-  import BucketDrain.inputs
+  import BucketDrain.opened
 
   private def key: (Long, Long) = (TaskContext.get().taskAttemptId(), join)
 
   def add(rows: Iterator[InternalRow]): Unit = {
     val task = key
-    inputs.computeIfAbsent(task, _ => {
-      TaskContext.get().addTaskCompletionListener[Unit](_ => inputs.remove(task))
+    opened.computeIfAbsent(task, _ => {
+      TaskContext.get().addTaskCompletionListener[Unit](_ => opened.remove(task))
       new ConcurrentLinkedQueue[Iterator[InternalRow]]()
     }).add(rows)
   }
 
-  def drain(): Unit = Option(inputs.remove(key)).foreach(_.asScala.foreach { rows =>
-    while (rows.hasNext) {
-      rows.next()
-      TaskContext.get().killTaskIfInterrupted()
-    }
-  })
+  def claim(): DrainedInputs = new DrainedInputs(Option(opened.remove(key)).fold(Seq.empty[Iterator[InternalRow]])(_.asScala.toSeq))
 }
 
 object BucketDrain {
-  private val inputs = new ConcurrentHashMap[(Long, Long), ConcurrentLinkedQueue[Iterator[InternalRow]]]()
+  private val opened = new ConcurrentHashMap[(Long, Long), ConcurrentLinkedQueue[Iterator[InternalRow]]]()
   private val ids = new AtomicLong
 
   /**

@@ -19,12 +19,19 @@ object BucketMerges {
     else plan.transformDown { case sort: SortExec if !sort.global => merged(sort) }
 
   private def merged(sort: SortExec): SparkPlan = {
-    val candidate = sort.child.transformUp {
-      case scan: BucketScan if !scan.read.ordered && scan.mergeable(BucketingConf.mergeFiles) =>
-        scan.copyWith(scan.read.copy(ordered = true, merged = true))
+    val scans = sort.child.collect { case scan: BucketScan if !scan.read.ordered && scan.mergeable => scan }
+    def inOrder(chosen: Seq[BucketScan]): SparkPlan = sort.child.transformUp {
+      case scan: BucketScan if chosen.exists(_ eq scan) => scan.copyWith(scan.read.copy(ordered = true, merged = true))
       case union: BucketUnionExec => union.copy(merged = true)
     }
-    if (SortOrder.orderingSatisfies(candidate.outputOrdering, sort.sortOrder)) candidate else sort
+    def suffices(chosen: Seq[BucketScan]): Boolean =
+      SortOrder.orderingSatisfies(inOrder(chosen).outputOrdering, sort.sortOrder)
+    if (!suffices(scans)) sort
+    // Merging has its price: scans whose order is of no use here, as that of a hash join's build side, go without.
+    else inOrder(scans.foldLeft(scans) { (chosen, scan) =>
+      val others = chosen.filterNot(_ eq scan)
+      if (suffices(others)) others else chosen
+    })
   }
 
   // While several files are read in turns, no file is the current one.

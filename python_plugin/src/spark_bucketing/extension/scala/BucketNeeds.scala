@@ -31,10 +31,11 @@ object BucketNeeds {
   private def collect(plan: SparkPlan, used: Boolean, needed: Scans): Unit = plan match {
     case scan: BucketScan => if (used) needed.add(scan)
     case _ =>
-      // An operator that scatters rows anew hides what lies below from the operators above.
+      // An operator that scatters rows anew hides what lies below from the operators above; and so does one that is not
+      // served by what lies below, since Spark puts an exchange between.
       val passes = used && (!SQLConf.get.autoBucketedScanEnabled || keepsPartitions(plan))
       plan.children.zip(plan.requiredChildDistribution).foreach { case (child, required) =>
-        collect(child, passes || serves(partitioning(child), required), needed)
+        collect(child, passes && required == UnspecifiedDistribution || serves(partitioning(child), required), needed)
       }
   }
 

@@ -20,9 +20,13 @@ object BucketProbe {
   def objection(scan: BucketScan, files: Array[PartitionedFile]): Option[String] = {
     lazy val read = new BucketProbe(scan)
     chosen(files, BucketingConf.probeFiles).iterator
-      .map(file => BucketTrust.probe(FileVersion(file), scan.read.of)(read.look(file)))
-      .collectFirst { case Some(why) => why }
+      .map(file => lookInto(read, scan.read.of, file)).collectFirst { case Some(why) => why }
   }
+
+  /** Of a file that cannot be read nothing is known; what to do about it is up to the query. */
+  private def lookInto(read: => BucketProbe, of: BucketsOf, file: PartitionedFile): Option[String] =
+    try BucketTrust.probe(FileVersion(file), of)(read.look(file))
+    catch { case NonFatal(_) => Some(s"a file that could not be read: ${BucketFiles.nameOf(file)}") }
 
   /** The largest file and the smallest one of each job and folder: first of all one of each, then the others. */
   private def chosen(files: Array[PartitionedFile], limit: Int): Seq[PartitionedFile] = {
@@ -45,12 +49,8 @@ private class BucketProbe(scan: BucketScan) {
   private val sortColumns = of.sorts.map(column)
   private val ordering = new InterpretedOrdering(sortColumns.map(SortOrder(_, Ascending)))
 
-  /** What speaks against a file. Of a file that cannot be read nothing is known; what to do about it is up to the query. */
-  def look(file: PartitionedFile): Option[String] =
-    try read(file)
-    catch { case NonFatal(_) => Some(s"a file that could not be read: ${BucketFiles.nameOf(file)}") }
-
-  private def read(file: PartitionedFile): Option[String] = {
+  /** What speaks against a file. */
+  def look(file: PartitionedFile): Option[String] = {
     val name = BucketFiles.nameOf(file)
     val expected = BucketFiles.bucketOf(name, of.hash).get
     var last: InternalRow = null

@@ -4,15 +4,25 @@ import scala.jdk.CollectionConverters._
 
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.bucketing.ScanOfBuckets.like
-import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.{FileSourceOptions, InternalRow}
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.physical.{Partitioning, UnknownPartitioning}
+import org.apache.spark.sql.catalyst.util.CaseInsensitiveMap
 import org.apache.spark.sql.execution._
 import org.apache.spark.sql.execution.datasources._
+import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.vectorized.ColumnarBatch
 
-/** The buckets of a table by its metadata. Columns are named as in the table. */
-case class BucketsOf(table: String, hash: BucketHash, buckets: Int, keys: Seq[String], sorts: Seq[String])
+/**
+ * The buckets of a table by its metadata. Columns are named as in the table.
+ *
+ * @param columns the columns of the files: what is known of a file holds only while it is read as the same types
+ */
+case class BucketsOf(
+    table: String, hash: BucketHash, buckets: Int, keys: Seq[String], sorts: Seq[String], columns: StructType) {
+
+  def unordered: BucketsOf = copy(sorts = Nil)
+}
 
 /**
  * How a scan reads the buckets of a table.
@@ -21,8 +31,10 @@ case class BucketsOf(table: String, hash: BucketHash, buckets: Int, keys: Seq[St
  * @param partitions partitions of the scan: as many as there are buckets, or a divisor or a multiple of that number
  * @param ordered each partition is read in the order of the table's sort columns
  * @param merged the files of a partition are merged by that order; otherwise they are read one after the other
+ * @param checked a check stands above, which sees every row
  */
-case class BucketRead(of: BucketsOf, partitions: Int, ordered: Boolean = false, merged: Boolean = false) {
+case class BucketRead(
+    of: BucketsOf, partitions: Int, ordered: Boolean = false, merged: Boolean = false, checked: Boolean = false) {
 
   /** Several partitions share a bucket, and each has to keep its own rows only. */
   def splits: Boolean = partitions > of.buckets
@@ -132,8 +144,15 @@ class BucketScan(stock: FileSourceScanExec, val read: BucketRead, @transient val
     spread.copyWith(spread.read.copy(ordered = read.of.sorts.nonEmpty && spread.listedFiles.forall(_.length <= 1)))
   }
 
-  /** Whether the files can be merged by the sort columns, at most so many of them at a time. */
-  def mergeable(files: Int): Boolean = read.of.sorts.nonEmpty && listedFiles.forall(_.length <= files)
+  /** Whether the files of every partition can be merged by the sort columns: they are all open at the same time. */
+  def mergeable: Boolean = read.of.sorts.nonEmpty && listedFiles.forall { files =>
+    files.length <= 1 || files.length <= BucketingConf.mergeFiles && opened(files) <= BucketingConf.mergeBytes
+  }
+
+  /** Bytes that open files take, about: the columns that are read of a row group each. */
+  private def opened(files: Seq[PartitionedFile]): Double =
+    files.map(file => math.min(file.length, BucketScan.RowGroup).toDouble).sum *
+      requiredSchema.defaultSize / math.max(relation.dataSchema.defaultSize, 1)
 
   // Whether the files are read in batches, which a merge takes apart again.
   private lazy val batches: Boolean = copy().supportsColumnar
@@ -152,14 +171,14 @@ class BucketScan(stock: FileSourceScanExec, val read: BucketRead, @transient val
       case IsNotNull(column) => keys.exists(_.semanticEquals(column))
       case _ => false
     }
+    val options = new FileSourceOptions(CaseInsensitiveMap(relation.options))
+    val skips = options.ignoreCorruptFiles || options.ignoreMissingFiles
     val wholeBuckets = read.partitions >= read.of.buckets
-    if (others.nonEmpty || !wholeBuckets || !BucketingConf.checksReads) rows
+    if (!read.checked || others.nonEmpty || !wholeBuckets || skips) rows
     else {
-      val checked = Findings.checked(read.of, nulls = dataFilters.isEmpty, sparkContext)
-      val versions = files.map(_.map(FileVersion(_)))
-      rows.mapPartitionsWithIndexInternal { (index, found) =>
-        new AtTheEnd(found, () => versions(index).foreach(checked.add))
-      }
+      val of = read.of.copy(sorts = read.of.sorts.take(outputOrdering.length))
+      val checked = Findings.checked(of, nulls = dataFilters.isEmpty, sparkContext)
+      new FilesReadRDD(rows, files.map(_.map(FileVersion(_))), checked)
     }
   }
 
@@ -196,23 +215,10 @@ class BucketScan(stock: FileSourceScanExec, val read: BucketRead, @transient val
       hadoopConf = relation.sparkSession.sessionState.newHadoopConfWithOptions(relation.options))
 }
 
-/** Calls back once, when there are no more rows. */
-private class AtTheEnd[T](of: Iterator[T], ended: () => Unit) extends Iterator[T] {
-  private var told = false
-
-  override def hasNext: Boolean = {
-    val more = of.hasNext
-    if (!more && !told) {
-      told = true
-      ended()
-    }
-    more
-  }
-
-  override def next(): T = of.next()
-}
-
 object BucketScan {
+
+  /** Of how many bytes the parts of a Parquet file are that are read at a time, by default, and at most. */
+  private val RowGroup = 128L * 1024 * 1024
 
   /** Rows of a file that is read in batches or in rows. */
   def rows(found: Iterator[InternalRow]): Iterator[InternalRow] = found.asInstanceOf[Iterator[AnyRef]].flatMap {

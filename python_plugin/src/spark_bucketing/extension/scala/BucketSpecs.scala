@@ -43,7 +43,8 @@ object BucketSpecs {
     val keys = spec.bucketColumnNames.map(name => keyColumn(scan, name))
     keys.collectFirst { case Left(why) => why }.toLeft {
       val sorts = spec.sortColumnNames.map(named(scan, _)).takeWhile(found => found.size == 1 && sortable(found.head))
-      BucketsOf(table, hash, spec.numBuckets, keys.collect { case Right(key) => key.name }, sorts.map(_.head.name))
+      BucketsOf(table, hash, spec.numBuckets, keys.collect { case Right(key) => key.name }, sorts.map(_.head.name),
+        scan.relation.dataSchema)
     }
   }
 

@@ -1,12 +1,8 @@
 package org.apache.spark.sql.bucketing
 
-import java.net.URI
 import java.util.{ArrayList, Collections, LinkedHashMap, List => JList, Map => JMap}
-import java.util.concurrent.ConcurrentHashMap
 
 import scala.jdk.CollectionConverters._
-
-import org.apache.hadoop.fs.Path
 
 import org.apache.spark.SparkContext
 import org.apache.spark.sql.execution.datasources.PartitionedFile
@@ -22,14 +18,17 @@ object FileVersion {
     FileVersion(file.toPath.toString, file.fileSize, file.modificationTime)
 }
 
-/** What is known about files in this JVM: which were probed, and which broke their word while they were read. */
+/** What is known about files in this JVM: which were probed, which were checked, and which broke their word. */
 object BucketTrust {
 
   private val Remembered = 100000
-  // The clock of the file system may run ahead of this one.
-  private val ClockSkew = 3600 * 1000L
 
   private val probed = remembering[(FileVersion, BucketsOf), Option[String]]
+
+  // Files of which every row was checked, and whether the rows without a key were among them.
+  private val checked = remembering[(FileVersion, BucketsOf), Boolean]
+
+  private val distrusted = remembering[FileVersion, Boolean]
 
   // Least recently used entries go first.
   private def remembering[K, V]: JMap[K, V] = Collections.synchronizedMap(
@@ -37,13 +36,7 @@ object BucketTrust {
       override def removeEldestEntry(eldest: JMap.Entry[K, V]): Boolean = size > Remembered
     })
 
-  // Folder or file, and since when: a file that was written later is another file.
-  private val distrusted = new ConcurrentHashMap[String, Long]()
-
-  // Files of which every row was checked, and whether the rows without a key were among them.
-  private val checked = remembering[(FileVersion, BucketsOf), Boolean]
-
-  /** The objection to this file, looked for once per version of the file. */
+  /** The objection to this file, looked for once per version of the file; what fails is looked for again. */
   def probe(file: FileVersion, of: BucketsOf)(look: => Option[String]): Option[String] =
     Option(probed.get((file, of))).getOrElse {
       val found = look
@@ -51,22 +44,19 @@ object BucketTrust {
       found
     }
 
-  /** Remember that every row of a file is where it should be; `nulls` tells whether rows with a NULL key were read. */
-  def check(file: FileVersion, of: BucketsOf, nulls: Boolean): Unit =
-    checked.merge((file, of), nulls, (before, now) => before || now)
+  /** Remember that the rows of a file are in their bucket and order; `nulls` tells whether those with a NULL key were read. */
+  def check(file: FileVersion, of: BucketsOf, nulls: Boolean): Unit = of.sorts.inits.foreach { sorts =>
+    checked.merge((file, of.copy(sorts = sorts)), nulls, (before, now) => before || now)
+  }
 
   def isChecked(file: FileVersion, of: BucketsOf, nulls: Boolean): Boolean =
     Option(checked.get((file, of))).exists(_ || !nulls)
 
-  def distrust(path: String): Unit = distrusted.put(path, System.currentTimeMillis())
+  def distrust(file: FileVersion): Unit = distrusted.put(file, true)
 
-  /** The name of a file that was found out since it was written, if there is one. */
+  /** The name of a file that was read together with a row out of place, if there is one. */
   def distrusted(files: Array[PartitionedFile]): Option[String] =
-    if (distrusted.isEmpty) None else files.map(FileVersion(_)).find(isDistrusted).map(_.name)
-
-  private def isDistrusted(file: FileVersion): Boolean = distrusted.asScala.exists { case (path, since) =>
-    file.modified <= since + ClockSkew && (file.path == path || file.path.startsWith(path + "/"))
-  }
+    if (distrusted.isEmpty) None else files.map(FileVersion(_)).find(distrusted.containsKey).map(_.name)
 
   /** Forget everything; for tests. */
   def clear(): Unit = {
@@ -92,10 +82,9 @@ class Findings[T](@transient private val act: T => Unit) extends AccumulatorV2[T
 
 object Findings {
 
-  /** Files that hold a row out of place. The empty path, where the file is not known, stands for the whole table. */
-  def distrusted(roots: Seq[String], context: SparkContext): Findings[String] = registered(context, evenOfFailed = true) {
-    path => if (path.isEmpty) roots.foreach(BucketTrust.distrust) else BucketTrust.distrust(new Path(new URI(path)).toString)
-  }
+  /** That a row is out of place in one of these files: which one, no operator above the scan knows for certain. */
+  def distrusted(files: Array[PartitionedFile], context: SparkContext): Findings[Boolean] =
+    registered(context, evenOfFailed = true)((_: Boolean) => files.foreach(file => BucketTrust.distrust(FileVersion(file))))
 
   /** Files that were read to the end with every row in place. */
   def checked(of: BucketsOf, nulls: Boolean, context: SparkContext): Findings[FileVersion] =

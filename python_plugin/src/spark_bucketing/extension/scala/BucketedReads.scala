@@ -1,8 +1,9 @@
 package org.apache.spark.sql.bucketing
 
 import org.apache.spark.sql.bucketing.ScanOfBuckets.like
+import org.apache.spark.sql.catalyst.expressions.SortOrder
 import org.apache.spark.sql.catalyst.trees.TreeNodeTag
-import org.apache.spark.sql.execution.{FileSourceScanExec, SparkPlan}
+import org.apache.spark.sql.execution.{FileSourceScanExec, SortExec, SparkPlan}
 
 /**
  * Puts bucketed scans where an operator above can use them, before Spark decides on exchanges and sorts.
@@ -44,23 +45,16 @@ object BucketedReads {
   }
 
   private def prove(claimed: SparkPlan): SparkPlan = {
-    val (needed, stopped) = (BucketNeeds.of(claimed), EarlyStops.of(claimed))
+    val (needed, early) = (BucketNeeds.of(claimed), EarlyUses.of(claimed))
     claimed.transformUp {
-      case scan: BucketScan if needed.contains(scan) => proven(scan, stopped.contains(scan))
-      // Without use for its partitions, a scan may still leave out the buckets that its filters rule out.
-      case scan: BucketScan if BucketProof.wanted(scan).isDefined => proven(scan) match {
-        case pruned: BucketScan => pruned.plain(DropUnneeded.Why)
+      case scan: BucketScan if needed.contains(scan) => BucketProof.prove(scan, Option(early.get(scan))) match {
+        case bucketed: BucketScan => BucketProof.prune(bucketed)
         case plain => plain
       }
-      case scan: BucketScan => stockScan(scan).getOrElse(scan.plain(DropUnneeded.Why))
+      // Without use for its partitions, a scan may still leave out the buckets that its filters rule out.
+      case scan: BucketScan => stockScan(scan).getOrElse(BucketProof.pruneOnly(scan).plain(DropUnneeded.Why))
     }
   }
-
-  private def proven(scan: BucketScan, stopped: Boolean = false): FileSourceScanExec =
-    BucketProof.prove(scan, stopped) match {
-      case bucketed: BucketScan => BucketProof.prune(bucketed)
-      case plain => plain
-    }
 }
 
 /** Takes back the bucketed scans below an exchange that Spark decided on after all. */
@@ -71,6 +65,15 @@ object DropUnneeded {
   def apply(plan: SparkPlan): SparkPlan = {
     val needed = BucketNeeds.of(plan)
     // A union of inputs of which some are plain now has no buckets of its own.
-    BucketUnions.takeBack(plan.transformUp { case scan: BucketScan if !needed.contains(scan) => scan.plain(Why) })
+    sorted(BucketUnions.takeBack(plan.transformUp { case scan: BucketScan if !needed.contains(scan) => scan.plain(Why) }))
+  }
+
+  /** Sorts where an operator was planned upon the order of a scan that has none any more. */
+  private def sorted(plan: SparkPlan): SparkPlan = plan.transformUp {
+    case operator if operator.requiredChildOrdering.exists(_.nonEmpty) =>
+      val children = operator.children.zip(operator.requiredChildOrdering).map { case (child, required) =>
+        if (SortOrder.orderingSatisfies(child.outputOrdering, required)) child else SortExec(required, global = false, child)
+      }
+      if (children.corresponds(operator.children)(_ eq _)) operator else operator.withNewChildren(children)
   }
 }

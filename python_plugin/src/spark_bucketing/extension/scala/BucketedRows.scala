@@ -93,8 +93,10 @@ case class BucketedRowsExec(
     case _ => found.numPartitions == 1
   }
 
+  // Fewer tasks than there are buckets do, as long as they keep the cores busy.
   private def isByBucket(found: HashPartitioning): Boolean =
     found.numPartitions > 0 && buckets % found.numPartitions == 0 &&
+      found.numPartitions >= math.min(partitioning.numPartitions, session.sparkContext.defaultParallelism) &&
       hash.partitioning(keys, found.numPartitions).semanticEquals(found)
 
   override protected def doExecute(): RDD[InternalRow] = child.execute()

@@ -1,11 +1,13 @@
 package org.apache.spark.sql.bucketing
 
+import org.apache.spark.internal.Logging
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.analysis.NoSuchTableException
 import org.apache.spark.sql.catalyst.catalog.{BucketSpec, CatalogTable}
 import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeReference}
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.catalyst.util.CharVarcharUtils
 import org.apache.spark.sql.execution.command.DDLUtils
 import org.apache.spark.sql.execution.datasources.{BucketingUtils, V1WriteCommand, WriteFiles}
 import org.apache.spark.sql.internal.SQLConf
@@ -20,7 +22,7 @@ import org.apache.spark.sql.internal.SQLConf
  *                                 +- query
  * }}}
  */
-case class BucketedWrites(session: SparkSession) extends Rule[LogicalPlan] {
+case class BucketedWrites(session: SparkSession) extends Rule[LogicalPlan] with Logging {
 
   override def apply(plan: LogicalPlan): LogicalPlan =
     if (!BucketingConf.enabled) plan
@@ -36,6 +38,7 @@ case class BucketedWrites(session: SparkSession) extends Rule[LogicalPlan] {
     Compat.writtenTable(write).filter(DDLUtils.isHiveTable).map(current) match {
       case Some(table) if table.bucketSpec.isDefined =>
         BucketedWrites.refuseOtherVersions(table)
+        BucketedWrites.unlikeHive(table).foreach(warning => logWarning(warning))
         Compat.withBuckets(write, table.bucketSpec.get,
           write.options + (BucketingUtils.optionForHiveCompatibleBucketWrite -> "true"))
       case _ => write
@@ -49,12 +52,12 @@ case class BucketedWrites(session: SparkSession) extends Rule[LogicalPlan] {
     spec <- write.bucketSpec if BucketingConf.distributesWrites
     keys <- BucketedWrites.columns(spec, write.query.output)
   } yield {
-    val whole = Compat.withBuckets(write, spec, write.options + BucketedWrites.NoCapOnRows)
+    val whole = Compat.withBuckets(write, spec, BucketedWrites.uncapped(write.options))
     if (BucketedWrites.isDistributed(write.query)) whole
     else {
       val hash = if (write.options.get(BucketingUtils.optionForHiveCompatibleBucketWrite).contains("true")) BucketHash.Hive
         else BucketHash.Spark
-      val rows = BucketedRows(write.partitionColumns.drop(write.staticPartitions.size), keys, hash, spec.numBuckets,
+      val rows = BucketedRows(Compat.dynamicPartitions(write), keys, hash, spec.numBuckets,
         SQLConf.get.numShufflePartitions, BucketedWrites.unshuffled(write.query))
       whole.withNewChildren(rows :: Nil)
     }
@@ -63,8 +66,7 @@ case class BucketedWrites(session: SparkSession) extends Rule[LogicalPlan] {
 
 object BucketedWrites {
 
-  /** A cap on rows per file would make several files of a bucket. */
-  private val NoCapOnRows = "maxRecordsPerFile" -> "0"
+  private val CapOnRows = "maxRecordsPerFile"
 
   /** The column by which this package's dbt macros spread the rows. */
   private val MacrosKey = "__spark_bucketing_key"
@@ -73,6 +75,10 @@ object BucketedWrites {
     val found = spec.bucketColumnNames.map(name => output.find(column => SQLConf.get.resolver(column.name, name)))
     if (found.forall(_.isDefined)) Some(found.flatten) else None
   }
+
+  /** A cap on rows per file, in whichever spelling, would make several files of a bucket. */
+  private def uncapped(options: Map[String, String]): Map[String, String] =
+    options.filterNot { case (name, _) => name.equalsIgnoreCase(CapOnRows) } + (CapOnRows -> "0")
 
   private def isDistributed(query: LogicalPlan): Boolean = query match {
     case Project(_, child) => isDistributed(child)
@@ -91,6 +97,16 @@ object BucketedWrites {
     case rebalance: RebalancePartitions => unshuffled(rebalance.child)
     case sort: Sort => unshuffled(sort.child)
     case _ => query
+  }
+
+  /** What to say of a bucket column whose hash by Spark is not Hive's. Spark has written such tables always. */
+  private def unlikeHive(table: CatalogTable): Option[String] = {
+    val schema = CharVarcharUtils.getRawSchema(table.schema)
+    val keys = table.bucketSpec.get.bucketColumnNames.flatMap(name => schema.find(_.name.equalsIgnoreCase(name)))
+    keys.find(key => !HiveHashFunctions.isHives(key.dataType)).map { key =>
+      s"Table ${table.identifier.quotedString} is bucketed by ${key.name} ${key.dataType.sql}, a type that Spark hashes " +
+        "otherwise than Hive: Hive and Trino may look for rows in other buckets than they are in. Spark reads it plainly."
+    }
   }
 
   private def refuseOtherVersions(table: CatalogTable): Unit =

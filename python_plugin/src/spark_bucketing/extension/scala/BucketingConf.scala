@@ -1,6 +1,7 @@
 package org.apache.spark.sql.bucketing
 
 import org.apache.spark.internal.config.ConfigEntry
+import org.apache.spark.network.util.ByteUnit
 import org.apache.spark.sql.internal.SQLConf
 
 /** The settings of the extension. They are read for each query, so that SET works in a running session. */
@@ -91,9 +92,29 @@ object BucketingConf {
     .checkValues(Set("checked", "probed", "off"))
     .createWithDefault("checked")
 
+  val EARLY: ConfigEntry[String] = SQLConf
+    .buildConf("spark.bucketing.read.early")
+    .doc("When buckets are used by a query that acts before all of its rows are read and checked, since a limit may end it, " +
+      "or since it deletes what it overwrites first: 'checked', once an earlier query has read and checked the files; " +
+      "'probed', at once, trusting their names and first rows.")
+    .version("0.1.0")
+    .stringConf
+    .checkValues(Set("checked", "probed"))
+    .createWithDefault("checked")
+
+  val MERGE_BYTES: ConfigEntry[Long] = SQLConf
+    .buildConf("spark.bucketing.read.mergeBytes")
+    .doc("Up to how much memory the files of a bucket that are merged may take in a task, by an estimate: a row group, at " +
+      "most 128 MiB, of each, and of it the columns that are read. Beyond that rows are sorted, which can spill to disk.")
+    .version("0.1.0")
+    .bytesConf(ByteUnit.BYTE)
+    .createWithDefaultString("1g")
+
   def enabled: Boolean = SQLConf.get.getConf(ENABLED)
   def checksReads: Boolean = SQLConf.get.getConf(READ_CHECK)
   def pruning: String = SQLConf.get.getConf(PRUNING)
+  def early: String = SQLConf.get.getConf(EARLY)
+  def mergeBytes: Long = SQLConf.get.getConf(MERGE_BYTES)
   def mergeFiles: Int = SQLConf.get.getConf(MERGE_FILES)
   def alignment: String = SQLConf.get.getConf(ALIGNMENT)
   def unitesBuckets: Boolean = SQLConf.get.getConf(UNION)

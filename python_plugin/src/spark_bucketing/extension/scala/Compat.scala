@@ -1,12 +1,16 @@
 package org.apache.spark.sql.bucketing
 
+import org.apache.hadoop.fs.Path
+
 import org.apache.spark.rdd.RDD
-import org.apache.spark.sql.{AnalysisException, SparkSession}
+import org.apache.spark.sql.{AnalysisException, SaveMode, SparkSession}
 import org.apache.spark.sql.catalyst.{FileSourceOptions, InternalRow}
-import org.apache.spark.sql.catalyst.catalog.{BucketSpec, CatalogTable, SessionCatalog}
+import org.apache.spark.sql.catalyst.catalog.{BucketSpec, CatalogTable, ExternalCatalogUtils, SessionCatalog}
+import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.catalyst.util.CaseInsensitiveMap
 import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
 import org.apache.spark.sql.execution.{FileSourceScanExec, SparkPlanner}
+import org.apache.spark.sql.execution.command.DataWritingCommand
 import org.apache.spark.sql.execution.datasources._
 import org.apache.spark.sql.hive.execution.InsertIntoHiveTable
 import org.apache.spark.sql.types.StructType
@@ -35,6 +39,34 @@ object Compat {
     case insert: InsertIntoHadoopFsRelationCommand => insert.copy(bucketSpec = Some(spec), options = options)
     case insert: InsertIntoHiveTable => insert.copy(bucketSpec = Some(spec), options = options)
     case other => other
+  }
+
+  /**
+   * Whether a command deletes what it is to replace before it reads the first row. Spark does so unless it overwrites
+   * partitions dynamically, or stages files as for tables that only Hive's classes can write.
+   */
+  def deletesFirst(command: DataWritingCommand): Boolean = command match {
+    case insert: InsertIntoHadoopFsRelationCommand =>
+      insert.mode == SaveMode.Overwrite && !insert.dynamicPartitionOverwrite && hasRows(insert)
+    case _ => false
+  }
+
+  private def hasRows(insert: InsertIntoHadoopFsRelationCommand): Boolean = {
+    val session = SparkSession.active
+    val static = insert.partitionColumns.takeWhile(column => insert.staticPartitions.contains(column.name))
+      .map(column => ExternalCatalogUtils.getPartitionPathString(column.name, insert.staticPartitions(column.name)))
+    val folder = static.foldLeft(insert.outputPath)(new Path(_, _))
+    val files = folder.getFileSystem(session.asInstanceOf[ClassicSession].sessionState.newHadoopConf())
+    // A partition may lie elsewhere.
+    def registered = static.nonEmpty && insert.catalogTable.exists(table =>
+      catalog(session).listPartitionNames(table.identifier, Some(insert.staticPartitions)).nonEmpty)
+    files.exists(folder) && files.listStatus(folder).nonEmpty || registered
+  }
+
+  /** The dynamic partition columns of a write. One of these commands lists the static ones as well, the other does not. */
+  def dynamicPartitions(write: V1WriteCommand): Seq[Attribute] = write match {
+    case insert: InsertIntoHadoopFsRelationCommand => insert.partitionColumns.drop(insert.staticPartitions.size)
+    case other => other.partitionColumns
   }
 
   def fileScan(

@@ -47,7 +47,7 @@ object HiveHashFunctions {
   def register(extensions: SparkSessionExtensions): Unit = {
     extensions.injectFunction((
       FunctionIdentifier("hive_hash"),
-      info[HiveHashOf]("hive_hash", "_FUNC_(columns...) - Hive's hash (version 1) of the columns, an int.",
+      info[HiveHashOf]("hive_hash", "_FUNC_(columns...) - Hive's hash (version 1) of the columns, an int. -0.0 hashes as 0.0.",
         "> SELECT _FUNC_('Spark', 1);\n -1812310812"),
       columns => HiveHashOf(columns)))
     extensions.injectFunction((
@@ -75,12 +75,15 @@ object HiveHashFunctions {
   private def refused(column: Expression): Option[DataType] = column match {
     case named: NamedExpression if CharVarcharUtils.getRawType(named.metadata).isDefined =>
       CharVarcharUtils.getRawType(named.metadata)
-    case _ => column.dataType match {
-      case NullType | BooleanType | ByteType | ShortType | IntegerType | LongType | FloatType | DoubleType | DateType |
-          _: DecimalType => None
-      case string: StringType if string == StringType => None
-      case other => Some(other)
-    }
+    case _ => Some(column.dataType).filterNot(isHives)
+  }
+
+  /** Whether Catalyst's hash of a value of this type is Hive's. */
+  def isHives(dataType: DataType): Boolean = dataType match {
+    case NullType | BooleanType | ByteType | ShortType | IntegerType | LongType | FloatType | DoubleType | DateType |
+        _: DecimalType => true
+    case string: StringType => string == StringType
+    case _ => false
   }
 
   private def info[T](name: String, usage: String, examples: String)(implicit tag: reflect.ClassTag[T]): ExpressionInfo =
