@@ -164,7 +164,9 @@ def test_what_is_not_hives_hash_is_refused(spark: SparkSession, call: str, messa
 
 def test_a_char_column_can_be_hashed_as_a_string(spark: SparkSession) -> None:
     spark.sql("create table if not exists default.refused_types (vc varchar(5), c char(5), i int) using parquet")
-    assert spark.sql("select hive_hash(cast(vc as string), cast(c as string)) from default.refused_types").collect() == []
+    assert (
+        spark.sql("select hive_hash(cast(vc as string), cast(c as string)) from default.refused_types").collect() == []
+    )
 
 
 def test_they_are_documented(spark: SparkSession) -> None:

@@ -213,8 +213,16 @@ LAYOUTS: dict[str, tuple[Callable[[Tables], None], int, str]] = {
 }
 
 
-SIMILAR = ("no file at all", "files of more buckets", "bucketed by another column", "a key of another name in the files",
-           "named as the Spark layout", "missing buckets", "char keys", "version 2 by its properties")
+SIMILAR = (
+    "no file at all",
+    "files of more buckets",
+    "bucketed by another column",
+    "a key of another name in the files",
+    "named as the Spark layout",
+    "missing buckets",
+    "char keys",
+    "version 2 by its properties",
+)
 
 
 @pytest.mark.parametrize(

@@ -88,7 +88,10 @@ def test_batches_of_every_size(project: Project, size: str, begin: str, end: str
     assert written_batches(sent) == expected
 
 
-@pytest.mark.parametrize(("lookback", "batches"), [(None, 2), pytest.param(0, 1, marks=pytest.mark.long), pytest.param(3, 4, marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    ("lookback", "batches"),
+    [(None, 2), pytest.param(0, 1, marks=pytest.mark.long), pytest.param(3, 4, marks=pytest.mark.long)],
+)
 def test_a_later_run_looks_back(events: Project, lookback: int | None, batches: int) -> None:
     config = MICROBATCH | {"begin": "2024-01-01"} | ({} if lookback is None else {"lookback": lookback})
     events.model("m", "select * from {{ ref('events') }}", **config)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import stat
+import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from importlib.resources import files
 from pathlib import Path
@@ -17,11 +18,11 @@ from spark_bucketing.cli import main
 from spark_bucketing.extension import build as builder
 from spark_bucketing.extension.settings import EXTENSION_CLASS, FORMATS, extension_settings
 
-# Like the compiler, it writes the file after -d; and it keeps its arguments.
+# Like the compiler, it writes the file after -d, here an archive without content; and it keeps its arguments.
 COMPILER = """#!/bin/sh
 echo "$@" >> "{log}"
 while [ "$1" != -d ]; do shift; done
-echo compiled > "$2"
+printf 'PK\\005\\006\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0' > "$2"
 """
 BROKEN = """#!/bin/sh
 echo 'A.scala:1: error: not found: value x' >&2
@@ -73,11 +74,13 @@ def test_the_jar_is_built_once_and_its_path_is_all_that_is_printed(world: World)
     assert first.exit_code == 0, first.output
     assert first.output == second.output
     jar = Path(first.output.strip())
-    assert jar.is_absolute() and jar.read_text() == "compiled\n"
+    assert jar.is_absolute() and zipfile.is_zipfile(jar)
     assert "spark-4.3.0-" in jar.name and jar.parent == world.cache
     assert len(world.compilations()) == 1
     assert all(f"{source}" in world.compilations()[0] for source in builder.SOURCES.glob("*.scala"))
     assert list(world.cache.iterdir()) == [jar], "something else was left behind"
+    jar.write_bytes(b"")
+    assert run("build").output == first.output and zipfile.is_zipfile(jar), "a jar that was cut off was kept"
 
 
 def test_another_spark_or_other_sources_are_another_jar(
@@ -104,7 +107,7 @@ def test_many_can_build_at_once(world: World) -> None:
     with ThreadPoolExecutor(8) as pool:
         jars = set(pool.map(lambda _: builder.build_jar(), range(8)))
     assert len(world.compilations()) > 1, "they did not build at the same time"
-    assert [jar.read_text() for jar in jars] == ["compiled\n"]
+    assert [zipfile.is_zipfile(jar) for jar in jars] == [True]
     assert len(list(world.cache.iterdir())) == 1
 
 
@@ -132,7 +135,7 @@ def test_a_copy_of_the_jar_has_a_name_that_stays(world: World, tmp_path: Path) -
     assert run("build", "--output", str(copy)).output.strip() == str(copy)
     before = copy.stat().st_ino
     run("build", "-o", str(copy))
-    assert copy.read_text() == "compiled\n"
+    assert zipfile.is_zipfile(copy)
     assert copy.stat().st_ino != before, "a Spark that has it open would read a file that changes"
     assert list(copy.parent.iterdir()) == [copy]
     assert f"spark.jars={copy}" in run("conf", "-o", str(copy)).output
@@ -207,3 +210,26 @@ def test_pyspark_itself_is_found_without_spark_home(monkeypatch: pytest.MonkeyPa
     found = find_spark()
     assert (found.jars / f"spark-core_2.13-{found.version}.jar").exists()
     assert os.sep + "pyspark" in str(found.jars)
+
+
+def test_a_java_that_cannot_run_and_a_user_without_a_home_are_told_so(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.java.write_text("no program of this machine")
+    result = run("build")
+    assert result.exit_code == 2 and "Java cannot be run:" in result.output
+
+    def nobody() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv(builder.CACHE_VARIABLE)
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr(Path, "home", nobody)
+    result = run("build")
+    assert result.exit_code == 2 and f"Name one in {builder.CACHE_VARIABLE}" in result.output
+
+
+def test_a_spark_built_anew_under_the_same_version_has_a_jar_of_its_own(world: World) -> None:
+    first = run("build").output
+    (world.jars / "spark-core_2.13-4.3.0.jar").write_text("built by someone else")
+    assert run("build").output != first

@@ -104,7 +104,9 @@ def _compile(spark: SparkHome, sources: list[Path], jar: Path) -> None:
             [*command, str(jar), *map(str, sources)], capture_output=True, text=True, errors="replace", check=False
         )
     except OSError as error:
-        raise ExtensionError(f"Java cannot be run: {error}. Install a Java runtime for this machine, or set JAVA_HOME.") from error
+        raise ExtensionError(
+            f"Java cannot be run: {error}. Install a Java runtime for this machine, or set JAVA_HOME."
+        ) from error
     if result.returncode:
         said = (result.stdout + result.stderr).strip()
         raise ExtensionError(
