@@ -80,6 +80,20 @@ def extension(spark: SparkSession) -> Iterator[None]:
     assert planner.failures() == before, "planning with buckets failed, see the log's warnings"
 
 
+@pytest.fixture
+def dynamic_partitions(spark: SparkSession) -> Iterator[None]:
+    """Hive's permission to write partitions whose values the rows bring along, for one test."""
+    with setting(spark, "hive.exec.dynamic.partition.mode", "nonstrict"):
+        yield
+
+
+@pytest.fixture(params=[pytest.param("true", id="aqe"), pytest.param("false", id="no-aqe", marks=pytest.mark.long)])
+def aqe(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[None]:
+    """Adaptive execution, on and off."""
+    with setting(spark, "spark.sql.adaptive.enabled", request.param):
+        yield
+
+
 def _epoch_day(text: str) -> int:
     return (date.fromisoformat(text) - date(1970, 1, 1)).days
 

@@ -22,6 +22,11 @@ LAYOUTS = {
     "spark-parquet": ("using parquet", "pmod(hash({keys}), {buckets})"),
 }
 
+# Five tasks, each with rows of every bucket, and a key that most rows have.
+SCATTERED = """
+    select /*+ repartition(5) */ if(id % 3 = 0, 7, id % 90) as k, cast(id as string) as v, id % 3 as p from range(600)
+"""
+
 
 def create(tables: Tables, name: str, layout: str, partitioned: bool = False, buckets: int = 8) -> None:
     stored = LAYOUTS[layout][0]

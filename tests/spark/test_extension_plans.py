@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 from bucketed import Shape, Tables
 from pyspark.sql import SparkSession
 
-from spark_bucketing.session import setting
-
-pytestmark = pytest.mark.usefixtures("extension")
+pytestmark = pytest.mark.usefixtures("extension", "aqe")
 
 NO_BROADCAST = {"spark.sql.autoBroadcastJoinThreshold": "-1"}
 
@@ -55,14 +51,6 @@ def tables(spark: SparkSession) -> Tables:
     made.sql("create table long_keys using parquet as select id as k from range(500)")
     made.sql("create table calendar using parquet as select date'2024-01-02' as ds, 'Tue' as day")
     return made
-
-
-@pytest.fixture(
-    autouse=True, params=[pytest.param("true", id="aqe"), pytest.param("false", id="no-aqe", marks=pytest.mark.long)]
-)
-def aqe(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[None]:
-    with setting(spark, "spark.sql.adaptive.enabled", request.param):
-        yield
 
 
 # fmt: off
@@ -198,6 +186,28 @@ def test_without_merging_files_are_sorted(tables: Tables) -> None:
     query = "select * from days join b on days.k = b.k"
     with tables.settings({"spark.bucketing.read.mergeFiles": "0"}):
         assert shaped(tables, query) == (0, 1, 2)
+
+
+def test_files_that_would_take_too_much_memory_together_are_sorted(tables: Tables) -> None:
+    query = "select * from days join b on days.k = b.k"
+    assert shaped(tables, query) == (0, 0, 2)
+    with tables.settings({"spark.bucketing.read.mergeBytes": "1k"}):
+        assert shaped(tables, query) == (0, 1, 2)
+
+
+def test_an_input_whose_order_nobody_needs_is_not_merged(tables: Tables) -> None:
+    query = "select /*+ shuffle_hash(d) */ a.k, sum(d.v), max(a.v) from a join days d on a.k = d.k group by a.k"
+    with tables.settings(NO_BROADCAST):
+        assert "merged" not in tables.plan(query)
+    assert tables.rows(query) == tables.stock_rows(query)
+
+
+def test_a_join_is_not_forced_into_too_few_tasks(tables: Tables) -> None:
+    query = "select * from one join c16 on one.k = c16.k"
+    assert shaped(tables, query).exchanges == 1
+    with tables.settings({"spark.bucketing.join.alignment": "coalesce"}):
+        assert shaped(tables, query).exchanges == 0
+    assert tables.rows(query) == tables.stock_rows(query)
 
 
 def test_a_query_that_asks_for_the_file_is_not_merged(tables: Tables) -> None:

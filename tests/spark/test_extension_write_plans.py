@@ -3,49 +3,32 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 from bucketed import Tables
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
-from written import assert_bucketed, buckets_of_files, create, explain, last_insert
+from written import SCATTERED, assert_bucketed, buckets_of_files, create, explain, last_insert
 
 from conftest import Project
 from spark_bucketing.session import setting
 
 pytestmark = pytest.mark.usefixtures("extension", "dynamic_partitions")
 
-# Five tasks, each with rows of every bucket, and a key that most rows have.
-SCATTERED = """
-    select /*+ repartition(5) */ if(id % 3 = 0, 7, id % 90) as k, cast(id as string) as v, id % 3 as p from range(600)
-"""
-
 
 @pytest.fixture(scope="module")
 def tables(spark: SparkSession) -> Tables:
-    """A database with scattered rows, and tables of 8 and of 4 buckets to write from."""
+    """A database with scattered rows, and tables of 8 buckets and fewer to write from; the session has 3 cores."""
     made = Tables(spark, "extension_write_plans")
     made.sql(f"create or replace temporary view scattered as {SCATTERED}")
-    for name, buckets in (("from8", 8), ("other8", 8), ("from4", 4)):
+    for name, buckets in (("from8", 8), ("other8", 8), ("from4", 4), ("from2", 2)):
         made.make(
             name, "k bigint, v string", "k", buckets, "select id as k, cast(id % 40 as string) as v from range(300)"
         )
     made.make("spark8", "k bigint, v string", "k", 8, stored="using parquet")
     made.sql("insert into spark8 select /*+ repartition(8, id) */ id, cast(id % 40 as string) from range(300)")
     return made
-
-
-@pytest.fixture
-def dynamic_partitions(spark: SparkSession) -> Iterator[None]:
-    with setting(spark, "hive.exec.dynamic.partition.mode", "nonstrict"):
-        yield
-
-
-@pytest.fixture(params=[pytest.param("true", id="aqe"), pytest.param("false", id="no-aqe", marks=pytest.mark.long)])
-def aqe(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[None]:
-    with setting(spark, "spark.sql.adaptive.enabled", request.param):
-        yield
 
 
 # (what is written, exchanges)
@@ -57,6 +40,7 @@ SHUFFLES = {
     "insert into t select /*+ rebalance(v) */ k, v from scattered_once": 1,
     "insert into t select * from from8": 0,
     "insert into t select * from from4": 0,
+    "insert into t select * from from2": 1,
     "insert into t4 select * from from8": 1,
     "insert into t select v, cast(k as string) from (select k, cast(v as bigint) as v from from8)": 1,
     "insert into t select a.k, b.v from from8 a join other8 b on a.k = b.k": 0,

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
 
 import pytest
 from bucketed import Tables
 from pyspark.sql import SparkSession
-from written import LAYOUTS, assert_bucketed, buckets_of_files, create, last_insert, writing_tasks
+from written import LAYOUTS, SCATTERED, assert_bucketed, buckets_of_files, create, last_insert, writing_tasks
 
 from spark_bucketing.session import setting
 
 pytestmark = pytest.mark.usefixtures("extension", "dynamic_partitions")
-
-# Five tasks, each with rows of every bucket, and a key that most rows have.
-SCATTERED = """
-    select /*+ repartition(5) */ if(id % 3 = 0, 7, id % 90) as k, cast(id as string) as v, id % 3 as p from range(600)
-"""
 
 
 @pytest.fixture(scope="module")
@@ -27,18 +21,6 @@ def tables(spark: SparkSession) -> Tables:
     made = Tables(spark, "extension_writes")
     made.sql(f"create or replace temporary view scattered as {SCATTERED}")
     return made
-
-
-@pytest.fixture
-def dynamic_partitions(spark: SparkSession) -> Iterator[None]:
-    with setting(spark, "hive.exec.dynamic.partition.mode", "nonstrict"):
-        yield
-
-
-@pytest.fixture(params=[pytest.param("true", id="aqe"), pytest.param("false", id="no-aqe", marks=pytest.mark.long)])
-def aqe(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[None]:
-    with setting(spark, "spark.sql.adaptive.enabled", request.param):
-        yield
 
 
 @pytest.mark.usefixtures("aqe")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import stat
 import zipfile
@@ -233,3 +234,10 @@ def test_a_spark_built_anew_under_the_same_version_has_a_jar_of_its_own(world: W
     first = run("build").output
     (world.jars / "spark-core_2.13-4.3.0.jar").write_text("built by someone else")
     assert run("build").output != first
+
+
+def test_every_setting_is_in_the_readme() -> None:
+    named = re.findall(r'buildConf\("([^"]+)"\)', (builder.SOURCES / "BucketingConf.scala").read_text())
+    readme = (Path(__file__).parents[2] / "README.md").read_text()
+    missing = [name for name in named if f"`{name}`" not in readme and f"`.{name.split('.', 2)[2]}`" not in readme]
+    assert len(named) > 8 and not missing
