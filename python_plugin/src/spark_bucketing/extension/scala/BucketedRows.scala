@@ -123,7 +123,7 @@ object EnsureBucketedRows extends Rule[SparkPlan] {
   override def apply(plan: SparkPlan): SparkPlan = dropNeedless(plan).transformUp {
     case write: BucketedRowsExec if !write.isServedBy(write.child.outputPartitioning) =>
       val below = write.child match {
-        case ShuffleExchangeExec(_, shuffled, ENSURE_REQUIREMENTS, _, _) => shuffled
+        case shuffle: ShuffleExchangeExec if shuffle.shuffleOrigin == ENSURE_REQUIREMENTS => shuffle.child
         case other => other
       }
       write.copy(child = ShuffleExchangeExec(write.partitioning, below, REPARTITION_BY_NUM))
@@ -134,8 +134,9 @@ object EnsureBucketedRows extends Rule[SparkPlan] {
    * turn out that they have none, or that Spark shuffles in between, the shuffle comes back.
    */
   def dropNeedless(plan: SparkPlan): SparkPlan = plan.transformUp {
-    case write @ BucketedRowsExec(_, _, _, _, ShuffleExchangeExec(_, child, REPARTITION_BY_NUM, _, _))
-        if write.isServedBy(BucketNeeds.partitioning(child)) => write.copy(child = child)
+    case write @ BucketedRowsExec(_, _, _, _, shuffle: ShuffleExchangeExec)
+        if shuffle.shuffleOrigin == REPARTITION_BY_NUM && write.isServedBy(BucketNeeds.partitioning(shuffle.child)) =>
+      write.copy(child = shuffle.child)
   }
 }
 
