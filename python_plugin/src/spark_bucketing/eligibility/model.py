@@ -11,6 +11,7 @@ from spark_bucketing.spec import BucketSpec
 
 OperatorKind = Literal["join", "aggregate", "distinct", "window"]
 Level = Literal["error", "warning", "note"]
+Acceptance = Literal["allow", "baseline"]
 FixKind = Literal["setting", "bucket_spec", "column_type", "extension", "rewrite_files", "sql"]
 
 
@@ -82,6 +83,7 @@ class Finding:
         fixes: changes, the cheapest first; empty where nothing can be done.
         line: line of the model's file, from 1, where it could be mapped back.
         bytes_shuffled: estimate of what is moved or sorted for it.
+        accepted: what accepts it, so that it fails no run: the model's meta or a baseline; None when nothing does.
     """
 
     reason: str
@@ -91,6 +93,7 @@ class Finding:
     fixes: tuple[Fix, ...] = ()
     line: int | None = None
     bytes_shuffled: int | None = None
+    accepted: Acceptance | None = None
 
 
 @dataclass(frozen=True)
@@ -117,6 +120,19 @@ class OperatorResult:
 
 
 @dataclass(frozen=True)
+class Input:
+    """A parent of a model in the project's graph, and what happens to its rows there.
+
+    Args:
+        unique_id: dbt's.
+        verdict: the worst one of the operators that read its table; None where no operator does.
+    """
+
+    unique_id: str
+    verdict: Verdict | None = None
+
+
+@dataclass(frozen=True)
 class ModelResult:
     """A model, or a file of SQL, as it was checked.
 
@@ -127,6 +143,8 @@ class ModelResult:
         error: why it could not be planned, in Spark's own words; None when it was.
         unique_id: dbt's; None for a file of SQL.
         depends_on: unique ids of its parents.
+        inputs: the same parents, each with the verdict on the way from it.
+        accepted: what accepts that it could not be planned; None when nothing does.
     """
 
     name: str
@@ -135,6 +153,8 @@ class ModelResult:
     error: str | None = None
     unique_id: str | None = None
     depends_on: tuple[str, ...] = ()
+    inputs: tuple[Input, ...] = ()
+    accepted: Acceptance | None = None
 
 
 @dataclass(frozen=True)
