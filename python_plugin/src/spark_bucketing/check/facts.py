@@ -84,8 +84,10 @@ def described(name: str, rows: Sequence[tuple[Any, ...]]) -> TableFacts:
     section = ""
     for key, value in ((str(row[0] or ""), str(row[1] or "")) for row in rows):
         # A column may be called like a title, yet a title has no type.
-        if key.startswith("# ") and (not value or key == "# col_name"):
-            section = key if key != "# col_name" else section
+        if (key, value) == ("# col_name", "data_type"):
+            continue
+        if key.startswith("# ") and not value:
+            section = key
         elif not key:
             section = "none"
         elif not section:

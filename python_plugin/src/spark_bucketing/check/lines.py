@@ -11,7 +11,8 @@ def source_line(compiled: str, line: int, raw: str) -> int | None:
     """Map a line back.
 
     A line of the model's file is taken for the origin when it compiles to this text, whatever its Jinja stands for, and
-    either no other line does, or as many lines of the model as of the compiled SQL do, so that they pair up in order.
+    has the most of it in plain text; and when either no other line does, or as many lines of the model as of the compiled
+    SQL do, so that they pair up in order.
 
     Args:
         compiled: the compiled SQL.
@@ -27,19 +28,22 @@ def source_line(compiled: str, line: int, raw: str) -> int | None:
     if compiled.strip() == raw.strip():
         return line + _blank_lines_above(raw) - _blank_lines_above(compiled)
     wanted = lines[line - 1].strip()
-    origins = [number for number, text in enumerate(raw.splitlines(), 1) if _compiles_to(text.strip(), wanted)]
+    fitting = {number: _fit(text.strip(), wanted) for number, text in enumerate(raw.splitlines(), 1)}
+    best = max(fitting.values(), default=0)
+    origins = [number for number, fit in fitting.items() if fit == best > 0]
     same = [number for number, text in enumerate(lines, 1) if text.strip() == wanted]
     if len(origins) == 1 and len(same) == 1:
         return origins[0]
-    return origins[same.index(line)] if len(origins) == len(same) else None
+    return origins[same.index(line)] if 0 < len(origins) == len(same) else None
 
 
-def _compiles_to(raw: str, compiled: str) -> bool:
+def _fit(raw: str, compiled: str) -> int:
+    """How many characters of a compiled line are written in this line of the model; 0 when it comes from another."""
     literal = _JINJA.split(raw)
     # A line of nothing but Jinja could be any text.
     if not any(re.search(r"\w", part) for part in literal):
-        return False
-    return re.fullmatch(".*".join(map(re.escape, literal)), compiled) is not None
+        return 0
+    return len("".join(literal)) if re.fullmatch(".*".join(map(re.escape, literal)), compiled) else 0
 
 
 def _blank_lines_above(text: str) -> int:

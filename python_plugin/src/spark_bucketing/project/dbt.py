@@ -112,8 +112,9 @@ class Dbt:
         target = ("--target", self.target) if self.target else ()
         folders = ("--project-dir", str(self.project_dir), "--profiles-dir", str(self.profiles_dir))
         quiet = ("--quiet", "--no-use-colors", "--log-level", "none", "--log-level-file", "none")
-        rest = ("--target-path", str(self.target_path), "--vars", self.variables, "--no-send-anonymous-usage-stats")
-        return *folders, *target, *quiet, *rest
+        # dbt makes the folder of its log even when it writes none.
+        places = ("--target-path", str(self.target_path), "--log-path", str(self.target_path))
+        return *folders, *target, *quiet, *places, "--vars", self.variables, "--no-send-anonymous-usage-stats"
 
     def _listen(self, event: Any) -> None:
         if event.info.level == "error" and event.info.msg.strip():

@@ -16,7 +16,7 @@ _CLASSES = {verdict: verdict.value.removesuffix(" on purpose").replace(" ", "-")
 # More nodes than people look at: then only those between which something is bucketed are drawn.
 _MOST_NODES = 150
 _DULL = (None, Verdict.NOT_BUCKETED, Verdict.BROADCAST)
-_LONGEST_NAME = 27
+_LONGEST_NAME = 25
 _WORST_FIRST = (Verdict.SHUFFLED, Verdict.ONE_SIDED, Verdict.UNKNOWN, Verdict.SHUFFLE_FREE, Verdict.SORT_FREE)
 
 
@@ -156,7 +156,7 @@ def _finding(found: Found) -> str:
         else ""
     )
     fixes = "".join(
-        f'<div class="fix">Fix{", then " + _pill(fix.promises) if operator else ""} {escape(fix.text)}</div>'
+        f'<div class="fix"><b>Fix</b> {escape(fix.text)}{" → " + _pill(fix.promises) if operator else ""}</div>'
         for fix in finding.fixes
     )
     level = f"<span>{finding.level}{accepted}</span>"

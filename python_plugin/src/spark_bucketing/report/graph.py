@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-NODE_WIDTH, NODE_HEIGHT = 210, 44
-_COLUMN_GAP, _ROW_GAP, _BEND_HEIGHT = 110, 16, 14
+NODE_WIDTH, NODE_HEIGHT = 200, 44
+_COLUMN_GAP, _ROW_GAP, _BEND_HEIGHT = 84, 16, 14
 _SWEEPS = 8
 
 Edge = tuple[str, str]
