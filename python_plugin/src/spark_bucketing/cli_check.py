@@ -74,6 +74,7 @@ class _Words(click.Command):
     "--select", "-s", multiple=True, help="Models to check, in dbt's own selector syntax; all when not given."
 )
 @click.option("--exclude", multiple=True, help="Models to leave out, in dbt's own selector syntax.")
+@click.option("--state", type=FOLDER, help="Folder of another run's artifacts, for selectors such as state:modified+.")
 @project_options
 @click.option("--vars", "variables", default="{}", help="Variables of the project, as YAML, as in dbt.")
 @click.option("--offline", is_flag=True, help="Plan on an embedded Spark with empty tables instead of the warehouse.")
@@ -118,6 +119,8 @@ def check(ctx: click.Context, /, **options: Any) -> None:
             report = check_project(_request(options), tell)
         except KeyboardInterrupt as interrupt:
             raise ProjectError("Interrupted before anything was checked.") from interrupt
+    if not report.models and not report.unfinished:
+        click.echo("There is nothing to check: no model is selected.", err=True)
     new_baseline = options["new_baseline"]
     _write(report, options, fail_on)
     if new_baseline:
@@ -140,7 +143,7 @@ def _request(options: dict[str, Any]) -> Request:
 
     return Request(
         files=tuple(file.resolve() for file in options["files"]),
-        selection=Selection(_words(options["select"]), _words(options["exclude"])),
+        selection=Selection(_words(options["select"]), _words(options["exclude"]), absolute(options["state"])),
         project_dir=absolute(options["project_dir"]),
         profiles_dir=absolute(options["profiles_dir"]),
         target=options["target"],

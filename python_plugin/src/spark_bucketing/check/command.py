@@ -11,7 +11,7 @@ from pathlib import Path
 from spark_bucketing.check.acceptance import accept, allowed_reasons, read_baseline
 from spark_bucketing.check.artifacts import Artifacts, Project
 from spark_bucketing.check.ddl import configured_layout
-from spark_bucketing.check.facts import Facts, settings_of
+from spark_bucketing.check.facts import Facts, honest_settings, settings_of
 from spark_bucketing.check.offline import offline_planner, uses_extension
 from spark_bucketing.check.planner import Planner, SqlPlanner, spark_version
 from spark_bucketing.check.run import Subject, run, with_inputs
@@ -86,7 +86,7 @@ def check_project(request: Request, tell: Tell = lambda *_: None) -> Report:
 
 def _checked(request: Request, project: Project, planner: Planner, baseline: Mapping[str, int], tell: Tell) -> Report:
     version = spark_version(planner)
-    settings = settings_of(planner, SETTINGS)
+    settings = honest_settings(planner, settings_of(planner, SETTINGS))
     tell("compiling the project", 0, 0)
     artifacts = _artifacts(request, project)
     manifest = artifacts.manifest if artifacts else Manifest({})

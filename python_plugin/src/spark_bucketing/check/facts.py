@@ -10,6 +10,7 @@ from typing import Any
 from spark_bucketing.check.planner import Planner, read_setting
 from spark_bucketing.eligibility.model import TableFacts
 from spark_bucketing.errors import SparkError
+from spark_bucketing.extension.settings import EXTENSION_CLASS
 from spark_bucketing.layout.names import bucket_of
 from spark_bucketing.project.manifest import relation_parts
 from spark_bucketing.spec import BucketSpec
@@ -129,3 +130,19 @@ def settings_of(planner: Planner, names: Iterable[str]) -> Mapping[str, str]:
     """Values of Spark settings in the planner's session; those that are not set and have no default are left out."""
     values = ((name, read_setting(planner, name)) for name in names)
     return {name: value for name, value in values if value is not None}
+
+
+def honest_settings(planner: Planner, settings: Mapping[str, str]) -> Mapping[str, str]:
+    """The settings without a session extension that they name and that the session does not have.
+
+    Where Spark cannot load an extension, since its jar is missing, it warns in its log and starts without it.
+
+    Args:
+        planner: what answers.
+        settings: from settings_of().
+    """
+    named = settings.get("spark.sql.extensions", "")
+    if EXTENSION_CLASS not in named or planner.rows("show functions like 'hive_bucket'"):
+        return settings
+    others = [name for name in named.split(",") if name.strip() != EXTENSION_CLASS]
+    return {**settings, "spark.sql.extensions": ",".join(others)}

@@ -11,8 +11,8 @@ def source_line(compiled: str, line: int, raw: str) -> int | None:
     """Map a line back.
 
     A line of the model's file is taken for the origin when it compiles to this text, whatever its Jinja stands for, and
-    has the most of it in plain text; and when either no other line does, or as many lines of the model as of the compiled
-    SQL do, so that they pair up in order.
+    has the most of it in plain text. No other line may do so, or as many as there are lines of this text in the
+    compiled SQL, so that they pair up in order.
 
     Args:
         compiled: the compiled SQL.

@@ -21,10 +21,17 @@ _MOST_FAILURES = 25
 
 @dataclass(frozen=True)
 class Selection:
-    """dbt's own node selection: the values of --select and --exclude; all nodes when both are empty."""
+    """What dbt's own node selection is told; all nodes when both lists are empty.
+
+    Args:
+        select: values of --select.
+        exclude: values of --exclude.
+        state: folder of another run's artifacts, to compare with; None for no comparison.
+    """
 
     select: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
+    state: Path | None = None
 
     def __bool__(self) -> bool:
         return bool(self.select or self.exclude)
@@ -89,6 +96,8 @@ class Dbt:
             arguments += ["--select", *selection.select]
         if selection.exclude:
             arguments += ["--exclude", *selection.exclude]
+        if selection.state:
+            arguments += ["--state", str(selection.state)]
         # The manifest that it would write has no compiled code, and would take the place of the one that has.
         arguments += ["--no-write-json", "--output", "json", "--output-keys", "unique_id"]
         outcome = self._invoke("ls", *arguments, manifest=manifest)

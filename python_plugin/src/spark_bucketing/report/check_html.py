@@ -77,7 +77,8 @@ def _graph(report: Report) -> Iterator[str]:
         names = [name for name in names if name in ends]
         note += f" Of {count(len(models), 'model')} those are shown between which buckets matter."
     # Parents first: sources, then models in the report's order.
-    names.sort(key=lambda name: list(models).index(name) if name in models else -1)
+    places = {name: place for place, name in enumerate(models)}
+    names.sort(key=lambda name: places.get(name, -1))
     drawing = draw(names, edges)
     yield f'<h2>Models</h2>\n<p class="lead">{note} Grey: no join and no grouping of its rows.</p>'
     width, height = drawing.width + 4, drawing.height + 4
