@@ -88,7 +88,7 @@ def test_live_every_model_is_checked_and_the_bad_join_is_found_at_its_line(shop:
     assert verdicts(models["good"])[0][0] == "join" and verdicts(models["good"])[0][1] in ("sort-free", "shuffle-free")
     assert ("join", "shuffled") in verdicts(models["bad"]) or ("join", "one-sided") in verdicts(models["bad"])
     findings = [found for operator in models["bad"]["operators"] for found in operator["findings"]]
-    assert {found["reason"] for found in findings} == {"bucket-count-mismatch"}
+    assert "bucket-count-mismatch" in {found["reason"] for found in findings}
     raw = (shop.folder / "models" / "bad.sql").read_text().splitlines()
     assert all(raw[found["line"] - 1].startswith("join ") for found in findings)
     edges = {parent["unique_id"]: parent["verdict"] for parent in models["above"]["inputs"]}

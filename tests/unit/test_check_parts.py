@@ -8,14 +8,16 @@ from typing import Any
 import pytest
 
 from spark_bucketing.check.ddl import UNKNOWN_SIZE, ShadowLayout, configured_layout, create_table
-from spark_bucketing.check.facts import described, files_per_bucket
+from spark_bucketing.check.facts import described, files_per_bucket, honest_settings
 from spark_bucketing.check.lines import source_line
 from spark_bucketing.check.offline import planner_settings, uses_extension
 from spark_bucketing.check.run import Subject
 from spark_bucketing.check.subjects import file_subject, model_subject, offline_steps, selectable
 from spark_bucketing.eligibility.model import TableFacts
 from spark_bucketing.errors import ProjectError
+from spark_bucketing.extension.settings import EXTENSION_CLASS
 from spark_bucketing.project.manifest import Manifest, Node
+from spark_bucketing.project.seeds import seed_columns
 from spark_bucketing.spec import BucketSpec
 
 RAW = """
@@ -234,9 +236,7 @@ def test_offline_only_what_is_read_has_a_shadow(tmp_path: Path) -> None:
         (None, "a"), (None, "x"), ("y", None),
     ]  # fmt: skip
     whole = offline_steps([Subject("q.sql", "q.sql", "select 1")], MANIFEST)
-    assert [step.shadow_of.name for step in whole if step.shadow_of] == ["a", "x", "y", "z", "lonely"] or {
-        step.shadow_of.name for step in whole if step.shadow_of
-    } == {"a", "x", "y", "z", "lonely"}
+    assert {step.shadow_of.name for step in whole if step.shadow_of} == {"a", "x", "y", "z", "lonely"}
     assert whole[-1].subject
 
 
@@ -258,3 +258,35 @@ def test_a_python_model_says_that_it_has_no_sql(tmp_path: Path) -> None:
     python = Node("model.p.py", "py", "model", "models/py.py", "s.py", sql="def model(): ...", language="python")
     subject = model_subject(python, tmp_path)
     assert subject.sql is None and "Python model" in str(subject.error)
+
+
+def test_a_seed_s_columns_are_those_that_dbt_would_load(tmp_path: Path) -> None:
+    file = tmp_path / "s.csv"
+    file.write_text(
+        "k;price;day;at;name;code\n1;1.5;2024-01-01;2024-01-01 10:00:00;x;007\n2;2;2024-01-02;2024-01-02 11:00:00;y;008\n"
+    )
+    assert seed_columns(file, {"delimiter": ";", "column_types": {"code": "string"}}) == {
+        "k": "bigint", "price": "double", "day": "date", "at": "timestamp", "name": "string", "code": "string",
+    }  # fmt: skip
+    with pytest.raises(ProjectError, match="cannot be read"):
+        seed_columns(tmp_path / "none.csv", {})
+
+
+class Answers:
+    """A planner that answers from a list; what a statement means is for a real Spark to say."""
+
+    label = "answers"
+
+    def __init__(self, **answers: list[tuple[Any, ...]]) -> None:
+        self.answers = answers
+
+    def rows(self, sql: str) -> list[tuple[Any, ...]]:
+        return self.answers[sql.split()[0]]
+
+
+def test_an_extension_that_the_session_could_not_load_is_not_believed() -> None:
+    settings = {"spark.sql.extensions": f"io.X,{EXTENSION_CLASS}", "a": "b"}
+    there, missing = Answers(show=[("hive_bucket",)]), Answers(show=[])
+    assert honest_settings(there, settings) == settings  # type: ignore[arg-type]
+    assert honest_settings(missing, settings) == {"spark.sql.extensions": "io.X", "a": "b"}  # type: ignore[arg-type]
+    assert honest_settings(missing, {"a": "b"}) == {"a": "b"}  # type: ignore[arg-type]

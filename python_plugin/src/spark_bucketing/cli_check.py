@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -175,12 +177,13 @@ def _write(report: Report, options: dict[str, Any], fail_on: FailOn) -> None:
 @contextmanager
 def _progress() -> Iterator[Tell]:
     """A bar on standard error, where that is a terminal; nothing elsewhere."""
-    console = Console(stderr=True)
-    if not console.is_terminal:
+    if not Console(stderr=True).is_terminal or not sys.stderr.isatty():
         yield lambda *_: None
         return
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True) as bar:
+    # A descriptor of its own: while Spark starts, the process's standard error is kept for its messages.
+    terminal = os.fdopen(os.dup(sys.stderr.fileno()), "w", encoding="utf-8")
+    with terminal, Progress(*columns, console=Console(file=terminal), transient=True) as bar:
         task = bar.add_task("", total=None)
 
         def tell(what: str, done: int, total: int) -> None:

@@ -96,7 +96,7 @@ def described(name: str, rows: Sequence[tuple[Any, ...]]) -> TableFacts:
         elif section == _PARTITIONS:
             partitions.append(key.lower())
         elif section == _DETAILS:
-            details.setdefault(key, value)
+            details[key] = value
     size = _BYTES.search(details.get("Statistics", ""))
     return TableFacts(
         name=name,
