@@ -21,6 +21,7 @@ from spark_bucketing.plan.lists import arguments, canonical, elements, named
 from spark_bucketing.plan.tree import AGGREGATES, JOINS
 
 _PARTIAL = re.compile(r"^(?:partial_|merge_)")
+_ORDER = re.compile(r" (?:ASC|DESC) NULLS (?:FIRST|LAST)$")
 PASSING = (
     "Exchange",
     "Sort",
@@ -171,8 +172,13 @@ def _aggregate(chain: list[Node]) -> Operator:
 
 
 def _window(node: Node) -> Operator:
-    parts = arguments(node.details.get("Arguments", ""))
-    partition, order = (elements(part, None) for part in parts[-2:]) if len(parts) == 3 else (None, None)
+    # The functions, then what they are partitioned by and in which order; a list without elements is not printed.
+    lists = [elements(part, None) for part in arguments(node.details.get("Arguments", ""))[1:]]
+    ordered = [found for found in lists if found and all(_ORDER.search(element) for element in found)]
+    others = [found for found in lists if found not in ordered]
+    partition, order = (others or [()])[0], (ordered or [()])[0]
+    if len(others) > 1 or len(ordered) > 1:
+        partition = None
     keys = None if partition is None else tuple(canonical(text) for text in partition if text)
     side = Side(keys, partition or (), node.children[0], tuple(_way(node.children[0])))
-    return Operator("window", node, (side,), tuple(order or ()))
+    return Operator("window", node, (side,), order or ())

@@ -109,6 +109,8 @@ class Planner:
             ordered = all(branch.order == first.order for branch in rest)
             merged = ordered and self.world.number("spark.bucketing.read.mergeFiles") > 1
             return Layout(tuple(replace(hashed, direct=False) for hashed in alike), order=first.order if merged else ())
+        if self.world.extension:
+            return Layout()
         filtered = any(part.operator == "Filter" for child in node.children for part in child.walk())
         if filtered or not self.world.on("spark.sql.unionOutputPartitioning"):
             return Layout()
@@ -167,8 +169,11 @@ class Planner:
 
     def _join_keys(self, op: Operator, place: int) -> tuple[str, ...]:
         # Both sides keep their pairs, so doubles stay.
-        side, unwrapped = op.sides[place], op.node.number in self.world.unwrapped
-        return tuple(key_in(key, side.entry, self.world, unwrapped) for key in side.keys or ())
+        unwrapped = op.node.number in self.world.unwrapped
+        sides = [[key_in(key, side.entry, self.world, unwrapped) for key in side.keys or ()] for side in op.sides]
+        pairs = list(zip(*sides, strict=True))
+        # What compares NULLs as well are two keys for each column.
+        return tuple(pair[place] for pair in (dict.fromkeys(pairs) if unwrapped else pairs))
 
 
 def canonical_order(text: str) -> str:

@@ -123,7 +123,7 @@ class DisablingSetting(ProjectReason):
 
 
 class ProjectWithoutExtension(ProjectReason):
-    """The project has tables of the Hive layout, and the session does not load the extension that reads them as bucketed.
+    """The project has tables of the Hive layout, and the session does not load the extension that reads their buckets.
 
     **Anti-pattern**
 

@@ -38,8 +38,13 @@ DEFAULTS: Mapping[str, str] = {
 }
 SETTINGS: tuple[str, ...] = tuple(DEFAULTS)
 
+# What SET answers for a setting without a value.
+_UNDEFINED = "<undefined>"
 # What EXPLAIN says of a scan that could be read as bucketed, if anything above made use of it.
-_UNUSED = ("no operator needs its buckets", "disabled by query planner", "bucket column(s) not read")
+_UNUSED = re.compile(
+    r"no operator needs its buckets|disabled by (?:query planner|configuration)|bucket column(?:\(s\)| .+ is) not read"
+)
+_MERGED = "spark.bucketing.read.mergeFiles"
 _SPREADING = ("boolean", "tinyint", "smallint", "int", "bigint", "date", "string", "decimal")
 _BUCKETED = re.compile(r"^(?P<bucketed>true|false)(?: \((?P<what>.*)\))?$", re.DOTALL)
 
@@ -65,6 +70,7 @@ class World:
         retyped: columns with another type than the plan's, by table.
         skipped: numbers of operators that a rewritten query does not have.
         unwrapped: numbers of joins whose keys are plain columns in a rewritten query.
+        changed: settings that differ from those that the plan was made with.
     """
 
     settings: Mapping[str, str]
@@ -73,10 +79,12 @@ class World:
     retyped: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     skipped: frozenset[int] = frozenset()
     unwrapped: frozenset[int] = frozenset()
+    changed: frozenset[str] = frozenset()
 
     def get(self, name: str) -> str:
         """Value of a setting."""
-        return self.settings.get(name, DEFAULTS.get(name, ""))
+        value = self.settings.get(name, _UNDEFINED)
+        return DEFAULTS.get(name, "") if value == _UNDEFINED else value
 
     def on(self, name: str) -> bool:
         """Whether a setting is true."""
@@ -102,13 +110,9 @@ class World:
         facts = self.tables.get(table or "")
         return facts.spec if facts else None
 
-    def having(self, **settings: str) -> World:
-        """The same with other settings, whose names have `__` for a dot."""
-        return self.setting({name.replace("__", "."): value for name, value in settings.items()})
-
     def setting(self, settings: Mapping[str, str]) -> World:
         """The same with other settings."""
-        return replace(self, settings={**self.settings, **settings})
+        return replace(self, settings={**self.settings, **settings}, changed=self.changed | settings.keys())
 
     def bucketing(self, table: str, spec: BucketSpec) -> World:
         """The same with a table that was written anew with another spec."""
@@ -139,7 +143,7 @@ def bucketed_note(scan: Node) -> tuple[bool | None, str]:
 def objection(scan: Node) -> str | None:
     """Why the extension reads a bucketed table plainly although it could be of use, in its own words."""
     bucketed, what = bucketed_note(scan)
-    return what if bucketed is False and what not in _UNUSED else None
+    return what if bucketed is False and not _UNUSED.fullmatch(what) else None
 
 
 def partitions_read(scan: Node, facts: TableFacts) -> int:
@@ -196,9 +200,9 @@ def _ordered(scan: Node, facts: TableFacts, world: World, extension: bool) -> bo
     files = 1 if facts.name in world.rewritten else facts.files_per_bucket or 1
     if extension:
         bucketed, what = bucketed_note(scan)
-        if bucketed and what and facts.name not in world.rewritten:
+        if bucketed and what and facts.name not in world.rewritten and _MERGED not in world.changed:
             return what.endswith(("sorted", "merged"))
-        merged = world.number("spark.bucketing.read.mergeFiles")
+        merged = world.number(_MERGED)
         return files == 1 or files * partitions_read(scan, facts) <= merged
     single = files * partitions_read(scan, facts) == 1
     return single and world.on("spark.sql.legacy.bucketedTableScan.outputOrdering")

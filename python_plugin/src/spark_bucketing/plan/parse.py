@@ -51,8 +51,9 @@ def parse_plan(text: str) -> Plan:
         PlanError: the text is no physical plan, or one that cannot be read.
     """
     if _START not in text:
-        first = next((line for line in text.splitlines() if line.strip()), "nothing")
-        raise PlanError(f"Spark explained no physical plan: {first}")
+        # Spark answers with the error as text, below a heading of its own.
+        said = " ".join(line.strip() for line in text.splitlines() if line.strip())
+        raise PlanError(f"Spark could not plan the query. {said or 'It said nothing.'}")
     lines = text[text.index(_START) + len(_START) :].splitlines()
     trees = _trees(lines)
     if not trees:

@@ -22,5 +22,7 @@ def parse_statistics(text: str) -> Mapping[str, int]:
     for found in _RELATION.finditer(text):
         parts = found["table"].split(".")
         name = ".".join(parts[1:] if len(parts) > 2 else parts)
-        sizes[name] = int(float(found["size"].replace(",", "")) * _UNITS[found["unit"] or ""])
+        size = int(float(found["size"].replace(",", "")) * _UNITS[found["unit"] or ""])
+        # A table may be read several times, of some partitions only.
+        sizes[name] = max(size, sizes.get(name, 0))
     return sizes

@@ -36,6 +36,7 @@ class NoEquiJoin(Reason):
         tables = tuple(dict.fromkeys(scan.table for side in step.op.sides for scan in side.scans if scan.table))
         return Explanation(
             f"{series(tables)} are joined without an equality between the sides: every row is compared with every "
-            "row. Nothing but an equality of columns makes use of buckets; add one to the join's condition, if there is one.",
+            "row. Nothing but an equality of columns makes use of buckets; add one to the join's condition, if there "
+            "is one.",
             tables,
         )
