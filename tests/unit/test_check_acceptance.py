@@ -145,3 +145,7 @@ def test_what_could_not_be_told_is_never_a_pass() -> None:
         assert exit_code(report, "never") == 2
     assert exit_code(Report((BROKEN, JOINED)), "warning") == 1
     assert exit_code(Report((replace(BROKEN, accepted="baseline"),)), "note") == 0
+
+
+def test_a_finding_of_the_project_is_the_same_when_the_project_grows() -> None:
+    assert fingerprint("", None, TOO_OLD) == fingerprint("", None, replace(TOO_OLD, tables=("shop.new",)))

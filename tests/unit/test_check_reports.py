@@ -261,3 +261,9 @@ def test_every_reason_is_explained_and_listed(rule: Any) -> None:
 )
 def test_bytes_are_told_as_people_say_them(number: int, text: str) -> None:
     assert size(number) == text
+
+
+@pytest.mark.parametrize("form", ["github", "sarif"])
+def test_paths_start_at_the_repository_s_root_for_what_reads_them_there(form: str) -> None:
+    assert "models/marts/joined.sql" in written(form) and "shop/models" not in written(form)
+    assert "shop/models/marts/joined.sql" in written(form, replace(REPORT, folder="shop"))

@@ -60,8 +60,9 @@ def fingerprint(model: str, operator: OperatorResult | None, finding: Finding) -
         operator: the finding's; None for the project's own.
         finding: the finding.
     """
-    where = (operator.kind, _EXPRESSION_ID.sub("", operator.description)) if operator else ("project", "")
-    parts = [model, *where, finding.reason, *sorted(finding.tables)]
+    parts = [model, finding.reason]
+    if operator:
+        parts += [operator.kind, _EXPRESSION_ID.sub("", operator.description), *sorted(finding.tables)]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:20]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from spark_bucketing.check.acceptance import accept, allowed_reasons, read_baseline
@@ -77,11 +77,14 @@ def check_project(request: Request, tell: Tell = lambda *_: None) -> Report:
     baseline = read_baseline(request.baseline) if request.baseline else {}
     target = read_target(request.project_dir, request.profiles_dir, request.target, request.variables)
     project = Project(target, request.target, request.variables, request.offline)
+    start = Path.cwd()
     # dbt goes to the project's folder, and relative paths of a profile start there.
     with _folder(target.project_dir):
         tell("starting Spark" if request.offline or target.method == "session" else "connecting", 0, 0)
         with _planner(request, target) as planner:
-            return _checked(request, project, planner, baseline, tell)
+            report = _checked(request, project, planner, baseline, tell)
+    below = target.project_dir != start and target.project_dir.is_relative_to(start)
+    return replace(report, folder=target.project_dir.relative_to(start).as_posix() if below else "")
 
 
 def _checked(request: Request, project: Project, planner: Planner, baseline: Mapping[str, int], tell: Tell) -> Report:

@@ -119,7 +119,7 @@ def check(
         sizes = {name: size for name, size in parse_statistics(explained.cost).items() if _sized(name, facts)}
         operators = judge(plan, tables, settings, sql, sizes)
     except BucketingError as error:
-        return replace(result, error=shadow.why(str(error)) if shadow else str(error))
+        return replace(result, error=shadow.why(str(error)) if shadow else _hinted(str(error), subject))
     # A plan of a shape that nobody has thought of is no reason to leave the other models unchecked.
     except Exception as error:
         said = f"Its plan cannot be judged, which is a mistake of this program: {type(error).__name__}: {error}"
@@ -139,6 +139,11 @@ def with_inputs(results: Iterable[ModelResult], manifest: Manifest) -> tuple[Mod
         )
         for result in results
     )
+
+
+def _hinted(error: str, subject: Subject) -> str:
+    missing = "TABLE_OR_VIEW_NOT_FOUND" in error and subject.unique_id
+    return f"{error}\nBuild what it reads first (dbt run), or check it with --offline." if missing else error
 
 
 def _sized(name: str, facts: Facts) -> bool:

@@ -11,6 +11,7 @@ Buckets, partitions and layout are those of the config.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
@@ -91,7 +92,7 @@ class Shadow:
     def why(self, error: str) -> str:
         """An error of the planner, with the reason when a table is missing because it has no shadow."""
         plain = error.replace("`", "").lower()
-        reasons = [reason for name, reason in self.missing.items() if name in plain]
+        reasons = [reason for name, reason in self.missing.items() if re.search(rf"\b{re.escape(name)}\b", plain)]
         return "\n".join([error, *(f"There is no shadow of {reason}" for reason in reasons)])
 
     def _create_schema(self, relation: str) -> None:

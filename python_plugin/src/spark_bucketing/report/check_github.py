@@ -6,7 +6,7 @@ from typing import TextIO
 
 from spark_bucketing.check.outcome import Found, open_findings, unknown_models
 from spark_bucketing.eligibility.model import Report
-from spark_bucketing.report.words import one_line, size, summary
+from spark_bucketing.report.words import from_root, one_line, size, summary
 
 _COMMANDS = {"error": "error", "warning": "warning", "note": "notice"}
 
@@ -14,20 +14,20 @@ _COMMANDS = {"error": "error", "warning": "warning", "note": "notice"}
 def write_github(report: Report, file: TextIO) -> None:
     """Write a command for each finding that nothing accepts, and the summary."""
     for found in open_findings(report):
-        file.write(_annotation(found))
+        file.write(_annotation(report, found))
     for model in unknown_models(report):
         said = model.error or "An operator of its plan was not understood."
-        file.write(_command("error", model.path, None, f"{model.name} could not be checked", said))
+        file.write(_command("error", from_root(report, model.path), None, f"{model.name} could not be checked", said))
     if report.unfinished:
         file.write(_command("error", None, None, "interrupted", f"Not reached: {', '.join(report.unfinished)}"))
     file.write(f"{one_line(summary(report))}\n")
 
 
-def _annotation(found: Found) -> str:
+def _annotation(report: Report, found: Found) -> str:
     finding = found.finding
     lines = [finding.message, *(f"Fix: {fix.text}" for fix in finding.fixes)]
     title = finding.reason + (f" ({size(finding.bytes_shuffled)})" if finding.bytes_shuffled else "")
-    path = found.model.path if found.model else "dbt_project.yml"
+    path = from_root(report, found.model.path if found.model else "dbt_project.yml")
     return _command(_COMMANDS[finding.level], path, finding.line, title, "\n".join(lines))
 
 

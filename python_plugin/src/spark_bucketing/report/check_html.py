@@ -80,7 +80,7 @@ def _graph(report: Report) -> Iterator[str]:
     places = {name: place for place, name in enumerate(models)}
     names.sort(key=lambda name: places.get(name, -1))
     drawing = draw(names, edges)
-    yield f'<h2>Models</h2>\n<p class="lead">{note} Grey: no join and no grouping of its rows.</p>'
+    yield f'<h2>Models</h2>\n<p class="lead">{note} Grey: no table with buckets, or no join and no grouping.</p>'
     width, height = drawing.width + 4, drawing.height + 4
     box = f'width="{width:.0f}" height="{height:.0f}" viewBox="-2 -2 {width:.0f} {height:.0f}"'
     yield f'<div class="card graph"><svg {box} role="img" aria-label="Graph of models">'
@@ -101,7 +101,8 @@ def _node(name: str, model: ModelResult | None, x: float, y: float) -> str:
     under = name.split(".", 1)[0]
     if model:
         found = sum(1 for operator in model.operators for finding in operator.findings if not finding.accepted)
-        under = "could not be planned" if model.error else count(len(model.operators), "operator")
+        under = count(len(model.operators), "operator") if model.operators else "no join, no grouping"
+        under = "could not be planned" if model.error else under
         under += f", {count(found, 'finding')}" if found else ""
     colour = f' style="fill:var(--{_CLASSES[verdict]});stroke:none"' if verdict else ""
     stripe = f'<rect x="{x}" y="{y}" width="6" height="{NODE_HEIGHT}" rx="3"{colour}/>' if verdict else ""

@@ -32,6 +32,11 @@ def place(found: Found) -> str:
     return f"{found.model.path}:{found.finding.line}" if found.finding.line else found.model.path
 
 
+def from_root(report: Report, path: str) -> str:
+    """A path of the project as it is called where the check ran, which is the root of a repository as a rule."""
+    return f"{report.folder}/{path}" if report.folder else path
+
+
 def one_line(text: str) -> str:
     """Text without line breaks."""
     return re.sub(r"\s+", " ", text).strip()
