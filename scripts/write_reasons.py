@@ -12,12 +12,12 @@ from spark_bucketing.eligibility.steps import Reason
 TARGET = Path(__file__).parents[1] / "docs" / "reasons.md"
 HEAD = """# Reasons
 
-What `spark-bucketing check` finds, by the name that `spark-bucketing explain-reason` and a model's `meta` take. This page
-is written by `scripts/write_reasons.py` from the code; change it there.
+What `spark-bucketing check` finds, by the name that `spark-bucketing explain-reason` and a model's `meta` take. This
+page is written by `scripts/write_reasons.py` from the code; change it there.
 
-For each Exchange or Sort on the way from a bucketed table to a join, an aggregate, a distinct or a window there is one
-reason: the first of this list that applies. A finding is a *warning* when it comes with a fix that betters the verdict,
-and a *note* when it does not. What returns wrong rows or cannot work is an *error*.
+For each Exchange or Sort on the way from a bucketed table to a join, an aggregate, a distinct or a window there is
+one reason: the first of this list that applies. A finding is a *warning* when it comes with a fix that betters the
+verdict, and a *note* when it does not. What returns wrong rows or cannot work is an *error*.
 """
 
 

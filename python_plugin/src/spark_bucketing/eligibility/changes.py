@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
+from spark_bucketing.eligibility.lineage import Source
 from spark_bucketing.eligibility.steps import Change, Step
 from spark_bucketing.eligibility.world import World
 from spark_bucketing.extension.settings import EXTENSION_CLASS
@@ -64,19 +66,30 @@ def leave_out(node: Node, world: World) -> Change:
 
 def match_other(step: Step) -> Iterator[Change]:
     """Bucket this side's table as the other side's is, by the columns that it is joined with."""
-    other, columns = step.other, _columns_by_place(step)
-    if other is None or columns is None:
+    other, places = step.other, _columns_by_place(step)
+    if other is None or not places:
         return
-    table, names = columns
+    table = next(iter(places.values())).scan.table or ""
     for found in other.within:
-        if found.hashed.table is None or not all(min(places) in names for places in found.places):
+        if found.hashed.table is None or not all(min(at) in places for at in found.places):
             continue
-        by = tuple(names[min(places)] for places in found.places)
+        columns = [places[min(at)] for at in found.places]
+        by = tuple(source.column.name.lower() for source in columns)
         kind: BucketHash = "hive" if found.hashed.kind == "hive" else "spark"
         spec = BucketSpec(found.hashed.partitions, by, by, kind)
+        types = {source.column.name.lower(): source.cast for source in columns if source.wrapped}
         if spec != step.world.spec(table):
-            yield bucket(step.world, table, spec)
+            yield _with_types(bucket(step.world, table, spec), table, types)
         return
+
+
+def _with_types(change: Change, table: str, types: Mapping[str, str]) -> Change:
+    if not types:
+        return change
+    also = retype(change.world, table, types)
+    words = " and ".join(f"{name} {column_type}" for name, column_type in types.items())
+    text = f"{change.text} Make it the same type as there, too: {words}."
+    return Change(change.kind, text, also.world, {**change.fields, "column_types": dict(types)})
 
 
 def match_either(step: Step) -> tuple[Change, ...]:
@@ -101,14 +114,14 @@ def bucket_by_keys(step: Step) -> tuple[Change, ...]:
     return (bucket(step.world, step.table, replace(step.spec, bucket_columns=by, sort_columns=by)),)
 
 
-def _columns_by_place(step: Step) -> tuple[str, dict[int, str]] | None:
-    """The one table whose plain columns are keys of this side, and which key each of them is."""
-    plain = [
-        (place, source)
+def _columns_by_place(step: Step) -> dict[int, Source]:
+    """The keys of this side that are columns of one table, plain or cast to the other side's type, by their place."""
+    times = Counter(source.column.id for source in step.sources if source)
+    found = {
+        place: source
         for place, source in enumerate(step.sources)
-        if source and not source.wrapped and source.scan.table in step.world.tables
-    ]
-    scans = {source.scan.number for _, source in plain}
-    if len(scans) != 1 or plain[0][1].scan.table is None:
-        return None
-    return plain[0][1].scan.table, {place: source.column.name.lower() for place, source in plain}
+        if source and source.scan.table in step.world.tables
+        # A column that is a key in another type as well has to keep its own.
+        if not source.wrapped or (source.cast and times[source.column.id] == 1)
+    }
+    return found if len({source.scan.number for source in found.values()}) == 1 else {}

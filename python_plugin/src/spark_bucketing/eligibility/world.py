@@ -146,14 +146,23 @@ def objection(scan: Node) -> str | None:
     return what if bucketed is False and not _UNUSED.fullmatch(what) else None
 
 
+def reads_all_partitions(scan: Node) -> bool:
+    """Whether no filter has left out partitions before Spark listed them."""
+    return scan.details.get("Location", "").startswith("CatalogFileIndex")
+
+
 def partitions_read(scan: Node, facts: TableFacts) -> int:
-    """How many partitions of a table a scan reads, as far as EXPLAIN tells; 1 for a table without partitions."""
-    location = scan.details.get("Location", "")
-    if not facts.partition_columns or "[" not in location:
+    """How many partitions of a table a scan reads, as far as EXPLAIN tells; 1 for a table without partitions.
+
+    EXPLAIN prints one path and counts the others; where all partitions are read, it prints the table's own, and there
+    are taken to be two.
+    """
+    if not facts.partition_columns:
         return 1
-    more = re.search(r"\.\.\. (\d+) (?:entries|paths?)", location)
-    shown = [part for part in location[location.index("[") :].split(", ") if "=" in part]
-    return max(1, len(shown) + (int(more[1]) if more else 0))
+    if reads_all_partitions(scan):
+        return 2
+    more = re.search(r"\.\.\. (\d+) entries\]$", scan.details.get("Location", ""))
+    return 1 + (int(more[1]) if more else 0)
 
 
 def bucket_read(scan: Node, world: World) -> BucketRead | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from spark_bucketing.eligibility.changes import set_to, switch_extension_on
 from spark_bucketing.eligibility.steps import Explanation, Reason, Step
-from spark_bucketing.eligibility.world import partitions_read
+from spark_bucketing.eligibility.world import partitions_read, reads_all_partitions
 
 MERGED = "spark.bucketing.read.mergeFiles"
 
@@ -38,9 +38,10 @@ class SeveralPartitions(Reason):
         number = partitions_read(step.scan, step.facts)
         if number < 2:
             return None
+        which = "All" if reads_all_partitions(step.scan) else f"{number:,}"
         merge = set_to(step.world, {MERGED: str(max(64, number * (step.facts.files_per_bucket or 1)))})
         return Explanation(
-            f"{number:,} partitions of {step.table} are read, and a bucket has a sorted file in each of them.",
+            f"{which} partitions of {step.table} are read, and a bucket has a sorted file in each of them.",
             (step.table,),
             (merge if step.world.extension else switch_extension_on(step.world),),
         )
