@@ -149,6 +149,38 @@ def test_live_what_cannot_be_planned_is_unknown_with_spark_s_words_and_the_other
         assert (said in errors[name]) if said else errors[name] is None
 
 
+def test_live_models_that_do_not_compile_are_unknown_with_dbt_s_words_and_the_others_go_on(shop: Project) -> None:
+    for name in ("broken", "torn"):
+        shop.write(
+            f"models/{name}.sql",
+            f"select 1 as a {{% if execute %}}{{{{ exceptions.raise_compiler_error('{name}!') }}}}{{% endif %}}",
+        )
+    try:
+        result = check(shop, "--select", "broken torn good", "--format", "json")
+        errors = {model["name"]: model["error"] for model in json.loads(result.stdout)["models"]}
+    finally:
+        (shop.folder / "models" / "broken.sql").unlink()
+        (shop.folder / "models" / "torn.sql").unlink()
+    assert result.exit_code == 2
+    assert errors["good"] is None and "broken!" in errors["broken"] and "torn!" in errors["torn"]
+
+
+def test_live_what_is_not_built_says_so(shop: Project) -> None:
+    shop.model("unbuilt", "select 1 as a", materialized="view")
+    shop.model("reader", "select * from {{ ref('unbuilt') }}", materialized="view")
+    try:
+        error = checked(shop, "--select", "reader")["reader"]["error"]
+    finally:
+        (shop.folder / "models" / "unbuilt.sql").unlink()
+        (shop.folder / "models" / "reader.sql").unlink()
+    assert "TABLE_OR_VIEW_NOT_FOUND" in error and "--offline" in error
+
+
+def test_offline_wants_a_process_of_its_own(shop: Project) -> None:
+    result = check(shop, "--offline")
+    assert result.exit_code == 2 and "process of its own" in result.output
+
+
 def test_a_file_that_is_a_command_is_explained_and_never_run(shop: Project, tmp_path: Path) -> None:
     (tmp_path / "drop.sql").write_text(f"drop table {shop.schema}.odd")
     check(shop, str(tmp_path / "drop.sql"))

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import pty
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -233,3 +236,35 @@ def test_names_are_taken_apart(relation: str, parts: tuple[str, ...] | None) -> 
 
 def test_tables_are_called_as_spark_prints_them() -> None:
     assert table_name("spark_catalog.`S`.T") == "s.t"
+
+
+PROGRESS = """
+import os, sys
+import spark_bucketing.cli_check as command
+from spark_bucketing.cli import main
+from spark_bucketing.eligibility.model import Report
+
+def check_project(request, tell):
+    tell("the_model", 3, 12)
+    return Report(())
+
+command.check_project = check_project
+main(["check"])
+"""
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_progress_is_shown_on_a_terminal_only(terminal: bool) -> None:
+    main_end, child_end = pty.openpty()
+    errors = child_end if terminal else subprocess.PIPE
+    environment = os.environ | {"TERM": "xterm", "COLUMNS": "100"}
+    process = subprocess.Popen(
+        [sys.executable, "-c", PROGRESS], stdout=subprocess.PIPE, stderr=errors, env=environment, text=True
+    )
+    output, told = process.communicate(timeout=60)
+    os.close(child_end)
+    told = os.read(main_end, 100_000).decode() if terminal else told
+    os.close(main_end)
+    assert process.returncode == 0
+    assert ("the_model" in told and "3/12" in told) == terminal
+    assert output.startswith("0 queries") and "\x1b" not in output
