@@ -119,13 +119,13 @@ def test_every_strategy_over_thrift(server: int, new_project: Callable[..., Proj
 def test_the_check_asks_over_thrift(server: int, new_project: Callable[..., Project]) -> None:
     project = new_project()
     output = {"type": "spark", "method": "thrift", "host": HOST, "port": server, "user": "me", "schema": "checked"}
-    output["server_side_parameters"] = {"spark.sql.autoBroadcastJoinThreshold": "-1"}
     project.write("profiles.yml", yaml.safe_dump({"t": {"target": "t", "outputs": {"t": output}}}))
     for name, buckets in (("a", 4), ("b", 4), ("c", 3)):
         project.model(name, "select id as k from range(10)", materialized="bucketed_table", clustered_by="k",
                       buckets=buckets, bucket_hash="spark")  # fmt: skip
     for name, other in (("good", "b"), ("bad", "c")):
-        sql = f"select x.k from {{{{ ref('a') }}}} as x join {{{{ ref('{other}') }}}} as y on x.k = y.k"
+        # The tables are small enough to be broadcast.
+        sql = f"select /*+ merge(y) */ x.k from {{{{ ref('a') }}}} as x join {{{{ ref('{other}') }}}} as y on x.k = y.k"
         project.model(name, sql, materialized="view")
     project.dbt("run")
     place = ["--project-dir", str(project.folder), "--profiles-dir", str(project.folder)]

@@ -16,6 +16,8 @@ _CLASSES = {verdict: verdict.value.removesuffix(" on purpose").replace(" ", "-")
 # More nodes than people look at: then only those between which something is bucketed are drawn.
 _MOST_NODES = 150
 _DULL = (None, Verdict.NOT_BUCKETED, Verdict.BROADCAST)
+_GOOD = (Verdict.SHUFFLE_FREE, Verdict.SORT_FREE)
+_NOTE = "Each line is a model reading another, in the colour of the worst that happens to its rows there."
 _LONGEST_NAME = 25
 _WORST_FIRST = (Verdict.SHUFFLED, Verdict.ONE_SIDED, Verdict.UNKNOWN, Verdict.SHUFFLE_FREE, Verdict.SORT_FREE)
 
@@ -70,12 +72,13 @@ def _graph(report: Report) -> Iterator[str]:
     names = list(dict.fromkeys([*(parent for parent, _ in edges), *models]))
     if not edges:
         return
-    note = "Each line is a model reading another, in the colour of the worst that happens to its rows there."
-    if len(names) > _MOST_NODES:
-        edges = {edge: verdict for edge, verdict in edges.items() if verdict not in _DULL}
-        ends = {name for edge in edges for name in edge}
-        names = [name for name in names if name in ends]
-        note += f" Of {count(len(models), 'model')} those are shown between which buckets matter."
+    note = _NOTE
+    for dull, left in ((_DULL, "buckets matter"), (_GOOD, "rows are moved although there are buckets")):
+        if len(names) > _MOST_NODES:
+            edges = {edge: verdict for edge, verdict in edges.items() if verdict not in dull}
+            ends = {name for edge in edges for name in edge}
+            names = [name for name in names if name in ends]
+            note = f"{_NOTE} Of {count(len(models), 'model')} those are shown between which {left}."
     # Parents first: sources, then models in the report's order.
     places = {name: place for place, name in enumerate(models)}
     names.sort(key=lambda name: places.get(name, -1))
