@@ -68,6 +68,7 @@ class Checked:
     database: str
     tables: Mapping[str, Made]
     files_per_bucket: dict[str, int] = field(default_factory=dict)
+    _facts: dict[str, TableFacts] = field(default_factory=dict)
 
     def create(self) -> None:
         """Create the database and all of its tables."""
@@ -78,6 +79,7 @@ class Checked:
     def make(self, name: str, table: Made) -> None:
         """Create a table, or replace it."""
         spark, full = self.spark, f"{self.database}.{name}"
+        self._facts.pop(full, None)
         spark.sql(f"drop table if exists {full}")
         spark.sql(_ddl(full, table))
         distribute = "true" if table.files == 0 else "false"
@@ -104,6 +106,11 @@ class Checked:
 
     def facts(self, full: str) -> TableFacts:
         """What the check may know of a table, as DESCRIBE says it."""
+        if full not in self._facts:
+            self._facts[full] = self._described(full)
+        return self._facts[full]
+
+    def _described(self, full: str) -> TableFacts:
         rows = [(row.col_name, row.data_type) for row in self.spark.sql(f"describe table extended {full}").collect()]
         split = next(i for i, (name, _) in enumerate(rows) if not name or name.startswith("#"))
         made_as = self.tables[full.split(".")[1]]
@@ -122,7 +129,7 @@ class Checked:
             self.spark.sql(f"use {self.database}")
             plan = parse_plan(str(self.spark.sql(f"explain formatted {sql}").collect()[0][0]))
             facts = {name: self.facts(name) for name in tables_of(plan)}
-            values = {name: str(self.spark.sql(f"set {name}").collect()[0].value) for name in SETTINGS}
+            values = {name: str(self.spark.conf.get(name)) for name in SETTINGS}
             return judge_nodes(plan, facts, values, sql)
 
     @contextmanager

@@ -80,6 +80,7 @@ def test_columns_that_go_take_the_buckets_with_them() -> None:
     partly = layout.renamed(lambda key: ("#1",) if key == "#1" else ())
     assert partly.hashed == ()
     assert partly.order == ordered_by(["#1"])
+    assert layout.renamed(lambda key: ("#2",) if key == "#2" else ()).order == ()
 
 
 def test_numbers_divide() -> None:

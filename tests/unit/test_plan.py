@@ -63,6 +63,17 @@ def test_a_list_that_cannot_be_told_apart_is_unknown_rather_than_wrong() -> None
     assert project.output is None
 
 
+def test_a_line_of_a_literal_is_no_operator() -> None:
+    text = (FOLDER / "bucket_counts.txt").read_text().replace("isnotnull(k#35)", "(t#37 = \n\nSort (3)\n)")
+    assert parse_plan(text).subqueries == ()
+    assert [node.number for node in parse_plan(text).root.walk()] == [9, 8, 4, 3, 2, 1, 7, 6, 5]
+
+
+def test_a_cached_table_is_not_read_as_a_table() -> None:
+    text = (FOLDER / "cached.txt").read_text().replace("table cv", "table spark_catalog.d.cv")
+    assert "d.cv" not in [node.table for node in parse_plan(text).walk()]
+
+
 def test_a_cached_plan_hangs_below_its_scan() -> None:
     scan = next(node for node in plan("cached").walk() if node.title.startswith("In-memory"))
     assert scan.table is None
@@ -92,6 +103,7 @@ def test_sizes_of_tables_are_read_from_the_cost() -> None:
 def test_elements_are_told_apart_by_brackets_and_counted() -> None:
     assert elements("[coalesce(k#1, 0), isnull(k#1)]", 2) == ("coalesce(k#1, 0)", "isnull(k#1)")
     assert elements("[a, (b#1, c#2]", 2) is None
+    assert elements("[a), b, (c]", 2) is None
     assert elements("[]", 0) == ()
 
 

@@ -43,6 +43,7 @@ _DOINGS = {
     "Project": "a select list computes the key anew",
     "Scan": "it is read from a cache",
     "InMemoryRelation": "it is read from a cache",
+    "Exchange": "the rows are brought together otherwise",
 }
 
 
