@@ -155,14 +155,17 @@ def test_live_models_that_do_not_compile_are_unknown_with_dbt_s_words_and_the_ot
             f"models/{name}.sql",
             f"select 1 as a {{% if execute %}}{{{{ exceptions.raise_compiler_error('{name}!') }}}}{{% endif %}}",
         )
+    shop.model("child", "select * from {{ ref('broken') }}", materialized="view")
     try:
-        result = check(shop, "--select", "broken torn good", "--format", "json")
+        result = check(shop, "--select", "broken+ torn good", "--format", "json")
         errors = {model["name"]: model["error"] for model in json.loads(result.stdout)["models"]}
     finally:
         (shop.folder / "models" / "broken.sql").unlink()
         (shop.folder / "models" / "torn.sql").unlink()
+        (shop.folder / "models" / "child.sql").unlink()
     assert result.exit_code == 2
     assert errors["good"] is None and "broken!" in errors["broken"] and "torn!" in errors["torn"]
+    assert "TABLE_OR_VIEW_NOT_FOUND" in errors["child"]
 
 
 def test_live_what_is_not_built_says_so(shop: Project) -> None:
@@ -383,7 +386,7 @@ def test_ctrl_c_at_the_command_line(tmp_path: Path) -> None:
             if compiled.exists():
                 break
             time.sleep(0.5)
-        time.sleep(6)
+        time.sleep(4)
         process.send_signal(signal.SIGINT)
         assert process.wait(120) == 2, (tmp_path / "log").read_text()
     data = json.loads(report.read_text())

@@ -23,6 +23,7 @@ from spark_bucketing.cli import main
 from spark_bucketing.eligibility.model import Report
 from spark_bucketing.errors import ProjectError
 from spark_bucketing.project.catalog import CatalogTable, read_catalog
+from spark_bucketing.project.dbt import Dbt, Selection
 from spark_bucketing.project.freshness import is_fresh
 from spark_bucketing.project.manifest import read_manifest, relation_parts, table_name
 
@@ -268,3 +269,41 @@ def test_progress_is_shown_on_a_terminal_only(terminal: bool) -> None:
     assert process.returncode == 0
     assert ("the_model" in told and "3/12" in told) == terminal
     assert output.startswith("0 queries") and "\x1b" not in output
+
+
+@pytest.fixture
+def dbt(project: Path) -> Dbt:
+    """A project whose warehouse nobody can reach: dbt compiles and selects without it."""
+    output = {"type": "spark", "method": "thrift", "host": "127.0.0.1", "port": 1, "user": "me", "schema": "s"}
+    (project / "profiles.yml").write_text(yaml.safe_dump({"p": {"target": "t", "outputs": {"t": output}}}))
+    for name, sql in {
+        "good": "select {{ var('x', 1) }} as a",
+        "broken": "select 1 {% if execute %}{{ exceptions.raise_compiler_error('no such luck') }}{% endif %}",
+        "child": "select * from {{ ref('broken') }}",
+    }.items():
+        (project / "models" / f"{name}.sql").write_text(sql)
+    return Dbt(project, project, project / "target" / "spark-bucketing")
+
+
+def test_dbt_compiles_all_that_it_can_and_selects(dbt: Dbt, capfd: pytest.CaptureFixture[str]) -> None:
+    failed = dbt.compile()
+    assert list(failed) == ["model.p.broken"] and "no such luck" in failed["model.p.broken"]
+    manifest = dbt.target_path / "manifest.json"
+    sql = {node.name: node.sql for node in read_manifest(manifest).nodes.values()}
+    assert sql == {"good": "select 1 as a", "broken": None, "child": "select * from s.broken"}
+    assert is_fresh(manifest, dbt.project_dir, dbt.profiles_dir)
+    assert not is_fresh(manifest, dbt.project_dir, dbt.profiles_dir, variables="{x: 2}")
+    assert set(dbt.select(Selection(("broken+",)))) == {"model.p.broken", "model.p.child"}
+    assert dbt.select(Selection((), ("good", "broken")), manifest) == ("model.p.child",)
+    with pytest.raises(ProjectError, match="nope"):
+        dbt.select(Selection(("nope:x",)))
+    # A selection leaves the compiled manifest as it is, and dbt prints nothing where the report goes.
+    assert is_fresh(manifest, dbt.project_dir, dbt.profiles_dir) and read_manifest(manifest).nodes["model.p.good"].sql
+    assert capfd.readouterr().out == ""
+    assert not (dbt.project_dir / "logs").exists()
+
+
+def test_a_project_that_dbt_cannot_read_is_an_error_with_dbt_s_words(dbt: Dbt) -> None:
+    (dbt.project_dir / "models" / "bad.sql").write_text("select {{ ref('nothing') }}")
+    with pytest.raises(ProjectError, match="nothing"):
+        dbt.compile()

@@ -9,14 +9,14 @@ from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from spark_bucketing.errors import ProjectError
 
 # Data tests are not compiled: there are many, and none is checked.
 _COMPILED = ("model", "snapshot", "analysis")
+_MOST_ROUNDS = 10
 SELECTED = ("model", "snapshot")
-# dbt stops at the first node that does not compile; it is left out and the others are compiled again, so many times.
-_MOST_FAILURES = 25
 
 
 @dataclass(frozen=True)
@@ -65,21 +65,23 @@ class Dbt:
         Raises:
             ProjectError: dbt cannot read the project at all.
         """
-        failed: dict[str, str] = {}
-        left_out: list[str] = []
         # compile has no --resource-type.
-        kinds = ["--select", *(f"resource_type:{kind}" for kind in _COMPILED)]
-        for _ in range(_MOST_FAILURES):
-            exclude = ["--exclude", *left_out] if left_out else []
-            outcome = self._invoke("compile", *kinds, "--no-populate-cache", *exclude)
-            if outcome.success:
-                return failed
-            node = getattr(outcome.exception, "node", None)
-            if node is None or node.unique_id in failed:
+        kinds = ("--select", *(f"resource_type:{kind}" for kind in _COMPILED))
+        failed: dict[str, str] = {}
+        exclude: list[str] = []
+        # What reads a node that failed is skipped, unless that one is left out.
+        for _ in range(_MOST_ROUNDS):
+            with _all_nodes():
+                outcome = self._invoke("compile", *kinds, "--no-populate-cache", *exclude)
+            results = getattr(outcome.result, "results", None)
+            if results is None:
+                raise ProjectError(f"dbt cannot compile the project in {self.project_dir}: {self._reason(outcome)}")
+            errors = [one for one in results if one.status == "error" and one.node.unique_id not in failed]
+            if not errors:
                 break
-            failed[node.unique_id] = self._reason(outcome)
-            left_out.append(".".join(node.fqn))
-        raise ProjectError(f"dbt cannot compile the project in {self.project_dir}: {self._reason(outcome)}")
+            failed |= {one.node.unique_id: str(one.message).strip() for one in errors}
+            exclude += [word for one in errors for word in ("--exclude", ".".join(one.node.fqn))]
+        return failed
 
     def select(self, selection: Selection, manifest: Path | None = None) -> tuple[str, ...]:
         """Unique ids of the models and snapshots that dbt's selectors choose.
@@ -153,6 +155,15 @@ def session_profile(folder: Path, profile: str, target: str, schema: str) -> Ite
         yield folder
     finally:
         file.unlink(missing_ok=True)
+
+
+@contextmanager
+def _all_nodes() -> Iterator[None]:
+    """`dbt compile` stops at the first node that does not compile; inside the block it goes on, as `dbt run` does."""
+    from dbt.task.compile import CompileTask
+
+    with patch.object(CompileTask, "raise_on_first_error", lambda _: False):
+        yield
 
 
 def _load(path: Path) -> Any:
