@@ -91,6 +91,7 @@ HIVE = {"clustered_by": ["K"], "buckets": 8, "partition_by": "ds"}
         ),
         (HIVE, "table", ShadowLayout(BucketSpec(8, ("K",), (), "spark"), ("ds",))),
         (HIVE | {"file_format": "delta"}, "incremental", ShadowLayout(None, ("ds",))),
+        (HIVE | {"bucket_hash": "hive"}, "source", ShadowLayout(BucketSpec(8, ("K",), (), "hive"), ("ds",))),
         ({"clustered_by": "k"}, "table", ShadowLayout()),
         ({"file_format": "orc"}, "table", ShadowLayout(None, (), "orc")),
     ],
