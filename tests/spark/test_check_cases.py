@@ -48,6 +48,14 @@ def _cases() -> Iterator[Case]:
 CASES = tuple(_cases())
 
 
+def _by_speed() -> Iterator[Any]:
+    """All cases; in the quick run the fixes of the first one of each file are applied."""
+    files: set[str] = set()
+    for case in CASES:
+        yield pytest.param(case, marks=[pytest.mark.long] if case.file in files else [])
+        files.add(case.file)
+
+
 @pytest.fixture(scope="module")
 def checked(spark: SparkSession) -> Checked:
     tables: dict[str, Any] = yaml.safe_load((FOLDER / "tables.yml").read_text())
@@ -67,13 +75,13 @@ def said(checked: Checked, case: Case, aqe: str) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("aqe", ["true", "false"])
+@pytest.mark.parametrize("aqe", ["true", pytest.param("false", marks=pytest.mark.long)])
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.file}: {case.name}")
 def test_verdicts_and_reasons(checked: Checked, case: Case, aqe: str) -> None:
     assert said(checked, case, aqe) == list(case.operators)
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.file}: {case.name}")
+@pytest.mark.parametrize("case", _by_speed(), ids=lambda case: f"{case.file}: {case.name}")
 def test_each_fix_changes_the_verdict_as_promised(checked: Checked, case: Case) -> None:
     applied = list(apply_fixes(checked, case.name, case.sql, case.settings, case.rewritten))
     assert [fix for fix in applied if not fix.kept] == []

@@ -62,6 +62,15 @@ def test_nothing_is_promised_where_the_model_has_another_plan() -> None:
     (join,) = said("hive_stock", LOADED)
     assert join.verdict is Verdict.SHUFFLED
     assert [fix for finding in join.findings for fix in finding.fixes] == []
+    (join,) = said("bucket_counts", {"spark.sql.bucketing.coalesceBucketsInJoin.enabled": "true"})
+    assert join.verdict is Verdict.ONE_SIDED
+    assert [fix for finding in join.findings for fix in finding.fixes] == []
+
+
+def test_a_fix_that_harms_another_operator_of_the_query_is_none() -> None:
+    group, join = said("grouped_join", {"spark.sql.shuffle.partitions": "6"})
+    assert (group.verdict, join.verdict) == (Verdict.SHUFFLED, Verdict.SHUFFLE_FREE)
+    assert [(finding.reason, finding.fixes) for finding in group.findings] == [("keys-do-not-cover-buckets", ())]
 
 
 def test_the_hive_layout_is_plain_to_stock_spark() -> None:
@@ -97,7 +106,7 @@ def test_a_table_of_which_nothing_is_known_has_no_buckets() -> None:
 
 
 def test_lines_are_those_of_the_clause_with_the_operators_columns() -> None:
-    sql = "-- join k\nselect *\nfrom s8\njoin s16\n  on s8.k = s16.k\nwhere t <> 'join\nx on k'\n"
+    sql = "-- join k\nselect *\nfrom s8\njoin s16\n  on s8.k = s16.k\nwhere t <> 'join' and s8.k > s16.k\n"
     assert {finding.line for finding in said("bucket_counts", {}, sql)[0].findings} == {4}
 
 

@@ -103,7 +103,7 @@ def test_sizes_of_tables_are_read_from_the_cost() -> None:
 def test_elements_are_told_apart_by_brackets_and_counted() -> None:
     assert elements("[coalesce(k#1, 0), isnull(k#1)]", 2) == ("coalesce(k#1, 0)", "isnull(k#1)")
     assert elements("[a, (b#1, c#2]", 2) is None
-    assert elements("[a), b, (c]", 2) is None
+    assert elements("[a)], [(b]", 2) is None
     assert elements("[]", 0) == ()
 
 
