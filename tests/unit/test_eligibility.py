@@ -67,7 +67,7 @@ def test_nothing_is_promised_where_the_model_has_another_plan() -> None:
     assert [fix for finding in join.findings for fix in finding.fixes] == []
 
 
-def test_a_fix_that_harms_another_operator_of_the_query_is_none() -> None:
+def test_a_fix_that_does_not_help_is_none() -> None:
     group, join = said("grouped_join", {"spark.sql.shuffle.partitions": "6"})
     assert (group.verdict, join.verdict) == (Verdict.SHUFFLED, Verdict.SHUFFLE_FREE)
     assert [(finding.reason, finding.fixes) for finding in group.findings] == [("keys-do-not-cover-buckets", ())]
