@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import subprocess
@@ -13,8 +14,10 @@ from typing import Any
 import pyspark
 import pytest
 import yaml
+from click.testing import CliRunner
 
 from conftest import Project
+from spark_bucketing.cli import main
 
 HOST = "127.0.0.1"
 
@@ -111,3 +114,29 @@ def test_every_strategy_over_thrift(server: int, new_project: Callable[..., Proj
                 }
                 assert len(keys) == len(files), files
         assert len(query("show tables in w")) == 8
+
+
+def test_the_check_asks_over_thrift(server: int, new_project: Callable[..., Project]) -> None:
+    project = new_project()
+    output = {"type": "spark", "method": "thrift", "host": HOST, "port": server, "user": "me", "schema": "checked"}
+    project.write("profiles.yml", yaml.safe_dump({"t": {"target": "t", "outputs": {"t": output}}}))
+    for name, buckets in (("a", 4), ("b", 4), ("c", 3)):
+        project.model(name, "select id as k from range(10)", materialized="bucketed_table", clustered_by="k",
+                      buckets=buckets, bucket_hash="spark")  # fmt: skip
+    for name, other in (("good", "b"), ("bad", "c")):
+        # The tables are small enough to be broadcast.
+        sql = f"select /*+ merge(y) */ x.k from {{{{ ref('a') }}}} as x join {{{{ ref('{other}') }}}} as y on x.k = y.k"
+        project.model(name, sql, materialized="view")
+    project.dbt("run")
+    place = ["--project-dir", str(project.folder), "--profiles-dir", str(project.folder)]
+    result = CliRunner().invoke(main, ["check", *place, "--format", "json"])
+    report = json.loads(result.stdout)
+    assert (result.exit_code, report["planner"][:15]) == (1, "live (thrift), ")
+    models = {model["name"]: model for model in report["models"]}
+    assert [model["error"] for model in models.values()] == [None] * 5
+    assert [operator["exchanges"] for operator in models["good"]["operators"]] == [0]
+    found = {finding["reason"] for operator in models["bad"]["operators"] for finding in operator["findings"]}
+    assert found == {"bucket-count-mismatch"}
+    project.write("profiles.yml", yaml.safe_dump({"t": {"target": "t", "outputs": {"t": output | {"port": 1}}}}))
+    away = CliRunner().invoke(main, ["check", *place])
+    assert away.exit_code == 2 and "connect" in away.output and "Traceback" not in away.output

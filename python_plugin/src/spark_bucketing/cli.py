@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from spark_bucketing.cli_check import check, explain, project_options
 from spark_bucketing.errors import BucketingError
 from spark_bucketing.extension.build import CACHE_VARIABLE, build_jar, copy_jar
 from spark_bucketing.extension.settings import FORMATS, extension_settings
@@ -23,8 +24,6 @@ from spark_bucketing.session import open_session
 CLEAN = 0
 FINDINGS = 1
 COULD_NOT_RUN = 2
-
-_FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 
 
 class _Failure(click.ClickException):
@@ -45,22 +44,14 @@ def main() -> None:
     """Bucketed tables on Spark, seen from a dbt project."""
 
 
+main.add_command(check)
+main.add_command(explain)
+
+
 @main.command()
 @click.argument("tables", metavar="[TABLE]...", nargs=-1)
 @click.option("--schema", help="Schema of the tables; the target's own when not given.")
-@click.option(
-    "--project-dir",
-    type=_FOLDER,
-    envvar="DBT_PROJECT_DIR",
-    help="Folder of dbt_project.yml; when not given, the current folder or one above it, as in dbt.",
-)
-@click.option(
-    "--profiles-dir",
-    type=_FOLDER,
-    envvar="DBT_PROFILES_DIR",
-    help="Folder of profiles.yml; when not given, the current folder or ~/.dbt, as in dbt.",
-)
-@click.option("--target", "-t", envvar="DBT_TARGET", help="Target in the profile; its default when not given.")
+@project_options
 @click.pass_context
 def layout(
     ctx: click.Context,

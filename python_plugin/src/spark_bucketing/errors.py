@@ -19,3 +19,11 @@ class TableError(BucketingError):
 
 class ExtensionError(BucketingError):
     """The session extension cannot be built: Spark or Java is missing, or its sources do not compile."""
+
+
+class PlanError(BucketingError):
+    """Spark's answer to EXPLAIN cannot be read."""
+
+
+class ProjectError(BucketingError):
+    """A dbt project that does not compile, an artifact that cannot be read, or a config that makes no sense."""

@@ -39,12 +39,19 @@ def open_session(settings: Mapping[str, str]) -> SparkSession:
     return session
 
 
+def is_open() -> bool:
+    """Whether this process has a Spark that runs."""
+    from pyspark import SparkContext
+
+    return SparkContext._active_spark_context is not None
+
+
 @contextmanager
 def spark_call(failure: str) -> Iterator[None]:
     """Turn what Spark raises inside the block into one SparkError.
 
     Args:
-        failure: a sentence that says what failed; Spark's own reason follows it.
+        failure: a sentence that says what failed, or nothing; Spark's own reason follows it.
 
     Raises:
         SparkError: Spark raised an error.
@@ -55,7 +62,7 @@ def spark_call(failure: str) -> Iterator[None]:
     try:
         yield
     except (PySparkException, Py4JError) as error:
-        raise SparkError(f"{failure} {_reason(error)}") from error
+        raise SparkError(f"{failure} {_reason(error)}".strip()) from error
 
 
 @contextmanager

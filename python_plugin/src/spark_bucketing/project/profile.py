@@ -1,12 +1,13 @@
-"""The target of a dbt profile, read by dbt itself; the only module that imports dbt."""
+"""The target of a dbt profile, read by dbt itself."""
 
 from __future__ import annotations
 
 import os
 from argparse import Namespace
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from spark_bucketing.errors import ProfileError
 
@@ -20,8 +21,33 @@ class SessionTarget:
     settings: Mapping[str, str]
 
 
+@dataclass(frozen=True)
+class Target:
+    """A target of any connection method, and the folders that it was read from.
+
+    Args:
+        name: the target's.
+        schema: where its models go.
+        method: of the connection: session, thrift, http, odbc.
+        settings: its server_side_parameters.
+        profile: name of the profile.
+        project_dir: folder of dbt_project.yml, absolute.
+        profiles_dir: folder of profiles.yml, absolute.
+        loaded: dbt's own object, for opening connections.
+    """
+
+    name: str
+    schema: str
+    method: str
+    settings: Mapping[str, str]
+    profile: str
+    project_dir: Path
+    profiles_dir: Path
+    loaded: Any = field(default=None, repr=False, compare=False)
+
+
 def session_target(project_dir: Path | None, profiles_dir: Path | None, target: str | None) -> SessionTarget:
-    """Read the target that dbt would use for this project.
+    """Read the target that dbt would use for this project, for a command that starts Spark itself.
 
     Args:
         project_dir: folder of dbt_project.yml; None for where dbt looks.
@@ -31,12 +57,36 @@ def session_target(project_dir: Path | None, profiles_dir: Path | None, target: 
     Raises:
         ProfileError: dbt is not installed, cannot read the project or the profile, or the method is not session.
     """
+    found = read_target(project_dir, profiles_dir, target)
+    if found.method != "session":
+        raise ProfileError(
+            f"Target {found.name!r} has the connection method {found.method!r}, and this command starts Spark "
+            "itself: choose a target with method 'session' with --target."
+        )
+    return SessionTarget(found.name, found.schema, found.settings)
+
+
+def read_target(
+    project_dir: Path | None, profiles_dir: Path | None, target: str | None, variables: str = "{}"
+) -> Target:
+    """Read the target that dbt would use for this project, whatever its connection is.
+
+    Args:
+        project_dir: folder of dbt_project.yml; None for where dbt looks.
+        profiles_dir: folder of profiles.yml; None for where dbt looks.
+        target: name of the target; None for the profile's default.
+        variables: dbt's --vars, as YAML.
+
+    Raises:
+        ProfileError: dbt is not installed, or cannot read the project, the profile or the variables.
+    """
     try:
         from dbt.cli.resolvers import default_profiles_dir, default_project_dir
         from dbt.config.runtime import load_profile
+        from dbt.config.utils import parse_cli_vars
         from dbt.flags import set_from_args
         from dbt_common.context import set_invocation_context
-        from dbt_common.exceptions import DbtRuntimeError
+        from dbt_common.exceptions import DbtBaseException
     except ImportError as error:
         raise ProfileError(
             f"Reading a dbt profile needs dbt ({error}). Install it: pip install 'spark-bucketing[dbt]'"
@@ -47,15 +97,18 @@ def session_target(project_dir: Path | None, profiles_dir: Path | None, target: 
     set_from_args(Namespace(PROFILES_DIR=str(profiles_dir)), None)
     set_invocation_context(os.environ)
     try:
-        profile = load_profile(str(project_dir), {}, target_override=target)
-    except DbtRuntimeError as error:
-        message = f"dbt cannot read the target from {project_dir} and {profiles_dir}: {str(error.msg).strip()}"
-        raise ProfileError(message) from error
+        profile = load_profile(str(project_dir), parse_cli_vars(variables), target_override=target)
+    except DbtBaseException as error:
+        said = str(getattr(error, "msg", error)).strip()
+        raise ProfileError(f"dbt cannot read the target from {project_dir} and {profiles_dir}: {said}") from error
     credentials = profile.credentials
-    method = str(getattr(credentials, "method", credentials.type))
-    if method != "session":
-        raise ProfileError(
-            f"Target {profile.target_name!r} has the connection method {method!r}, and this command starts Spark "
-            "itself: choose a target with method 'session' with --target."
-        )
-    return SessionTarget(profile.target_name, credentials.schema, credentials.server_side_parameters)
+    return Target(
+        name=profile.target_name,
+        schema=credentials.schema,
+        method=str(getattr(credentials, "method", credentials.type)),
+        settings={key: str(value) for key, value in getattr(credentials, "server_side_parameters", {}).items()},
+        profile=profile.profile_name,
+        project_dir=project_dir.absolute(),
+        profiles_dir=profiles_dir.absolute(),
+        loaded=profile,
+    )

@@ -1,0 +1,1 @@
+"""The check of compiled SQL: what is planned, where, and what is made of the answers."""

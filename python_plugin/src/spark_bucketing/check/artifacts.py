@@ -1,0 +1,108 @@
+"""The manifest that a check works on: the one that was given, one that is fresh, or one compiled just now."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from spark_bucketing.project.catalog import CatalogTable, read_catalog
+from spark_bucketing.project.dbt import Dbt, Selection, session_profile
+from spark_bucketing.project.freshness import is_fresh, read_project
+from spark_bucketing.project.manifest import Manifest, read_manifest
+from spark_bucketing.project.profile import Target
+
+# Below the project's own target folder, whose artifacts are left to dbt: `dbt retry` reads them.
+_OWN_FOLDER = "spark-bucketing"
+
+
+@dataclass(frozen=True)
+class Artifacts:
+    """A project's manifest and catalog.
+
+    Args:
+        manifest: compiled.
+        path: its file.
+        errors: what dbt says of nodes that do not compile, by unique id.
+        catalog: tables by unique id; empty when there is none.
+    """
+
+    manifest: Manifest
+    path: Path
+    errors: Mapping[str, str] = field(default_factory=dict)
+    catalog: Mapping[str, CatalogTable] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Project:
+    """A dbt project, as the command line names it.
+
+    Args:
+        target: the target of its profile.
+        given_target: --target; None for the profile's default.
+        variables: --vars, as YAML.
+        offline: compile on the Spark of this process, whatever the target's connection is.
+    """
+
+    target: Target
+    given_target: str | None = None
+    variables: str = "{}"
+    offline: bool = False
+
+    def artifacts(self, manifest: Path | None = None, compile_anyway: bool = False) -> Artifacts:
+        """Find or make the manifest.
+
+        Args:
+            manifest: an existing manifest.json; None to find one that is fresh, or to compile.
+            compile_anyway: compile even when there is a fresh one.
+
+        Raises:
+            ProjectError: the project does not compile, or an artifact cannot be read.
+        """
+        errors: Mapping[str, str] = {}
+        path = manifest
+        if path is None and not compile_anyway:
+            path = next((found for found in self._candidates() if self._is_fresh(found)), None)
+        if path is None:
+            errors = self._compile()
+            path = self._own_folder / "manifest.json"
+        places = dict.fromkeys((path.parent, self._target_folder))
+        catalog = next((place / "catalog.json" for place in places if (place / "catalog.json").exists()), None)
+        return Artifacts(read_manifest(path), path, errors, read_catalog(catalog) if catalog else {})
+
+    def select(self, selection: Selection, manifest: Path) -> tuple[str, ...]:
+        """Unique ids that dbt's selectors choose from a manifest."""
+        return self._dbt(self.target.profiles_dir, self.given_target).select(selection, manifest)
+
+    def _compile(self) -> Mapping[str, str]:
+        if not self.offline:
+            return self._dbt(self.target.profiles_dir, self.given_target).compile()
+        with tempfile.TemporaryDirectory(prefix="spark-bucketing-") as name:
+            target = self.target
+            with session_profile(Path(name), target.profile, target.name, target.schema) as folder:
+                return self._dbt(folder, self.given_target).compile()
+
+    def _is_fresh(self, manifest: Path) -> bool:
+        target = self.target
+        if not is_fresh(manifest, target.project_dir, target.profiles_dir, self.given_target, self.variables):
+            return False
+        nodes = read_manifest(manifest).nodes.values()
+        return all(node.sql is not None for node in nodes if node.resource_type == "model" and node.language == "sql")
+
+    def _candidates(self) -> tuple[Path, ...]:
+        return self._own_folder / "manifest.json", self._target_folder / "manifest.json"
+
+    @property
+    def _target_folder(self) -> Path:
+        settings = read_project(self.target.project_dir)
+        name = os.environ.get("DBT_TARGET_PATH") or settings.get("target-path") or "target"
+        return self.target.project_dir / str(name)
+
+    @property
+    def _own_folder(self) -> Path:
+        return self._target_folder / _OWN_FOLDER
+
+    def _dbt(self, profiles_dir: Path, target: str | None) -> Dbt:
+        return Dbt(self.target.project_dir, profiles_dir, self._own_folder, target, self.variables)

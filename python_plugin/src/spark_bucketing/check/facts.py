@@ -1,0 +1,148 @@
+"""Facts of the tables that a plan reads, asked of the metastore once for each table."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from spark_bucketing.check.planner import Planner, read_setting
+from spark_bucketing.eligibility.model import TableFacts
+from spark_bucketing.errors import SparkError
+from spark_bucketing.extension.settings import EXTENSION_CLASS
+from spark_bucketing.layout.names import bucket_of
+from spark_bucketing.project.manifest import relation_parts
+from spark_bucketing.spec import BucketSpec
+
+_BYTES = re.compile(r"(\d+) bytes")
+_DETAILS, _PARTITIONS = "# Detailed Table Information", "# Partition Information"
+
+
+class Facts:
+    """What is known of tables, remembered from query to query.
+
+    Args:
+        planner: what is asked.
+        unsized: tables whose size in the metastore is made up; no size is reported for them.
+    """
+
+    def __init__(self, planner: Planner, unsized: Iterable[str] = ()) -> None:
+        self._planner = planner
+        self._known: dict[str, TableFacts | None] = {}
+        self.unsized = set(unsized)
+
+    def of(self, tables: Iterable[str]) -> dict[str, TableFacts]:
+        """Facts by name; a table that cannot be described is left out."""
+        found = {}
+        for name in tables:
+            if name not in self._known:
+                self._known[name] = self._ask(name)
+            facts = self._known[name]
+            if facts is not None:
+                found[name] = facts
+        return found
+
+    def known(self) -> tuple[TableFacts, ...]:
+        """All tables that were asked for and are there."""
+        return tuple(facts for facts in self._known.values() if facts)
+
+    def _ask(self, name: str) -> TableFacts | None:
+        quoted = ".".join(f"`{part.replace('`', '``')}`" for part in relation_parts(name) or name.split("."))
+        try:
+            rows = self._planner.rows(f"describe table extended {quoted}")
+        except SparkError:
+            return None
+        facts = described(name, rows)
+        sized = name.lower() not in self.unsized
+        return TableFacts(
+            name=name,
+            columns=facts.columns,
+            spec=facts.spec,
+            partition_columns=facts.partition_columns,
+            size_bytes=facts.size_bytes if sized else None,
+            files_per_bucket=self._files_per_bucket(quoted, facts) if facts.spec else None,
+        )
+
+    def _files_per_bucket(self, quoted: str, facts: TableFacts) -> int | None:
+        try:
+            paths = self._planner.data_files(quoted)
+        except SparkError:
+            return None
+        return files_per_bucket(paths, facts) if paths is not None else None
+
+
+def described(name: str, rows: Sequence[tuple[Any, ...]]) -> TableFacts:
+    """Read the rows of DESCRIBE TABLE EXTENDED.
+
+    Args:
+        name: the table's.
+        rows: col_name, data_type and comment.
+    """
+    columns: dict[str, str] = {}
+    partitions: list[str] = []
+    details: dict[str, str] = {}
+    section = ""
+    for key, value in ((str(row[0] or ""), str(row[1] or "")) for row in rows):
+        # A column may be called like a title, yet a title has no type.
+        if (key, value) == ("# col_name", "data_type"):
+            continue
+        if key.startswith("# ") and not value:
+            section = key
+        elif not key:
+            section = "none"
+        elif not section:
+            columns[key.lower()] = value
+        elif section == _PARTITIONS:
+            partitions.append(key.lower())
+        elif section == _DETAILS:
+            details[key] = value
+    size = _BYTES.search(details.get("Statistics", ""))
+    return TableFacts(
+        name=name,
+        columns=columns,
+        spec=BucketSpec.from_description(details),
+        partition_columns=tuple(partitions),
+        size_bytes=int(size[1]) if size else None,
+    )
+
+
+def files_per_bucket(paths: Iterable[str], facts: TableFacts) -> int | None:
+    """Most files that a bucket of one partition has.
+
+    Returns:
+        The number, 1 for a table without files, or None when a file's name has no bucket id.
+    """
+    if facts.spec is None:
+        return None
+    numbers: Counter[tuple[str, int]] = Counter()
+    for path in paths:
+        folder, _, name = path.rpartition("/")
+        bucket = bucket_of(name, facts.spec.bucket_hash)
+        if bucket is None:
+            return None
+        # Without partitions, all files are one partition's, wherever they are.
+        numbers[folder if facts.partition_columns else "", bucket] += 1
+    return max(numbers.values(), default=1)
+
+
+def settings_of(planner: Planner, names: Iterable[str]) -> Mapping[str, str]:
+    """Values of Spark settings in the planner's session; those that are not set and have no default are left out."""
+    values = ((name, read_setting(planner, name)) for name in names)
+    return {name: value for name, value in values if value is not None}
+
+
+def honest_settings(planner: Planner, settings: Mapping[str, str]) -> Mapping[str, str]:
+    """The settings without a session extension that they name and that the session does not have.
+
+    Where Spark cannot load an extension, since its jar is missing, it warns in its log and starts without it.
+
+    Args:
+        planner: what answers.
+        settings: from settings_of().
+    """
+    named = settings.get("spark.sql.extensions", "")
+    if EXTENSION_CLASS not in named or planner.rows("show functions like 'hive_bucket'"):
+        return settings
+    others = [name for name in named.split(",") if name.strip() != EXTENSION_CLASS]
+    return {**settings, "spark.sql.extensions": ",".join(others)}

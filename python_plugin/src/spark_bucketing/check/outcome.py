@@ -1,0 +1,66 @@
+"""What a report amounts to: which findings count, and the exit code."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal, NamedTuple
+
+from spark_bucketing.eligibility.model import Finding, ModelResult, OperatorResult, Report, Verdict
+
+FailOn = Literal["error", "warning", "note", "never"]
+LEVELS = ("error", "warning", "note")
+CLEAN, FINDINGS, COULD_NOT_TELL = 0, 1, 2
+
+
+class Found(NamedTuple):
+    """A finding with its place; the project's own have none."""
+
+    finding: Finding
+    model: ModelResult | None = None
+    operator: OperatorResult | None = None
+
+
+def all_findings(report: Report) -> Iterator[Found]:
+    """Every finding, the project's first, then in the report's order."""
+    for finding in report.project:
+        yield Found(finding)
+    for model in report.models:
+        for operator in model.operators:
+            for finding in operator.findings:
+                yield Found(finding, model, operator)
+
+
+def open_findings(report: Report) -> list[Found]:
+    """Findings that nothing accepts: the most bytes first, then the worst level, then by model."""
+
+    def order(found: Found) -> tuple[int, int, str, int]:
+        finding, name = found.finding, found.model.name if found.model else ""
+        return -(finding.bytes_shuffled or 0), LEVELS.index(finding.level), name, finding.line or 0
+
+    return sorted((found for found in all_findings(report) if not found.finding.accepted), key=order)
+
+
+def unknown_models(report: Report) -> list[ModelResult]:
+    """Models that could not be planned, or have an operator that was not understood, and that nothing accepts."""
+    return [
+        model for model in report.models if (model.error and not model.accepted) or any(map(_unclear, model.operators))
+    ]
+
+
+def exit_code(report: Report, fail_on: FailOn) -> int:
+    """0 clean, 1 findings at this level or a worse one, 2 when something could not be told; findings go first.
+
+    Args:
+        report: of a run, with what is accepted marked.
+        fail_on: the mildest level that fails.
+    """
+    failing = LEVELS[: LEVELS.index(fail_on) + 1] if fail_on != "never" else ()
+    if any(found.finding.level in failing for found in open_findings(report)):
+        return FINDINGS
+    return COULD_NOT_TELL if report.unfinished or unknown_models(report) else CLEAN
+
+
+def _unclear(operator: OperatorResult) -> bool:
+    if operator.verdict is not Verdict.UNKNOWN:
+        return False
+    return not operator.findings or any(not finding.accepted for finding in operator.findings)

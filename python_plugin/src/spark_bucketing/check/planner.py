@@ -1,0 +1,98 @@
+"""What answers: a Spark that explains SQL, over whichever connection."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from spark_bucketing.errors import SparkError
+from spark_bucketing.plan import EXPLAIN_SETTINGS
+
+# Besides what makes plans whole: the folders that a scan reads, which tell its partitions.
+PLAN_SETTINGS: Mapping[str, str] = {**EXPLAIN_SETTINGS, "spark.sql.maxMetadataStringLength": "10000"}
+_UNDEFINED = "<undefined>"
+
+
+@dataclass(frozen=True)
+class Explained:
+    """Spark's answers for one query.
+
+    Args:
+        formatted: the text of EXPLAIN FORMATTED.
+        cost: the text of EXPLAIN COST.
+    """
+
+    formatted: str
+    cost: str
+
+
+class Planner(Protocol):
+    """A Spark that answers."""
+
+    label: str
+
+    def rows(self, sql: str) -> Sequence[tuple[Any, ...]]:
+        """Rows of a statement.
+
+        Raises:
+            SparkError: Spark refuses it.
+        """
+
+    def explain(self, sql: str) -> Explained:
+        """The plan of a query, which is not run.
+
+        Raises:
+            SparkError: Spark cannot plan it.
+        """
+
+    def data_files(self, table: str) -> Sequence[str] | None:
+        """Paths of a table's files; None where they cannot be listed.
+
+        Args:
+            table: qualified and quoted.
+        """
+
+
+class SqlPlanner:
+    """A Spark over the wire, which is asked in SQL alone.
+
+    Args:
+        label: how reports call it.
+        run: runs a statement and returns its rows.
+    """
+
+    def __init__(self, label: str, run: Any) -> None:
+        self.label, self._run = label, run
+        for key, value in PLAN_SETTINGS.items():
+            self._run(f"set {key}={value}")
+
+    def rows(self, sql: str) -> Sequence[tuple[Any, ...]]:
+        """Rows of a statement."""
+        return tuple(self._run(sql))
+
+    def explain(self, sql: str) -> Explained:
+        """The plan of a query, as EXPLAIN prints it."""
+        return Explained(self._explain("formatted", sql), self._explain("cost", sql))
+
+    def data_files(self, table: str) -> None:
+        """None: SQL can list files only by reading them."""
+
+    def _explain(self, mode: str, sql: str) -> str:
+        text = "\n".join(str(row[0]) for row in self.rows(f"explain {mode}\n{sql}"))
+        # EXPLAIN has no error: what is wrong with a query is its answer.
+        if "== Physical Plan ==" not in text:
+            raise SparkError(text.removeprefix("Error occurred during query planning:").strip())
+        return text
+
+
+def read_setting(planner: Planner, name: str) -> str | None:
+    """The value that a Spark setting has in the session; None when it is neither set nor has a default."""
+    # One row: the key, and its value or default.
+    value = str(planner.rows(f"set {name}")[0][1])
+    return None if value == _UNDEFINED else value
+
+
+def spark_version(planner: Planner) -> str:
+    """Spark's version, as 4.3.0."""
+    return str(planner.rows("select version()")[0][0]).split(" ")[0]

@@ -1,0 +1,149 @@
+"""An empty shadow of every table that a project refers to, for planning without a warehouse.
+
+    sources, seeds       columns from the catalog, the YAML, or the seed's file
+    views                CREATE VIEW of the compiled SQL, so that the planner sees through them as in the warehouse
+    other models         columns from an enforced contract, else from planning the compiled SQL, which knows of a change
+                         that the catalog does not know yet; then the catalog, then the YAML
+    ephemeral models     nothing: they are in the compiled SQL of the models that use them
+
+Buckets, partitions and layout are those of the config.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+
+from spark_bucketing.check.ddl import configured_layout, create_table
+from spark_bucketing.check.session_planner import SessionPlanner
+from spark_bucketing.errors import BucketingError, ProjectError
+from spark_bucketing.project.catalog import CatalogTable
+from spark_bucketing.project.manifest import Manifest, Node, relation_parts, table_name
+from spark_bucketing.project.seeds import seed_columns
+
+_WITHOUT_TABLE = ("ephemeral", "analysis", "test")
+_EXPECTED = "  expected: a catalog.json that has it (dbt docs generate), or columns with a data_type in its YAML"
+_SNAPSHOT_COLUMNS = {
+    "dbt_scd_id": "string",
+    "dbt_updated_at": "timestamp",
+    "dbt_valid_from": "timestamp",
+    "dbt_valid_to": "timestamp",
+}
+
+
+class Shadow:
+    """The shadows of one project.
+
+    Args:
+        planner: a Spark with a metastore of its own, empty and to be thrown away.
+        manifest: the project's.
+        catalog: its catalog, which may be empty.
+        project_dir: its folder, where seeds are.
+    """
+
+    def __init__(
+        self, planner: SessionPlanner, manifest: Manifest, catalog: Mapping[str, CatalogTable], project_dir: Path
+    ) -> None:
+        self._planner, self._manifest, self._catalog = planner, manifest, catalog
+        self._project_dir = project_dir
+        self._schemas: set[str] = set()
+        #: What could not be created, by table name, and why.
+        self.missing: dict[str, str] = {}
+        #: Tables whose size is made up.
+        self.unsized: set[str] = set()
+
+    def sql(self, node: Node) -> str | None:
+        """Compiled SQL of a node, reading the shadows."""
+        return None if node.sql is None else self.rewritten(node.sql)
+
+    def rewritten(self, sql: str) -> str:
+        """SQL that reads shadows where it names what cannot be the name of a table here."""
+        for relation, shadow in self._renamed.items():
+            sql = sql.replace(relation, shadow)
+        return sql
+
+    def relation(self, node: Node) -> str | None:
+        """Name of a node's shadow in SQL."""
+        return None if node.relation is None else self._renamed.get(node.relation, node.relation)
+
+    def create(self, node: Node) -> None:
+        """Create the shadow of a node; its parents' are there. What is not possible is remembered in `missing`."""
+        relation = self.relation(node)
+        if relation is None or node.resource_type in _WITHOUT_TABLE or node.materialized in _WITHOUT_TABLE:
+            return
+        try:
+            self._create_schema(relation)
+            if node.materialized == "view":
+                self._planner.rows(f"create or replace view {relation} as\n{self.sql(node)}")
+                return
+            meta = node.meta.get("bucketing")
+            config = meta if node.resource_type == "source" and isinstance(meta, Mapping) else node.config
+            layout = configured_layout(config, node.materialized, node.name)
+            known = self._catalog.get(node.unique_id)
+            size = known.size_bytes if known else None
+            self._planner.rows(create_table(relation, self._columns(node), layout, size))
+            if size is None:
+                self.unsized.add(table_name(relation))
+        except BucketingError as error:
+            self.missing[table_name(relation)] = f"{node.resource_type} {node.name!r}: {error}"
+
+    def why(self, error: str) -> str:
+        """An error of the planner, with the reason when a table is missing because it has no shadow."""
+        plain = error.replace("`", "").lower()
+        reasons = [reason for name, reason in self.missing.items() if re.search(rf"\b{re.escape(name)}\b", plain)]
+        return "\n".join([error, *(f"There is no shadow of {reason}" for reason in reasons)])
+
+    def _create_schema(self, relation: str) -> None:
+        schema = ".".join(f"`{part}`" for part in (relation_parts(relation) or ())[:-1])
+        if schema and schema not in self._schemas:
+            self._planner.rows(f"create schema if not exists {schema}")
+            self._schemas.add(schema)
+
+    def _columns(self, node: Node) -> Mapping[str, str]:
+        typed = {name: kind for name, kind in node.columns.items() if kind}
+        in_yaml = typed if len(typed) == len(node.columns) else {}
+        known = self._catalog.get(node.unique_id)
+        in_catalog = known.columns if known else {}
+        if node.resource_type in ("source", "seed"):
+            if columns := in_catalog or in_yaml:
+                return columns
+            if node.resource_type == "seed":
+                return seed_columns(self._project_dir / node.path, node.config)
+            raise ProjectError(f"its columns are not known.\n{_EXPECTED}")
+        if node.contracted and in_yaml:
+            return in_yaml
+        try:
+            return self._planned(node)
+        except BucketingError:
+            if columns := in_catalog or in_yaml:
+                return columns
+            raise
+
+    def _planned(self, node: Node) -> Mapping[str, str]:
+        sql = self.sql(node)
+        if sql is None:
+            raise ProjectError(f"its columns are not known, since it has no compiled SQL.\n{_EXPECTED}")
+        columns = self._planner.columns(sql)
+        if node.resource_type != "snapshot":
+            return columns
+        renamed = node.config.get("snapshot_meta_column_names") or {}
+        extra = {renamed.get(name) or name: kind for name, kind in _SNAPSHOT_COLUMNS.items()}
+        return {**columns, **extra}
+
+    @cached_property
+    def _renamed(self) -> Mapping[str, str]:
+        """Relations that cannot be tables of this Spark, such as a path or another catalog's; the longest first."""
+        renamed = {}
+        for node in self._manifest.nodes.values():
+            if node.relation and not _plain(node.relation):
+                where = f"{node.source_name or node.resource_type}__offline"
+                renamed[node.relation] = f"`{where}`.`{node.name}`"
+        return dict(sorted(renamed.items(), key=lambda pair: -len(pair[0])))
+
+
+def _plain(relation: str) -> bool:
+    parts = relation_parts(relation) or ()
+    ours = len(parts) == 2 or (len(parts) == 3 and parts[0].lower() == "spark_catalog")
+    return ours and all(part.replace("_", "a").isalnum() for part in parts)

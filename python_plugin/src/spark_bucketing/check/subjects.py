@@ -1,0 +1,98 @@
+"""Which queries are checked: the models that were selected, and files of SQL."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from spark_bucketing.check.run import Step, Subject
+from spark_bucketing.errors import ProjectError
+from spark_bucketing.project.manifest import Manifest, Node
+
+_JINJA = re.compile(r"\{\{|\{%")
+_CHECKED = ("model", "snapshot")
+
+
+def selectable(manifest: Manifest) -> tuple[str, ...]:
+    """All models and snapshots that have a query of their own, parents first."""
+    return tuple(name for name in manifest.order if _has_query(manifest.nodes[name]))
+
+
+def model_subject(node: Node, project_dir: Path, error: str | None = None) -> Subject:
+    """A model, snapshot or analysis.
+
+    Args:
+        node: the node.
+        project_dir: folder of its project.
+        error: what dbt says when it does not compile.
+    """
+    if error is None and node.language != "sql":
+        error = f"It is a {node.language.capitalize()} model, which has no SQL that could be planned."
+    file = project_dir / node.path
+    try:
+        # The manifest's text has lost the blank lines at the top.
+        raw = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        raw = node.raw_sql
+    sql = node.sql if node.language == "sql" else None
+    return Subject(node.name, node.path, sql, raw, node.unique_id, node.depends_on, error)
+
+
+def file_subject(file: Path, project_dir: Path, manifest: Manifest | None) -> Subject:
+    """A file of SQL: what dbt compiled it to when it is one of the project's, otherwise its own text.
+
+    Args:
+        file: absolute.
+        project_dir: folder of the project, absolute.
+        manifest: the project's; None when no file lies in its folder.
+
+    Raises:
+        ProjectError: the file cannot be read, or has Jinja that nobody compiles.
+    """
+    inside = file.is_relative_to(project_dir)
+    path = file.relative_to(project_dir).as_posix() if inside else str(file)
+    for node in manifest.nodes.values() if manifest else ():
+        if node.path == path and node.resource_type in ("model", "snapshot", "analysis"):
+            return model_subject(node, project_dir)
+    try:
+        text = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ProjectError(f"{file} cannot be read: {error}.") from error
+    if _JINJA.search(text):
+        raise ProjectError(
+            f"{path} has Jinja, and dbt does not compile it.\n  found:    a file that is no model and no analysis of "
+            f"the project in {project_dir}\n  expected: plain SQL, or a file of the project\n"
+            "  instead:  move it into the folder of the project's analyses (analysis-paths)"
+        )
+    return Subject(path, path, text.rstrip().rstrip(";"), text)
+
+
+def live_steps(subjects: Iterable[Subject]) -> list[Step]:
+    """Every query, once."""
+    return [Step(subject) for subject in dict.fromkeys(subjects)]
+
+
+def offline_steps(subjects: Sequence[Subject], manifest: Manifest) -> list[Step]:
+    """Every query, and before it the shadow of every table that it may read.
+
+    Args:
+        subjects: what is checked. A file of SQL that is no node of the project may read any table of the project.
+        manifest: the project's.
+    """
+    by_id: Mapping[str | None, Subject] = {subject.unique_id: subject for subject in subjects if subject.unique_id}
+    files = [subject for subject in dict.fromkeys(subjects) if subject.unique_id not in by_id]
+    wanted = set(manifest.nodes) if files else manifest.with_ancestors(str(name) for name in by_id)
+    read = {parent for name in wanted for parent in manifest.nodes[name].depends_on}
+    steps = []
+    for name in manifest.order:
+        if name in wanted and manifest.nodes[name].resource_type != "test":
+            shadow_of = manifest.nodes[name] if name in read or files else None
+            if name in by_id or shadow_of:
+                steps.append(Step(by_id.get(name), shadow_of))
+    return [*steps, *(Step(subject) for subject in files)]
+
+
+def _has_query(node: Node) -> bool:
+    # An ephemeral model is planned in the models that use it.
+    return node.resource_type in _CHECKED and node.materialized != "ephemeral"

@@ -1,0 +1,192 @@
+"""The commands of the check: `check` and `explain-reason`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from spark_bucketing.check.acceptance import write_baseline
+from spark_bucketing.check.command import Request, Tell, check_project
+from spark_bucketing.check.outcome import COULD_NOT_TELL, FailOn, exit_code
+from spark_bucketing.eligibility.model import Report
+from spark_bucketing.errors import ProjectError
+from spark_bucketing.project.dbt import Selection
+from spark_bucketing.report.check_report import FORMATS, write_report
+from spark_bucketing.report.reasons import explain_reason, list_reasons
+
+FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
+_READ = click.Path(exists=True, dir_okay=False, path_type=Path)
+_WRITTEN = click.Path(dir_okay=False, path_type=Path)
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+def project_options(function: _Function) -> _Function:
+    """Options of dbt for finding a project, its profile and the target."""
+    for option in (
+        click.option("--target", "-t", envvar="DBT_TARGET", help="Target in the profile; its default when not given."),
+        click.option(
+            "--profiles-dir",
+            type=FOLDER,
+            envvar="DBT_PROFILES_DIR",
+            help="Folder of profiles.yml; when not given, the current folder or ~/.dbt, as in dbt.",
+        ),
+        click.option(
+            "--project-dir",
+            type=FOLDER,
+            envvar="DBT_PROJECT_DIR",
+            help="Folder of dbt_project.yml; when not given, the current folder or one above it, as in dbt.",
+        ),
+    ):
+        function = option(function)
+    return function
+
+
+class _Words(click.Command):
+    """Takes several values after one --select or --exclude, as dbt does: --select a b --exclude c."""
+
+    _MANY = ("--select", "-s", "--exclude")
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        spread: list[str] = []
+        option = ""
+        for argument in args:
+            if option and not argument.startswith("-") and not argument.endswith(".sql"):
+                spread += [option, argument]
+                continue
+            name, _, value = argument.partition("=")
+            option = name if name in self._MANY else ""
+            if option and value:
+                spread += [option, value]
+            elif not option:
+                spread.append(argument)
+        return super().parse_args(ctx, spread)
+
+
+@click.command(cls=_Words)
+@click.argument("files", metavar="[FILE.sql]...", nargs=-1, type=_READ)
+@click.option(
+    "--select", "-s", multiple=True, help="Models to check, in dbt's own selector syntax; all when not given."
+)
+@click.option("--exclude", multiple=True, help="Models to leave out, in dbt's own selector syntax.")
+@click.option("--state", type=FOLDER, help="Folder of another run's artifacts, for selectors such as state:modified+.")
+@project_options
+@click.option("--vars", "variables", default="{}", help="Variables of the project, as YAML, as in dbt.")
+@click.option("--offline", is_flag=True, help="Plan on an embedded Spark with empty tables instead of the warehouse.")
+@click.option(
+    "--extension/--no-extension",
+    default=None,
+    help="Offline: plan with or without the session extension; when not given, as the target's server_side_parameters.",
+)
+@click.option("--manifest", type=_READ, help="An existing manifest.json, of compiled models; nothing is compiled then.")
+@click.option(
+    "--compile", "compile_anyway", is_flag=True, help="Compile even when the manifest is newer than the files."
+)
+@click.option("--format", "form", type=click.Choice(FORMATS), default="text", show_default=True, help="Of the report.")
+@click.option("--output", "-o", type=_WRITTEN, help="File of the report; standard output when not given.")
+@click.option("--verbose", "-v", is_flag=True, help="Text: every operator of every query, not only what was found.")
+@click.option(
+    "--fail-on",
+    type=click.Choice(["error", "warning", "note", "never"]),
+    default="warning",
+    show_default=True,
+    help="Mildest level of a finding that makes the exit code 1.",
+)
+@click.option("--baseline", type=_READ, help="A file of findings that are accepted, so that only new ones fail.")
+@click.option(
+    "--write-baseline", "new_baseline", type=_WRITTEN, help="Write what is found into this file, and succeed."
+)
+@click.pass_context
+def check(ctx: click.Context, /, **options: Any) -> None:
+    """Say where Spark will shuffle or sort although tables are bucketed, why, and what to change.
+
+    Every compiled model of the project, or each FILE.sql, is explained by Spark itself, and never run. Each join,
+    aggregate, window and distinct gets a verdict: sort-free, shuffle-free, one-sided, shuffled, broadcast, not bucketed
+    on purpose, or unknown. What stands in a bucketed table's way is a finding, with a reason and a fix.
+
+    A model's meta can accept a reason: bucketing: {allow: [bucket-count-mismatch]}.
+
+    Exit codes: 0 clean, 1 findings at or above --fail-on, 2 could not run, or could not tell for some query.
+    """
+    fail_on: FailOn = options["fail_on"]
+    with _progress() as tell:
+        try:
+            report = check_project(_request(options), tell)
+        except KeyboardInterrupt as interrupt:
+            raise ProjectError("Interrupted before anything was checked.") from interrupt
+    if not report.models and not report.unfinished:
+        click.echo("There is nothing to check: no model is selected.", err=True)
+    new_baseline = options["new_baseline"]
+    _write(report, options, fail_on)
+    if new_baseline:
+        number = write_baseline(report, new_baseline)
+        click.echo(f"{new_baseline} accepts {number:,} findings.", err=True)
+        ctx.exit(COULD_NOT_TELL if report.unfinished else 0)
+    ctx.exit(exit_code(report, fail_on))
+
+
+@click.command("explain-reason")
+@click.argument("reason", required=False)
+def explain(reason: str | None) -> None:
+    """Say what a REASON of the check means, with an example and what to do; without REASON, list them all."""
+    click.echo(explain_reason(reason) if reason else list_reasons(), nl=False)
+
+
+def _request(options: dict[str, Any]) -> Request:
+    def absolute(path: Path | None) -> Path | None:
+        return path.resolve() if path else None
+
+    return Request(
+        files=tuple(file.resolve() for file in options["files"]),
+        selection=Selection(_words(options["select"]), _words(options["exclude"]), absolute(options["state"])),
+        project_dir=absolute(options["project_dir"]),
+        profiles_dir=absolute(options["profiles_dir"]),
+        target=options["target"],
+        variables=options["variables"],
+        manifest=absolute(options["manifest"]),
+        compile_anyway=options["compile_anyway"],
+        offline=options["offline"],
+        extension=options["extension"],
+        baseline=absolute(options["baseline"]),
+    )
+
+
+def _words(values: Sequence[str]) -> tuple[str, ...]:
+    return tuple(word for value in values for word in value.split())
+
+
+def _write(report: Report, options: dict[str, Any], fail_on: FailOn) -> None:
+    output: Path | None = options["output"]
+    if output is None:
+        write_report(report, options["form"], click.get_text_stream("stdout"), fail_on, options["verbose"])
+        return
+    try:
+        with output.open("w", encoding="utf-8") as file:
+            write_report(report, options["form"], file, fail_on, options["verbose"])
+    except OSError as error:
+        raise ProjectError(f"The report cannot be written to {output}: {error.strerror}.") from error
+
+
+@contextmanager
+def _progress() -> Iterator[Tell]:
+    """A bar on standard error, where that is a terminal; nothing elsewhere."""
+    if not Console(stderr=True).is_terminal or not sys.stderr.isatty():
+        yield lambda *_: None
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    # A descriptor of its own: while Spark starts, the process's standard error is kept for its messages.
+    terminal = os.fdopen(os.dup(sys.stderr.fileno()), "w", encoding="utf-8")
+    with terminal, Progress(*columns, console=Console(file=terminal), transient=True) as bar:
+        task = bar.add_task("", total=None)
+
+        def tell(what: str, done: int, total: int) -> None:
+            bar.update(task, description=what, completed=done, total=total or None)
+
+        yield tell

@@ -1,0 +1,237 @@
+"""Judges a plan: what each operator does, why, and what would change it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from spark_bucketing.eligibility.lines import Lines
+from spark_bucketing.eligibility.model import Finding, Fix, OperatorResult, TableFacts, Verdict
+from spark_bucketing.eligibility.operators import Operator
+from spark_bucketing.eligibility.planner import Planner
+from spark_bucketing.eligibility.rules import AT_THE_END, RULES
+from spark_bucketing.eligibility.steps import Change, Explanation, Reason, Step
+from spark_bucketing.eligibility.verdicts import (
+    RANKS,
+    is_understood,
+    local_sorts,
+    modelled,
+    needed_exchange,
+    outcome_of,
+    reads_buckets,
+    verdict,
+)
+from spark_bucketing.eligibility.world import World
+from spark_bucketing.plan import Node, Plan
+
+# Settings that may have to go along with another change, before that one is of use.
+_ALONG = (
+    {"spark.sql.legacy.bucketedTableScan.outputOrdering": "true"},
+    {"spark.sql.requireAllClusterKeysForCoPartition": "false"},
+)
+# The place of what stands above an operator, instead of below one of its inputs.
+_ABOVE = -1
+_WORDS = {"aggregate": "GROUP BY", "distinct": "DISTINCT", "window": "window PARTITION BY"}
+
+
+@dataclass(frozen=True)
+class Judged:
+    """An operator's result, and for each of its findings the numbers of the plan's nodes that it explains."""
+
+    operator: Operator
+    result: OperatorResult
+    explains: tuple[tuple[int, ...], ...]
+    modelled: bool
+
+
+def judge(
+    plan: Plan,
+    tables: Mapping[str, TableFacts],
+    settings: Mapping[str, str],
+    sql: str | None = None,
+    statistics: Mapping[str, int] | None = None,
+) -> tuple[OperatorResult, ...]:
+    """Say of each join, aggregate, distinct and window of a plan how its rows come together, and why.
+
+    Args:
+        plan: the plan.
+        tables: what is known of the plan's tables (see tables_of), by schema and name.
+        settings: values of the session's SETTINGS; a missing one has Spark's default.
+        sql: the query, to find the lines of its clauses; lines of findings are lines of this text.
+        statistics: bytes of tables by schema and name, where Spark told them.
+    """
+    return tuple(judged.result for judged in judge_nodes(plan, tables, settings, sql, statistics))
+
+
+def judge_nodes(
+    plan: Plan,
+    tables: Mapping[str, TableFacts],
+    settings: Mapping[str, str],
+    sql: str | None = None,
+    statistics: Mapping[str, int] | None = None,
+) -> tuple[Judged, ...]:
+    """The same with the numbers of nodes, from which tests see that nothing is left out."""
+    sizes = statistics or {}
+    known = {
+        name: replace(facts, size_bytes=facts.size_bytes if facts.size_bytes is not None else sizes.get(name))
+        for name, facts in tables.items()
+    }
+    return tuple(_Judge(plan, World(settings, known), sql).results())
+
+
+def tables_of(plan: Plan) -> tuple[str, ...]:
+    """Tables that a plan reads, by schema and name, each once, in the plan's order."""
+    return tuple(dict.fromkeys(node.table for node in plan.walk() if node.table))
+
+
+class _Judge:
+    def __init__(self, plan: Plan, world: World, sql: str | None) -> None:
+        self.plan, self.world = plan, world
+        self.planner = Planner(plan, world)
+        self.modelled = modelled(self.planner)
+        self.lines = Lines(sql, tuple(self.planner.operators.values()))
+
+    def results(self) -> Iterator[Judged]:
+        ends = dict(self._ends())
+        for number, op in self.planner.operators.items():
+            outcome = outcome_of(op)
+            found = verdict(op, outcome, self.world)
+            trusted = is_understood(op) and outcome == self.planner.outcomes[number]
+            findings: list[tuple[Finding, tuple[int, ...]]] = []
+            if reads_buckets(op, self.world):
+                findings = [
+                    self._finding(*item, found, trusted) for item in (*_steps(self.planner, op), *ends.get(number, ()))
+                ]
+            result = OperatorResult(
+                kind=op.kind,
+                description=_description(self.planner, op),
+                verdict=found,
+                tables=tuple(dict.fromkeys(scan.table for side in op.sides for scan in side.scans if scan.table)),
+                exchanges=len({node.number for side in op.sides for node in side.exchanges}),
+                sorts=len({node.number for side in op.sides for node in side.sorts}),
+                findings=tuple(finding for finding, _ in findings),
+            )
+            yield Judged(op, result, tuple(numbers for _, numbers in findings), trusted)
+
+    def _finding(
+        self, step: Step, numbers: tuple[int, ...], current: Verdict, trusted: bool
+    ) -> tuple[Finding, tuple[int, ...]]:
+        reason, explanation = _reason(step)
+        fixes: list[Fix] = []
+        hint = ""
+        for change in explanation.changes if trusted else ():
+            promised = self._promise(step.op, change, current)
+            if promised in fixes:
+                continue
+            if promised:
+                fixes.append(promised)
+            elif not hint and self._is_step(step.op, change.world):
+                hint = f" It takes more than one change here; one of them: {change.text}"
+        finding = Finding(
+            reason=reason.slug,
+            message=explanation.message + ("" if fixes else hint),
+            tables=tuple(table for table in explanation.tables if table),
+            level="warning" if fixes else "note",
+            fixes=tuple(fixes),
+            line=self.lines.line_of(step.op),
+            bytes_shuffled=self._bytes(step.node),
+        )
+        return finding, numbers
+
+    def _promise(self, op: Operator, change: Change, current: Verdict) -> Fix | None:
+        """The change as a fix, when it betters the operator and harms no other one of the query."""
+        for along in ({}, *_ALONG):
+            if any(self.world.get(name) == value for name, value in along.items()) and along:
+                continue
+            after = modelled(Planner(self.plan, change.world.setting(along)))
+            better = RANKS.get(after[op.node.number], 9) < RANKS.get(current, 0)
+            harmed = any(RANKS.get(after[n], 0) > RANKS.get(self.modelled[n], 0) for n in after if n != op.node.number)
+            if better and not harmed:
+                words = " and ".join(f"{name}={value}" for name, value in along.items())
+                fields = {**change.fields}
+                if along:
+                    fields["settings"] = {**fields.get("settings", {}), **along}
+                text = f"{change.text} Set {words} as well." if along else change.text
+                return Fix(kind=change.kind, text=text, promises=after[op.node.number], **fields)
+        return None
+
+    def _is_step(self, op: Operator, world: World) -> bool:
+        """Whether a change saves a shuffle or a sort, without changing the verdict yet."""
+
+        def cost(planner: Planner) -> tuple[int, int]:
+            outcome = planner.outcomes[op.node.number]
+            return sum(outcome.shuffled), sum(outcome.sorted)
+
+        return cost(Planner(self.plan, world)) < cost(self.planner)
+
+    def _bytes(self, node: Node) -> int | None:
+        scans = {scan.number: scan for scan in node.walk() if scan.table}
+        facts = [self.world.tables.get(scan.table or "") for scan in scans.values()]
+        sizes = [known.size_bytes for known in facts if known]
+        known = [size for size in sizes if size is not None]
+        return sum(known) if known and len(known) == len(scans) else None
+
+    def _ends(self) -> Iterator[tuple[int, tuple[tuple[Step, tuple[int, ...]], ...]]]:
+        """Exchanges and Sorts above all operators, by the uppermost operator below."""
+        for root in self.plan.roots:
+            top: list[Node] = []
+            node = root
+            while node.number not in self.planner.operators and len(node.children) == 1:
+                if node.operator in ("Exchange", "Sort"):
+                    top.append(node)
+                node = node.children[0]
+            op = self.planner.operators.get(node.number)
+            if op is not None and top:
+                last = Step(self.planner, op, _ABOVE, next((n for n in top if n.is_global_sort), top[0]))
+                yield node.number, ((last, tuple(part.number for part in top)),)
+
+
+def _steps(planner: Planner, op: Operator) -> Iterator[tuple[Step, tuple[int, ...]]]:
+    """What has to be explained: each Exchange, with the Sorts that come from it, and Sorts where nothing moves."""
+    if op.kind == "join" and op.keyless and not op.broadcast:
+        yield Step(planner, op, 0, op.node), ()
+    for place, side in enumerate(op.sides):
+        needed = None if op.broadcast else needed_exchange(side)
+        sorts = tuple(node.number for node in side.sorts)
+        for node in side.exchanges:
+            covered = sorts if node is needed or (needed is None and node is side.exchanges[0]) else ()
+            yield Step(planner, op, place, node, node is needed), (node.number, *covered)
+        local = local_sorts(side)
+        if local and not side.exchanges:
+            yield Step(planner, op, place, local[0]), sorts
+
+
+def _reason(step: Step) -> tuple[Reason, Explanation]:
+    for reason in (AT_THE_END,) if step.place == _ABOVE else RULES:
+        if step.about in reason.about and (explanation := reason.explain(step)):
+            return reason, explanation
+    raise AssertionError("the last reason explains everything")
+
+
+def _description(planner: Planner, op: Operator) -> str:
+    sides = [Step(planner, op, place, op.node) for place in range(len(op.sides))]
+    if op.kind != "join":
+        keys = ", ".join(sides[0].key_texts)
+        return f"{_WORDS[op.kind]} {keys}" if keys else f"{op.kind} of all rows"
+    pairs = [f"{left} = {right}" for left, right in zip(sides[0].key_texts, sides[1].key_texts, strict=False)]
+    names = [
+        " and ".join(dict.fromkeys(scan.table for scan in side.scans if scan.table)) or "rows" for side in op.sides
+    ]
+    return f"{_join_words(op.node.join_type)} of {names[0]} with {names[1]}" + (
+        f" on {' AND '.join(pairs)}" if pairs else ""
+    )
+
+
+def _join_words(join_type: str) -> str:
+    kinds = ("Inner", "LeftOuter", "RightOuter", "FullOuter", "LeftSemi", "LeftAnti", "Existence", "Cross")
+    words = (
+        "inner join",
+        "left join",
+        "right join",
+        "full join",
+        "left semi join",
+        "left anti join",
+        "exists",
+        "cross join",
+    )
+    return next((said for kind, said in zip(kinds, words, strict=True) if join_type.startswith(kind)), "join")

@@ -1,0 +1,166 @@
+"""Follows columns through a plan: from an operator's key down to a table's column, and up under other names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from spark_bucketing.eligibility.world import World
+from spark_bucketing.plan import Node
+from spark_bucketing.plan.lists import Attribute, ids_in
+from spark_bucketing.plan.tree import AGGREGATES
+
+_CAST = re.compile(r"^cast\((?P<of>#\d+) as (?P<type>[a-z]+(?:\([\d,]+\))?)\)$")
+# What Spark writes for `<=>`, INTERSECT and EXCEPT: a pair of keys for each column.
+_NULL_SAFE = re.compile(r"^(?:coalesce\((?P<of>#\d+), .*\)|isnull\((?P<same>#\d+)\))$", re.DOTALL)
+
+
+_MOST_STEPS = 10_000
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a key comes from.
+
+    Args:
+        scan: the scan of the table that it is a column of.
+        column: the column.
+        wrapped: the expression over the column, or empty when the key is the column itself.
+        cast: the type that a cast gives the column, when the expression is nothing but that.
+    """
+
+    scan: Node
+    column: Attribute
+    wrapped: str = ""
+    cast: str = ""
+
+
+def source_of(key: str, node: Node) -> Source | None:
+    """The table's column that a key of an operator's input comes from; None where it is no single one.
+
+    Args:
+        key: a canonical expression over the input's columns.
+        node: the input.
+    """
+    found = sources_of(key, node)
+    return found[0] if len(found) == 1 else None
+
+
+def sources_of(key: str, node: Node) -> tuple[Source, ...]:
+    """All columns of tables from which a key is computed; none where one of them cannot be followed."""
+    found: dict[tuple[int, int], Source] = {}
+    todo = [(key, node, "", "")]
+    for _ in range(_MOST_STEPS):
+        if not todo:
+            return tuple(found.values())
+        text, place, wrapped, cast = todo.pop()
+        ids = ids_in(text)
+        if not ids or text != f"#{ids[0]}":
+            match = _CAST.match(text)
+            cast = match["type"] if match and not wrapped else ""
+            wrapped = wrapped or text
+        for wanted in ids:
+            step = _defined(wanted, place)
+            if step is None:
+                return ()
+            maker, defined = step
+            if isinstance(defined, Attribute):
+                found[maker.number, wanted] = Source(maker, defined, wrapped, cast)
+            else:
+                todo.append((defined, maker.children[0], wrapped, cast))
+    return ()
+
+
+def _defined(wanted: int, node: Node) -> tuple[Node, Attribute | str] | None:
+    """The node below that makes an attribute: a scan with its column, or another one with the expression for it."""
+    for _ in range(_MOST_STEPS):
+        if not node.children:
+            found = next((column for column in node.output or () if column.id == wanted), None)
+            return (node, found) if found and node.table else None
+        if node.operator == "ReusedExchange":
+            return _by_place(wanted, node)
+        results = node.results if node.operator in (*AGGREGATES, "Project") else ()
+        for result in results or ():
+            if result.attribute.id == wanted and result.expression != f"#{wanted}":
+                return node, result.expression
+        below = [child for child in node.children if any(column.id == wanted for column in child.output or ())]
+        if not below:
+            return None
+        node = below[0]
+    return None
+
+
+def _by_place(wanted: int, node: Node) -> tuple[Node, str] | None:
+    places = [i for i, column in enumerate(node.output or ()) if column.id == wanted]
+    below = node.children[0].output
+    return (node, below[places[0]].key) if places and below and len(below) > places[0] else None
+
+
+def key_in(key: str, entry: Node, world: World, unwrapped: bool = False) -> str:
+    """A key as it would be if columns had the types of a world: casts to a column's own type go away.
+
+    Args:
+        key: a canonical expression over the input's columns.
+        entry: the input.
+        world: settings and tables.
+        unwrapped: leave out all casts, and what makes a comparison null-safe.
+    """
+    if unwrapped:
+        safe = _NULL_SAFE.match(key)
+        found = _CAST.match(key)
+        return (safe["of"] or safe["same"]) if safe else found["of"] if found else key
+    return _without_cast(key, entry, world)
+
+
+def _without_cast(key: str, entry: Node, world: World) -> str:
+    found = _CAST.match(key) if world.retyped or world.unwrapped else None
+    if found is None:
+        return key
+    if world.unwrapped:
+        return found["of"]
+    source = source_of(found["of"], entry)
+    if source is None or source.wrapped or source.scan.table is None:
+        return key
+    columns = world.retyped.get(source.scan.table, {})
+    return found["of"] if columns.get(source.column.name.lower()) == found["type"] else key
+
+
+def names_above(node: Node, world: World, place: int = 0) -> Callable[[str], tuple[str, ...]]:
+    """What keys of an operator's input are called in its output.
+
+    Args:
+        node: a projection, aggregate, union or reused exchange; anything else keeps all names.
+        world: settings and tables.
+        place: which of the inputs.
+    """
+    if node.operator in ("Union", "BucketUnion", "ReusedExchange"):
+        below, above = node.children[place].output, node.output
+        if below is None or above is None or len(below) != len(above):
+            return lambda _key: ()
+        return lambda key: tuple(up.key for down, up in zip(below, above, strict=True) if down.key == key)
+    results = node.results
+    if results is None:
+        return lambda key: (key,)
+    entry = node.children[0]
+
+    def names(key: str) -> tuple[str, ...]:
+        return tuple(
+            result.attribute.key
+            for result in results
+            if key in (result.expression, _without_cast(result.expression, entry, world))
+        )
+
+    return names
+
+
+def describe(key: str, text: str, entry: Node) -> str:
+    """A key for people: the table's column, or the expression that it stands for, without ids."""
+    source = source_of(key, entry)
+    if source and source.scan.table and not source.wrapped:
+        return f"{source.scan.table}.{source.column.name}"
+    if re.fullmatch(r"#\d+", key) and (step := _defined(int(key[1:]), entry)) and isinstance(step[1], str):
+        maker, text = step[0], step[1]
+        names = {column.key: column.name for child in maker.children for column in child.output or ()}
+        text = re.sub(r"#\d+", lambda found: names.get(found[0], found[0]), text)
+    return re.sub(r"#\d+L?", "", text).replace("spark_catalog.", "")

@@ -1,0 +1,41 @@
+"""Hive's hash against Spark's."""
+
+from __future__ import annotations
+
+from spark_bucketing.eligibility.changes import match_either
+from spark_bucketing.eligibility.pairs import closest
+from spark_bucketing.eligibility.steps import Explanation, Reason, Step
+
+
+class HashMismatch(Reason):
+    """One table is bucketed by Hive's hash and the other one by Spark's, so that equal keys are in different buckets.
+
+    **Anti-pattern**
+
+    ```sql
+    -- clicks: bucket_hash='hive'; users: bucket_hash='spark'
+    select * from clicks join users using (user_id)
+    ```
+
+    **Best practice**
+
+    Choose one `bucket_hash` for the project.
+    """
+
+    slug = "hash-mismatch"
+    summary = "one table has the Hive layout, the other one the Spark layout"
+
+    def explain(self, step: Step) -> Explanation | None:
+        """Applies where both sides are bucketed, by different hashes."""
+        pair = closest(step) if step.needed else None
+        if pair is None or pair[0].hashed.kind == pair[1].hashed.kind:
+            return None
+        here, there = pair[0].hashed, pair[1].hashed
+        if here.table is None or there.table is None:
+            return None
+        return Explanation(
+            f"{here.table} is bucketed by {here.kind.capitalize()}'s hash and {there.table} by "
+            f"{there.kind.capitalize()}'s: equal keys are in different buckets.",
+            (here.table, there.table),
+            match_either(step),
+        )

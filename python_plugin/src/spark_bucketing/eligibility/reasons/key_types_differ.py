@@ -1,0 +1,53 @@
+"""Equal values of different types."""
+
+from __future__ import annotations
+
+from spark_bucketing.eligibility.changes import retype
+from spark_bucketing.eligibility.steps import Change, Explanation, Reason, Step
+
+
+class KeyTypesDiffer(Reason):
+    """The join's keys have different types, so that Spark casts one of them, and the hash of a cast value is another.
+
+    **Anti-pattern**
+
+    ```sql
+    -- clicks.user_id is int, users.user_id is bigint
+    select * from clicks join users on clicks.user_id = users.user_id
+    ```
+
+    **Best practice**
+
+    Give the key one type everywhere: cast it in the staging model.
+
+    ```sql
+    select cast(user_id as bigint) as user_id, ... from raw_clicks
+    ```
+    """
+
+    slug = "key-types-differ"
+    summary = "the keys have different types, and a cast hides the buckets"
+
+    def explain(self, step: Step) -> Explanation | None:
+        """Applies where a bucket column is cast to the type of the column that it is compared with."""
+        other = step.other
+        if other is None or not step.needed:
+            return None
+        for source, theirs in zip(step.sources, other.sources, strict=False):
+            if not source or not theirs or not source.cast or source.scan.table not in step.world.tables:
+                continue
+            here = step.world.tables[source.scan.table or ""]
+            there = step.world.tables.get(theirs.scan.table or "")
+            own = here.columns.get(source.column.name.lower(), "?")
+            their_type = theirs.cast or (there.columns.get(theirs.column.name.lower(), "?") if there else "?")
+            if own == source.cast or (theirs.cast and there and there.columns.get(theirs.column.name.lower()) == own):
+                continue
+            changes: list[Change] = [retype(step.world, here.name, {source.column.name.lower(): source.cast})]
+            return Explanation(
+                f"{here.name}.{source.column.name} is {own} and is compared with "
+                f"{theirs.scan.table}.{theirs.column.name}, which is {their_type}: it is cast to {source.cast}, and "
+                "the hash of that is another one.",
+                tuple(dict.fromkeys((here.name, theirs.scan.table or ""))),
+                tuple(changes),
+            )
+        return None

@@ -1,0 +1,42 @@
+"""Keys that leave out a bucket column."""
+
+from __future__ import annotations
+
+from spark_bucketing.eligibility.changes import bucket_by_keys, match_other
+from spark_bucketing.eligibility.path import broken_at
+from spark_bucketing.eligibility.steps import Explanation, Reason, Step
+from spark_bucketing.eligibility.words import buckets, purpose, series
+
+
+class KeysDoNotCoverBuckets(Reason):
+    """A bucket column is not among the keys, so that rows with equal keys are in several buckets.
+
+    **Anti-pattern**
+
+    ```sql
+    -- clicks: clustered_by=['user_id', 'day']
+    select * from clicks join users using (user_id)
+    ```
+
+    **Best practice**
+
+    Bucket by columns that all of the joins and groupings that matter have in common; keys may have more columns than
+    the buckets, but no fewer.
+    """
+
+    slug = "keys-do-not-cover-buckets"
+    summary = "a bucket column is missing among the keys"
+
+    def explain(self, step: Step) -> Explanation | None:
+        """Applies where the table's bucket columns are not all among the keys."""
+        if not step.needed or step.spec is None or not step.uncovered:
+            return None
+        lost_at = broken_at(step) if step.readable else None
+        if lost_at is not None and lost_at.operator == "Expand":
+            return None
+        return Explanation(
+            f"{step.table} has {buckets(step.spec)} and is {purpose(step)}: {series(step.uncovered)} "
+            f"{'are' if len(step.uncovered) > 1 else 'is'} missing among the keys.",
+            (step.table,),
+            (*match_other(step), *bucket_by_keys(step)),
+        )

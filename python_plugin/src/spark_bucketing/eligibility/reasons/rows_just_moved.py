@@ -1,0 +1,30 @@
+"""Sorts of rows that an operator below has moved, or that come from no file."""
+
+from __future__ import annotations
+
+from spark_bucketing.eligibility.steps import Explanation, Reason, Step
+from spark_bucketing.eligibility.words import purpose
+
+
+class RowsJustMoved(Reason):
+    """The rows were moved, grouped or joined by an operator below, so that they come in no order.
+
+    **Anti-pattern**
+
+    None: a sort is due after rows were moved. What moved them has a reason of its own.
+
+    **Best practice**
+
+    See to the shuffle below; the sort goes with it.
+    """
+
+    slug = "rows-just-moved"
+    summary = "the rows come from an operator that moved them, in no order"
+    about = ("Sort",)
+
+    def explain(self, step: Step) -> Explanation | None:
+        """Applies to a Sort whose input is not a scan's buckets."""
+        if step.readable and any(hashed.table for hashed in step.layout.hashed):
+            return None
+        tables = tuple(dict.fromkeys(scan.table for scan in step.side.scans if scan.table))
+        return Explanation(f"The rows {purpose(step)} come from operators that leave them in no order.", tables)

@@ -1,0 +1,45 @@
+"""A bucketed table that meets a plain one."""
+
+from __future__ import annotations
+
+from spark_bucketing.eligibility.changes import match_other
+from spark_bucketing.eligibility.steps import Explanation, Reason, Step
+from spark_bucketing.eligibility.words import buckets, purpose, series
+
+
+class SideNotBucketed(Reason):
+    """One side of the join is bucketed and this one is not, so that this one is moved.
+
+    **Anti-pattern**
+
+    ```sql
+    -- clicks: clustered_by=['user_id'], buckets=64; users: not bucketed
+    select * from clicks join users using (user_id)
+    ```
+
+    **Best practice**
+
+    Bucket both sides by the join key, into the same number of buckets.
+    """
+
+    slug = "side-not-bucketed"
+    summary = "this side of the join has no buckets, while the other one has"
+
+    def explain(self, step: Step) -> Explanation | None:
+        """Applies to a side without any bucketed table, or whose keys come from a plain one."""
+        if step.other is None or not step.needed or not step.keys:
+            return None
+        columns = step.plain_columns()
+        plain = columns is not None and step.world.spec(columns[0]) is None
+        if step.scan is not None and not plain:
+            return None
+        tables = tuple(dict.fromkeys(scan.table for scan in step.side.scans if scan.table))
+        here = (
+            f"{series(tables)} {'are' if len(tables) > 1 else 'is'} not bucketed"
+            if tables
+            else ("This side of the join reads no table")
+        )
+        if plain and columns:
+            here = f"{columns[0]} is not bucketed"
+        there = f"; {step.other.table} has {buckets(step.other.spec)}" if step.other.spec else ""
+        return Explanation(f"{here}, and is {purpose(step)}{there}.", tables, tuple(match_other(step)))

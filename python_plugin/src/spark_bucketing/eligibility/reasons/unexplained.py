@@ -1,0 +1,28 @@
+"""What no reason explains."""
+
+from __future__ import annotations
+
+from spark_bucketing.eligibility.steps import Explanation, Reason, Step
+
+
+class Unexplained(Reason):
+    """None of the other reasons applies: the check does not understand the plan well enough.
+
+    **Anti-pattern**
+
+    None. It is a gap in the check.
+
+    **Best practice**
+
+    Look at the plan (`EXPLAIN FORMATTED`), and report it together with the query and the tables' DDL.
+    """
+
+    slug = "unexplained"
+    summary = "the check found no reason; a gap in the check itself"
+    about = ("Exchange", "Sort", "Join")
+
+    def explain(self, step: Step) -> Explanation | None:
+        """Applies to everything."""
+        tables = tuple(dict.fromkeys(scan.table for scan in step.side.scans if scan.table))
+        what = f"{'an' if step.about == 'Exchange' else 'a'} {step.about}"
+        return Explanation(f"Spark puts {what} here, and no reason for it is known to this check.", tables)

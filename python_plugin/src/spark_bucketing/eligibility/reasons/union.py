@@ -1,0 +1,45 @@
+"""Buckets below a UNION."""
+
+from __future__ import annotations
+
+from spark_bucketing.eligibility.changes import set_to, switch_extension_on
+from spark_bucketing.eligibility.path import broken_at
+from spark_bucketing.eligibility.steps import Explanation, Reason, Step
+from spark_bucketing.eligibility.words import purpose, series
+
+SETTING = "spark.bucketing.union.enabled"
+
+
+class UnionOfBuckets(Reason):
+    """A UNION puts the partitions of its inputs one after the other, and the buckets are lost.
+
+    **Anti-pattern**
+
+    ```sql
+    select * from (select * from clicks union all select * from old_clicks) as c join users using (user_id)
+    ```
+
+    **Best practice**
+
+    Bucket all inputs of the union alike, and load the extension, which unites their buckets one by one.
+    """
+
+    slug = "union"
+    summary = "a UNION loses the buckets of its inputs"
+
+    def explain(self, step: Step) -> Explanation | None:
+        """Applies where the buckets reach a union and not what lies above it."""
+        if not step.needed or not step.readable:
+            return None
+        node = broken_at(step)
+        if node is None or node.operator not in ("Union", "BucketUnion"):
+            return None
+        tables = tuple(dict.fromkeys(scan.table for scan in node.walk() if scan.table))
+        change = set_to(step.world, {SETTING: "true"}) if step.world.extension else switch_extension_on(step.world)
+        alike = len({(spec.num_buckets, spec.bucket_hash) for table in tables if (spec := step.world.spec(table))}) == 1
+        why = "" if alike and all(map(step.world.spec, tables)) else " They are not all bucketed alike."
+        return Explanation(
+            f"The UNION of {series(tables)} is {purpose(step)}, and loses the buckets of its inputs.{why}",
+            tables,
+            (change,),
+        )

@@ -1,0 +1,150 @@
+"""Reads the text of EXPLAIN FORMATTED.
+
+It begins with a tree, one line for each operator with its number; then comes what there is to say about each number;
+then, under a heading, the same for subqueries:
+
+| == Physical Plan ==
+| AdaptiveSparkPlan (3)
+| +- HashAggregate (2)
+|    +- Scan parquet d.t (1)
+|
+| (1) Scan parquet d.t
+| Output [2]: [k#35, v#36L]
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from spark_bucketing.errors import PlanError
+from spark_bucketing.plan.tree import Node, Plan
+
+_START = "== Physical Plan =="
+_LINE = re.compile(r"^(?P<indent>(?:[ :]  )*(?:[:+]- )?)(?:\* )?(?P<label>\S.*) \((?P<number>\d+)\)(?: \[.*\])?$")
+_STAGE = re.compile(r"^(?P<indent>(?:[ :]  )*(?:[:+]- )?)== (?P<which>Final|Current|Initial) Plan ==$")
+_HEAD = re.compile(r"^\((?P<number>\d+)\) (?P<label>\S.*?)(?: \[codegen id : \d+\])?$")
+_DETAIL = re.compile(r"^(?P<key>[A-Z][A-Za-z]*(?: [a-zA-Z]+)*)(?: \[(?P<count>\d+)\])? ?:(?: (?P<value>.*))?$")
+_REUSED = re.compile(r"^ReusedExchange \[Reuses operator id: (\d+)\]$")
+
+
+@dataclass
+class _Line:
+    depth: int
+    number: int
+    label: str
+    below: list[_Line] = field(default_factory=list)
+
+
+@dataclass
+class _Details:
+    values: dict[str, str] = field(default_factory=dict)
+    counts: dict[str, int] = field(default_factory=dict)
+    reuses: int | None = None
+
+
+def parse_plan(text: str) -> Plan:
+    """Read the answer of EXPLAIN FORMATTED.
+
+    Raises:
+        PlanError: the text is no physical plan, or one that cannot be read.
+    """
+    if _START not in text:
+        # Spark answers with the error as text, below a heading of its own.
+        said = " ".join(line.strip() for line in text.splitlines() if line.strip())
+        raise PlanError(f"Spark could not plan the query. {said or 'It said nothing.'}")
+    lines = text[text.index(_START) + len(_START) :].splitlines()
+    trees = _trees(lines)
+    if not trees:
+        raise PlanError("Spark's physical plan has no operator that could be read.")
+    details = _details(lines, {line.number: line.label for tree in trees for line in _all(tree)})
+    built: dict[int, Node] = {}
+    # Shared trees are those of an exchange that is reused: they are built before what refers to them.
+    roots = [
+        _build(tree, details, built, {line.number: line for root in trees for line in _all(root)}) for tree in trees
+    ]
+    distinct = {root.number: root for root in roots}
+    return Plan(roots[0], tuple(root for root in distinct.values() if root is not roots[0]))
+
+
+def _all(line: _Line) -> Iterable[_Line]:
+    yield line
+    for below in line.below:
+        yield from _all(below)
+
+
+def _trees(lines: Sequence[str]) -> list[_Line]:
+    """The trees: runs of lines that begin at the margin, after an empty line or a heading."""
+    roots: list[_Line] = []
+    stack: list[_Line] = []
+    skipped: int | None = None
+    for line in lines:
+        if stage := _STAGE.match(line):
+            # What adaptive execution started from is not what it ended with.
+            skipped = len(stage["indent"]) if stage["which"] == "Initial" else None
+            continue
+        found = None if _HEAD.match(line) else _LINE.match(line)
+        if found is None:
+            stack, skipped = ([], None) if not line.strip() else (stack, skipped)
+            continue
+        depth = len(found["indent"])
+        if skipped is not None and depth > skipped:
+            continue
+        skipped = None
+        while stack and stack[-1].depth >= depth:
+            stack.pop()
+        new = _Line(depth, int(found["number"]), found["label"])
+        if stack:
+            stack[-1].below.append(new)
+        elif depth == 0:
+            roots.append(new)
+        else:
+            continue
+        stack.append(new)
+    known = {line.number for root in roots[:1] for line in _all(root)}
+    # A line of a literal may look like an operator; real trees bring numbers of their own, or repeat whole ones.
+    return roots[:1] + [root for root in roots[1:] if root.number not in known]
+
+
+def _details(lines: Sequence[str], labels: Mapping[int, str]) -> dict[int, _Details]:
+    found: dict[int, _Details] = {}
+    current: _Details | None = None
+    key: str | None = None
+    for line in lines:
+        head = _HEAD.match(line)
+        if head and labels.get(int(head["number"])) and _same(head["label"], labels[int(head["number"])]):
+            current, key = found.setdefault(int(head["number"]), _Details()), None
+            if reused := _REUSED.match(head["label"]):
+                current.reuses = int(reused[1])
+        elif current is None:
+            continue
+        elif detail := _DETAIL.match(line):
+            key = detail["key"].strip()
+            current.values.setdefault(key, detail["value"] or "")
+            if detail["count"]:
+                current.counts.setdefault(key, int(detail["count"]))
+        elif not line.strip():
+            key = None
+        elif key:
+            # A literal may hold a line break.
+            current.values[key] += "\n" + line
+    return found
+
+
+def _same(head: str, label: str) -> bool:
+    """Whether a heading is that of an operator: the tree adds a join's type, and the heading what it reuses."""
+    return label.startswith(head) or head.startswith(label.split(" ", 1)[0])
+
+
+def _build(line: _Line, details: Mapping[int, _Details], built: dict[int, Node], lines: Mapping[int, _Line]) -> Node:
+    if line.number in built:
+        return built[line.number]
+    about = details.get(line.number, _Details())
+    children = tuple(_build(below, details, built, lines) for below in line.below)
+    if about.reuses is not None and about.reuses in lines:
+        children = (_build(lines[about.reuses], details, built, lines),)
+    name, _, title = line.label.partition(" ")
+    node = Node(line.number, name, title, about.values, about.counts, children)
+    built[line.number] = node
+    return node

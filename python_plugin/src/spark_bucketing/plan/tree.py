@@ -1,0 +1,181 @@
+"""Spark's physical plan as a tree."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from spark_bucketing.plan.lists import (
+    Attribute,
+    Named,
+    arguments,
+    attribute_of,
+    attributes,
+    canonical,
+    elements,
+    named,
+)
+
+JOINS = ("SortMergeJoin", "ShuffledHashJoin", "BroadcastHashJoin", "BroadcastNestedLoopJoin", "CartesianProduct")
+AGGREGATES = ("HashAggregate", "SortAggregate", "ObjectHashAggregate")
+_SHUFFLE = re.compile(r"^(?P<how>.*), (?P<origin>[A-Z_]+), \[plan_id=\d+\].*$", re.DOTALL)
+_HASH = re.compile(r"^(?P<kind>hashpartitioning|hivehashpartitioning)\((?P<keys>.*), (?P<n>\d+)\)$", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Shuffle:
+    """How an Exchange spreads rows.
+
+    Args:
+        kind: hash, hive, range, round robin, single, or unknown.
+        keys: canonical expressions of a hash.
+        partitions: their number, where Spark tells it.
+        requested: a hint or REPARTITION asked for it, not an operator's needs.
+    """
+
+    kind: str
+    keys: tuple[str, ...] = ()
+    partitions: int | None = None
+    requested: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Node:
+    """An operator of the plan.
+
+    Args:
+        number: as EXPLAIN counts it; several places of a plan never share one.
+        operator: its name, such as SortMergeJoin.
+        title: what stands behind the name in the tree, such as Inner.
+        details: the lines about it, by what stands before the colon and without the number of elements.
+        counts: these numbers of elements.
+        children: its inputs.
+    """
+
+    number: int
+    operator: str
+    title: str = ""
+    details: Mapping[str, str] = field(default_factory=dict)
+    counts: Mapping[str, int] = field(default_factory=dict)
+    children: tuple[Node, ...] = ()
+
+    def walk(self) -> Iterator[Node]:
+        """This operator and all below it, from the top, left to right."""
+        yield self
+        for child in self.children:
+            yield from child.walk()
+
+    @property
+    def table(self) -> str | None:
+        """Schema and name of the table that a scan reads; None for anything else."""
+        if self.operator not in ("Scan", "BatchScan") or self.title.startswith("In-memory"):
+            return None
+        name = self.title.split(" ", 1)[1] if self.operator == "Scan" and " " in self.title else self.title
+        parts = name.split(".")
+        return ".".join(parts[1:] if len(parts) > 2 else parts) if len(parts) > 1 else None
+
+    @property
+    def shuffle(self) -> Shuffle | None:
+        """How an Exchange spreads rows; None for anything else."""
+        return _shuffle(self.details.get("Arguments", "")) if self.operator == "Exchange" else None
+
+    @property
+    def is_global_sort(self) -> bool:
+        """A Sort of all rows, as ORDER BY wants it."""
+        return self.operator == "Sort" and ", true, " in self.details.get("Arguments", "")
+
+    def expressions(self, key: str) -> tuple[str, ...] | None:
+        """A list of the details, such as `Left keys`; None where it cannot be read."""
+        return elements(self.details.get(key) or "[]", self.counts.get(key, 0 if not self.details.get(key) else None))
+
+    @cached_property
+    def results(self) -> tuple[Named, ...] | None:
+        """The columns that this operator makes or passes, with their expressions; None where that cannot be read."""
+        key = "Results" if self.operator in AGGREGATES else "Output"
+        parts = self.expressions(key)
+        found = [named(part) for part in parts] if parts is not None else [None]
+        return None if None in found else tuple(item for item in found if item)
+
+    @cached_property
+    def output(self) -> tuple[Attribute, ...] | None:
+        """Its columns; None where they cannot be told."""
+        if self.operator in AGGREGATES or self.operator == "Project":
+            return None if self.results is None else tuple(item.attribute for item in self.results)
+        if "Output" in self.details:
+            return attributes(self.details["Output"], self.counts.get("Output"))
+        return self._passed()
+
+    def _passed(self) -> tuple[Attribute, ...] | None:
+        if self.operator in JOINS:
+            return self._joined()
+        if self.operator == "Expand":
+            parts = arguments(self.details.get("Arguments", ""))
+            return attributes(parts[-1], None)
+        if not self.children:
+            return None
+        below = self.children[0].output
+        if self.operator == "Generate":
+            parts = arguments(self.details.get("Arguments", ""))
+            kept, made = (attributes(part, None) for part in (parts[-3], parts[-1]))
+            return None if kept is None or made is None else (*kept, *made)
+        if self.operator == "Window":
+            made = self.window_columns
+            return None if below is None or made is None else (*below, *made)
+        return below
+
+    def _joined(self) -> tuple[Attribute, ...] | None:
+        left, right = (child.output for child in self.children)
+        if left is None or re.search(r"Left(Semi|Anti)", self.join_type):
+            return left
+        if existence := re.search(r"ExistenceJoin\((.+#\d+)\)", self.join_type):
+            found = attribute_of(existence[1])
+            return (*left, found) if found else None
+        return None if right is None else (*left, *right)
+
+    @property
+    def join_type(self) -> str:
+        """Inner, LeftOuter and so on, for a join."""
+        return self.details.get("Join type") or self.title
+
+    @property
+    def window_columns(self) -> tuple[Attribute, ...] | None:
+        """The columns that a Window adds."""
+        parts = arguments(self.details.get("Arguments", ""))
+        functions = elements(parts[0], None) if parts else None
+        found = [named(function) for function in functions] if functions is not None else [None]
+        return None if None in found else tuple(item.attribute for item in found if item)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A query's plan: its tree, and those of its subqueries."""
+
+    root: Node
+    subqueries: tuple[Node, ...] = ()
+
+    @property
+    def roots(self) -> tuple[Node, ...]:
+        """All trees, the query's own first."""
+        return (self.root, *self.subqueries)
+
+    def walk(self) -> Iterator[Node]:
+        """All operators."""
+        for root in self.roots:
+            yield from root.walk()
+
+
+def _shuffle(text: str) -> Shuffle:
+    found = _SHUFFLE.match(text)
+    if found is None:
+        return Shuffle("unknown")
+    how, requested = found["how"], found["origin"] != "ENSURE_REQUIREMENTS"
+    if hashed := _HASH.match(how):
+        keys = elements(f"[{hashed['keys']}]", None) or ()
+        kind = "hive" if hashed["kind"].startswith("hive") else "hash"
+        return Shuffle(kind, tuple(canonical(key) for key in keys), int(hashed["n"]), requested)
+    for start, kind in (("rangepart", "range"), ("RoundRobin", "round robin"), ("SinglePartition", "single")):
+        if how.startswith(start):
+            return Shuffle(kind, requested=requested)
+    return Shuffle("unknown", requested=requested)

@@ -1,0 +1,176 @@
+"""dbt's own commands in this process: compile a project, select its nodes."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, redirect_stdout
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+from spark_bucketing.errors import ProjectError
+
+# Data tests are not compiled: there are many, and none is checked.
+_COMPILED = ("model", "snapshot", "analysis")
+_MOST_ROUNDS = 10
+SELECTED = ("model", "snapshot")
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What dbt's own node selection is told; all nodes when both lists are empty.
+
+    Args:
+        select: values of --select.
+        exclude: values of --exclude.
+        state: folder of another run's artifacts, to compare with; None for no comparison.
+    """
+
+    select: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    state: Path | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self.select or self.exclude)
+
+
+@dataclass(frozen=True)
+class Dbt:
+    """A project with its profile, as arguments of dbt's commands.
+
+    Args:
+        project_dir: folder of dbt_project.yml.
+        profiles_dir: folder of profiles.yml.
+        target_path: where dbt puts its artifacts.
+        target: name of the target; None for the profile's default.
+        variables: --vars, as YAML.
+    """
+
+    project_dir: Path
+    profiles_dir: Path
+    target_path: Path
+    target: str | None = None
+    variables: str = "{}"
+    _errors: list[str] = field(default_factory=list, init=False, repr=False, compare=False)
+
+    def compile(self) -> dict[str, str]:
+        """Compile all models, snapshots and analyses.
+
+        Returns:
+            What dbt says of each node that does not compile, by unique id.
+
+        Raises:
+            ProjectError: dbt cannot read the project at all.
+        """
+        # compile has no --resource-type.
+        kinds = ("--select", *(f"resource_type:{kind}" for kind in _COMPILED))
+        failed: dict[str, str] = {}
+        exclude: list[str] = []
+        # What reads a node that failed is skipped, unless that one is left out.
+        for _ in range(_MOST_ROUNDS):
+            with _all_nodes():
+                outcome = self._invoke("compile", *kinds, "--no-populate-cache", *exclude)
+            results = getattr(outcome.result, "results", None)
+            if results is None:
+                raise ProjectError(f"dbt cannot compile the project in {self.project_dir}: {self._reason(outcome)}")
+            errors = [one for one in results if one.status == "error" and one.node.unique_id not in failed]
+            if not errors:
+                break
+            failed |= {one.node.unique_id: str(one.message).strip() for one in errors}
+            exclude += [word for one in errors for word in ("--exclude", ".".join(one.node.fqn))]
+        return failed
+
+    def select(self, selection: Selection, manifest: Path | None = None) -> tuple[str, ...]:
+        """Unique ids of the models and snapshots that dbt's selectors choose.
+
+        Args:
+            selection: --select and --exclude.
+            manifest: a manifest.json to choose from; None to read the project.
+
+        Raises:
+            ProjectError: dbt does not understand the selection, or cannot read the project.
+        """
+        arguments = [argument for kind in SELECTED for argument in ("--resource-type", kind)]
+        if selection.select:
+            arguments += ["--select", *selection.select]
+        if selection.exclude:
+            arguments += ["--exclude", *selection.exclude]
+        if selection.state:
+            arguments += ["--state", str(selection.state)]
+        # The manifest that it would write has no compiled code, and would take the place of the one that has.
+        arguments += ["--no-write-json", "--output", "json", "--output-keys", "unique_id"]
+        outcome = self._invoke("ls", *arguments, manifest=manifest)
+        if not outcome.success:
+            raise ProjectError(f"dbt cannot select models: {self._reason(outcome)}")
+        return tuple(json.loads(line)["unique_id"] for line in outcome.result or ())
+
+    def _invoke(self, command: str, *arguments: str, manifest: Path | None = None) -> Any:
+        from dbt.cli.main import dbtRunner
+
+        self._errors.clear()
+        runner = dbtRunner(manifest=_load(manifest) if manifest else None, callbacks=[self._listen])
+        # dbt prints on standard output, which is the report's.
+        with redirect_stdout(io.StringIO()):
+            outcome = runner.invoke([command, *arguments, *self._place()])
+        if isinstance(outcome.exception, KeyboardInterrupt):
+            raise outcome.exception
+        return outcome
+
+    def _place(self) -> Sequence[str]:
+        target = ("--target", self.target) if self.target else ()
+        folders = ("--project-dir", str(self.project_dir), "--profiles-dir", str(self.profiles_dir))
+        quiet = ("--quiet", "--no-use-colors", "--log-level", "none", "--log-level-file", "none")
+        # dbt makes the folder of its log even when it writes none.
+        places = ("--target-path", str(self.target_path), "--log-path", str(self.target_path))
+        return *folders, *target, *quiet, *places, "--vars", self.variables, "--no-send-anonymous-usage-stats"
+
+    def _listen(self, event: Any) -> None:
+        if event.info.level == "error" and event.info.msg.strip():
+            self._errors.append(event.info.msg.strip())
+
+    def _reason(self, outcome: Any) -> str:
+        if outcome.exception is not None:
+            return str(outcome.exception).strip()
+        return "\n".join(self._errors) or "it does not say why."
+
+
+@contextmanager
+def session_profile(folder: Path, profile: str, target: str, schema: str) -> Iterator[Path]:
+    """A profile of the same name, target and schema, for the Spark of this process instead of a warehouse.
+
+    Args:
+        folder: where to write it.
+        profile: name of the profile.
+        target: name of the target.
+        schema: of the target.
+    """
+    output = {"type": "spark", "method": "session", "host": "NA", "schema": schema, "threads": 1}
+    file = folder / "profiles.yml"
+    # JSON is YAML. Nothing in it is to be rendered: braces of Jinja cannot be in a name that dbt has read.
+    file.write_text(json.dumps({profile: {"target": target, "outputs": {target: output}}}), encoding="utf-8")
+    try:
+        yield folder
+    finally:
+        file.unlink(missing_ok=True)
+
+
+@contextmanager
+def _all_nodes() -> Iterator[None]:
+    """`dbt compile` stops at the first node that does not compile; inside the block it goes on, as `dbt run` does."""
+    from dbt.task.compile import CompileTask
+
+    with patch.object(CompileTask, "raise_on_first_error", lambda _: False):
+        yield
+
+
+def _load(path: Path) -> Any:
+    from dbt.contracts.graph.manifest import Manifest, WritableManifest
+    from dbt_common.exceptions import DbtBaseException
+
+    try:
+        return Manifest.from_writable_manifest(WritableManifest.read_and_check_versions(str(path)))
+    except DbtBaseException as error:
+        raise ProjectError(f"dbt cannot read the manifest {path}: {error}") from error

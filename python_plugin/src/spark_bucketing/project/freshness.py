@@ -1,0 +1,87 @@
+"""Whether a manifest still says what the project's files say, so that nothing has to be compiled."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from spark_bucketing.errors import ProjectError
+
+# Settings of dbt_project.yml that name folders, and dbt's defaults.
+_FOLDERS = {
+    "model-paths": ["models"],
+    "macro-paths": ["macros"],
+    "analysis-paths": ["analyses"],
+    "snapshot-paths": ["snapshots"],
+    "seed-paths": ["seeds"],
+}
+_FILES = ("dbt_project.yml", "packages.yml", "dependencies.yml", "package-lock.yml", "dbt_packages")
+
+
+def read_project(project_dir: Path) -> Mapping[str, Any]:
+    """What dbt_project.yml says.
+
+    Raises:
+        ProjectError: there is none, or it is no YAML mapping.
+    """
+    file = project_dir / "dbt_project.yml"
+    try:
+        data = yaml.safe_load(file.read_text(encoding="utf-8"))
+    except (OSError, yaml.YAMLError) as error:
+        raise ProjectError(f"{file} cannot be read: {error}") from error
+    if not isinstance(data, dict):
+        raise ProjectError(f"{file} is no mapping of settings.")
+    return data
+
+
+def is_fresh(
+    manifest: Path, project_dir: Path, profiles_dir: Path, target: str | None = None, variables: str = "{}"
+) -> bool:
+    """Whether a manifest is newer than the project, and was written for this target and these variables.
+
+    Environment variables are not looked at. The run's arguments are in run_results.json, which dbt writes beside the
+    manifest; without one of the same run nothing is known of them.
+
+    Args:
+        manifest: a manifest.json, which need not exist.
+        project_dir: folder of dbt_project.yml.
+        profiles_dir: folder of profiles.yml.
+        target: as given to this command; None for the profile's default.
+        variables: --vars, as YAML.
+    """
+    try:
+        written = manifest.stat().st_mtime
+        results = json.loads((manifest.parent / "run_results.json").read_text(encoding="utf-8"))
+        run = json.loads(manifest.read_text(encoding="utf-8"))["metadata"]["invocation_id"]
+        arguments = results["args"]
+        same_run = results["metadata"]["invocation_id"] == run
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+    if not same_run or arguments.get("target") != target or (arguments.get("vars") or {}) != _variables(variables):
+        return False
+    return all(time < written for time in _times(project_dir, profiles_dir))
+
+
+def _variables(text: str) -> Any:
+    try:
+        return yaml.safe_load(text) or {}
+    except yaml.YAMLError as error:
+        raise ProjectError(f"--vars is no YAML: {error}") from error
+
+
+def _times(project_dir: Path, profiles_dir: Path) -> Iterator[float]:
+    """When the project's files, and the folders that they are in, were changed; a folder's tells of deletions."""
+    settings = read_project(project_dir)
+    for path in (profiles_dir / "profiles.yml", *(project_dir / name for name in _FILES)):
+        if path.exists():
+            yield path.stat().st_mtime
+    for setting, default in _FOLDERS.items():
+        for name in settings.get(setting) or default:
+            for folder, _, files in os.walk(project_dir / name):
+                yield Path(folder).stat().st_mtime
+                yield from (Path(folder, file).stat().st_mtime for file in files)

@@ -1,0 +1,166 @@
+"""The manifest of a dbt project: what is compiled, what it depends on, how it is configured."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from spark_bucketing.errors import ProjectError
+
+# Oldest layout of the file that has everything that is read here: dbt 1.6.
+_OLDEST_SCHEMA = 10
+_RELATION = re.compile(r"\s*(?:`(?P<quoted>(?:[^`]|``)+)`|(?P<plain>\w+))\s*(?P<end>\.|$)")
+
+
+@dataclass(frozen=True)
+class Node:
+    """A model, seed, snapshot, analysis or source.
+
+    Args:
+        unique_id: dbt's.
+        name: as in ref().
+        resource_type: model, seed, snapshot, analysis, source.
+        path: its file, relative to the project's folder.
+        relation: its table, as compiled SQL names it; None for what has none.
+        materialized: how it is built; source and seed for these.
+        sql: compiled; None when it was not compiled or has none.
+        raw_sql: as it was written.
+        config: all of its config.
+        columns: names and data types of the columns in its YAML, in their order; None where there is no type.
+        depends_on: unique ids of its parents.
+        meta: its meta, config's included.
+        language: sql or python.
+        contracted: whether its columns are enforced.
+        source_name: of a source.
+    """
+
+    unique_id: str
+    name: str
+    resource_type: str
+    path: str
+    relation: str | None = None
+    materialized: str = "table"
+    sql: str | None = None
+    raw_sql: str = ""
+    config: Mapping[str, Any] = field(default_factory=dict)
+    columns: Mapping[str, str | None] = field(default_factory=dict)
+    depends_on: tuple[str, ...] = ()
+    meta: Mapping[str, Any] = field(default_factory=dict)
+    language: str = "sql"
+    contracted: bool = False
+    source_name: str = ""
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """All nodes by their unique ids, the project's name and the run of dbt that wrote it."""
+
+    nodes: Mapping[str, Node]
+    project: str = ""
+    invocation: str = ""
+
+    @cached_property
+    def order(self) -> tuple[str, ...]:
+        """Unique ids, parents first."""
+        done: dict[str, None] = {}
+        for start in sorted(self.nodes):
+            # Not recursive: a chain of models may be longer than Python's stack.
+            stack = [(start, iter(self.nodes[start].depends_on))]
+            while stack:
+                current, parents = stack[-1]
+                nxt = next((name for name in parents if name in self.nodes and name not in done), None)
+                if nxt is None:
+                    done[current] = None
+                    stack.pop()
+                else:
+                    stack.append((nxt, iter(self.nodes[nxt].depends_on)))
+        return tuple(done)
+
+    def with_ancestors(self, unique_ids: Iterable[str]) -> set[str]:
+        """These nodes and all that they are made from."""
+        found: set[str] = set()
+        waiting = [name for name in unique_ids if name in self.nodes]
+        while waiting:
+            current = waiting.pop()
+            if current not in found:
+                found.add(current)
+                waiting += [name for name in self.nodes[current].depends_on if name in self.nodes]
+        return found
+
+
+def read_manifest(path: Path) -> Manifest:
+    """Read a manifest.json.
+
+    Raises:
+        ProjectError: there is none, or it is not one that can be read.
+    """
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ProjectError(f"The manifest {path} cannot be read: {error.strerror}.") from error
+    except ValueError as error:
+        raise ProjectError(f"The manifest {path} is not JSON: {error}.") from error
+    metadata = data.get("metadata", {}) if isinstance(data, dict) else {}
+    version = re.search(r"/manifest/v(\d+)\.json$", str(metadata.get("dbt_schema_version", "")))
+    if version is None or int(version[1]) < _OLDEST_SCHEMA:
+        found = metadata.get("dbt_schema_version", "no dbt_schema_version")
+        raise ProjectError(
+            f"{path} is no manifest that can be read.\n  found:    {found}\n"
+            f"  expected: manifest v{_OLDEST_SCHEMA} or newer, of dbt 1.6 or newer\n"
+            "  instead:  compile with dbt-core 1.10.8 or newer"
+        )
+    project = str(metadata.get("project_name") or "")
+    entries = [*data.get("nodes", {}).values(), *data.get("sources", {}).values()]
+    nodes = {entry["unique_id"]: _node(entry, project) for entry in entries}
+    return Manifest(nodes, project, str(metadata.get("invocation_id") or ""))
+
+
+def relation_parts(relation: str) -> tuple[str, ...] | None:
+    """The parts of a qualified name without their quotes, or None for what is no plain qualified name."""
+    parts, rest = [], relation
+    while match := _RELATION.match(rest):
+        parts.append((match["quoted"] or match["plain"]).replace("``", "`"))
+        rest = rest[match.end() :]
+        if not match["end"]:
+            return tuple(parts) if not rest else None
+    return None
+
+
+def table_name(relation: str) -> str:
+    """schema.table in lower case, as Spark prints it without the catalog; the text itself for what is no name."""
+    parts = relation_parts(relation)
+    return ".".join(parts[-2:]).lower() if parts else relation
+
+
+def _node(entry: Mapping[str, Any], project: str) -> Node:
+    config = entry.get("config") or {}
+    kind = str(entry["resource_type"])
+    path = str(entry.get("original_file_path", ""))
+    package = str(entry.get("package_name", project))
+    return Node(
+        unique_id=entry["unique_id"],
+        name=str(entry["name"]),
+        resource_type=kind,
+        path=path if package == project or not project else f"dbt_packages/{package}/{path}",
+        relation=entry.get("relation_name"),
+        materialized=kind if kind in ("source", "seed", "snapshot") else str(config.get("materialized") or "table"),
+        sql=entry.get("compiled_code"),
+        raw_sql=str(entry.get("raw_code") or ""),
+        config=config,
+        columns=dict(_columns(entry)),
+        depends_on=tuple(dict.fromkeys((entry.get("depends_on") or {}).get("nodes") or ())),
+        meta={**(config.get("meta") or {}), **(entry.get("meta") or {})},
+        language=str(entry.get("language") or "sql"),
+        contracted=bool((entry.get("contract") or config.get("contract") or {}).get("enforced")),
+        source_name=str(entry.get("source_name", "")),
+    )
+
+
+def _columns(entry: Mapping[str, Any]) -> Iterator[tuple[str, str | None]]:
+    for column in (entry.get("columns") or {}).values():
+        yield str(column["name"]), column.get("data_type") or None

@@ -1,0 +1,36 @@
+"""Columns of a seed, as dbt itself reads them from its file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from spark_bucketing.errors import ProjectError
+
+
+def seed_columns(file: Path, config: Mapping[str, Any]) -> Mapping[str, str]:
+    """Names and Spark types of a seed's columns.
+
+    Args:
+        file: the CSV file.
+        config: the seed's: column_types, delimiter.
+
+    Raises:
+        ProjectError: the file cannot be read.
+    """
+    from dbt.adapters.spark.impl import SparkAdapter
+    from dbt_common.clients.agate_helper import from_csv
+
+    given = {name.lower(): kind for name, kind in (config.get("column_types") or {}).items()}
+    try:
+        table = from_csv(
+            file, text_columns=list(config.get("column_types") or ()), delimiter=config.get("delimiter", ",")
+        )
+    # agate has no exception of its own for a file that is no CSV.
+    except Exception as error:
+        raise ProjectError(f"The seed {file} cannot be read: {error}") from error
+    return {
+        name: given.get(name.lower()) or str(SparkAdapter.convert_agate_type(table, index))
+        for index, name in enumerate(table.column_names)
+    }

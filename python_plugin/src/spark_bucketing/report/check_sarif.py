@@ -1,0 +1,94 @@
+"""The check's report as SARIF 2.1.0, for code scanning."""
+
+from __future__ import annotations
+
+import json
+from importlib.metadata import version
+from typing import Any, TextIO
+from urllib.parse import quote
+
+from spark_bucketing.check.acceptance import UNPLANNED, fingerprint, model_key
+from spark_bucketing.check.outcome import Found, all_findings
+from spark_bucketing.eligibility.model import Acceptance, Finding, ModelResult, Report
+from spark_bucketing.report.reasons import ALL, documentation
+from spark_bucketing.report.words import from_root
+
+SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+# Relative paths start where the check ran.
+_BASE = "SRCROOT"
+_KINDS: dict[Acceptance, str] = {"allow": "inSource", "baseline": "external"}
+
+
+def write_sarif(report: Report, file: TextIO) -> None:
+    """Write the report."""
+    json.dump(as_sarif(report), file, indent=2, ensure_ascii=False)
+    file.write("\n")
+
+
+def as_sarif(report: Report) -> dict[str, Any]:
+    """The report as a SARIF log of one run."""
+    results = [_result(report, found) for found in all_findings(report)]
+    rules = [_rule(rule.slug, rule.summary, documentation(rule)) for rule in ALL]
+    known = {rule["id"] for rule in rules}
+    others = dict.fromkeys(result["ruleId"] for result in results if result["ruleId"] not in known)
+    driver = {
+        "name": "spark-bucketing",
+        "version": version("spark-bucketing"),
+        "rules": [*rules, *(_rule(slug, slug.replace("-", " ").capitalize() + ".", "") for slug in others)],
+    }
+    run = {
+        "tool": {"driver": driver},
+        "columnKind": "unicodeCodePoints",
+        "originalUriBaseIds": {_BASE: {"description": {"text": "The folder where the check ran."}}},
+        "invocations": [
+            {
+                "executionSuccessful": not report.unfinished,
+                "toolExecutionNotifications": [_unplanned(report, model) for model in report.models if model.error],
+            }
+        ],
+        "results": results,
+    }
+    return {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
+
+
+def _rule(slug: str, summary: str, text: str) -> dict[str, Any]:
+    rule: dict[str, Any] = {"id": slug, "shortDescription": {"text": summary}}
+    if text:
+        rule["help"] = {"text": text, "markdown": text}
+    return rule
+
+
+def _result(report: Report, found: Found) -> dict[str, Any]:
+    finding, model = found.finding, found.model
+    key = model_key(model) if model else ""
+    fixes = "".join(f"\nFix: {fix.text}" for fix in finding.fixes)
+    result: dict[str, Any] = {
+        "ruleId": finding.reason,
+        "level": finding.level,
+        "message": {"text": finding.message + fixes},
+        "partialFingerprints": {"sparkBucketing/v1": fingerprint(key, found.operator, finding)},
+    }
+    # A finding of the project as a whole is shown at the file that makes it one.
+    result["locations"] = [_location(report, model.path if model else "dbt_project.yml", finding.line)]
+    if finding.accepted:
+        result["suppressions"] = [{"kind": _KINDS[finding.accepted]}]
+    if finding.bytes_shuffled is not None:
+        result["properties"] = {"bytesShuffled": finding.bytes_shuffled}
+    return result
+
+
+def _unplanned(report: Report, model: ModelResult) -> dict[str, Any]:
+    return {
+        "descriptor": {"id": UNPLANNED},
+        "level": "none" if model.accepted else "error",
+        "message": {"text": f"{model.name} could not be checked: {model.error}"},
+        "locations": [_location(report, model.path, None)],
+        "properties": {"fingerprint": fingerprint(model_key(model), None, Finding(UNPLANNED, ""))},
+    }
+
+
+def _location(report: Report, path: str, line: int | None) -> dict[str, Any]:
+    place: dict[str, Any] = {"artifactLocation": {"uri": quote(from_root(report, path)), "uriBaseId": _BASE}}
+    # Code scanning shows a result without a line nowhere.
+    place["region"] = {"startLine": line or 1}
+    return {"physicalLocation": place}

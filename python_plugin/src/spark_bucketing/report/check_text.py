@@ -1,0 +1,101 @@
+"""The check's report for a terminal: what is wrong first, the widest problem at the top, then what there is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TextIO
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.text import Text
+
+from spark_bucketing.check.outcome import Found, open_findings, unknown_models
+from spark_bucketing.eligibility.model import ModelResult, Report, Verdict
+from spark_bucketing.report.words import operators_of, place, size, summary, verdict_counts
+
+_LEVELS = {"error": "bold red", "warning": "yellow", "note": "cyan"}
+_VERDICTS = {
+    Verdict.SORT_FREE: "green",
+    Verdict.SHUFFLE_FREE: "green",
+    Verdict.ONE_SIDED: "yellow",
+    Verdict.SHUFFLED: "red",
+    Verdict.BROADCAST: "blue",
+    Verdict.NOT_BUCKETED: "dim",
+    Verdict.UNKNOWN: "magenta",
+}
+# Wider than any line: a pipe or a file gets each message on a line of its own.
+_UNLIMITED = 1_000_000
+
+
+def write_text(report: Report, file: TextIO, verbose: bool = False) -> None:
+    """Write the report; colours and wrapped lines only where a terminal wants them.
+
+    Args:
+        report: of a run.
+        file: where to.
+        verbose: every operator of every query, too.
+    """
+    console = Console(file=file, highlight=False, soft_wrap=False)
+    if not console.is_terminal:
+        console = Console(file=file, highlight=False, width=_UNLIMITED)
+    for found in open_findings(report):
+        _write_finding(console, found)
+    for model in unknown_models(report):
+        _write_unknown(console, model)
+    if verbose:
+        _write_operators(console, report)
+    if report.unfinished:
+        console.print(Text.assemble(("interrupted", "bold red"), f"  not reached: {', '.join(report.unfinished)}\n"))
+    console.print(Text(summary(report)))
+    console.print(Text(f"Planned by: {report.planner}", "dim"))
+
+
+def _write_finding(console: Console, found: Found) -> None:
+    finding, operator = found.finding, found.operator
+    head = Text.assemble((finding.level, _LEVELS[finding.level]), "  ", (finding.reason, "bold"), "  ", place(found))
+    if finding.bytes_shuffled:
+        head.append(f"  {size(finding.bytes_shuffled)}", "bold")
+    console.print(head)
+    if operator:
+        style = _VERDICTS[operator.verdict]
+        _indented(console, Text.assemble((operator.verdict.value, style), f" {operator.kind}: {operator.description}"))
+    _indented(console, Text(finding.message))
+    for fix in finding.fixes:
+        promise = (
+            Text.assemble(("fix", "green"), f" (then {fix.promises.value}): ") if operator else Text("fix: ", "green")
+        )
+        _indented(console, promise.append(fix.text))
+    console.print()
+
+
+def _write_unknown(console: Console, model: ModelResult) -> None:
+    console.print(Text.assemble(("unknown", _VERDICTS[Verdict.UNKNOWN]), "  ", (model.name, "bold"), f"  {model.path}"))
+    if model.error:
+        _indented(console, Text(model.error))
+    for operator in model.operators:
+        if operator.verdict is Verdict.UNKNOWN:
+            _indented(console, Text(f"{operator.kind}: {operator.description}"))
+    console.print()
+
+
+def _write_operators(console: Console, report: Report) -> None:
+    for model in report.models:
+        console.print(Text.assemble((model.name, "bold"), f"  {model.path}  ", *_counts(model)))
+        for operator in model.operators:
+            verdict = (operator.verdict.value, _VERDICTS[operator.verdict])
+            _indented(console, Text.assemble(verdict, f" {operator.kind}: {operator.description}"))
+    console.print()
+
+
+def _counts(model: ModelResult) -> Iterator[tuple[str, str] | str]:
+    for verdict, number in verdict_counts(operators_of([model])):
+        yield f"{number} {verdict.value}", _VERDICTS[verdict]
+        yield "  "
+
+
+def _indented(console: Console, text: Text) -> None:
+    # Padding would fill lines of a pipe to its unlimited width.
+    if console.is_terminal:
+        console.print(Padding(text, (0, 0, 0, 4)))
+    else:
+        console.print("    " + text.plain.replace("\n", "\n    "), markup=False)

@@ -1,0 +1,125 @@
+"""Where the nodes of a graph of models are drawn: in columns, parents to the left of what reads them.
+
+A column for each longest path from a node without parents, and in it the order that crosses few edges (the barycentre
+method of Sugiyama, Tagawa and Toda, 1981): an edge over several columns has a place of its own in each between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+NODE_WIDTH, NODE_HEIGHT = 200, 44
+_COLUMN_GAP, _ROW_GAP, _BEND_HEIGHT = 84, 16, 14
+_SWEEPS = 8
+
+Edge = tuple[str, str]
+Point = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """Upper left corners of nodes, points of edges from left to right, and the size of it all, in pixels."""
+
+    nodes: Mapping[str, Point]
+    edges: Mapping[Edge, Sequence[Point]]
+    width: float
+    height: float
+
+
+def draw(names: Iterable[str], edges: Iterable[Edge]) -> Drawing:
+    """Give every node and edge its place.
+
+    Args:
+        names: of the nodes, parents before what reads them.
+        edges: pairs of parent and child, each once, of these names, without a cycle.
+    """
+    order = list(names)
+    edge_list = list(edges)
+    column = _columns(order, edge_list)
+    chains = {edge: _chain(edge, column) for edge in edge_list}
+    columns: list[list[str]] = [[] for _ in range(max(column.values(), default=-1) + 1)]
+    for name in order:
+        columns[column[name]].append(name)
+    for chain in chains.values():
+        for place, bend in enumerate(chain[1:-1], column[chain[0]] + 1):
+            columns[place].append(bend)
+    links = [link for chain in chains.values() for link in pairwise(chain)]
+    _untangle(columns, links)
+    real = set(order)
+    tops, height = _tops(columns, real)
+    points: dict[str, Point] = {}
+    for place, members in enumerate(columns):
+        for name in members:
+            points[name] = (place * (NODE_WIDTH + _COLUMN_GAP), tops[name])
+    return Drawing(
+        nodes={name: points[name] for name in order},
+        edges={edge: _path(chain, points) for edge, chain in chains.items()},
+        width=max(len(columns) * (NODE_WIDTH + _COLUMN_GAP) - _COLUMN_GAP, 0),
+        height=height,
+    )
+
+
+def _columns(order: Sequence[str], edges: Sequence[Edge]) -> dict[str, int]:
+    parents: dict[str, list[str]] = {name: [] for name in order}
+    for parent, child in edges:
+        parents[child].append(parent)
+    column: dict[str, int] = {}
+    for name in order:
+        column[name] = max((column.get(parent, 0) + 1 for parent in parents[name]), default=0)
+    # A node without parents stands just before what reads it first.
+    children: dict[str, list[str]] = {name: [] for name in order}
+    for parent, child in edges:
+        children[parent].append(child)
+    for name in order:
+        if not parents[name] and children[name]:
+            column[name] = min(column[child] for child in children[name]) - 1
+    return column
+
+
+def _chain(edge: Edge, column: Mapping[str, int]) -> list[str]:
+    parent, child = edge
+    between = range(column[parent] + 1, column[child])
+    return [parent, *(f"{parent}\0{child}\0{place}" for place in between), child]
+
+
+def _untangle(columns: list[list[str]], links: Sequence[tuple[str, str]]) -> None:
+    left: dict[str, list[str]] = {}
+    right: dict[str, list[str]] = {}
+    for start, end in links:
+        left.setdefault(end, []).append(start)
+        right.setdefault(start, []).append(end)
+    for sweep in range(_SWEEPS):
+        forward = sweep % 2 == 0
+        neighbours = left if forward else right
+        rows = {name: row for members in columns for row, name in enumerate(members)}
+        for members in columns if forward else reversed(columns):
+
+            def centre(name: str, here: dict[str, int] = rows, near: dict[str, list[str]] = neighbours) -> float:
+                beside = near.get(name)
+                return sum(here[other] for other in beside) / len(beside) if beside else here[name]
+
+            members.sort(key=centre)
+            rows.update({name: row for row, name in enumerate(members)})
+
+
+def _tops(columns: Sequence[Sequence[str]], real: set[str]) -> tuple[dict[str, float], float]:
+    heights = [[NODE_HEIGHT if name in real else _BEND_HEIGHT for name in members] for members in columns]
+    totals = [sum(members) + _ROW_GAP * max(len(members) - 1, 0) for members in heights]
+    height = max(totals, default=0)
+    tops: dict[str, float] = {}
+    for members, sizes, total in zip(columns, heights, totals, strict=True):
+        top = (height - total) / 2
+        for name, size in zip(members, sizes, strict=True):
+            tops[name] = top
+            top += size + _ROW_GAP
+    return tops, height
+
+
+def _path(chain: Sequence[str], points: Mapping[str, Point]) -> list[Point]:
+    path: list[Point] = [(points[chain[0]][0] + NODE_WIDTH, points[chain[0]][1] + NODE_HEIGHT / 2)]
+    for bend in chain[1:-1]:
+        x, y = points[bend]
+        path += [(x, y + _BEND_HEIGHT / 2), (x + NODE_WIDTH, y + _BEND_HEIGHT / 2)]
+    return [*path, (points[chain[-1]][0], points[chain[-1]][1] + NODE_HEIGHT / 2)]

@@ -1,0 +1,69 @@
+"""Words and numbers that the reports share."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+
+from spark_bucketing.check.outcome import Found, all_findings, open_findings, unknown_models
+from spark_bucketing.eligibility.model import ModelResult, OperatorResult, Report, Verdict
+
+_UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
+
+
+def size(number: int) -> str:
+    """A number of bytes as people say it: 1.2 TiB."""
+    value, unit = float(number), 0
+    while value >= 1024 and unit < len(_UNITS) - 1:
+        value, unit = value / 1024, unit + 1
+    return f"{number:,} {_UNITS[0]}" if unit == 0 else f"{value:,.1f} {_UNITS[unit]}"
+
+
+def count(number: int, noun: str) -> str:
+    """A number with its noun: 1 finding, 2 findings."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def place(found: Found) -> str:
+    """Where a finding is: its file, and the line when it is known; `project` for the project's own."""
+    if found.model is None:
+        return "project"
+    return f"{found.model.path}:{found.finding.line}" if found.finding.line else found.model.path
+
+
+def from_root(report: Report, path: str) -> str:
+    """A path of the project as it is called where the check ran, which is the root of a repository as a rule."""
+    return f"{report.folder}/{path}" if report.folder else path
+
+
+def one_line(text: str) -> str:
+    """Text without line breaks."""
+    return re.sub(r"\s+", " ", text).strip()
+
+
+def verdict_counts(operators: Iterable[OperatorResult]) -> list[tuple[Verdict, int]]:
+    """How many operators have each verdict, best first, without those that none has."""
+    numbers = Counter(operator.verdict for operator in operators)
+    return [(verdict, numbers[verdict]) for verdict in Verdict if numbers[verdict]]
+
+
+def operators_of(models: Iterable[ModelResult]) -> list[OperatorResult]:
+    """All operators of these models."""
+    return [operator for model in models for operator in model.operators]
+
+
+def summary(report: Report) -> str:
+    """What a report amounts to, in one sentence for the operators and one for the findings."""
+    operators = operators_of(report.models)
+    verdicts = ", ".join(f"{number:,} {verdict.value}" for verdict, number in verdict_counts(operators))
+    first = f"{count(len(report.models), 'query').replace('querys', 'queries')}, {count(len(operators), 'operator')}"
+    levels = Counter(str(found.finding.level) for found in open_findings(report))
+    parts = [count(levels[level], level) for level in ("error", "warning", "note") if levels[level]]
+    accepted = Counter(found.finding.accepted for found in all_findings(report))
+    parts += [f"{accepted['baseline']:,} in the baseline"] if accepted["baseline"] else []
+    parts += [f"{accepted['allow']:,} allowed"] if accepted["allow"] else []
+    unknown = len(unknown_models(report))
+    parts += [f"{unknown:,} unknown"] if unknown else []
+    parts += [f"{len(report.unfinished):,} not reached"] if report.unfinished else []
+    return f"{first}{': ' + verdicts if verdicts else ''}. {', '.join(parts) or 'Nothing was found'}."

@@ -1,0 +1,42 @@
+"""Write docs/reasons.md from the docstrings of the reasons."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+
+from spark_bucketing.eligibility import PROJECT_RULES, RULES
+from spark_bucketing.eligibility.project_rules import ProjectReason
+from spark_bucketing.eligibility.steps import Reason
+
+TARGET = Path(__file__).parents[1] / "docs" / "reasons.md"
+HEAD = """# Reasons
+
+What `spark-bucketing check` finds, by the name that `spark-bucketing explain-reason` and a model's `meta` take. This
+page is written by `scripts/write_reasons.py` from the code; change it there.
+
+For each Exchange or Sort on the way from a bucketed table to a join, an aggregate, a distinct or a window there is
+one reason: the first of this list that applies. A finding is a *warning* when it comes with a fix that betters the
+verdict, and a *note* when it does not. What returns wrong rows or cannot work is an *error*.
+"""
+
+
+def page() -> str:
+    """The text of the page."""
+    parts = [HEAD, _list(RULES), "\nOf the project as a whole:\n", _list(PROJECT_RULES)]
+    everything: list[Reason | ProjectReason] = [*RULES, *PROJECT_RULES]
+    parts += [_section(reason) for reason in everything]
+    return "\n".join(parts)
+
+
+def _list(reasons: tuple[Reason, ...] | tuple[ProjectReason, ...]) -> str:
+    return "".join(f"- [`{reason.slug}`](#{reason.slug}): {reason.summary}\n" for reason in reasons)
+
+
+def _section(reason: Reason | ProjectReason) -> str:
+    return f"## {reason.slug}\n\n{inspect.getdoc(type(reason))}\n"
+
+
+if __name__ == "__main__":
+    TARGET.parent.mkdir(exist_ok=True)
+    TARGET.write_text(page())

@@ -1,0 +1,223 @@
+"""What the check says of queries on tables that are made for it, and what it says once a fix is applied.
+
+Tables are empty unless a case writes rows: the planner looks at metadata, file names and statistics only.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from spark_bucketing.eligibility import SETTINGS, tables_of
+from spark_bucketing.eligibility.judging import Judged, judge_nodes
+from spark_bucketing.eligibility.model import Fix, TableFacts
+from spark_bucketing.plan import parse_plan
+from spark_bucketing.session import setting
+from spark_bucketing.spec import BucketSpec
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+PLANNING = {"spark.sql.autoBroadcastJoinThreshold": "-1", "spark.sql.debug.maxToStringFields": "10000"}
+
+
+@dataclass(frozen=True)
+class Made:
+    """A table as a case describes it.
+
+    Args:
+        columns: names and types.
+        spec: its buckets, or None.
+        partitioned: its partition columns, the last ones of the columns.
+        size: bytes in its statistics.
+        rows: queries that are inserted one after the other.
+        files: tasks that write each of them; 0 for one file for each bucket.
+        rename: a pattern of the files' names and what is put there instead, to break the table's word.
+    """
+
+    columns: Mapping[str, str]
+    spec: BucketSpec | None = None
+    partitioned: tuple[str, ...] = ()
+    size: int | None = None
+    rows: tuple[str, ...] = ()
+    files: int = 0
+    rename: tuple[str, str] | None = None
+
+
+def made(text: Mapping[str, Any]) -> Made:
+    """A table out of YAML."""
+    columns = dict(part.strip().split(" ", 1) for part in str(text["columns"]).split(";"))
+    spec = None
+    if "by" in text:
+        by = tuple(text["by"])
+        spec = BucketSpec(text["buckets"], by, tuple(text.get("sorted", by)), text.get("hash", "spark"))
+    rename = tuple(text["rename"]) if "rename" in text else None
+    parts = (tuple(text.get(key, ())) for key in ("partitioned", "rows"))
+    return Made(columns, spec, next(parts), text.get("size"), next(parts), text.get("files", 0), rename)
+
+
+@dataclass
+class Checked:
+    """A database of such tables."""
+
+    spark: SparkSession
+    database: str
+    tables: Mapping[str, Made]
+    files_per_bucket: dict[str, int] = field(default_factory=dict)
+    _facts: dict[str, TableFacts] = field(default_factory=dict)
+
+    def create(self) -> None:
+        """Create the database and all of its tables."""
+        self.spark.sql(f"create database if not exists {self.database}")
+        for name, table in self.tables.items():
+            self.make(name, table)
+
+    def make(self, name: str, table: Made) -> None:
+        """Create a table, or replace it."""
+        spark, full = self.spark, f"{self.database}.{name}"
+        self._facts.pop(full, None)
+        spark.sql(f"drop table if exists {full}")
+        spark.sql(_ddl(full, table))
+        distribute = "true" if table.files == 0 else "false"
+        with (
+            setting(spark, "spark.bucketing.enabled", "true"),
+            setting(spark, "spark.bucketing.write.distribute", distribute),
+        ):
+            for query in table.rows:
+                hint = f"/*+ repartition({table.files}) */" if table.files else ""
+                spark.sql(f"insert into {full} select {hint} * from ({query})")
+        if table.rename:
+            self._rename(full, *table.rename)
+        self.files_per_bucket[full] = max(1, table.files)
+
+    def _rename(self, full: str, pattern: str, name: str) -> None:
+        rows = self.spark.sql(f"describe table extended {full}").collect()
+        folder = Path(next(row.data_type for row in rows if row.col_name == "Location").removeprefix("file:"))
+        found = [path for path in folder.rglob("*") if re.search(pattern, path.name)]
+        assert found, f"no file of {full} is named like {pattern}"
+        for path in found:
+            path.rename(path.with_name(re.sub(pattern, name, path.name)))
+            path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
+        self.spark.sql(f"refresh table {full}")
+
+    def facts(self, full: str) -> TableFacts:
+        """What the check may know of a table, as DESCRIBE says it."""
+        if full not in self._facts:
+            self._facts[full] = self._described(full)
+        return self._facts[full]
+
+    def _described(self, full: str) -> TableFacts:
+        rows = [(row.col_name, row.data_type) for row in self.spark.sql(f"describe table extended {full}").collect()]
+        split = next(i for i, (name, _) in enumerate(rows) if not name or name.startswith("#"))
+        made_as = self.tables[full.split(".")[1]]
+        return TableFacts(
+            full,
+            {name.lower(): kind for name, kind in rows[:split]},
+            BucketSpec.from_description(dict(rows[split:])),
+            made_as.partitioned,
+            made_as.size,
+            self.files_per_bucket[full],
+        )
+
+    def judge(self, sql: str, settings: Mapping[str, str]) -> tuple[Judged, ...]:
+        """What the check says of a query, by the planner of this session."""
+        with _settings(self.spark, {**PLANNING, **settings}):
+            self.spark.sql(f"use {self.database}")
+            plan = parse_plan(str(self.spark.sql(f"explain formatted {sql}").collect()[0][0]))
+            facts = {name: self.facts(name) for name in tables_of(plan)}
+            values = {name: str(self.spark.conf.get(name)) for name in SETTINGS}
+            return judge_nodes(plan, facts, values, sql)
+
+    @contextmanager
+    def fixed(self, fix: Fix) -> Iterator[dict[str, str]]:
+        """The tables with a fix applied; yields the settings that go with it."""
+        name = (fix.table or "").split(".")[-1]
+        before, files = self.tables.get(name), dict(self.files_per_bucket)
+        if before is not None:
+            after = replace(before, files=0, rename=None)
+            if fix.spec is not None:
+                after = replace(after, spec=fix.spec)
+            after = replace(after, columns={**after.columns, **fix.column_types})
+            self.make(name, after)
+        try:
+            # The jar is loaded when a session starts; the tests' session has it.
+            yield {key: value for key, value in fix.settings.items() if key != "spark.sql.extensions"}
+        finally:
+            if before is not None:
+                self.make(name, before)
+                self.files_per_bucket = files
+
+
+@dataclass(frozen=True)
+class Applied:
+    """A fix, and what became of the operator."""
+
+    query: str
+    operator: str
+    reason: str
+    fix: Fix
+    verdict: str
+
+    @property
+    def kept(self) -> bool:
+        """Whether the promise was kept."""
+        return self.verdict == self.fix.promises.value
+
+
+def apply_fixes(
+    checked: Checked, name: str, sql: str, settings: Mapping[str, str], rewritten: str | None = None
+) -> Iterator[Applied]:
+    """Apply each fix for a query by itself, and judge again."""
+    seen: set[tuple[str, str]] = set()
+    judged = checked.judge(sql, settings)
+    for place, item in enumerate(judged):
+        for finding in item.result.findings:
+            for fix in finding.fixes:
+                if (item.result.description + str(place), fix.text) in seen:
+                    continue
+                seen.add((item.result.description + str(place), fix.text))
+                query = (rewritten or sql) if fix.kind == "sql" else sql
+                with checked.fixed(fix) as more:
+                    again = checked.judge(query, {**settings, **more})
+                after = _same(judged, again, place)
+                yield Applied(name, item.result.description, finding.reason, fix, after)
+
+
+def _same(before: tuple[Judged, ...], after: tuple[Judged, ...], place: int) -> str:
+    """The verdict on the operator that has the same place among those of its kind."""
+    kind = before[place].result.kind
+    index = sum(item.result.kind == kind for item in before[:place])
+    alike = [item for item in after if item.result.kind == kind]
+    if len(alike) != sum(item.result.kind == kind for item in before):
+        return "another plan"
+    return alike[index].result.verdict.value
+
+
+def _ddl(full: str, table: Made) -> str:
+    own = {name: kind for name, kind in table.columns.items() if name not in table.partitioned}
+    hive = table.spec is not None and table.spec.bucket_hash == "hive"
+    columns = own if hive else table.columns
+    text = ", ".join(f"{name} {kind}" for name, kind in columns.items())
+    by = ", ".join(f"{name} {table.columns[name]}" if hive else name for name in table.partitioned)
+    partitioned = f"partitioned by ({by})" if by else ""
+    # Hive's own statistics, which Spark takes where it finds none of its own: the table itself is empty.
+    size = f"tblproperties ('totalSize' = '{table.size}', 'numRows' = '{table.size // 100}')" if table.size else ""
+    if table.spec is None:
+        return f"create table {full} ({text}) using parquet {partitioned} {size}"
+    order = f"sorted by ({', '.join(table.spec.sort_columns)})" if table.spec.sort_columns else ""
+    buckets = f"clustered by ({', '.join(table.spec.bucket_columns)}) {order} into {table.spec.num_buckets} buckets"
+    if hive:
+        return f"create table {full} ({text}) {partitioned} {buckets} stored as parquet {size}"
+    return f"create table {full} ({text}) using parquet {partitioned} {buckets} {size}"
+
+
+@contextmanager
+def _settings(spark: SparkSession, values: Mapping[str, str]) -> Iterator[None]:
+    with ExitStack() as stack:
+        for key, value in values.items():
+            stack.enter_context(setting(spark, key, value))
+        yield

@@ -1,0 +1,96 @@
+"""The corpus of tests/cases: verdicts and reasons on a real Spark, and what becomes of the verdict when a fix is applied."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from checked import Checked, apply_fixes, made
+from pyspark.sql import SparkSession
+
+from spark_bucketing.eligibility import RULES
+
+FOLDER = Path(__file__).parents[1] / "cases"
+
+
+@dataclass(frozen=True)
+class Case:
+    """A query, and what the check is to say of each of its operators: `join one-sided: reason, reason`."""
+
+    file: str
+    name: str
+    sql: str
+    operators: tuple[str, ...]
+    settings: dict[str, str]
+    rewritten: str | None
+
+    @property
+    def reasons(self) -> set[str]:
+        return {reason for text in self.operators for reason in text.partition(": ")[2].split(", ") if reason}
+
+
+def _cases() -> Iterator[Case]:
+    for path in sorted(FOLDER.glob("*.yml")):
+        if path.stem == "tables":
+            continue
+        for text in yaml.safe_load(path.read_text()):
+            settings = {
+                "spark.bucketing.enabled": str(text.get("extension", False)).lower(),
+                **text.get("settings", {}),
+            }
+            yield Case(path.stem, text["name"], text["sql"], tuple(text["operators"]), settings, text.get("rewritten"))
+
+
+CASES = tuple(_cases())
+
+
+# One file for each kind of fix: the first case of each is enough for a quick run.
+QUICK = ("side-not-bucketed", "hive-layout-without-extension", "key-types-differ", "repartition", "ordering-off")
+
+
+def _by_speed() -> Iterator[Any]:
+    files = set(QUICK)
+    for case in CASES:
+        yield pytest.param(case, marks=[] if case.file in files else [pytest.mark.long])
+        files.discard(case.file)
+
+
+@pytest.fixture(scope="module")
+def checked(spark: SparkSession) -> Checked:
+    tables: dict[str, Any] = yaml.safe_load((FOLDER / "tables.yml").read_text())
+    made_tables = Checked(spark, "check_cases", {name: made(table) for name, table in tables.items()})
+    made_tables.create()
+    return made_tables
+
+
+def said(checked: Checked, case: Case, aqe: str) -> list[str]:
+    """What the check says, in the words of the cases."""
+    found = []
+    for judged in checked.judge(case.sql, {**case.settings, "spark.sql.adaptive.enabled": aqe}):
+        result = judged.result
+        reasons = ", ".join(sorted({finding.reason for finding in result.findings}))
+        found.append(f"{result.kind} {result.verdict.value}" + (f": {reasons}" if reasons else ""))
+        assert judged.modelled, f"the model of the planner has another plan for the {result.description}"
+    return found
+
+
+@pytest.mark.parametrize("aqe", ["true", pytest.param("false", marks=pytest.mark.long)])
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.file}: {case.name}")
+def test_verdicts_and_reasons(checked: Checked, case: Case, aqe: str) -> None:
+    assert said(checked, case, aqe) == list(case.operators)
+
+
+@pytest.mark.parametrize("case", _by_speed(), ids=lambda case: f"{case.file}: {case.name}")
+def test_each_fix_changes_the_verdict_as_promised(checked: Checked, case: Case) -> None:
+    applied = list(apply_fixes(checked, case.name, case.sql, case.settings, case.rewritten))
+    assert [fix for fix in applied if not fix.kept] == []
+
+
+@pytest.mark.parametrize("slug", [reason.slug for reason in RULES if reason.slug != "unexplained"])
+def test_each_reason_has_cases_with_it_and_without_it(slug: str) -> None:
+    own = [case for case in CASES if case.file == slug]
+    assert {slug in case.reasons for case in own} == {True, False}

@@ -1,0 +1,394 @@
+"""The check on a real Spark: live against what dbt built, and offline against empty shadows of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+from click.testing import CliRunner, Result
+
+from spark_bucketing.check.ddl import ShadowLayout, create_table
+from spark_bucketing.check.facts import Facts
+from spark_bucketing.check.offline import planner_settings
+from spark_bucketing.check.planner import SqlPlanner
+from spark_bucketing.check.run import Subject, run
+from spark_bucketing.check.session_planner import SessionPlanner
+from spark_bucketing.check.shadow import Shadow
+from spark_bucketing.check.subjects import live_steps
+from spark_bucketing.cli import main
+from spark_bucketing.eligibility.model import Verdict
+from spark_bucketing.errors import SparkError
+from spark_bucketing.project.catalog import CatalogTable
+from spark_bucketing.project.manifest import Manifest, Node
+from spark_bucketing.spec import BucketSpec
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from conftest import Project
+
+REPOSITORY = Path(__file__).parents[2]
+COMMAND = [sys.executable, "-c", "from spark_bucketing.cli import main; main(prog_name='spark-bucketing')", "check"]
+LARGE = "set spark.sql.autoBroadcastJoinThreshold=-1"
+
+
+def check(project: Project, *arguments: str) -> Result:
+    place = ("--project-dir", str(project.folder), "--profiles-dir", str(project.folder))
+    return CliRunner().invoke(main, ["check", *place, *arguments])
+
+
+def checked(project: Project, *arguments: str) -> dict[str, dict[str, Any]]:
+    """The models of the JSON report by name."""
+    result = check(project, "--format", "json", *arguments)
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.output
+    return {model["name"]: model for model in json.loads(result.stdout)["models"]}
+
+
+def verdicts(model: dict[str, Any]) -> list[tuple[str, str]]:
+    return [(operator["kind"], operator["verdict"]) for operator in model["operators"]]
+
+
+@pytest.fixture(scope="module")
+def shop(new_project: Callable[..., Project]) -> Project:
+    """A project of a few bucketed tables, built, and models that join them well and badly."""
+    project = new_project()
+    project.write("seeds/people.csv", "user_id,born\n1,2000-01-01\n2,1990-05-05\n")
+    bucketed = {"materialized": "bucketed_table", "bucket_hash": "spark", "clustered_by": "user_id"}
+    project.model("clicks", "select id as user_id, 'u' as url from range(100)", buckets=4, **bucketed)
+    project.model("users", "select id as user_id, 'n' as name from range(100)", buckets=4, **bucketed)
+    project.model("odd", "select id as user_id, 'n' as name from range(100)", buckets=3, **bucketed)
+    join = "select a.user_id, b.name\nfrom {{{{ ref('clicks') }}}} as a\njoin {{{{ ref('{}') }}}} as b on a.user_id = b.user_id"
+    project.model("good", join.format("users"), materialized="table", file_format="parquet")
+    project.model("bad", join.format("odd"), materialized="view")
+    project.model("above", "select name, count(*) as c from {{ ref('bad') }} group by name", materialized="view")
+    project.model("young", "select born, count(*) as c from {{ ref('people') }} group by born", materialized="view")
+    project.model("hidden", "select user_id from {{ ref('clicks') }}", materialized="ephemeral")
+    project.model("uses_hidden", "select count(distinct user_id) as c from {{ ref('hidden') }}", materialized="view")
+    project.write("analyses/question.sql", "select count(*) from {{ ref('clicks') }} group by user_id")
+    project.spark.sql(LARGE)
+    project.dbt("build")
+    return project
+
+
+def test_live_every_model_is_checked_and_the_bad_join_is_found_at_its_line(shop: Project) -> None:
+    result = check(shop, "--format", "json")
+    report = json.loads(result.stdout)
+    models = {model["name"]: model for model in report["models"]}
+    assert result.exit_code == 1 and report["planner"].startswith("live (session), Spark ")
+    assert set(models) == {"clicks", "users", "odd", "good", "bad", "above", "young", "uses_hidden"}
+    assert verdicts(models["good"])[0][0] == "join" and verdicts(models["good"])[0][1] in ("sort-free", "shuffle-free")
+    assert ("join", "shuffled") in verdicts(models["bad"]) or ("join", "one-sided") in verdicts(models["bad"])
+    findings = [found for operator in models["bad"]["operators"] for found in operator["findings"]]
+    assert "bucket-count-mismatch" in {found["reason"] for found in findings}
+    raw = (shop.folder / "models" / "bad.sql").read_text().splitlines()
+    assert all(raw[found["line"] - 1].startswith("join ") for found in findings)
+    edges = {parent["unique_id"]: parent["verdict"] for parent in models["above"]["inputs"]}
+    assert edges["model.t.bad"] in ("shuffled", "one-sided")
+
+
+def test_live_a_manifest_is_compiled_once_and_dbt_s_own_artifacts_are_left_alone(shop: Project) -> None:
+    before = (shop.folder / "target" / "run_results.json").read_bytes()
+    checked(shop, "--compile")
+    own = shop.folder / "target" / "spark-bucketing" / "manifest.json"
+    written = own.stat().st_mtime_ns
+    checked(shop, "--select", "good")
+    assert own.stat().st_mtime_ns == written
+    assert (shop.folder / "target" / "run_results.json").read_bytes() == before
+    shop.model("fresh", "select 1 as a", materialized="view")
+    try:
+        assert "fresh" in checked(shop, "--select", "fresh")
+    finally:
+        (shop.folder / "models" / "fresh.sql").unlink()
+
+
+def test_live_dbt_s_selectors_choose(shop: Project) -> None:
+    assert set(checked(shop, "--select", "+good", "--exclude", "users")) == {"clicks", "good"}
+    assert set(checked(shop, "--select", "config.materialized:view,bad+")) == {"bad", "above"}
+    wrong = check(shop, "--select", "nope:x")
+    assert wrong.exit_code == 2 and "nope" in wrong.output and "Traceback" not in wrong.output
+
+
+def test_live_files_of_sql_and_analyses(shop: Project, tmp_path: Path) -> None:
+    file = tmp_path / "bi.sql"
+    file.write_text(
+        f"-- a dashboard\nselect * from {shop.schema}.clicks a join {shop.schema}.odd b\n  on a.user_id = b.user_id;\n"
+    )
+    analysis = shop.folder / "analyses" / "question.sql"
+    models = checked(shop, str(file), str(analysis))
+    assert set(models) == {str(file), "question"}
+    assert ("join", "shuffle-free") not in verdicts(models[str(file)])
+    assert (
+        verdicts(models["question"])[0] == ("aggregate", "sort-free")
+        or verdicts(models["question"])[0][1] == "shuffle-free"
+    )
+
+
+def test_live_what_cannot_be_planned_is_unknown_with_spark_s_words_and_the_others_go_on(
+    shop: Project, tmp_path: Path
+) -> None:
+    texts = {
+        "gone.sql": (f"select * from {shop.schema}.no_such_table", "TABLE_OR_VIEW_NOT_FOUND"),
+        "typo.sql": ("selct 1", "PARSE_SYNTAX_ERROR"),
+        "fine.sql": (f"select user_id from {shop.schema}.clicks group by user_id", None),
+    }
+    for name, (text, _) in texts.items():
+        (tmp_path / name).write_text(text)
+    result = check(shop, "--format", "json", *(str(tmp_path / name) for name in texts))
+    errors = {Path(model["path"]).name: model["error"] for model in json.loads(result.stdout)["models"]}
+    assert result.exit_code == 2
+    for name, (_, said) in texts.items():
+        assert (said in errors[name]) if said else errors[name] is None
+
+
+def test_live_models_that_do_not_compile_are_unknown_with_dbt_s_words_and_the_others_go_on(shop: Project) -> None:
+    for name in ("broken", "torn"):
+        shop.write(
+            f"models/{name}.sql",
+            f"select 1 as a {{% if execute %}}{{{{ exceptions.raise_compiler_error('{name}!') }}}}{{% endif %}}",
+        )
+    shop.model("child", "select * from {{ ref('broken') }}", materialized="view")
+    try:
+        result = check(shop, "--select", "broken+ torn good", "--format", "json")
+        errors = {model["name"]: model["error"] for model in json.loads(result.stdout)["models"]}
+    finally:
+        (shop.folder / "models" / "broken.sql").unlink()
+        (shop.folder / "models" / "torn.sql").unlink()
+        (shop.folder / "models" / "child.sql").unlink()
+    assert result.exit_code == 2
+    assert errors["good"] is None and "broken!" in errors["broken"] and "torn!" in errors["torn"]
+    assert "TABLE_OR_VIEW_NOT_FOUND" in errors["child"]
+
+
+def test_live_what_is_not_built_says_so(shop: Project) -> None:
+    shop.model("unbuilt", "select 1 as a", materialized="view")
+    shop.model("reader", "select * from {{ ref('unbuilt') }}", materialized="view")
+    try:
+        error = checked(shop, "--select", "reader")["reader"]["error"]
+    finally:
+        (shop.folder / "models" / "unbuilt.sql").unlink()
+        (shop.folder / "models" / "reader.sql").unlink()
+    assert "TABLE_OR_VIEW_NOT_FOUND" in error and "--offline" in error
+
+
+def test_offline_wants_a_process_of_its_own(shop: Project) -> None:
+    result = check(shop, "--offline")
+    assert result.exit_code == 2 and "process of its own" in result.output
+
+
+def test_a_file_that_is_a_command_is_explained_and_never_run(shop: Project, tmp_path: Path) -> None:
+    (tmp_path / "drop.sql").write_text(f"drop table {shop.schema}.odd")
+    check(shop, str(tmp_path / "drop.sql"))
+    assert "odd" in shop.tables()
+
+
+def test_settings_of_the_session_are_left_as_they_were(shop: Project) -> None:
+    before = shop.spark.conf.get("spark.sql.debug.maxToStringFields")
+    checked(shop, "--select", "good")
+    assert shop.spark.conf.get("spark.sql.debug.maxToStringFields") == before
+
+
+def test_a_model_s_meta_allows_and_a_baseline_accepts(shop: Project, tmp_path: Path) -> None:
+    baseline = tmp_path / "baseline.json"
+    assert check(shop, "--select", "bad").exit_code == 1
+    assert check(shop, "--select", "bad", "--write-baseline", str(baseline)).exit_code == 0
+    assert check(shop, "--select", "bad", "--baseline", str(baseline)).exit_code == 0
+    assert check(shop, "--select", "bad", "above", "--baseline", str(baseline), "--fail-on", "note").exit_code == 1
+    meta = {"models": [{"name": "bad", "config": {"meta": {"bucketing": {"allow": ["bucket-count-mismatch"]}}}}]}
+    shop.write("models/schema.yml", yaml.safe_dump(meta))
+    try:
+        assert check(shop, "--select", "bad").exit_code == 0
+        shop.write("models/schema.yml", yaml.safe_dump(meta).replace("bucket-count-mismatch", "bucket-count"))
+        wrong = check(shop, "--select", "bad")
+        assert wrong.exit_code == 2 and "'bad'" in wrong.output and "bucket-count-mismatch" in wrong.output
+    finally:
+        (shop.folder / "models" / "schema.yml").unlink()
+
+
+def test_ctrl_c_leaves_a_report_of_what_was_done(spark: SparkSession) -> None:
+    planner = SessionPlanner("live", spark)
+    subjects = [Subject(name, name, "select 1 as a") for name in ("a", "b", "c")]
+
+    def interrupt(name: str) -> None:
+        if name == "b":
+            raise KeyboardInterrupt
+
+    progress = run(planner, live_steps(subjects), {}, Facts(planner), tell=interrupt)
+    assert [result.name for result in progress.results] == ["a"]
+    assert progress.unfinished == ("b", "c")
+
+
+def shadow_of(
+    spark: SparkSession, schema: str, nodes: list[Node], catalog: dict[str, CatalogTable] | None = None
+) -> Shadow:
+    for key, value in planner_settings({}).items():
+        spark.conf.set(key, value)
+    spark.sql(f"create schema if not exists {schema}")
+    shadow = Shadow(
+        SessionPlanner("offline", spark), Manifest({one.unique_id: one for one in nodes}), catalog or {}, Path()
+    )
+    for one in nodes:
+        shadow.create(one)
+    spark.conf.unset("spark.sql.optimizer.excludedRules")
+    return shadow
+
+
+def test_shadows_have_the_layout_and_the_size_of_the_tables(spark: SparkSession, project: Project) -> None:
+    s = project.schema
+    config = {"clustered_by": ["k"], "buckets": 8, "partition_by": ["ds"], "sorted_by": ["k", "v"]}
+    source = Node(
+        "source.p.a", "a", "source", "m.yml", f"{s}.a", "source", columns={"k": "bigint", "v": "string", "ds": "date"}
+    )
+    big = Node("model.p.b", "b", "model", "b.sql", f"{s}.b", "bucketed_table", f"select * from {s}.a", config=config)
+    small = Node("model.p.c", "c", "model", "c.sql", f"{s}.c", "table", f"select k from {s}.a")
+    view = Node("model.p.v", "v", "model", "v.sql", f"{s}.v", "view", f"select * from {s}.b")
+    path = Node(
+        "source.p.x",
+        "x",
+        "source",
+        "m.yml",
+        "csv.`/no/file` with (header = true)",
+        "source",
+        source_name="raw",
+        columns={"k": "int"},
+    )
+    shadow = shadow_of(spark, s, [source, big, small, view, path], {"model.p.c": CatalogTable({"k": "bigint"}, 1000)})
+    assert shadow.missing == {} and shadow.unsized == {f"{s}.a", f"{s}.b", "raw__offline.x"}
+    facts = Facts(SessionPlanner("x", spark), shadow.unsized).of([f"{s}.b", f"{s}.c"])
+    assert facts[f"{s}.b"].spec == BucketSpec(8, ("k",), ("k", "v"), "hive")
+    assert facts[f"{s}.b"].partition_columns == ("ds",) and facts[f"{s}.b"].files_per_bucket == 1
+    assert (facts[f"{s}.b"].size_bytes, facts[f"{s}.c"].size_bytes) == (None, 1000)
+    assert shadow.rewritten("select * from csv.`/no/file` with (header = true)") == "select * from `raw__offline`.`x`"
+
+
+def test_no_shadow_is_broadcast_for_being_empty_but_a_small_table_is(spark: SparkSession, project: Project) -> None:
+    s = project.schema
+    spark.sql(f"create schema {s}")
+    for name, size in (("a", None), ("b", None), ("small", 1000)):
+        for kind, spec in (
+            ("plain", None),
+            ("hive", BucketSpec(4, ("k",), ("k",), "hive")),
+            ("spark", BucketSpec(4, ("k",), (), "spark")),
+        ):
+            for partition in ((), ("ds",)):
+                table = f"{s}.{name}_{kind}_{len(partition)}"
+                spark.sql(create_table(table, {"k": "bigint", "ds": "string"}, ShadowLayout(spec, partition), size))
+    spark.sql("set spark.sql.autoBroadcastJoinThreshold=10485760")
+    excluded = planner_settings({})["spark.sql.optimizer.excludedRules"]
+    spark.conf.set("spark.sql.optimizer.excludedRules", excluded)
+    try:
+        planner = SessionPlanner("offline", spark)
+        for kind in ("plain", "hive", "spark"):
+            for partitioned in (0, 1):
+                join = f"select * from {s}.a_{kind}_{partitioned} x join {s}.{{}}_{kind}_{partitioned} y on x.k = y.k where y.ds = 'd' and x.ds = 'd'"
+                assert "Broadcast" not in planner.explain(join.format("b")).formatted, (kind, partitioned)
+                assert "Broadcast" in planner.explain(join.format("small")).formatted, (kind, partitioned)
+    finally:
+        spark.conf.unset("spark.sql.optimizer.excludedRules")
+        spark.sql(LARGE)
+
+
+def test_what_has_no_shadow_says_why_in_the_errors_of_its_readers(spark: SparkSession, project: Project) -> None:
+    s = project.schema
+    source = Node("source.p.a", "a", "source", "m.yml", f"{s}.a", "source", columns={"k": None})
+    shadow = shadow_of(spark, s, [source])
+    assert "source 'a'" in shadow.missing[f"{s}.a"]
+    with pytest.raises(SparkError) as error:
+        SessionPlanner("x", spark).explain(f"select * from {s}.a")
+    assert "data_type" in shadow.why(str(error.value))
+
+
+def test_a_planner_of_sql_alone_answers_the_same(spark: SparkSession, shop: Project) -> None:
+    session = SessionPlanner("live", spark)
+    over_wire = SqlPlanner("live (thrift)", session.rows)
+    (subject,) = [
+        Subject("q", "q", f"select * from {shop.schema}.clicks a join {shop.schema}.odd b on a.user_id = b.user_id")
+    ]
+    one, two = (run(each, live_steps([subject]), {}, Facts(each)).results[0] for each in (session, over_wire))
+    assert [operator.verdict for operator in one.operators] == [operator.verdict for operator in two.operators]
+    assert one.operators[0].verdict in (Verdict.SHUFFLED, Verdict.ONE_SIDED)
+    with pytest.raises(SparkError, match="TABLE_OR_VIEW_NOT_FOUND"):
+        over_wire.explain("select * from no_such_table")
+
+
+def environment() -> dict[str, str]:
+    return os.environ | {"SPARK_LOCAL_IP": "127.0.0.1"}
+
+
+def test_offline_alone_from_the_command_line(shop: Project, tmp_path: Path) -> None:
+    """Without the warehouse: nothing of what was built is there."""
+    profiles = yaml.safe_load((shop.folder / "profiles.yml").read_text())
+    profiles["t"]["outputs"]["t"] |= {"method": "thrift", "host": "nowhere.invalid", "port": 1, "user": "me"}
+    (tmp_path / "profiles.yml").write_text(yaml.safe_dump(profiles))
+    live = checked(shop)
+    arguments = ["--offline", "--format", "json", "--project-dir", str(shop.folder), "--profiles-dir", str(tmp_path)]
+    result = subprocess.run(
+        [*COMMAND, *arguments], capture_output=True, text=True, cwd=tmp_path, env=environment(), check=False
+    )
+    assert result.returncode == 1, result.stderr
+    report = json.loads(result.stdout)
+    assert report["planner"].startswith("offline, Spark ")
+    found = {model["name"]: model for model in report["models"]}
+    assert all(model["error"] is None for model in found.values())
+    # The session of the tests sorts files that it has looked at, and stock Spark none.
+    assert {name: verdicts(model) for name, model in found.items()} == {
+        name: verdicts(model) for name, model in live.items()
+    }
+
+
+@pytest.mark.long
+def test_offline_and_live_agree_on_the_showcase(tmp_path: Path) -> None:
+    """What make demo builds, checked in its warehouse and without it."""
+    demo = tmp_path / "demo"
+    variables = environment() | {"SPARK_BUCKETING_DEMO": str(demo), "DBT_TARGET_PATH": str(tmp_path / "target")}
+    subprocess.run([sys.executable, "scripts/get_data.py"], cwd=REPOSITORY, env=variables, check=True)
+    jar = tmp_path / "extension.jar"
+    command = [*COMMAND[:-1], "extension", "build", "--output", str(jar)]
+    subprocess.run(command, cwd=REPOSITORY, env=variables, check=True, capture_output=True)
+    profile = (REPOSITORY / "profiles.yml").read_text().replace(".venv/spark-bucketing-extension.jar", str(jar))
+    (tmp_path / "profiles.yml").write_text(profile)
+    place = ["--project-dir", str(REPOSITORY), "--profiles-dir", str(tmp_path)]
+    dbt = [sys.executable, "-m", "dbt.cli.main", "run", "--quiet", "--log-path", str(tmp_path), *place]
+    subprocess.run(dbt, cwd=REPOSITORY, env=variables, check=True)
+    reports = []
+    for mode in ([], ["--offline"]):
+        arguments = [*COMMAND, *mode, *place, "--format", "json"]
+        result = subprocess.run(arguments, cwd=REPOSITORY, env=variables, capture_output=True, text=True, check=False)
+        assert result.returncode in (0, 1), result.stderr
+        reports.append({model["name"]: verdicts(model) for model in json.loads(result.stdout)["models"]})
+    assert reports[0] == reports[1]
+    assert len(reports[0]) == 19 and sum(map(len, reports[0].values())) >= 15
+
+
+@pytest.mark.long
+def test_ctrl_c_at_the_command_line(tmp_path: Path) -> None:
+    project = {"name": "p", "profile": "p"}
+    (tmp_path / "dbt_project.yml").write_text(yaml.safe_dump(project))
+    output = {"type": "spark", "method": "session", "host": "NA", "schema": "s"}
+    (tmp_path / "profiles.yml").write_text(yaml.safe_dump({"p": {"target": "t", "outputs": {"t": output}}}))
+    (tmp_path / "models").mkdir()
+    for i in range(400):
+        (tmp_path / "models" / f"m{i}.sql").write_text(f"select {i} as a group by 1")
+    report = tmp_path / "report.json"
+    arguments = [*COMMAND, "--offline", "--format", "json", "--output", str(report)]
+    with (tmp_path / "log").open("w") as log:
+        process = subprocess.Popen(arguments, cwd=tmp_path, env=environment(), stdout=log, stderr=log)
+        compiled = tmp_path / "target" / "spark-bucketing" / "run_results.json"
+        for _ in range(600):
+            if compiled.exists():
+                break
+            time.sleep(0.5)
+        time.sleep(4)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(120) == 2, (tmp_path / "log").read_text()
+    data = json.loads(report.read_text())
+    assert data["models"] and data["unfinished"]
+    assert len(data["models"]) + len(data["unfinished"]) == 400

@@ -1,0 +1,151 @@
+"""What accepts findings, and which exit code is left."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from reported import BROKEN, CAST, CLEAN, JOINED, MISMATCH, REPORT, TOO_OLD, WIDE
+
+from spark_bucketing.check.acceptance import accept, allowed_reasons, fingerprint, read_baseline, write_baseline
+from spark_bucketing.check.outcome import FailOn, exit_code, open_findings, unknown_models
+from spark_bucketing.eligibility.model import Finding, OperatorResult, Report, Verdict
+from spark_bucketing.errors import ProjectError
+
+SLUGS = ("bucket-count-mismatch", "union")
+# As a run finds it: nothing is accepted yet.
+RAW = accept(REPORT, {}, {})
+
+
+def test_a_baseline_accepts_everything_it_was_written_from(tmp_path: Path) -> None:
+    file = tmp_path / "baseline.json"
+    assert exit_code(RAW, "note") == 1
+    whole = replace(RAW, unfinished=(), models=RAW.models[:4])
+    assert write_baseline(whole, file) == 7
+    accepted = accept(whole, {}, read_baseline(file))
+    assert open_findings(accepted) == [] and unknown_models(accepted) == []
+    assert exit_code(accepted, "note") == 0
+
+
+def test_a_baseline_accepts_a_finding_when_its_line_its_numbers_and_other_findings_have_changed(tmp_path: Path) -> None:
+    file = tmp_path / "baseline.json"
+    write_baseline(RAW, file)
+    moved = replace(MISMATCH, line=99, bytes_shuffled=1, message="64 against 25.")
+    operators = (replace(JOINED.operators[0], findings=(moved,), description="inner join on user_id#7L = user_id"),)
+    assert open_findings(accept(Report((replace(JOINED, operators=operators),)), {}, read_baseline(file))) == []
+
+
+def test_a_second_finding_of_the_same_kind_is_new(tmp_path: Path) -> None:
+    file = tmp_path / "baseline.json"
+    write_baseline(RAW, file)
+    operators = (replace(JOINED.operators[0], findings=(MISMATCH, MISMATCH)),)
+    report = accept(Report((replace(JOINED, operators=operators),)), {}, read_baseline(file))
+    assert [found.finding.accepted for found in open_findings(report)] == [None]
+    assert exit_code(report, "warning") == 1
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        fingerprint("model.shop.other", JOINED.operators[0], MISMATCH),
+        fingerprint("model.shop.joined", JOINED.operators[1], MISMATCH),
+        fingerprint("model.shop.joined", None, MISMATCH),
+        fingerprint("model.shop.joined", JOINED.operators[0], WIDE),
+        fingerprint("model.shop.joined", JOINED.operators[0], replace(MISMATCH, tables=("shop.users",))),
+    ],
+)
+def test_another_model_operator_reason_or_table_has_another_fingerprint(other: str) -> None:
+    assert other != fingerprint("model.shop.joined", JOINED.operators[0], MISMATCH)
+
+
+def test_the_baseline_file_is_the_same_whatever_the_order_of_models(tmp_path: Path) -> None:
+    one, two = tmp_path / "one", tmp_path / "two"
+    write_baseline(RAW, one)
+    write_baseline(replace(RAW, models=tuple(reversed(RAW.models))), two)
+    assert one.read_text() == two.read_text()
+
+
+def test_what_a_model_allows_is_not_in_the_baseline(tmp_path: Path) -> None:
+    allowed = accept(RAW, {"model.shop.joined": ["bucket-count-mismatch"]}, {})
+    assert [found.finding.accepted for found in open_findings(allowed) if found.finding.reason == MISMATCH.reason] == []
+    write_baseline(allowed, tmp_path / "b")
+    assert "bucket-count-mismatch" not in (tmp_path / "b").read_text()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (None, "No such file"),
+        ("{", "no baseline"),
+        ('{"version": 9, "findings": []}', "version 9"),
+        ("[]", "no baseline"),
+    ],
+)
+def test_a_baseline_that_cannot_be_read_is_an_error(text: str | None, said: str, tmp_path: Path) -> None:
+    if text is not None:
+        (tmp_path / "b").write_text(text)
+    with pytest.raises(ProjectError, match=said):
+        read_baseline(tmp_path / "b")
+
+
+def test_a_baseline_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(ProjectError, match="cannot be written"):
+        write_baseline(RAW, tmp_path / "missing" / "b")
+
+
+@pytest.mark.parametrize(
+    ("meta", "allowed"),
+    [
+        ({}, set()),
+        ({"owner": "me"}, set()),
+        ({"bucketing": {}}, set()),
+        ({"bucketing": {"allow": ["union"]}}, {"union"}),
+        ({"bucketing": {"allow": "union"}}, {"union"}),
+        ({"bucketing": {"allow": list(SLUGS)}}, set(SLUGS)),
+    ],
+)
+def test_meta_allows_reasons(meta: dict[str, object], allowed: set[str]) -> None:
+    assert allowed_reasons(meta, "m", SLUGS) == allowed
+
+
+@pytest.mark.parametrize(
+    "meta", [{"bucketing": {"allow": ["unoin"]}}, {"bucketing": ["union"]}, {"bucketing": {"allow": {}}}]
+)
+def test_what_meta_cannot_allow_is_an_error_that_says_what_it_can(meta: dict[str, object]) -> None:
+    with pytest.raises(ProjectError) as error:
+        allowed_reasons(meta, "orders", SLUGS)
+    assert "'orders'" in str(error.value) and "instead:" in str(error.value)
+    if "unoin" in json.dumps(meta):
+        assert "bucket-count-mismatch, union" in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("findings", "fail_on", "code"),
+    [
+        ((), "note", 0),
+        ((CAST,), "note", 1),
+        ((CAST,), "warning", 0),
+        ((WIDE,), "warning", 1),
+        ((WIDE,), "error", 0),
+        ((TOO_OLD,), "error", 1),
+        ((TOO_OLD,), "never", 0),
+        ((replace(TOO_OLD, accepted="allow"),), "note", 0),
+    ],
+)
+def test_findings_at_or_above_the_level_fail(findings: tuple[Finding, ...], fail_on: FailOn, code: int) -> None:
+    operators = (OperatorResult("join", "j", Verdict.SHUFFLED, findings=findings),)
+    assert exit_code(Report((replace(JOINED, operators=operators),)), fail_on) == code
+
+
+def test_what_could_not_be_told_is_never_a_pass() -> None:
+    unclear = replace(JOINED, operators=(OperatorResult("join", "j", Verdict.UNKNOWN),))
+    for report in (Report((BROKEN,)), Report((unclear,)), replace(CLEAN, unfinished=("m",))):
+        assert exit_code(report, "never") == 2
+    assert exit_code(Report((BROKEN, JOINED)), "warning") == 1
+    assert exit_code(Report((replace(BROKEN, accepted="baseline"),)), "note") == 0
+
+
+def test_a_finding_of_the_project_is_the_same_when_the_project_grows() -> None:
+    assert fingerprint("", None, TOO_OLD) == fingerprint("", None, replace(TOO_OLD, tables=("shop.new",)))

@@ -1,0 +1,293 @@
+"""Parts of the check that need no Spark: lines, shadows' statements, facts of tables, settings, steps."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spark_bucketing.check.ddl import UNKNOWN_SIZE, ShadowLayout, configured_layout, create_table
+from spark_bucketing.check.facts import described, files_per_bucket, honest_settings
+from spark_bucketing.check.lines import source_line
+from spark_bucketing.check.offline import planner_settings, uses_extension
+from spark_bucketing.check.run import Subject
+from spark_bucketing.check.subjects import file_subject, model_subject, offline_steps, selectable
+from spark_bucketing.eligibility.model import TableFacts
+from spark_bucketing.errors import ProjectError
+from spark_bucketing.extension.settings import EXTENSION_CLASS
+from spark_bucketing.project.manifest import Manifest, Node
+from spark_bucketing.project.seeds import seed_columns
+from spark_bucketing.spec import BucketSpec
+
+RAW = """
+{{ config(materialized='table') }}
+
+select *
+from {{ ref('a') }} as a
+join {{ ref('b') }} as b on a.k = b.k
+{% if x %}
+join c on c.k = a.k
+{% endif %}
+union all
+select *
+from {{ ref('a') }}
+"""
+COMPILED = """
+
+select *
+from s.a as a
+join s.b as b on a.k = b.k
+
+join c on c.k = a.k
+
+union all
+select *
+from s.a"""
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("join s.b as b on a.k = b.k", 6),
+        ("join c on c.k = a.k", 8),
+        ("from s.a as a", 5),
+        ("union all", 10),
+    ],
+)
+def test_lines_are_found_again_below_what_jinja_took_away(text: str, line: int) -> None:
+    assert source_line(COMPILED, COMPILED.splitlines().index(text) + 1, RAW) == line
+
+
+def test_lines_that_are_there_twice_pair_up_in_order() -> None:
+    numbers = [number for number, text in enumerate(COMPILED.splitlines(), 1) if text == "select *"]
+    assert [source_line(COMPILED, number, RAW) for number in numbers] == [4, 11]
+
+
+def test_a_line_that_could_be_from_several_places_is_none() -> None:
+    assert source_line("x\ny\nselect k\nz", 3, "{% for i in l %}\nselect {{ i }}\n{% endfor %}\nselect {{ c }}") is None
+    assert source_line("select 1\nselect 1", 2, "{% for i in l %}\nselect 1\n{% endfor %}") is None
+    assert source_line("a\n\nb", 2, "a\n\nb\n{{ c }}") is None
+    assert source_line("a", 7, "a") is None
+    assert source_line("generated", 1, "{{ macro() }}") is None
+
+
+def test_plain_sql_has_its_own_lines() -> None:
+    assert source_line("select 1\nfrom t", 2, "\n\nselect 1\nfrom t\n") == 4
+
+
+HIVE = {"clustered_by": ["K"], "buckets": 8, "partition_by": "ds"}
+
+
+@pytest.mark.parametrize(
+    ("config", "materialized", "layout"),
+    [
+        (HIVE, "bucketed_table", ShadowLayout(BucketSpec(8, ("K",), ("K",), "hive"), ("ds",))),
+        (HIVE | {"sorted_by": []}, "bucketed_table", ShadowLayout(BucketSpec(8, ("K",), (), "hive"), ("ds",))),
+        (
+            HIVE | {"bucket_hash": "SPARK"},
+            "bucketed_incremental",
+            ShadowLayout(BucketSpec(8, ("K",), ("K",), "spark"), ("ds",)),
+        ),
+        (HIVE, "table", ShadowLayout(BucketSpec(8, ("K",), (), "spark"), ("ds",))),
+        (HIVE | {"file_format": "delta"}, "incremental", ShadowLayout(None, ("ds",))),
+        (HIVE | {"bucket_hash": "hive"}, "source", ShadowLayout(BucketSpec(8, ("K",), (), "hive"), ("ds",))),
+        ({"clustered_by": "k"}, "table", ShadowLayout()),
+        ({"file_format": "orc"}, "table", ShadowLayout(None, (), "orc")),
+    ],
+)
+def test_a_shadow_is_stored_as_the_model_s_config_says(
+    config: dict[str, Any], materialized: str, layout: ShadowLayout
+) -> None:
+    assert configured_layout(config, materialized, "m") == layout
+
+
+@pytest.mark.parametrize("config", [{"clustered_by": "k"}, {"buckets": 4}, {"clustered_by": "k", "buckets": "many"}])
+def test_half_a_layout_is_an_error_that_names_the_model(config: dict[str, Any]) -> None:
+    with pytest.raises(ProjectError, match=r"'orders'[\s\S]*expected"):
+        configured_layout(config, "bucketed_table", "orders")
+
+
+def test_the_statement_of_a_hive_layout_shadow() -> None:
+    layout = configured_layout(HIVE, "bucketed_table", "m")
+    assert create_table("s.t", {"ds": "date", "K": "bigint", "a`b": "void"}, layout, 5000) == (
+        "create table s.t (`k` bigint, `a``b` string, `ds` date)\npartitioned by (`ds`)\nclustered by (`K`)\n"
+        "sorted by (`K`)\ninto 8 buckets\nstored as parquet\n"
+        "tblproperties ('totalSize' = '5000', 'numRows' = '50', 'bucketing_version' = '1')"
+    )
+
+
+def test_a_shadow_of_unknown_size_is_large() -> None:
+    assert f"'totalSize' = '{UNKNOWN_SIZE}'" in create_table("t", {"a": "int"}, ShadowLayout(), None)
+    assert "'totalSize' = '1'" in create_table("t", {"a": "int"}, ShadowLayout(), 0)
+
+
+DESCRIPTION = [
+    ("k", "bigint", None),
+    ("# col_name", "string", "a column of this name"),
+    ("ds", "string", None),
+    ("# Partition Information", "", ""),
+    ("# col_name", "data_type", "comment"),
+    ("ds", "string", None),
+    ("", "", ""),
+    ("# Detailed Table Information", "", ""),
+    ("Provider", "hive", ""),
+    ("Num Buckets", "8", ""),
+    ("Bucket Columns", "[`k`]", ""),
+    ("Sort Columns", "[`k`]", ""),
+    ("Statistics", "123456 bytes, 10 rows", ""),
+    ("", "", ""),
+    ("# View Information", "", ""),
+    ("Provider", "other", ""),
+]
+
+
+def test_a_description_is_read_whatever_columns_are_called() -> None:
+    assert described("s.t", DESCRIPTION) == TableFacts(
+        "s.t",
+        {"k": "bigint", "# col_name": "string", "ds": "string"},
+        BucketSpec(8, ("k",), ("k",), "hive"),
+        ("ds",),
+        123456,
+    )
+    assert described("s.t", [("a", "int", None)]) == TableFacts("s.t", {"a": "int"})
+
+
+@pytest.mark.parametrize(
+    ("names", "files"),
+    [
+        ((), 1),
+        (("ds=1/00000_0_a", "ds=2/00000_0_a", "ds=2/00001_0_a"), 1),
+        (("ds=1/00000_0_a", "ds=1/00000_0_b"), 2),
+        (("ds=1/part-0",), None),
+    ],
+)
+def test_files_of_a_bucket_are_counted_in_each_partition(names: tuple[str, ...], files: int | None) -> None:
+    assert files_per_bucket([f"file:/t/{name}" for name in names], described("s.t", DESCRIPTION)) == files
+
+
+def test_without_partitions_all_folders_are_one() -> None:
+    facts = TableFacts("t", {}, BucketSpec(8, ("k",), (), "hive"))
+    assert files_per_bucket(["file:/t/a/00000_0_a", "file:/t/b/00000_0_a"], facts) == 2
+
+
+def test_offline_takes_a_target_s_planner_settings_and_leaves_its_warehouse() -> None:
+    settings = planner_settings(
+        {
+            "spark.sql.shuffle.partitions": "7",
+            "spark.bucketing.enabled": "true",
+            "spark.sql.warehouse.dir": "/w",
+            "spark.sql.catalog.prod": "x.Y",
+            "spark.master": "yarn",
+            "spark.hadoop.hive.metastore.uris": "thrift://m",
+            "spark.sql.optimizer.excludedRules": "a.B",
+        }
+    )
+    assert settings.pop("spark.sql.optimizer.excludedRules").startswith(
+        "a.B,org.apache.spark.sql.execution.datasources.Prune"
+    )
+    assert settings == {"spark.sql.shuffle.partitions": "7", "spark.bucketing.enabled": "true"}
+    assert uses_extension({"spark.sql.extensions": "io.X,org.apache.spark.sql.bucketing.BucketingExtension"})
+    assert not uses_extension({})
+
+
+def node(
+    name: str, *parents: str, kind: str = "model", materialized: str = "table", sql: str | None = "select 1"
+) -> Node:
+    return Node(
+        f"{kind}.p.{name}", name, kind, f"models/{name}.sql", f"s.{name}", materialized, sql, depends_on=parents
+    )
+
+
+MANIFEST = Manifest(
+    {
+        one.unique_id: one
+        for one in (
+            node("z", "model.p.y"),
+            node("y", "model.p.x", "source.p.a"),
+            node("x", "source.p.a", materialized="ephemeral"),
+            node("a", kind="source", materialized="source", sql=None),
+            node("lonely"),
+            node("t", "model.p.z", kind="test"),
+        )
+    }
+)
+
+
+def test_parents_come_before_what_reads_them() -> None:
+    order = MANIFEST.order
+    assert len(order) == 6
+    assert all(order.index(parent) < order.index(name) for name in order for parent in MANIFEST.nodes[name].depends_on)
+
+
+def test_a_chain_longer_than_the_stack_is_ordered() -> None:
+    nodes = {f"m{i}": Node(f"m{i}", f"m{i}", "model", "", depends_on=(f"m{i + 1}",)) for i in range(5000)}
+    assert Manifest(nodes).order[0] == "m4999"
+
+
+def test_models_with_a_query_of_their_own_are_checked() -> None:
+    assert selectable(MANIFEST) == tuple(
+        name for name in MANIFEST.order if name in ("model.p.lonely", "model.p.y", "model.p.z")
+    )
+
+
+def test_offline_only_what_is_read_has_a_shadow(tmp_path: Path) -> None:
+    steps = offline_steps([model_subject(MANIFEST.nodes["model.p.y"], tmp_path)], MANIFEST)
+    assert [(step.subject and step.subject.name, step.shadow_of and step.shadow_of.name) for step in steps] == [
+        (None, "a"), (None, "x"), ("y", None),
+    ]  # fmt: skip
+    whole = offline_steps([Subject("q.sql", "q.sql", "select 1")], MANIFEST)
+    assert {step.shadow_of.name for step in whole if step.shadow_of} == {"a", "x", "y", "z", "lonely"}
+    assert whole[-1].subject
+
+
+def test_a_file_of_the_project_is_what_dbt_compiled_it_to(tmp_path: Path) -> None:
+    subject = file_subject(tmp_path / "models" / "y.sql", tmp_path, MANIFEST)
+    assert (subject.unique_id, subject.sql) == ("model.p.y", "select 1")
+
+
+def test_a_file_from_elsewhere_is_its_own_text_but_for_jinja(tmp_path: Path) -> None:
+    file = tmp_path / "q.sql"
+    file.write_text("select 1;\n")
+    assert file_subject(file, tmp_path / "project", MANIFEST).sql == "select 1"
+    file.write_text("select {{ x }}")
+    with pytest.raises(ProjectError, match="has Jinja"):
+        file_subject(file, tmp_path, MANIFEST)
+
+
+def test_a_python_model_says_that_it_has_no_sql(tmp_path: Path) -> None:
+    python = Node("model.p.py", "py", "model", "models/py.py", "s.py", sql="def model(): ...", language="python")
+    subject = model_subject(python, tmp_path)
+    assert subject.sql is None and "Python model" in str(subject.error)
+
+
+def test_a_seed_s_columns_are_those_that_dbt_would_load(tmp_path: Path) -> None:
+    file = tmp_path / "s.csv"
+    file.write_text(
+        "k;price;day;at;name;code\n1;1.5;2024-01-01;2024-01-01 10:00:00;x;007\n2;2;2024-01-02;2024-01-02 11:00:00;y;008\n"
+    )
+    assert seed_columns(file, {"delimiter": ";", "column_types": {"code": "string"}}) == {
+        "k": "bigint", "price": "double", "day": "date", "at": "timestamp", "name": "string", "code": "string",
+    }  # fmt: skip
+    with pytest.raises(ProjectError, match="cannot be read"):
+        seed_columns(tmp_path / "none.csv", {})
+
+
+class Answers:
+    """A planner that answers from a list; what a statement means is for a real Spark to say."""
+
+    label = "answers"
+
+    def __init__(self, **answers: list[tuple[Any, ...]]) -> None:
+        self.answers = answers
+
+    def rows(self, sql: str) -> list[tuple[Any, ...]]:
+        return self.answers[sql.split()[0]]
+
+
+def test_an_extension_that_the_session_could_not_load_is_not_believed() -> None:
+    settings = {"spark.sql.extensions": f"io.X,{EXTENSION_CLASS}", "a": "b"}
+    there, missing = Answers(show=[("hive_bucket",)]), Answers(show=[])
+    assert honest_settings(there, settings) == settings  # type: ignore[arg-type]
+    assert honest_settings(missing, settings) == {"spark.sql.extensions": "io.X", "a": "b"}  # type: ignore[arg-type]
+    assert honest_settings(missing, {"a": "b"}) == {"a": "b"}  # type: ignore[arg-type]

@@ -1,0 +1,269 @@
+"""The formats of the check's report: each says all of it, to a reader who trusts nothing but the format's own rules."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from io import StringIO
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+from jsonschema import Draft202012Validator
+from reported import BROKEN, CLEAN, JOINED, LATER, REPORT, USERS
+from rich.console import Console
+
+from spark_bucketing.check.outcome import FailOn
+from spark_bucketing.eligibility import PROJECT_RULES, RULES
+from spark_bucketing.eligibility.model import Input, ModelResult, Report, Verdict
+from spark_bucketing.report import check_text
+from spark_bucketing.report.check_report import FORMATS, write_report
+from spark_bucketing.report.graph import NODE_HEIGHT, draw
+from spark_bucketing.report.reasons import documentation, explain_reason, list_reasons
+from spark_bucketing.report.words import size
+
+REPOSITORY = Path(__file__).parents[2]
+
+
+def written(form: str, report: Report = REPORT, fail_on: FailOn = "warning", verbose: bool = False) -> str:
+    file = StringIO()
+    write_report(report, form, file, fail_on, verbose)
+    return file.getvalue()
+
+
+def problems(schema: Path, data: Any) -> list[str]:
+    loaded = json.loads(schema.read_text())
+    Draft202012Validator.check_schema(loaded)
+    return [f"{error.json_path}: {error.message}" for error in Draft202012Validator(loaded).iter_errors(data)]
+
+
+@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("report", [REPORT, CLEAN, Report(())], ids=["all", "clean", "empty"])
+def test_every_format_writes_every_report_and_ends_its_last_line(form: str, report: Report) -> None:
+    assert written(form, report).endswith("\n")
+
+
+@pytest.mark.parametrize("form", [form for form in FORMATS if form != "junit"])
+def test_every_format_has_what_was_found(form: str) -> None:
+    text = written(form)
+    for told in (
+        "bucket-count-mismatch",
+        "neither divides the other",
+        "side-not-bucketed",
+        "spark-too-old",
+        "buckets=64",
+    ):
+        assert told in text
+
+
+def test_text_has_the_widest_problem_first_and_leaves_out_what_is_accepted() -> None:
+    text = written("text")
+    heads = re.findall(r"^(?:error|warning|note)  (\S+)", text, re.MULTILINE)
+    assert heads == ["side-not-bucketed", "bucket-count-mismatch", "spark-too-old", "expression-over-key"]
+    assert "models/marts/joined.sql:12  3.0 TiB" in text
+    assert "fix (then sort-free): Give model users buckets=64 and rebuild it." in text
+    assert "unknown  broken" in text and "[TABLE_OR_VIEW_NOT_FOUND]" in text
+    assert "not reached: last" in text
+    assert "1 error, 2 warnings, 1 note, 1 in the baseline, 1 allowed, 2 unknown, 1 not reached." in text
+
+
+def test_text_for_a_pipe_has_no_colours_and_no_wrapped_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "20")
+    text = written("text", verbose=True)
+    assert "\x1b" not in text
+    assert "    shop.clicks has 64 buckets and shop.users has 24: neither divides the other.\n" in text
+    assert all(line == line.rstrip() or line.endswith("  ") for line in text.splitlines())
+
+
+@pytest.mark.parametrize(("variable", "coloured"), [("", True), ("1", False)])
+def test_text_for_a_terminal_has_colours_unless_no_color_is_set(
+    variable: str, coloured: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in (("NO_COLOR", variable), ("FORCE_COLOR", "1"), ("TERM", "xterm-256color")):
+        monkeypatch.setenv(name, value)
+    file = StringIO()
+    monkeypatch.setattr(check_text, "Console", lambda **options: Console(force_terminal=True, **options))
+    check_text.write_text(REPORT, file)
+    assert ("\x1b[31m" in file.getvalue()) == coloured
+
+
+def test_text_shows_all_operators_when_asked() -> None:
+    assert "PARTITION BY cast(user_id)" in written("text", verbose=True)
+    assert "sort-free aggregate: GROUP BY user_id" not in written("text")
+    assert "sort-free aggregate: GROUP BY user_id" in written("text", verbose=True)
+
+
+def test_json_is_what_its_schema_says() -> None:
+    schema = REPOSITORY / "docs" / "check.schema.json"
+    data = json.loads(written("json"))
+    assert problems(schema, data) == []
+    for broken in (
+        data | {"schema_version": 2},
+        data | {"models": [{}]},
+        {key: data[key] for key in data if key != "project"},
+    ):
+        assert problems(schema, broken)
+    names = {"models", "operators", "findings", "fixes", "inputs"}
+    assert all(f'"{name}": [\n' in written("json") for name in names)
+
+
+def test_the_json_schema_knows_every_verdict_and_documents_every_key() -> None:
+    schema = json.loads((REPOSITORY / "docs" / "check.schema.json").read_text())
+    assert schema["$defs"]["verdict"]["enum"] == [verdict.value for verdict in Verdict]
+    finding = json.loads(written("json"))["models"][1]["operators"][0]["findings"][0]
+    assert set(finding) == set(schema["$defs"]["finding"]["properties"])
+    assert set(finding["fixes"][0]) == set(schema["$defs"]["fix"]["properties"])
+
+
+def test_sarif_is_what_the_standard_says() -> None:
+    data = json.loads(written("sarif"))
+    assert problems(REPOSITORY / "tests" / "schemas" / "sarif-subset.json", data) == []
+    (run,) = data["runs"]
+    ids = [rule["id"] for rule in run["tool"]["driver"]["rules"]]
+    assert len(ids) == len(set(ids))
+    assert {result["ruleId"] for result in run["results"]} <= set(ids)
+    by_rule = {result["ruleId"]: result for result in run["results"]}
+    place = by_rule["bucket-count-mismatch"]["locations"][0]["physicalLocation"]
+    assert (place["artifactLocation"]["uri"], place["region"]) == ("models/marts/joined.sql", {"startLine": 12})
+    assert by_rule["union"]["suppressions"] == [{"kind": "inSource"}]
+    assert by_rule["ordering-off"]["suppressions"] == [{"kind": "external"}]
+    assert "suppressions" not in by_rule["side-not-bucketed"]
+    (invocation,) = run["invocations"]
+    assert invocation["executionSuccessful"] is False
+    assert "gone" in invocation["toolExecutionNotifications"][0]["message"]["text"]
+
+
+def test_sarif_paths_are_uris() -> None:
+    odd = replace(JOINED, path="models/a b#c%.sql")
+    uris = re.findall(r'"uri": "(models[^"]*)"', written("sarif", Report((odd,))))
+    assert set(uris) == {"models/a%20b%23c%25.sql"}
+
+
+def test_github_commands_are_one_line_each_with_everything_escaped() -> None:
+    lines = written("github").splitlines()
+    commands = [line for line in lines if line.startswith("::")]
+    assert len(commands) == len(lines) - 1
+    assert commands[0].startswith("::warning file=models/later.sql,line=3,title=side-not-bucketed (5.0 TiB)::shop.raw")
+    assert any("100%25" in line and line.startswith("::notice ") for line in commands)
+    assert any("divides the other.%0AFix: Give model users" in line for line in commands)
+    assert any(
+        line.startswith("::error file=models/broken.sql,title=broken could not be checked::") for line in commands
+    )
+    assert not any("ordering-off" in line or "title=union" in line for line in commands)
+    title = written("github", Report((replace(JOINED, path="a,b:c.sql"),)))
+    assert "file=a%2Cb%3Ac.sql" in title
+
+
+@pytest.mark.parametrize(("fail_on", "failures"), [("error", 1), ("warning", 3), ("note", 4), ("never", 0)])
+def test_junit_counts_what_fails_at_this_level(fail_on: FailOn, failures: int) -> None:
+    text = written("junit", fail_on=fail_on)
+    root = ElementTree.fromstring(text.partition("\n")[2])
+    (suite,) = root.findall("testsuite")
+    assert suite.get("failures") == str(failures) == str(len(suite.findall("testcase/failure")))
+    assert (suite.get("tests"), suite.get("errors")) == ("7", "3")
+    assert suite.get("errors") == str(len(suite.findall("testcase/error")))
+    assert all(found in text for found in ("expression-over-key", "neither divides", "There is &lt;none&gt;."))
+
+
+def test_junit_has_no_character_that_xml_cannot_hold() -> None:
+    odd = ModelResult("o", "o.sql", error="a\x00b\x1b[31m\ud800")
+    ElementTree.fromstring(written("junit", Report((odd,))).partition("\n")[2])
+
+
+class Page(HTMLParser):
+    """Counts tags, and checks that each is closed in its turn."""
+
+    VOID = ("meta", "br", "hr", "input")
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.seen: list[tuple[str, dict[str, str | None]]] = []
+        self.feed(text)
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.append((tag, dict(attrs)))
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def test_html_is_one_page_that_needs_nothing_else() -> None:
+    page = Page(written("html"))
+    links = [value for _, attributes in page.seen for name, value in attributes.items() if name in ("href", "src")]
+    assert links and all(str(link).startswith("#") for link in links)
+    assert {tag for tag, _ in page.seen}.isdisjoint({"script", "link", "img", "iframe"})
+    assert not re.search(r"https?:|@import|url\(", written("html"))
+    ids = {attributes.get("id") for _, attributes in page.seen}
+    assert {str(link)[1:] for link in links} <= ids
+
+
+def test_html_draws_each_edge_in_its_verdict_s_colour() -> None:
+    page = Page(written("html"))
+    edges = [attributes["class"] for tag, attributes in page.seen if tag == "path"]
+    assert sorted(map(str, edges)) == ["broadcast", "none", "none", "one-sided", "shuffled", "sort-free"]
+    assert "users → joined: shuffled" in written("html")
+    assert sum(1 for _, attributes in page.seen if str(attributes.get("class")).startswith("node")) == 6
+
+
+def test_html_takes_no_markup_from_a_project() -> None:
+    text = written("html", Report((replace(BROKEN, name="<script>x</script>", error='"><img src=x>'),)))
+    Page(text)
+    assert "<script" not in text and "<img" not in text
+
+
+def test_html_of_many_models_draws_those_where_buckets_matter() -> None:
+    many = tuple(
+        ModelResult(f"m{i}", f"m{i}.sql", unique_id=f"model.p.m{i}", inputs=(Input(f"source.p.s.t{i}"),))
+        for i in range(200)
+    )
+    page = Page(written("html", Report((*many, USERS, JOINED, LATER))))
+    assert sum(1 for tag, _ in page.seen if tag == "path") == 3
+
+
+def test_a_graph_s_parents_are_left_of_their_children_and_no_two_nodes_overlap() -> None:
+    names = [f"n{i}" for i in range(30)]
+    edges = [(f"n{i}", f"n{j}") for i in range(30) for j in range(i + 1, 30) if (i * 7 + j * 3) % 11 == 0]
+    drawing = draw(names, edges)
+    assert set(drawing.edges) == set(edges)
+    assert all(drawing.nodes[parent][0] < drawing.nodes[child][0] for parent, child in edges)
+    columns: dict[float, list[float]] = {}
+    for x, y in drawing.nodes.values():
+        columns.setdefault(x, []).append(y)
+    for tops in columns.values():
+        tops.sort()
+        assert all(after - before >= NODE_HEIGHT for before, after in pairwise(tops))
+    assert all(0 <= y <= drawing.height - NODE_HEIGHT for _, y in drawing.nodes.values())
+    assert draw([], []).width == 0
+
+
+@pytest.mark.parametrize("rule", [*RULES, *PROJECT_RULES], ids=lambda rule: str(rule.slug))
+def test_every_reason_is_explained_and_listed(rule: Any) -> None:
+    text = explain_reason(rule.slug)
+    assert rule.summary in text and documentation(rule) in text
+    assert "**Anti-pattern**" in text and "**Best practice**" in text
+    assert any(line.split()[0] == rule.slug for line in list_reasons().splitlines())
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [(0, "0 bytes"), (1023, "1,023 bytes"), (1536, "1.5 KiB"), (2**40, "1.0 TiB"), (2**70, "1,024.0 EiB")],
+)
+def test_bytes_are_told_as_people_say_them(number: int, text: str) -> None:
+    assert size(number) == text
+
+
+@pytest.mark.parametrize("form", ["github", "sarif"])
+def test_paths_start_at_the_repository_s_root_for_what_reads_them_there(form: str) -> None:
+    assert "models/marts/joined.sql" in written(form) and "shop/models" not in written(form)
+    assert "shop/models/marts/joined.sql" in written(form, replace(REPORT, folder="shop"))

@@ -1,0 +1,177 @@
+"""Verdicts on plans that a real Spark printed, the reasons' documentation, and findings about a project as a whole."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import runpy
+from pathlib import Path
+
+import pytest
+
+from spark_bucketing.eligibility import PROJECT_RULES, RULES, SETTINGS, judge, project_findings, tables_of
+from spark_bucketing.eligibility.model import OperatorResult, TableFacts, Verdict
+from spark_bucketing.extension.settings import EXTENSION_CLASS
+from spark_bucketing.plan import parse_plan
+from spark_bucketing.spec import BucketHash, BucketSpec
+
+REPOSITORY = Path(__file__).parents[2]
+PLANS = Path(__file__).parent / "plans"
+COLUMNS = {"k": "int", "v": "bigint", "t": "string", "w": "bigint", "u": "bigint"}
+LOADED = {"spark.sql.extensions": EXTENSION_CLASS, "spark.sql.shuffle.partitions": "6"}
+
+
+def facts(name: str, buckets: int = 0, bucket_hash: BucketHash = "spark", **types: str) -> TableFacts:
+    spec = BucketSpec(buckets, ("k",), ("k",), bucket_hash) if buckets else None
+    return TableFacts(f"d.{name}", {**COLUMNS, **types}, spec, size_bytes=1000 * buckets or 7)
+
+
+TABLES = {
+    table.name: table
+    for table in (
+        facts("s8", 8), facts("s8b", 8), facts("s16", 16), facts("l8", 8, k="bigint"), facts("plain"),
+        facts("h8", 8, "hive"), facts("h8b", 8, "hive"),
+    )
+}  # fmt: skip
+
+
+def said(name: str, settings: dict[str, str], sql: str | None = None) -> tuple[OperatorResult, ...]:
+    return judge(parse_plan((PLANS / f"{name}.txt").read_text()), TABLES, settings, sql)
+
+
+def test_bucket_counts_that_divide_are_a_matter_of_settings() -> None:
+    (join,) = said("bucket_counts", {"spark.sql.shuffle.partitions": "6"})
+    assert join.verdict is Verdict.ONE_SIDED
+    assert (join.exchanges, join.sorts, join.tables) == (1, 2, ("d.s8", "d.s16"))
+    first = join.findings[0]
+    assert (first.reason, first.level, first.bytes_shuffled) == ("bucket-merging-off", "warning", 8000)
+    assert [fix.kind for fix in first.fixes] == ["setting", "extension", "bucket_spec", "bucket_spec"]
+    assert first.fixes[0].settings == {"spark.sql.bucketing.coalesceBucketsInJoin.enabled": "true"}
+
+
+def test_fixes_promise_no_more_than_the_model_of_the_planner_says() -> None:
+    (join,) = said("types", {"spark.sql.shuffle.partitions": "6"})
+    (fix,) = join.findings[0].fixes
+    assert (fix.kind, fix.table, fix.column_types) == ("column_type", "d.s8", {"k": "bigint"})
+    # The extension is not there, and without it or a setting both sides are sorted.
+    assert fix.promises is Verdict.SHUFFLE_FREE
+
+
+def test_nothing_is_promised_where_the_model_has_another_plan() -> None:
+    # The plan is one of stock Spark, the settings say that the extension is there.
+    (join,) = said("hive_stock", LOADED)
+    assert join.verdict is Verdict.SHUFFLED
+    assert [fix for finding in join.findings for fix in finding.fixes] == []
+    (join,) = said("bucket_counts", {"spark.sql.bucketing.coalesceBucketsInJoin.enabled": "true"})
+    assert join.verdict is Verdict.ONE_SIDED
+    assert [fix for finding in join.findings for fix in finding.fixes] == []
+
+
+def test_a_fix_that_does_not_help_is_none() -> None:
+    group, join = said("grouped_join", {"spark.sql.shuffle.partitions": "6"})
+    assert (group.verdict, join.verdict) == (Verdict.SHUFFLED, Verdict.SHUFFLE_FREE)
+    assert [(finding.reason, finding.fixes) for finding in group.findings] == [("keys-do-not-cover-buckets", ())]
+
+
+def test_the_hive_layout_is_plain_to_stock_spark() -> None:
+    (join,) = said("hive_stock", {"spark.sql.shuffle.partitions": "6"})
+    assert {finding.reason for finding in join.findings} == {"hive-layout-without-extension"}
+    assert join.findings[0].fixes[0].settings["spark.sql.extensions"] == EXTENSION_CLASS
+    assert join.findings[0].fixes[0].promises is Verdict.SORT_FREE
+
+
+def test_other_engines_operators_are_unknown_and_never_good() -> None:
+    text = (PLANS / "bucket_counts.txt").read_text()
+    plan = parse_plan(
+        re.sub(r"\bSort \(7\)|\(7\) Sort$", lambda found: found[0].replace("Sort", "CometSort"), text, flags=re.M)
+    )
+    (join,) = judge(plan, TABLES, {})
+    assert join.verdict is Verdict.UNKNOWN
+
+
+def test_keys_that_cannot_be_read_are_unknown() -> None:
+    text = (PLANS / "bucket_counts.txt").read_text().replace("Left keys [1]: [k#35]", "Left keys [1]: [f(k#35, a, (b)]")
+    (join,) = judge(parse_plan(text), TABLES, {})
+    assert join.verdict is Verdict.UNKNOWN
+
+
+def test_tables_of_a_plan_are_those_of_subqueries_too() -> None:
+    assert tables_of(parse_plan((PLANS / "subqueries.txt").read_text())) == ("d.s8", "d.s16", "d.s8b")
+
+
+def test_a_table_of_which_nothing_is_known_has_no_buckets() -> None:
+    (join,) = judge(parse_plan((PLANS / "bucket_counts.txt").read_text()), {}, {})
+    assert join.verdict is Verdict.NOT_BUCKETED
+    assert join.findings == ()
+
+
+def test_lines_are_those_of_the_clause_with_the_operators_columns() -> None:
+    sql = "-- join k\nselect *\nfrom s8\njoin s16\n  on s8.k = s16.k\nwhere t <> 'join' and s8.k > s16.k\n"
+    assert {finding.line for finding in said("bucket_counts", {}, sql)[0].findings} == {4}
+
+
+@pytest.mark.parametrize(
+    "sql", ["select * from s8 join s16 on s8.k = s16.k\njoin s8 as o on o.k = s8.k", "not ' sql", "select 1"]
+)
+def test_no_line_rather_than_a_wrong_one(sql: str) -> None:
+    assert {finding.line for finding in said("bucket_counts", {}, sql)[0].findings} == {None}
+
+
+def test_slugs_are_unique_and_name_the_files() -> None:
+    slugs = [*(reason.slug for reason in RULES), *(reason.slug for reason in PROJECT_RULES)]
+    assert len(slugs) == len(set(slugs))
+    assert {reason.slug for reason in RULES} == {
+        path.stem.replace("_", "-")
+        for path in (REPOSITORY / "python_plugin/src/spark_bucketing/eligibility/reasons").glob("*.py")
+        if path.stem != "__init__"
+    }
+
+
+@pytest.mark.parametrize("reason", [*RULES, *PROJECT_RULES], ids=lambda reason: reason.slug)
+def test_every_reason_is_documented(reason: object) -> None:
+    text = inspect.getdoc(type(reason)) or ""
+    assert text.splitlines()[0].endswith(".")
+    assert text.index("**Anti-pattern**") < text.index("**Best practice**")
+
+
+def test_the_page_of_reasons_is_current() -> None:
+    script = runpy.run_path(str(REPOSITORY / "scripts" / "write_reasons.py"))
+    assert script["TARGET"].read_text() == script["page"](), "run scripts/write_reasons.py"
+
+
+HIVE = {"orders": BucketSpec(8, ("k",), ("k",), "hive")}
+SPARK = {"orders": BucketSpec(8, ("k",), ("k",), "spark")}
+
+
+@pytest.mark.parametrize(
+    ("settings", "version", "specs", "expected"),
+    [
+        (LOADED, "4.3.0", HIVE, []),
+        ({}, "4.3.0", SPARK, []),
+        ({}, "4.3.0", HIVE, [("project-without-extension", "warning")]),
+        (LOADED | {"spark.bucketing.enabled": "false"}, "4.3.0", HIVE, [("project-without-extension", "warning")]),
+        (LOADED, "4.1.3", SPARK, [("spark-returns-wrong-rows", "error")]),
+        (LOADED, "4.1.4", SPARK, []),
+        (LOADED, "4.2.0", SPARK, [("spark-returns-wrong-rows", "error")]),
+        (LOADED, "4.2.1", SPARK, []),
+        (LOADED, "4.2.0", {}, []),
+        (LOADED, "3.5.4", SPARK, [("spark-too-old", "error")]),
+        (LOADED | {"spark.sql.sources.bucketing.enabled": "false"}, "4.3.0", SPARK, [("disabling-setting", "warning")]),
+        (LOADED | {"spark.sql.files.maxRecordsPerFile": "10"}, "4.3.0", HIVE, [("disabling-setting", "warning")]),
+        (
+            LOADED | {"spark.sql.hive.convertMetastoreParquet": "false"},
+            "4.3.0",
+            HIVE,
+            [("disabling-setting", "warning")],
+        ),
+        (LOADED | {"spark.sql.hive.convertMetastoreParquet": "false"}, "4.3.0", SPARK, []),
+    ],
+)
+def test_a_project_as_a_whole(
+    settings: dict[str, str], version: str, specs: dict[str, BucketSpec], expected: list[tuple[str, str]]
+) -> None:
+    assert [(finding.reason, finding.level) for finding in project_findings(settings, version, specs)] == expected
+
+
+def test_all_settings_have_names() -> None:
+    assert all(name.startswith("spark.") for name in SETTINGS)

@@ -1,0 +1,132 @@
+"""Reading EXPLAIN FORMATTED: texts that a real Spark printed, in tests/unit/plans."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from spark_bucketing.errors import PlanError
+from spark_bucketing.plan import Plan, parse_plan, parse_statistics
+from spark_bucketing.plan.lists import attribute_of, attributes, canonical, elements, named
+
+FOLDER = Path(__file__).parent / "plans"
+
+
+def plan(name: str) -> Plan:
+    return parse_plan((FOLDER / f"{name}.txt").read_text())
+
+
+def test_the_tree_has_operators_titles_numbers_and_children() -> None:
+    join = plan("bucket_counts").root.children[0]
+    assert (join.operator, join.title, join.number) == ("SortMergeJoin", "Inner", 8)
+    assert [node.number for node in join.walk()] == [8, 4, 3, 2, 1, 7, 6, 5]
+    assert [node.table for node in join.walk() if node.table] == ["d.s8", "d.s16"]
+
+
+def test_details_are_read_by_their_keys() -> None:
+    join = plan("bucket_counts").root.children[0]
+    assert join.expressions("Left keys") == ("k#35",)
+    exchange = next(node for node in join.walk() if node.operator == "Exchange")
+    assert exchange.shuffle is not None
+    assert (exchange.shuffle.kind, exchange.shuffle.keys, exchange.shuffle.partitions) == ("hash", ("#35",), 16)
+    assert not exchange.shuffle.requested
+
+
+def test_the_extensions_shuffle_is_told_from_sparks() -> None:
+    exchange = next(node for node in plan("hive_and_spark").walk() if node.operator == "Exchange")
+    assert exchange.shuffle is not None
+    assert exchange.shuffle.kind == "hive"
+
+
+@pytest.mark.parametrize("name", ["subqueries", "subqueries_not_adaptive"])
+def test_subqueries_are_trees_of_their_own_once_each(name: str) -> None:
+    found = plan(name)
+    assert len(found.subqueries) == 1
+    assert [node.table for node in found.subqueries[0].walk() if node.table] == ["d.s16"]
+
+
+def test_every_operator_has_an_output_but_for_the_writing_ones() -> None:
+    for path in FOLDER.glob("*.txt"):
+        if path.stem in ("cost", "insert"):
+            continue
+        assert [node.number for node in plan(path.stem).walk() if node.output is None] == [], path.stem
+
+
+def test_odd_names_and_literals_break_nothing() -> None:
+    scan = next(node for node in plan("odd_names").walk() if node.table == "d.plain")
+    assert [column.name for column in scan.output or ()] == ["k", "p", "ts", "odd, (name"]
+
+
+def test_a_list_that_cannot_be_told_apart_is_unknown_rather_than_wrong() -> None:
+    project = next(node for node in plan("insert").walk() if node.operator == "Project")
+    assert project.output is None
+
+
+def test_a_line_of_a_literal_is_no_operator() -> None:
+    text = (FOLDER / "bucket_counts.txt").read_text().replace("isnotnull(k#35)", "(t#37 = \n\nSort (3)\n)")
+    assert parse_plan(text).subqueries == ()
+    assert [node.number for node in parse_plan(text).root.walk()] == [9, 8, 4, 3, 2, 1, 7, 6, 5]
+
+
+def test_a_cached_table_is_not_read_as_a_table() -> None:
+    text = (FOLDER / "cached.txt").read_text().replace("table cv", "table spark_catalog.d.cv")
+    assert "d.cv" not in [node.table for node in parse_plan(text).walk()]
+
+
+def test_a_cached_plan_hangs_below_its_scan() -> None:
+    scan = next(node for node in plan("cached").walk() if node.title.startswith("In-memory"))
+    assert scan.table is None
+    assert [node.table for node in scan.walk() if node.table] == ["d.s8"]
+
+
+def test_a_reused_exchange_has_the_plan_that_it_reuses() -> None:
+    join = next(node for node in plan("reused").walk() if node.operator == "SortMergeJoin")
+    reused = next(node for node in join.walk() if node.operator == "ReusedExchange")
+    assert [node.table for node in reused.walk() if node.table] == ["d.plain"]
+    assert {column.id for column in reused.output or ()}.isdisjoint(
+        column.id for column in reused.children[0].output or ()
+    )
+
+
+@pytest.mark.parametrize("text", ["", "== Parsed Logical Plan ==\nnothing", "== Physical Plan ==\n\n"])
+def test_what_is_no_plan_is_an_error(text: str) -> None:
+    with pytest.raises(PlanError):
+        parse_plan(text)
+
+
+def test_sizes_of_tables_are_read_from_the_cost() -> None:
+    assert parse_statistics((FOLDER / "cost.txt").read_text())["d.s16"] == int(1.5 * 1024**3)
+    assert parse_statistics("nothing of the kind") == {}
+
+
+def test_elements_are_told_apart_by_brackets_and_counted() -> None:
+    assert elements("[coalesce(k#1, 0), isnull(k#1)]", 2) == ("coalesce(k#1, 0)", "isnull(k#1)")
+    assert elements("[a, (b#1, c#2]", 2) is None
+    assert elements("[a)], [(b]", 2) is None
+    assert elements("[]", 0) == ()
+
+
+def test_attributes_may_have_commas_in_their_names() -> None:
+    found = attributes("[k#1, odd, (name#2L]", 2)
+    assert found is not None
+    assert [(column.name, column.id) for column in found] == [("k", 1), ("odd, (name", 2)]
+    assert attributes("[k#1, k#2]", 3) is None
+
+
+def test_only_a_whole_text_is_an_attribute() -> None:
+    assert attribute_of("k#12L") is not None
+    assert attribute_of("upper(k#12)") is None
+    assert attribute_of("a#1 = b#2") is None
+
+
+def test_select_lists_name_expressions() -> None:
+    found = named("cast(k#1 as bigint) AS kk#2L")
+    assert found is not None
+    assert (found.attribute.name, found.attribute.key, found.expression) == ("kk", "#2", "cast(#1 as bigint)")
+    assert named("1") is None
+
+
+def test_canonical_expressions_have_no_names() -> None:
+    assert canonical("k#12L") == "#12"
+    assert canonical("(d.t.k#12 + 1)") == "(#12 + 1)"
