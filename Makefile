@@ -6,6 +6,8 @@ CONFIG := python_plugin/pyproject.toml
 PY := python_plugin/src $(wildcard scripts) benchmarks tests
 SQL := $(wildcard macros models) $(wildcard tests/projects)
 PROFILE := --project-dir . --profiles-dir .
+# Two processes, each with a Spark of its own, which it starts once.
+WORKERS := --numprocesses 2 --dist loadfile
 # The session extension, where profiles.yml looks for it, and where its jars are kept.
 EXTENSION := .venv/spark-bucketing-extension.jar
 export SPARK_BUCKETING_CACHE := $(CURDIR)/.venv/spark-bucketing
@@ -36,10 +38,10 @@ demo: setup ## Build the showcase on an embedded Spark and show what it wrote
 	@$(BIN)/spark-bucketing layout $(PROFILE)
 
 test: lint ## Run every check and every test but the long ones
-	@$(BIN)/pytest --config-file $(CONFIG) --rootdir . -m 'not long' tests
+	@$(BIN)/pytest --config-file $(CONFIG) --rootdir . -m 'not long' $(WORKERS) tests
 
 test-long: setup ## Run the tests that take long: more random cases, more deaths
-	@$(BIN)/pytest --config-file $(CONFIG) --rootdir . -m long tests
+	@$(BIN)/pytest --config-file $(CONFIG) --rootdir . -m long $(WORKERS) tests
 
 fuzz: setup ## Compare random queries with and without the extension: SEED=1 CASES=1000
 	@SEED=$(or $(SEED),1) CASES=$(or $(CASES),1000) $(BIN)/pytest --config-file $(CONFIG) --rootdir . -s tests/fuzz

@@ -53,6 +53,7 @@ QUICK = ("side-not-bucketed", "hive-layout-without-extension", "key-types-differ
 
 
 def _by_speed() -> Iterator[Any]:
+    """Cases, of which all but a few are long tests."""
     files = set(QUICK)
     for case in CASES:
         yield pytest.param(case, marks=[] if case.file in files else [pytest.mark.long])
@@ -84,7 +85,7 @@ def test_verdicts_and_reasons(checked: Checked, case: Case, aqe: str) -> None:
     assert said(checked, case, aqe) == list(case.operators)
 
 
-@pytest.mark.parametrize("case", _by_speed(), ids=lambda case: f"{case.file}: {case.name}")
+@pytest.mark.parametrize("case", list(_by_speed()), ids=lambda case: f"{case.file}: {case.name}")
 def test_each_fix_changes_the_verdict_as_promised(checked: Checked, case: Case) -> None:
     applied = list(apply_fixes(checked, case.name, case.sql, case.settings, case.rewritten))
     assert [fix for fix in applied if not fix.kept] == []

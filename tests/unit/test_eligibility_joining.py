@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from spark_bucketing.eligibility.joining import divides, join_inputs
@@ -32,7 +34,9 @@ CASES = [
     (COALESCING, buckets(8, "#1"), buckets(64, "#2"), ("#1",), ("#2",), (True, False)),
     (COALESCING, buckets(8, "#1"), buckets(12, "#2"), ("#1",), ("#2",), (True, False)),
     (COALESCING, buckets(8, "#1"), buckets(16, "#2", table=None), ("#1",), ("#2",), (True, False)),
-    (EXTENSION, buckets(8, "#1"), buckets(64, "#2"), ("#1",), ("#2",), (False, False)),
+    (EXTENSION, buckets(8, "#1"), buckets(32, "#2"), ("#1",), ("#2",), (False, False)),
+    (EXTENSION, buckets(8, "#1"), buckets(64, "#2"), ("#1",), ("#2",), (True, False)),
+    (replace(EXTENSION, aligns_far=True), buckets(8, "#1"), buckets(64, "#2"), ("#1",), ("#2",), (False, False)),
     (EXTENSION, buckets(8, "#1", kind="hive"), buckets(8, "#2"), ("#1",), ("#2",), (False, True)),
     (EXTENSION, buckets(8, "#1", kind="hive"), buckets(8, "#2", kind="hive"), ("#1", "#3"), ("#2", "#4"), (False, False)),
     (STOCK, buckets(8, "#1"), buckets(8, "#2"), ("#1", "#3"), ("#2", "#4"), (True, True)),

@@ -69,15 +69,12 @@ def merges(left: Hashed, right: Hashed, world: World) -> bool:
     """Whether buckets of two tables that differ in number are read so that they fit."""
     if left.table is None or right.table is None or not divides(left.partitions, right.partitions):
         return False
-    if world.extension:
-        return world.get("spark.bucketing.join.alignment") != "off"
     ratio = max(left.partitions, right.partitions) // min(left.partitions, right.partitions)
-    return (
-        world.on("spark.sql.bucketing.coalesceBucketsInJoin.enabled")
-        and ratio <= world.number("spark.sql.bucketing.coalesceBucketsInJoin.maxBucketRatio")
-        and left.direct
-        and right.direct
-    )
+    small = ratio <= world.number("spark.sql.bucketing.coalesceBucketsInJoin.maxBucketRatio")
+    if world.extension:
+        alignment = world.get("spark.bucketing.join.alignment")
+        return alignment in ("coalesce", "split") or (alignment == "auto" and (small or world.aligns_far))
+    return world.on("spark.sql.bucketing.coalesceBucketsInJoin.enabled") and small and left.direct and right.direct
 
 
 def join_inputs(left: Layout, right: Layout, keys: tuple[Sequence[str], Sequence[str]], world: World) -> Joined:

@@ -86,8 +86,9 @@ def tables_of(plan: Plan) -> tuple[str, ...]:
 
 class _Judge:
     def __init__(self, plan: Plan, world: World, sql: str | None) -> None:
-        self.plan, self.world = plan, world
-        self.planner = Planner(plan, world)
+        self.plan = plan
+        self.planner = _as_planned(plan, world)
+        self.world = self.planner.world
         self.modelled = modelled(self.planner)
         self.lines = Lines(sql, tuple(self.planner.operators.values()))
 
@@ -184,6 +185,15 @@ class _Judge:
             if op is not None and top:
                 last = Step(self.planner, op, _ABOVE, next((n for n in top if n.is_global_sort), top[0]))
                 yield node.number, ((last, tuple(part.number for part in top)),)
+
+
+def _as_planned(plan: Plan, world: World) -> Planner:
+    """The model that has the plan at hand, of those that differ in what only the session knows."""
+    for far in (False, True):
+        planner = Planner(plan, replace(world, aligns_far=far))
+        if all(outcome_of(op) == planner.outcomes[number] for number, op in planner.operators.items()):
+            return planner
+    return Planner(plan, world)
 
 
 def _steps(planner: Planner, op: Operator) -> Iterator[tuple[Step, tuple[int, ...]]]:

@@ -13,6 +13,7 @@ from spark_bucketing.eligibility.reasons.hive_layout_without_extension import Hi
 from spark_bucketing.eligibility.reasons.key_types_differ import KeyTypesDiffer
 from spark_bucketing.eligibility.reasons.keys_do_not_cover_buckets import KeysDoNotCoverBuckets
 from spark_bucketing.eligibility.reasons.layout_destroyed import LayoutDestroyed
+from spark_bucketing.eligibility.reasons.limit_before_check import LimitBeforeCheck
 from spark_bucketing.eligibility.reasons.merged_buckets_unsorted import MergedBucketsUnsorted
 from spark_bucketing.eligibility.reasons.mixed_bucket_specs import MixedBucketSpecs
 from spark_bucketing.eligibility.reasons.no_equi_join import NoEquiJoin
@@ -43,6 +44,7 @@ RULES: tuple[Reason, ...] = (
     HiveLayoutWithoutExtension(),
     MixedBucketSpecs(),
     UnsupportedBucketColumn(),
+    LimitBeforeCheck(),
     FilesNotAsBucketed(),
     KeyTypesDiffer(),
     ExpressionOverKey(),

@@ -32,6 +32,7 @@ DEFAULTS: Mapping[str, str] = {
     "spark.bucketing.read.mergeFiles": "64",
     "spark.bucketing.read.sparkLayout": "true",
     "spark.bucketing.read.check": "true",
+    "spark.bucketing.read.early": "checked",
     "spark.bucketing.join.alignment": "auto",
     "spark.bucketing.union.enabled": "true",
     "spark.bucketing.write.distribute": "true",
@@ -71,6 +72,7 @@ class World:
         skipped: numbers of operators that a rewritten query does not have.
         unwrapped: numbers of joins whose keys are plain columns in a rewritten query.
         changed: settings that differ from those that the plan was made with.
+        aligns_far: the extension joins one-to-many above Spark's ratio as well, for what it knows of cores and bytes.
     """
 
     settings: Mapping[str, str]
@@ -80,6 +82,7 @@ class World:
     skipped: frozenset[int] = frozenset()
     unwrapped: frozenset[int] = frozenset()
     changed: frozenset[str] = frozenset()
+    aligns_far: bool = False
 
     def get(self, name: str) -> str:
         """Value of a setting."""
@@ -104,6 +107,11 @@ class World:
     def extension(self) -> bool:
         """Whether the extension plans this session's queries."""
         return self.loaded and self.on("spark.bucketing.enabled")
+
+    @property
+    def uses_early(self) -> bool:
+        """Whether the extension uses buckets below a limit without having checked them before."""
+        return self.get("spark.bucketing.read.early") == "probed"
 
     def spec(self, table: str | None) -> BucketSpec | None:
         """How a table is bucketed by its metadata."""
@@ -146,6 +154,11 @@ def objection(scan: Node) -> str | None:
     return what if bucketed is False and not _UNUSED.fullmatch(what) else None
 
 
+def waits(scan: Node) -> bool:
+    """Whether the extension reads a table plainly only because a limit may end the query before all is checked."""
+    return (objection(scan) or "").startswith("a limit may end the query")
+
+
 def reads_all_partitions(scan: Node) -> bool:
     """Whether no filter has left out partitions before Spark listed them."""
     return scan.details.get("Location", "").startswith("CatalogFileIndex")
@@ -176,7 +189,7 @@ def bucket_read(scan: Node, world: World) -> BucketRead | None:
         extension = False
     if spec.bucket_hash == "hive" and (not extension or not _converted(scan)):
         return None
-    if objection(scan) is not None and scan.table not in world.rewritten:
+    if objection(scan) is not None and scan.table not in world.rewritten and not (waits(scan) and world.uses_early):
         return None
     columns = _columns(scan, spec.bucket_columns)
     if len(columns) < len(spec.bucket_columns):

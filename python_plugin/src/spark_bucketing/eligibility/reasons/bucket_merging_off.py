@@ -22,8 +22,8 @@ class BucketMergingOff(Reason):
     **Best practice**
 
     Set `spark.sql.bucketing.coalesceBucketsInJoin.enabled=true`, and `...maxBucketRatio` to the ratio where it is
-    above 4. Or load the extension, which reads k buckets as one, sorted, for any ratio
-    (`spark.bucketing.join.alignment`).
+    above 4. Or load the extension, which reads k buckets as one, sorted; above that ratio only where there are buckets
+    enough for all cores, unless `spark.bucketing.join.alignment` says `coalesce`.
     """
 
     slug = "bucket-merging-off"
@@ -40,7 +40,7 @@ class BucketMergingOff(Reason):
             return None
         ratio = max(counts) // min(counts)
         limit = step.world.number(RATIO)
-        over = f", and {ratio} is above {RATIO}={limit}" if ratio > limit and not step.world.extension else ""
+        over = f", and {ratio} is above {RATIO}={limit}" if ratio > limit else ""
         setting = ALIGNMENT if step.world.extension else SETTING
         return Explanation(
             f"{here.table} has {counts[0]:,} buckets and {there.table} has {counts[1]:,}: {ratio} buckets of one "
@@ -51,6 +51,6 @@ class BucketMergingOff(Reason):
 
     def _settings(self, step: Step, ratio: int, limit: int) -> tuple[Change, ...]:
         if step.world.extension:
-            return (set_to(step.world, {ALIGNMENT: "auto"}),)
+            return (set_to(step.world, {ALIGNMENT: "coalesce" if ratio > limit else "auto"}),)
         over = {RATIO: str(ratio)} if ratio > limit else {}
         return (set_to(step.world, {SETTING: "true", **over}), switch_extension_on(step.world))
