@@ -33,6 +33,7 @@ def tables(spark: SparkSession) -> Iterator[Tables]:
     if not made.sql("show tables like 'good'"):
         made.make("good", "k int, w bigint", "k", 8, NUMBERS.replace("as v", "as w"))
         made.sql(f"create table loose using parquet as {NUMBERS}")
+        made.sql(f"create table good_again using parquet as {NUMBERS}")
     forget(spark)
     # dbt-spark, whose tests share this session, switches ANSI mode off.
     with made.settings({"spark.sql.autoBroadcastJoinThreshold": "-1", "spark.sql.ansi.enabled": "true"}):
@@ -410,6 +411,33 @@ def test_a_limit_does_not_hide_a_row_out_of_place(tables: Tables, key: int, buck
         assert tables.rows(query) != []
 
 
+@pytest.mark.parametrize(
+    "tail",
+    [
+        "order by few.k limit 1",
+        pytest.param("qualify", id="rank"),
+    ],
+)
+def test_the_first_rows_in_the_order_of_the_files_are_a_limit_as_well(tables: Tables, tail: str) -> None:
+    hide_behind_the_probe(tables, "select -8, 9000L, 9000L")
+    tables.make("few", SCHEMA, "k", 8, "select -8 as k, 1L as v")
+    missing = "select few.k from few where not exists (select 1 from t where t.k = few.k)"
+    query = f"{missing} {tail}"
+    if tail == "qualify":
+        query = f"select * from (select k, rank() over (order by k) as r from ({missing})) where r <= 1"
+    assert tables.rows(query) == tables.stock_rows(query) == []
+    with tables.settings({"spark.bucketing.read.early": "probed"}):
+        assert tables.rows(query) != []
+
+
+def test_a_limit_above_tables_that_are_yet_to_be_aligned_is_a_limit(tables: Tables) -> None:
+    good_files(tables)
+    tables.make("finer", SCHEMA, "k", 16, NUMBERS)
+    query = "select t.k, count(*) from t join finer on t.k = finer.k group by t.k"
+    assert "Bucketed: false (a limit may end" in tables.plan(query + " limit 3")
+    assert tables.shape(query + " order by count(*) limit 3") == (0, 0, 2)
+
+
 def test_below_a_limit_buckets_are_used_once_they_were_read_and_checked(tables: Tables) -> None:
     good_files(tables)
     query = "select * from t join good on t.k = good.k"
@@ -432,6 +460,19 @@ def test_an_overwrite_deletes_nothing_before_its_input_was_checked(tables: Table
     forget(tables.spark)
     assert "Bucketed: false (the overwrite deletes" in str(tables.sql(f"explain insert overwrite kept {count}"))
     tables.sql(f"insert overwrite kept {count}")
+    assert tables.rows("select * from kept") == tables.stock_rows(count)
+
+
+def test_subqueries_of_an_overwrite_and_a_table_that_is_replaced_wait_for_the_check_too(tables: Tables) -> None:
+    hide_behind_the_probe(tables, "select 801, 9000L, 9000L")
+    tables.sql("drop table if exists kept")
+    tables.sql("create table kept using parquet as select 1 as k, 1L as n")
+    most = "(select max(n) from (select k, count(*) as n from t group by k))"
+    tables.sql(f"insert overwrite kept select k, v as n from good_again where v < {most}")
+    assert tables.rows("select * from kept") == tables.stock_rows(f"select k, v as n from good_again where v < {most}")
+    forget(tables.spark)
+    count = "select t.k, count(*) as n from t join good on t.k = good.k group by t.k"
+    tables.spark.sql(count).write.mode("overwrite").saveAsTable("extension_rows.kept")
     assert tables.rows("select * from kept") == tables.stock_rows(count)
 
 

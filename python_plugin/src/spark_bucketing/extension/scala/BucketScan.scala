@@ -176,7 +176,9 @@ class BucketScan(stock: FileSourceScanExec, val read: BucketRead, @transient val
     val wholeBuckets = read.partitions >= read.of.buckets
     if (!read.checked || others.nonEmpty || !wholeBuckets || skips) rows
     else {
-      val of = read.of.copy(sorts = read.of.sorts.take(outputOrdering.length))
+      // Of a bucket that is split, each partition sees the order of its own rows only.
+      val order = if (read.splits) Nil else read.of.sorts.take(outputOrdering.length)
+      val of = read.of.copy(sorts = order)
       val checked = Findings.checked(of, nulls = dataFilters.isEmpty, sparkContext)
       new FilesReadRDD(rows, files.map(_.map(FileVersion(_))), checked)
     }

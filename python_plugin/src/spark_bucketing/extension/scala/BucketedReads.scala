@@ -15,12 +15,13 @@ object BucketedReads {
 
   private val Stock = TreeNodeTag[FileSourceScanExec]("bucketing.stock_scan")
 
-  def apply(plan: SparkPlan): SparkPlan = {
+  /** @param ofOverwrite the plan is of a subquery of an overwrite (EarlyUses) */
+  def apply(plan: SparkPlan, ofOverwrite: Boolean): SparkPlan = {
     val claimed = plan.transformUp { case scan: FileSourceScanExec => claim(scan) }
     if (!claimed.exists(_.isInstanceOf[ScanOfBuckets])) plan
     else {
       val united = if (BucketingConf.unitesBuckets) BucketUnions(claimed) else claimed
-      BucketAlignment(BucketUnions.takeBack(prove(EnsureBucketedRows.dropNeedless(united))))
+      BucketAlignment(BucketUnions.takeBack(prove(EnsureBucketedRows.dropNeedless(united), ofOverwrite)))
     }
   }
 
@@ -44,8 +45,9 @@ object BucketedReads {
     claimed
   }
 
-  private def prove(claimed: SparkPlan): SparkPlan = {
-    val (needed, early) = (BucketNeeds.of(claimed), EarlyUses.of(claimed))
+  private def prove(claimed: SparkPlan, ofOverwrite: Boolean): SparkPlan = {
+    val needed = BucketNeeds.of(claimed)
+    lazy val early = EarlyUses.of(claimed, ofOverwrite)
     claimed.transformUp {
       case scan: BucketScan if needed.contains(scan) => BucketProof.prove(scan, Option(early.get(scan))) match {
         case bucketed: BucketScan => BucketProof.prune(bucketed)

@@ -43,11 +43,13 @@ object Compat {
 
   /**
    * Whether a command deletes what it is to replace before it reads the first row. Spark does so unless it overwrites
-   * partitions dynamically, or stages files as for tables that only Hive's classes can write.
+   * partitions dynamically, or stages files as for tables that only Hive's classes can write; and `saveAsTable` drops the
+   * table that it replaces.
    */
   def deletesFirst(command: DataWritingCommand): Boolean = command match {
     case insert: InsertIntoHadoopFsRelationCommand =>
-      insert.mode == SaveMode.Overwrite && !insert.dynamicPartitionOverwrite && hasRows(insert)
+      insert.getTagValue(InsertIntoHadoopFsRelationCommand.BEFORE_WRITE_JOB).isDefined ||
+        insert.mode == SaveMode.Overwrite && !insert.dynamicPartitionOverwrite && hasRows(insert)
     case _ => false
   }
 
@@ -58,9 +60,9 @@ object Compat {
     val folder = static.foldLeft(insert.outputPath)(new Path(_, _))
     val files = folder.getFileSystem(session.asInstanceOf[ClassicSession].sessionState.newHadoopConf())
     // A partition may lie elsewhere.
-    def registered = static.nonEmpty && insert.catalogTable.exists(table =>
+    def registered = insert.partitionColumns.nonEmpty && insert.catalogTable.exists(table =>
       catalog(session).listPartitionNames(table.identifier, Some(insert.staticPartitions)).nonEmpty)
-    files.exists(folder) && files.listStatus(folder).nonEmpty || registered
+    files.exists(folder) && files.listStatusIterator(folder).hasNext || registered
   }
 
   /** The dynamic partition columns of a write. One of these commands lists the static ones as well, the other does not. */

@@ -2,18 +2,23 @@ package org.apache.spark.sql.bucketing
 
 import java.util.{IdentityHashMap, Map => JMap}
 
-import org.apache.spark.sql.catalyst.expressions.IsNotNull
+import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, ExprId, IsNotNull, SortOrder, SubqueryExpression}
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.plans.physical.{Distribution, UnspecifiedDistribution}
-import org.apache.spark.sql.execution.{BaseLimitExec, CollectLimitExec, CollectTailExec, SparkPlan}
+import org.apache.spark.sql.catalyst.trees.TreeNodeTag
+import org.apache.spark.sql.execution._
 import org.apache.spark.sql.execution.command.DataWritingCommandExec
 import org.apache.spark.sql.execution.datasources.PartitionedFile
 import org.apache.spark.sql.execution.exchange.Exchange
+import org.apache.spark.sql.execution.joins.BaseJoinExec
+import org.apache.spark.sql.execution.window.WindowGroupLimitExec
 
 /**
  * Bucketed scans whose rows are acted upon before all of them were read, so that the check on reading may come too late:
  *
- *  - below a limit, with no exchange in between, which would have read them all first;
- *  - below an overwrite that deletes the old rows before it reads the first new one.
+ *  - below a limit, with no exchange in between, which would have read them all first; also below the first rows by an
+ *    order, where the rows may come in that order and be taken without looking at the others;
+ *  - below an overwrite that deletes the old rows before it reads the first new one, and in its subqueries.
  *
  * {{{
  *   CollectLimit 10                      the first ten rows of bucket 0 are enough
@@ -29,12 +34,33 @@ object EarlyUses {
   val Limit = "a limit may end the query before all rows are checked, and no query of this session has checked them yet"
   val Overwrite = "the overwrite deletes old rows before all new ones are checked, and no query of this session has checked them yet"
 
-  /** The scans, and for each why its files must have been checked before. */
-  def of(plan: SparkPlan): JMap[BucketScan, String] = {
+  private val OfOverwrite = TreeNodeTag[Unit]("bucketing.subquery_of_overwrite")
+
+  /** Subqueries are planned by themselves: remembers of those of a write that it deletes first. */
+  def markSubqueries(write: LogicalPlan): Unit = write.foreach(_.expressions.foreach(_.foreach {
+    case subquery: SubqueryExpression =>
+      subquery.plan.foreach(_.setTagValue(OfOverwrite, ()))
+      markSubqueries(subquery.plan)
+    case _ =>
+  }))
+
+  def isOfOverwrite(plan: LogicalPlan): Boolean = plan.exists(_.getTagValue(OfOverwrite).isDefined)
+
+  /**
+   * The scans, and for each why its files must have been checked before.
+   *
+   * @param ofOverwrite the plan is of a subquery of an overwrite
+   */
+  def of(plan: SparkPlan, ofOverwrite: Boolean): JMap[BucketScan, String] = {
     val found = new IdentityHashMap[BucketScan, String]
-    if (BucketingConf.early == "checked" && BucketingConf.checksReads) collect(plan, stops = false, found)
+    if (BucketingConf.early == "checked" && BucketingConf.checksReads) {
+      if (ofOverwrite) all(plan, found) else new EarlyUses(plan).collect(plan, stops = false, found)
+    }
     found
   }
+
+  private def all(plan: SparkPlan, found: IdentityHashMap[BucketScan, String]): Unit =
+    plan.foreach { case scan: BucketScan => found.put(scan, Overwrite); case _ => }
 
   /** A scan in the order, and with the buckets, that its files are known to have. */
   def proven(scan: BucketScan, files: Array[PartitionedFile]): Option[BucketScan] = {
@@ -50,20 +76,44 @@ object EarlyUses {
     case IsNotNull(column) => key.semanticEquals(column)
     case _ => false
   })
+}
 
-  private def collect(plan: SparkPlan, stops: Boolean, found: IdentityHashMap[BucketScan, String]): Unit = plan match {
-    case scan: BucketScan => if (stops) found.put(scan, Limit)
-    case write: DataWritingCommandExec if Compat.deletesFirst(write.cmd) =>
-      write.foreach { case scan: BucketScan => found.put(scan, Overwrite); case _ => }
+private class EarlyUses(root: SparkPlan) {
+
+  /** Columns by which rows may come in order: the first sort column of a bucketed scan, and keys of joins. */
+  private lazy val inOrder: Set[ExprId] = root.collect {
+    case scan: BucketScan => scan.output.filter(column => scan.read.of.sorts.headOption.contains(column.name))
+    case join: BaseJoinExec => (join.leftKeys ++ join.rightKeys).flatMap(_.references)
+  }.flatten.map(_.exprId).toSet
+
+  private lazy val renamed: Map[ExprId, Attribute] = root.flatMap(_.expressions.flatMap(_.collect {
+    case alias @ Alias(column: Attribute, _) => alias.exprId -> column
+  })).toMap
+
+  private def mayComeInOrder(order: Seq[SortOrder]): Boolean = order.headOption.forall(_.child match {
+    case column: Attribute => Iterator.iterate(Option(column))(_.flatMap(at => renamed.get(at.exprId)))
+      .takeWhile(_.isDefined).flatten.exists(at => inOrder.contains(at.exprId))
+    case _ => false
+  })
+
+  def collect(plan: SparkPlan, stops: Boolean, found: IdentityHashMap[BucketScan, String]): Unit = plan match {
+    case scan: BucketScan => if (stops) found.put(scan, EarlyUses.Limit)
+    case write: DataWritingCommandExec if Compat.deletesFirst(write.cmd) => EarlyUses.all(write, found)
     case limit @ (_: BaseLimitExec | _: CollectLimitExec | _: CollectTailExec) =>
       collect(limit.children.head, stops = true, found)
+    case first: TakeOrderedAndProjectExec => collect(first.child, stops || mayComeInOrder(first.sortOrder), found)
+    case first: WindowGroupLimitExec if first.partitionSpec.isEmpty =>
+      collect(first.child, stops || mayComeInOrder(first.orderSpec), found)
     case _: Exchange => plan.children.foreach(collect(_, stops = false, found))
     case _ => plan.children.zip(plan.requiredChildDistribution).foreach { case (child, required) =>
       collect(child, stops && !exchanged(child, required), found)
     }
   }
 
-  /** Whether Spark will put an exchange between an operator and its child. */
-  private def exchanged(child: SparkPlan, required: Distribution): Boolean =
-    required != UnspecifiedDistribution && !BucketNeeds.partitioning(child).satisfies(required)
+  /**
+   * Whether Spark will put an exchange between an operator and its child. Not where inputs of a join differ in their
+   * number of partitions, of which nothing is known yet: they may be aligned.
+   */
+  private def exchanged(child: SparkPlan, required: Distribution): Boolean = required != UnspecifiedDistribution &&
+    (try !child.outputPartitioning.satisfies(required) catch { case _: IllegalArgumentException => false })
 }

@@ -41,7 +41,8 @@ class GatheredRDD(
   override def compute(partition: Partition, task: TaskContext): Iterator[InternalRow] = {
     val pieces = partition.asInstanceOf[Gathered].of
     def open(piece: (Int, Partition)): Iterator[InternalRow] = parents(piece._1).iterator(piece._2, task)
-    if (order.isEmpty || pieces.length < 2) pieces.iterator.flatMap(open)
+    // All are opened at once, so that a join above knows of all inputs that it may have to read to the end.
+    if (order.isEmpty || pieces.length < 2) pieces.map(open).iterator.flatten
     else new MergedRows(pieces.map(open), RowOrdering.create(order, columns))
   }
 
