@@ -237,6 +237,7 @@ def test_names_are_taken_apart(relation: str, parts: tuple[str, ...] | None) -> 
 
 def test_tables_are_called_as_spark_prints_them() -> None:
     assert table_name("spark_catalog.`S`.T") == "s.t"
+    assert table_name("ice.`S`.T") == "ice.s.t"
 
 
 PROGRESS = """

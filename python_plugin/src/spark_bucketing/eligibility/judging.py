@@ -13,6 +13,7 @@ from spark_bucketing.eligibility.rules import AT_THE_END, RULES
 from spark_bucketing.eligibility.steps import Change, Explanation, Reason, Step
 from spark_bucketing.eligibility.verdicts import (
     RANKS,
+    is_described,
     is_understood,
     local_sorts,
     modelled,
@@ -99,7 +100,8 @@ class _Judge:
             found = verdict(op, outcome, self.world)
             trusted = is_understood(op) and outcome == self.planner.outcomes[number]
             findings: list[tuple[Finding, tuple[int, ...]]] = []
-            if reads_buckets(op, self.world):
+            # What is not understood, or is not known of a table, has no reason that could be relied on.
+            if is_understood(op) and is_described(op, self.world) and reads_buckets(op, self.world):
                 findings = [
                     self._finding(*item, found, trusted) for item in (*_steps(self.planner, op), *ends.get(number, ()))
                 ]
@@ -219,6 +221,8 @@ def _reason(step: Step) -> tuple[Reason, Explanation]:
 
 
 def _description(planner: Planner, op: Operator) -> str:
+    if op.foreign:
+        return f"{op.node.operator} {op.node.title}".strip()
     sides = [Step(planner, op, place, op.node) for place in range(len(op.sides))]
     if op.kind != "join":
         keys = ", ".join(sides[0].key_texts)

@@ -132,9 +132,9 @@ def relation_parts(relation: str) -> tuple[str, ...] | None:
 
 
 def table_name(relation: str) -> str:
-    """schema.table in lower case, as Spark prints it without the catalog; the text itself for what is no name."""
+    """A table in lower case, as plans call it: without the catalog where that is Spark's; else the text itself."""
     parts = relation_parts(relation)
-    return ".".join(parts[-2:]).lower() if parts else relation
+    return ".".join(parts).lower().removeprefix("spark_catalog.") if parts else relation
 
 
 def _node(entry: Mapping[str, Any], project: str) -> Node:
