@@ -43,7 +43,12 @@ def allowed_reasons(meta: Mapping[str, Any], model: str, known: Collection[str])
             f"Invalid `meta.bucketing` of model {model!r}.\n  found:    {bucketing}\n"
             "  expected: a list of reasons under `allow`\n  instead:  bucketing: {allow: [bucket-count-mismatch]}"
         )
-    if unknown := [str(slug) for slug in slugs if slug not in known]:
+    if others := [str(key) for key in bucketing if key != "allow"]:
+        raise ProjectError(
+            f"Invalid `meta.bucketing` of model {model!r}.\n  found:    {others[0]}\n"
+            "  expected: allow, and nothing else\n  instead:  bucketing: {allow: [bucket-count-mismatch]}"
+        )
+    if unknown := [str(slug) for slug in slugs if not isinstance(slug, str) or slug not in known]:
         raise ProjectError(
             f"Invalid `meta.bucketing.allow` of model {model!r}.\n  found:    {unknown[0]}\n"
             f"  expected: reasons of the check: {', '.join(sorted(known))}\n"

@@ -167,7 +167,7 @@ class Report:
         project: findings about the project as a whole: versions, settings, the extension.
         planner: what answered: "live (session)", "live (thrift)" or "offline", with Spark's version.
         unfinished: models that were not reached, when the run was interrupted.
-        folder: the project's, relative to the folder where the check ran; empty when it is the same, or not below it.
+        folder: the project's, relative to the folder where the check ran; empty when it is the same.
     """
 
     models: tuple[ModelResult, ...]

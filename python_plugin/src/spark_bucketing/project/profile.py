@@ -101,6 +101,11 @@ def read_target(
     except DbtBaseException as error:
         said = str(getattr(error, "msg", error)).strip()
         raise ProfileError(f"dbt cannot read the target from {project_dir} and {profiles_dir}: {said}") from error
+    # dbt leaves a file that is no UTF-8 to Python.
+    except UnicodeDecodeError as error:
+        raise ProfileError(
+            f"dbt_project.yml in {project_dir} or profiles.yml in {profiles_dir} is no UTF-8: {error}. Save it as such."
+        ) from error
     credentials = profile.credentials
     return Target(
         name=profile.target_name,
