@@ -8,8 +8,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from spark_bucketing.check.acceptance import accept, allowed_reasons, read_baseline
+from spark_bucketing.check.acceptance import Baseline, accept, allowed_reasons
 from spark_bucketing.check.artifacts import Artifacts, Project
+from spark_bucketing.check.baseline import read_baseline
 from spark_bucketing.check.ddl import configured_layout
 from spark_bucketing.check.facts import Facts, honest_settings, settings_of
 from spark_bucketing.check.offline import offline_planner, uses_extension
@@ -86,7 +87,7 @@ def check_project(request: Request, tell: Tell = lambda *_: None) -> Report:
     return replace(report, folder=_folder_from(start, target.project_dir))
 
 
-def _checked(request: Request, project: Project, planner: Planner, baseline: Mapping[str, int], tell: Tell) -> Report:
+def _checked(request: Request, project: Project, planner: Planner, baseline: Baseline, tell: Tell) -> Report:
     version = spark_version(planner)
     settings = honest_settings(planner, settings_of(planner, SETTINGS))
     tell("compiling the project", 0, 0)

@@ -109,6 +109,7 @@ class OperatorResult:
             rows without one.
         sorts: Sorts on these ways.
         findings: one for each Exchange or Sort on a bucketed table's way.
+        accepted: what accepts that it was not understood; None when nothing does.
     """
 
     kind: OperatorKind
@@ -118,6 +119,7 @@ class OperatorResult:
     exchanges: int = 0
     sorts: int = 0
     findings: tuple[Finding, ...] = ()
+    accepted: Acceptance | None = None
 
 
 @dataclass(frozen=True)

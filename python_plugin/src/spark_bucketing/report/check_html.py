@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from html import escape
 from pathlib import Path
@@ -203,4 +204,6 @@ def _pill(verdict: Verdict) -> str:
 
 
 def _short(unique_id: str) -> str:
-    return unique_id.rsplit(".", 1)[-1] if "." in unique_id else unique_id
+    kind, (name, last) = unique_id.split(".")[0], ("", *unique_id.split("."))[-2:]
+    # The last part of a model's id is its version where it has one.
+    return f"{name}.{last}" if kind != "source" and re.fullmatch(r"v\w+", last) and unique_id.count(".") > 2 else last

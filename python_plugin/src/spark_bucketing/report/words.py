@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable
+from pathlib import PurePath
 
 from spark_bucketing.check.outcome import Found, all_findings, open_findings, unknown_models
 from spark_bucketing.eligibility.model import ModelResult, OperatorResult, Report, Verdict
@@ -34,7 +35,7 @@ def place(found: Found) -> str:
 
 def from_root(report: Report, path: str) -> str:
     """A path of the project as it is called where the check ran, which is the root of a repository as a rule."""
-    return f"{report.folder}/{path}" if report.folder else path
+    return path if not report.folder or PurePath(path).is_absolute() else f"{report.folder}/{path}"
 
 
 def one_line(text: str) -> str:
