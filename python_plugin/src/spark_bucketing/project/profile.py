@@ -82,14 +82,14 @@ def read_target(
     """
     try:
         from dbt.cli.resolvers import default_profiles_dir, default_project_dir
+
+        project_dir = project_dir or default_project_dir()
+        profiles_dir = profiles_dir or default_profiles_dir()
+        profile = _profile(project_dir, profiles_dir, target, variables)
     except ImportError as error:
         raise ProfileError(
             f"Reading a dbt profile needs dbt ({error}). Install it: pip install 'spark-bucketing[dbt]'"
         ) from error
-
-    project_dir = project_dir or default_project_dir()
-    profiles_dir = profiles_dir or default_profiles_dir()
-    profile = _profile(project_dir, profiles_dir, target, variables)
     credentials = profile.credentials
     return Target(
         name=profile.target_name,
