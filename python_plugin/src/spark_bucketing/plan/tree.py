@@ -79,11 +79,14 @@ class Node:
         """The table that a scan reads, without the catalog where that is Spark's own; None for anything else."""
         if self.operator not in ("Scan", "BatchScan") or self.title.startswith("In-memory"):
             return None
-        if self.operator == "BatchScan" and " " in self.title:
-            # The format and path of files that were read without a table.
-            return None
-        name = self.title.split(" ", 1)[1] if self.operator == "Scan" and " " in self.title else self.title
-        return name.removeprefix(SESSION_CATALOG) if "." in name else None
+        kind, _, name = self.title.partition(" ")
+        if self.operator == "BatchScan":
+            # With a space: the format and path of files that were read without a table.
+            name = "" if name else kind
+        elif not kind.isidentifier():
+            # A relation of a data source, such as JDBCRelation(...) [numPartitions=1], before its table.
+            name = name.rpartition(" ")[2]
+        return name.removeprefix(SESSION_CATALOG) if re.fullmatch(r"[^\[\]()]+\.[^\[\]()]+", name) else None
 
     @property
     def shuffle(self) -> Shuffle | None:
