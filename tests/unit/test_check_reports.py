@@ -264,6 +264,7 @@ def test_an_operator_that_was_not_understood_is_an_error_whatever_its_findings()
     report = Report((replace(ODD, operators=(replace(ODD.operators[0], findings=(CAST,)),)),))
     suite = ElementTree.fromstring(written("junit", report).partition("\n")[2])
     assert [error.get("message") for error in suite.iter("error")] == ["not understood: distinct: DISTINCT a"]
+    assert all("Not understood: distinct: DISTINCT a" in written(form, report) for form in ("github", "html"))
     (run,) = json.loads(written("sarif", report))["runs"]
     (invocation,) = run["invocations"]
     assert invocation["executionSuccessful"] is False

@@ -104,6 +104,7 @@ def test_what_reads_a_table_that_nobody_could_describe_is_unknown() -> None:
     for known in ({}, {"d.s8": TABLES["d.s8"]}):
         (join,) = judge(plan, known, {})
         assert (join.verdict, join.findings) == (Verdict.UNKNOWN, ())
+        assert "Spark cannot describe d.s16" in join.description
     (join,) = judge(plan, {name: facts(name[2:]) for name in ("d.s8", "d.s16")}, {})
     assert (join.verdict, join.findings) == (Verdict.NOT_BUCKETED, ())
 

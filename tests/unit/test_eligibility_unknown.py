@@ -80,7 +80,8 @@ def test_joins_and_aggregates_of_other_engines_are_unknown_rather_than_left_out(
         "   :  +- CometScan parquet spark_catalog.d.s8 (1)\n   +- CometScan parquet spark_catalog.d.s8b (4)"
     )
     assert verdicts(text) == ["join unknown"]
-    assert judged(text)[0].description == "CometSortMergeJoin Inner"
+    said = "CometSortMergeJoin Inner (not an operator of Spark's: CometExchange, CometScan, CometSortMergeJoin)"
+    assert judged(text)[0].description == said
     assert verdicts(plan("NativeStage (2)\n+- Scan parquet spark_catalog.d.s8 (1)", scan(1, "s8", 1))) == [
         "other unknown"
     ]
@@ -141,7 +142,7 @@ def test_a_window_with_a_bracket_in_a_literal_is_unknown() -> None:
         scan(1, "s8", 1),
         f"(2) Window\nInput [2]: [k#1, v#2L]\nArguments: [{function}], [v#2L], [k#1 ASC NULLS FIRST]",
     )
-    assert verdicts(text) == ["window unknown"]
+    assert verdicts(text) == ["window unknown"] and judged(text)[0].description.endswith("(its keys cannot be read)")
     assert judged(text)[0].findings == ()
 
 

@@ -21,6 +21,7 @@ from spark_bucketing.eligibility.verdicts import (
     outcome_of,
     reads_buckets,
     verdict,
+    why_unknown,
 )
 from spark_bucketing.eligibility.world import World
 from spark_bucketing.plan import Node, Plan
@@ -107,7 +108,8 @@ class _Judge:
                 ]
             result = OperatorResult(
                 kind=op.kind,
-                description=_description(self.planner, op),
+                description=_description(self.planner, op)
+                + (f" ({why_unknown(op, self.world)})" if found is Verdict.UNKNOWN else ""),
                 verdict=found,
                 tables=tuple(dict.fromkeys(scan.table for side in op.sides for scan in side.scans if scan.table)),
                 exchanges=len({node.number for side in op.sides for node in side.exchanges}),

@@ -54,6 +54,18 @@ def is_described(op: Operator, world: World) -> bool:
     return all(scan.table in world.tables for side in op.sides for scan in side.scans)
 
 
+def why_unknown(op: Operator, world: World) -> str:
+    """What is not known of an operator whose verdict is unknown, for the user."""
+    foreign = {node.operator for side in op.sides for node in side.way if not is_known(node)}
+    if op.foreign or foreign:
+        names = ", ".join(sorted(foreign | ({op.node.operator} if op.foreign else set())))
+        return f"not an operator of Spark's: {names}"
+    if not is_understood(op):
+        return "its keys cannot be read"
+    missing = {scan.table for side in op.sides for scan in side.scans if scan.table and scan.table not in world.tables}
+    return f"Spark cannot describe {', '.join(sorted(missing))}"
+
+
 def reads_buckets(op: Operator, world: World) -> bool:
     """Whether a table below is bucketed by its metadata."""
     return any(world.spec(scan.table) for side in op.sides for scan in side.scans)
