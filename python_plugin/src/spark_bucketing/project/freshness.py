@@ -87,7 +87,7 @@ def _times(project_dir: Path, profiles_dir: Path) -> Iterator[float]:
         file = package / "dbt_project.yml"
         if file.exists():
             yield file.stat().st_mtime
-            yield from _sources(package, read_project(package))
+        yield from _sources(package, read_project(package) if file.exists() else {})
 
 
 def _sources(project_dir: Path, settings: Mapping[str, Any]) -> Iterator[float]:
