@@ -9,14 +9,15 @@ from pathlib import Path
 import pytest
 from reported import BROKEN, CAST, CLEAN, JOINED, MISMATCH, REPORT, TOO_OLD, WIDE
 
-from spark_bucketing.check.acceptance import accept, allowed_reasons, fingerprint, read_baseline, write_baseline
+from spark_bucketing.check.acceptance import accept, allowed_reasons, fingerprint
+from spark_bucketing.check.baseline import read_baseline, write_baseline
 from spark_bucketing.check.outcome import FailOn, exit_code, open_findings, unknown_models
-from spark_bucketing.eligibility.model import Finding, OperatorResult, Report, Verdict
+from spark_bucketing.eligibility.model import Finding, Fix, Level, OperatorResult, Report, Verdict
 from spark_bucketing.errors import ProjectError
 
 SLUGS = ("bucket-count-mismatch", "union")
 # As a run finds it: nothing is accepted yet.
-RAW = accept(REPORT, {}, {})
+RAW = accept(replace(REPORT, unfinished=()), {}, {})
 
 
 def test_a_baseline_accepts_everything_it_was_written_from(tmp_path: Path) -> None:
@@ -149,3 +150,62 @@ def test_what_could_not_be_told_is_never_a_pass() -> None:
 
 def test_a_finding_of_the_project_is_the_same_when_the_project_grows() -> None:
     assert fingerprint("", None, TOO_OLD) == fingerprint("", None, replace(TOO_OLD, tables=("shop.new",)))
+
+
+def test_a_finding_of_the_project_about_another_setting_is_new() -> None:
+    def setting(name: str) -> Finding:
+        return Finding("disabling-setting", name, fixes=(Fix("setting", "", Verdict.SORT_FREE, {name: "true"}),))
+
+    assert fingerprint("", None, setting("spark.a")) != fingerprint("", None, setting("spark.b"))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "accepted"),
+    [
+        ((Verdict.SHUFFLE_FREE, "note"), (Verdict.SHUFFLED, "note"), False),
+        ((Verdict.SHUFFLED, "note"), (Verdict.SHUFFLED, "warning"), False),
+        ((Verdict.SHUFFLED, "warning"), (Verdict.SHUFFLED, "warning"), True),
+        ((Verdict.SHUFFLED, "warning"), (Verdict.ONE_SIDED, "note"), True),
+    ],
+)
+def test_a_baseline_accepts_what_has_become_better_but_not_what_has_become_worse(
+    before: tuple[Verdict, Level], after: tuple[Verdict, Level], accepted: bool, tmp_path: Path
+) -> None:
+    def report(verdict: Verdict, level: Level) -> Report:
+        operator = OperatorResult("join", "j", verdict, findings=(replace(CAST, level=level),))
+        return Report((replace(JOINED, operators=(operator,)),))
+
+    write_baseline(report(*before), tmp_path / "b")
+    found = open_findings(accept(report(*after), {}, read_baseline(tmp_path / "b")))
+    assert (found == []) == accepted
+
+
+def test_an_accepted_finding_does_not_hide_that_its_operator_is_unknown(tmp_path: Path) -> None:
+    report = Report((replace(JOINED, operators=(OperatorResult("join", "j", Verdict.UNKNOWN, findings=(CAST,)),)),))
+    allowed = accept(report, {"model.shop.joined": [CAST.reason]}, {})
+    assert open_findings(allowed) == [] and exit_code(allowed, "note") == 2
+    assert write_baseline(report, tmp_path / "b") == 2
+    assert exit_code(accept(report, {}, read_baseline(tmp_path / "b")), "note") == 0
+
+
+def test_a_part_of_the_project_leaves_the_rest_of_a_baseline_as_it_is(tmp_path: Path) -> None:
+    file = tmp_path / "b"
+    write_baseline(RAW, file)
+    whole = file.read_text()
+    write_baseline(replace(RAW, models=RAW.models[:2], project=()), file, part=True)
+    assert file.read_text() == whole
+    write_baseline(replace(RAW, models=(replace(JOINED, operators=()),)), file, part=True)
+    assert "bucket-count-mismatch" not in file.read_text() and "side-not-bucketed" in file.read_text()
+
+
+def test_an_interrupted_run_leaves_a_baseline_as_it_is(tmp_path: Path) -> None:
+    file = tmp_path / "b"
+    write_baseline(RAW, file)
+    whole = file.read_text()
+    with pytest.raises(ProjectError, match="interrupted"):
+        write_baseline(replace(RAW, models=(), unfinished=("m",)), file)
+    assert file.read_text() == whole
+
+
+def test_an_interruption_is_told_before_findings() -> None:
+    assert exit_code(Report((JOINED,), unfinished=("m",)), "warning") == 2

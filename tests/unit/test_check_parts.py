@@ -9,72 +9,15 @@ import pytest
 
 from spark_bucketing.check.ddl import UNKNOWN_SIZE, ShadowLayout, configured_layout, create_table
 from spark_bucketing.check.facts import described, files_per_bucket, honest_settings
-from spark_bucketing.check.lines import source_line
 from spark_bucketing.check.offline import planner_settings, uses_extension
 from spark_bucketing.check.run import Subject
 from spark_bucketing.check.subjects import file_subject, model_subject, offline_steps, selectable
 from spark_bucketing.eligibility.model import TableFacts
 from spark_bucketing.errors import ProjectError
 from spark_bucketing.extension.settings import EXTENSION_CLASS
-from spark_bucketing.project.manifest import Manifest, Node
+from spark_bucketing.project.manifest import Manifest, Node, relation_parts, table_name
 from spark_bucketing.project.seeds import seed_columns
 from spark_bucketing.spec import BucketSpec
-
-RAW = """
-{{ config(materialized='table') }}
-
-select *
-from {{ ref('a') }} as a
-join {{ ref('b') }} as b on a.k = b.k
-{% if x %}
-join c on c.k = a.k
-{% endif %}
-union all
-select *
-from {{ ref('a') }}
-"""
-COMPILED = """
-
-select *
-from s.a as a
-join s.b as b on a.k = b.k
-
-join c on c.k = a.k
-
-union all
-select *
-from s.a"""
-
-
-@pytest.mark.parametrize(
-    ("text", "line"),
-    [
-        ("join s.b as b on a.k = b.k", 6),
-        ("join c on c.k = a.k", 8),
-        ("from s.a as a", 5),
-        ("union all", 10),
-    ],
-)
-def test_lines_are_found_again_below_what_jinja_took_away(text: str, line: int) -> None:
-    assert source_line(COMPILED, COMPILED.splitlines().index(text) + 1, RAW) == line
-
-
-def test_lines_that_are_there_twice_pair_up_in_order() -> None:
-    numbers = [number for number, text in enumerate(COMPILED.splitlines(), 1) if text == "select *"]
-    assert [source_line(COMPILED, number, RAW) for number in numbers] == [4, 11]
-
-
-def test_a_line_that_could_be_from_several_places_is_none() -> None:
-    assert source_line("x\ny\nselect k\nz", 3, "{% for i in l %}\nselect {{ i }}\n{% endfor %}\nselect {{ c }}") is None
-    assert source_line("select 1\nselect 1", 2, "{% for i in l %}\nselect 1\n{% endfor %}") is None
-    assert source_line("a\n\nb", 2, "a\n\nb\n{{ c }}") is None
-    assert source_line("a", 7, "a") is None
-    assert source_line("generated", 1, "{{ macro() }}") is None
-
-
-def test_plain_sql_has_its_own_lines() -> None:
-    assert source_line("select 1\nfrom t", 2, "\n\nselect 1\nfrom t\n") == 4
-
 
 HIVE = {"clustered_by": ["K"], "buckets": 8, "partition_by": "ds"}
 
@@ -291,3 +234,22 @@ def test_an_extension_that_the_session_could_not_load_is_not_believed() -> None:
     assert honest_settings(there, settings) == settings  # type: ignore[arg-type]
     assert honest_settings(missing, settings) == {"spark.sql.extensions": "io.X", "a": "b"}  # type: ignore[arg-type]
     assert honest_settings(missing, {"a": "b"}) == {"a": "b"}  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("relation", "parts"),
+    [
+        ("s.t", ("s", "t")),
+        ("`s`.`a.b``c`", ("s", "a.b`c")),
+        ("c.s.t", ("c", "s", "t")),
+        ("csv.`/a/b` with (header = true)", None),
+        ("", None),
+    ],
+)
+def test_names_are_taken_apart(relation: str, parts: tuple[str, ...] | None) -> None:
+    assert relation_parts(relation) == parts
+
+
+def test_tables_are_called_as_spark_prints_them() -> None:
+    assert table_name("spark_catalog.`S`.T") == "s.t"
+    assert table_name("ice.`S`.T") == "ice.s.t"

@@ -14,7 +14,7 @@ from xml.etree import ElementTree
 
 import pytest
 from jsonschema import Draft202012Validator
-from reported import BROKEN, CLEAN, JOINED, LATER, REPORT, USERS
+from reported import BROKEN, CAST, CLEAN, JOINED, LATER, ODD, REPORT, USERS
 from rich.console import Console
 
 from spark_bucketing.check.outcome import FailOn
@@ -24,7 +24,6 @@ from spark_bucketing.report import check_text
 from spark_bucketing.report.check_report import FORMATS, write_report
 from spark_bucketing.report.graph import NODE_HEIGHT, draw
 from spark_bucketing.report.reasons import documentation, explain_reason, list_reasons
-from spark_bucketing.report.words import size
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -255,15 +254,40 @@ def test_every_reason_is_explained_and_listed(rule: Any) -> None:
     assert any(line.split()[0] == rule.slug for line in list_reasons().splitlines())
 
 
-@pytest.mark.parametrize(
-    ("number", "text"),
-    [(0, "0 bytes"), (1023, "1,023 bytes"), (1536, "1.5 KiB"), (2**40, "1.0 TiB"), (2**70, "1,024.0 EiB")],
-)
-def test_bytes_are_told_as_people_say_them(number: int, text: str) -> None:
-    assert size(number) == text
-
-
 @pytest.mark.parametrize("form", ["github", "sarif"])
 def test_paths_start_at_the_repository_s_root_for_what_reads_them_there(form: str) -> None:
     assert "models/marts/joined.sql" in written(form) and "shop/models" not in written(form)
     assert "shop/models/marts/joined.sql" in written(form, replace(REPORT, folder="shop"))
+
+
+def test_an_operator_that_was_not_understood_is_an_error_whatever_its_findings() -> None:
+    report = Report((replace(ODD, operators=(replace(ODD.operators[0], findings=(CAST,)),)),))
+    suite = ElementTree.fromstring(written("junit", report).partition("\n")[2])
+    assert [error.get("message") for error in suite.iter("error")] == ["not understood: distinct: DISTINCT a"]
+    assert all("Not understood: distinct: DISTINCT a" in written(form, report) for form in ("github", "html"))
+    (run,) = json.loads(written("sarif", report))["runs"]
+    (invocation,) = run["invocations"]
+    assert invocation["executionSuccessful"] is False
+    assert "DISTINCT a" in invocation["toolExecutionNotifications"][0]["message"]["text"]
+    assert problems(REPOSITORY / "tests" / "schemas" / "sarif-subset.json", json.loads(written("sarif", report))) == []
+
+
+@pytest.mark.parametrize("form", ["github", "sarif"])
+def test_a_file_from_elsewhere_is_not_put_into_the_project(form: str) -> None:
+    text = written(form, Report((replace(JOINED, path="/tmp/x y.sql"),), folder="shop"))
+    assert "shop//tmp" not in text and ("file:///tmp/x%20y.sql" if form == "sarif" else "file=/tmp/x y.sql") in text
+    assert form == "github" or '"uriBaseId"' not in text
+
+
+def test_text_keeps_what_looks_like_an_emoji() -> None:
+    finding = replace(CAST, message="the column :key: of a")
+    report = Report((replace(JOINED, operators=(replace(JOINED.operators[0], findings=(finding,)),)),))
+    assert "the column :key: of a" in written("text", report)
+
+
+def test_html_calls_a_version_of_a_model_by_its_name() -> None:
+    models = [
+        ModelResult("dim", "a.sql", unique_id=f"model.p.dim.v{i}", inputs=(Input("source.p.s.v1"),)) for i in (1, 2)
+    ]
+    labels = re.findall(r"<text x[^>]*>([^<]*)", written("html", Report(tuple(models))))
+    assert {"dim.v1", "dim.v2", "v1"} <= set(labels)

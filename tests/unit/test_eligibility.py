@@ -99,10 +99,14 @@ def test_tables_of_a_plan_are_those_of_subqueries_too() -> None:
     assert tables_of(parse_plan((PLANS / "subqueries.txt").read_text())) == ("d.s8", "d.s16", "d.s8b")
 
 
-def test_a_table_of_which_nothing_is_known_has_no_buckets() -> None:
-    (join,) = judge(parse_plan((PLANS / "bucket_counts.txt").read_text()), {}, {})
-    assert join.verdict is Verdict.NOT_BUCKETED
-    assert join.findings == ()
+def test_what_reads_a_table_that_nobody_could_describe_is_unknown() -> None:
+    plan = parse_plan((PLANS / "bucket_counts.txt").read_text())
+    for known in ({}, {"d.s8": TABLES["d.s8"]}):
+        (join,) = judge(plan, known, {})
+        assert (join.verdict, join.findings) == (Verdict.UNKNOWN, ())
+        assert "Spark cannot describe d.s16" in join.description
+    (join,) = judge(plan, {name: facts(name[2:]) for name in ("d.s8", "d.s16")}, {})
+    assert (join.verdict, join.findings) == (Verdict.NOT_BUCKETED, ())
 
 
 def test_lines_are_those_of_the_clause_with_the_operators_columns() -> None:

@@ -74,6 +74,22 @@ def test_a_cached_table_is_not_read_as_a_table() -> None:
     assert "d.cv" not in [node.table for node in parse_plan(text).walk()]
 
 
+@pytest.mark.parametrize(
+    ("label", "table"),
+    [
+        ("Scan parquet spark_catalog.d.t", "d.t"),
+        ("Scan parquet spark_catalog.d.odd name", "d.odd name"),
+        ("Scan parquet ", None),
+        ("Scan JDBCRelation((select a.b from c) x) [numPartitions=1]", None),
+        ("Scan JDBCRelation(c) [numPartitions=1] spark_catalog.d.t", "d.t"),
+        ("BatchScan ice.d.t", "ice.d.t"),
+        ("BatchScan parquet file:/a/b.c", None),
+    ],
+)
+def test_tables_are_told_from_other_things_that_scans_read(label: str, table: str | None) -> None:
+    assert parse_plan(f"== Physical Plan ==\n{label} (1)\n").root.table == table
+
+
 def test_a_cached_plan_hangs_below_its_scan() -> None:
     scan = next(node for node in plan("cached").walk() if node.title.startswith("In-memory"))
     assert scan.table is None

@@ -6,6 +6,7 @@ import pytest
 
 from spark_bucketing.layout.table import DataFile, TableLayout
 from spark_bucketing.report.text import write_layouts
+from spark_bucketing.report.words import size
 from spark_bucketing.spec import BucketSpec
 
 OK = TableLayout(
@@ -52,3 +53,11 @@ def test_no_color_is_respected(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "\x1b[31m" in "".join(report(WRONG))
     monkeypatch.setenv("NO_COLOR", "1")
     assert "\x1b[31m" not in "".join(report(WRONG))
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [(0, "0 bytes"), (1023, "1,023 bytes"), (1536, "1.5 KiB"), (2**40, "1.0 TiB"), (2**70, "1,024.0 EiB")],
+)
+def test_bytes_are_told_as_people_say_them(number: int, text: str) -> None:
+    assert size(number) == text

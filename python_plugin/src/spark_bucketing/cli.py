@@ -5,6 +5,7 @@ Exit codes: 0 clean, 1 findings, 2 could not run or could not tell.
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,15 @@ class _Commands(click.Group):
             return super().invoke(ctx)
         except BucketingError as error:
             raise _Failure(str(error)) from error
+        except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
+            raise
+        # Exit code 1 says that there are findings, which Python's own for an error must not say.
+        except Exception as error:
+            frame = traceback.extract_tb(error.__traceback__)[-1]
+            raise _Failure(
+                f"{type(error).__name__}: {error} (in {Path(frame.filename).name}, line {frame.lineno}). "
+                "This is a mistake of this program; please report it."
+            ) from error
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -13,9 +15,9 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from spark_bucketing.check.acceptance import write_baseline
+from spark_bucketing.check.baseline import write_baseline
 from spark_bucketing.check.command import Request, Tell, check_project
-from spark_bucketing.check.outcome import COULD_NOT_TELL, FailOn, exit_code
+from spark_bucketing.check.outcome import FailOn, exit_code
 from spark_bucketing.eligibility.model import Report
 from spark_bucketing.errors import ProjectError
 from spark_bucketing.project.dbt import Selection
@@ -50,24 +52,45 @@ def project_options(function: _Function) -> _Function:
 
 
 class _Words(click.Command):
-    """Takes several values after one --select or --exclude, as dbt does: --select a b --exclude c."""
+    """Takes several values after one --select or --exclude, as dbt does: --select a b --exclude c.
+
+    A path of a file is a value where it comes first or has a selector's method before it (path:models/a.sql); after
+    other values it is a FILE.
+    """
 
     _MANY = ("--select", "-s", "--exclude")
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         spread: list[str] = []
-        option = ""
-        for argument in args:
-            if option and not argument.startswith("-") and not argument.endswith(".sql"):
+        # The option whose values are read, and how many it has so far.
+        option, values = "", 0
+        for place, argument in enumerate(args):
+            if option and not argument.startswith("-") and (not values or _is_selector(argument)):
                 spread += [option, argument]
+                values += 1
                 continue
+            self._check_values(option, values, ctx)
+            if argument == "--":
+                return super().parse_args(ctx, spread + args[place:])
             name, _, value = argument.partition("=")
-            option = name if name in self._MANY else ""
+            option, values = (name, 0) if name in self._MANY else ("", 0)
             if option and value:
                 spread += [option, value]
+                values = 1
             elif not option:
                 spread.append(argument)
+        self._check_values(option, values, ctx)
         return super().parse_args(ctx, spread)
+
+    @staticmethod
+    def _check_values(option: str, values: int, ctx: click.Context) -> None:
+        if option and not values:
+            raise click.BadOptionUsage(option, f"Option '{option}' requires an argument.", ctx)
+
+
+def _is_selector(word: str) -> bool:
+    # One letter before a colon is a drive of Windows.
+    return not word.endswith(".sql") or re.match(r"[@+\d]*[a-z_.]{2,}:", word) is not None
 
 
 @click.command(cls=_Words)
@@ -101,7 +124,10 @@ class _Words(click.Command):
 )
 @click.option("--baseline", type=_READ, help="A file of findings that are accepted, so that only new ones fail.")
 @click.option(
-    "--write-baseline", "new_baseline", type=_WRITTEN, help="Write what is found into this file, and succeed."
+    "--write-baseline",
+    "new_baseline",
+    type=_WRITTEN,
+    help="Write what is found into this file, and succeed; what it says of models that are not checked stays.",
 )
 @click.pass_context
 def check(ctx: click.Context, /, **options: Any) -> None:
@@ -116,6 +142,10 @@ def check(ctx: click.Context, /, **options: Any) -> None:
     Exit codes: 0 clean, 1 findings at or above --fail-on, 2 could not run, or could not tell for some query.
     """
     fail_on: FailOn = options["fail_on"]
+    new_baseline: Path | None = options["new_baseline"]
+    # Before anything that takes long.
+    for path in filter(None, (options["output"], new_baseline)):
+        _check_writable(path)
     with _progress() as tell:
         try:
             report = check_project(_request(options), tell)
@@ -123,12 +153,12 @@ def check(ctx: click.Context, /, **options: Any) -> None:
             raise ProjectError("Interrupted before anything was checked.") from interrupt
     if not report.models and not report.unfinished:
         click.echo("There is nothing to check: no model is selected.", err=True)
-    new_baseline = options["new_baseline"]
     _write(report, options, fail_on)
     if new_baseline:
-        number = write_baseline(report, new_baseline)
+        part = bool(options["files"] or options["select"] or options["exclude"])
+        number = write_baseline(report, new_baseline, part)
         click.echo(f"{new_baseline} accepts {number:,} findings.", err=True)
-        ctx.exit(COULD_NOT_TELL if report.unfinished else 0)
+        ctx.exit(0)
     ctx.exit(exit_code(report, fail_on))
 
 
@@ -162,14 +192,25 @@ def _words(values: Sequence[str]) -> tuple[str, ...]:
     return tuple(word for value in values for word in value.split())
 
 
+def _check_writable(path: Path) -> None:
+    place = path if path.exists() else path.absolute().parent
+    if not place.exists() or not os.access(place, os.W_OK):
+        why = "there is no permission" if place.exists() else "there is no such folder"
+        raise ProjectError(f"{path} cannot be written: {why}.")
+
+
 def _write(report: Report, options: dict[str, Any], fail_on: FailOn) -> None:
     output: Path | None = options["output"]
     if output is None:
-        write_report(report, options["form"], click.get_text_stream("stdout"), fail_on, options["verbose"])
+        stream = sys.stdout
+        if isinstance(stream, TextIOWrapper):
+            # Programs read UTF-8, people what their terminal has; no character is a reason to fail.
+            stream.reconfigure(encoding=None if options["form"] == "text" else "utf-8", errors="replace")
+        write_report(report, options["form"], stream, fail_on, options["verbose"])
         return
     try:
-        with output.open("w", encoding="utf-8") as file:
-            write_report(report, options["form"], file, fail_on, options["verbose"])
+        with output.open("w", encoding="utf-8", errors="replace") as file:
+            write_report(report, options["form"], file, fail_on, options["verbose"], plain=True)
     except OSError as error:
         raise ProjectError(f"The report cannot be written to {output}: {error.strerror}.") from error
 

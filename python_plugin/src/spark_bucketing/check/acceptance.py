@@ -5,21 +5,23 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections import Counter
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
-from spark_bucketing.eligibility.model import Acceptance, Finding, ModelResult, OperatorResult, Report
+from spark_bucketing.check.outcome import LEVELS
+from spark_bucketing.eligibility.model import Acceptance, Finding, ModelResult, OperatorResult, Report, Verdict
 from spark_bucketing.errors import ProjectError
 
-BASELINE_VERSION = 1
-# A model that could not be planned, in a baseline.
-UNPLANNED = "unplanned"
+# A model that could not be planned, and an operator that was not understood, in a baseline.
+UNPLANNED, UNKNOWN = "unplanned", "unknown"
+_BADNESS = {Verdict.SHUFFLE_FREE: 1, Verdict.ONE_SIDED: 2, Verdict.SHUFFLED: 3, Verdict.UNKNOWN: 4}
 _EXPRESSION_ID = re.compile(r"#\d+L?")
 
-Accept = Callable[[str, Finding], "Acceptance | None"]
+Badness = tuple[int, int]
+"""How bad a finding is: its level, and its operator's verdict; higher numbers are worse."""
+Baseline = Mapping[str, Sequence[Badness]]
+"""How bad accepted findings are, by fingerprint."""
 
 
 def allowed_reasons(meta: Mapping[str, Any], model: str, known: Collection[str]) -> frozenset[str]:
@@ -43,7 +45,12 @@ def allowed_reasons(meta: Mapping[str, Any], model: str, known: Collection[str])
             f"Invalid `meta.bucketing` of model {model!r}.\n  found:    {bucketing}\n"
             "  expected: a list of reasons under `allow`\n  instead:  bucketing: {allow: [bucket-count-mismatch]}"
         )
-    if unknown := [str(slug) for slug in slugs if slug not in known]:
+    if others := [str(key) for key in bucketing if key != "allow"]:
+        raise ProjectError(
+            f"Invalid `meta.bucketing` of model {model!r}.\n  found:    {others[0]}\n"
+            "  expected: allow, and nothing else\n  instead:  bucketing: {allow: [bucket-count-mismatch]}"
+        )
+    if unknown := [str(slug) for slug in slugs if not isinstance(slug, str) or slug not in known]:
         raise ProjectError(
             f"Invalid `meta.bucketing.allow` of model {model!r}.\n  found:    {unknown[0]}\n"
             f"  expected: reasons of the check: {', '.join(sorted(known))}\n"
@@ -63,38 +70,55 @@ def fingerprint(model: str, operator: OperatorResult | None, finding: Finding) -
     parts = [model, finding.reason]
     if operator:
         parts += [operator.kind, _EXPRESSION_ID.sub("", operator.description), *sorted(finding.tables)]
+    else:
+        # Of the project's tables there are more from day to day, but its settings are what is wrong.
+        parts += sorted({name for fix in finding.fixes for name in fix.settings})
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:20]
 
 
-def accept(report: Report, allowed: Mapping[str, Collection[str]], baseline: Mapping[str, int]) -> Report:
+def badness(operator: OperatorResult | None, finding: Finding) -> Badness:
+    """How bad a finding is, in numbers of which each is higher for what is worse."""
+    level = LEVELS.index(finding.level)
+    return -level, _BADNESS.get(operator.verdict, 0) if operator else 0
+
+
+def accept(report: Report, allowed: Mapping[str, Collection[str]], baseline: Baseline) -> Report:
     """Mark what is accepted; models' own permissions go before the baseline.
+
+    A baseline accepts what was as bad or worse when it was written: a shuffle is new where there was a sort only.
 
     Args:
         report: of a run.
         allowed: reasons that models allow, by unique id.
-        baseline: how many findings of each fingerprint are accepted.
+        baseline: how bad the accepted findings of each fingerprint are.
     """
-    left = Counter(baseline)
+    left = {key: sorted(values) for key, values in baseline.items()}
 
-    def take(key: str) -> Acceptance | None:
-        if left[key] < 1:
+    def take(model: str, operator: OperatorResult | None, finding: Finding) -> Acceptance | None:
+        known, found = left.get(fingerprint(model, operator, finding), []), badness(operator, finding)
+        enough = next((one for one in known if one[0] >= found[0] and one[1] >= found[1]), None)
+        if enough is None:
             return None
-        left[key] -= 1
+        known.remove(enough)
         return "baseline"
 
     def marked(model: str, operator: OperatorResult | None, finding: Finding) -> Finding:
         if finding.reason in allowed.get(model, ()):
             return replace(finding, accepted="allow")
-        return replace(finding, accepted=take(fingerprint(model, operator, finding)))
+        return replace(finding, accepted=take(model, operator, finding))
+
+    def operator_marked(model: str, operator: OperatorResult) -> OperatorResult:
+        findings = tuple(marked(model, operator, finding) for finding in operator.findings)
+        unknown = operator.verdict is Verdict.UNKNOWN
+        return replace(
+            operator, findings=findings, accepted=take(model, operator, Finding(UNKNOWN, "")) if unknown else None
+        )
 
     models = []
     for model in report.models:
         key = model_key(model)
-        operators = tuple(
-            replace(operator, findings=tuple(marked(key, operator, finding) for finding in operator.findings))
-            for operator in model.operators
-        )
-        accepted = take(fingerprint(key, None, Finding(UNPLANNED, ""))) if model.error else None
+        operators = tuple(operator_marked(key, operator) for operator in model.operators)
+        accepted = take(key, None, Finding(UNPLANNED, "")) if model.error else None
         models.append(replace(model, operators=operators, accepted=accepted))
     project = tuple(marked("", None, finding) for finding in report.project)
     return replace(report, models=tuple(models), project=project)
@@ -103,65 +127,3 @@ def accept(report: Report, allowed: Mapping[str, Collection[str]], baseline: Map
 def model_key(model: ModelResult) -> str:
     """What a model is called in fingerprints."""
     return model.unique_id or model.path
-
-
-def read_baseline(path: Path) -> Mapping[str, int]:
-    """How many findings of each fingerprint a baseline accepts.
-
-    Raises:
-        ProjectError: there is no such file, or it is no baseline.
-    """
-    try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-        if data["version"] != BASELINE_VERSION:
-            raise ProjectError(
-                f"The baseline {path} has version {data['version']}, and this program reads {BASELINE_VERSION}: "
-                "write it anew with --write-baseline."
-            )
-        return Counter(str(entry["fingerprint"]) for entry in data["findings"])
-    except OSError as error:
-        raise ProjectError(
-            f"The baseline {path} cannot be read: {error.strerror}. Write it with --write-baseline."
-        ) from error
-    except (ValueError, KeyError, TypeError) as error:
-        raise ProjectError(f"{path} is no baseline ({error!r}): write it anew with --write-baseline.") from error
-
-
-def write_baseline(report: Report, path: Path) -> int:
-    """Write what a report has found, but for what models allow, so that the next run accepts it.
-
-    Args:
-        report: of a run, accepted or not.
-        path: the file.
-
-    Returns:
-        How many findings it holds.
-
-    Raises:
-        ProjectError: the file cannot be written.
-    """
-    entries = []
-    for model in report.models:
-        key = model_key(model)
-        if model.error:
-            entries.append(_entry(key, None, Finding(UNPLANNED, model.error)))
-        for operator in model.operators:
-            entries += [_entry(key, operator, found) for found in operator.findings if found.accepted != "allow"]
-    entries += [_entry("", None, found) for found in report.project]
-    entries.sort(key=lambda entry: (entry["model"], entry["reason"], entry["message"], entry["fingerprint"]))
-    text = json.dumps({"version": BASELINE_VERSION, "findings": entries}, indent=2, ensure_ascii=False) + "\n"
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise ProjectError(f"The baseline {path} cannot be written: {error.strerror}.") from error
-    return len(entries)
-
-
-def _entry(model: str, operator: OperatorResult | None, finding: Finding) -> dict[str, str]:
-    # For whoever reads the file; only the fingerprint is read back.
-    return {
-        "fingerprint": fingerprint(model, operator, finding),
-        "model": model,
-        "reason": finding.reason,
-        "message": finding.message,
-    }

@@ -8,8 +8,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from spark_bucketing.check.acceptance import accept, allowed_reasons, read_baseline
+from spark_bucketing.check.acceptance import Baseline, accept, allowed_reasons
 from spark_bucketing.check.artifacts import Artifacts, Project
+from spark_bucketing.check.baseline import read_baseline
 from spark_bucketing.check.ddl import configured_layout
 from spark_bucketing.check.facts import Facts, honest_settings, settings_of
 from spark_bucketing.check.offline import offline_planner, uses_extension
@@ -83,11 +84,10 @@ def check_project(request: Request, tell: Tell = lambda *_: None) -> Report:
         tell("starting Spark" if request.offline or target.method == "session" else "connecting", 0, 0)
         with _planner(request, target) as planner:
             report = _checked(request, project, planner, baseline, tell)
-    below = target.project_dir != start and target.project_dir.is_relative_to(start)
-    return replace(report, folder=target.project_dir.relative_to(start).as_posix() if below else "")
+    return replace(report, folder=_folder_from(start, target.project_dir))
 
 
-def _checked(request: Request, project: Project, planner: Planner, baseline: Mapping[str, int], tell: Tell) -> Report:
+def _checked(request: Request, project: Project, planner: Planner, baseline: Baseline, tell: Tell) -> Report:
     version = spark_version(planner)
     settings = honest_settings(planner, settings_of(planner, SETTINGS))
     tell("compiling the project", 0, 0)
@@ -117,6 +117,17 @@ def _checked(request: Request, project: Project, planner: Planner, baseline: Map
     return accept(report, allowed, baseline)
 
 
+def _folder_from(start: Path, project_dir: Path) -> str:
+    """The project's folder as it is called in another one; empty when they are the same."""
+    if project_dir == start:
+        return ""
+    try:
+        return Path(os.path.relpath(project_dir, start)).as_posix()
+    except ValueError:
+        # Another drive of Windows.
+        return project_dir.as_posix()
+
+
 def _artifacts(request: Request, project: Project) -> Artifacts | None:
     """The manifest, unless plain SQL files from elsewhere are checked live, which need none."""
     home = project.target.project_dir
@@ -128,15 +139,15 @@ def _artifacts(request: Request, project: Project) -> Artifacts | None:
 
 def _subjects(request: Request, project: Project, artifacts: Artifacts | None) -> Sequence[Subject]:
     home = project.target.project_dir
-    files = [file_subject(file, home, artifacts.manifest if artifacts else None) for file in request.files]
-    if artifacts is None or (files and not request.selection):
+    manifest, errors = (artifacts.manifest, artifacts.errors) if artifacts else (None, {})
+    files = [file_subject(file, home, manifest, errors) for file in request.files]
+    if artifacts is None or manifest is None or (files and not request.selection):
         return files
-    manifest = artifacts.manifest
     names = selectable(manifest)
     if request.selection:
         chosen = set(project.select(request.selection, artifacts.path))
         names = tuple(name for name in names if name in chosen)
-    return [*(model_subject(manifest.nodes[name], home, artifacts.errors.get(name)) for name in names), *files]
+    return [*(model_subject(manifest.nodes[name], home, errors.get(name)) for name in names), *files]
 
 
 def _specs(manifest: Manifest, subjects: Sequence[Subject], facts: Facts) -> Mapping[str, BucketSpec]:

@@ -34,10 +34,10 @@ def configured_layout(config: Mapping[str, Any], materialized: str, name: str) -
         name: the model's, for errors.
 
     Raises:
-        ProjectError: buckets without a number, or a number that is none.
+        ProjectError: buckets without a number, a number that is none, or columns that are no names.
     """
-    partition_by = _names(config.get("partition_by"))
-    clustered_by = _names(config.get("clustered_by"))
+    partition_by = _names(config, "partition_by", name)
+    clustered_by = _names(config, "clustered_by", name)
     own = materialized in _OWN
     file_format = str(config.get("file_format") or "parquet").lower()
     buckets = config.get("buckets")
@@ -50,14 +50,13 @@ def configured_layout(config: Mapping[str, Any], materialized: str, name: str) -
         )
     if not clustered_by or buckets is None:
         return ShadowLayout(None, partition_by, file_format)
-    if isinstance(buckets, bool) or not str(buckets).isdigit() or int(buckets) < 1:
+    if isinstance(buckets, bool) or not str(buckets).isdecimal() or int(buckets) < 1:
         raise ProjectError(
             f"Invalid `buckets` of {name!r}.\n  found:    {buckets}\n"
             "  expected: an integer from 1\n  instead:  buckets=64"
         )
-    sorted_by = config.get("sorted_by")
     default_sort = clustered_by if own else ()
-    sort_columns = default_sort if sorted_by is None else _names(sorted_by)
+    sort_columns = default_sort if config.get("sorted_by") is None else _names(config, "sorted_by", name)
     bucket_hash: BucketHash = "spark"
     if str(config.get("bucket_hash") or ("hive" if own else "spark")).lower() == "hive":
         bucket_hash = "hive"
@@ -113,10 +112,15 @@ def _storable(sql_type: str) -> str:
     return "string" if sql_type.lower() == "void" else sql_type
 
 
-def _names(value: Any) -> tuple[str, ...]:
-    if value is None:
-        return ()
-    return (value,) if isinstance(value, str) else tuple(map(str, value))
+def _names(config: Mapping[str, Any], key: str, model: str) -> tuple[str, ...]:
+    value = config.get(key)
+    names = [value] if isinstance(value, str) else [] if value is None else value
+    if not isinstance(names, (list, tuple)) or not all(isinstance(name, str) for name in names):
+        raise ProjectError(
+            f"Invalid `{key}` of {model!r}.\n  found:    {value}\n"
+            f"  expected: a column's name, or a list of them\n  instead:  {key}=['a_column']"
+        )
+    return tuple(names)
 
 
 def _list(names: Sequence[str]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 _JINJA = re.compile(r"\{\{.*?\}\}|\{%.*?%\}|\{#.*?#\}")
 
@@ -43,7 +44,23 @@ def _fit(raw: str, compiled: str) -> int:
     # A line of nothing but Jinja could be any text.
     if not any(re.search(r"\w", part) for part in literal):
         return 0
-    return len("".join(literal)) if re.fullmatch(".*".join(map(re.escape, literal)), compiled) else 0
+    return len("".join(literal)) if _is_made_of(literal, compiled) else 0
+
+
+def _is_made_of(pieces: Sequence[str], text: str) -> bool:
+    """Whether a text begins with the first piece, ends with the last, and has the others in this order in between."""
+    first, *others, last = pieces if len(pieces) > 1 else (pieces[0], "")
+    if len(pieces) == 1:
+        return text == first
+    if not text.startswith(first) or not text.endswith(last):
+        return False
+    start, end = len(first), len(text) - len(last)
+    for piece in others:
+        found = text.find(piece, start, end)
+        if found < 0:
+            return False
+        start = found + len(piece)
+    return start <= end
 
 
 def _blank_lines_above(text: str) -> int:

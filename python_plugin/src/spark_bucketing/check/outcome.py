@@ -43,24 +43,29 @@ def open_findings(report: Report) -> list[Found]:
 def unknown_models(report: Report) -> list[ModelResult]:
     """Models that could not be planned, or have an operator that was not understood, and that nothing accepts."""
     return [
-        model for model in report.models if (model.error and not model.accepted) or any(map(_unclear, model.operators))
+        model
+        for model in report.models
+        if (model.error and not model.accepted) or any(map(is_unclear, model.operators))
     ]
 
 
 def exit_code(report: Report, fail_on: FailOn) -> int:
-    """0 clean, 1 findings at this level or a worse one, 2 when something could not be told; findings go first.
+    """0 clean, 1 findings at this level or a worse one, 2 when something could not be told or was interrupted.
+
+    An interruption goes before findings, and those before queries that could not be told.
 
     Args:
         report: of a run, with what is accepted marked.
         fail_on: the mildest level that fails.
     """
+    if report.unfinished:
+        return COULD_NOT_TELL
     failing = LEVELS[: LEVELS.index(fail_on) + 1] if fail_on != "never" else ()
     if any(found.finding.level in failing for found in open_findings(report)):
         return FINDINGS
-    return COULD_NOT_TELL if report.unfinished or unknown_models(report) else CLEAN
+    return COULD_NOT_TELL if unknown_models(report) else CLEAN
 
 
-def _unclear(operator: OperatorResult) -> bool:
-    if operator.verdict is not Verdict.UNKNOWN:
-        return False
-    return not operator.findings or any(not finding.accepted for finding in operator.findings)
+def is_unclear(operator: OperatorResult) -> bool:
+    """Whether an operator was not understood, and nothing accepts that; what accepts its findings does not."""
+    return operator.verdict is Verdict.UNKNOWN and not operator.accepted

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from spark_bucketing.check.facts import Facts
@@ -159,10 +159,15 @@ def _mapped_back(operator: OperatorResult, sql: str, raw: str) -> OperatorResult
 
 
 def _worst(result: ModelResult, tables: frozenset[str]) -> Verdict | None:
-    verdicts = {
-        operator.verdict for operator in result.operators if tables & {table.lower() for table in operator.tables}
-    }
+    verdicts = {operator.verdict for operator in result.operators if tables & set(_names(operator.tables))}
     return min(verdicts, key=_WORST.index, default=None)
+
+
+def _names(tables: Iterable[str]) -> Iterator[str]:
+    for table in tables:
+        yield table.lower()
+        # The session's own catalog need not be Spark's, and dbt does not write it.
+        yield ".".join(table.lower().split(".")[-2:])
 
 
 def _tables_behind(manifest: Manifest) -> Mapping[str, frozenset[str]]:

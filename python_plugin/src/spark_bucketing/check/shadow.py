@@ -12,12 +12,15 @@ Buckets, partitions and layout are those of the config.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping
 from functools import cached_property
+from hashlib import sha256
 from pathlib import Path
 
 from spark_bucketing.check.ddl import configured_layout, create_table
 from spark_bucketing.check.session_planner import SessionPlanner
+from spark_bucketing.check.sql_text import renamed
 from spark_bucketing.errors import BucketingError, ProjectError
 from spark_bucketing.project.catalog import CatalogTable
 from spark_bucketing.project.manifest import Manifest, Node, relation_parts, table_name
@@ -60,9 +63,7 @@ class Shadow:
 
     def rewritten(self, sql: str) -> str:
         """SQL that reads shadows where it names what cannot be the name of a table here."""
-        for relation, shadow in self._renamed.items():
-            sql = sql.replace(relation, shadow)
-        return sql
+        return renamed(sql, self._renamed)
 
     def relation(self, node: Node) -> str | None:
         """Name of a node's shadow in SQL."""
@@ -88,6 +89,10 @@ class Shadow:
                 self.unsized.add(table_name(relation))
         except BucketingError as error:
             self.missing[table_name(relation)] = f"{node.resource_type} {node.name!r}: {error}"
+        # A config of a form that nobody has thought of: what reads the table cannot be planned, and says so.
+        except Exception as error:
+            said = f"{type(error).__name__}: {error}, which is a mistake of this program"
+            self.missing[table_name(relation)] = f"{node.resource_type} {node.name!r}: {said}"
 
     def why(self, error: str) -> str:
         """An error of the planner, with the reason when a table is missing because it has no shadow."""
@@ -128,19 +133,30 @@ class Shadow:
         columns = self._planner.columns(sql)
         if node.resource_type != "snapshot":
             return columns
-        renamed = node.config.get("snapshot_meta_column_names") or {}
-        extra = {renamed.get(name) or name: kind for name, kind in _SNAPSHOT_COLUMNS.items()}
+        called = node.config.get("snapshot_meta_column_names") or {}
+        extra = {called.get(name) or name: kind for name, kind in _SNAPSHOT_COLUMNS.items()}
         return {**columns, **extra}
 
     @cached_property
     def _renamed(self) -> Mapping[str, str]:
-        """Relations that cannot be tables of this Spark, such as a path or another catalog's; the longest first."""
-        renamed = {}
-        for node in self._manifest.nodes.values():
-            if node.relation and not _plain(node.relation):
-                where = f"{node.source_name or node.resource_type}__offline"
-                renamed[node.relation] = f"`{where}`.`{node.name}`"
-        return dict(sorted(renamed.items(), key=lambda pair: -len(pair[0])))
+        """Relations that cannot be tables of this Spark, such as a path or another catalog's, and their shadows."""
+        wanted = {
+            node.relation: (_identifier(f"{node.source_name or node.resource_type}__offline"), _identifier(node.name))
+            for node in self._manifest.nodes.values()
+            if node.relation and not _plain(node.relation)
+        }
+        taken = Counter(wanted.values())
+        names = {}
+        for relation, (schema, name) in wanted.items():
+            # Versions of a model, and models of several packages, may have the same name.
+            unique = f"{name}_{sha256(relation.encode()).hexdigest()[:12]}" if taken[schema, name] > 1 else name
+            names[relation] = f"`{schema}`.`{unique}`"
+        return names
+
+
+def _identifier(name: str) -> str:
+    # Hive's metastore knows no other characters, and no upper case.
+    return re.sub(r"\W", "_", name, flags=re.ASCII).lower()
 
 
 def _plain(relation: str) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from spark_bucketing.check.run import Step, Subject
+from spark_bucketing.check.sql_text import one_statement
 from spark_bucketing.errors import ProjectError
 from spark_bucketing.project.manifest import Manifest, Node
 
@@ -39,13 +40,16 @@ def model_subject(node: Node, project_dir: Path, error: str | None = None) -> Su
     return Subject(node.name, node.path, sql, raw, node.unique_id, node.depends_on, error)
 
 
-def file_subject(file: Path, project_dir: Path, manifest: Manifest | None) -> Subject:
+def file_subject(
+    file: Path, project_dir: Path, manifest: Manifest | None, errors: Mapping[str, str] | None = None
+) -> Subject:
     """A file of SQL: what dbt compiled it to when it is one of the project's, otherwise its own text.
 
     Args:
         file: absolute.
         project_dir: folder of the project, absolute.
         manifest: the project's; None when no file lies in its folder.
+        errors: what dbt says of nodes that do not compile, by unique id.
 
     Raises:
         ProjectError: the file cannot be read, or has Jinja that nobody compiles.
@@ -54,9 +58,10 @@ def file_subject(file: Path, project_dir: Path, manifest: Manifest | None) -> Su
     path = file.relative_to(project_dir).as_posix() if inside else str(file)
     for node in manifest.nodes.values() if manifest else ():
         if node.path == path and node.resource_type in ("model", "snapshot", "analysis"):
-            return model_subject(node, project_dir)
+            return model_subject(node, project_dir, (errors or {}).get(node.unique_id))
     try:
-        text = file.read_text(encoding="utf-8")
+        # With or without a byte order mark, which Spark takes for a word.
+        text = file.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise ProjectError(f"{file} cannot be read: {error}.") from error
     if _JINJA.search(text):
@@ -65,7 +70,7 @@ def file_subject(file: Path, project_dir: Path, manifest: Manifest | None) -> Su
             f"the project in {project_dir}\n  expected: plain SQL, or a file of the project\n"
             "  instead:  move it into the folder of the project's analyses (analysis-paths)"
         )
-    return Subject(path, path, text.rstrip().rstrip(";"), text)
+    return Subject(path, path, one_statement(text), text)
 
 
 def live_steps(subjects: Iterable[Subject]) -> list[Step]:

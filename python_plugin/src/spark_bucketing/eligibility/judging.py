@@ -13,6 +13,7 @@ from spark_bucketing.eligibility.rules import AT_THE_END, RULES
 from spark_bucketing.eligibility.steps import Change, Explanation, Reason, Step
 from spark_bucketing.eligibility.verdicts import (
     RANKS,
+    is_described,
     is_understood,
     local_sorts,
     modelled,
@@ -20,6 +21,7 @@ from spark_bucketing.eligibility.verdicts import (
     outcome_of,
     reads_buckets,
     verdict,
+    why_unknown,
 )
 from spark_bucketing.eligibility.world import World
 from spark_bucketing.plan import Node, Plan
@@ -99,13 +101,15 @@ class _Judge:
             found = verdict(op, outcome, self.world)
             trusted = is_understood(op) and outcome == self.planner.outcomes[number]
             findings: list[tuple[Finding, tuple[int, ...]]] = []
-            if reads_buckets(op, self.world):
+            # What is not understood, or is not known of a table, has no reason that could be relied on.
+            if is_understood(op) and is_described(op, self.world) and reads_buckets(op, self.world):
                 findings = [
                     self._finding(*item, found, trusted) for item in (*_steps(self.planner, op), *ends.get(number, ()))
                 ]
             result = OperatorResult(
                 kind=op.kind,
-                description=_description(self.planner, op),
+                description=_description(self.planner, op)
+                + (f" ({why_unknown(op, self.world)})" if found is Verdict.UNKNOWN else ""),
                 verdict=found,
                 tables=tuple(dict.fromkeys(scan.table for side in op.sides for scan in side.scans if scan.table)),
                 exchanges=len({node.number for side in op.sides for node in side.exchanges}),
@@ -219,6 +223,8 @@ def _reason(step: Step) -> tuple[Reason, Explanation]:
 
 
 def _description(planner: Planner, op: Operator) -> str:
+    if op.foreign:
+        return f"{op.node.operator} {op.node.title}".strip()
     sides = [Step(planner, op, place, op.node) for place in range(len(op.sides))]
     if op.kind != "join":
         keys = ", ".join(sides[0].key_texts)

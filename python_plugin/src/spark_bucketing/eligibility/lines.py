@@ -53,8 +53,10 @@ class Lines:
             return None
         fitting = [clause for clause in candidates if names <= clause.words]
         alike = [other for other in self._operators if other.kind == op.kind and _column_names(other) == names]
-        # One clause may be planned several times, where a subquery is used twice.
+        # One clause may be planned several times, where a subquery is used twice; IN and EXISTS are joins without one.
         lines = {clause.line for clause in fitting}
+        if len({_meaning(other) for other in alike}) > len(fitting) > 0:
+            return None
         if len(lines) == 1:
             return lines.pop()
         if (
@@ -77,6 +79,11 @@ def _column_names(op: Operator) -> frozenset[str]:
             if name and not name.startswith("_grouping"):
                 found.add(name.lower())
     return frozenset(found)
+
+
+def _meaning(op: Operator) -> tuple[object, ...]:
+    """What tells operators of the same keys apart, but not the same clause planned twice."""
+    return op.node.join_type, tuple(tuple(scan.table for scan in side.scans) for side in op.sides)
 
 
 def _words(sql: str) -> list[_Word]:

@@ -9,7 +9,7 @@ from typing import Literal
 
 from spark_bucketing.spec import BucketSpec
 
-OperatorKind = Literal["join", "aggregate", "distinct", "window"]
+OperatorKind = Literal["join", "aggregate", "distinct", "window", "other"]
 Level = Literal["error", "warning", "note"]
 Acceptance = Literal["allow", "baseline"]
 FixKind = Literal["setting", "bucket_spec", "column_type", "extension", "rewrite_files", "sql"]
@@ -32,7 +32,7 @@ class TableFacts:
     """What is known of a table that a plan reads, beside the plan itself.
 
     Args:
-        name: qualified name as Spark prints it, without the catalog: schema.table.
+        name: qualified name as Spark prints it: schema.table, or with the catalog before it when that is another one.
         columns: column names and their Spark SQL types, lower case.
         spec: how the metastore says it is bucketed; None for a plain table.
         partition_columns: names of the partition columns.
@@ -101,13 +101,15 @@ class OperatorResult:
     """A join, aggregate, window or distinct of a model's plan, and what was found about it.
 
     Args:
-        kind: what it is.
+        kind: what it is; other for an operator of another engine whose kind is not known, and which is unknown.
         description: for the user: the kind of join, and the keys, with the names of tables where they are known.
         verdict: how its rows come together.
         tables: tables that its inputs read, in the plan's order.
-        exchanges: Exchanges on the ways from its inputs' tables (or the operators below) to it.
+        exchanges: Exchanges on the ways from its inputs' tables (or the operators below) to it, and limits that gather
+            rows without one.
         sorts: Sorts on these ways.
         findings: one for each Exchange or Sort on a bucketed table's way.
+        accepted: what accepts that it was not understood; None when nothing does.
     """
 
     kind: OperatorKind
@@ -117,6 +119,7 @@ class OperatorResult:
     exchanges: int = 0
     sorts: int = 0
     findings: tuple[Finding, ...] = ()
+    accepted: Acceptance | None = None
 
 
 @dataclass(frozen=True)
@@ -166,7 +169,7 @@ class Report:
         project: findings about the project as a whole: versions, settings, the extension.
         planner: what answered: "live (session)", "live (thrift)" or "offline", with Spark's version.
         unfinished: models that were not reached, when the run was interrupted.
-        folder: the project's, relative to the folder where the check ran; empty when it is the same, or not below it.
+        folder: the project's, relative to the folder where the check ran; empty when it is the same.
     """
 
     models: tuple[ModelResult, ...]

@@ -15,9 +15,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
+from spark_bucketing.eligibility.known import GATHERING, foreign_kind, is_known
 from spark_bucketing.eligibility.model import OperatorKind
 from spark_bucketing.plan import Node
-from spark_bucketing.plan.lists import arguments, canonical, elements, named
+from spark_bucketing.plan.lists import arguments, canonical, elements, is_balanced, named
 from spark_bucketing.plan.tree import AGGREGATES, JOINS
 
 _PARTIAL = re.compile(r"^(?:partial_|merge_)")
@@ -51,8 +52,8 @@ class Side:
 
     @cached_property
     def exchanges(self) -> tuple[Node, ...]:
-        """Exchanges on the way."""
-        return tuple(node for node in self.way if node.operator in ("Exchange", "ReusedExchange"))
+        """What moves rows on the way: Exchanges, and limits that gather rows without one."""
+        return tuple(node for node in self.way if _moves(node))
 
     @cached_property
     def sorts(self) -> tuple[Node, ...]:
@@ -67,7 +68,7 @@ class Side:
 
 @dataclass(frozen=True, eq=False)
 class Operator:
-    """A join, aggregate, distinct or window of a plan.
+    """A join, aggregate, distinct or window of a plan, or what is not understood.
 
     Args:
         kind: what it is.
@@ -84,7 +85,12 @@ class Operator:
     @property
     def broadcast(self) -> bool:
         """Whether one input is sent to all tasks."""
-        return self.node.operator.startswith("Broadcast")
+        return self.node.operator.startswith("Broadcast") and not self.foreign
+
+    @property
+    def foreign(self) -> bool:
+        """Whether it is no operator that Spark has, so that nothing is known of it."""
+        return not is_known(self.node)
 
     @property
     def keyless(self) -> bool:
@@ -93,34 +99,62 @@ class Operator:
 
 
 def find_operators(root: Node) -> Iterator[Operator]:
-    """The operators of a tree, from the top."""
+    """The operators of a tree, from the top.
+
+    What is not known is an operator of its own where it is a join, an aggregate or a window by its name, or on no way
+    to an operator; on a way, that operator is not understood.
+    """
     inside: set[int] = set()
-    seen: set[int] = set()
     for node in root.walk():
-        if node.number in inside or node.number in seen:
+        if node.number in inside:
             continue
-        seen.add(node.number)
+        op: Operator | None = None
         if node.operator in JOINS:
-            yield _join(node)
+            op = _join(node)
         elif node.operator in AGGREGATES:
             chain = _chain(node)
             inside.update(part.number for part in chain if part.operator in AGGREGATES)
-            yield _aggregate(chain)
+            op = _aggregate(chain)
         elif node.operator == "Window":
-            yield _window(node)
+            op = _window(node)
+        elif not is_known(node):
+            op = _foreign(node)
+        if op:
+            inside.update(part.number for side in op.sides for part in side.way if not is_operator(part))
+            yield op
 
 
 def is_operator(node: Node) -> bool:
     """Whether a node is one of an operator."""
-    return node.operator in JOINS or node.operator in AGGREGATES or node.operator == "Window"
+    own = node.operator in JOINS or node.operator in AGGREGATES or node.operator == "Window"
+    return own or foreign_kind(node) is not None
+
+
+def _moves(node: Node) -> bool:
+    if node.operator == "ReusedExchange":
+        # What was broadcast once is not moved again.
+        return not any(child.operator == "BroadcastExchange" for child in node.children)
+    return node.operator == "Exchange" or node.operator in GATHERING
 
 
 def _way(entry: Node) -> Iterator[Node]:
-    if is_operator(entry):
-        return
-    yield entry
-    for child in entry.children:
-        yield from _way(child)
+    seen: set[int] = set()
+    waiting = [entry]
+    while waiting:
+        node = waiting.pop()
+        if node.number in seen:
+            continue
+        seen.add(node.number)
+        # The way ends at the next operator; one that is not understood makes the way so, too.
+        if not is_operator(node) or not is_known(node):
+            yield node
+        if not is_operator(node):
+            waiting += reversed(node.children)
+
+
+def _foreign(node: Node) -> Operator:
+    sides = tuple(Side(None, (), child, tuple(_way(child))) for child in node.children)
+    return Operator(foreign_kind(node) or "other", node, sides)
 
 
 def _join(node: Node) -> Operator:
@@ -173,11 +207,13 @@ def _aggregate(chain: list[Node]) -> Operator:
 
 def _window(node: Node) -> Operator:
     # The functions, then what they are partitioned by and in which order; a list without elements is not printed.
-    lists = [elements(part, None) for part in arguments(node.details.get("Arguments", ""))[1:]]
+    text = node.details.get("Arguments", "")
+    lists = [elements(part, None) for part in arguments(text)[1:]]
     ordered = [found for found in lists if found and all(_ORDER.search(element) for element in found)]
     others = [found for found in lists if found not in ordered]
     partition, order = (others or [()])[0], (ordered or [()])[0]
-    if len(others) > 1 or len(ordered) > 1:
+    # A bracket in a literal hides where the lists begin.
+    if len(others) > 1 or len(ordered) > 1 or not is_balanced(text):
         partition = None
     keys = None if partition is None else tuple(canonical(text) for text in partition if text)
     side = Side(keys, partition or (), node.children[0], tuple(_way(node.children[0])))

@@ -10,12 +10,16 @@ from spark_bucketing.plan import Node
 
 def _path(node: Node, scan: Node) -> list[Node]:
     """The nodes from an operator's input down to a scan; empty when it is not below."""
-    if node.number == scan.number:
-        return [node]
-    for child in node.children:
-        if below := _path(child, scan):
-            return [node, *below]
-    return []
+    above: dict[int, Node] = {}
+    for place in node.walk():
+        for child in place.children:
+            above.setdefault(child.number, place)
+    found = next((place for place in node.walk() if place.number == scan.number), None)
+    path: list[Node] = []
+    while found is not None:
+        path.insert(0, found)
+        found = above.get(found.number) if found is not node else None
+    return path
 
 
 def _upwards(step: Step) -> Iterator[Node]:

@@ -119,6 +119,9 @@ class Planner:
     def _operator(self, op: Operator) -> Layout:
         for i, side in enumerate(op.sides):
             self.inputs[op.node.number, i] = self.layout(side.entry)
+        if op.foreign:
+            self.outcomes[op.node.number] = Outcome(tuple(False for _ in op.sides), tuple(False for _ in op.sides))
+            return Layout()
         if op.kind != "join":
             return self._grouping(op)
         if op.broadcast or op.keyless or any(side.keys is None for side in op.sides):

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 from spark_bucketing.eligibility.joining import Usable, usable, within
+from spark_bucketing.eligibility.known import GATHERING
 from spark_bucketing.eligibility.layout import Layout, ascending
 from spark_bucketing.eligibility.lineage import Source, describe, source_of, sources_of
 from spark_bucketing.eligibility.model import FixKind, TableFacts
@@ -69,7 +70,7 @@ class Step:
     @property
     def about(self) -> str:
         """What has to be explained: an Exchange, a Sort, or a Join without keys."""
-        if self.node.operator in ("Exchange", "ReusedExchange"):
+        if self.node.operator in ("Exchange", "ReusedExchange", *GATHERING):
             return "Exchange"
         return "Sort" if self.node.operator == "Sort" else "Join"
 

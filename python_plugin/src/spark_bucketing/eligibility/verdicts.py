@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-
+from spark_bucketing.eligibility.known import GATHERING, is_known
 from spark_bucketing.eligibility.model import Verdict
 from spark_bucketing.eligibility.operators import Operator, Side
 from spark_bucketing.eligibility.planner import Outcome, Planner
@@ -13,14 +12,12 @@ from spark_bucketing.plan import Node
 # From good to bad; only these can be compared.
 RANKS = {Verdict.SORT_FREE: 0, Verdict.SHUFFLE_FREE: 1, Verdict.ONE_SIDED: 2, Verdict.SHUFFLED: 3}
 
-_KNOWN = ("Exchange", "ReusedExchange", "BroadcastExchange", "Sort", "WindowGroupLimit", "Window")
-# Other engines' versions of Spark's operators, such as GpuShuffleExchange: not understood.
-_LOOKS_RELEVANT = re.compile(r"Exchange|Sort|Join|Aggregate|Window")
-
 
 def needed_exchange(side: Side) -> Node | None:
     """The Exchange that the operator itself needs, and nothing on the way: the uppermost one by its keys."""
     for node in side.exchanges:
+        if node.operator in GATHERING:
+            continue
         shuffle = node.shuffle
         if node.operator == "ReusedExchange" or shuffle is None:
             return node
@@ -46,12 +43,27 @@ def outcome_of(op: Operator) -> Outcome:
 
 
 def is_understood(op: Operator) -> bool:
-    """Whether keys and ways could be read, and nothing on the ways is foreign."""
-    if any(side.keys is None for side in op.sides):
+    """Whether keys and ways could be read, and everything on the ways is known."""
+    if op.foreign or any(side.keys is None for side in op.sides):
         return False
-    return not any(
-        _LOOKS_RELEVANT.search(node.operator) and node.operator not in _KNOWN for side in op.sides for node in side.way
-    )
+    return all(is_known(node) for side in op.sides for node in side.way)
+
+
+def is_described(op: Operator, world: World) -> bool:
+    """Whether the metastore says of all tables below how they are bucketed, or that they are not."""
+    return all(scan.table in world.tables for side in op.sides for scan in side.scans)
+
+
+def why_unknown(op: Operator, world: World) -> str:
+    """What is not known of an operator whose verdict is unknown, for the user."""
+    foreign = {node.operator for side in op.sides for node in side.way if not is_known(node)}
+    if op.foreign or foreign:
+        names = ", ".join(sorted(foreign | ({op.node.operator} if op.foreign else set())))
+        return f"not an operator of Spark's: {names}"
+    if not is_understood(op):
+        return "its keys cannot be read"
+    missing = {scan.table for side in op.sides for scan in side.scans if scan.table and scan.table not in world.tables}
+    return f"Spark cannot describe {', '.join(sorted(missing))}"
 
 
 def reads_buckets(op: Operator, world: World) -> bool:
@@ -71,6 +83,8 @@ def verdict(op: Operator, outcome: Outcome, world: World) -> Verdict:
         return Verdict.UNKNOWN
     if op.broadcast:
         return Verdict.BROADCAST
+    if not is_described(op, world):
+        return Verdict.UNKNOWN
     if not reads_buckets(op, world):
         return Verdict.NOT_BUCKETED
     if op.kind == "join" and op.keyless:

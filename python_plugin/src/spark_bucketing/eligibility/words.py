@@ -59,6 +59,8 @@ def doing(node: Node, step: Step) -> str:
 
 
 def _operator_doing(op: Operator, step: Step) -> str:
+    if op.foreign:
+        return f"the operator {op.node.operator} comes in between"
     sides = [Step(step.planner, op, place, op.node) for place in range(len(op.sides))]
     if any(step.planner.outcomes[op.node.number].shuffled):
         keys = next((side.key_texts for side in sides if side.key_texts), ())

@@ -80,7 +80,7 @@ def elements(text: str, number: int | None) -> tuple[str, ...] | None:
     inner = text.strip()
     if not (inner.startswith("[") and inner.endswith("]")):
         return None
-    if not _is_balanced(inner):
+    if not is_balanced(inner):
         return None
     parts = tuple(_split(inner[1:-1])) if inner != "[]" else ()
     return parts if number is None or len(parts) == number else None
@@ -105,7 +105,7 @@ def _named(match: re.Match[str]) -> tuple[str, int]:
     return match["name"].strip("`"), int(match["id"])
 
 
-def _is_balanced(text: str) -> bool:
+def is_balanced(text: str) -> bool:
     """Whether brackets close; in a literal they need not, and then commas cannot be told apart."""
     depth = 0
     for character in text:

@@ -26,6 +26,8 @@ _LINE = re.compile(r"^(?P<indent>(?:[ :]  )*(?:[:+]- )?)(?:\* )?(?P<label>\S.*) 
 _STAGE = re.compile(r"^(?P<indent>(?:[ :]  )*(?:[:+]- )?)== (?P<which>Final|Current|Initial) Plan ==$")
 _HEAD = re.compile(r"^\((?P<number>\d+)\) (?P<label>\S.*?)(?: \[codegen id : \d+\])?$")
 _DETAIL = re.compile(r"^(?P<key>[A-Z][A-Za-z]*(?: [a-zA-Z]+)*)(?: \[(?P<count>\d+)\])? ?:(?: (?P<value>.*))?$")
+# What adaptive execution adds to the name of a join whose largest partitions it has split.
+_SKEWED = "(skew=true)"
 _REUSED = re.compile(r"^ReusedExchange \[Reuses operator id: (\d+)\]$")
 
 
@@ -145,6 +147,7 @@ def _build(line: _Line, details: Mapping[int, _Details], built: dict[int, Node],
     if about.reuses is not None and about.reuses in lines:
         children = (_build(lines[about.reuses], details, built, lines),)
     name, _, title = line.label.partition(" ")
+    name = name.removesuffix(_SKEWED)
     node = Node(line.number, name, title, about.values, about.counts, children)
     built[line.number] = node
     return node

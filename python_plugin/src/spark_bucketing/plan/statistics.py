@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from spark_bucketing.plan.tree import SESSION_CATALOG
+
 # A relation prints as `Relation spark_catalog.d.t[k#1,v#2L] parquet, Statistics(sizeInBytes=1.5 MiB, rowCount=3)`.
 _RELATION = re.compile(
     r"Relation (?P<table>\S+?)\[[^\n]*Statistics\(sizeInBytes=(?P<size>[\d.,E+]+) (?P<unit>[KMGTPE]i)?B"
@@ -20,8 +22,7 @@ def parse_statistics(text: str) -> Mapping[str, int]:
     """
     sizes: dict[str, int] = {}
     for found in _RELATION.finditer(text):
-        parts = found["table"].split(".")
-        name = ".".join(parts[1:] if len(parts) > 2 else parts)
+        name = found["table"].removeprefix(SESSION_CATALOG)
         size = int(float(found["size"].replace(",", "")) * _UNITS[found["unit"] or ""])
         # A table may be read several times, of some partitions only.
         sizes[name] = max(size, sizes.get(name, 0))

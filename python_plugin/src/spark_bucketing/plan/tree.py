@@ -20,6 +20,8 @@ from spark_bucketing.plan.lists import (
 
 JOINS = ("SortMergeJoin", "ShuffledHashJoin", "BroadcastHashJoin", "BroadcastNestedLoopJoin", "CartesianProduct")
 AGGREGATES = ("HashAggregate", "SortAggregate", "ObjectHashAggregate")
+# A table of this catalog and one of another may have the same schema and name.
+SESSION_CATALOG = "spark_catalog."
 _SHUFFLE = re.compile(r"^(?P<how>.*), (?P<origin>[A-Z_]+), \[plan_id=\d+\].*$", re.DOTALL)
 _HASH = re.compile(r"^(?P<kind>hashpartitioning|hivehashpartitioning)\((?P<keys>.*), (?P<n>\d+)\)$", re.DOTALL)
 
@@ -62,19 +64,29 @@ class Node:
     children: tuple[Node, ...] = ()
 
     def walk(self) -> Iterator[Node]:
-        """This operator and all below it, from the top, left to right."""
-        yield self
-        for child in self.children:
-            yield from child.walk()
+        """This operator and all below it, from the top, left to right, each once however often it is reused."""
+        seen: set[int] = set()
+        waiting: list[Node] = [self]
+        while waiting:
+            node = waiting.pop()
+            if node.number not in seen:
+                seen.add(node.number)
+                yield node
+                waiting += reversed(node.children)
 
     @property
     def table(self) -> str | None:
-        """Schema and name of the table that a scan reads; None for anything else."""
+        """The table that a scan reads, without the catalog where that is Spark's own; None for anything else."""
         if self.operator not in ("Scan", "BatchScan") or self.title.startswith("In-memory"):
             return None
-        name = self.title.split(" ", 1)[1] if self.operator == "Scan" and " " in self.title else self.title
-        parts = name.split(".")
-        return ".".join(parts[1:] if len(parts) > 2 else parts) if len(parts) > 1 else None
+        kind, _, name = self.title.partition(" ")
+        if self.operator == "BatchScan":
+            # With a space: the format and path of files that were read without a table.
+            name = "" if name else kind
+        elif not kind.isidentifier():
+            # A relation of a data source, such as JDBCRelation(...) [numPartitions=1], before its table.
+            name = name.rpartition(" ")[2]
+        return name.removeprefix(SESSION_CATALOG) if re.fullmatch(r"[^\[\]()]+\.[^\[\]()]+", name) else None
 
     @property
     def shuffle(self) -> Shuffle | None:

@@ -20,7 +20,7 @@ _FOLDERS = {
     "snapshot-paths": ["snapshots"],
     "seed-paths": ["seeds"],
 }
-_FILES = ("dbt_project.yml", "packages.yml", "dependencies.yml", "package-lock.yml", "dbt_packages")
+_FILES = ("dbt_project.yml", "packages.yml", "dependencies.yml", "package-lock.yml")
 
 
 def read_project(project_dir: Path) -> Mapping[str, Any]:
@@ -32,7 +32,7 @@ def read_project(project_dir: Path) -> Mapping[str, Any]:
     file = project_dir / "dbt_project.yml"
     try:
         data = yaml.safe_load(file.read_text(encoding="utf-8"))
-    except (OSError, yaml.YAMLError) as error:
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise ProjectError(f"{file} cannot be read: {error}") from error
     if not isinstance(data, dict):
         raise ProjectError(f"{file} is no mapping of settings.")
@@ -77,11 +77,30 @@ def _variables(text: str) -> Any:
 def _times(project_dir: Path, profiles_dir: Path) -> Iterator[float]:
     """When the project's files, and the folders that they are in, were changed; a folder's tells of deletions."""
     settings = read_project(project_dir)
-    for path in (profiles_dir / "profiles.yml", *(project_dir / name for name in _FILES)):
+    packages = project_dir / str(settings.get("packages-install-path") or "dbt_packages")
+    for path in (profiles_dir / "profiles.yml", *(project_dir / name for name in _FILES), packages):
         if path.exists():
             yield path.stat().st_mtime
+    yield from _sources(project_dir, settings)
+    # A package may be a link to a folder that somebody works in.
+    for package in sorted(packages.iterdir()) if packages.is_dir() else ():
+        file = package / "dbt_project.yml"
+        if file.exists():
+            yield file.stat().st_mtime
+        yield from _sources(package, read_project(package) if file.exists() else {})
+
+
+def _sources(project_dir: Path, settings: Mapping[str, Any]) -> Iterator[float]:
+    """Times of what a project or package is made of, links followed."""
+    seen: set[str] = set()
     for setting, default in _FOLDERS.items():
-        for name in settings.get(setting) or default:
-            for folder, _, files in os.walk(project_dir / name):
+        names = settings.get(setting) or default
+        for name in [names] if isinstance(names, str) else names:
+            for folder, below, files in os.walk(project_dir / name, followlinks=True):
+                # A link may lead to a folder above it.
+                if os.path.realpath(folder) in seen:
+                    below.clear()
+                    continue
+                seen.add(os.path.realpath(folder))
                 yield Path(folder).stat().st_mtime
-                yield from (Path(folder, file).stat().st_mtime for file in files)
+                yield from (path.stat().st_mtime for file in files if (path := Path(folder, file)).exists())

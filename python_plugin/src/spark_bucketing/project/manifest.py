@@ -105,7 +105,8 @@ def read_manifest(path: Path) -> Manifest:
         raise ProjectError(f"The manifest {path} cannot be read: {error.strerror}.") from error
     except ValueError as error:
         raise ProjectError(f"The manifest {path} is not JSON: {error}.") from error
-    metadata = data.get("metadata", {}) if isinstance(data, dict) else {}
+    metadata = data.get("metadata") if isinstance(data, dict) else None
+    metadata = metadata if isinstance(metadata, dict) else {}
     version = re.search(r"/manifest/v(\d+)\.json$", str(metadata.get("dbt_schema_version", "")))
     if version is None or int(version[1]) < _OLDEST_SCHEMA:
         found = metadata.get("dbt_schema_version", "no dbt_schema_version")
@@ -115,8 +116,14 @@ def read_manifest(path: Path) -> Manifest:
             "  instead:  compile with dbt-core 1.10.8 or newer"
         )
     project = str(metadata.get("project_name") or "")
-    entries = [*data.get("nodes", {}).values(), *data.get("sources", {}).values()]
-    nodes = {entry["unique_id"]: _node(entry, project) for entry in entries}
+    try:
+        entries = [*data["nodes"].values(), *(data.get("sources") or {}).values()]
+        nodes = {str(entry["unique_id"]): _node(entry, project) for entry in entries}
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise ProjectError(
+            f"The manifest {path} has a node that cannot be read ({type(error).__name__}: {error}). "
+            "Write it anew with dbt compile."
+        ) from error
     return Manifest(nodes, project, str(metadata.get("invocation_id") or ""))
 
 
@@ -132,9 +139,9 @@ def relation_parts(relation: str) -> tuple[str, ...] | None:
 
 
 def table_name(relation: str) -> str:
-    """schema.table in lower case, as Spark prints it without the catalog; the text itself for what is no name."""
+    """A table in lower case, as plans call it: without the catalog where that is Spark's; else the text itself."""
     parts = relation_parts(relation)
-    return ".".join(parts[-2:]).lower() if parts else relation
+    return ".".join(parts).lower().removeprefix("spark_catalog.") if parts else relation
 
 
 def _node(entry: Mapping[str, Any], project: str) -> Node:

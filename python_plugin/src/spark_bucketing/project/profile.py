@@ -82,25 +82,14 @@ def read_target(
     """
     try:
         from dbt.cli.resolvers import default_profiles_dir, default_project_dir
-        from dbt.config.runtime import load_profile
-        from dbt.config.utils import parse_cli_vars
-        from dbt.flags import set_from_args
-        from dbt_common.context import set_invocation_context
-        from dbt_common.exceptions import DbtBaseException
+
+        project_dir = project_dir or default_project_dir()
+        profiles_dir = profiles_dir or default_profiles_dir()
+        profile = _profile(project_dir, profiles_dir, target, variables)
     except ImportError as error:
         raise ProfileError(
             f"Reading a dbt profile needs dbt ({error}). Install it: pip install 'spark-bucketing[dbt]'"
         ) from error
-
-    project_dir = project_dir or default_project_dir()
-    profiles_dir = profiles_dir or default_profiles_dir()
-    set_from_args(Namespace(PROFILES_DIR=str(profiles_dir)), None)
-    set_invocation_context(os.environ)
-    try:
-        profile = load_profile(str(project_dir), parse_cli_vars(variables), target_override=target)
-    except DbtBaseException as error:
-        said = str(getattr(error, "msg", error)).strip()
-        raise ProfileError(f"dbt cannot read the target from {project_dir} and {profiles_dir}: {said}") from error
     credentials = profile.credentials
     return Target(
         name=profile.target_name,
@@ -112,3 +101,24 @@ def read_target(
         profiles_dir=profiles_dir.absolute(),
         loaded=profile,
     )
+
+
+def _profile(project_dir: Path, profiles_dir: Path, target: str | None, variables: str) -> Any:
+    from dbt.config.runtime import load_profile
+    from dbt.config.utils import parse_cli_vars
+    from dbt.flags import set_from_args
+    from dbt_common.context import set_invocation_context
+    from dbt_common.exceptions import DbtBaseException
+
+    set_from_args(Namespace(PROFILES_DIR=str(profiles_dir)), None)
+    set_invocation_context(os.environ)
+    try:
+        return load_profile(str(project_dir), parse_cli_vars(variables), target_override=target)
+    except DbtBaseException as error:
+        said = str(getattr(error, "msg", error)).strip()
+        raise ProfileError(f"dbt cannot read the target from {project_dir} and {profiles_dir}: {said}") from error
+    # dbt leaves a file that is no UTF-8 to Python.
+    except UnicodeDecodeError as error:
+        raise ProfileError(
+            f"dbt_project.yml in {project_dir} or profiles.yml in {profiles_dir} is no UTF-8: {error}. Save it as such."
+        ) from error

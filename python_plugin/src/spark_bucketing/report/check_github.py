@@ -6,7 +6,7 @@ from typing import TextIO
 
 from spark_bucketing.check.outcome import Found, open_findings, unknown_models
 from spark_bucketing.eligibility.model import Report
-from spark_bucketing.report.words import from_root, one_line, size, summary
+from spark_bucketing.report.words import from_root, one_line, size, summary, why_unknown
 
 _COMMANDS = {"error": "error", "warning": "warning", "note": "notice"}
 
@@ -16,7 +16,7 @@ def write_github(report: Report, file: TextIO) -> None:
     for found in open_findings(report):
         file.write(_annotation(report, found))
     for model in unknown_models(report):
-        said = model.error or "An operator of its plan was not understood."
+        said = why_unknown(model)
         file.write(_command("error", from_root(report, model.path), None, f"{model.name} could not be checked", said))
     if report.unfinished:
         file.write(_command("error", None, None, "interrupted", f"Not reached: {', '.join(report.unfinished)}"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from html import escape
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import TextIO
 from spark_bucketing.check.outcome import Found, all_findings, open_findings, unknown_models
 from spark_bucketing.eligibility.model import ModelResult, Report, Verdict
 from spark_bucketing.report.graph import NODE_HEIGHT, NODE_WIDTH, Point, draw
-from spark_bucketing.report.words import count, operators_of, place, size, verdict_counts
+from spark_bucketing.report.words import count, operators_of, place, size, verdict_counts, why_unknown
 
 _CLASSES = {verdict: verdict.value.removesuffix(" on purpose").replace(" ", "-") for verdict in Verdict}
 # More nodes than people look at: then only those between which something is bucketed are drawn.
@@ -133,7 +134,7 @@ def _unknown(report: Report) -> Iterator[str]:
     if models:
         yield "<h2>Could not be told</h2>"
     for model in models:
-        said = model.error or "An operator of its plan was not understood."
+        said = why_unknown(model)
         where = f'<code class="where">{escape(model.path)}</code>'
         head = f"<header><b>{escape(model.name)}</b>{where}</header>"
         yield f'<div class="card finding">{head}<p>{escape(said)}</p></div>'
@@ -203,4 +204,6 @@ def _pill(verdict: Verdict) -> str:
 
 
 def _short(unique_id: str) -> str:
-    return unique_id.rsplit(".", 1)[-1] if "." in unique_id else unique_id
+    kind, (name, last) = unique_id.split(".")[0], ("", *unique_id.split("."))[-2:]
+    # The last part of a model's id is its version where it has one.
+    return f"{name}.{last}" if kind != "source" and re.fullmatch(r"v\w+", last) and unique_id.count(".") > 2 else last

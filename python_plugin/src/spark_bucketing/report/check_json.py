@@ -52,6 +52,7 @@ def _operator(model: ModelResult, operator: OperatorResult) -> dict[str, Any]:
         "tables": list(operator.tables),
         "exchanges": operator.exchanges,
         "sorts": operator.sorts,
+        "accepted": operator.accepted,
         "findings": [_finding(model_key(model), operator, finding) for finding in operator.findings],
     }
 

@@ -10,8 +10,8 @@ from typing import TextIO
 # Only written: nothing here reads XML of others.
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
-from spark_bucketing.check.outcome import LEVELS, FailOn
-from spark_bucketing.eligibility.model import Finding, ModelResult, OperatorResult, Report, Verdict
+from spark_bucketing.check.outcome import LEVELS, FailOn, is_unclear
+from spark_bucketing.eligibility.model import Finding, ModelResult, OperatorResult, Report
 from spark_bucketing.report.words import one_line, summary
 
 # Characters that XML 1.0 has no way to write.
@@ -52,10 +52,7 @@ def _case(suite: Element, model: ModelResult, failing: tuple[str, ...]) -> None:
     case = SubElement(suite, "testcase", name=_text(model.name), classname=_text(folder), file=_text(model.path))
     if model.error and not model.accepted:
         SubElement(case, "error", message=_text(one_line(model.error))).text = _text(model.error)
-    unclear = [
-        operator for operator in model.operators if operator.verdict is Verdict.UNKNOWN and not operator.findings
-    ]
-    for operator in unclear:
+    for operator in filter(is_unclear, model.operators):
         SubElement(case, "error", message=_text(f"not understood: {operator.kind}: {operator.description}"))
     findings = [(operator, finding) for operator in model.operators for finding in operator.findings]
     _add_findings(case, findings, failing)

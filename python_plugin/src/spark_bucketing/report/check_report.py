@@ -23,7 +23,9 @@ _WRITERS: Mapping[str, Callable[[Report, TextIO], None]] = {
 FORMATS = ("text", "json", "sarif", "github", "junit", "html")
 
 
-def write_report(report: Report, form: str, file: TextIO, fail_on: FailOn, verbose: bool = False) -> None:
+def write_report(
+    report: Report, form: str, file: TextIO, fail_on: FailOn, verbose: bool = False, plain: bool = False
+) -> None:
     """Write a report.
 
     Args:
@@ -32,9 +34,10 @@ def write_report(report: Report, form: str, file: TextIO, fail_on: FailOn, verbo
         file: where to.
         fail_on: the mildest level that fails, which some formats show.
         verbose: text: every operator of every query.
+        plain: text: no colours, whatever the environment says.
     """
     if form == "text":
-        write_text(report, file, verbose)
+        write_text(report, file, verbose, plain)
     elif form == "junit":
         write_junit(report, file, fail_on)
     else:

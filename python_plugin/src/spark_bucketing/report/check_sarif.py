@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from importlib.metadata import version
+from pathlib import PurePosixPath
 from typing import Any, TextIO
 from urllib.parse import quote
 
-from spark_bucketing.check.acceptance import UNPLANNED, fingerprint, model_key
-from spark_bucketing.check.outcome import Found, all_findings
-from spark_bucketing.eligibility.model import Acceptance, Finding, ModelResult, Report
+from spark_bucketing.check.acceptance import UNKNOWN, UNPLANNED, fingerprint, model_key
+from spark_bucketing.check.outcome import Found, all_findings, is_unclear, unknown_models
+from spark_bucketing.eligibility.model import Acceptance, Finding, ModelResult, OperatorResult, Report
 from spark_bucketing.report.reasons import ALL, documentation
 from spark_bucketing.report.words import from_root
 
@@ -42,8 +43,15 @@ def as_sarif(report: Report) -> dict[str, Any]:
         "originalUriBaseIds": {_BASE: {"description": {"text": "The folder where the check ran."}}},
         "invocations": [
             {
-                "executionSuccessful": not report.unfinished,
-                "toolExecutionNotifications": [_unplanned(report, model) for model in report.models if model.error],
+                "executionSuccessful": not report.unfinished and not unknown_models(report),
+                "toolExecutionNotifications": [
+                    *(_unplanned(report, model) for model in report.models if model.error),
+                    *(
+                        _unclear(report, model, op)
+                        for model in report.models
+                        for op in filter(is_unclear, model.operators)
+                    ),
+                ],
             }
         ],
         "results": results,
@@ -87,8 +95,24 @@ def _unplanned(report: Report, model: ModelResult) -> dict[str, Any]:
     }
 
 
+def _unclear(report: Report, model: ModelResult, operator: OperatorResult) -> dict[str, Any]:
+    return {
+        "descriptor": {"id": UNKNOWN},
+        "level": "error",
+        "message": {"text": f"{model.name} has an operator that was not understood: {operator.description}"},
+        "locations": [_location(report, model.path, None)],
+        "properties": {"fingerprint": fingerprint(model_key(model), operator, Finding(UNKNOWN, ""))},
+    }
+
+
 def _location(report: Report, path: str, line: int | None) -> dict[str, Any]:
-    place: dict[str, Any] = {"artifactLocation": {"uri": quote(from_root(report, path)), "uriBaseId": _BASE}}
+    place: dict[str, Any] = {"artifactLocation": _artifact(report, path)}
     # Code scanning shows a result without a line nowhere.
     place["region"] = {"startLine": line or 1}
     return {"physicalLocation": place}
+
+
+def _artifact(report: Report, path: str) -> dict[str, str]:
+    # A name of a file may have bytes that are no text.
+    uri = quote(from_root(report, path), errors="replace")
+    return {"uri": f"file://{uri}"} if PurePosixPath(path).is_absolute() else {"uri": uri, "uriBaseId": _BASE}

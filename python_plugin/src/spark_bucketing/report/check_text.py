@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
-from spark_bucketing.check.outcome import Found, open_findings, unknown_models
+from spark_bucketing.check.outcome import Found, is_unclear, open_findings, unknown_models
 from spark_bucketing.eligibility.model import ModelResult, Report, Verdict
 from spark_bucketing.report.words import operators_of, place, size, summary, verdict_counts
 
@@ -27,17 +27,18 @@ _VERDICTS = {
 _UNLIMITED = 1_000_000
 
 
-def write_text(report: Report, file: TextIO, verbose: bool = False) -> None:
+def write_text(report: Report, file: TextIO, verbose: bool = False, plain: bool = False) -> None:
     """Write the report; colours and wrapped lines only where a terminal wants them.
 
     Args:
         report: of a run.
         file: where to.
         verbose: every operator of every query, too.
+        plain: without colours even where the environment forces them.
     """
     console = Console(file=file, highlight=False, soft_wrap=False)
-    if not console.is_terminal:
-        console = Console(file=file, highlight=False, width=_UNLIMITED)
+    if plain or not console.is_terminal:
+        console = Console(file=file, highlight=False, width=_UNLIMITED, force_terminal=False if plain else None)
     for found in open_findings(report):
         _write_finding(console, found)
     for model in unknown_models(report):
@@ -73,7 +74,7 @@ def _write_unknown(console: Console, model: ModelResult) -> None:
     if model.error:
         _indented(console, Text(model.error))
     for operator in model.operators:
-        if operator.verdict is Verdict.UNKNOWN:
+        if is_unclear(operator):
             _indented(console, Text(f"{operator.kind}: {operator.description}"))
     console.print()
 
@@ -98,4 +99,4 @@ def _indented(console: Console, text: Text) -> None:
     if console.is_terminal:
         console.print(Padding(text, (0, 0, 0, 4)))
     else:
-        console.print("    " + text.plain.replace("\n", "\n    "), markup=False)
+        console.print("    " + text.plain.replace("\n", "\n    "), markup=False, emoji=False)

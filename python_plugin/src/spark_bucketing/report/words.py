@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable
+from pathlib import PurePath
 
-from spark_bucketing.check.outcome import Found, all_findings, open_findings, unknown_models
+from spark_bucketing.check.outcome import Found, all_findings, is_unclear, open_findings, unknown_models
 from spark_bucketing.eligibility.model import ModelResult, OperatorResult, Report, Verdict
 
 _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
@@ -34,7 +35,13 @@ def place(found: Found) -> str:
 
 def from_root(report: Report, path: str) -> str:
     """A path of the project as it is called where the check ran, which is the root of a repository as a rule."""
-    return f"{report.folder}/{path}" if report.folder else path
+    return path if not report.folder or PurePath(path).is_absolute() else f"{report.folder}/{path}"
+
+
+def why_unknown(model: ModelResult) -> str:
+    """Why nothing can be told of a model: Spark's words, or which of its operators were not understood."""
+    unclear = "; ".join(f"{op.kind}: {op.description}" for op in filter(is_unclear, model.operators))
+    return model.error or f"Not understood: {unclear}"
 
 
 def one_line(text: str) -> str:

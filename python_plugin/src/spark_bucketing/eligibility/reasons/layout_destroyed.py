@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from spark_bucketing.eligibility.changes import leave_out
+from spark_bucketing.eligibility.known import GATHERING
 from spark_bucketing.eligibility.path import broken_at
 from spark_bucketing.eligibility.steps import Explanation, Reason, Step
 from spark_bucketing.eligibility.words import buckets, doing, purpose
@@ -29,7 +30,8 @@ class LayoutDestroyed(Reason):
         """Applies where the buckets get lost on the way, and to the Exchanges of what loses them."""
         if not step.needed:
             tables = tuple(dict.fromkeys(scan.table for scan in step.node.walk() if scan.table))
-            above = next((n for n in step.side.way if step.node in n.children), step.node)
+            limit = step.node.operator in GATHERING
+            above = next((n for n in step.side.way if step.node in n.children and not limit), step.node)
             return Explanation(f"On the way, {doing(above, step)}. That is what the query asks for.", tables)
         if not step.readable or step.spec is None:
             return None

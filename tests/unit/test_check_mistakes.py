@@ -1,0 +1,208 @@
+"""What users get wrong in configs, files and arguments: an error that says so, and never the exit code of findings."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+import spark_bucketing.cli_check
+from spark_bucketing.check.acceptance import allowed_reasons
+from spark_bucketing.check.command import _folder_from
+from spark_bucketing.check.ddl import configured_layout
+from spark_bucketing.check.shadow import Shadow
+from spark_bucketing.check.sql_text import one_statement, renamed
+from spark_bucketing.check.subjects import file_subject
+from spark_bucketing.cli import main
+from spark_bucketing.errors import ProfileError, ProjectError
+from spark_bucketing.project.catalog import CatalogTable
+from spark_bucketing.project.freshness import is_fresh, read_project
+from spark_bucketing.project.manifest import Manifest, Node, read_manifest
+from spark_bucketing.project.profile import read_target
+
+
+class Statements:
+    """Takes the statements of shadows; what they mean is for a real Spark to say."""
+
+    def __init__(self) -> None:
+        self.said: list[str] = []
+
+    def rows(self, sql: str) -> list[Any]:
+        self.said.append(sql)
+        return []
+
+
+def shadow_of(*nodes: Node) -> tuple[Shadow, Statements]:
+    planner = Statements()
+    catalog = {node.unique_id: CatalogTable({"k": "int"}) for node in nodes}
+    manifest = Manifest({node.unique_id: node for node in nodes})
+    return Shadow(planner, manifest, catalog, Path()), planner  # type: ignore[arg-type]
+
+
+def source(unique_id: str, relation: str, **meta: Any) -> Node:
+    return Node(unique_id, unique_id.split(".")[2], "source", "", relation, "source", source_name="raw", meta=meta)
+
+
+def test_nodes_of_the_same_name_have_shadows_of_their_own() -> None:
+    nodes = [source("source.p.users.v1", "lake.p.users_v1"), source("source.p.users.v2", "lake.p.users_v2")]
+    shadow, planner = shadow_of(*nodes, source("source.q.other", "lake.q.other"))
+    names = {shadow.relation(node) for node in nodes}
+    assert len(names) == 2 and all(str(name).startswith("`raw__offline`.`users_") for name in names)
+    assert shadow.rewritten("select * from lake.q.other") == "select * from `raw__offline`.`other`"
+    for node in nodes:
+        shadow.create(node)
+    assert shadow.missing == {} and len({sql for sql in planner.said if sql.startswith("create table")}) == 2
+
+
+def test_names_are_replaced_where_they_are_names_of_their_own() -> None:
+    names = {"lake.p.users": "s.users", "`c`.`d`.`t`": "s.t", "csv.`/a b`": "s.csv"}
+    assert renamed("from lake.p.users_v1, x.lake.p.users, lake.p.users", names) == (
+        "from lake.p.users_v1, x.lake.p.users, s.users"
+    )
+    untouched = "select 'lake.p.users', 'it''s \\' lake.p.users', \"lake.p.users\" -- lake.p.users\n/* lake.p.users */"
+    assert renamed(untouched, names) == untouched
+    assert renamed("select lake.p.users.k from `c`.`d`.`t` as t, csv.`/a b`", names) == (
+        "select s.users.k from s.t as t, s.csv"
+    )
+
+
+@pytest.mark.parametrize(
+    "config",
+    [{"partition_by": 5}, {"clustered_by": {"k": 1}, "buckets": 8}, {"clustered_by": ["k"], "buckets": "²"},
+     {"clustered_by": ["k"], "buckets": 8, "sorted_by": [1]}],
+)  # fmt: skip
+def test_a_config_that_makes_no_sense_is_an_error_of_its_table_alone(config: dict[str, Any]) -> None:
+    with pytest.raises(ProjectError, match=r"'m'[\s\S]*expected[\s\S]*instead"):
+        configured_layout(config, "table", "m")
+    node = source("source.p.a", "s.a", bucketing=config)
+    shadow, _ = shadow_of(node)
+    shadow.create(node)
+    assert "Invalid" in shadow.missing["s.a"]
+
+
+def test_an_error_that_nobody_has_thought_of_leaves_the_other_shadows() -> None:
+    node = source("source.p.a", "s.a")
+    shadow, planner = shadow_of(node)
+    planner.said = None  # type: ignore[assignment]
+    shadow.create(node)
+    assert "AttributeError" in shadow.missing["s.a"]
+
+
+@pytest.mark.parametrize("allow", [[["union"]], [{"a": 1}], [5]])
+def test_what_is_no_name_of_a_reason_is_an_error(allow: list[Any]) -> None:
+    with pytest.raises(ProjectError, match="allow"):
+        allowed_reasons({"bucketing": {"allow": allow}}, "m", {"union"})
+
+
+def test_a_word_that_meta_does_not_know_is_an_error_rather_than_nothing_allowed() -> None:
+    with pytest.raises(ProjectError, match=r"found:    allowed[\s\S]*expected: allow"):
+        allowed_reasons({"bucketing": {"allowed": ["union"]}}, "m", {"union"})
+
+
+VERSION = {"dbt_schema_version": "https://schemas.getdbt.com/dbt/manifest/v12.json"}
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {"metadata": None},
+        {"metadata": VERSION, "nodes": []},
+        {"metadata": VERSION, "nodes": None},
+        {"metadata": VERSION, "nodes": {"a": {}}},
+        {"metadata": VERSION, "nodes": {"a": {"unique_id": "a", "resource_type": "model"}}},
+        {"metadata": VERSION, "nodes": {"a": {"unique_id": "a", "name": "a", "resource_type": "model", "meta": ["x"]}}},
+    ],
+)
+def test_a_manifest_with_parts_that_are_none_is_an_error(data: object, tmp_path: Path) -> None:
+    (tmp_path / "m.json").write_text(json.dumps(data))
+    with pytest.raises(ProjectError, match=r"m\.json"):
+        read_manifest(tmp_path / "m.json")
+
+
+def project(folder: Path) -> Path:
+    (folder / "models").mkdir(parents=True)
+    (folder / "dbt_project.yml").write_text("name: p\nprofile: p\n")
+    (folder / "profiles.yml").write_text(
+        "p: {target: t, outputs: {t: {type: spark, method: session, host: NA, schema: s}}}"
+    )
+    return folder
+
+
+@pytest.mark.parametrize("name", ["profiles.yml", "dbt_project.yml"])
+def test_a_file_that_is_no_utf_8_is_an_error(name: str, tmp_path: Path) -> None:
+    folder = project(tmp_path / "p")
+    (folder / name).write_bytes(b"p: \xe9\n")
+    with pytest.raises(ProfileError, match="UTF-8"):
+        read_target(folder, folder, None)
+    if name == "dbt_project.yml":
+        with pytest.raises(ProjectError, match="cannot be read"):
+            read_project(folder)
+
+
+def test_a_changed_model_of_a_linked_package_makes_a_manifest_stale(tmp_path: Path) -> None:
+    folder, package = project(tmp_path / "p"), project(tmp_path / "shared")
+    (package / "models" / "a.sql").write_text("select 1")
+    (package / "models" / "again").symlink_to(package / "models")
+    (folder / "dbt_packages").mkdir()
+    (folder / "dbt_packages" / "shared").symlink_to(package)
+    target = folder / "target"
+    target.mkdir()
+    run = {"metadata": {"invocation_id": "1"}, "args": {"vars": {}}}
+    for name in ("manifest.json", "run_results.json"):
+        (target / name).write_text(json.dumps(run))
+    later = time.time() + 10
+    os.utime(target / "manifest.json", (later, later))
+    assert is_fresh(target / "manifest.json", folder, folder)
+    os.utime(package / "models" / "a.sql", (later + 10, later + 10))
+    assert not is_fresh(target / "manifest.json", folder, folder)
+
+
+def test_the_exit_code_of_a_mistake_of_the_program_is_not_that_of_findings(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: Any) -> None:
+        raise KeyError("unique_id")
+
+    monkeypatch.setattr(spark_bucketing.cli_check, "check_project", broken)
+    result = CliRunner().invoke(main, ["check"])
+    assert result.exit_code == 2
+    assert "KeyError: 'unique_id'" in result.output and "Traceback" not in result.output
+
+
+@pytest.mark.parametrize(
+    ("text", "statement"),
+    [
+        ("select 1; -- end\n", "select 1"),
+        ("select 1 ; /* a; b */ ;\n", "select 1"),
+        ("select '; -- x'", "select '; -- x'"),
+        ("select 1 -- no; end", "select 1 -- no; end"),
+        ("select 1; select 2;", "select 1; select 2"),
+    ],
+)
+def test_a_statement_ends_at_its_semicolon_whatever_comments_follow(text: str, statement: str) -> None:
+    assert one_statement(text) == statement
+
+
+def test_a_file_with_a_byte_order_mark_is_read_without_it(tmp_path: Path) -> None:
+    (tmp_path / "q.sql").write_bytes(b"\xef\xbb\xbfselect 1")
+    assert file_subject(tmp_path / "q.sql", tmp_path / "project", None).sql == "select 1"
+
+
+def test_the_file_of_a_model_that_does_not_compile_has_dbt_s_words(tmp_path: Path) -> None:
+    node = Node("model.p.a", "a", "model", "models/a.sql", "s.a")
+    manifest = Manifest({node.unique_id: node})
+    subject = file_subject(tmp_path / "models" / "a.sql", tmp_path, manifest, {"model.p.a": "no such luck"})
+    assert subject.error == "no such luck"
+
+
+def test_a_project_is_found_again_from_where_the_check_ran() -> None:
+    here = Path("/a/b")
+    assert [_folder_from(here, Path(project)) for project in ("/a/b", "/a/b/c", "/a/d", "/a")] == [
+        "",
+        "c",
+        "../d",
+        "..",
+    ]
