@@ -210,6 +210,28 @@ def test_a_join_is_not_forced_into_too_few_tasks(tables: Tables) -> None:
     assert tables.rows(query) == tables.stock_rows(query)
 
 
+@pytest.mark.parametrize("alignment", ["auto", "coalesce", "split"])
+def test_three_tables_whose_numbers_do_not_all_divide(tables: Tables, alignment: str) -> None:
+    """12 buckets are read as 4 for the first join, and cannot be read as 8 for the second one."""
+    for name, buckets, rows in (("n12", 12, 300), ("n4", 4, 200), ("n8", 8, 90000)):
+        query = f"select cast(id as int) as k, id as {name} from range({rows})"
+        tables.make(name, f"k int, {name} bigint", "k", buckets, query)
+    tables.make("n6", "k int, n6 bigint", "k", 6, "select cast(id as int) as k, id as n6 from range(300)")
+    tables.make("n2", "k int, n2 bigint", "k", 2, "select cast(id as int) as k, id as n2 from range(300)")
+    for query in (
+        "select * from n12 join n4 using (k) join n8 using (k)",
+        "select * from n4 join n2 using (k) join n6 using (k)",
+    ):
+        with tables.settings({"spark.bucketing.join.alignment": alignment, **NO_BROADCAST}):
+            assert tables.rows(query) == tables.stock_rows(query), query
+
+
+def test_small_tables_are_not_read_by_one_task(tables: Tables) -> None:
+    query = "select k, count(*) from a group by k"
+    with tables.settings({"spark.sql.optimizer.singleTaskExecution.enabled": "true"}):
+        assert tables.rows(query) == tables.stock_rows(query)
+
+
 def test_a_query_that_asks_for_the_file_is_not_merged(tables: Tables) -> None:
     query = "select * from (select input_file_name() as f, k from days) d join b on d.k = b.k"
     assert shaped(tables, query) == (0, 1, 2)

@@ -426,8 +426,9 @@ def test_the_first_rows_in_the_order_of_the_files_are_a_limit_as_well(tables: Ta
     if tail == "qualify":
         query = f"select * from (select k, rank() over (order by k) as r from ({missing})) where r <= 1"
     assert tables.rows(query) == tables.stock_rows(query) == []
-    with tables.settings({"spark.bucketing.read.early": "probed"}):
-        assert tables.rows(query) != []
+    if tail != "qualify":  # The window reads on, and the check finds the row.
+        with tables.settings({"spark.bucketing.read.early": "probed"}):
+            assert tables.rows(query) != []
 
 
 def test_a_limit_above_tables_that_are_yet_to_be_aligned_is_a_limit(tables: Tables) -> None:

@@ -25,7 +25,8 @@ object BucketAlignment {
       case (here, there) =>
         val (a, b) = (here.head.read.partitions, there.head.read.partitions)
         val fits = a != b && (a % b == 0 || b % a == 0)
-        val target = if (fits) wanted(here, there) else None
+        // A scan may be read as other than its own number already, for a join below: what counts is its buckets.
+        val target = if (fits) wanted(here, there).filter(n => (here ++ there).forall(_.read.canBe(n))) else None
         target.map(n => join.withNewChildren(Seq(readAs(left, here, n), readAs(right, there, n))))
           .filter(coPartitioned).getOrElse(join)
     }

@@ -39,6 +39,9 @@ case class BucketRead(
   /** Several partitions share a bucket, and each has to keep its own rows only. */
   def splits: Boolean = partitions > of.buckets
 
+  /** Whether the buckets can be read as so many partitions: several as one, or each several times. */
+  def canBe(partitions: Int): Boolean = partitions % of.buckets == 0 || of.buckets % partitions == 0
+
   /** The partitions that read a bucket: one, or several that share it when there are more partitions than buckets. */
   def partitionsOf(bucket: Int): Seq[Int] =
     if (partitions <= of.buckets) Seq(bucket % partitions) else bucket until partitions by of.buckets
@@ -111,7 +114,7 @@ class PlainScan(stock: FileSourceScanExec, val why: String, @transient val listi
 
 /** A read of whole buckets: partition i holds the rows whose bucket is i. */
 class BucketScan(stock: FileSourceScanExec, val read: BucketRead, @transient val listing: ScanFileListing)
-    extends ScanOfBuckets(stock) {
+    extends ScanOfBuckets(stock) with NotByOneTask {
 
   override protected def bucketed: String = s"true ($read)"
   override protected def rebuilt(stock: FileSourceScanExec): ScanOfBuckets = new BucketScan(stock, read, listing)
@@ -140,6 +143,7 @@ class BucketScan(stock: FileSourceScanExec, val read: BucketRead, @transient val
 
   /** The same buckets read as another number of partitions; sorted only where each of them is one file. */
   def as(partitions: Int): BucketScan = {
+    require(read.canBe(partitions), s"${read.of.buckets} buckets cannot be read as $partitions")
     val spread = copyWith(read.copy(partitions = partitions, ordered = false, merged = false))
     spread.copyWith(spread.read.copy(ordered = read.of.sorts.nonEmpty && spread.listedFiles.forall(_.length <= 1)))
   }

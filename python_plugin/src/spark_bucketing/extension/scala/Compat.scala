@@ -9,7 +9,7 @@ import org.apache.spark.sql.catalyst.catalog.{BucketSpec, CatalogTable, External
 import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.catalyst.util.CaseInsensitiveMap
 import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
-import org.apache.spark.sql.execution.{FileSourceScanExec, SparkPlanner}
+import org.apache.spark.sql.execution.{FileSourceScanExec, FileSourceScanLike, SparkPlanner}
 import org.apache.spark.sql.execution.command.DataWritingCommand
 import org.apache.spark.sql.execution.datasources._
 import org.apache.spark.sql.hive.execution.InsertIntoHiveTable
@@ -93,3 +93,8 @@ abstract class StockScan(of: FileSourceScanExec)
       of.relation, of.stream, of.output, of.requiredSchema, of.partitionFilters, of.optionalBucketSet,
       of.optionalNumCoalescedBuckets, of.dataFilters, of.tableIdentifier, of.disableBucketedScan,
       of.markedForSingleTaskExecution)
+
+/** A scan whose partitions mean something: it is never read by a single task, as Spark may read a small plain table. */
+trait NotByOneTask extends FileSourceScanLike {
+  override lazy val useSingleTaskExecution: Boolean = false
+}

@@ -2,7 +2,8 @@ package org.apache.spark.sql.bucketing
 
 import java.util.{IdentityHashMap, Map => JMap}
 
-import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, ExprId, IsNotNull, SortOrder, SubqueryExpression}
+import org.apache.spark.sql.catalyst.expressions.{Alias, ExprId, IsNotNull, SortOrder, SubqueryExpression, WindowExpression}
+import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateExpression
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.plans.physical.{Distribution, UnspecifiedDistribution}
 import org.apache.spark.sql.catalyst.trees.TreeNodeTag
@@ -86,15 +87,21 @@ private class EarlyUses(root: SparkPlan) {
     case join: BaseJoinExec => (join.leftKeys ++ join.rightKeys).flatMap(_.references)
   }.flatten.map(_.exprId).toSet
 
-  private lazy val renamed: Map[ExprId, Attribute] = root.flatMap(_.expressions.flatMap(_.collect {
-    case alias @ Alias(column: Attribute, _) => alias.exprId -> column
+  /** What a column is made of, but for what an aggregate or a window function makes. */
+  private lazy val madeOf: Map[ExprId, Set[ExprId]] = root.flatMap(_.expressions.flatMap(_.collect {
+    case alias: Alias if !alias.exists(part => part.isInstanceOf[AggregateExpression] || part.isInstanceOf[WindowExpression]) =>
+      alias.exprId -> alias.references.map(_.exprId).toSet
   })).toMap
 
-  private def mayComeInOrder(order: Seq[SortOrder]): Boolean = order.headOption.forall(_.child match {
-    case column: Attribute => Iterator.iterate(Option(column))(_.flatMap(at => renamed.get(at.exprId)))
-      .takeWhile(_.isDefined).flatten.exists(at => inOrder.contains(at.exprId))
-    case _ => false
-  })
+  private def mayComeInOrder(order: Seq[SortOrder]): Boolean = {
+    @scala.annotation.tailrec
+    def reaches(columns: Set[ExprId], seen: Set[ExprId]): Boolean =
+      columns.exists(inOrder.contains) || {
+        val next = columns.flatMap(madeOf.getOrElse(_, Set.empty)) -- seen
+        next.nonEmpty && reaches(next, seen ++ next)
+      }
+    order.headOption.forall(first => reaches(first.references.map(_.exprId).toSet, Set.empty))
+  }
 
   def collect(plan: SparkPlan, stops: Boolean, found: IdentityHashMap[BucketScan, String]): Unit = plan match {
     case scan: BucketScan => if (stops) found.put(scan, EarlyUses.Limit)
