@@ -411,23 +411,29 @@ def test_a_limit_does_not_hide_a_row_out_of_place(tables: Tables, key: int, buck
         assert tables.rows(query) != []
 
 
+MISSING = "select few.k from few where not exists (select 1 from t where t.k = few.k)"
+
+
 @pytest.mark.parametrize(
-    "tail",
+    ("query", "reads_on"),
     [
-        "order by few.k limit 1",
-        pytest.param("qualify", id="rank"),
+        pytest.param(f"{MISSING} order by few.k limit 1", False, id="limit"),
+        pytest.param(
+            f"select * from (select k, rank() over (order by k) as r from ({MISSING})) where r <= 1", True, id="rank"
+        ),
     ],
 )
-def test_the_first_rows_in_the_order_of_the_files_are_a_limit_as_well(tables: Tables, tail: str) -> None:
+def test_the_first_rows_in_the_order_of_the_files_are_a_limit_as_well(
+    tables: Tables, query: str, reads_on: bool
+) -> None:
     hide_behind_the_probe(tables, "select -8, 9000L, 9000L")
     tables.make("few", SCHEMA, "k", 8, "select -8 as k, 1L as v")
-    missing = "select few.k from few where not exists (select 1 from t where t.k = few.k)"
-    query = f"{missing} {tail}"
-    if tail == "qualify":
-        query = f"select * from (select k, rank() over (order by k) as r from ({missing})) where r <= 1"
     assert tables.rows(query) == tables.stock_rows(query) == []
-    if tail != "qualify":  # The window reads on, and the check finds the row.
-        with tables.settings({"spark.bucketing.read.early": "probed"}):
+    with tables.settings({"spark.bucketing.read.early": "probed"}):
+        if reads_on:
+            with pytest.raises(ERRORS, match="not bucketed as its metadata says"):
+                tables.rows(query)
+        else:
             assert tables.rows(query) != []
 
 
@@ -530,7 +536,6 @@ def test_an_order_that_a_rank_relies_on_is_not_taken_away(tables: Tables) -> Non
 @pytest.mark.parametrize("codegen", ["true", "false"])
 def test_a_join_that_a_task_reads_twice_has_all_of_its_rows_both_times(tables: Tables, codegen: str) -> None:
     good_files(tables)
-    tables.sql("select 1")
     with tables.settings({"spark.sql.codegen.wholeStage": codegen}):
         rows = tables.spark.sql("select t.k from t join good on t.k = good.k").rdd
         count = rows.count()

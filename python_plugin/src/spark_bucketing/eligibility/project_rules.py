@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
@@ -22,15 +23,15 @@ class Checked:
     specs: Mapping[str, BucketSpec]
 
 
-class ProjectReason:
+class ProjectReason(ABC):
     """Why no model of a project can make use of its layout, or why its results cannot be relied on."""
 
     slug: ClassVar[str]
     summary: ClassVar[str]
 
+    @abstractmethod
     def find(self, project: Checked) -> Iterator[Finding]:
         """The findings, if there are any."""
-        raise NotImplementedError
 
 
 class WrongRows(ProjectReason):

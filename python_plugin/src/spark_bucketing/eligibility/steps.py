@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar
@@ -196,7 +197,7 @@ class Step:
         return {s.column.name.lower() for s in self.columns if s.scan.number == scan.number}
 
 
-class Reason:
+class Reason(ABC):
     """Why an Exchange or a Sort stands in a plan.
 
     Class variables:
@@ -209,6 +210,6 @@ class Reason:
     summary: ClassVar[str]
     about: ClassVar[tuple[str, ...]] = ("Exchange",)
 
+    @abstractmethod
     def explain(self, step: Step) -> Explanation | None:
         """Say why, where this is the reason; None where it is not."""
-        raise NotImplementedError
