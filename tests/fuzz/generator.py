@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import shutil
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -48,6 +49,24 @@ class Table:
     breakage: str
 
 
+@dataclass(frozen=True)
+class Query:
+    """A query, and how many of its rows are asked for; all of them if that is not said."""
+
+    rows: str
+    limit: int | None = None
+
+    @property
+    def text(self) -> str:
+        return self.rows if self.limit is None else f"{self.rows} limit {self.limit}"
+
+    def is_answered(self, found: list[str], all_rows: list[str]) -> bool:
+        """Whether these are the rows, or as many of them as were asked for."""
+        if self.limit is None:
+            return found == all_rows
+        return len(found) == min(self.limit, len(all_rows)) and not Counter(found) - Counter(all_rows)
+
+
 class Generator:
     """Makes tables and queries from a seed."""
 
@@ -62,7 +81,7 @@ class Generator:
         made = Table(
             name=name,
             keys=keys,
-            buckets=pick.choice((1, 2, 4, 4, 8, 8, 6, 16)),
+            buckets=pick.choice((1, 2, 4, 4, 8, 8, 6, 12, 16)),
             sorted_by=pick.choice((", ".join(keys), ", ".join(keys), ", ".join((*keys, "v")), "v", "")),
             layout=layout,
             fills=tuple(pick.choice((0, 0, 0, 1, 3)) for _ in range(pick.choice((1, 1, 2)))),
@@ -168,12 +187,13 @@ class Generator:
             "spark.bucketing.probe.rows": pick(("1", "50")),
         }
 
-    def query(self, pool: list[Table]) -> str:
+    def query(self, pool: list[Table]) -> Query:
         """A query whose rows do not depend on how it is run."""
         shapes = (
             self._join,
             self._join,
             self._join,
+            self._counts,
             self._group,
             self._window,
             self._union,
@@ -181,7 +201,8 @@ class Generator:
             self._three,
             self._filter,
         )
-        return self.random.choice(shapes)(pool)
+        rows = self.random.choice(shapes)(pool)
+        return Query(rows, self.random.choice((None,) * 8 + (1, 20)))
 
     def _source(self, pool: list[Table]) -> tuple[str, Table]:
         table = self.random.choice(pool)
@@ -226,6 +247,17 @@ class Generator:
             f"select a.{key}, count(*) as c, sum(hash(b.v)) as s from {one} a {how} {two} b on a.{key} = b.{key} "
             f"join (select {key}, max(v) as v from {three} group by {key}) c on a.{key} = c.{key} group by a.{key}"
         )
+
+    def _counts(self, pool: list[Table]) -> str:
+        """Several tables, whatever their numbers of buckets, joined by the same column."""
+        sources = [self._source(pool) for _ in range(self.random.choice((2, 3, 4)))]
+        key = self.random.choice(sources[0][1].keys)
+        joins = "".join(
+            f" {self.random.choice(('join', 'left join', 'left semi join', 'left anti join'))} "
+            f"(select distinct {key} from {source}) s{number} on s0.{key} = s{number}.{key}"
+            for number, (source, _) in enumerate(sources[1:], 1)
+        )
+        return f"select s0.{key}, s0.v from {sources[0][0]} s0{joins}"
 
     def _semi(self, pool: list[Table]) -> str:
         (left, table), (right, _) = self._source(pool), self._source(pool)

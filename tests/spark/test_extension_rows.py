@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 from bucketed import Tables
@@ -499,6 +501,98 @@ def test_an_overwrite_uses_buckets_that_were_checked_or_where_nothing_is_deleted
         assert "Bucketed: true" in str(tables.sql(f"explain {insert}"))
     tables.rows("select k, count(*) from t group by k")
     assert "Bucketed: true (8 Hive buckets, sorted)" in str(tables.sql(f"explain {insert}"))
+
+
+ADAPTIVE = [
+    pytest.param({"spark.sql.adaptive.enabled": "true"}, id="adaptive"),
+    pytest.param({"spark.sql.adaptive.enabled": "false"}, id="not adaptive"),
+    pytest.param({"spark.sql.optimizer.plannedWrite.enabled": "false"}, id="write not planned"),
+]
+
+
+@pytest.mark.parametrize("settings", ADAPTIVE)
+@pytest.mark.parametrize(
+    "query",
+    ["select * from missing", "select k, sum(v) as v from missing group by k"],
+    ids=["rows", "groups"],
+)
+def test_a_cached_query_is_checked_before_an_overwrite_deletes_anything(
+    tables: Tables, settings: dict[str, str], query: str
+) -> None:
+    hide_behind_the_probe(tables, "select 801, 9000L, 9000L", bucket=5)
+    tables.make("few", SCHEMA, "k", 8, "select 801 as k, 1L as v")
+    tables.sql("drop table if exists kept")
+    tables.sql("create table kept using parquet as select 1 as k, 1L as v")
+    with (
+        tables.settings(settings),
+        cached(tables, f"select * {MISSING.removeprefix('select few.k')}", "missing"),
+    ):
+        with pytest.raises(ERRORS, match="not bucketed as its metadata says"):
+            tables.sql(f"insert overwrite kept {query}")
+        assert tables.rows("select * from kept") == ["(1, 1)"]
+    with (
+        tables.settings(settings),
+        cached(tables, "select few.* from few join good on few.k = good.k", "missing"),
+    ):
+        tables.sql(f"insert overwrite kept {query}")
+        assert tables.rows("select * from kept") == []
+
+
+@pytest.mark.parametrize("settings", ADAPTIVE)
+def test_a_cached_query_is_checked_before_a_limit_takes_a_part_of_it(tables: Tables, settings: dict[str, str]) -> None:
+    hide_behind_the_probe(tables, "select 801, 9000L, 9000L", bucket=5)
+    tables.make("few", SCHEMA, "k", 8, "select 801 as k, 1L as v")
+    with (
+        tables.settings(settings),
+        cached(tables, MISSING, "missing"),
+        pytest.raises(ERRORS, match="not bucketed as its metadata says"),
+    ):
+        tables.rows("select * from missing limit 1")
+    good = "select few.k, v, w from few join good on few.k = good.k"
+    with tables.settings(settings), cached(tables, good, "matching"):
+        assert tables.rows("select * from matching limit 1") == tables.stock_rows(good)
+        assert tables.rows("select * from matching limit 1") == tables.stock_rows(good)
+
+
+@contextmanager
+def cached(tables: Tables, query: str, name: str) -> Iterator[None]:
+    """A query that is cached, but not read yet."""
+    tables.sql(f"cache lazy table {name} as {query}")
+    try:
+        yield
+    finally:
+        tables.sql(f"drop view {name}")
+
+
+def test_overwrites_of_other_sources_wait_for_the_check_too(tables: Tables, tmp_path: Path) -> None:
+    """They drop or empty what they replace, and then run the query."""
+    hide_behind_the_probe(tables, "select 801, 9000L, 9000L")
+    count = "select t.k, count(*) as n from t join good on t.k = good.k group by t.k"
+    url = f"jdbc:derby:{tmp_path}/other;create=true"
+    catalog = "spark.sql.catalog.other"
+    settings = {
+        catalog: "org.apache.spark.sql.execution.datasources.v2.jdbc.JDBCTableCatalog",
+        f"{catalog}.url": url,
+        f"{catalog}.driver": "org.apache.derby.jdbc.EmbeddedDriver",
+    }
+    with tables.settings(settings):
+        target = "other.APP.KEPT"
+
+        def by_jdbc() -> None:
+            frame = tables.spark.sql(count)
+            frame.write.format("jdbc").options(url=url, dbtable="APP.KEPT").mode("overwrite").save()
+
+        tables.sql(f"create table {target} as select 1 as k, 1L as n")
+        for overwrite in (
+            by_jdbc,
+            lambda: tables.sql(f"insert overwrite {target} {count}"),
+            lambda: tables.sql(f"replace table {target} as {count}"),
+        ):
+            forget(tables.spark)
+            overwrite()
+            assert tables.rows(f"select * from {target}") == tables.stock_rows(count)
+        with pytest.raises(ERRORS, match="not bucketed as its metadata says"):
+            tables.sql(f"insert into {target} {count}")
 
 
 def test_what_is_known_of_files_holds_for_their_types_only(tables: Tables) -> None:

@@ -15,7 +15,7 @@ object BucketedReads {
 
   private val Stock = TreeNodeTag[FileSourceScanExec]("bucketing.stock_scan")
 
-  /** @param ofOverwrite the plan is of a subquery of an overwrite (EarlyUses) */
+  /** @param ofOverwrite the plan is of an overwrite that deletes first (EarlyUses) */
   def apply(plan: SparkPlan, ofOverwrite: Boolean): SparkPlan = {
     val claimed = plan.transformUp { case scan: FileSourceScanExec => claim(scan) }
     if (!claimed.exists(_.isInstanceOf[ScanOfBuckets])) plan

@@ -4,7 +4,7 @@ import org.apache.spark.internal.Logging
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.analysis.NoSuchTableException
 import org.apache.spark.sql.catalyst.catalog.{BucketSpec, CatalogTable}
-import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeReference, SubqueryExpression}
+import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeReference}
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.util.CharVarcharUtils
@@ -26,11 +26,11 @@ case class BucketedWrites(session: SparkSession) extends Rule[LogicalPlan] with 
 
   override def apply(plan: LogicalPlan): LogicalPlan =
     if (!BucketingConf.enabled) plan
-    else plan.transformDown {
-      case write: V1WriteCommand if !write.query.isInstanceOf[WriteFiles] =>
-        if (write.query.exists(_.expressions.exists(SubqueryExpression.hasSubquery)) && Compat.deletesFirst(write))
-          EarlyUses.markSubqueries(write.query)
-        distributed(intoBuckets(write))
+    else {
+      Compat.overwritingQuery(plan).foreach(EarlyUses.markOverwrite)
+      plan.transformDown {
+        case write: V1WriteCommand if !write.query.isInstanceOf[WriteFiles] => distributed(intoBuckets(write))
+      }
     }
 
   /**

@@ -5,13 +5,17 @@ import org.apache.hadoop.fs.Path
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.{AnalysisException, SaveMode, SparkSession}
 import org.apache.spark.sql.catalyst.{FileSourceOptions, InternalRow}
+import org.apache.spark.sql.catalyst.analysis.{NamedRelation, ResolvedIdentifier}
 import org.apache.spark.sql.catalyst.catalog.{BucketSpec, CatalogTable, ExternalCatalogUtils, SessionCatalog}
 import org.apache.spark.sql.catalyst.expressions.Attribute
+import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, OverwriteByExpression, ReplaceTableAsSelect}
 import org.apache.spark.sql.catalyst.util.CaseInsensitiveMap
 import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
+import org.apache.spark.sql.connector.catalog.{StagingTableCatalog, TableCapability}
 import org.apache.spark.sql.execution.{FileSourceScanExec, FileSourceScanLike, SparkPlanner}
 import org.apache.spark.sql.execution.command.DataWritingCommand
 import org.apache.spark.sql.execution.datasources._
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
 import org.apache.spark.sql.hive.execution.InsertIntoHiveTable
 import org.apache.spark.sql.types.StructType
 
@@ -39,6 +43,25 @@ object Compat {
     case insert: InsertIntoHadoopFsRelationCommand => insert.copy(bucketSpec = Some(spec), options = options)
     case insert: InsertIntoHiveTable => insert.copy(bucketSpec = Some(spec), options = options)
     case other => other
+  }
+
+  /** The query of a statement that deletes what it is to replace before it reads the first row. */
+  def overwritingQuery(statement: LogicalPlan): Option[LogicalPlan] = statement match {
+    case write: V1WriteCommand if deletesFirst(write) => Some(write.query)
+    case save: SaveIntoDataSourceCommand if save.mode == SaveMode.Overwrite => Some(save.query)
+    case replace: ReplaceTableAsSelect if !isStaged(replace.name) => Some(replace.query)
+    case overwrite: OverwriteByExpression if isV1(overwrite.table) => overwrite.analyzedQuery.orElse(Some(overwrite.query))
+    case _ => None
+  }
+
+  private def isStaged(name: LogicalPlan): Boolean = name match {
+    case ResolvedIdentifier(catalog, _) => catalog.isInstanceOf[StagingTableCatalog]
+    case _ => false
+  }
+
+  private def isV1(table: NamedRelation): Boolean = table match {
+    case relation: DataSourceV2Relation => relation.table.capabilities.contains(TableCapability.V1_BATCH_WRITE)
+    case _ => false
   }
 
   /**

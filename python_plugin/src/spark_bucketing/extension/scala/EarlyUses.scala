@@ -8,6 +8,7 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.plans.physical.{Distribution, UnspecifiedDistribution}
 import org.apache.spark.sql.catalyst.trees.TreeNodeTag
 import org.apache.spark.sql.execution._
+import org.apache.spark.sql.execution.columnar.InMemoryTableScanExec
 import org.apache.spark.sql.execution.command.DataWritingCommandExec
 import org.apache.spark.sql.execution.datasources.PartitionedFile
 import org.apache.spark.sql.execution.exchange.Exchange
@@ -35,33 +36,36 @@ object EarlyUses {
   val Limit = "a limit may end the query before all rows are checked, and no query of this session has checked them yet"
   val Overwrite = "the overwrite deletes old rows before all new ones are checked, and no query of this session has checked them yet"
 
-  private val OfOverwrite = TreeNodeTag[Unit]("bucketing.subquery_of_overwrite")
+  private val OfOverwrite = TreeNodeTag[Unit]("bucketing.of_overwrite")
 
-  /** Subqueries are planned by themselves: remembers of those of a write that it deletes first. */
-  def markSubqueries(write: LogicalPlan): Unit = write.foreach(_.expressions.foreach(_.foreach {
-    case subquery: SubqueryExpression =>
-      subquery.plan.foreach(_.setTagValue(OfOverwrite, ()))
-      markSubqueries(subquery.plan)
-    case _ =>
-  }))
+  /** Subqueries, and queries of other sources, are planned by themselves: remembers that all of it is of an overwrite. */
+  def markOverwrite(query: LogicalPlan): Unit = query.foreach { node =>
+    node.setTagValue(OfOverwrite, ())
+    node.expressions.foreach(_.foreach {
+      case subquery: SubqueryExpression => markOverwrite(subquery.plan)
+      case _ =>
+    })
+  }
 
   def isOfOverwrite(plan: LogicalPlan): Boolean = plan.exists(_.getTagValue(OfOverwrite).isDefined)
 
   /**
-   * The scans, and for each why its files must have been checked before.
+   * The scans, and the reads of cached queries, and for each why its files must have been checked before.
    *
-   * @param ofOverwrite the plan is of a subquery of an overwrite
+   * @param ofOverwrite the plan is of an overwrite that deletes first
    */
-  def of(plan: SparkPlan, ofOverwrite: Boolean): JMap[BucketScan, String] = {
-    val found = new IdentityHashMap[BucketScan, String]
+  def of(plan: SparkPlan, ofOverwrite: Boolean): JMap[SparkPlan, String] = {
+    val found = new IdentityHashMap[SparkPlan, String]
     if (BucketingConf.early == "checked" && BucketingConf.checksReads) {
       if (ofOverwrite) all(plan, found) else new EarlyUses(plan).collect(plan, stops = false, found)
     }
     found
   }
 
-  private def all(plan: SparkPlan, found: IdentityHashMap[BucketScan, String]): Unit =
-    plan.foreach { case scan: BucketScan => found.put(scan, Overwrite); case _ => }
+  private def all(plan: SparkPlan, found: IdentityHashMap[SparkPlan, String]): Unit =
+    plan.foreach { case input if isInput(input) => found.put(input, Overwrite); case _ => }
+
+  private def isInput(plan: SparkPlan): Boolean = plan.isInstanceOf[BucketScan] || plan.isInstanceOf[InMemoryTableScanExec]
 
   /** A scan in the order, and with the buckets, that its files are known to have. */
   def proven(scan: BucketScan, files: Array[PartitionedFile]): Option[BucketScan] = {
@@ -103,8 +107,8 @@ private class EarlyUses(root: SparkPlan) {
     order.headOption.forall(first => reaches(first.references.map(_.exprId).toSet, Set.empty))
   }
 
-  def collect(plan: SparkPlan, stops: Boolean, found: IdentityHashMap[BucketScan, String]): Unit = plan match {
-    case scan: BucketScan => if (stops) found.put(scan, EarlyUses.Limit)
+  def collect(plan: SparkPlan, stops: Boolean, found: IdentityHashMap[SparkPlan, String]): Unit = plan match {
+    case input if EarlyUses.isInput(input) => if (stops) found.put(input, EarlyUses.Limit)
     case write: DataWritingCommandExec if Compat.deletesFirst(write.cmd) => EarlyUses.all(write, found)
     case limit @ (_: BaseLimitExec | _: CollectLimitExec | _: CollectTailExec) =>
       collect(limit.children.head, stops = true, found)
