@@ -52,11 +52,21 @@ object BucketAlignment {
       case "split" => Some(many)
       case "off" => None
       case _ if worthSplitting(coarse, fine, many / few) => Some(many)
-      case _ if few >= cores(coarse) || many / few <= SQLConf.get.coalesceBucketsInJoinMaxBucketRatio => Some(few)
-      // So few tasks would be slower than moving one side's rows.
+      case _ if enoughTasks(few, many, cores(coarse)) => Some(few)
       case _ => None
     }
   }
+
+  /** Whether files of up to so many buckets are better read as few than plainly. */
+  def worthMerging(few: Int, many: Int, cores: Int): Boolean = few == many || few > 1 && (BucketingConf.alignment match {
+    case "off" => false
+    case "auto" => enoughTasks(few, many, cores)
+    case _ => true
+  })
+
+  // Too few tasks would be slower than moving rows.
+  private def enoughTasks(few: Int, many: Int, cores: Int): Boolean =
+    few >= cores || many / few <= SQLConf.get.coalesceBucketsInJoinMaxBucketRatio
 
   private def cores(scans: Seq[BucketScan]): Int = scans.head.session.sparkContext.defaultParallelism
 

@@ -11,17 +11,13 @@ object BucketFiles {
   private val SparkName = """^part-.*_(\d{1,9})(?:\..*)?$""".r
   private val Job = """[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}""".r
 
-  /** A file's name. Cut from the text, since a table may have a hundred thousand files and a path is costly to parse. */
-  def nameOf(file: PartitionedFile): String = {
-    val path = file.urlEncodedPath
-    path.substring(path.lastIndexOf('/') + 1)
-  }
+  // Cut from the URL, since a table may have a hundred thousand files and a path is costly to parse.
+  def nameOf(file: String): String = file.substring(file.lastIndexOf('/') + 1)
+  def nameOf(file: PartitionedFile): String = nameOf(file.urlEncodedPath)
 
   /** The folder of a file. */
-  def folderOf(file: PartitionedFile): String = {
-    val path = file.urlEncodedPath
-    path.substring(0, path.lastIndexOf('/') max 0)
-  }
+  def folderOf(file: String): String = file.substring(0, file.lastIndexOf('/') max 0)
+  def folderOf(file: PartitionedFile): String = folderOf(file.urlEncodedPath)
 
   /** The bucket that a name claims under this layout. */
   def bucketOf(name: String, hash: BucketHash): Option[Int] = (hash, name) match {
@@ -33,9 +29,10 @@ object BucketFiles {
   /** The write job that made a file: Spark puts one id into the names of all its files. */
   def jobOf(name: String): Option[String] = Job.findFirstIn(name)
 
-  /** Why these names cannot be files of such a table, if they cannot. */
-  def objection(names: Iterator[String], hash: BucketHash, buckets: Int): Option[String] =
-    names.map { name =>
+  /** Why files of these URLs cannot be those of such a table, if they cannot. */
+  def objection(files: Iterator[String], hash: BucketHash, counts: BucketCounts): Option[String] =
+    files.map { file =>
+      val (name, buckets) = (nameOf(file), counts.of(file))
       bucketOf(name, hash) match {
         case Some(id) if id < buckets => None
         case Some(id) => Some(s"a file of bucket $id, where there are $buckets: $name")

@@ -1,5 +1,6 @@
 package org.apache.spark.sql.bucketing
 
+import org.apache.spark.paths.SparkPath
 import org.apache.spark.sql.catalyst.expressions.{BasePredicate, Expression}
 import org.apache.spark.sql.execution.{ListingPartition, ScanFileListing}
 import org.apache.spark.sql.execution.datasources.PartitionedFile
@@ -8,7 +9,7 @@ import org.apache.spark.sql.internal.SQLConf
 /**
  * The files that Spark listed for a scan, turned into an array once: a table may have a hundred thousand.
  *
- * @param keep files that are left out have a name that fails this test
+ * @param keep files that are left out have a URL that fails this test
  * @param pruned says in EXPLAIN how many buckets were kept
  */
 class BucketListing(all: ScanFileListing, keep: String => Boolean = _ => true, val pruned: Option[String] = None)
@@ -16,7 +17,7 @@ class BucketListing(all: ScanFileListing, keep: String => Boolean = _ => true, v
 
   /** Files with at least one byte; others hold no rows, and no footer that a reader could open. */
   lazy val files: Array[PartitionedFile] =
-    all.toPartitionArray.filter(file => file.length > 0 && keep(BucketFiles.nameOf(file)))
+    all.toPartitionArray.filter(file => file.length > 0 && keep(file.urlEncodedPath))
 
   def prune(keep: String => Boolean, note: String): BucketListing = new BucketListing(all, keep, Some(note))
 
@@ -30,7 +31,7 @@ class BucketListing(all: ScanFileListing, keep: String => Boolean = _ => true, v
     new BucketListing(all.filterAndPruneFiles(partitions, files), keep, pruned)
 
   override def filePartitionIterator: Iterator[ListingPartition] = all.filePartitionIterator.map { partition =>
-    val files = partition.files.filter(file => keep(file.getPath.getName)).toIndexedSeq
+    val files = partition.files.filter(file => keep(SparkPath.fromPath(file.getPath).urlEncoded)).toIndexedSeq
     partition.copy(numFiles = files.length, files = files.iterator)
   }
 

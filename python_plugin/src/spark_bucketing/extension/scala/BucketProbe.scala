@@ -20,13 +20,15 @@ object BucketProbe {
   def objection(scan: BucketScan, files: Array[PartitionedFile]): Option[String] = {
     lazy val read = new BucketProbe(scan)
     chosen(files, BucketingConf.probeFiles).iterator
-      .map(file => lookInto(read, scan.read.of, file)).collectFirst { case Some(why) => why }
+      .map(file => lookInto(read, scan.read, file)).collectFirst { case Some(why) => why }
   }
 
   /** Of a file that cannot be read nothing is known; what to do about it is up to the query. */
-  private def lookInto(read: => BucketProbe, of: BucketsOf, file: PartitionedFile): Option[String] =
-    try BucketTrust.probe(FileVersion(file), of)(read.look(file))
+  private def lookInto(probe: => BucketProbe, read: BucketRead, file: PartitionedFile): Option[String] = {
+    val own = read.of.copy(buckets = read.counts.of(file.urlEncodedPath))
+    try BucketTrust.probe(FileVersion(file), own)(probe.look(file, own.buckets))
     catch { case NonFatal(_) => Some(s"a file that could not be read: ${BucketFiles.nameOf(file)}") }
+  }
 
   /** The largest file and the smallest one of each job and folder: first of all one of each, then the others. */
   private def chosen(files: Array[PartitionedFile], limit: Int): Seq[PartitionedFile] = {
@@ -45,12 +47,12 @@ private class BucketProbe(scan: BucketScan) {
   private def column(name: String): Expression =
     BindReferences.bindReference(attributes.find(_.name == name).get: Expression, attributes)
 
-  private val bucket = of.hash.partitioning(of.keys.map(column), of.buckets).partitionIdExpression
   private val sortColumns = of.sorts.map(column)
   private val ordering = new InterpretedOrdering(sortColumns.map(SortOrder(_, Ascending)))
 
-  /** What speaks against a file. */
-  def look(file: PartitionedFile): Option[String] = {
+  /** What speaks against a file of one of so many buckets. */
+  def look(file: PartitionedFile, buckets: Int): Option[String] = {
+    val bucket = of.hash.partitioning(of.keys.map(column), buckets).partitionIdExpression
     val name = BucketFiles.nameOf(file)
     val expected = BucketFiles.bucketOf(name, of.hash).get
     var last: InternalRow = null

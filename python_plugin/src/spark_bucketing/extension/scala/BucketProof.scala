@@ -2,6 +2,7 @@ package org.apache.spark.sql.bucketing
 
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.execution.FileSourceScanExec
+import org.apache.spark.sql.execution.datasources.PartitionedFile
 
 /**
  * Whether the files of a scan are the buckets that the table's metadata promises.
@@ -52,23 +53,44 @@ object BucketProof extends Logging {
 
   private def namesOrTrust(scan: BucketScan, listing: BucketListing): Option[String] = {
     val of = scan.read.of
-    BucketFiles.objection(listing.files.iterator.map(BucketFiles.nameOf), of.hash, of.buckets)
+    BucketFiles.objection(listing.files.iterator.map(_.urlEncodedPath), of.hash, scan.read.counts)
       .orElse(BucketTrust.distrusted(listing.files).map(name => s"rows were found out of place before in $name"))
   }
 
-  private def pruned(scan: BucketScan, listing: BucketListing, want: BucketPruning.Wanted): Option[BucketScan] = {
-    val of = scan.read.of
-    def keep(name: String): Boolean = BucketFiles.bucketOf(name, of.hash).forall(want.buckets.contains)
-    lazy val checked = listing.files.forall { file =>
-      keep(BucketFiles.nameOf(file)) || BucketTrust.isChecked(FileVersion(file), of.unordered, want.nulls)
+  /**
+   * Each file is kept or left out by the number of buckets that it was written for; or, while it was only checked together
+   * with files of other numbers, by the one that divides them all.
+   */
+  private def pruned(scan: BucketScan, listing: BucketListing, want: Map[Int, BucketPruning.Wanted]): Option[BucketScan] = {
+    val read = scan.read
+    def isChecked(file: FileVersion, buckets: Int): Boolean = want.get(buckets).forall { wanted =>
+      BucketTrust.isChecked(file, read.of.unordered.copy(buckets = buckets), wanted.nulls)
     }
-    if (BucketingConf.pruning == "probed" || checked)
-      Some(scan.copyWith(listing = listing.prune(keep, s"${want.buckets.size} out of ${of.buckets}")))
-    else None
+    def isWanted(file: String, buckets: Int): Boolean = want.get(buckets).forall { wanted =>
+      BucketFiles.bucketOf(BucketFiles.nameOf(file), read.of.hash).forall(bucket => wanted.buckets.contains(bucket % buckets))
+    }
+    def level(file: PartitionedFile): Option[Int] = {
+      val (url, common) = (file.urlEncodedPath, read.of.buckets)
+      val own = read.counts.of(url)
+      lazy val version = FileVersion(file)
+      if (BucketingConf.pruning == "probed" || isWanted(url, own) || isChecked(version, own)) Some(own)
+      else Some(common).filter(_ => own != common && (isWanted(url, common) || isChecked(version, common)))
+    }
+    val levels = listing.files.map(level)
+    if (levels.contains(None)) None
+    else {
+      val others = listing.files.iterator.map(_.urlEncodedPath).zip(levels.iterator.flatten)
+        .filter { case (file, level) => level != read.counts.of(file) }.toMap
+      def keep(file: String): Boolean = isWanted(file, others.getOrElse(file, read.counts.of(file)))
+      val note = levels.flatten.distinct.sorted.flatMap(n => want.get(n).map(wanted => s"${wanted.buckets.size} out of $n"))
+      Some(scan.copyWith(listing = listing.prune(keep, note.mkString(", "))))
+    }
   }
 
-  /** The buckets that the filters of a scan ask for, where these are not all. */
-  private def wanted(scan: BucketScan): Option[BucketPruning.Wanted] =
+  /** The buckets that the filters of a scan ask for, by the number of buckets, where these are not all. */
+  private def wanted(scan: BucketScan): Option[Map[Int, BucketPruning.Wanted]] =
     if (scan.read.of.hash != BucketHash.Hive || BucketingConf.pruning == "off") None
-    else BucketPruning.wanted(scan.dataFilters, scan.keys, scan.read.of)
+    else Some(scan.read.counts.distinct.flatMap { buckets =>
+      BucketPruning.wanted(scan.dataFilters, scan.keys, scan.read.of.copy(buckets = buckets)).map(buckets -> _)
+    }.toMap).filter(_.nonEmpty)
 }

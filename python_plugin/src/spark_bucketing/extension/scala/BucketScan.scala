@@ -27,14 +27,16 @@ case class BucketsOf(
 /**
  * How a scan reads the buckets of a table.
  *
- * @param of the table's buckets
+ * @param of the table's buckets, or those that buckets of several numbers are read as
+ * @param counts for how many buckets each file was written
  * @param partitions partitions of the scan: as many as there are buckets, or a divisor or a multiple of that number
  * @param ordered each partition is read in the order of the table's sort columns
  * @param merged the files of a partition are merged by that order; otherwise they are read one after the other
  * @param checked a check stands above, which sees every row
  */
 case class BucketRead(
-    of: BucketsOf, partitions: Int, ordered: Boolean = false, merged: Boolean = false, checked: Boolean = false) {
+    of: BucketsOf, counts: BucketCounts, partitions: Int,
+    ordered: Boolean = false, merged: Boolean = false, checked: Boolean = false) {
 
   /** Several partitions share a bucket, and each has to keep its own rows only. */
   def splits: Boolean = partitions > of.buckets
@@ -49,7 +51,7 @@ case class BucketRead(
   override def toString: String = {
     val parts = if (partitions == of.buckets) "" else s" read as $partitions"
     val order = if (merged) ", merged" else if (ordered) ", sorted" else ""
-    s"${of.buckets} ${of.hash} buckets$parts$order"
+    s"${of.buckets} ${of.hash} buckets$counts$parts$order"
   }
 }
 
@@ -238,7 +240,7 @@ object BucketScan {
     for {
       file <- files if file.length > 0
       bucket = BucketFiles.bucketOf(BucketFiles.nameOf(file), read.of.hash).get
-      partition <- read.partitionsOf(bucket)
+      partition <- read.partitionsOf(bucket % read.of.buckets)
     } spread(partition) += file
     spread.toIndexedSeq.map(_.result())
   }

@@ -17,26 +17,28 @@ object BucketSpecs {
     }.flatten)
 
   /** The buckets of a scan's table, or why they cannot be read as such; None for what is left to stock Spark. */
-  def of(scan: FileSourceScanExec): Option[Either[String, BucketsOf]] =
+  def of(scan: FileSourceScanExec): Option[Either[String, BucketRead]] =
     if (scan.relation.bucketSpec.isDefined) sparkLayout(scan).map(Right(_)) else hiveLayout(scan)
 
-  private def hiveLayout(scan: FileSourceScanExec): Option[Either[String, BucketsOf]] = for {
+  private def hiveLayout(scan: FileSourceScanExec): Option[Either[String, BucketRead]] = for {
     table <- tableOf(scan)
     if table.provider.contains("hive")
-    spec <- table.bucketSpec
+    found <- PartitionSpecs.of(scan, table)
   } yield {
     val version = table.properties.getOrElse("bucketing_version", "1")
     if (version != "1") Left(s"its bucketing_version is $version, only version 1 is read")
-    else buckets(scan, spec, BucketHash.Hive, table.identifier.unquotedString)
+    else found.flatMap { case (spec, counts) =>
+      buckets(scan, spec, BucketHash.Hive, table.identifier.unquotedString).map(BucketRead(_, counts, spec.numBuckets))
+    }
   }
 
-  private def sparkLayout(scan: FileSourceScanExec): Option[BucketsOf] = for {
+  private def sparkLayout(scan: FileSourceScanExec): Option[BucketRead] = for {
     spec <- scan.relation.bucketSpec
     if BucketingConf.readsSparkLayout && scan.bucketedScan
     if scan.optionalBucketSet.isEmpty && scan.optionalNumCoalescedBuckets.isEmpty
     table <- scan.tableIdentifier
     found <- buckets(scan, spec, BucketHash.Spark, table.unquotedString).toOption
-  } yield found
+  } yield BucketRead(found, BucketCounts(spec.numBuckets), spec.numBuckets)
 
   private def buckets(
       scan: FileSourceScanExec, spec: BucketSpec, hash: BucketHash, table: String): Either[String, BucketsOf] = {

@@ -31,17 +31,17 @@ object BucketedReads {
   private def claim(scan: FileSourceScanExec): FileSourceScanExec = scan match {
     case _: ScanOfBuckets => scan
     case _ => BucketSpecs.of(scan) match {
-      case Some(Right(of)) => bucketed(scan, of)
+      case Some(Right(read)) => bucketed(scan, read)
       case Some(Left(why)) => like(scan, new PlainScan(scan.copy(), why, null))
       case None => scan
     }
   }
 
-  private def bucketed(scan: FileSourceScanExec, of: BucketsOf): BucketScan = {
+  private def bucketed(scan: FileSourceScanExec, read: BucketRead): BucketScan = {
     // Without Spark's bucket spec, so that no rule of Spark's takes the scan for one of its own.
     val relation = scan.relation.copy(bucketSpec = None)(scan.relation.sparkSession)
-    val claimed = like(scan, new BucketScan(scan.copy(relation = relation), BucketRead(of, of.buckets), null))
-    if (of.hash == BucketHash.Spark) claimed.setTagValue(Stock, scan)
+    val claimed = like(scan, new BucketScan(scan.copy(relation = relation), read, null))
+    if (read.of.hash == BucketHash.Spark) claimed.setTagValue(Stock, scan)
     claimed
   }
 

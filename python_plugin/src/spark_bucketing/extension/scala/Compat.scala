@@ -1,5 +1,6 @@
 package org.apache.spark.sql.bucketing
 
+import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 
 import org.apache.spark.rdd.RDD
@@ -24,6 +25,9 @@ object Compat {
 
   /** The session's planner with all its strategies, those of extensions among them. */
   def planner(session: SparkSession): SparkPlanner = session.asInstanceOf[ClassicSession].sessionState.planner
+
+  def hadoopConf(session: SparkSession): Configuration =
+    session.asInstanceOf[ClassicSession].sessionState.newHadoopConf()
 
   def catalog(session: SparkSession): SessionCatalog = session.asInstanceOf[ClassicSession].sessionState.catalog
 

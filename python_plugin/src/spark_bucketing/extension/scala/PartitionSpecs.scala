@@ -1,0 +1,113 @@
+package org.apache.spark.sql.bucketing
+
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.Path
+
+import org.apache.spark.paths.SparkPath
+import org.apache.spark.sql.catalyst.catalog.{BucketSpec, CatalogTable, CatalogTablePartition}
+import org.apache.spark.sql.catalyst.expressions.SubqueryExpression
+import org.apache.spark.sql.execution.FileSourceScanExec
+import org.apache.spark.sql.execution.datasources.PartitioningUtils
+
+/**
+ * For how many buckets the files of a scan were written.
+ *
+ * @param common divides the numbers of all files
+ * @param byFolder the numbers by the URL of the folder, where they are not all the same
+ */
+case class BucketCounts(common: Int, byFolder: Map[String, Int] = Map.empty) {
+
+  /** The number for a file, by its URL. */
+  def of(file: String): Int = if (byFolder.isEmpty) common else byFolder.getOrElse(BucketFiles.folderOf(file), common)
+
+  lazy val distinct: Seq[Int] = (byFolder.values.toSeq :+ common).distinct.sorted
+
+  override def toString: String =
+    if (byFolder.isEmpty) "" else s" of partitions with ${byFolder.values.toSeq.distinct.sorted.mkString(", ")}"
+}
+
+/** By which spec the partitions that a query selects can be read together, as the metastore has it. */
+object PartitionSpecs {
+
+  /** What the metastore says of a partition: its spec, or why it is not read by one. */
+  private case class Said(name: String, folder: String, spec: Either[String, BucketSpec])
+
+  /**
+   * The spec of the selected partitions, of as many buckets as divide the number of each, and these numbers; or why they
+   * are read plainly. None for a table without buckets.
+   */
+  def of(scan: FileSourceScanExec, table: CatalogTable): Option[Either[String, (BucketSpec, BucketCounts)]] = {
+    def tables = table.bucketSpec.map(spec => Right(spec -> BucketCounts(spec.numBuckets)))
+    if (!isEvolved(table)) tables
+    else {
+      val selected = partitions(scan, table)
+      if (selected.isEmpty) tables
+      else if (table.bucketSpec.isEmpty && selected.forall(_.spec.isLeft)) None
+      else Some(together(selected, scan.relation.sparkSession.sparkContext.defaultParallelism))
+    }
+  }
+
+  /** Only then do partitions have specs that may differ from the table's, so that others are never asked for. */
+  private def isEvolved(table: CatalogTable): Boolean =
+    table.partitionColumnNames.nonEmpty && table.properties.get(PartitionRecord.Evolved).contains("true")
+
+  /** The selected partitions, by one call to the metastore. Those left out while the query runs are among them. */
+  private def partitions(scan: FileSourceScanExec, table: CatalogTable): Seq[Said] = {
+    val session = scan.relation.sparkSession
+    val filters = scan.partitionFilters.filter(filter => filter.deterministic && !SubqueryExpression.hasSubquery(filter))
+    val conf = Compat.hadoopConf(session)
+    Compat.catalog(session).listPartitionsByFilter(table.identifier, filters).map { partition =>
+      val name = PartitioningUtils.getPathFragment(partition.spec, table.partitionSchema)
+      Said(name, folderOf(partition, conf), spec(table, partition).left.map(why => s"partition $name $why"))
+    }
+  }
+
+  private def spec(table: CatalogTable, partition: CatalogTablePartition): Either[String, BucketSpec] =
+    PartitionRecord.parse(partition.parameters) match {
+      case Some(Right(record)) if record.isBucketed => Right(BucketSpec(record.numBuckets, record.columns, record.sortColumns))
+      case Some(Right(_)) => Left("is recorded as one without buckets")
+      case Some(Left(why)) => Left(s"has a broken record: $why")
+      case None => table.bucketSpec.toRight("has no record")
+    }
+
+  /** As the names of its files begin: the files' names are compared with it as text. */
+  private def folderOf(partition: CatalogTablePartition, conf: Configuration): String = {
+    val path = new Path(partition.location)
+    SparkPath.fromPath(path.getFileSystem(conf).makeQualified(path)).urlEncoded
+  }
+
+  private def together(selected: Seq[Said], cores: Int): Either[String, (BucketSpec, BucketCounts)] = {
+    val objections = selected.collect { case Said(_, _, Left(why)) => why }
+    lazy val specs = selected.collect { case Said(name, _, Right(spec)) => name -> spec }
+    lazy val counts = specs.map(_._2.numBuckets)
+    lazy val common = counts.map(BigInt(_)).reduce(_ gcd _).toInt
+    if (objections.nonEmpty) Left(s"${objections.head}${others(objections.length - 1)}")
+    else byColumns(specs).flatMap { columns =>
+      if (!BucketAlignment.worthMerging(common, counts.max, cores)) Left(differing(specs, _.numBuckets, _ + " buckets"))
+      else {
+        val folders = if (counts.forall(_ == common)) Map.empty[String, Int]
+          else selected.map(_.folder).zip(counts).toMap
+        Right(BucketSpec(common, columns, sortColumns(specs.map(_._2))) -> BucketCounts(common, folders))
+      }
+    }
+  }
+
+  private def byColumns(specs: Seq[(String, BucketSpec)]): Either[String, Seq[String]] =
+    if (specs.map(_._2.bucketColumnNames).distinct.length == 1) Right(specs.head._2.bucketColumnNames)
+    else Left(differing(specs, _.bucketColumnNames.mkString(", "), "buckets by " + _))
+
+  private def sortColumns(specs: Seq[BucketSpec]): Seq[String] =
+    specs.map(_.sortColumnNames).reduce((a, b) => a.zip(b).takeWhile { case (x, y) => x == y }.map(_._1))
+
+  /** Names a partition of each kind, as an example. */
+  private def differing[T](specs: Seq[(String, BucketSpec)], kind: BucketSpec => T, words: String => String): String = {
+    val kinds = specs.map { case (name, spec) => kind(spec) -> name }
+    val examples = kinds.map(_._1).distinct.take(3).map { found =>
+      val names = kinds.filter(_._1 == found).map(_._2)
+      s"${words(found.toString)} in ${names.head}${others(names.length - 1)}"
+    }
+    s"the bucket specs of its partitions differ: ${examples.mkString(", ")}"
+  }
+
+  private def others(more: Int): String = if (more == 0) "" else s" and $more more"
+}
