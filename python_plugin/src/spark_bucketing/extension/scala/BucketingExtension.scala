@@ -8,6 +8,10 @@ class BucketingExtension extends (SparkSessionExtensions => Unit) {
   override def apply(extensions: SparkSessionExtensions): Unit = {
     BucketingConf.register()
     HiveHashFunctions.register(extensions)
+    BucketSpecsFunction.register(extensions)
+    extensions.injectParser((_, parser) => BucketDdlParser(parser))
+    extensions.injectResolutionRule(_ => ResolveAlterBuckets)
+    extensions.injectPlannerStrategy(PlanPartitionSpecs(_))
     extensions.injectPreCBORule(BucketedWrites(_))
     extensions.injectPlannerStrategy(PlanBucketedRows(_))
     extensions.injectQueryStagePrepRule(_ => EnsureBucketedRows)

@@ -5,15 +5,15 @@ import org.apache.hadoop.fs.Path
 
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.{AnalysisException, SaveMode, SparkSession}
-import org.apache.spark.sql.catalyst.{FileSourceOptions, InternalRow}
+import org.apache.spark.sql.catalyst.{FileSourceOptions, InternalRow, TableIdentifier}
 import org.apache.spark.sql.catalyst.analysis.{NamedRelation, ResolvedIdentifier}
-import org.apache.spark.sql.catalyst.catalog.{BucketSpec, CatalogTable, ExternalCatalogUtils, SessionCatalog}
+import org.apache.spark.sql.catalyst.catalog.{BucketSpec, CatalogTable, ExternalCatalog, ExternalCatalogUtils, SessionCatalog}
 import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, OverwriteByExpression, ReplaceTableAsSelect}
 import org.apache.spark.sql.catalyst.util.CaseInsensitiveMap
 import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
 import org.apache.spark.sql.connector.catalog.{StagingTableCatalog, TableCapability}
-import org.apache.spark.sql.execution.{FileSourceScanExec, FileSourceScanLike, SparkPlanner}
+import org.apache.spark.sql.execution.{FileSourceScanExec, FileSourceScanLike, LocalTableScanExec, SparkPlan, SparkPlanner}
 import org.apache.spark.sql.execution.command.DataWritingCommand
 import org.apache.spark.sql.execution.datasources._
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
@@ -30,6 +30,18 @@ object Compat {
     session.asInstanceOf[ClassicSession].sessionState.newHadoopConf()
 
   def catalog(session: SparkSession): SessionCatalog = session.asInstanceOf[ClassicSession].sessionState.catalog
+
+  def externalCatalog(session: SparkSession): ExternalCatalog = session.asInstanceOf[ClassicSession].sharedState.externalCatalog
+
+  /** A table by its name, in the session catalog. */
+  def tableNamed(session: SparkSession, name: String): TableIdentifier =
+    session.asInstanceOf[ClassicSession].sessionState.sqlParser.parseTableIdentifier(name)
+
+  /** Forget what the session remembers of a table, and read anew what it has cached of it. */
+  def refresh(session: SparkSession, table: TableIdentifier): Unit = session.catalog.refreshTable(table.quotedString)
+
+  /** Rows that are known when a query is planned. */
+  def knownRows(output: Seq[Attribute], rows: Seq[InternalRow]): SparkPlan = LocalTableScanExec(output, rows, None)
 
   /** The error for a statement that cannot be had, in words of our own. */
   def refusal(message: String): AnalysisException =

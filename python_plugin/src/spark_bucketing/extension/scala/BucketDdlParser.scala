@@ -1,0 +1,159 @@
+package org.apache.spark.sql.bucketing
+
+import java.util.Locale
+
+import org.apache.spark.sql.catalyst.{FunctionIdentifier, TableIdentifier}
+import org.apache.spark.sql.catalyst.analysis.UnresolvedTable
+import org.apache.spark.sql.catalyst.expressions.Expression
+import org.apache.spark.sql.catalyst.parser._
+import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, SetTableLocation}
+import org.apache.spark.sql.catalyst.trees.CurrentOrigin
+import org.apache.spark.sql.internal.VariableSubstitution
+import org.apache.spark.sql.types.{DataType, StructType}
+
+/**
+ * Spark's parser, and Hive's statements on the buckets of a table, which Spark knows and refuses:
+ * {{{
+ *   ALTER TABLE t [PARTITION (ds = 'x')] CLUSTERED BY (a, b) [SORTED BY (a)] INTO 16 BUCKETS
+ *   ALTER TABLE t [PARTITION (ds = 'x')] NOT CLUSTERED
+ * }}}
+ * Names of tables and values of partitions are left to Spark's parser: they are those of another ALTER TABLE.
+ */
+case class BucketDdlParser(spark: ParserInterface) extends ParserInterface {
+
+  override def parsePlan(sql: String): LogicalPlan = parsed(sql, spark.parsePlan)
+
+  override def parsePlanWithParameters(sql: String, parameters: ParameterContext): LogicalPlan =
+    parsed(sql, spark.parsePlanWithParameters(_, parameters))
+
+  private def parsed(sql: String, parse: String => LogicalPlan): LogicalPlan =
+    BucketDdlParser.split(sql).fold(parse(sql)) { case (table, buckets) =>
+      val other = s"$table SET LOCATION ''"
+      (try parse(other) catch { case error: ParseException => throw error.withCommand(sql) }) match {
+        case SetTableLocation(named, partition, _) => AlterBuckets(renamed(named), partition, buckets)
+        case other => throw Compat.refusal(s"Cannot parse ALTER TABLE ... CLUSTERED BY: found ${other.nodeName}. " +
+          BucketDdlParser.Usage)
+      }
+    }
+
+  /** The statement's name in Spark's own errors. */
+  private def renamed(named: LogicalPlan): LogicalPlan = named match {
+    case table: UnresolvedTable =>
+      CurrentOrigin.withOrigin(table.origin)(table.copy(commandName = "ALTER TABLE ... CLUSTERED BY"))
+    case other => other
+  }
+
+  override def parseExpression(sql: String): Expression = spark.parseExpression(sql)
+  override def parseTableIdentifier(sql: String): TableIdentifier = spark.parseTableIdentifier(sql)
+  override def parseFunctionIdentifier(sql: String): FunctionIdentifier = spark.parseFunctionIdentifier(sql)
+  override def parseMultipartIdentifier(sql: String): Seq[String] = spark.parseMultipartIdentifier(sql)
+  override def parseTemporalTableIdentifier(sql: String): TemporalIdentifier = spark.parseTemporalTableIdentifier(sql)
+  override def parseQuery(sql: String): LogicalPlan = spark.parseQuery(sql)
+  override def parseRoutineParam(sql: String): StructType = spark.parseRoutineParam(sql)
+  override def splitStatements(sql: String): SqlStatementSplitResult = spark.splitStatements(sql)
+  override def parseTableSchema(sql: String): StructType = spark.parseTableSchema(sql)
+  override def parseDataType(sql: String): DataType = spark.parseDataType(sql)
+}
+
+/** The buckets that a statement asks for, not yet looked at. */
+case class AskedBuckets(number: BigInt, columns: Seq[String], sortColumns: Seq[String])
+
+object BucketDdlParser {
+
+  val Usage: String = "Write ALTER TABLE t [PARTITION (ds = 'x')] CLUSTERED BY (a, b) [SORTED BY (a)] INTO 16 BUCKETS, or " +
+    "ALTER TABLE t [PARTITION (ds = 'x')] NOT CLUSTERED"
+
+  private val Blank = """(?s)(?:\s|--[^\n]*|/\*.*?\*/)+"""
+  private val Alter = s"""(?is)^(?:$Blank)?alter(?:$Blank)table\\b""".r
+  // Back-quoted names, strings (up to their own quote, escaped characters in between), words, and anything else.
+  private val Token =
+    raw"""$Blank|`(?:[^`]|``)*`|'(?:[^'\\]|\\.|'')*'|"(?:[^"\\]|\\.|"")*"|[\p{L}\p{N}_]+|.""".r
+
+  private case class Part(text: String, from: Int) {
+    def is(word: String): Boolean = text.equalsIgnoreCase(word)
+  }
+
+  /** The text up to the buckets, and these; None for every other statement. Costs next to nothing for most of them. */
+  def split(sql: String): Option[(String, Option[AskedBuckets])] =
+    if (Alter.findPrefixOf(sql).isEmpty) None
+    else {
+      val substituted = new VariableSubstitution().substitute(sql)
+      val parts = Token.findAllMatchIn(substituted).map(found => Part(found.matched, found.start))
+        .filterNot(_.text.matches(Blank)).toIndexedSeq
+      start(parts).map { i =>
+        val buckets = new BucketClause(parts.drop(i).map(_.text)).parse()
+        (substituted.substring(0, parts(i).from), buckets)
+      }
+    }
+
+  /** Where [NOT] CLUSTERED [BY] begins, outside of parentheses and after a name. */
+  private def start(parts: IndexedSeq[Part]): Option[Int] = {
+    val depths = parts.scanLeft(0)((depth, part) => depth + (if (part.is("(")) 1 else if (part.is(")")) -1 else 0))
+    def word(i: Int, text: String): Boolean = parts.lift(i).exists(_.is(text))
+    parts.indices.drop(3).find { i =>
+      depths(i) == 0 && (word(i, "clustered") && word(i + 1, "by") || word(i, "not") && word(i + 1, "clustered"))
+    }
+  }
+}
+
+/** Parses what follows the table: tokens, without blanks and comments. */
+private class BucketClause(tokens: IndexedSeq[String]) {
+  private var at = 0
+
+  def parse(): Option[AskedBuckets] = {
+    val asked = if (take("not")) { expect("clustered"); None } else {
+      expect("clustered", "by")
+      val columns = names(ordered = false)
+      val sorts = if (take("sorted")) { expect("by"); names(ordered = true) } else Nil
+      expect("into")
+      val number = next("a number")
+      if (!number.forall(Character.isDigit)) unexpected(number, "a number of buckets")
+      expect("buckets")
+      Some(AskedBuckets(BigInt(number), columns, sorts))
+    }
+    while (take(";")) ()
+    if (at < tokens.length) unexpected(tokens(at), "the end of the statement")
+    asked
+  }
+
+  private def names(ordered: Boolean): Seq[String] = {
+    expect("(")
+    val found = Seq.newBuilder[String]
+    do {
+      found += name()
+      if (ordered && !take("asc") && take("desc"))
+        refuse("a column in descending order: Spark writes and reads buckets in ascending order only", "SORTED BY (a, b)")
+    } while (take(","))
+    expect(")")
+    found.result()
+  }
+
+  private def name(): String = {
+    val found = next("a column")
+    if (found.startsWith("`")) found.substring(1, found.length - 1).replace("``", "`")
+    else if (found.head.isLetterOrDigit || found.head == '_') found
+    else unexpected(found, "a column")
+  }
+
+  private def take(word: String): Boolean = {
+    val found = tokens.lift(at).exists(_.equalsIgnoreCase(word))
+    if (found) at += 1
+    found
+  }
+
+  private def expect(words: String*): Unit = words.foreach { word =>
+    if (!take(word)) unexpected(tokens.lift(at).getOrElse("the end of the statement"), word.toUpperCase(Locale.ROOT))
+  }
+
+  private def next(wanted: String): String = {
+    val found = tokens.lift(at).getOrElse(unexpected("the end of the statement", wanted))
+    at += 1
+    found
+  }
+
+  private def unexpected(found: String, expected: String): Nothing = refuse(found, expected)
+
+  private def refuse(found: String, expected: String): Nothing =
+    throw Compat.refusal(
+      s"Cannot parse ALTER TABLE ... CLUSTERED BY: found $found, expected $expected. ${BucketDdlParser.Usage}")
+}

@@ -1,0 +1,116 @@
+package org.apache.spark.sql.hive.bucketing
+
+import java.util.{ArrayList, HashMap, List => JList, Map => JMap}
+
+import scala.jdk.CollectionConverters._
+
+import org.apache.hadoop.hive.common.StatsSetupConst
+import org.apache.hadoop.hive.metastore.{IMetaStoreClient, Warehouse}
+import org.apache.hadoop.hive.metastore.api.{EnvironmentContext, FieldSchema, Order, Partition, StorageDescriptor, Table}
+import org.apache.hadoop.hive.ql.metadata.Hive
+
+import org.apache.spark.sql.bucketing._
+import org.apache.spark.sql.catalyst.catalog.{CatalogTable, ExternalCatalog, ExternalCatalogWithListener}
+import org.apache.spark.sql.catalyst.catalog.ExternalCatalogUtils.DEFAULT_PARTITION_NAME
+import org.apache.spark.sql.catalyst.util.CaseInsensitiveMap
+import org.apache.spark.sql.hive.HiveExternalCatalog
+import org.apache.spark.sql.hive.client.HiveClientImpl
+
+/**
+ * Partitions in Hive's metastore, by Hive's own client. Spark's interface to it has no buckets in partitions, and takes
+ * them away from each partition that it alters. This file is in a package of Spark's since Spark's client is private.
+ */
+class HivePartitions(client: HiveClientImpl) extends PartitionStore {
+  import HivePartitions._
+
+  // Hive's limit is a short, and -1 is none.
+  private val All: Short = -1
+
+  private def call[T](body: IMetaStoreClient => T): T = client.withHiveState(body(Hive.get(client.conf).getMSC))
+
+  override def list(table: CatalogTable, values: Map[String, String]): Seq[StoredPartition] = {
+    val (database, name) = (table.database, table.identifier.table)
+    val given = CaseInsensitiveMap(values)
+    val wanted = table.partitionColumnNames.map(column => given.get(column).fold("")(stored)).asJava
+    val found = call { metastore =>
+      if (values.isEmpty) metastore.listPartitions(database, name, All)
+      else metastore.listPartitions(database, name, wanted, All)
+    }
+    found.asScala.map(partition(table, _)).toSeq
+  }
+
+  override def find(table: CatalogTable, values: Seq[Map[String, String]]): Seq[StoredPartition] =
+    values.map(nameOf(table, _)).distinct.grouped(PartitionStore.AtATime).flatMap { names =>
+      call(_.getPartitionsByNames(table.database, table.identifier.table, names.asJava)).asScala
+    }.map(partition(table, _)).toSeq
+
+  override def nameOf(table: CatalogTable, values: Map[String, String]): String = {
+    val given = CaseInsensitiveMap(values)
+    Warehouse.makePartName(columnsOf(table), table.partitionColumnNames.map(column => stored(given(column))).asJava)
+  }
+
+  private def partition(table: CatalogTable, found: Partition): StoredPartition = StoredPartition(
+    Warehouse.makePartName(columnsOf(table), found.getValues), found.getSd.getLocation,
+    found.getParameters.asScala.toMap, Some(described(found.getSd)), found)
+
+  override def record(
+      table: CatalogTable, records: Seq[(StoredPartition, PartitionRecord)], toHiveLayout: Boolean): Unit =
+    records.grouped(PartitionStore.AtATime).foreach { some =>
+      val altered = some.map { case (partition, record) => recorded(partition.raw.asInstanceOf[Partition], record) }
+      if (toHiveLayout) altered.foreach(partition => HiveTableChange.ofHive(partition.getSd, table))
+      call(_.alter_partitions(table.database, table.identifier.table, new ArrayList(altered.asJava), KeepStatistics))
+    }
+
+  override def alterTable(table: CatalogTable, change: TableChange): Unit = call { metastore =>
+    val found = metastore.getTable(table.database, table.identifier.table)
+    val altered = HiveTableChange(found, table, change)
+    metastore.alter_table_with_environmentContext(table.database, table.identifier.table, altered, KeepStatistics)
+  }
+}
+
+object HivePartitions {
+
+  // Without this the metastore lists the files of each partition that is altered.
+  private def KeepStatistics: EnvironmentContext =
+    new EnvironmentContext(new HashMap(Map(StatsSetupConst.DO_NOT_UPDATE_STATS -> StatsSetupConst.TRUE).asJava))
+
+  /** None unless the catalog is Hive's and its client the built-in one, of this class loader. */
+  def of(catalog: ExternalCatalog): Option[PartitionStore] = catalog match {
+    case listened: ExternalCatalogWithListener => of(listened.unwrapped)
+    case hive: HiveExternalCatalog => hive.client match {
+      case client: HiveClientImpl => Some(new HivePartitions(client))
+      case _ => None
+    }
+    case _ => None
+  }
+
+  private def stored(value: String): String = if (value == null || value.isEmpty) DEFAULT_PARTITION_NAME else value
+
+  private def columnsOf(table: CatalogTable): JList[FieldSchema] =
+    table.partitionColumnNames.map(new FieldSchema(_, "string", null)).asJava
+
+  private def recorded(partition: Partition, record: PartitionRecord): Partition = {
+    val parameters: JMap[String, String] = new HashMap(partition.getParameters)
+    parameters.putAll(record.parameters.asJava)
+    partition.setParameters(parameters)
+    describe(partition.getSd, record)
+    partition
+  }
+
+  def described(descriptor: StorageDescriptor): DescribedBuckets = DescribedBuckets(
+    descriptor.getNumBuckets, names(descriptor.getBucketCols),
+    Option(descriptor.getSortCols).fold(Seq.empty[Order])(_.asScala.toSeq).takeWhile(_.getOrder == Ascending).map(_.getCol))
+
+  /** Puts a record's buckets into a descriptor. */
+  def describe(descriptor: StorageDescriptor, record: PartitionRecord): Unit = {
+    descriptor.setNumBuckets(if (record.isBucketed) record.numBuckets else NoBuckets)
+    descriptor.setBucketCols(new ArrayList(record.columns.asJava))
+    descriptor.setSortCols(new ArrayList(record.sortColumns.map(new Order(_, Ascending)).asJava))
+  }
+
+  private def names(columns: JList[String]): Seq[String] = Option(columns).fold(Seq.empty[String])(_.asScala.toSeq)
+
+  private val Ascending = 1
+  // What Hive itself puts there for a table without buckets.
+  private val NoBuckets = -1
+}

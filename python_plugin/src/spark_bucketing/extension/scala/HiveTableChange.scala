@@ -1,0 +1,72 @@
+package org.apache.spark.sql.hive.bucketing
+
+import java.util.HashMap
+
+import scala.jdk.CollectionConverters._
+
+import org.apache.hadoop.hive.metastore.api.{StorageDescriptor, Table}
+
+import org.apache.spark.sql.bucketing._
+import org.apache.spark.sql.catalyst.catalog.{BucketSpec, CatalogTable, CatalogUtils}
+import org.apache.spark.sql.hive.HiveExternalCatalog._
+import org.apache.spark.sql.internal.HiveSerDe
+
+/**
+ * Hive's own object of a table with other buckets: in its StorageDescriptor and in the properties that Spark goes by,
+ * which Spark never changes in a table that exists.
+ */
+object HiveTableChange {
+
+  private val OfBuckets = Seq(DATASOURCE_SCHEMA_NUMBUCKETS, DATASOURCE_SCHEMA_NUMBUCKETCOLS, DATASOURCE_SCHEMA_NUMSORTCOLS)
+  private val OfBucketColumns = Seq(DATASOURCE_SCHEMA_BUCKETCOL_PREFIX, DATASOURCE_SCHEMA_SORTCOL_PREFIX)
+  private val OfSparksTables = Seq(DATASOURCE_PROVIDER, TABLE_PARTITION_PROVIDER)
+
+  def apply(found: Table, table: CatalogTable, change: TableChange): Table = {
+    val altered = new Table(found)
+    val parameters = new HashMap[String, String](found.getParameters)
+    parameters.keySet.removeIf(key => OfBuckets.contains(key) || OfBucketColumns.exists(key.startsWith))
+    change.spec.foreach(spec => parameters.putAll(properties(spec).asJava))
+    parameters.putAll(change.properties.asJava)
+    HivePartitions.describe(altered.getSd, PartitionRecord.of(change.spec))
+    if (change.toHiveLayout) {
+      refuseForeignColumns(found, table)
+      parameters.keySet.removeIf(OfSparksTables.contains(_))
+      altered.getSd.setLocation(CatalogUtils.URIToString(table.location))
+      ofHive(altered.getSd, table)
+    }
+    altered.setParameters(parameters)
+    altered
+  }
+
+  /** The descriptor of Spark's own table, or of a partition of it, as one of the Hive layout. */
+  def ofHive(descriptor: StorageDescriptor, table: CatalogTable): Unit = {
+    val formats = HiveSerDe.sourceToSerDe(table.provider.get).get
+    formats.inputFormat.foreach(descriptor.setInputFormat)
+    formats.outputFormat.foreach(descriptor.setOutputFormat)
+    val serde = descriptor.getSerdeInfo
+    formats.serde.foreach(serde.setSerializationLib)
+    // The folder, as Spark keeps it for its own tables: as an option it would be read again.
+    val options = new HashMap[String, String](serde.getParameters)
+    options.remove("path")
+    serde.setParameters(options)
+  }
+
+  private def properties(spec: BucketSpec): Map[String, String] = {
+    def numbered(prefix: String, names: Seq[String]) = names.zipWithIndex.map { case (name, i) => s"$prefix$i" -> name }
+    Map(
+      DATASOURCE_SCHEMA_NUMBUCKETS -> spec.numBuckets.toString,
+      DATASOURCE_SCHEMA_NUMBUCKETCOLS -> spec.bucketColumnNames.length.toString) ++
+      numbered(DATASOURCE_SCHEMA_BUCKETCOL_PREFIX, spec.bucketColumnNames) ++
+      Some(DATASOURCE_SCHEMA_NUMSORTCOLS -> spec.sortColumnNames.length.toString).filter(_ => spec.sortColumnNames.nonEmpty) ++
+      numbered(DATASOURCE_SCHEMA_SORTCOL_PREFIX, spec.sortColumnNames)
+  }
+
+  /** Spark keeps a table whose columns Hive has no types for, or cannot name, with one column of no meaning. */
+  private def refuseForeignColumns(found: Table, table: CatalogTable): Unit = {
+    val (stored, own) = (found.getSd.getCols.asScala.map(_.getName), table.dataSchema.fieldNames)
+    if (!stored.corresponds(own)(_ equalsIgnoreCase _)) throw BucketDdl.refused(table,
+      s"found a table whose columns Spark could not put into the metastore in Hive's form: ${own.mkString(", ")}",
+      "columns of types, and with names, that Hive has",
+      "CREATE TABLE with such columns, and INSERT the rows into it")
+  }
+}

@@ -1,0 +1,113 @@
+package org.apache.spark.sql.bucketing
+
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalyst.catalog._
+import org.apache.spark.sql.catalyst.catalog.ExternalCatalogUtils.DEFAULT_PARTITION_NAME
+import org.apache.spark.sql.catalyst.util.CaseInsensitiveMap
+import org.apache.spark.sql.hive.bucketing.HivePartitions
+
+/** The buckets in a partition's own StorageDescriptor, which Hive and Trino go by. */
+case class DescribedBuckets(numBuckets: Int, columns: Seq[String], sortColumns: Seq[String]) {
+
+  /** Whether this is what a descriptor says for such a record. */
+  def agrees(record: PartitionRecord): Boolean =
+    if (record.isBucketed) this == DescribedBuckets(record.numBuckets, record.columns, record.sortColumns)
+    else numBuckets <= 0 && columns.isEmpty
+
+  def record: Option[PartitionRecord] =
+    if (numBuckets > 0 && columns.nonEmpty) Some(PartitionRecord.of(BucketSpec(numBuckets, columns, sortColumns))) else None
+}
+
+/**
+ * A partition as the metastore has it.
+ *
+ * @param name in Hive's form, ds=2024-01-01/hour=3
+ * @param described None where the metastore cannot be asked for it
+ * @param raw the metastore's own object, to be altered
+ */
+case class StoredPartition(
+    name: String, location: String, parameters: Map[String, String], described: Option[DescribedBuckets], raw: AnyRef) {
+
+  def record: Option[Either[String, PartitionRecord]] = PartitionRecord.parse(parameters)
+
+  /** Whether there is nothing to do to give it this record. */
+  def has(wanted: PartitionRecord): Boolean =
+    record.contains(Right(wanted)) && described.forall(_.agrees(wanted))
+}
+
+/** Where partitions and their records are kept. Each method is one call to the metastore, or one for each thousand. */
+trait PartitionStore {
+
+  /** The partitions with these values, all of them for none. */
+  def list(table: CatalogTable, values: Map[String, String] = Map.empty): Seq[StoredPartition]
+
+  /** Those of the partitions with these values for all partition columns that there are. */
+  def find(table: CatalogTable, values: Seq[Map[String, String]]): Seq[StoredPartition]
+
+  /** Hive's name of a partition. */
+  def nameOf(table: CatalogTable, values: Map[String, String]): String =
+    table.partitionColumnNames.map { column =>
+      val value = CaseInsensitiveMap(values)(column)
+      ExternalCatalogUtils.getPartitionPathString(column.toLowerCase(java.util.Locale.ROOT),
+        if (value == null || value.isEmpty) DEFAULT_PARTITION_NAME else value)
+    }.mkString("/")
+
+  /**
+   * Give partitions their records, and bring their descriptors into step with these.
+   *
+   * @param toHiveLayout the partitions are of one of Spark's own tables, and become such of the Hive layout
+   */
+  def record(table: CatalogTable, records: Seq[(StoredPartition, PartitionRecord)], toHiveLayout: Boolean = false): Unit
+
+  /** Change the spec of a table in all places that keep it, with one call. */
+  def alterTable(table: CatalogTable, change: TableChange): Unit
+}
+
+/**
+ * @param spec the table's new spec; None for a table without buckets
+ * @param properties what to set among the table's properties
+ * @param toHiveLayout the table is one of Spark's own, and becomes one of the Hive layout
+ */
+case class TableChange(spec: Option[BucketSpec], properties: Map[String, String], toHiveLayout: Boolean = false)
+
+object PartitionStore {
+
+  /** Partitions in one call, which is one transaction of the metastore. */
+  val AtATime = 1000
+
+  def of(session: SparkSession): PartitionStore = {
+    val catalog = Compat.externalCatalog(session)
+    HivePartitions.of(catalog).getOrElse(new CatalogPartitions(catalog))
+  }
+}
+
+/**
+ * What can be had of any catalog of Spark's: parameters, and no descriptors. The way to a Hive metastore whose client is
+ * not the built-in one, and of the in-memory catalog.
+ */
+class CatalogPartitions(catalog: ExternalCatalog) extends PartitionStore {
+
+  override def list(table: CatalogTable, values: Map[String, String]): Seq[StoredPartition] =
+    catalog.listPartitions(table.database, table.identifier.table, Some(values).filter(_.nonEmpty)).map(stored(table, _))
+
+  override def find(table: CatalogTable, values: Seq[Map[String, String]]): Seq[StoredPartition] =
+    values.flatMap(catalog.getPartitionOption(table.database, table.identifier.table, _)).map(stored(table, _))
+
+  private def stored(table: CatalogTable, found: CatalogTablePartition): StoredPartition =
+    StoredPartition(nameOf(table, found.spec), found.storage.locationUri.fold("")(_.toString), found.parameters, None, found)
+
+  // Descriptors cannot be had here, and so stay what they are.
+  override def record(
+      table: CatalogTable, records: Seq[(StoredPartition, PartitionRecord)], toHiveLayout: Boolean): Unit =
+    records.grouped(PartitionStore.AtATime).foreach { some =>
+      catalog.alterPartitions(table.database, table.identifier.table, some.map { case (partition, record) =>
+        val found = partition.raw.asInstanceOf[CatalogTablePartition]
+        found.copy(parameters = found.parameters ++ record.parameters)
+      })
+    }
+
+  override def alterTable(table: CatalogTable, change: TableChange): Unit =
+    throw Compat.refusal(s"Cannot change the buckets of ${table.identifier.quotedString}: expected the metastore client that " +
+      "comes with Spark (spark.sql.catalogImplementation=hive, and spark.sql.hive.metastore.jars=builtin), found another " +
+      "one. Run the statement in a session that has it.")
+}
