@@ -23,7 +23,7 @@ object BucketSpecs {
   private def hiveLayout(scan: FileSourceScanExec): Option[Either[String, BucketRead]] = for {
     table <- tableOf(scan)
     if table.provider.contains("hive")
-    found <- PartitionSpecs.of(scan, table)
+    found <- SelectedPartitions.of(scan, table)
   } yield {
     val version = table.properties.getOrElse("bucketing_version", "1")
     if (version != "1") Left(s"its bucketing_version is $version, only version 1 is read")

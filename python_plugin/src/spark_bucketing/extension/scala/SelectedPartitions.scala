@@ -27,7 +27,7 @@ case class BucketCounts(common: Int, byFolder: Map[String, Int] = Map.empty) {
 }
 
 /** By which spec the partitions that a query selects can be read together, as the metastore has it. */
-object PartitionSpecs {
+object SelectedPartitions {
 
   /** What the metastore says of a partition: its spec, or why it is not read by one. */
   private case class Said(name: String, folder: String, spec: Either[String, BucketSpec])
