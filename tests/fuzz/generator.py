@@ -235,9 +235,8 @@ class Generator:
             )
         )
         if table.partitioned and self.random.random() < 0.5:
-            where += (
-                f"{' and' if where else ' where'} p in ({self.random.choice(("'x'", "'y'", "'x', 'z'", "'y', 'x'"))})"
-            )
+            values = self.random.choice(("'x'", "'y'", "'x', 'z'", "'y', 'x'"))
+            where += f"{' and' if where else ' where'} p in ({values})"
         if self.random.random() < 0.2:
             other = self.random.choice(pool)
             return (
