@@ -30,9 +30,7 @@ def main() -> None:
     parser.add_argument("--scale", type=float, default=1, help="TPC-H's scale factor")
     parser.add_argument("--repetitions", type=int, default=5, help="timed runs of each query")
     parser.add_argument("--partitions", type=int, default=2000, help="of the table whose planning is timed; 0 for none")
-    parser.add_argument(
-        "--evolved", type=int, default=5000, help="the same of one whose partitions differ in their buckets"
-    )
+    parser.add_argument("--evolved", type=int, default=5000, help="of one whose partitions differ in their buckets")
     parser.add_argument("--folder", type=Path, default=Path(".demo/bench"), help="for data, tables and results")
     options = parser.parse_args()
     folder = options.folder.absolute() / f"scale-{options.scale:g}"
