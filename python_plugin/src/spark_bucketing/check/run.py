@@ -116,7 +116,7 @@ def check(
         explained = planner.explain(sql)
         plan = parse_plan(explained.formatted)
         tables = facts.of(tables_of(plan))
-        sizes = {name: size for name, size in parse_statistics(explained.cost).items() if _sized(name, facts)}
+        sizes = parse_statistics(explained.cost).of(lambda table: _sized(table, facts))
         operators = judge(plan, tables, settings, sql, sizes)
     except BucketingError as error:
         return replace(result, error=shadow.why(str(error)) if shadow else _hinted(str(error), subject))
