@@ -109,7 +109,7 @@ def _checked(request: Request, project: Project, planner: Planner, baseline: Bas
     progress = run(planner, steps, settings, facts, shadow, lambda name: tell(name, next(told), len(steps)))
     specs = _specs(manifest, subjects, facts)
     report = Report(
-        models=with_inputs(progress.results, manifest),
+        models=with_inputs(progress.results, manifest, shadow),
         project=project_findings(settings, version, specs),
         planner=f"{planner.label}, Spark {version}",
         unfinished=progress.unfinished,
