@@ -96,7 +96,7 @@ def test_live_a_manifest_is_compiled_once_and_dbt_s_own_artifacts_are_left_alone
 
 
 def test_live_an_existing_manifest_is_taken_as_it_is_and_nothing_is_compiled(shop: Project, tmp_path: Path) -> None:
-    checked(shop, "--select", "good")
+    checked(shop, "--select", "good", "--compile")
     own = shop.folder / "target" / "spark-bucketing" / "manifest.json"
     data, written = json.loads(own.read_text()), own.stat().st_mtime_ns
     data["nodes"]["model.t.good"]["compiled_code"] = f"select user_id from {shop.schema}.clicks group by user_id"
@@ -110,7 +110,7 @@ def test_live_an_existing_manifest_is_taken_as_it_is_and_nothing_is_compiled(sho
         with_file = checked(shop, "--manifest", str(tmp_path / "manifest.json"), str(tmp_path / "q.sql"))
     finally:
         (shop.folder / "models" / "fresh.sql").unlink()
-    assert [kind for kind, _ in verdicts(models["good"])] == ["aggregate"]
+    assert [kind for kind, _ in verdicts(models["good"])] == ["distinct"]
     assert "fresh" not in models and "no compiled SQL" in models["bad"]["error"]
     assert set(chosen) == {"good"} and list(with_file) == [str(tmp_path / "q.sql")]
     assert own.stat().st_mtime_ns == written
@@ -156,6 +156,31 @@ def test_live_what_cannot_be_planned_is_unknown_with_spark_s_words_and_the_other
     assert result.exit_code == 2
     for name, (_, said) in texts.items():
         assert (said in errors[name]) if said else errors[name] is None
+
+
+def test_what_spark_refuses_is_said_by_the_report_alone(spark: SparkSession, capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SparkError, match="TABLE_OR_VIEW_NOT_FOUND"):
+        SessionPlanner("live", spark).explain("select * from no_such_table")
+    # PySpark would log it as a line of JSON, with the stack of Java.
+    assert "no_such_table" not in "".join(capfd.readouterr())
+
+
+def test_live_sizes_of_bucketed_tables_are_those_of_their_files_where_nobody_has_counted(
+    spark: SparkSession, project: Project
+) -> None:
+    spark.sql(f"create schema {project.schema}")
+    table = f"{project.schema}.days"
+    columns = "(k bigint) partitioned by (d int) clustered by (k) into 2 buckets stored as parquet"
+    spark.sql(f"create table {table} {columns}")
+    spark.sql(f"insert into {table} partition (d = 1) select id from range(100)")
+    planner = SessionPlanner("live", spark)
+    size = Facts(planner).of([table])[table].size_bytes
+    assert size is not None and 100 < size < 100_000
+    result = run(
+        planner, live_steps([Subject("q", "q", f"select count(*) from {table} group by d")]), {}, Facts(planner)
+    )
+    (operator,) = result.results[0].operators
+    assert operator.findings[0].bytes_shuffled == size
 
 
 def test_live_models_that_do_not_compile_are_unknown_with_dbt_s_words_and_the_others_go_on(shop: Project) -> None:

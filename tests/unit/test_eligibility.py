@@ -122,8 +122,13 @@ def test_lines_are_those_of_the_clause_with_the_operators_columns() -> None:
     assert {finding.line for finding in said("bucket_counts", {}, sql)[0].findings} == {4}
 
 
+def test_of_joins_of_the_same_columns_the_line_is_that_which_names_the_table() -> None:
+    sql = "select * from s8\njoin plain as o on o.k = s8.k\njoin d.s16 as p on p.k = s8.k"
+    assert {finding.line for finding in said("bucket_counts", {}, sql)[0].findings} == {3}
+
+
 @pytest.mark.parametrize(
-    "sql", ["select * from s8 join s16 on s8.k = s16.k\njoin s8 as o on o.k = s8.k", "not ' sql", "select 1"]
+    "sql", ["select * from s8 join s16 on s8.k = s16.k\njoin s16 as o on o.k = s8.k", "not ' sql", "select 1"]
 )
 def test_no_line_rather_than_a_wrong_one(sql: str) -> None:
     assert {finding.line for finding in said("bucket_counts", {}, sql)[0].findings} == {None}

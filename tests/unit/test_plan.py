@@ -140,6 +140,8 @@ def test_what_a_query_reads_of_a_table_is_told_for_each_scan_up_to_the_first_ope
         **dict.fromkeys((4, 5), 4096),
         **dict.fromkeys((11, 12, 13), 8192),
     }
+    huge = parse_statistics(COST.replace("8.0 KiB", "8.0 EiB"))
+    assert set(huge.tables) == {"d.u"} and set(huge.reads) == {4, 5}
     assert parse_statistics(COST).of(lambda table: table == "d.u").reads == {4: ("d.u", 4096), 5: ("d.u", 4096)}
 
 

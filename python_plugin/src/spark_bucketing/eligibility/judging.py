@@ -116,7 +116,7 @@ class _Judge:
     ) -> tuple[Finding, tuple[int, ...]]:
         reason, explanation = reason_for(step)
         fixes, part = self.promises.fixes(step, explanation.changes, current) if trusted else ((), None)
-        hint = f" It takes more than two changes here; one of them: {part.text}" if part else ""
+        hint = f" It takes more than one change here; one of them: {part.text}" if part else ""
         finding = Finding(
             reason=reason.slug,
             message=explanation.message + hint,

@@ -72,10 +72,20 @@ class Promises:
         return None
 
     def _by_two(self, op: Operator, change: Change, current: Verdict) -> Fix | None:
-        """A change together with what is due next where it was made: both sides of a join are to be sorted, say."""
+        """A change together with what is due next where it was made: both sides of a join are to be sorted, say.
+
+        Only where neither is of use alone: what the second one would do by itself is a fix of another finding.
+        """
+        alone = {
+            other.text
+            for step in _left(op, self.planner)
+            for other in reason_for(step)[1].changes
+            if self._promise(op, other, current)
+        }
         for step in _left(op, Planner(self.plan, change.world)):
             for second in reason_for(step)[1].changes:
-                if also := self._promise(op, second, current):
+                also = None if second.text in alone else self._promise(op, second, current)
+                if also:
                     text = f"{change.text} And {also.text[0].lower()}{also.text[1:]}"
                     return Fix(change.kind, text, also.promises, also=(also,), **change.fields)
         return None

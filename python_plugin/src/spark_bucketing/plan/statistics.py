@@ -14,6 +14,8 @@ _LINE = re.compile(r"^(?P<indent>[ :]*)(?:[+:]- )?(?P<operator>\w+)(?P<rest>.*)$
 _SIZE = re.compile(r", Statistics\(sizeInBytes=(?P<size>[\d.,E+]+) (?P<unit>[KMGTPE]i)?B[^()]*\)$")
 _IDS = re.compile(r"#(\d+)L?(?:,|$)")
 _UNITS = {unit: 1024**power for power, unit in enumerate(("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"))}
+# Spark's size for a table of unknown size is the largest number that there is (spark.sql.defaultSizeInBytes): 8 EiB.
+_NO_SIZE = 1024**6
 # What lies on a scan before rows of others come in: a size above joins is a product, which says nothing.
 _OF_ONE_SCAN = ("Project", "Filter")
 
@@ -52,7 +54,7 @@ def parse_statistics(text: str) -> Statistics:
         above = [entry for entry in above if entry[0] < depth]
         size = _bytes(line)
         relation = _RELATION.match(line) if operator == "Relation" else None
-        if relation and size is not None:
+        if relation and size is not None and size < _NO_SIZE:
             name = relation["table"].removeprefix(SESSION_CATALOG)
             # A table may be read several times, of some partitions only.
             tables[name] = max(size, tables.get(name, 0))

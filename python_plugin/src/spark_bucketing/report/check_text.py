@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TextIO
 
 from rich.console import Console
@@ -39,8 +39,8 @@ def write_text(report: Report, file: TextIO, verbose: bool = False, plain: bool 
     console = Console(file=file, highlight=False, soft_wrap=False)
     if plain or not console.is_terminal:
         console = Console(file=file, highlight=False, width=_UNLIMITED, force_terminal=False if plain else None)
-    for found in open_findings(report):
-        _write_finding(console, found)
+    for alike in _alike(open_findings(report)):
+        _write_findings(console, alike)
     for model in unknown_models(report):
         _write_unknown(console, model)
     if verbose:
@@ -51,16 +51,28 @@ def write_text(report: Report, file: TextIO, verbose: bool = False, plain: bool 
     console.print(Text(f"Planned by: {report.planner}", "dim"))
 
 
-def _write_finding(console: Console, found: Found) -> None:
-    finding, operator = found.finding, found.operator
-    head = Text.assemble((finding.level, _LEVELS[finding.level]), "  ", (finding.reason, "bold"), "  ", place(found))
-    if finding.bytes_shuffled:
-        head.append(f"  {size(finding.bytes_shuffled)}", "bold")
+def _alike(found: Sequence[Found]) -> Iterable[Sequence[Found]]:
+    """Findings of one operator with the same reason and the same fixes, such as those of both sides of a join."""
+    groups: dict[tuple[object, ...], list[Found]] = {}
+    for each in found:
+        finding = each.finding
+        fixes = tuple(fix.text for fix in finding.fixes)
+        key = (id(each.operator) if each.operator else id(finding), finding.reason, finding.level, fixes)
+        groups.setdefault(key, []).append(each)
+    return groups.values()
+
+
+def _write_findings(console: Console, alike: Sequence[Found]) -> None:
+    finding, operator = alike[0].finding, alike[0].operator
+    head = Text.assemble((finding.level, _LEVELS[finding.level]), "  ", (finding.reason, "bold"), "  ", place(alike[0]))
+    if moved := sum(found.finding.bytes_shuffled or 0 for found in alike):
+        head.append(f"  {size(moved)}", "bold")
     console.print(head)
     if operator:
         style = _VERDICTS[operator.verdict]
         _indented(console, Text.assemble((operator.verdict.value, style), f" {operator.kind}: {operator.description}"))
-    _indented(console, Text(finding.message))
+    for message in dict.fromkeys(found.finding.message for found in alike):
+        _indented(console, Text(message))
     for fix in finding.fixes:
         promise = (
             Text.assemble(("fix", "green"), f" (then {fix.promises.value}): ") if operator else Text("fix: ", "green")
