@@ -11,6 +11,7 @@ from rich.console import Console
 
 from spark_bucketing.eligibility.model import Finding, Fix, ModelResult, OperatorResult, Report, Verdict
 from spark_bucketing.report import check_text
+from spark_bucketing.report.check_html import write_html
 
 
 def written(report: Report = REPORT, verbose: bool = False) -> str:
@@ -42,6 +43,9 @@ def test_text_says_once_what_both_sides_of_a_join_have_in_common() -> None:
     assert heads == ["2.0 KiB", "1.0 KiB", "1 bytes"]
     assert "    Side a.\n    Side b.\n    fix (then sort-free): Set a=b.\n\n" in text
     assert text.count("Set a=b.") == 2 and "4 warnings" in text
+    page = StringIO()
+    write_html(Report((ModelResult("m", "m.sql", tuple(joins)),)), page)
+    assert page.getvalue().count("Set a=b.") == 2 and "<p>Side a.</p><p>Side b.</p>" in page.getvalue()
 
 
 def test_text_for_a_pipe_has_no_colours_and_no_wrapped_lines(monkeypatch: pytest.MonkeyPatch) -> None:

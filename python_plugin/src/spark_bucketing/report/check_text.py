@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TextIO
 
 from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
-from spark_bucketing.check.outcome import Found, is_unclear, open_findings, unknown_models
+from spark_bucketing.check.outcome import Found, alike_findings, is_unclear, open_findings, unknown_models
 from spark_bucketing.eligibility.model import ModelResult, Report, Verdict
 from spark_bucketing.report.words import operators_of, place, size, summary, verdict_counts
 
@@ -39,7 +39,7 @@ def write_text(report: Report, file: TextIO, verbose: bool = False, plain: bool 
     console = Console(file=file, highlight=False, soft_wrap=False)
     if plain or not console.is_terminal:
         console = Console(file=file, highlight=False, width=_UNLIMITED, force_terminal=False if plain else None)
-    for alike in _alike(open_findings(report)):
+    for alike in alike_findings(open_findings(report)):
         _write_findings(console, alike)
     for model in unknown_models(report):
         _write_unknown(console, model)
@@ -49,17 +49,6 @@ def write_text(report: Report, file: TextIO, verbose: bool = False, plain: bool 
         console.print(Text.assemble(("interrupted", "bold red"), f"  not reached: {', '.join(report.unfinished)}\n"))
     console.print(Text(summary(report)))
     console.print(Text(f"Planned by: {report.planner}", "dim"))
-
-
-def _alike(found: Sequence[Found]) -> Iterable[Sequence[Found]]:
-    """Findings of one operator with the same reason and the same fixes, such as those of both sides of a join."""
-    groups: dict[tuple[object, ...], list[Found]] = {}
-    for each in found:
-        finding = each.finding
-        fixes = tuple(fix.text for fix in finding.fixes)
-        key = (id(each.operator) if each.operator else id(finding), finding.reason, finding.level, fixes)
-        groups.setdefault(key, []).append(each)
-    return groups.values()
 
 
 def _write_findings(console: Console, alike: Sequence[Found]) -> None:
