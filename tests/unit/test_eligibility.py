@@ -123,7 +123,7 @@ def test_lines_are_those_of_the_clause_with_the_operators_columns() -> None:
 
 
 def test_of_joins_of_the_same_columns_the_line_is_that_which_names_the_table() -> None:
-    sql = "select * from s8\njoin plain as o on o.k = s8.k\njoin d.s16 as p on p.k = s8.k"
+    sql = "select * from s8\njoin plain as o on o.k = s8.k and o.v > s16.u\njoin d.s16 as p on p.k = s8.k"
     assert {finding.line for finding in said("bucket_counts", {}, sql)[0].findings} == {3}
 
 
