@@ -217,8 +217,8 @@ def test_what_happens_to_the_rows_of_a_table_is_known_under_the_name_of_its_shad
     operator = OperatorResult("join", "", Verdict.SHUFFLED, ("raw__offline.events",))
     reader = ModelResult("a", "a.sql", (operator,), unique_id="model.p.a", depends_on=(node.unique_id,))
     manifest = Manifest({node.unique_id: node})
-    assert with_inputs([reader], manifest, shadow)[0].inputs == (Input(node.unique_id, Verdict.SHUFFLED),)
-    assert with_inputs([reader], manifest)[0].inputs == (Input(node.unique_id, None),)
+    assert with_inputs([reader], manifest, shadow.relation)[0].inputs == (Input(node.unique_id, Verdict.SHUFFLED),)
+    assert with_inputs([reader], manifest, lambda node: node.relation)[0].inputs == (Input(node.unique_id, None),)
 
 
 def reached(folder: Path, **output: Any) -> Result:

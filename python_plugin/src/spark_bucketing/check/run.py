@@ -133,16 +133,16 @@ def check(
 
 
 def with_inputs(
-    results: Iterable[ModelResult], manifest: Manifest, shadow: Shadow | None = None
+    results: Iterable[ModelResult], manifest: Manifest, relation: Callable[[Node], str | None]
 ) -> tuple[ModelResult, ...]:
     """Results with the verdict on the way from each of their parents in the project's graph.
 
     Args:
         results: of a run.
         manifest: the project's.
-        shadow: of the project, offline, where some tables have other names.
+        relation: what a node's table is called in the plans.
     """
-    tables = _tables_behind(manifest, shadow.relation if shadow else lambda node: node.relation)
+    tables = _tables_behind(manifest, relation)
     return tuple(
         replace(
             result,
