@@ -134,22 +134,25 @@ class Checked:
 
     @contextmanager
     def fixed(self, fix: Fix) -> Iterator[dict[str, str]]:
-        """The tables with a fix applied; yields the settings that go with it."""
-        name = (fix.table or "").split(".")[-1]
-        before, files = self.tables.get(name), dict(self.files_per_bucket)
-        if before is not None:
-            after = replace(before, files=0, rename=None)
-            if fix.spec is not None:
-                after = replace(after, spec=fix.spec)
-            after = replace(after, columns={**after.columns, **fix.column_types})
-            self.make(name, after)
+        """The tables with a fix applied, and what goes along with it; yields the settings."""
+        before, files = dict(self.tables), dict(self.files_per_bucket)
+        after: dict[str, Made] = {}
+        for part in (fix, *fix.also):
+            name = (part.table or "").split(".")[-1]
+            if name in before:
+                table = after.get(name, before[name])
+                columns = {**table.columns, **part.column_types}
+                after[name] = replace(table, files=0, rename=None, spec=part.spec or table.spec, columns=columns)
         try:
+            for name, table in after.items():
+                self.make(name, table)
             # The jar is loaded when a session starts; the tests' session has it.
-            yield {key: value for key, value in fix.settings.items() if key != "spark.sql.extensions"}
+            settings = {key: value for part in (fix, *fix.also) for key, value in part.settings.items()}
+            yield {key: value for key, value in settings.items() if key != "spark.sql.extensions"}
         finally:
-            if before is not None:
-                self.make(name, before)
-                self.files_per_bucket = files
+            for name in after:
+                self.make(name, before[name])
+            self.files_per_bucket = files
 
 
 @dataclass(frozen=True)

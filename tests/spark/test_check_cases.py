@@ -95,3 +95,17 @@ def test_each_fix_changes_the_verdict_as_promised(checked: Checked, case: Case) 
 def test_each_reason_has_cases_with_it_and_without_it(slug: str) -> None:
     own = [case for case in CASES if case.file == slug]
     assert {slug in case.reasons for case in own} == {True, False}
+
+
+def test_a_fix_that_takes_two_changes_says_both(checked: Checked) -> None:
+    (case,) = [case for case in CASES if case.name == "neither side sorted, with the extension"]
+    applied = list(apply_fixes(checked, case.name, case.sql, case.settings))
+    assert [(fix.fix.promises.value, fix.kept, len(fix.fix.also)) for fix in applied] == [("sort-free", True, 1)] * 2
+    assert all("h_unsorted with" in fix.fix.text and "h_unsorted2 with" in fix.fix.text for fix in applied)
+
+
+def test_no_fix_of_two_changes_where_one_of_them_is_a_fix_by_itself(checked: Checked) -> None:
+    (join,) = checked.judge("select * from s8 join s12 on s8.k = s12.k", {"spark.bucketing.enabled": "false"})
+    found = {finding.reason: finding for finding in join.result.findings}
+    assert found["bucket-count-mismatch"].fixes and not any(fix.also for fix in found["bucket-count-mismatch"].fixes)
+    assert found["ordering-off"].level == "note" and "more than one change" in found["ordering-off"].message

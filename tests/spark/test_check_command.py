@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 import subprocess
-import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,29 +11,22 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 from click.testing import CliRunner, Result
+from commanded import COMMAND, environment, verdicts
 
-from spark_bucketing.check.ddl import ShadowLayout, create_table
 from spark_bucketing.check.facts import Facts
-from spark_bucketing.check.offline import planner_settings
 from spark_bucketing.check.planner import SqlPlanner
 from spark_bucketing.check.run import Subject, run
 from spark_bucketing.check.session_planner import SessionPlanner
-from spark_bucketing.check.shadow import Shadow
 from spark_bucketing.check.subjects import live_steps
 from spark_bucketing.cli import main
 from spark_bucketing.eligibility.model import Verdict
 from spark_bucketing.errors import SparkError
-from spark_bucketing.project.catalog import CatalogTable
-from spark_bucketing.project.manifest import Manifest, Node
-from spark_bucketing.spec import BucketSpec
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from conftest import Project
 
-REPOSITORY = Path(__file__).parents[2]
-COMMAND = [sys.executable, "-c", "from spark_bucketing.cli import main; main(prog_name='spark-bucketing')", "check"]
 LARGE = "set spark.sql.autoBroadcastJoinThreshold=-1"
 
 
@@ -51,10 +40,6 @@ def checked(project: Project, *arguments: str) -> dict[str, dict[str, Any]]:
     result = check(project, "--format", "json", *arguments)
     assert result.exception is None or isinstance(result.exception, SystemExit), result.output
     return {model["name"]: model for model in json.loads(result.stdout)["models"]}
-
-
-def verdicts(model: dict[str, Any]) -> list[tuple[str, str]]:
-    return [(operator["kind"], operator["verdict"]) for operator in model["operators"]]
 
 
 @pytest.fixture(scope="module")
@@ -110,6 +95,30 @@ def test_live_a_manifest_is_compiled_once_and_dbt_s_own_artifacts_are_left_alone
         (shop.folder / "models" / "fresh.sql").unlink()
 
 
+def test_live_an_existing_manifest_is_taken_as_it_is_and_nothing_is_compiled(shop: Project, tmp_path: Path) -> None:
+    checked(shop, "--select", "good", "--compile")
+    own = shop.folder / "target" / "spark-bucketing" / "manifest.json"
+    data, written = json.loads(own.read_text()), own.stat().st_mtime_ns
+    data["nodes"]["model.t.good"]["compiled_code"] = f"select user_id from {shop.schema}.clicks group by user_id"
+    del data["nodes"]["model.t.bad"]["compiled_code"]
+    (tmp_path / "manifest.json").write_text(json.dumps(data))
+    shop.model("fresh", "select 1 as a", materialized="view")
+    try:
+        models = checked(shop, "--manifest", str(tmp_path / "manifest.json"))
+        chosen = checked(shop, "--manifest", str(tmp_path / "manifest.json"), "--select", "good")
+        (tmp_path / "q.sql").write_text(f"select 1 from {shop.schema}.clicks group by user_id")
+        with_file = checked(shop, "--manifest", str(tmp_path / "manifest.json"), str(tmp_path / "q.sql"))
+    finally:
+        (shop.folder / "models" / "fresh.sql").unlink()
+    assert [kind for kind, _ in verdicts(models["good"])] == ["distinct"]
+    assert "fresh" not in models and "no compiled SQL" in models["bad"]["error"]
+    assert set(chosen) == {"good"} and list(with_file) == [str(tmp_path / "q.sql")]
+    assert own.stat().st_mtime_ns == written
+    (tmp_path / "manifest.json").write_text("{}")
+    wrong = check(shop, "--manifest", str(tmp_path / "manifest.json"))
+    assert wrong.exit_code == 2 and "no manifest that can be read" in wrong.output
+
+
 def test_live_dbt_s_selectors_choose(shop: Project) -> None:
     assert set(checked(shop, "--select", "+good", "--exclude", "users")) == {"clicks", "good"}
     assert set(checked(shop, "--select", "config.materialized:view,bad+")) == {"bad", "above"}
@@ -147,6 +156,31 @@ def test_live_what_cannot_be_planned_is_unknown_with_spark_s_words_and_the_other
     assert result.exit_code == 2
     for name, (_, said) in texts.items():
         assert (said in errors[name]) if said else errors[name] is None
+
+
+def test_what_spark_refuses_is_said_by_the_report_alone(spark: SparkSession, capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SparkError, match="TABLE_OR_VIEW_NOT_FOUND"):
+        SessionPlanner("live", spark).explain("select * from no_such_table")
+    # PySpark would log it as a line of JSON, with the stack of Java.
+    assert "no_such_table" not in "".join(capfd.readouterr())
+
+
+def test_live_sizes_of_bucketed_tables_are_those_of_their_files_where_nobody_has_counted(
+    spark: SparkSession, project: Project
+) -> None:
+    spark.sql(f"create schema {project.schema}")
+    table = f"{project.schema}.days"
+    columns = "(k bigint) partitioned by (d int) clustered by (k) into 2 buckets stored as parquet"
+    spark.sql(f"create table {table} {columns}")
+    spark.sql(f"insert into {table} partition (d = 1) select id from range(100)")
+    planner = SessionPlanner("live", spark)
+    size = Facts(planner).of([table])[table].size_bytes
+    assert size is not None and 100 < size < 100_000
+    result = run(
+        planner, live_steps([Subject("q", "q", f"select count(*) from {table} group by d")]), {}, Facts(planner)
+    )
+    (operator,) = result.results[0].operators
+    assert operator.findings[0].bytes_shuffled == size
 
 
 def test_live_models_that_do_not_compile_are_unknown_with_dbt_s_words_and_the_others_go_on(shop: Project) -> None:
@@ -227,86 +261,6 @@ def test_ctrl_c_leaves_a_report_of_what_was_done(spark: SparkSession) -> None:
     assert progress.unfinished == ("b", "c")
 
 
-def shadow_of(
-    spark: SparkSession, schema: str, nodes: list[Node], catalog: dict[str, CatalogTable] | None = None
-) -> Shadow:
-    for key, value in planner_settings({}).items():
-        spark.conf.set(key, value)
-    spark.sql(f"create schema if not exists {schema}")
-    shadow = Shadow(
-        SessionPlanner("offline", spark), Manifest({one.unique_id: one for one in nodes}), catalog or {}, Path()
-    )
-    for one in nodes:
-        shadow.create(one)
-    spark.conf.unset("spark.sql.optimizer.excludedRules")
-    return shadow
-
-
-def test_shadows_have_the_layout_and_the_size_of_the_tables(spark: SparkSession, project: Project) -> None:
-    s = project.schema
-    config = {"clustered_by": ["k"], "buckets": 8, "partition_by": ["ds"], "sorted_by": ["k", "v"]}
-    source = Node(
-        "source.p.a", "a", "source", "m.yml", f"{s}.a", "source", columns={"k": "bigint", "v": "string", "ds": "date"}
-    )
-    big = Node("model.p.b", "b", "model", "b.sql", f"{s}.b", "bucketed_table", f"select * from {s}.a", config=config)
-    small = Node("model.p.c", "c", "model", "c.sql", f"{s}.c", "table", f"select k from {s}.a")
-    view = Node("model.p.v", "v", "model", "v.sql", f"{s}.v", "view", f"select * from {s}.b")
-    path = Node(
-        "source.p.x",
-        "x",
-        "source",
-        "m.yml",
-        "csv.`/no/file` with (header = true)",
-        "source",
-        source_name="raw",
-        columns={"k": "int"},
-    )
-    shadow = shadow_of(spark, s, [source, big, small, view, path], {"model.p.c": CatalogTable({"k": "bigint"}, 1000)})
-    assert shadow.missing == {} and shadow.unsized == {f"{s}.a", f"{s}.b", "raw__offline.x"}
-    facts = Facts(SessionPlanner("x", spark), shadow.unsized).of([f"{s}.b", f"{s}.c"])
-    assert facts[f"{s}.b"].spec == BucketSpec(8, ("k",), ("k", "v"), "hive")
-    assert facts[f"{s}.b"].partition_columns == ("ds",) and facts[f"{s}.b"].files_per_bucket == 1
-    assert (facts[f"{s}.b"].size_bytes, facts[f"{s}.c"].size_bytes) == (None, 1000)
-    assert shadow.rewritten("select * from csv.`/no/file` with (header = true)") == "select * from `raw__offline`.`x`"
-
-
-def test_no_shadow_is_broadcast_for_being_empty_but_a_small_table_is(spark: SparkSession, project: Project) -> None:
-    s = project.schema
-    spark.sql(f"create schema {s}")
-    for name, size in (("a", None), ("b", None), ("small", 1000)):
-        for kind, spec in (
-            ("plain", None),
-            ("hive", BucketSpec(4, ("k",), ("k",), "hive")),
-            ("spark", BucketSpec(4, ("k",), (), "spark")),
-        ):
-            for partition in ((), ("ds",)):
-                table = f"{s}.{name}_{kind}_{len(partition)}"
-                spark.sql(create_table(table, {"k": "bigint", "ds": "string"}, ShadowLayout(spec, partition), size))
-    spark.sql("set spark.sql.autoBroadcastJoinThreshold=10485760")
-    excluded = planner_settings({})["spark.sql.optimizer.excludedRules"]
-    spark.conf.set("spark.sql.optimizer.excludedRules", excluded)
-    try:
-        planner = SessionPlanner("offline", spark)
-        for kind in ("plain", "hive", "spark"):
-            for partitioned in (0, 1):
-                join = f"select * from {s}.a_{kind}_{partitioned} x join {s}.{{}}_{kind}_{partitioned} y on x.k = y.k where y.ds = 'd' and x.ds = 'd'"
-                assert "Broadcast" not in planner.explain(join.format("b")).formatted, (kind, partitioned)
-                assert "Broadcast" in planner.explain(join.format("small")).formatted, (kind, partitioned)
-    finally:
-        spark.conf.unset("spark.sql.optimizer.excludedRules")
-        spark.sql(LARGE)
-
-
-def test_what_has_no_shadow_says_why_in_the_errors_of_its_readers(spark: SparkSession, project: Project) -> None:
-    s = project.schema
-    source = Node("source.p.a", "a", "source", "m.yml", f"{s}.a", "source", columns={"k": None})
-    shadow = shadow_of(spark, s, [source])
-    assert "source 'a'" in shadow.missing[f"{s}.a"]
-    with pytest.raises(SparkError) as error:
-        SessionPlanner("x", spark).explain(f"select * from {s}.a")
-    assert "data_type" in shadow.why(str(error.value))
-
-
 def test_a_planner_of_sql_alone_answers_the_same(spark: SparkSession, shop: Project) -> None:
     session = SessionPlanner("live", spark)
     over_wire = SqlPlanner("live (thrift)", session.rows)
@@ -318,10 +272,6 @@ def test_a_planner_of_sql_alone_answers_the_same(spark: SparkSession, shop: Proj
     assert one.operators[0].verdict in (Verdict.SHUFFLED, Verdict.ONE_SIDED)
     with pytest.raises(SparkError, match="TABLE_OR_VIEW_NOT_FOUND"):
         over_wire.explain("select * from no_such_table")
-
-
-def environment() -> dict[str, str]:
-    return os.environ | {"SPARK_LOCAL_IP": "127.0.0.1"}
 
 
 def test_offline_alone_from_the_command_line(shop: Project, tmp_path: Path) -> None:
@@ -343,53 +293,3 @@ def test_offline_alone_from_the_command_line(shop: Project, tmp_path: Path) -> N
     assert {name: verdicts(model) for name, model in found.items()} == {
         name: verdicts(model) for name, model in live.items()
     }
-
-
-@pytest.mark.long
-def test_offline_and_live_agree_on_the_showcase(tmp_path: Path) -> None:
-    """What make demo builds, checked in its warehouse and without it."""
-    demo = tmp_path / "demo"
-    variables = environment() | {"SPARK_BUCKETING_DEMO": str(demo), "DBT_TARGET_PATH": str(tmp_path / "target")}
-    subprocess.run([sys.executable, "scripts/get_data.py"], cwd=REPOSITORY, env=variables, check=True)
-    jar = tmp_path / "extension.jar"
-    command = [*COMMAND[:-1], "extension", "build", "--output", str(jar)]
-    subprocess.run(command, cwd=REPOSITORY, env=variables, check=True, capture_output=True)
-    profile = (REPOSITORY / "profiles.yml").read_text().replace(".venv/spark-bucketing-extension.jar", str(jar))
-    (tmp_path / "profiles.yml").write_text(profile)
-    place = ["--project-dir", str(REPOSITORY), "--profiles-dir", str(tmp_path)]
-    dbt = [sys.executable, "-m", "dbt.cli.main", "run", "--quiet", "--log-path", str(tmp_path), *place]
-    subprocess.run(dbt, cwd=REPOSITORY, env=variables, check=True)
-    reports = []
-    for mode in ([], ["--offline"]):
-        arguments = [*COMMAND, *mode, *place, "--format", "json"]
-        result = subprocess.run(arguments, cwd=REPOSITORY, env=variables, capture_output=True, text=True, check=False)
-        assert result.returncode in (0, 1), result.stderr
-        reports.append({model["name"]: verdicts(model) for model in json.loads(result.stdout)["models"]})
-    assert reports[0] == reports[1]
-    assert len(reports[0]) == 19 and sum(map(len, reports[0].values())) >= 15
-
-
-@pytest.mark.long
-def test_ctrl_c_at_the_command_line(tmp_path: Path) -> None:
-    project = {"name": "p", "profile": "p"}
-    (tmp_path / "dbt_project.yml").write_text(yaml.safe_dump(project))
-    output = {"type": "spark", "method": "session", "host": "NA", "schema": "s"}
-    (tmp_path / "profiles.yml").write_text(yaml.safe_dump({"p": {"target": "t", "outputs": {"t": output}}}))
-    (tmp_path / "models").mkdir()
-    for i in range(400):
-        (tmp_path / "models" / f"m{i}.sql").write_text(f"select {i} as a group by 1")
-    report = tmp_path / "report.json"
-    arguments = [*COMMAND, "--offline", "--format", "json", "--output", str(report)]
-    with (tmp_path / "log").open("w") as log:
-        process = subprocess.Popen(arguments, cwd=tmp_path, env=environment(), stdout=log, stderr=log)
-        compiled = tmp_path / "target" / "spark-bucketing" / "run_results.json"
-        for _ in range(600):
-            if compiled.exists():
-                break
-            time.sleep(0.5)
-        time.sleep(4)
-        process.send_signal(signal.SIGINT)
-        assert process.wait(120) == 2, (tmp_path / "log").read_text()
-    data = json.loads(report.read_text())
-    assert data["models"] and data["unfinished"]
-    assert len(data["models"]) + len(data["unfinished"]) == 400

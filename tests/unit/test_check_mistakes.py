@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 import spark_bucketing.cli_check
 from spark_bucketing.check.acceptance import allowed_reasons
 from spark_bucketing.check.command import _folder_from
 from spark_bucketing.check.ddl import configured_layout
+from spark_bucketing.check.run import with_inputs
 from spark_bucketing.check.shadow import Shadow
 from spark_bucketing.check.sql_text import one_statement, renamed
 from spark_bucketing.check.subjects import file_subject
 from spark_bucketing.cli import main
+from spark_bucketing.eligibility.model import Input, ModelResult, OperatorResult, Verdict
 from spark_bucketing.errors import ProfileError, ProjectError
 from spark_bucketing.project.catalog import CatalogTable
 from spark_bucketing.project.freshness import is_fresh, read_project
@@ -206,3 +209,40 @@ def test_a_project_is_found_again_from_where_the_check_ran() -> None:
         "../d",
         "..",
     ]
+
+
+def test_what_happens_to_the_rows_of_a_table_is_known_under_the_name_of_its_shadow_too() -> None:
+    node = source("source.p.events", "lake.p.events")
+    shadow, _ = shadow_of(node)
+    operator = OperatorResult("join", "", Verdict.SHUFFLED, ("raw__offline.events",))
+    reader = ModelResult("a", "a.sql", (operator,), unique_id="model.p.a", depends_on=(node.unique_id,))
+    manifest = Manifest({node.unique_id: node})
+    assert with_inputs([reader], manifest, shadow.relation)[0].inputs == (Input(node.unique_id, Verdict.SHUFFLED),)
+    assert with_inputs([reader], manifest, lambda node: node.relation)[0].inputs == (Input(node.unique_id, None),)
+
+
+def reached(folder: Path, **output: Any) -> Result:
+    """The check of a file on a connection that nobody answers."""
+    (folder / "dbt_project.yml").write_text("{name: p, profile: p}")
+    target = {"type": "spark", "host": "127.0.0.1", "port": 1, "schema": "s", "connect_retries": 0, **output}
+    (folder / "profiles.yml").write_text(json.dumps({"p": {"target": "t", "outputs": {"t": target}}}))
+    (folder / "q.sql").write_text("select 1 as a group by 1")
+    place = ["--project-dir", str(folder), "--profiles-dir", str(folder), str(folder / "q.sql")]
+    return CliRunner().invoke(main, ["check", "--format", "json", *place])
+
+
+@pytest.mark.parametrize("method", [{"method": "thrift"}, {"method": "http", "token": "x", "cluster": "c"}])
+def test_a_server_that_does_not_answer_is_an_error_in_dbt_spark_s_words(
+    method: dict[str, str], tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    result = reached(tmp_path, **method)
+    # What dbt logs by itself would be among the report.
+    assert result.exit_code == 2 and result.stdout == capfd.readouterr().out == ""
+    assert "failed to connect" in result.stderr and "Traceback" not in result.stderr
+
+
+def test_a_driver_that_is_missing_is_an_error_that_names_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyodbc", None)
+    result = reached(tmp_path, method="odbc", driver="Simba", endpoint="e", token="x")
+    assert result.exit_code == 2 and result.stdout == ""
+    assert "dbt-spark[ODBC]" in result.stderr and "Traceback" not in result.stderr

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 
 from spark_bucketing.check.ddl import UNKNOWN_SIZE, ShadowLayout, configured_layout, create_table
 from spark_bucketing.check.facts import described, files_per_bucket, honest_settings
-from spark_bucketing.check.offline import planner_settings, uses_extension
+from spark_bucketing.check.offline import parallelism, planner_settings, uses_extension
 from spark_bucketing.check.run import Subject
 from spark_bucketing.check.subjects import file_subject, model_subject, offline_steps, selectable
 from spark_bucketing.eligibility.model import TableFacts
@@ -132,6 +133,18 @@ def test_offline_takes_a_target_s_planner_settings_and_leaves_its_warehouse() ->
     assert settings == {"spark.sql.shuffle.partitions": "7", "spark.bucketing.enabled": "true"}
     assert uses_extension({"spark.sql.extensions": "io.X,org.apache.spark.sql.bucketing.BucketingExtension"})
     assert not uses_extension({})
+
+
+def test_offline_has_the_cores_that_the_target_says() -> None:
+    def cores(**settings: str) -> str | None:
+        return parallelism({f"spark.{key.replace('_', '.')}": value for key, value in settings.items()}).get(
+            "spark.default.parallelism"
+        )
+
+    assert cores(master="local[7]") == cores(master="local[7, 3]") == "7"
+    assert cores(master="local") == "1" and cores(master="local[*]") == str(os.cpu_count())
+    assert cores(master="local[7]", default_parallelism="200") == "200"
+    assert cores(master="yarn") is None and cores() is None
 
 
 def node(

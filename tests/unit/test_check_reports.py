@@ -15,12 +15,10 @@ from xml.etree import ElementTree
 import pytest
 from jsonschema import Draft202012Validator
 from reported import BROKEN, CAST, CLEAN, JOINED, LATER, ODD, REPORT, USERS
-from rich.console import Console
 
 from spark_bucketing.check.outcome import FailOn
 from spark_bucketing.eligibility import PROJECT_RULES, RULES
 from spark_bucketing.eligibility.model import Input, ModelResult, Report, Verdict
-from spark_bucketing.report import check_text
 from spark_bucketing.report.check_report import FORMATS, write_report
 from spark_bucketing.report.graph import NODE_HEIGHT, draw
 from spark_bucketing.report.reasons import documentation, explain_reason, list_reasons
@@ -57,43 +55,6 @@ def test_every_format_has_what_was_found(form: str) -> None:
         "buckets=64",
     ):
         assert told in text
-
-
-def test_text_has_the_widest_problem_first_and_leaves_out_what_is_accepted() -> None:
-    text = written("text")
-    heads = re.findall(r"^(?:error|warning|note)  (\S+)", text, re.MULTILINE)
-    assert heads == ["side-not-bucketed", "bucket-count-mismatch", "spark-too-old", "expression-over-key"]
-    assert "models/marts/joined.sql:12  3.0 TiB" in text
-    assert "fix (then sort-free): Give model users buckets=64 and rebuild it." in text
-    assert "unknown  broken" in text and "[TABLE_OR_VIEW_NOT_FOUND]" in text
-    assert "not reached: last" in text
-    assert "1 error, 2 warnings, 1 note, 1 in the baseline, 1 allowed, 2 unknown, 1 not reached." in text
-
-
-def test_text_for_a_pipe_has_no_colours_and_no_wrapped_lines(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "20")
-    text = written("text", verbose=True)
-    assert "\x1b" not in text
-    assert "    shop.clicks has 64 buckets and shop.users has 24: neither divides the other.\n" in text
-    assert all(line == line.rstrip() or line.endswith("  ") for line in text.splitlines())
-
-
-@pytest.mark.parametrize(("variable", "coloured"), [("", True), ("1", False)])
-def test_text_for_a_terminal_has_colours_unless_no_color_is_set(
-    variable: str, coloured: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name, value in (("NO_COLOR", variable), ("FORCE_COLOR", "1"), ("TERM", "xterm-256color")):
-        monkeypatch.setenv(name, value)
-    file = StringIO()
-    monkeypatch.setattr(check_text, "Console", lambda **options: Console(force_terminal=True, **options))
-    check_text.write_text(REPORT, file)
-    assert ("\x1b[31m" in file.getvalue()) == coloured
-
-
-def test_text_shows_all_operators_when_asked() -> None:
-    assert "PARTITION BY cast(user_id)" in written("text", verbose=True)
-    assert "sort-free aggregate: GROUP BY user_id" not in written("text")
-    assert "sort-free aggregate: GROUP BY user_id" in written("text", verbose=True)
 
 
 def test_json_is_what_its_schema_says() -> None:

@@ -12,7 +12,7 @@ import pytest
 from spark_bucketing.eligibility import PROJECT_RULES, RULES, SETTINGS, judge, project_findings, tables_of
 from spark_bucketing.eligibility.model import OperatorResult, TableFacts, Verdict
 from spark_bucketing.extension.settings import EXTENSION_CLASS
-from spark_bucketing.plan import parse_plan
+from spark_bucketing.plan import Statistics, parse_plan
 from spark_bucketing.spec import BucketHash, BucketSpec
 
 REPOSITORY = Path(__file__).parents[2]
@@ -47,6 +47,14 @@ def test_bucket_counts_that_divide_are_a_matter_of_settings() -> None:
     assert (first.reason, first.level, first.bytes_shuffled) == ("bucket-merging-off", "warning", 8000)
     assert [fix.kind for fix in first.fixes] == ["setting", "extension", "bucket_spec", "bucket_spec"]
     assert first.fixes[0].settings == {"spark.sql.bucketing.coalesceBucketsInJoin.enabled": "true"}
+
+
+def test_bytes_are_of_the_columns_that_are_read_where_spark_tells_them() -> None:
+    plan = parse_plan((PLANS / "bucket_counts").with_suffix(".txt").read_text())
+    column = next(node for node in plan.walk() if node.table == "d.s8").output or ()
+    told = Statistics({"d.s8": 8000, "d.s16": 16000}, {column[0].id: ("d.s8", 300)})
+    (join,) = judge(plan, TABLES, {"spark.sql.shuffle.partitions": "6"}, None, told)
+    assert join.findings[0].bytes_shuffled == 300
 
 
 def test_fixes_promise_no_more_than_the_model_of_the_planner_says() -> None:
@@ -114,8 +122,13 @@ def test_lines_are_those_of_the_clause_with_the_operators_columns() -> None:
     assert {finding.line for finding in said("bucket_counts", {}, sql)[0].findings} == {4}
 
 
+def test_of_joins_of_the_same_columns_the_line_is_that_which_names_the_table() -> None:
+    sql = "select * from s8\njoin plain as o on o.k = s8.k and o.v > s16.u\njoin d.s16 as p on p.k = s8.k"
+    assert {finding.line for finding in said("bucket_counts", {}, sql)[0].findings} == {3}
+
+
 @pytest.mark.parametrize(
-    "sql", ["select * from s8 join s16 on s8.k = s16.k\njoin s8 as o on o.k = s8.k", "not ' sql", "select 1"]
+    "sql", ["select * from s8 join s16 on s8.k = s16.k\njoin s16 as o on o.k = s8.k", "not ' sql", "select 1"]
 )
 def test_no_line_rather_than_a_wrong_one(sql: str) -> None:
     assert {finding.line for finding in said("bucket_counts", {}, sql)[0].findings} == {None}

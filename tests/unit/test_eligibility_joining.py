@@ -8,11 +8,15 @@ import pytest
 
 from spark_bucketing.eligibility.joining import divides, join_inputs
 from spark_bucketing.eligibility.layout import Hashed, Layout, ordered_by
+from spark_bucketing.eligibility.model import TableFacts
 from spark_bucketing.eligibility.world import World
 from spark_bucketing.extension.settings import EXTENSION_CLASS
+from spark_bucketing.spec import BucketSpec
 
 STOCK = World({}, {})
-EXTENSION = World({"spark.sql.extensions": EXTENSION_CLASS}, {})
+TABLE = TableFacts("t", {"k": "int"}, BucketSpec(8, ("k",), ("k",), "spark"))
+EXTENSION = World({"spark.sql.extensions": EXTENSION_CLASS}, {"t": TABLE})
+LEFT_ALONE = World({"spark.sql.extensions": EXTENSION_CLASS}, {"t": replace(TABLE, columns={"k": "timestamp"})})
 NOT_ALL_KEYS = STOCK.setting({"spark.sql.requireAllClusterKeysForCoPartition": "false"})
 COALESCING = STOCK.setting({"spark.sql.bucketing.coalesceBucketsInJoin.enabled": "true"})
 PLAIN = Layout()
@@ -36,6 +40,7 @@ CASES = [
     (COALESCING, buckets(8, "#1"), buckets(16, "#2", table=None), ("#1",), ("#2",), (True, False)),
     (EXTENSION, buckets(8, "#1"), buckets(32, "#2"), ("#1",), ("#2",), (False, False)),
     (EXTENSION, buckets(8, "#1"), buckets(64, "#2"), ("#1",), ("#2",), (True, False)),
+    (LEFT_ALONE, buckets(8, "#1"), buckets(32, "#2"), ("#1",), ("#2",), (True, False)),
     (replace(EXTENSION, aligns_far=True), buckets(8, "#1"), buckets(64, "#2"), ("#1",), ("#2",), (False, False)),
     (EXTENSION, buckets(8, "#1", kind="hive"), buckets(8, "#2"), ("#1",), ("#2",), (False, True)),
     (EXTENSION, buckets(8, "#1", kind="hive"), buckets(8, "#2", kind="hive"), ("#1", "#3"), ("#2", "#4"), (False, False)),

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from spark_bucketing.errors import PlanError
-from spark_bucketing.plan import Plan, parse_plan, parse_statistics
+from spark_bucketing.plan import Plan, Statistics, parse_plan, parse_statistics
 from spark_bucketing.plan.lists import attribute_of, attributes, canonical, elements, named
 
 FOLDER = Path(__file__).parent / "plans"
@@ -112,8 +112,37 @@ def test_what_is_no_plan_is_an_error(text: str) -> None:
 
 
 def test_sizes_of_tables_are_read_from_the_cost() -> None:
-    assert parse_statistics((FOLDER / "cost.txt").read_text())["d.s16"] == int(1.5 * 1024**3)
-    assert parse_statistics("nothing of the kind") == {}
+    found = parse_statistics((FOLDER / "cost.txt").read_text())
+    assert found.tables["d.s16"] == int(1.5 * 1024**3)
+    assert parse_statistics("nothing of the kind") == Statistics()
+    assert found.of(lambda table: table == "d.s8").tables == {"d.s8": 0}
+
+
+COST = """== Optimized Logical Plan ==
+Join Inner, (k#1 = k#4), Statistics(sizeInBytes=8.0 EiB)
+:- Project [k#1, concat(t#3, x) AS s#9], Statistics(sizeInBytes=2.0 KiB)
+:  +- Filter (isnotnull(k#1) AND (k#1 > scalar-subquery#7 [])), Statistics(sizeInBytes=8.0 KiB)
+:     :  +- Aggregate [max(k#11) AS m#12], Statistics(sizeInBytes=16.0 B, rowCount=1)
+:     :     +- Relation spark_catalog.d.t[k#11,v#12L,t#13] parquet, Statistics(sizeInBytes=8.0 KiB)
+:     +- Relation spark_catalog.d.t[k#1,v#2L,t#3] parquet, Statistics(sizeInBytes=8.0 KiB)
++- Filter isnotnull(k#4), Statistics(sizeInBytes=4.0 KiB)
+   +- Relation d.u[k#4,w#5L] parquet, Statistics(sizeInBytes=4.0 KiB, rowCount=7)
+
+== Physical Plan ==
+SortMergeJoin [k#1], [k#4], Inner
+"""
+
+
+def test_what_a_query_reads_of_a_table_is_told_for_each_scan_up_to_the_first_operator() -> None:
+    reads = parse_statistics(COST).reads
+    assert {column: size for column, (_, size) in reads.items()} == {
+        **dict.fromkeys((1, 2, 3), 2048),
+        **dict.fromkeys((4, 5), 4096),
+        **dict.fromkeys((11, 12, 13), 8192),
+    }
+    huge = parse_statistics(COST.replace("8.0 KiB", "8.0 EiB"))
+    assert set(huge.tables) == {"d.u"} and set(huge.reads) == {4, 5}
+    assert parse_statistics(COST).of(lambda table: table == "d.u").reads == {4: ("d.u", 4096), 5: ("d.u", 4096)}
 
 
 def test_elements_are_told_apart_by_brackets_and_counted() -> None:

@@ -97,7 +97,8 @@ def _tail(log: IO[bytes], lines: int = 3) -> str:
 
 
 def _reason(error: Exception) -> str:
-    messages = [*_java_messages(error), str(error)]
+    # PySpark logs an error, with its stack, when it is asked for its text.
+    messages = [message for message in _java_messages(error) if message.strip()] or [str(error)]
     if any("Another instance of Derby" in message for message in messages):
         return "Another process, perhaps a running dbt, has the embedded metastore open: wait for it, then try again."
     return next((line for line in messages[0].splitlines() if line.strip()), type(error).__name__)

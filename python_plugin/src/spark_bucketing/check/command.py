@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -14,6 +15,7 @@ from spark_bucketing.check.baseline import read_baseline
 from spark_bucketing.check.ddl import configured_layout
 from spark_bucketing.check.facts import Facts, honest_settings, settings_of
 from spark_bucketing.check.offline import offline_planner, uses_extension
+from spark_bucketing.check.owners import with_owners
 from spark_bucketing.check.planner import Planner, SqlPlanner, spark_version
 from spark_bucketing.check.run import Subject, run, with_inputs
 from spark_bucketing.check.session_planner import SessionPlanner
@@ -108,8 +110,10 @@ def _checked(request: Request, project: Project, planner: Planner, baseline: Bas
     facts = Facts(planner)
     progress = run(planner, steps, settings, facts, shadow, lambda name: tell(name, next(told), len(steps)))
     specs = _specs(manifest, subjects, facts)
+    # Offline, some tables have other names.
+    relation = shadow.relation if shadow else operator.attrgetter("relation")
     report = Report(
-        models=with_inputs(progress.results, manifest),
+        models=with_owners(with_inputs(progress.results, manifest, relation), manifest, relation),
         project=project_findings(settings, version, specs),
         planner=f"{planner.label}, Spark {version}",
         unfinished=progress.unfinished,

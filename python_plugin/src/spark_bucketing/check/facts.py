@@ -60,9 +60,18 @@ class Facts:
             columns=facts.columns,
             spec=facts.spec,
             partition_columns=facts.partition_columns,
-            size_bytes=facts.size_bytes if sized else None,
+            size_bytes=self._size(quoted, facts) if sized else None,
             files_per_bucket=self._files_per_bucket(quoted, facts) if facts.spec else None,
         )
+
+    def _size(self, quoted: str, facts: TableFacts) -> int | None:
+        # Files of bucketed tables are listed in any case; those of others may be very many.
+        if facts.size_bytes is not None or not facts.spec:
+            return facts.size_bytes
+        try:
+            return self._planner.size_of(quoted)
+        except SparkError:
+            return None
 
     def _files_per_bucket(self, quoted: str, facts: TableFacts) -> int | None:
         try:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -26,6 +28,7 @@ _LEFT_OUT = (
     "spark.sql.ui.",
 )
 _PLANNER = ("spark.sql.", "spark.bucketing.")
+_PARALLELISM = "spark.default.parallelism"
 _EXCLUDED = "spark.sql.optimizer.excludedRules"
 # They would take the size of a shadow's partitions, of which there are none, for the size of the table.
 _PARTITION_RULES = (
@@ -48,6 +51,19 @@ def planner_settings(settings: Mapping[str, str]) -> dict[str, str]:
     kept = {key: value for key, value in settings.items() if key.startswith(_PLANNER) and not key.startswith(_LEFT_OUT)}
     rules = [rule.strip() for rule in kept.get(_EXCLUDED, "").split(",") if rule.strip()]
     return kept | {_EXCLUDED: ",".join([*rules, *(rule for rule in _PARTITION_RULES if rule not in rules)])}
+
+
+def parallelism(settings: Mapping[str, str]) -> Mapping[str, str]:
+    """The cores that a target's Spark has, as a setting; none where its settings do not tell.
+
+    Args:
+        settings: the target's server_side_parameters.
+    """
+    local = re.fullmatch(r"local(?:\[(\d+|\*)(?:,\s*\d+)?\])?", settings.get("spark.master", "").strip())
+    given = settings.get(_PARALLELISM)
+    if given is None and local:
+        given = str(os.cpu_count() or 1) if local[1] == "*" else local[1] or "1"
+    return {} if given is None else {_PARALLELISM: given}
 
 
 @contextmanager
@@ -80,8 +96,9 @@ def _session_settings(home: Path, settings: Mapping[str, str], extension: bool) 
     return {
         **planner_settings(settings),
         **(extension_settings(build_jar()) if extension else {}),
-        # Nothing is run, so one thread is enough.
+        # Nothing is run, so one thread is enough; the number of those that run the models decides over some joins.
         "spark.master": "local[1]",
+        **parallelism(settings),
         "spark.driver.memory": "2g",
         "spark.driver.host": "localhost",
         "spark.ui.enabled": "false",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple
 
 from spark_bucketing.eligibility.model import Finding, ModelResult, OperatorResult, Report, Verdict
@@ -38,6 +38,22 @@ def open_findings(report: Report) -> list[Found]:
         return -(finding.bytes_shuffled or 0), LEVELS.index(finding.level), name, finding.line or 0
 
     return sorted((found for found in all_findings(report) if not found.finding.accepted), key=order)
+
+
+def alike_findings(found: Sequence[Found]) -> list[list[Found]]:
+    """Findings of one operator with the same reason and fixes, such as those of both sides of a join, together.
+
+    Args:
+        found: in the order in which the first one of each group stays.
+    """
+    groups: dict[tuple[object, ...], list[Found]] = {}
+    for each in found:
+        finding = each.finding
+        fixes = tuple(fix.text for fix in finding.fixes)
+        whose = id(each.operator) if each.operator else id(finding)
+        key = (whose, finding.reason, finding.level, finding.accepted, fixes)
+        groups.setdefault(key, []).append(each)
+    return list(groups.values())
 
 
 def unknown_models(report: Report) -> list[ModelResult]:

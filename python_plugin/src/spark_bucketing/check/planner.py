@@ -53,6 +53,13 @@ class Planner(Protocol):
             table: qualified and quoted.
         """
 
+    def size_of(self, table: str) -> int | None:
+        """Bytes of a table's files, listed now; None where they cannot be.
+
+        Args:
+            table: qualified and quoted.
+        """
+
 
 class SqlPlanner:
     """A Spark over the wire, which is asked in SQL alone.
@@ -77,6 +84,9 @@ class SqlPlanner:
 
     def data_files(self, table: str) -> None:
         """None: SQL can list files only by reading them."""
+
+    def size_of(self, table: str) -> None:
+        """None, for the same reason."""
 
     def _explain(self, mode: str, sql: str) -> str:
         text = "\n".join(str(row[0]) for row in self.rows(f"explain {mode}\n{sql}"))

@@ -26,6 +26,11 @@ _WORST = (
     Verdict.NOT_BUCKETED,
 )
 
+_UNCOMPILED = (
+    "It has no compiled SQL in this manifest: write the manifest with `dbt compile`, `run` or `build`, or leave out "
+    "--manifest."
+)
+
 
 @dataclass(frozen=True)
 class Subject:
@@ -110,13 +115,13 @@ def check(
         name=subject.name, path=subject.path, unique_id=subject.unique_id, depends_on=subject.depends_on
     )
     if subject.sql is None:
-        return replace(result, error=subject.error or "It has no compiled SQL.")
+        return replace(result, error=subject.error or _UNCOMPILED)
     try:
         sql = shadow.rewritten(subject.sql) if shadow else subject.sql
         explained = planner.explain(sql)
         plan = parse_plan(explained.formatted)
         tables = facts.of(tables_of(plan))
-        sizes = {name: size for name, size in parse_statistics(explained.cost).items() if _sized(name, facts)}
+        sizes = parse_statistics(explained.cost).of(lambda table: _sized(table, facts))
         operators = judge(plan, tables, settings, sql, sizes)
     except BucketingError as error:
         return replace(result, error=shadow.why(str(error)) if shadow else _hinted(str(error), subject))
@@ -127,9 +132,17 @@ def check(
     return replace(result, operators=tuple(_mapped_back(operator, sql, subject.raw) for operator in operators))
 
 
-def with_inputs(results: Iterable[ModelResult], manifest: Manifest) -> tuple[ModelResult, ...]:
-    """Results with the verdict on the way from each of their parents in the project's graph."""
-    tables = _tables_behind(manifest)
+def with_inputs(
+    results: Iterable[ModelResult], manifest: Manifest, relation: Callable[[Node], str | None]
+) -> tuple[ModelResult, ...]:
+    """Results with the verdict on the way from each of their parents in the project's graph.
+
+    Args:
+        results: of a run.
+        manifest: the project's.
+        relation: what a node's table is called in the plans.
+    """
+    tables = _tables_behind(manifest, relation)
     return tuple(
         replace(
             result,
@@ -170,7 +183,7 @@ def _names(tables: Iterable[str]) -> Iterator[str]:
         yield ".".join(table.lower().split(".")[-2:])
 
 
-def _tables_behind(manifest: Manifest) -> Mapping[str, frozenset[str]]:
+def _tables_behind(manifest: Manifest, relation: Callable[[Node], str | None]) -> Mapping[str, frozenset[str]]:
     """The tables that a plan shows for each node: its own, or for a view or an ephemeral model those below it."""
     tables: dict[str, frozenset[str]] = {}
     for unique_id in manifest.order:
@@ -178,5 +191,6 @@ def _tables_behind(manifest: Manifest) -> Mapping[str, frozenset[str]]:
         if node.materialized in ("view", "ephemeral"):
             tables[unique_id] = frozenset().union(*(tables.get(parent, ()) for parent in node.depends_on))
         else:
-            tables[unique_id] = frozenset([table_name(node.relation)]) if node.relation else frozenset()
+            named = relation(node)
+            tables[unique_id] = frozenset([table_name(named)]) if named else frozenset()
     return tables

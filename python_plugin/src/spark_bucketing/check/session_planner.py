@@ -48,6 +48,19 @@ class SessionPlanner:
             self.session.catalog.refreshTable(table)
             return list(self.session.table(table).inputFiles())
 
+    def size_of(self, table: str) -> int | None:
+        """Bytes of a table's files, all partitions together."""
+        with spark_call(""):
+            leaf = self.session.table(table)._jdf.queryExecution().optimizedPlan().collectLeaves().head()
+            if leaf.getClass().getSimpleName() != "LogicalRelation":
+                return None
+            files = leaf.relation().location()
+            # Without statistics the index of a partitioned table says Spark's default, and that of its files knows.
+            if files.getClass().getSimpleName() == "CatalogFileIndex":
+                no_filters = leaf.output().take(0)
+                files = files.filterPartitions(no_filters)
+            return int(files.sizeInBytes())
+
     @contextmanager
     def settled(self) -> Iterator[SessionPlanner]:
         """Inside the block plans are printed in full; the session's settings are afterwards what they were."""

@@ -13,6 +13,8 @@ from spark_bucketing.extension.settings import EXTENSION_CLASS
 from spark_bucketing.plan import Node
 from spark_bucketing.spec import BucketHash, BucketSpec
 
+SPARK_LAYOUT = "spark.bucketing.read.sparkLayout"
+
 
 def set_to(world: World, settings: Mapping[str, str], why: str = "") -> Change:
     """Give settings other values."""
@@ -29,6 +31,16 @@ def switch_extension_on(world: World) -> Change:
     settings = {"spark.sql.extensions": ",".join([*others, EXTENSION_CLASS]), "spark.bucketing.enabled": "true"}
     text = "Load the session extension: `spark-bucketing extension conf` prints the settings."
     return Change("extension", text, world.setting(settings), {"settings": settings})
+
+
+def let_extension_read(world: World, table: str) -> tuple[Change, ...]:
+    """Have the extension read a table that stock Spark reads; nothing where it cannot."""
+    if not world.extension:
+        return (switch_extension_on(world),)
+    spec = world.spec(table)
+    if spec is None or spec.bucket_hash != "spark" or world.on(SPARK_LAYOUT):
+        return ()
+    return (set_to(world, {SPARK_LAYOUT: "true"}),)
 
 
 def bucket(world: World, table: str, spec: BucketSpec) -> Change:

@@ -71,7 +71,10 @@ def merges(left: Hashed, right: Hashed, world: World) -> bool:
         return False
     ratio = max(left.partitions, right.partitions) // min(left.partitions, right.partitions)
     small = ratio <= world.number("spark.sql.bucketing.coalesceBucketsInJoin.maxBucketRatio")
-    if world.extension:
+    read = {world.extension_reads(left.table), world.extension_reads(right.table)}
+    if len(read) > 1:
+        return False
+    if True in read:
         alignment = world.get("spark.bucketing.join.alignment")
         return alignment in ("coalesce", "split") or (alignment == "auto" and (small or world.aligns_far))
     return world.on("spark.sql.bucketing.coalesceBucketsInJoin.enabled") and small and left.direct and right.direct
@@ -96,13 +99,14 @@ def join_inputs(left: Layout, right: Layout, keys: tuple[Sequence[str], Sequence
 def _merged(layouts: tuple[Layout, Layout], hashes: tuple[Hashed, Hashed], world: World) -> Joined:
     """The finer side reads several buckets as one; it stays in order only where its files are merged."""
     number = min(hashed.partitions for hashed in hashes)
-    keeps_order = world.extension and world.number("spark.bucketing.read.mergeFiles") > 1
+    merges_files = world.number("spark.bucketing.read.mergeFiles") > 1
     after = []
     for layout, used in zip(layouts, hashes, strict=True):
         fewer = tuple(
             replace(hashed, partitions=number) if hashed.partitions == used.partitions else hashed
             for hashed in layout.hashed
         )
+        keeps_order = merges_files and world.extension_reads(used.table)
         order = layout.order if used.partitions == number or keeps_order else ()
         after.append(replace(layout, hashed=fewer, order=order))
     return Joined((after[0], after[1]), (False, False))

@@ -6,17 +6,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from spark_bucketing.eligibility.lines import Lines
-from spark_bucketing.eligibility.model import Finding, Fix, OperatorResult, TableFacts, Verdict
+from spark_bucketing.eligibility.model import Finding, OperatorResult, TableFacts, Verdict
 from spark_bucketing.eligibility.operators import Operator
 from spark_bucketing.eligibility.planner import Planner
-from spark_bucketing.eligibility.rules import AT_THE_END, RULES
-from spark_bucketing.eligibility.steps import Change, Explanation, Reason, Step
+from spark_bucketing.eligibility.promises import Promises
+from spark_bucketing.eligibility.rules import reason_for
+from spark_bucketing.eligibility.steps import ABOVE, Step
 from spark_bucketing.eligibility.verdicts import (
-    RANKS,
     is_described,
     is_understood,
     local_sorts,
-    modelled,
     needed_exchange,
     outcome_of,
     reads_buckets,
@@ -24,15 +23,8 @@ from spark_bucketing.eligibility.verdicts import (
     why_unknown,
 )
 from spark_bucketing.eligibility.world import World
-from spark_bucketing.plan import Node, Plan
+from spark_bucketing.plan import Node, Plan, Statistics
 
-# Settings that may have to go along with another change, before that one is of use.
-_ALONG = (
-    {"spark.sql.legacy.bucketedTableScan.outputOrdering": "true"},
-    {"spark.sql.requireAllClusterKeysForCoPartition": "false"},
-)
-# The place of what stands above an operator, instead of below one of its inputs.
-_ABOVE = -1
 _WORDS = {"aggregate": "GROUP BY", "distinct": "DISTINCT", "window": "window PARTITION BY"}
 
 
@@ -51,7 +43,7 @@ def judge(
     tables: Mapping[str, TableFacts],
     settings: Mapping[str, str],
     sql: str | None = None,
-    statistics: Mapping[str, int] | None = None,
+    statistics: Statistics | None = None,
 ) -> tuple[OperatorResult, ...]:
     """Say of each join, aggregate, distinct and window of a plan how its rows come together, and why.
 
@@ -60,7 +52,7 @@ def judge(
         tables: what is known of the plan's tables (see tables_of), by schema and name.
         settings: values of the session's SETTINGS; a missing one has Spark's default.
         sql: the query, to find the lines of its clauses; lines of findings are lines of this text.
-        statistics: bytes of tables by schema and name, where Spark told them.
+        statistics: sizes of tables, and of what the query reads of them, where Spark told them.
     """
     return tuple(judged.result for judged in judge_nodes(plan, tables, settings, sql, statistics))
 
@@ -70,15 +62,16 @@ def judge_nodes(
     tables: Mapping[str, TableFacts],
     settings: Mapping[str, str],
     sql: str | None = None,
-    statistics: Mapping[str, int] | None = None,
+    statistics: Statistics | None = None,
 ) -> tuple[Judged, ...]:
     """The same with the numbers of nodes, from which tests see that nothing is left out."""
-    sizes = statistics or {}
+    statistics = statistics or Statistics()
+    sizes = statistics.tables
     known = {
         name: replace(facts, size_bytes=facts.size_bytes if facts.size_bytes is not None else sizes.get(name))
         for name, facts in tables.items()
     }
-    return tuple(_Judge(plan, World(settings, known), sql).results())
+    return tuple(_Judge(plan, World(settings, known), sql, statistics).results())
 
 
 def tables_of(plan: Plan) -> tuple[str, ...]:
@@ -87,11 +80,11 @@ def tables_of(plan: Plan) -> tuple[str, ...]:
 
 
 class _Judge:
-    def __init__(self, plan: Plan, world: World, sql: str | None) -> None:
-        self.plan = plan
+    def __init__(self, plan: Plan, world: World, sql: str | None, statistics: Statistics) -> None:
+        self.plan, self.statistics = plan, statistics
         self.planner = _as_planned(plan, world)
         self.world = self.planner.world
-        self.modelled = modelled(self.planner)
+        self.promises = Promises(plan, self.planner)
         self.lines = Lines(sql, tuple(self.planner.operators.values()))
 
     def results(self) -> Iterator[Judged]:
@@ -121,60 +114,32 @@ class _Judge:
     def _finding(
         self, step: Step, numbers: tuple[int, ...], current: Verdict, trusted: bool
     ) -> tuple[Finding, tuple[int, ...]]:
-        reason, explanation = _reason(step)
-        fixes: list[Fix] = []
-        hint = ""
-        for change in explanation.changes if trusted else ():
-            promised = self._promise(step.op, change, current)
-            if promised in fixes:
-                continue
-            if promised:
-                fixes.append(promised)
-            elif not hint and self._is_step(step.op, change.world):
-                hint = f" It takes more than one change here; one of them: {change.text}"
+        reason, explanation = reason_for(step)
+        fixes, part = self.promises.fixes(step, explanation.changes, current) if trusted else ((), None)
+        hint = f" It takes more than one change here; one of them: {part.text}" if part else ""
         finding = Finding(
             reason=reason.slug,
-            message=explanation.message + ("" if fixes else hint),
+            message=explanation.message + hint,
             tables=tuple(table for table in explanation.tables if table),
             level="warning" if fixes else "note",
-            fixes=tuple(fixes),
+            fixes=fixes,
             line=self.lines.line_of(step.op),
             bytes_shuffled=self._bytes(step.node),
         )
         return finding, numbers
 
-    def _promise(self, op: Operator, change: Change, current: Verdict) -> Fix | None:
-        """The change as a fix, when it betters the operator and harms no other one of the query."""
-        for along in ({}, *_ALONG):
-            if any(self.world.get(name) == value for name, value in along.items()) and along:
-                continue
-            after = modelled(Planner(self.plan, change.world.setting(along)))
-            better = RANKS.get(after[op.node.number], 9) < RANKS.get(current, 0)
-            harmed = any(RANKS.get(after[n], 0) > RANKS.get(self.modelled[n], 0) for n in after if n != op.node.number)
-            if better and not harmed:
-                words = " and ".join(f"{name}={value}" for name, value in along.items())
-                fields = {**change.fields}
-                if along:
-                    fields["settings"] = {**fields.get("settings", {}), **along}
-                text = f"{change.text} Set {words} as well." if along else change.text
-                return Fix(kind=change.kind, text=text, promises=after[op.node.number], **fields)
-        return None
-
-    def _is_step(self, op: Operator, world: World) -> bool:
-        """Whether a change saves a shuffle or a sort, without changing the verdict yet."""
-
-        def cost(planner: Planner) -> tuple[int, int]:
-            outcome = planner.outcomes[op.node.number]
-            return sum(outcome.shuffled), sum(outcome.sorted)
-
-        return cost(Planner(self.plan, world)) < cost(self.planner)
-
     def _bytes(self, node: Node) -> int | None:
+        """What is read of the tables below; how much of it filters and groupings leave, Spark does not know."""
         scans = {scan.number: scan for scan in node.walk() if scan.table}
-        facts = [self.world.tables.get(scan.table or "") for scan in scans.values()]
-        sizes = [known.size_bytes for known in facts if known]
+        sizes = [self._read(scan) for scan in scans.values()]
         known = [size for size in sizes if size is not None]
         return sum(known) if known and len(known) == len(scans) else None
+
+    def _read(self, scan: Node) -> int | None:
+        facts = self.world.tables.get(scan.table or "")
+        reads = (self.statistics.reads.get(column.id) for column in scan.output or ())
+        found = next((size for _, size in filter(None, reads)), None)
+        return found if found is not None else facts.size_bytes if facts else None
 
     def _ends(self) -> Iterator[tuple[int, tuple[tuple[Step, tuple[int, ...]], ...]]]:
         """Exchanges and Sorts above all operators, by the uppermost operator below."""
@@ -187,7 +152,7 @@ class _Judge:
                 node = node.children[0]
             op = self.planner.operators.get(node.number)
             if op is not None and top:
-                last = Step(self.planner, op, _ABOVE, next((n for n in top if n.is_global_sort), top[0]))
+                last = Step(self.planner, op, ABOVE, next((n for n in top if n.is_global_sort), top[0]))
                 yield node.number, ((last, tuple(part.number for part in top)),)
 
 
@@ -213,13 +178,6 @@ def _steps(planner: Planner, op: Operator) -> Iterator[tuple[Step, tuple[int, ..
         local = local_sorts(side)
         if local and not side.exchanges:
             yield Step(planner, op, place, local[0]), sorts
-
-
-def _reason(step: Step) -> tuple[Reason, Explanation]:
-    for reason in (AT_THE_END,) if step.place == _ABOVE else RULES:
-        if step.about in reason.about and (explanation := reason.explain(step)):
-            return reason, explanation
-    raise AssertionError("the last reason explains everything")
 
 
 def _description(planner: Planner, op: Operator) -> str:

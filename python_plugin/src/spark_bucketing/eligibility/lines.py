@@ -6,6 +6,7 @@ clauses could be meant, there is no line rather than a wrong one.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -30,6 +31,7 @@ class _Clause:
     keyword: str
     line: int
     words: frozenset[str]
+    relation: frozenset[str]
 
 
 class Lines:
@@ -57,6 +59,8 @@ class Lines:
         lines = {clause.line for clause in fitting}
         if len({_meaning(other) for other in alike}) > len(fitting) > 0:
             return None
+        if len(lines) > 1 and op.kind == "join":
+            lines = self._of_right_table(op, fitting, alike)
         if len(lines) == 1:
             return lines.pop()
         if (
@@ -66,6 +70,18 @@ class Lines:
         ):
             return candidates[0].line if "USING" in candidates[0].words else None
         return None
+
+    def _of_right_table(self, op: Operator, fitting: Sequence[_Clause], alike: Sequence[Operator]) -> set[int]:
+        """Lines of the clauses that join the table to the right, where no other join of these columns has it there."""
+        own = _right_tables(op)
+        if any(own & _right_tables(other) for other in alike if other is not op):
+            return set()
+        return {clause.line for clause in fitting if own & clause.relation}
+
+
+def _right_tables(op: Operator) -> frozenset[str]:
+    """Names of the tables below the right side, without their schemas."""
+    return frozenset(scan.table.lower().rpartition(".")[2] for scan in op.sides[-1].scans if scan.table)
 
 
 def _column_names(op: Operator) -> frozenset[str]:
@@ -111,7 +127,9 @@ def _clauses(words: Sequence[_Word]) -> Iterator[_Clause]:
         if keyword not in ("JOIN", "GROUP", "DISTINCT", "OVER"):
             continue
         inside = [found.text.lower() for found in _until_end(words[place + 1 :], keyword)]
-        yield _Clause(keyword, word.line, frozenset([*inside, *(text.upper() for text in inside if text == "using")]))
+        named = frozenset([*inside, *(text.upper() for text in inside if text == "using")])
+        joined = itertools.takewhile(lambda text: text not in ("on", "using"), inside)
+        yield _Clause(keyword, word.line, named, frozenset(joined))
 
 
 def _until_end(words: Sequence[_Word], keyword: str) -> Iterator[_Word]:

@@ -50,7 +50,7 @@ class TableFacts:
 
 @dataclass(frozen=True)
 class Fix:
-    """One change that, applied alone, changes an operator's verdict.
+    """What, applied alone, changes an operator's verdict: one change, or one that takes another with it.
 
     Args:
         kind: what is to be changed.
@@ -60,6 +60,7 @@ class Fix:
         spec: for kind bucket_spec: what its spec should be.
         column_types: for kind column_type: columns and the types that they should have.
         promises: the best verdict that the operator has afterwards.
+        also: a further change without which this one is of no use; the text says both.
     """
 
     kind: FixKind
@@ -69,6 +70,7 @@ class Fix:
     table: str | None = None
     spec: BucketSpec | None = None
     column_types: Mapping[str, str] = field(default_factory=dict)
+    also: tuple[Fix, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -105,11 +105,12 @@ class Planner:
             for hashed in first.hashed
             if all(any(_alike(hashed, other) for other in branch.hashed) for branch in rest)
         )
-        if self.world.extension and self.world.on("spark.bucketing.union.enabled") and all(h.table for h in alike):
+        read = [self.world.extension_reads(h.table) for branch in branches for h in branch.hashed]
+        if any(read) and self.world.on("spark.bucketing.union.enabled") and all(h.table for h in alike):
             ordered = all(branch.order == first.order for branch in rest)
             merged = ordered and self.world.number("spark.bucketing.read.mergeFiles") > 1
             return Layout(tuple(replace(hashed, direct=False) for hashed in alike), order=first.order if merged else ())
-        if self.world.extension:
+        if any(read):
             return Layout()
         filtered = any(part.operator == "Filter" for child in node.children for part in child.walk())
         if filtered or not self.world.on("spark.sql.unionOutputPartitioning"):

@@ -31,7 +31,7 @@ from spark_bucketing.eligibility.reasons.total_order import TotalOrder
 from spark_bucketing.eligibility.reasons.unexplained import Unexplained
 from spark_bucketing.eligibility.reasons.union import UnionOfBuckets
 from spark_bucketing.eligibility.reasons.unsupported_bucket_column import UnsupportedBucketColumn
-from spark_bucketing.eligibility.steps import Reason
+from spark_bucketing.eligibility.steps import ABOVE, Explanation, Reason, Step
 
 # First what is no matter of buckets, then whether the table can be read as bucketed at all, then whether its buckets
 # serve the keys, then whether they arrive, then whether they fit the other side; and sorts last.
@@ -68,3 +68,11 @@ RULES: tuple[Reason, ...] = (
 
 # For what stands above all operators; no other reason is asked there.
 AT_THE_END = TotalOrder()
+
+
+def reason_for(step: Step) -> tuple[Reason, Explanation]:
+    """The first reason that applies, and what it says."""
+    for reason in (AT_THE_END,) if step.place == ABOVE else RULES:
+        if step.about in reason.about and (explanation := reason.explain(step)):
+            return reason, explanation
+    raise AssertionError("the last reason explains everything")

@@ -18,6 +18,9 @@ from spark_bucketing.eligibility.world import World, bucket_read
 from spark_bucketing.plan import Node
 from spark_bucketing.spec import BucketSpec
 
+# The place of what stands above an operator, instead of below one of its inputs.
+ABOVE = -1
+
 
 @dataclass(frozen=True)
 class Change:

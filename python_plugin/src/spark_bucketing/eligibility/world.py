@@ -113,6 +113,15 @@ class World:
         """Whether the extension uses buckets below a limit without having checked them before."""
         return self.get("spark.bucketing.read.early") == "probed"
 
+    def extension_reads(self, table: str | None) -> bool:
+        """Whether the extension reads a bucketed table; the Spark layout that it does not read is stock Spark's."""
+        facts = self.tables.get(table or "")
+        if facts is None or facts.spec is None or not self.extension:
+            return False
+        if facts.spec.bucket_hash == "spark" and not self.on("spark.bucketing.read.sparkLayout"):
+            return False
+        return all(_spreads(facts.columns.get(name.lower(), "string")) for name in facts.spec.bucket_columns)
+
     def spec(self, table: str | None) -> BucketSpec | None:
         """How a table is bucketed by its metadata."""
         facts = self.tables.get(table or "")
@@ -155,8 +164,8 @@ def objection(scan: Node) -> str | None:
 
 
 def waits(scan: Node) -> bool:
-    """Whether the extension reads a table plainly only because a limit may end the query before all is checked."""
-    return (objection(scan) or "").startswith("a limit may end the query")
+    """Whether the extension reads a table plainly only because a limit or an overwrite may come before its checks."""
+    return (objection(scan) or "").startswith(("a limit may end the query", "the overwrite deletes old rows"))
 
 
 def reads_all_partitions(scan: Node) -> bool:
@@ -184,9 +193,7 @@ def bucket_read(scan: Node, world: World) -> BucketRead | None:
     if spec is None or scan.table is None or not world.on("spark.sql.sources.bucketing.enabled"):
         return None
     facts = world.tables[scan.table]
-    extension = world.extension and (spec.bucket_hash == "hive" or world.on("spark.bucketing.read.sparkLayout"))
-    if extension and not all(_spreads(facts.columns.get(name.lower(), "string")) for name in spec.bucket_columns):
-        extension = False
+    extension = world.extension_reads(scan.table)
     if spec.bucket_hash == "hive" and (not extension or not _converted(scan)):
         return None
     if objection(scan) is not None and scan.table not in world.rewritten and not (waits(scan) and world.uses_early):

@@ -1,7 +1,7 @@
 """Spark's physical plan as a tree."""
 
 from spark_bucketing.plan.parse import parse_plan
-from spark_bucketing.plan.statistics import parse_statistics
+from spark_bucketing.plan.statistics import Statistics, parse_statistics
 from spark_bucketing.plan.tree import Node, Plan, Shuffle
 
 # With these, EXPLAIN prints lists in full; Spark's defaults cut them off.
@@ -11,4 +11,4 @@ EXPLAIN_SETTINGS = {
     "spark.sql.maxPlanStringLength": "2147483632",
 }
 
-__all__ = ["EXPLAIN_SETTINGS", "Node", "Plan", "Shuffle", "parse_plan", "parse_statistics"]
+__all__ = ["EXPLAIN_SETTINGS", "Node", "Plan", "Shuffle", "Statistics", "parse_plan", "parse_statistics"]

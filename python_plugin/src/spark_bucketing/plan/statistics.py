@@ -1,29 +1,86 @@
-"""Reads the sizes of tables out of the text of EXPLAIN COST."""
+"""Reads sizes out of the text of EXPLAIN COST: of tables, and of what a query reads of them."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 
 from spark_bucketing.plan.tree import SESSION_CATALOG
 
 # A relation prints as `Relation spark_catalog.d.t[k#1,v#2L] parquet, Statistics(sizeInBytes=1.5 MiB, rowCount=3)`.
-_RELATION = re.compile(
-    r"Relation (?P<table>\S+?)\[[^\n]*Statistics\(sizeInBytes=(?P<size>[\d.,E+]+) (?P<unit>[KMGTPE]i)?B"
-)
+_RELATION = re.compile(r"Relation (?P<table>\S+?)\[(?P<columns>[^\n]*?)\] \w+")
+_LINE = re.compile(r"^(?P<indent>[ :]*)(?:[+:]- )?(?P<operator>\w+)(?P<rest>.*)$")
+_SIZE = re.compile(r", Statistics\(sizeInBytes=(?P<size>[\d.,E+]+) (?P<unit>[KMGTPE]i)?B[^()]*\)$")
+_IDS = re.compile(r"#(\d+)L?(?:,|$)")
 _UNITS = {unit: 1024**power for power, unit in enumerate(("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"))}
+# Spark's size for a table of unknown size is the largest number that there is (spark.sql.defaultSizeInBytes): 8 EiB.
+_NO_SIZE = 1024**6
+# What lies on a scan before rows of others come in: a size above joins is a product, which says nothing.
+_OF_ONE_SCAN = ("Project", "Filter")
 
 
-def parse_statistics(text: str) -> Mapping[str, int]:
-    """Bytes that Spark expects to read of each table, by schema and name; empty where it tells none.
+@dataclass(frozen=True)
+class Statistics:
+    """Sizes that Spark expects, in bytes.
+
+    Args:
+        tables: of tables, by schema and name.
+        reads: of the columns and rows that reach the first operator above a scan, by the id of any column of the scan,
+            with the table's name.
+    """
+
+    tables: Mapping[str, int] = field(default_factory=dict)
+    reads: Mapping[int, tuple[str, int]] = field(default_factory=dict)
+
+    def of(self, known: Callable[[str], bool]) -> Statistics:
+        """The same for some tables only."""
+        return Statistics(
+            {table: size for table, size in self.tables.items() if known(table)},
+            {column: read for column, read in self.reads.items() if known(read[0])},
+        )
+
+
+def parse_statistics(text: str) -> Statistics:
+    """What Spark expects to read; empty where it tells nothing.
 
     Args:
         text: the answer of EXPLAIN COST.
     """
-    sizes: dict[str, int] = {}
-    for found in _RELATION.finditer(text):
-        name = found["table"].removeprefix(SESSION_CATALOG)
-        size = int(float(found["size"].replace(",", "")) * _UNITS[found["unit"] or ""])
-        # A table may be read several times, of some partitions only.
-        sizes[name] = max(size, sizes.get(name, 0))
-    return sizes
+    tables: dict[str, int] = {}
+    reads: dict[int, tuple[str, int]] = {}
+    above: list[tuple[int, str, int]] = []
+    for depth, operator, line in _operators(text.partition("== Physical Plan ==")[0]):
+        above = [entry for entry in above if entry[0] < depth]
+        size = _bytes(line)
+        relation = _RELATION.match(line) if operator == "Relation" else None
+        if relation and size is not None and size < _NO_SIZE:
+            name = relation["table"].removeprefix(SESSION_CATALOG)
+            # A table may be read several times, of some partitions only.
+            tables[name] = max(size, tables.get(name, 0))
+            read = _read(size, above)
+            reads |= {int(column): (name, read) for column in _IDS.findall(relation["columns"])}
+        above.append((depth, operator, size if size is not None else -1))
+    return Statistics(tables, reads)
+
+
+def _operators(text: str) -> Iterator[tuple[int, str, str]]:
+    for line in text.splitlines():
+        if found := _LINE.match(line):
+            yield len(found["indent"]), found["operator"], line[found.start("operator") :]
+
+
+def _read(size: int, above: list[tuple[int, str, int]]) -> int:
+    """The size at the uppermost projection or filter right above a scan."""
+    for _, operator, there in reversed(above):
+        if operator not in _OF_ONE_SCAN or there < 0:
+            return size
+        size = min(size, there)
+    return size
+
+
+def _bytes(line: str) -> int | None:
+    found = _SIZE.search(line)
+    if found is None:
+        return None
+    return int(float(found["size"].replace(",", "")) * _UNITS[found["unit"] or ""])

@@ -108,8 +108,11 @@ def _profile(project_dir: Path, profiles_dir: Path, target: str | None, variable
     from dbt.config.utils import parse_cli_vars
     from dbt.flags import set_from_args
     from dbt_common.context import set_invocation_context
+    from dbt_common.events.event_manager_client import cleanup_event_logger
     from dbt_common.exceptions import DbtBaseException
 
+    # Outside of its own commands dbt logs on standard output, which is the report's.
+    cleanup_event_logger()
     set_from_args(Namespace(PROFILES_DIR=str(profiles_dir)), None)
     set_invocation_context(os.environ)
     try:

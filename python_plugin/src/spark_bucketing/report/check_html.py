@@ -8,7 +8,7 @@ from html import escape
 from pathlib import Path
 from typing import TextIO
 
-from spark_bucketing.check.outcome import Found, all_findings, open_findings, unknown_models
+from spark_bucketing.check.outcome import Found, alike_findings, all_findings, open_findings, unknown_models
 from spark_bucketing.eligibility.model import ModelResult, Report, Verdict
 from spark_bucketing.report.graph import NODE_HEIGHT, NODE_WIDTH, Point, draw
 from spark_bucketing.report.words import count, operators_of, place, size, verdict_counts, why_unknown
@@ -144,17 +144,18 @@ def _findings(report: Report) -> Iterator[str]:
     found = open_findings(report)
     accepted = [each for each in all_findings(report) if each.finding.accepted]
     yield f"<h2>{count(len(found), 'finding').capitalize()}</h2>" if found else "<h2>No findings</h2>"
-    for each in found:
-        yield _finding(each)
+    for alike in alike_findings(found):
+        yield _finding(alike)
     if accepted:
         yield f"<details><summary>{count(len(accepted), 'finding')} accepted</summary>"
-        yield from map(_finding, accepted)
+        yield from map(_finding, alike_findings(accepted))
         yield "</details>"
 
 
-def _finding(found: Found) -> str:
-    finding, operator = found.finding, found.operator
-    moved = f"<span>{size(finding.bytes_shuffled)}</span>" if finding.bytes_shuffled else ""
+def _finding(alike: Sequence[Found]) -> str:
+    finding, operator = alike[0].finding, alike[0].operator
+    moved_bytes = sum(found.finding.bytes_shuffled or 0 for found in alike)
+    moved = f"<span>{size(moved_bytes)}</span>" if moved_bytes else ""
     accepted = f" accepted: {finding.accepted}" if finding.accepted else ""
     what = (
         f"<p>{_pill(operator.verdict)} {operator.kind}: <code>{escape(operator.description)}</code></p>"
@@ -165,12 +166,15 @@ def _finding(found: Found) -> str:
         f'<div class="fix"><b>Fix</b> {escape(fix.text)}{" → " + _pill(fix.promises) if operator else ""}</div>'
         for fix in finding.fixes
     )
+    messages = "".join(
+        f"<p>{escape(message)}</p>" for message in dict.fromkeys(found.finding.message for found in alike)
+    )
     level = f"<span>{finding.level}{accepted}</span>"
-    where = f'<code class="where">{escape(place(found))}</code>'
+    where = f'<code class="where">{escape(place(alike[0]))}</code>'
     return (
         f'<div class="card finding {finding.level}{" accepted" if finding.accepted else ""}">'
         f"<header>{level}<b>{escape(finding.reason)}</b>{moved}{where}</header>"
-        f"{what}<p>{escape(finding.message)}</p>{fixes}</div>"
+        f"{what}{messages}{fixes}</div>"
     )
 
 

@@ -88,4 +88,5 @@ def _fix(fix: Fix) -> dict[str, Any]:
             "bucket_hash": spec.bucket_hash,
         },
         "column_types": dict(fix.column_types),
+        "also": [_fix(further) for further in fix.also],
     }

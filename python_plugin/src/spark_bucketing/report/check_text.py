@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TextIO
 
 from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
-from spark_bucketing.check.outcome import Found, is_unclear, open_findings, unknown_models
+from spark_bucketing.check.outcome import Found, alike_findings, is_unclear, open_findings, unknown_models
 from spark_bucketing.eligibility.model import ModelResult, Report, Verdict
 from spark_bucketing.report.words import operators_of, place, size, summary, verdict_counts
 
@@ -39,8 +39,8 @@ def write_text(report: Report, file: TextIO, verbose: bool = False, plain: bool 
     console = Console(file=file, highlight=False, soft_wrap=False)
     if plain or not console.is_terminal:
         console = Console(file=file, highlight=False, width=_UNLIMITED, force_terminal=False if plain else None)
-    for found in open_findings(report):
-        _write_finding(console, found)
+    for alike in alike_findings(open_findings(report)):
+        _write_findings(console, alike)
     for model in unknown_models(report):
         _write_unknown(console, model)
     if verbose:
@@ -51,16 +51,17 @@ def write_text(report: Report, file: TextIO, verbose: bool = False, plain: bool 
     console.print(Text(f"Planned by: {report.planner}", "dim"))
 
 
-def _write_finding(console: Console, found: Found) -> None:
-    finding, operator = found.finding, found.operator
-    head = Text.assemble((finding.level, _LEVELS[finding.level]), "  ", (finding.reason, "bold"), "  ", place(found))
-    if finding.bytes_shuffled:
-        head.append(f"  {size(finding.bytes_shuffled)}", "bold")
+def _write_findings(console: Console, alike: Sequence[Found]) -> None:
+    finding, operator = alike[0].finding, alike[0].operator
+    head = Text.assemble((finding.level, _LEVELS[finding.level]), "  ", (finding.reason, "bold"), "  ", place(alike[0]))
+    if moved := sum(found.finding.bytes_shuffled or 0 for found in alike):
+        head.append(f"  {size(moved)}", "bold")
     console.print(head)
     if operator:
         style = _VERDICTS[operator.verdict]
         _indented(console, Text.assemble((operator.verdict.value, style), f" {operator.kind}: {operator.description}"))
-    _indented(console, Text(finding.message))
+    for message in dict.fromkeys(found.finding.message for found in alike):
+        _indented(console, Text(message))
     for fix in finding.fixes:
         promise = (
             Text.assemble(("fix", "green"), f" (then {fix.promises.value}): ") if operator else Text("fix: ", "green")

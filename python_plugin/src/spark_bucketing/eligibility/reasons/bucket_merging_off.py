@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spark_bucketing.eligibility.changes import match_either, set_to, switch_extension_on
+from spark_bucketing.eligibility.changes import let_extension_read, match_either, set_to
 from spark_bucketing.eligibility.joining import divides
 from spark_bucketing.eligibility.pairs import closest
 from spark_bucketing.eligibility.steps import Change, Explanation, Reason, Step
@@ -41,16 +41,17 @@ class BucketMergingOff(Reason):
         ratio = max(counts) // min(counts)
         limit = step.world.number(RATIO)
         over = f", and {ratio} is above {RATIO}={limit}" if ratio > limit else ""
-        setting = ALIGNMENT if step.world.extension else SETTING
+        reads = step.world.extension_reads(here.table)
+        setting = ALIGNMENT if reads else SETTING
         return Explanation(
             f"{here.table} has {counts[0]:,} buckets and {there.table} has {counts[1]:,}: {ratio} buckets of one "
             f"are 1 of the other, but {setting}={step.world.get(setting)} does not let them be read so{over}.",
             (here.table, there.table),
-            (*self._settings(step, ratio, limit), *match_either(step)),
+            (*self._settings(step, here.table, ratio, limit), *match_either(step)),
         )
 
-    def _settings(self, step: Step, ratio: int, limit: int) -> tuple[Change, ...]:
-        if step.world.extension:
+    def _settings(self, step: Step, table: str, ratio: int, limit: int) -> tuple[Change, ...]:
+        if step.world.extension_reads(table):
             return (set_to(step.world, {ALIGNMENT: "coalesce" if ratio > limit else "auto"}),)
         over = {RATIO: str(ratio)} if ratio > limit else {}
-        return (set_to(step.world, {SETTING: "true", **over}), switch_extension_on(step.world))
+        return (set_to(step.world, {SETTING: "true", **over}), *let_extension_read(step.world, table))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spark_bucketing.eligibility.changes import retype
+from spark_bucketing.eligibility.changes import match_other, retype
 from spark_bucketing.eligibility.steps import Change, Explanation, Reason, Step
 
 
@@ -42,7 +42,8 @@ class KeyTypesDiffer(Reason):
             their_type = theirs.cast or (there.columns.get(theirs.column.name.lower(), "?") if there else "?")
             if own == source.cast or (theirs.cast and there and there.columns.get(theirs.column.name.lower()) == own):
                 continue
-            changes: list[Change] = [retype(step.world, here.name, {source.column.name.lower(): source.cast})]
+            own_type = retype(step.world, here.name, {source.column.name.lower(): source.cast})
+            changes: list[Change] = [own_type, *match_other(step)]
             return Explanation(
                 f"{here.name}.{source.column.name} is {own} and is compared with "
                 f"{theirs.scan.table}.{theirs.column.name}, which is {their_type}: it is cast to {source.cast}, and "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from spark_bucketing.eligibility.changes import set_to
 from spark_bucketing.eligibility.steps import Explanation, Reason, Step
-from spark_bucketing.eligibility.world import waits
+from spark_bucketing.eligibility.world import objection, waits
 
 SETTING = "spark.bucketing.read.early"
 
@@ -12,7 +12,8 @@ SETTING = "spark.bucketing.read.early"
 class LimitBeforeCheck(Reason):
     """A LIMIT may end the query before all rows are read, and the extension checks rows while they are read.
 
-    It uses the buckets below a limit only for files that an earlier query of the session has read to their end.
+    It uses the buckets below a limit only for files that an earlier query of the session has read to their end. The
+    same below an INSERT OVERWRITE that deletes the old rows before it reads the first new one.
 
     **Anti-pattern**
 
@@ -33,8 +34,10 @@ class LimitBeforeCheck(Reason):
         """Applies where the extension says so."""
         if not (step.scan and step.needed and waits(step.scan)):
             return None
+        overwrite = (objection(step.scan) or "").startswith("the overwrite")
+        acts = "the overwrite deletes old rows" if overwrite else "a LIMIT above may end the query"
         message = (
-            f"{step.table} is read as a plain table: a LIMIT above may end the query before all rows are checked, and "
-            f"{SETTING}=checked uses buckets there only after another query has checked them."
+            f"{step.table} is read as a plain table: {acts} before all rows are checked, and {SETTING}=checked uses "
+            "buckets there only after another query has checked them."
         )
         return Explanation(message, (step.table,), (set_to(step.world, {SETTING: "probed"}),))

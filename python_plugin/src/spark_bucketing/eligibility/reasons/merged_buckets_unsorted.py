@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spark_bucketing.eligibility.changes import match_either, set_to, switch_extension_on
+from spark_bucketing.eligibility.changes import let_extension_read, match_either, set_to
 from spark_bucketing.eligibility.pairs import closest
 from spark_bucketing.eligibility.steps import Explanation, Reason, Step
 
@@ -34,10 +34,12 @@ class MergedBucketsUnsorted(Reason):
         here, there = pair[0].hashed, pair[1].hashed
         if here.partitions <= there.partitions or any(side.exchanges for side in step.op.sides):
             return None
-        change = set_to(step.world, {MERGED: "64"}) if step.world.extension else switch_extension_on(step.world)
+        table = here.table or ""
+        reads = step.world.extension_reads(table)
+        changes = (set_to(step.world, {MERGED: "64"}),) if reads else let_extension_read(step.world, table)
         return Explanation(
             f"{here.table} has {here.partitions:,} buckets and {there.table} has {there.partitions:,}: "
             f"{here.partitions // there.partitions} sorted files are read one after the other, and sorted again.",
             (here.table or "", there.table or ""),
-            (*match_either(step), change),
+            (*match_either(step), *changes),
         )

@@ -34,8 +34,9 @@ class NoEquiJoin(Reason):
         if step.op.kind != "join" or not step.op.keyless or step.op.broadcast:
             return None
         tables = tuple(dict.fromkeys(scan.table for side in step.op.sides for scan in side.scans if scan.table))
+        who = f"{series(tables)} are" if len(tables) > 1 else f"{series(tables)} is"
         return Explanation(
-            f"{series(tables)} are joined without an equality between the sides: every row is compared with every "
+            f"{who} joined without an equality between the sides: every row is compared with every "
             "row. Nothing but an equality of columns makes use of buckets; add one to the join's condition, if there "
             "is one.",
             tables,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spark_bucketing.eligibility.changes import switch_extension_on
+from spark_bucketing.eligibility.changes import let_extension_read
 from spark_bucketing.eligibility.path import disordered_at
 from spark_bucketing.eligibility.steps import Explanation, Reason, Step
 from spark_bucketing.eligibility.world import bucket_read
@@ -39,5 +39,5 @@ class OrderLost(Reason):
         return Explanation(
             f"{step.table} is read in order, but {node.operator} does not keep it.",
             (step.table,),
-            () if step.world.extension else (switch_extension_on(step.world),),
+            () if step.world.extension_reads(step.table) else let_extension_read(step.world, step.table),
         )

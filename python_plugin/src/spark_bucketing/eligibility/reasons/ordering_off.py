@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spark_bucketing.eligibility.changes import set_to, switch_extension_on
+from spark_bucketing.eligibility.changes import let_extension_read, set_to
 from spark_bucketing.eligibility.steps import Explanation, Reason, Step
 
 SETTING = "spark.sql.legacy.bucketedTableScan.outputOrdering"
@@ -13,7 +13,8 @@ class OrderingOff(Reason):
 
     **Anti-pattern**
 
-    Sorted buckets, one file each, on stock Spark with its default settings: no shuffle, but two sorts.
+    Sorted buckets, one file each, on stock Spark with its default settings: no shuffle, but two sorts. The same with
+    the extension for a table of the Spark layout that it leaves to stock Spark, such as one bucketed by a timestamp.
 
     **Best practice**
 
@@ -25,11 +26,15 @@ class OrderingOff(Reason):
     about = ("Sort",)
 
     def explain(self, step: Step) -> Explanation | None:
-        """Applies to a Sort on stock Spark, whose setting is off."""
-        if not step.readable or step.world.extension or step.world.on(SETTING):
+        """Applies to a Sort above a scan of stock Spark's, whose setting is off."""
+        if not step.readable or step.world.extension_reads(step.table) or step.world.on(SETTING):
             return None
+        stock = (
+            " It is stock Spark that reads this table: the extension leaves it alone." if step.world.extension else ""
+        )
         return Explanation(
-            f"The files of {step.table} are sorted as wanted, but {SETTING}=false keeps Spark from relying on it.",
+            f"The files of {step.table} are sorted as wanted, but {SETTING}=false keeps Spark from relying on "
+            f"it.{stock}",
             (step.table,),
-            (set_to(step.world, {SETTING: "true"}), switch_extension_on(step.world)),
+            (set_to(step.world, {SETTING: "true"}), *let_extension_read(step.world, step.table)),
         )

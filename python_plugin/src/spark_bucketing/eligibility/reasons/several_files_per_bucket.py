@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spark_bucketing.eligibility.changes import rewrite_files, set_to, switch_extension_on
+from spark_bucketing.eligibility.changes import let_extension_read, rewrite_files, set_to
 from spark_bucketing.eligibility.steps import Change, Explanation, Reason, Step
 
 MERGED = "spark.bucketing.read.mergeFiles"
@@ -30,10 +30,10 @@ class SeveralFilesPerBucket(Reason):
             return None
         files = step.facts.files_per_bucket or 1
         changes: list[Change] = [rewrite_files(step.world, step.table)]
-        if step.world.extension:
+        if step.world.extension_reads(step.table):
             changes.append(set_to(step.world, {MERGED: str(max(64, files))}))
         else:
-            changes.append(switch_extension_on(step.world))
+            changes += let_extension_read(step.world, step.table)
         return Explanation(
             f"A bucket of {step.table} has {files:,} files: they are sorted one by one, and not together.",
             (step.table,),

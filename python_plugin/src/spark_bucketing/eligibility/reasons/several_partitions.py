@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spark_bucketing.eligibility.changes import set_to, switch_extension_on
+from spark_bucketing.eligibility.changes import let_extension_read, set_to
 from spark_bucketing.eligibility.steps import Explanation, Reason, Step
 from spark_bucketing.eligibility.world import partitions_read, reads_all_partitions
 
@@ -43,5 +43,5 @@ class SeveralPartitions(Reason):
         return Explanation(
             f"{which} partitions of {step.table} are read, and a bucket has a sorted file in each of them.",
             (step.table,),
-            (merge if step.world.extension else switch_extension_on(step.world),),
+            (merge,) if step.world.extension_reads(step.table) else let_extension_read(step.world, step.table),
         )

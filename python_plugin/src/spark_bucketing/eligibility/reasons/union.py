@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spark_bucketing.eligibility.changes import set_to, switch_extension_on
+from spark_bucketing.eligibility.changes import let_extension_read, set_to
 from spark_bucketing.eligibility.path import broken_at
 from spark_bucketing.eligibility.steps import Explanation, Reason, Step
 from spark_bucketing.eligibility.words import purpose, series
@@ -35,11 +35,12 @@ class UnionOfBuckets(Reason):
         if node is None or node.operator not in ("Union", "BucketUnion"):
             return None
         tables = tuple(dict.fromkeys(scan.table for scan in node.walk() if scan.table))
-        change = set_to(step.world, {SETTING: "true"}) if step.world.extension else switch_extension_on(step.world)
+        reads = step.world.extension_reads(step.table)
+        changes = (set_to(step.world, {SETTING: "true"}),) if reads else let_extension_read(step.world, step.table)
         alike = len({(spec.num_buckets, spec.bucket_hash) for table in tables if (spec := step.world.spec(table))}) == 1
         why = "" if alike and all(map(step.world.spec, tables)) else " They are not all bucketed alike."
         return Explanation(
             f"The UNION of {series(tables)} is {purpose(step)}, and loses the buckets of its inputs.{why}",
             tables,
-            (change,),
+            changes,
         )

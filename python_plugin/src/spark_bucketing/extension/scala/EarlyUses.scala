@@ -78,7 +78,10 @@ object EarlyUses {
   /** A scan in the order, and with the buckets, that its files are known to have. */
   def proven(scan: BucketScan, files: Array[PartitionedFile]): Option[BucketScan] = {
     val nulls = asksForNulls(scan)
-    def checked(of: BucketsOf): Boolean = files.forall(file => BucketTrust.isChecked(FileVersion(file), of, nulls))
+    // Where there is no file yet, nothing was checked either: the plan is the one that the table's first rows will have,
+    // so that empty tables, which cost nothing, show what full ones do.
+    def checked(of: BucketsOf): Boolean =
+      files.nonEmpty && files.forall(file => BucketTrust.isChecked(FileVersion(file), of, nulls))
     val of = scan.read.of
     if (checked(of)) Some(scan)
     else if (checked(of.unordered)) Some(scan.copyWith(scan.read.copy(of = of.unordered)))
