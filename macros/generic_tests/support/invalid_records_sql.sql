@@ -20,7 +20,8 @@
     {%- do checks.append(['is_recorded and ' ~ own ~ ' <> ' ~ tables, '"not the table\'s"', own, tables]) -%}
   {%- endif -%}
   {%- for group in specs.groups if group.unusable -%}
-    {%- do checks.append(['spec = ' ~ loop.index0, "'unknown columns'", spark_bucketing.string_literal(group.unusable), "'data columns of the table that Spark hashes as Hive does'"]) -%}
+    {%- do checks.append(['spec = ' ~ loop.index0, "'unknown columns'", spark_bucketing.string_literal(group.unusable),
+        "'data columns of the table that Spark hashes as Hive does'"]) -%}
   {%- endfor -%}
   {%- for condition, problem, found, expected in checks %}
   select partition, {{ problem }} as problem, {{ found }} as found, {{ expected }} as expected
