@@ -52,6 +52,7 @@ case class AlterBucketsCommand(
     val changes = PartitionRecord.of(spec) != PartitionRecord.of(table.bucketSpec)
     if (BucketDdl.isPlainOfSpark(table)) {
       if (changes) {
+        store.checkHiveLayout(table)
         store.record(table, partitions(store, table).map(_ -> PartitionRecord.Unbucketed), toHiveLayout = true)
         store.alterTable(table, TableChange(spec, properties(table), toHiveLayout = true))
       }

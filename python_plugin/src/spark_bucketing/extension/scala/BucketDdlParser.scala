@@ -2,6 +2,7 @@ package org.apache.spark.sql.bucketing
 
 import java.util.Locale
 
+import org.apache.spark.sql.AnalysisException
 import org.apache.spark.sql.catalyst.{FunctionIdentifier, TableIdentifier}
 import org.apache.spark.sql.catalyst.analysis.UnresolvedTable
 import org.apache.spark.sql.catalyst.expressions.Expression
@@ -28,13 +29,16 @@ case class BucketDdlParser(spark: ParserInterface) extends ParserInterface {
 
   private def parsed(sql: String, parse: String => LogicalPlan): LogicalPlan =
     BucketDdlParser.split(sql).fold(parse(sql)) { case (table, buckets) =>
-      val other = s"$table SET LOCATION ''"
-      (try parse(other) catch { case error: ParseException => throw error.withCommand(sql) }) match {
+      val stock = s"$table SET LOCATION ''"
+      (try parse(stock) catch { case error: ParseException => throw BucketDdlParser.refused(reason(error)) }) match {
         case SetTableLocation(named, partition, _) => AlterBuckets(renamed(named), partition, buckets)
-        case other => throw Compat.refusal(s"Cannot parse ALTER TABLE ... CLUSTERED BY: found ${other.nodeName}. " +
-          BucketDdlParser.Usage)
+        case other => throw BucketDdlParser.refused(s"found ${other.nodeName}")
       }
     }
+
+  /** What Spark's parser says, without the statement, which is not the user's. */
+  private def reason(error: ParseException): String =
+    error.getMessage.linesIterator.takeWhile(!_.startsWith("== SQL")).mkString(" ").trim
 
   /** The statement's name in Spark's own errors. */
   private def renamed(named: LogicalPlan): LogicalPlan = named match {
@@ -60,8 +64,11 @@ case class AskedBuckets(number: BigInt, columns: Seq[String], sortColumns: Seq[S
 
 object BucketDdlParser {
 
-  val Usage: String = "Write ALTER TABLE t [PARTITION (ds = 'x')] CLUSTERED BY (a, b) [SORTED BY (a)] INTO 16 BUCKETS, or " +
+  private val Usage: String = "Write ALTER TABLE t [PARTITION (ds = 'x')] CLUSTERED BY (a, b) [SORTED BY (a)] INTO 16 BUCKETS, or " +
     "ALTER TABLE t [PARTITION (ds = 'x')] NOT CLUSTERED"
+
+  def refused(why: String): AnalysisException =
+    Compat.refusal(s"Cannot parse ALTER TABLE ... CLUSTERED BY: $why. $Usage")
 
   private val Blank = """(?s)(?:\s|--[^\n]*|/\*.*?\*/)+"""
   private val Alter = s"""(?is)^(?:$Blank)?alter(?:$Blank)table\\b""".r
@@ -154,6 +161,5 @@ private class BucketClause(tokens: IndexedSeq[String]) {
   private def unexpected(found: String, expected: String): Nothing = refuse(found, expected)
 
   private def refuse(found: String, expected: String): Nothing =
-    throw Compat.refusal(
-      s"Cannot parse ALTER TABLE ... CLUSTERED BY: found $found, expected $expected. ${BucketDdlParser.Usage}")
+    throw BucketDdlParser.refused(s"found $found, expected $expected")
 }

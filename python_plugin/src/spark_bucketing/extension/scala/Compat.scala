@@ -47,6 +47,10 @@ object Compat {
   def refusal(message: String): AnalysisException =
     new AnalysisException(message, None, None, None, None, Map.empty, Array.empty)
 
+  /** The error for arguments of a function: one of Spark's, since its callers put the place in the statement to it. */
+  def wrongArguments(message: String): AnalysisException =
+    new AnalysisException("USER_RAISED_EXCEPTION", Map("errorMessage" -> message))
+
   /** The table that a command writes into, where it exists already. */
   def writtenTable(write: V1WriteCommand): Option[CatalogTable] = write match {
     case insert: InsertIntoHadoopFsRelationCommand => insert.catalogTable

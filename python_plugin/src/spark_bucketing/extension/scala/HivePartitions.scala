@@ -67,6 +67,9 @@ class HivePartitions(client: HiveClientImpl) extends PartitionStore {
       call(_.alter_partitions(table.database, table.identifier.table, new ArrayList(altered.asJava), KeepStatistics))
     }
 
+  override def checkHiveLayout(table: CatalogTable): Unit =
+    HiveTableChange.checkHiveLayout(call(_.getTable(table.database, table.identifier.table)), table)
+
   override def alterTable(table: CatalogTable, change: TableChange): Unit = call { metastore =>
     val found = metastore.getTable(table.database, table.identifier.table)
     val altered = HiveTableChange(found, table, change)

@@ -29,7 +29,6 @@ object HiveTableChange {
     parameters.putAll(change.properties.asJava)
     HivePartitions.describe(altered.getSd, PartitionRecord.of(change.spec))
     if (change.toHiveLayout) {
-      refuseForeignColumns(found, table)
       parameters.keySet.removeIf(OfSparksTables.contains(_))
       altered.getSd.setLocation(CatalogUtils.URIToString(table.location))
       ofHive(altered.getSd, table)
@@ -61,12 +60,18 @@ object HiveTableChange {
       numbered(DATASOURCE_SCHEMA_SORTCOL_PREFIX, spec.sortColumnNames)
   }
 
-  /** Spark keeps a table whose columns Hive has no types for, or cannot name, with one column of no meaning. */
-  private def refuseForeignColumns(found: Table, table: CatalogTable): Unit = {
+  /**
+   * Refuses a table that Hive cannot have: Spark keeps one whose columns Hive has no types for with one column of no
+   * meaning, and Hive's classes take a comma in a column's name for its end.
+   */
+  def checkHiveLayout(found: Table, table: CatalogTable): Unit = {
     val (stored, own) = (found.getSd.getCols.asScala.map(_.getName), table.dataSchema.fieldNames)
     if (!stored.corresponds(own)(_ equalsIgnoreCase _)) throw BucketDdl.refused(table,
-      s"found a table whose columns Spark could not put into the metastore in Hive's form: ${own.mkString(", ")}",
-      "columns of types, and with names, that Hive has",
-      "CREATE TABLE with such columns, and INSERT the rows into it")
+      s"found columns that Spark could not put into the metastore in Hive's form, by type or name: ${own.mkString(", ")}",
+      "columns that Hive has types for", "INSERT the rows into a bucketed table without such columns")
+    own.find(_.contains(",")).foreach { name =>
+      throw BucketDdl.refused(table, s"found the column name $name with a comma, which Hive's readers take for two",
+        "names without commas", "INSERT the rows into a bucketed table with other names")
+    }
   }
 }

@@ -62,6 +62,9 @@ trait PartitionStore {
    */
   def record(table: CatalogTable, records: Seq[(StoredPartition, PartitionRecord)], toHiveLayout: Boolean = false): Unit
 
+  /** Refuses one of Spark's own tables that cannot be of the Hive layout. */
+  def checkHiveLayout(table: CatalogTable): Unit
+
   /** Change the spec of a table in all places that keep it, with one call. */
   def alterTable(table: CatalogTable, change: TableChange): Unit
 }
@@ -111,7 +114,9 @@ class CatalogPartitions(catalog: ExternalCatalog) extends PartitionStore {
       })
     }
 
-  override def alterTable(table: CatalogTable, change: TableChange): Unit =
+  override def alterTable(table: CatalogTable, change: TableChange): Unit = checkHiveLayout(table)
+
+  override def checkHiveLayout(table: CatalogTable): Unit =
     throw Compat.refusal(s"Cannot change the buckets of ${table.identifier.quotedString}: expected the metastore client that " +
       "comes with Spark (spark.sql.catalogImplementation=hive, and spark.sql.hive.metastore.jars=builtin), found another " +
       "one. Run the statement in a session that has it.")

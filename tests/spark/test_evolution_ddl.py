@@ -1,0 +1,235 @@
+"""ALTER TABLE ... CLUSTERED BY and NOT CLUSTERED: all places that keep a spec change, and old partitions keep theirs."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from bucketed import Tables
+from evolved import ROWS, Kept, create, kept, metastore_calls, places, table_properties
+from pyspark.errors import ParseException, PySparkException
+from pyspark.sql import SparkSession
+
+from spark_bucketing.session import setting
+
+pytestmark = pytest.mark.usefixtures("extension", "dynamic_partitions")
+
+
+@pytest.fixture(scope="module")
+def tables(spark: SparkSession) -> Tables:
+    """A database for tables that are altered."""
+    made = Tables(spark, "evolution_ddl")
+    made.sql(f"create or replace temporary view new_rows as {ROWS}")
+    return made
+
+
+def test_the_table_changes_in_all_places(tables: Tables) -> None:
+    create(tables, "t")
+    tables.sql("alter table t clustered by (v, k) sorted by (v asc) into 8 buckets")
+    found = places(tables, "t")
+    assert found.descriptor == (8, ["v", "k"], ["v"])
+    assert found.properties == {
+        "numBuckets": "8",
+        "numBucketCols": "2",
+        "bucketCol.0": "v",
+        "bucketCol.1": "k",
+        "numSortCols": "1",
+        "sortCol.0": "v",
+    }
+    assert found.spark == "8 [`v`, `k`] [`v`]"
+    properties = table_properties(tables, "t")
+    assert (properties["bucketing.evolved"], properties["bucketing_version"]) == ("true", "1")
+    tables.sql("alter table t not clustered")
+    assert places(tables, "t") == ((-1, [], []), {}, "")
+
+
+def test_a_statement_that_changes_nothing_brings_the_places_into_step(tables: Tables) -> None:
+    create(tables, "t")
+    before = places(tables, "t")
+    with metastore_calls(tables.spark) as calls:
+        tables.sql("alter table t clustered by (k) sorted by (k) into 4 buckets")
+    assert places(tables, "t") == before
+    assert "bucketing.evolved" not in table_properties(tables, "t")
+    assert not [call for call in calls if "partitions" in call]
+
+
+SPELLINGS = [
+    "ALTER TABLE t CLUSTERED BY (k) INTO 8 BUCKETS",
+    '/* {"app": "dbt", "node_id": "model.t"} */\nalter table t clustered by (k) into 8 buckets',
+    "-- by hand\n alter /* the */ table\n`evolution_ddl`.`t` Clustered By(`K`)Into 8 Buckets ; -- done\n;",
+    "alter table spark_catalog.evolution_ddl.t clustered by (k) into 8 buckets /* ; */",
+    "alter table t clustered by (k) into ${t.buckets} buckets",
+]
+
+
+@pytest.mark.parametrize("statement", SPELLINGS)
+def test_the_statement_is_understood_however_it_is_written(tables: Tables, statement: str) -> None:
+    create(tables, "t")
+    with setting(tables.spark, "t.buckets", "8"):
+        tables.sql(statement)
+    assert places(tables, "t").descriptor == (8, ["k"], [])
+
+
+def test_parameters_stand_for_partition_values(tables: Tables) -> None:
+    create(tables, "t")
+    tables.sql("insert into t select * from new_rows")
+    tables.spark.sql("alter table t partition (p = :p) clustered by (k) into 8 buckets", args={"p": 1})
+    assert kept(tables, "t") == {"p=0": Kept(4, 4), "p=1": Kept(8, 8)}
+
+
+OTHERS = [
+    "alter table `not` rename to clustered",
+    "alter table clustered set tblproperties ('a' = 'alter table t clustered by (k) into 8 buckets')",
+    "alter table clustered add columns (clustered int comment ') not clustered', `by` int)",
+    "alter table clustered rename to `not`",
+]
+
+
+def test_other_statements_are_left_to_spark(tables: Tables) -> None:
+    tables.sql("drop table if exists `not`")
+    tables.sql("create table `not` (k int) stored as parquet")
+    for statement in OTHERS:
+        tables.sql(statement)
+    assert places(tables, "not").descriptor == (-1, [], [])
+    with pytest.raises(ParseException, match="not sorted"):
+        tables.sql("alter table `not` not sorted")
+
+
+def test_old_partitions_keep_their_specs(tables: Tables) -> None:
+    create(tables, "t")
+    with setting(tables.spark, "spark.bucketing.enabled", "false"):
+        tables.sql("insert into t select k, v, k % 3 from new_rows")
+        tables.sql("analyze table t partition (p = 0) compute statistics")
+        assert kept(tables, "t") == {"p=0": Kept(None, 0), "p=1": Kept(None, 4), "p=2": Kept(None, 4)}
+        with metastore_calls(tables.spark) as calls:
+            tables.sql("alter table t clustered by (k) sorted by (k) into 8 buckets")
+        assert [calls.count(name) for name in ("get_partitions", "alter_partitions", "alter_table")] == [1, 1, 1]
+        assert calls.index("alter_partitions") < calls.index("alter_table"), "a crash in between changes nothing"
+        tables.sql("insert into t values (1, 'x', 3)")
+        tables.sql("alter table t partition (p = 1) not clustered")
+        tables.sql("alter table t not clustered")
+        tables.sql("insert into t values (1, 'x', 4)")
+        tables.sql("alter table t clustered by (v) into 16 buckets")
+    assert kept(tables, "t") == {
+        "p=0": Kept(4, 4),
+        "p=1": Kept(0, 0),
+        "p=2": Kept(4, 4),
+        "p=3": Kept(8, 8),
+        "p=4": Kept(0, 0),
+    }
+    assert tables.rows("select * from t") == tables.stock_rows("select * from t")
+
+
+def test_a_partial_specification_is_of_all_partitions_that_match(tables: Tables) -> None:
+    create(tables, "t", partition="d date, n int")
+    tables.sql(
+        "insert into t select k, v, date_add(date'2024-01-01', int(p)), int(k % 2) + 1 from new_rows where k < 4"
+    )
+    tables.sql("insert into t select k, v, date'2024-01-02', 7 from new_rows")
+    tables.sql("alter table t partition (N = '01') clustered by (k) sorted by (k) into 8 buckets")
+    tables.sql("alter table t partition (d = '2024-01-02') clustered by (v) into 2 buckets")
+    assert kept(tables, "t") == {
+        "d=2024-01-01/n=1": Kept(8, 8),
+        "d=2024-01-02/n=2": Kept(2, 2),
+        "d=2024-01-02/n=7": Kept(2, 2),
+    }
+    assert places(tables, "t").descriptor == (4, ["k"], ["k"])
+    assert table_properties(tables, "t")["bucketing.evolved"] == "true"
+
+
+def test_correcting_a_partition_leaves_the_others_with_the_spec_that_they_had(tables: Tables) -> None:
+    create(tables, "t")
+    with setting(tables.spark, "spark.bucketing.enabled", "false"):
+        tables.sql("insert into t select * from new_rows")
+    tables.sql("alter table t partition (p = 1) clustered by (k) into 2 buckets")
+    assert kept(tables, "t") == {"p=0": Kept(4, 4), "p=1": Kept(2, 2)}
+
+
+def test_an_unpartitioned_table_changes_its_spec_alone(tables: Tables) -> None:
+    tables.make("u", "k bigint, v string", "k", 4, "select k, v from new_rows")
+    before = tables.rows("select * from u")
+    tables.sql("alter table u clustered by (k) sorted by (k) into 8 buckets")
+    assert places(tables, "u").descriptor == (8, ["k"], ["k"])
+    assert tables.sql("select * from bucket_specs('u')") == []
+    joined = "select a.k, b.v from u a join u b on a.k = b.k"
+    assert tables.rows("select * from u") == before
+    assert tables.rows(joined) == tables.stock_rows(joined)
+
+
+def test_what_the_session_cached_is_read_anew(tables: Tables) -> None:
+    create(tables, "t")
+    tables.sql("insert into t select * from new_rows")
+    tables.sql("cache table t")
+    tables.sql("alter table t clustered by (k) sorted by (k) into 8 buckets")
+    tables.sql("insert overwrite table t partition (p = 0) values (1, 'new')")
+    assert tables.sql("select * from t where p = 0") == [(1, "new", 0)]
+    tables.sql("uncache table t")
+
+
+# What is refused of which table, and what the message has to say.
+REFUSED = [
+    ("alter table t clustered by (x) into 8 buckets", "no column x.*columns among k, v"),
+    ("alter table t clustered by (p) into 8 buckets", "partition column p.*columns among k, v"),
+    ("alter table t clustered by (k, K) into 8 buckets", "column k twice.*CLUSTERED BY .k."),
+    ("alter table t clustered by (k) sorted by (v, v) into 8 buckets", "column v twice.*SORTED BY .v."),
+    ("alter table t clustered by (k) into 0 buckets", "found 0 buckets.*1 to 100000"),
+    ("alter table t clustered by (k) into 99999999999 buckets", "99999999999 buckets.*maxBuckets"),
+    ("alter table t clustered by (k) sorted by (k desc) into 8 buckets", "descending.*ascending order only"),
+    ("alter table t clustered by (k) 8 buckets", "found 8, expected INTO.*Write ALTER TABLE"),
+    ("alter table t clustered by (k) into many buckets", "found many, expected a number"),
+    ("alter table t clustered by () into 8 buckets", r"found \), expected a column"),
+    ("alter table t clustered by (k.a) into 8 buckets", r"found \., expected \)"),
+    ("alter table t clustered by (k) into 8 buckets and more", "found and, expected the end"),
+    ("alter table t clustered by (k) into 8", "found the end of the statement, expected BUCKETS"),
+    ("alter table t not clustered by (k) into 8 buckets", "found by, expected the end"),
+    ("alter table t partition (p = 99) not clustered", "no partition with p=99.*SHOW PARTITIONS"),
+    ("alter table t partition (q = 1) not clustered", "PARTITIONS_NOT_FOUND.*`q`"),
+    ("alter table t partition (p = 'x') not clustered", "CAST_INVALID_INPUT"),
+    ("alter table t partition (p) not clustered", "must set value"),
+    ("alter table nothing clustered by (k) into 8 buckets", "TABLE_OR_VIEW_NOT_FOUND.*`nothing`"),
+    ("alter table new_rows clustered by (k) into 8 buckets", "new_rows"),
+    ("alter table a_view not clustered", "EXPECT_TABLE_NOT_VIEW.*ALTER TABLE ... CLUSTERED BY"),
+    ("alter table text clustered by (k) into 8 buckets", "TextInputFormat.*STORED AS PARQUET"),
+    ("alter table of_json clustered by (k) into 8 buckets", "provider json.*STORED AS PARQUET"),
+    ("alter table of_spark clustered by (k) into 8 buckets", "4 buckets of the Spark layout"),
+    ("alter table of_spark not clustered", "4 buckets of the Spark layout"),
+    ("alter table version_2 clustered by (k) into 8 buckets", "bucketing_version 2"),
+    ("alter table version_2 partition (k = 1) not clustered", "bucketing_version 2"),
+    ("alter table times clustered by (at) into 8 buckets", "column at of type TIMESTAMP.*as Hive does"),
+    ("alter table times clustered by (c) into 8 buckets", r"column c of type CHAR\(3\).*as Hive does"),
+    ("alter table times partition (p = 1) not clustered", "found no partitions"),
+    (
+        "alter table plain partition (p = 1) clustered by (k) into 8 buckets",
+        "plain table of Spark's own.*without PARTITION",
+    ),
+    ("select * from bucket_specs('nothing')", "TABLE_OR_VIEW_NOT_FOUND"),
+    ("select * from bucket_specs('a_view')", "provided: the view"),
+    ("select * from bucket_specs()", "provided: none"),
+    ("select * from bucket_specs(1)", "provided: 1"),
+]
+
+
+@pytest.fixture(scope="module")
+def to_refuse(spark: SparkSession, tables: Tables) -> None:
+    """Tables of all kinds that cannot be altered, or not like this."""
+    create(tables, "t")
+    for statement in (
+        "create or replace view a_view as select 1 as k",
+        "create table if not exists text (k int) stored as textfile",
+        "create table if not exists of_json (k int) using json",
+        "create table if not exists of_spark (k int) using parquet clustered by (k) into 4 buckets",
+        "create table if not exists version_2 (k int) stored as parquet tblproperties ('bucketing_version' = '2')",
+        "create table if not exists times (k int, at timestamp, c char(3)) stored as parquet",
+        "create table if not exists plain (k int, p int) using parquet partitioned by (p)",
+    ):
+        tables.sql(statement)
+
+
+@pytest.mark.usefixtures("to_refuse")
+@pytest.mark.parametrize(("statement", "message"), REFUSED, ids=[statement for statement, _ in REFUSED])
+def test_what_cannot_be_had_is_an_error(tables: Tables, statement: str, message: str) -> None:
+    with pytest.raises(PySparkException) as caught:
+        tables.sql(statement)
+    assert re.search(message, str(caught.value), re.DOTALL | re.IGNORECASE), caught.value
+    assert "SET LOCATION" not in str(caught.value)
+    assert places(tables, "t").descriptor == (4, ["k"], ["k"])

@@ -1,0 +1,97 @@
+"""A plain table of Spark's own becomes one of the Hive layout by ALTER TABLE ... CLUSTERED BY, without a rewrite."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from bucketed import Tables
+from evolved import Kept, kept, places
+from pyspark.errors import AnalysisException
+from pyspark.sql import SparkSession
+
+from spark_bucketing.session import setting
+
+pytestmark = pytest.mark.usefixtures("extension", "dynamic_partitions")
+
+COLUMNS = """Id bigint, n decimal(38, 10), at timestamp, c char(3), vc varchar(5), s struct<a: int, b: array<map<string, double>>>,
+    b binary, d date, Ds string"""
+VALUES = """select id, id * 1.5, timestamp'2024-01-01 01:02:03.456789' + make_dt_interval(int(id)), 'ab', 'abc',
+    named_struct('a', int(id), 'b', array(map('x', double(id)))), cast('x' as binary), date'2024-02-03',
+    array('a b/c=d', 'it''s "100%"', null, 'é')[id % 4] from range({rows})"""
+
+
+@pytest.fixture(scope="module")
+def tables(spark: SparkSession) -> Tables:
+    """A database for plain tables."""
+    return Tables(spark, "evolution_plain")
+
+
+@pytest.mark.parametrize("file_format", ["parquet", "orc"])
+@pytest.mark.parametrize("how", ["managed", "external", "unpartitioned"])
+def test_a_plain_table_keeps_its_rows_and_gets_buckets(
+    tables: Tables, file_format: str, how: str, tmp_path: Path
+) -> None:
+    tables.sql("drop table if exists p")
+    partitioned = "" if how == "unpartitioned" else "partitioned by (Ds)"
+    location = f"location '{tmp_path}/a place'" if how == "external" else ""
+    compressed = "options (compression 'zlib')" if file_format == "orc" else "options (compression 'gzip')"
+    tables.sql(f"create table p ({COLUMNS}) using {file_format} {compressed} {partitioned} {location}")
+    tables.sql(f"insert into p {VALUES.format(rows=20)}")
+    before = tables.rows("select * from p")
+    tables.sql("alter table p clustered by (ID, d) sorted by (id) into 4 buckets")
+    assert places(tables, "p").descriptor == (4, ["id", "d"], ["id"])
+    assert places(tables, "p").spark == "4 [`Id`, `d`] [`Id`]"
+    assert ("Provider", "hive", "") in tables.sql("describe formatted p")
+    assert tables.rows("select * from p") == tables.stock_rows("select * from p") == before
+    assert set(kept(tables, "p").values()) == (set() if how == "unpartitioned" else {Kept(0, 0)})
+    tables.sql(f"insert overwrite table p {VALUES.format(rows=40)}")
+    after = tables.rows("select * from p")
+    assert len(after) == 40 and after == tables.stock_rows("select * from p")
+    assert set(before) < set(after)
+    assert set(kept(tables, "p").values()) == (set() if how == "unpartitioned" else {Kept(4, 4)})
+    suffix = ".zlib.orc" if file_format == "orc" else ".gz.parquet"
+    assert all(path.name[:3] == "000" and path.name.endswith(suffix) for path in tables.files("p")), tables.files("p")
+    serde = {"spark.sql.hive.convertMetastoreParquet": "false", "spark.sql.hive.convertMetastoreOrc": "false"}
+    hives = "select id, n, at, c, vc, s, b, d from p where ds is null or ds <> 'x'"
+    expected = tables.rows(hives)
+    with tables.settings(serde):
+        assert tables.rows(hives) == expected, "Hive's own classes read the table as well"
+
+
+def test_a_plain_table_stays_one_when_it_is_to_have_no_buckets(tables: Tables) -> None:
+    tables.sql("drop table if exists p")
+    tables.sql("create table p (k int, ds string) using parquet partitioned by (ds)")
+    tables.sql("alter table p not clustered")
+    assert ("Provider", "parquet", "") in tables.sql("describe formatted p")
+
+
+def test_what_hive_has_no_types_for_is_refused(tables: Tables) -> None:
+    tables.sql("drop table if exists p")
+    tables.sql("create table p (k int, at timestamp_ntz, ds string) using parquet partitioned by (ds)")
+    tables.sql("insert into p values (1, timestamp_ntz'2024-01-01', 'x')")
+    with pytest.raises(AnalysisException, match=r"`p`: found columns that Spark could not put .*: k, at"):
+        tables.sql("alter table p clustered by (k) into 4 buckets")
+    assert ("Provider", "parquet", "") in tables.sql("describe formatted p")
+    assert kept(tables, "p") == {"ds=x": Kept(None, 0)}
+    assert tables.sql("select k, ds from p") == [(1, "x")]
+
+
+def test_names_that_hive_cannot_read_are_refused(tables: Tables) -> None:
+    tables.sql("drop table if exists p")
+    tables.sql("create table p (k int, `a,b` string) using orc")
+    with pytest.raises(AnalysisException, match="`p`: found the column name a,b with a comma"):
+        tables.sql("alter table p clustered by (k) into 4 buckets")
+
+
+def test_a_table_whose_partitions_the_metastore_does_not_know_is_refused(tables: Tables, tmp_path: Path) -> None:
+    tables.spark.range(3).selectExpr("id as k", "id as p").write.partitionBy("p").parquet(str(tmp_path / "files"))
+    tables.sql("drop table if exists p")
+    with setting(tables.spark, "spark.sql.hive.manageFilesourcePartitions", "false"):
+        tables.sql(f"create table p using parquet location '{tmp_path}/files'")
+    with pytest.raises(AnalysisException, match=r"partitions the metastore does not know.*MSCK REPAIR TABLE"):
+        tables.sql("alter table p clustered by (k) into 4 buckets")
+    tables.sql("msck repair table p")
+    tables.sql("alter table p clustered by (k) into 4 buckets")
+    assert kept(tables, "p") == {f"p={i}": Kept(0, 0) for i in range(3)}
+    assert tables.sql("select count(*), sum(k) from p") == [(3, 3)]
