@@ -1,6 +1,6 @@
 {#-
-  Files with rows that are smaller than the row before them, by the table's sort columns, as Spark sorts them: ascending,
-  NULL first, NaN last.
+  Files with rows that are smaller than the row before them, by the table's sort columns (the partition's own, where it has a
+  spec of its own), as Spark sorts them: ascending, NULL first, NaN last.
 
   A row's place in its file is (start of its split, its number within the reading task): a big file is read by several
   tasks in any order, but a split is read by one of them from its first row to its last.
@@ -10,32 +10,32 @@
   {%- if execute -%}
     {%- set relation = spark_bucketing.tested_relation(model) -%}
     {%- set layout = spark_bucketing.tested_layout(relation) -%}
-    {%- if not layout.problem and not layout.sorted_by -%}
-      {%- do layout.update({'problem': spark_bucketing.test_problem(relation, 'a bucketed table without (ascending) sort columns',
-          'SORTED BY columns', 'set `sorted_by` in the config of the model, or leave this test out')}) -%}
-    {%- endif -%}
-    {%- if layout.problem -%}
-      {{ spark_bucketing.cannot_tell_sql(layout.problem) }}
+    {%- set specs = spark_bucketing.tested_specs(relation, layout) if not layout.problem else {'problem': layout.problem} -%}
+    {%- set groups = specs.groups if specs and not specs.problem else [layout] -%}
+    {%- set orders = [] -%}
+    {%- for group in groups -%}
+      {%- do orders.append('struct(' ~ spark_bucketing.quote_columns(group.sorted_by) ~ ')' if group.sorted_by else 'cast(null as struct<none: int>)') -%}
+    {%- endfor -%}
+    {%- if specs and specs.problem -%}
+      {{ spark_bucketing.cannot_tell_sql(specs.problem) }}
+    {%- elif not groups | selectattr('sorted_by') | list -%}
+      {{ spark_bucketing.cannot_tell_sql(spark_bucketing.test_problem(relation, 'a bucketed table without (ascending) sort columns',
+          'SORTED BY columns', 'set `sorted_by` in the config of the model, or leave this test out')) }}
     {%- else -%}
       select *
       from (
-        select file, count(*) as unsorted_rows
-        from (
-          select file, sort_key, lag(sort_key) over (partition by file order by split_start, row_number) as sort_key_before
-          from (
-            select
-              input_file_name() as file,
-              input_file_block_start() as split_start,
-              monotonically_increasing_id() as row_number,
-              struct({{ spark_bucketing.quote_columns(layout.sorted_by) }}) as sort_key
-            from {{ spark_bucketing.tested_rows(model) }}
-          )
-        )
-        where sort_key < sort_key_before or file = ''
-        group by file
-        order by unsorted_rows desc, file
-        limit 1000
+        {%- if specs %}
+        select file, if(file = '' or spec is null, file_rows, get(unsorted, spec)) as unsorted_rows
+        from ({{ spark_bucketing.unsorted_rows_sql(model, orders) }})
+        left join {{ specs.sql }} as partitions on {{ spark_bucketing.directory_of_file('file') }} = partitions.directory
+        {%- else %}
+        select file, if(file = '', file_rows, unsorted[0]) as unsorted_rows
+        from ({{ spark_bucketing.unsorted_rows_sql(model, orders) }})
+        {%- endif %}
       )
+      where unsorted_rows > 0
+      order by unsorted_rows desc, file
+      limit 1000
     {%- endif -%}
   {%- endif -%}
 {% endtest %}

@@ -6,7 +6,7 @@
   clustered_by=['tailnum'],
   buckets=4,
   on_schema_change='fail',
-  on_bucket_change='rebuild',
+  on_bucket_change='evolve',
   location_root='../../external',
 ) }}
 

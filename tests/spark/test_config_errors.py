@@ -42,7 +42,15 @@ CASES: dict[str, tuple[dict[str, object], list[str]]] = {
     "hudi": (TABLE | {"file_format": "hudi"}, ["found:    hudi"]),
     "csv": (TABLE | {"file_format": "csv"}, ["found:    csv"]),
     "unknown_hash": (TABLE | {"bucket_hash": "md5"}, ["`bucket_hash`", "found:    md5", "hive, spark"]),
-    "unknown_change": (INCREMENTAL | {"on_bucket_change": "ask"}, ["`on_bucket_change`", "fail, rebuild"]),
+    "unknown_change": (INCREMENTAL | {"on_bucket_change": "ask"}, ["`on_bucket_change`", "fail, rebuild, evolve"]),
+    "evolve_without_partitions": (INCREMENTAL | {"on_bucket_change": "evolve"}, ["found:    evolve, without `partition_by`", "partition_by=["]),
+    "evolve_the_spark_layout": (
+        INCREMENTAL | {"on_bucket_change": "evolve", "partition_by": ["ds"], "bucket_hash": "spark"},
+        ["found:    evolve, with bucket_hash='spark'", "drops rows", "on_bucket_change='rebuild'"],
+    ),
+    "evolve_what_is_always_rewritten": (
+        TABLE | {"on_bucket_change": "evolve", "partition_by": ["ds"]}, ["with materialized='bucketed_table'", "materialized='bucketed_incremental'"],
+    ),
     "unknown_strategy": (INCREMENTAL | {"incremental_strategy": "upsert"}, ["append, insert_overwrite, merge"]),
     "unknown_schema_change": (INCREMENTAL | {"on_schema_change": "append"}, ["`on_schema_change`"]),
     "merge_without_key": (INCREMENTAL | {"incremental_strategy": "merge"}, ["`unique_key`", "unique_key=['id']"]),

@@ -30,8 +30,9 @@
       'location_root': spark_bucketing.location_root_config(),
       'tblproperties': spark_bucketing.mapping_config('tblproperties'),
       'options': spark_bucketing.mapping_config('options'),
-      'on_bucket_change': spark_bucketing.choice_config('on_bucket_change', ['fail', 'rebuild'], 'fail'),
+      'on_bucket_change': spark_bucketing.choice_config('on_bucket_change', ['fail', 'rebuild', 'evolve'], 'fail'),
   } -%}
+  {% do spark_bucketing.validate_evolve_config(layout) %}
   {% do spark_bucketing.validate_properties(layout) %}
   {{ return(layout) }}
 {%- endmacro %}

@@ -6,7 +6,9 @@
     append, merge                 partitioned: rewrites the touched partitions by way of a staged table
                                   otherwise: rewrites the table, since stock Spark replaces no less than a partition
 
-  Where the table needs another layout, or loses or retypes columns, all of it is rewritten together with the new rows.
+  Where the table needs another layout, or loses or retypes columns, all of it is rewritten together with the new rows. With
+  on_bucket_change='evolve', another bucket spec is the table's and that of the partitions that are written, and no reason to
+  rewrite others.
 
   batch: {start, end} of a microbatch, or none
 -#}
@@ -18,12 +20,16 @@
   {%- set existing_columns = spark_bucketing.table_columns(spark_bucketing.quote_relation(relation)) -%}
   {%- set reconciled = spark_bucketing.reconcile_columns(increment.on_schema_change, columns, existing_columns) -%}
   {% do spark_bucketing.fill_columns(reconciled.columns, layout) %}
-  {%- set rewrite = spark_bucketing.layout_changes(layout, existing) or reconciled.rewrite -%}
+  {%- set change = spark_bucketing.layout_changes(layout, existing) -%}
+  {%- set rewrite = change == 'rewrite' or reconciled.rewrite -%}
+  {%- if not rewrite and layout.partition_by and (change == 'evolve' or existing.evolved) -%}
+    {% do spark_bucketing.validate_evolution_session('evolve' if change else 'a table whose partitions have bucket specs of their own') %}
+  {%- endif -%}
   {%- set overwrite = increment.strategy in ['insert_overwrite', 'microbatch'] -%}
   {%- if overwrite and not layout.partition_by -%}
     {% do spark_bucketing.build_table(relation, source, reconciled.columns, layout, existing) %}
   {%- elif overwrite and not rewrite and not batch and not spark_bucketing.reads_relation(source, relation) -%}
-    {% do spark_bucketing.add_columns(relation, reconciled.added) %}
+    {% do spark_bucketing.alter_relation(relation, reconciled.added, change, layout, existing) %}
     {% do spark_bucketing.overwrite_partitions(relation, source, reconciled.columns, layout) %}
   {%- else -%}
     {%- set input = spark_bucketing.load_input(relation, source, reconciled.columns, layout) -%}
@@ -37,7 +43,7 @@
     {%- if rewrite -%}
       {% do spark_bucketing.rewrite_table(relation, rows, input, plain, layout, increment, existing) %}
     {%- else -%}
-      {% do spark_bucketing.add_columns(relation, reconciled.added) %}
+      {% do spark_bucketing.alter_relation(relation, reconciled.added, change, layout, existing) %}
       {% do spark_bucketing.apply_increment(relation, input, plain, layout, increment, existing) %}
     {%- endif -%}
     {% do spark_bucketing.drop_relation_with_files(input) %}

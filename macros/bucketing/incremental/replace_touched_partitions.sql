@@ -14,9 +14,9 @@
           ~ spark_bucketing.partition_spec(layout.partition_by, values)) -%}
     {%- endfor -%}
   {%- endif -%}
-  {%- set since = spark_bucketing.before_write() -%}
+  {%- set before = spark_bucketing.before_write(relation) -%}
   {% do spark_bucketing.insert_bucketed(relation, spark_bucketing.quote_relation(staged), columns, layout, overwrite=true, and_then=drops) %}
-  {% do spark_bucketing.verify_buckets(relation, layout, since) %}
+  {% do spark_bucketing.verify_buckets(relation, layout, before) %}
   {% do spark_bucketing.drop_relation_with_files(staged) %}
   {% do spark_bucketing.drop_relation_with_files(emptied) %}
 {%- endmacro %}

@@ -22,6 +22,9 @@
         ~ '\n  instead:  dbt run --full-refresh, or drop ' ~ staged ~ ' if the table is complete without it'
     ) %}
   {%- endfor -%}
+  {%- if existing.evolved -%}
+    {% do spark_bucketing.validate_evolution_session('partitions that have bucket specs of their own, and that an earlier run was replacing when it died') %}
+  {%- endif -%}
   {% do log('Completing an earlier run of ' ~ relation ~ ' that died while replacing partitions.', info=true) %}
   {% do spark_bucketing.replace_touched_partitions(relation) %}
 {%- endmacro %}

@@ -1,4 +1,20 @@
-{#- A `since` for what is about to be written; the minutes are for clocks that differ between driver and storage. -#}
-{% macro before_write() -%}
-  {{ return(run_query('select unix_micros(current_timestamp() - interval 5 minutes)').rows[0][0] | int) }}
+{#-
+  What tells the files that are about to be written from those that are there, as {since, writes}.
+    since   microseconds since 1970; the minutes are for clocks that differ between driver and storage
+    writes  ids of the writes since then, where the table's partitions have specs of their own: those of an earlier run
+            may have been written a minute ago, by another spec
+-#}
+{% macro before_write(relation) -%}
+  {%- set since = run_query('select unix_micros(current_timestamp() - interval 5 minutes)').rows[0][0] | int -%}
+  {%- set existing = spark_bucketing.table_layout(relation) -%}
+  {%- set writes = [] -%}
+  {%- if existing.evolved -%}
+    {%- set recent -%}
+      select distinct {{ spark_bucketing.write_of_path('path') }} from ({{ spark_bucketing.files_below_sql(existing.location, since) }})
+    {%- endset -%}
+    {%- for row in run_query(recent).rows -%}
+      {%- do writes.append(row[0] or '') -%}
+    {%- endfor -%}
+  {%- endif -%}
+  {{ return({'since': since, 'writes': writes}) }}
 {%- endmacro %}

@@ -14,7 +14,7 @@
     {%- do properties.update({'bucketing_version': '1'}) -%}
   {%- endif -%}
   create table {{ spark_bucketing.quote_relation(relation) }} (
-    {{ spark_bucketing.column_definitions(columns, layout.partition_by) }}
+    {{ spark_bucketing.column_definitions(spark_bucketing.spelled_for_hive(columns, layout) if hive else columns, layout.partition_by) }}
   )
   {%- if not hive %}
   using {{ layout.file_format }}
@@ -36,4 +36,15 @@
   location {{ spark_bucketing.string_literal(layout.location_root.rstrip('/') ~ '/' ~ model.alias ~ '/' ~ build) }}
   {%- endif %}
   tblproperties {{ spark_bucketing.property_list(properties) }}
+{%- endmacro %}
+
+
+{#- Columns that come from a table of another layout may be spelled as Hive's metastore does not keep bucket columns; see resolve_layout(). -#}
+{% macro spelled_for_hive(columns, layout) -%}
+  {%- set keys = (layout.clustered_by + layout.sorted_by) | map('lower') | list -%}
+  {%- set spelled = [] -%}
+  {%- for column in columns -%}
+    {%- do spelled.append(dict(column, name=column.name | lower) if column.name | lower in keys else column) -%}
+  {%- endfor -%}
+  {{ return(spelled) }}
 {%- endmacro %}

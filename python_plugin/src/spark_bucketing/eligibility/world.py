@@ -163,9 +163,12 @@ def objection(scan: Node) -> str | None:
     return what if bucketed is False and not _UNUSED.fullmatch(what) else None
 
 
+_EARLY = ("a limit may end the query", "the overwrite deletes old rows", "the write publishes rows")
+
+
 def waits(scan: Node) -> bool:
-    """Whether the extension reads a table plainly only because a limit or an overwrite may come before its checks."""
-    return (objection(scan) or "").startswith(("a limit may end the query", "the overwrite deletes old rows"))
+    """Whether the extension reads a table plainly only because a limit or a write may come before its checks."""
+    return (objection(scan) or "").startswith(_EARLY)
 
 
 def reads_all_partitions(scan: Node) -> bool:

@@ -13,7 +13,8 @@ class LimitBeforeCheck(Reason):
     """A LIMIT may end the query before all rows are read, and the extension checks rows while they are read.
 
     It uses the buckets below a limit only for files that an earlier query of the session has read to their end. The
-    same below an INSERT OVERWRITE that deletes the old rows before it reads the first new one.
+    same below a write that cannot be taken back, such as an INSERT OVERWRITE that deletes the old rows before it reads
+    the first new one.
 
     **Anti-pattern**
 
@@ -34,8 +35,8 @@ class LimitBeforeCheck(Reason):
         """Applies where the extension says so."""
         if not (step.scan and step.needed and waits(step.scan)):
             return None
-        overwrite = (objection(step.scan) or "").startswith("the overwrite")
-        acts = "the overwrite deletes old rows" if overwrite else "a LIMIT above may end the query"
+        why = objection(step.scan) or ""
+        acts = "a LIMIT above may end the query" if why.startswith("a limit") else why.partition(" before all")[0]
         message = (
             f"{step.table} is read as a plain table: {acts} before all rows are checked, and {SETTING}=checked uses "
             "buckets there only after another query has checked them."

@@ -1,0 +1,53 @@
+{#-
+  Query for the rows under test by file and bucket: file, bucket_in_name, bucket_of_rows, row_count. Rows are counted by file and
+  computed bucket first, so that names are taken apart once for each file and not for each row.
+
+  keys: bucket columns, from bucket_key_columns()
+-#}
+{% macro rows_by_bucket_sql(tested, layout, keys) -%}
+  {%- set hive_hash = spark_bucketing.hive_hash_function() if layout.bucket_hash == 'hive' else none -%}
+  select file, {{ spark_bucketing.bucket_of_path('file', layout.bucket_hash) }} as bucket_in_name, bucket_of_rows, row_count
+  from (
+    select file, bucket_of_rows, count(*) as row_count
+    from (
+      select
+        input_file_name() as file,
+        {{ spark_bucketing.bucket_id(keys, layout.buckets, layout.bucket_hash, hive_hash) }} as bucket_of_rows
+      from {{ spark_bucketing.tested_rows(tested) }}
+    )
+    group by file, bucket_of_rows
+  )
+{%- endmacro %}
+
+
+{#-
+  The same for partitions with specs of their own, with the partition and its number of buckets. Each row's bucket is computed by every
+  spec that there is, and each file's rows are then looked at by the one of its partition. Files of partitions without buckets
+  are left out; where the spec is not known, bucket_of_rows is NULL.
+
+  specs: from tested_specs(), each group with `keys`, its bucket columns with their types, unless it has no buckets
+-#}
+{% macro rows_by_own_bucket_sql(tested, specs) -%}
+  {%- set hive_hash = spark_bucketing.hive_hash_function() -%}
+  {%- set ids = [] -%}
+  {%- for group in specs.groups -%}
+    {%- do ids.append(spark_bucketing.bucket_id(group['keys'], group.buckets, 'hive', hive_hash) if group['keys'] else 'cast(null as int)') -%}
+  {%- endfor -%}
+  select
+    file,
+    partition,
+    buckets,
+    {{ spark_bucketing.bucket_of_path('file', 'hive') }} as bucket_in_name,
+    get(bucket_ids, spec) as bucket_of_rows,
+    row_count
+  from (
+    select file, bucket_ids, count(*) as row_count
+    from (
+      select input_file_name() as file, cast(array({{ ids | join(', ') }}) as array<int>) as bucket_ids
+      from {{ spark_bucketing.tested_rows(tested) }}
+    )
+    group by file, bucket_ids
+  )
+  left join {{ specs.sql }} as partitions on {{ spark_bucketing.directory_of_file('file') }} = partitions.directory
+  where not buckets <=> 0
+{%- endmacro %}

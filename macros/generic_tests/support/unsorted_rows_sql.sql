@@ -1,0 +1,30 @@
+{#-
+  Query for the rows of each file that are smaller than the row before them: file, file_rows, and `unsorted`, their number by each
+  of the orders.
+
+  orders: SQL of structs to compare
+-#}
+{% macro unsorted_rows_sql(tested, orders) -%}
+  select
+    file,
+    count(*) as file_rows,
+    array({% for _ in orders %}count_if(key_{{ loop.index }} < before_{{ loop.index }}){{ ', ' if not loop.last }}{% endfor %}) as unsorted
+  from (
+    select
+      *,
+      {%- for _ in orders %}
+      lag(key_{{ loop.index }}) over (partition by file order by split_start, row_number) as before_{{ loop.index }}{{ ',' if not loop.last }}
+      {%- endfor %}
+    from (
+      select
+        input_file_name() as file,
+        input_file_block_start() as split_start,
+        monotonically_increasing_id() as row_number,
+        {%- for order in orders %}
+        {{ order }} as key_{{ loop.index }}{{ ',' if not loop.last }}
+        {%- endfor %}
+      from {{ spark_bucketing.tested_rows(tested) }}
+    )
+  )
+  group by file
+{%- endmacro %}
