@@ -50,8 +50,8 @@ object BucketDdl {
     if (asked.number < 1 || asked.number > most) throw refused(table, s"found ${asked.number} buckets",
       s"1 to $most (spark.sql.sources.bucketing.maxBuckets)", "INTO 16 BUCKETS")
     val keys = asked.columns.map(column(table, _))
-    keys.find(key => !HiveHashFunctions.isHives(rawType(key))).foreach { key =>
-      throw refused(table, s"found the bucket column ${key.name} of type ${rawType(key).sql}",
+    unlikeHive(table, keys.map(_.name)).foreach { key =>
+      throw refused(table, s"found the bucket column ${key.name} of type ${key.dataType.sql}",
         "a type that Spark hashes as Hive does: BOOLEAN, TINYINT to BIGINT, FLOAT, DOUBLE, DECIMAL, STRING or DATE",
         "cluster by another column")
     }
@@ -59,7 +59,11 @@ object BucketDdl {
     BucketSpec(asked.number.toInt, once(table, keys, "CLUSTERED"), once(table, sorts, "SORTED"))
   }
 
-  private def rawType(column: StructField) = CharVarcharUtils.getRawType(column.metadata).getOrElse(column.dataType)
+  /** A bucket column, with its type as declared, whose hash by Spark is not Hive's. */
+  def unlikeHive(table: CatalogTable, keys: Seq[String]): Option[StructField] = {
+    val schema = CharVarcharUtils.getRawSchema(table.schema)
+    keys.flatMap(name => schema.find(_.name.equalsIgnoreCase(name))).find(key => !HiveHashFunctions.isHives(key.dataType))
+  }
 
   private def once(table: CatalogTable, columns: Seq[StructField], clause: String): Seq[String] = {
     val names = columns.map(_.name)

@@ -7,7 +7,6 @@ import org.apache.spark.sql.catalyst.catalog.{BucketSpec, CatalogTable}
 import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeReference}
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.rules.Rule
-import org.apache.spark.sql.catalyst.util.CharVarcharUtils
 import org.apache.spark.sql.execution.command.DDLUtils
 import org.apache.spark.sql.execution.datasources.{BucketingUtils, V1WriteCommand, WriteFiles}
 import org.apache.spark.sql.internal.SQLConf
@@ -29,29 +28,34 @@ case class BucketedWrites(session: SparkSession) extends Rule[LogicalPlan] with 
     else {
       Compat.overwritingQuery(plan).foreach(EarlyUses.markOverwrite)
       plan.transformDown {
-        case write: V1WriteCommand if !write.query.isInstanceOf[WriteFiles] => distributed(intoBuckets(write))
+        case write: V1WriteCommand if !write.query.isInstanceOf[WriteFiles] => prepared(write)
       }
     }
+    }
+
+  private def prepared(write: V1WriteCommand): V1WriteCommand = {
+    val table = Compat.writtenTable(write).filter(DDLUtils.isHiveTable).map(current)
+    val buckets = distributed(table.fold(write)(intoBuckets(write, _)))
+    table.fold(buckets)(RecordedWrites(buckets, _))
+  }
 
   /**
    * The write with the buckets that the metastore has for its table. After a SELECT from a table of the Hive layout,
    * Spark's cache holds a relation without buckets, and an INSERT that finds it there would write none.
    */
-  private def intoBuckets(write: V1WriteCommand): V1WriteCommand =
-    Compat.writtenTable(write).filter(DDLUtils.isHiveTable).map(current) match {
-      case Some(table) if table.bucketSpec.isDefined =>
-        BucketedWrites.refuseOtherVersions(table)
-        BucketedWrites.unlikeHive(table).foreach(warning => logWarning(warning))
-        Compat.withBuckets(write, table.bucketSpec.get,
-          write.options + (BucketingUtils.optionForHiveCompatibleBucketWrite -> "true"))
-      case _ => write
-    }
+  private def intoBuckets(write: V1WriteCommand, table: CatalogTable): V1WriteCommand = table.bucketSpec match {
+    case Some(spec) =>
+      BucketedWrites.refuseOtherVersions(table)
+      BucketedWrites.unlikeHive(table, spec).foreach(warning => logWarning(warning))
+      Compat.withBuckets(write, spec, write.options + (BucketingUtils.optionForHiveCompatibleBucketWrite -> "true"))
+    case None => write
+  }
 
   private def current(table: CatalogTable): CatalogTable =
     try Compat.catalog(session).getTableMetadata(table.identifier)
     catch { case _: NoSuchTableException => table }
 
-  private def distributed(write: V1WriteCommand): LogicalPlan = (for {
+  private def distributed(write: V1WriteCommand): V1WriteCommand = (for {
     spec <- write.bucketSpec if BucketingConf.distributesWrites
     keys <- BucketedWrites.columns(spec, write.query.output)
   } yield {
@@ -62,7 +66,7 @@ case class BucketedWrites(session: SparkSession) extends Rule[LogicalPlan] with 
         else BucketHash.Spark
       val rows = BucketedRows(Compat.dynamicPartitions(write), keys, hash, spec.numBuckets,
         SQLConf.get.numShufflePartitions, BucketedWrites.unshuffled(write.query))
-      whole.withNewChildren(rows :: Nil)
+      whole.withNewChildren(rows :: Nil).asInstanceOf[V1WriteCommand]
     }
   }).getOrElse(write)
 }
@@ -103,14 +107,11 @@ object BucketedWrites {
   }
 
   /** What to say of a bucket column whose hash by Spark is not Hive's. Spark has written such tables always. */
-  private def unlikeHive(table: CatalogTable): Option[String] = {
-    val schema = CharVarcharUtils.getRawSchema(table.schema)
-    val keys = table.bucketSpec.get.bucketColumnNames.flatMap(name => schema.find(_.name.equalsIgnoreCase(name)))
-    keys.find(key => !HiveHashFunctions.isHives(key.dataType)).map { key =>
+  private def unlikeHive(table: CatalogTable, spec: BucketSpec): Option[String] =
+    BucketDdl.unlikeHive(table, spec.bucketColumnNames).map { key =>
       s"Table ${table.identifier.quotedString} is bucketed by ${key.name} ${key.dataType.sql}, a type that Spark hashes " +
         "otherwise than Hive: Hive and Trino may look for rows in other buckets than they are in. Spark reads it plainly."
     }
-  }
 
   private def refuseOtherVersions(table: CatalogTable): Unit =
     table.properties.get("bucketing_version").filter(_.trim != "1").foreach { version =>

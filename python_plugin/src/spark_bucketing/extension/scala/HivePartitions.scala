@@ -30,13 +30,19 @@ class HivePartitions(client: HiveClientImpl) extends PartitionStore {
 
   override def list(table: CatalogTable, values: Map[String, String]): Seq[StoredPartition] = {
     val (database, name) = (table.database, table.identifier.table)
-    val given = CaseInsensitiveMap(values)
-    val wanted = table.partitionColumnNames.map(column => given.get(column).fold("")(stored)).asJava
     val found = call { metastore =>
       if (values.isEmpty) metastore.listPartitions(database, name, All)
-      else metastore.listPartitions(database, name, wanted, All)
+      else metastore.listPartitions(database, name, pattern(table, values), All)
     }
     found.asScala.map(partition(table, _)).toSeq
+  }
+
+  override def names(table: CatalogTable, values: Map[String, String]): Seq[String] = {
+    val (database, name) = (table.database, table.identifier.table)
+    call { metastore =>
+      if (values.isEmpty) metastore.listPartitionNames(database, name, All)
+      else metastore.listPartitionNames(database, name, pattern(table, values), All)
+    }.asScala.toSeq
   }
 
   override def find(table: CatalogTable, values: Seq[Map[String, String]]): Seq[StoredPartition] =
@@ -85,6 +91,12 @@ object HivePartitions {
   }
 
   private def stored(value: String): String = if (value == null || value.isEmpty) DEFAULT_PARTITION_NAME else value
+
+  /** The values by their places; the empty string is any value. */
+  private def pattern(table: CatalogTable, values: Map[String, String]): JList[String] = {
+    val given = CaseInsensitiveMap(values)
+    table.partitionColumnNames.map(column => given.get(column).fold("")(stored)).asJava
+  }
 
   private def columnsOf(table: CatalogTable): JList[FieldSchema] =
     table.partitionColumnNames.map(new FieldSchema(_, "string", null)).asJava

@@ -41,6 +41,9 @@ trait PartitionStore {
   /** The partitions with these values, all of them for none. */
   def list(table: CatalogTable, values: Map[String, String] = Map.empty): Seq[StoredPartition]
 
+  /** Names of the partitions with these values. */
+  def names(table: CatalogTable, values: Map[String, String]): Seq[String]
+
   /** Those of the partitions with these values for all partition columns that there are. */
   def find(table: CatalogTable, values: Seq[Map[String, String]]): Seq[StoredPartition]
 
@@ -89,6 +92,8 @@ class CatalogPartitions(catalog: ExternalCatalog) extends PartitionStore {
 
   override def list(table: CatalogTable, values: Map[String, String]): Seq[StoredPartition] =
     catalog.listPartitions(table.database, table.identifier.table, Some(values).filter(_.nonEmpty)).map(stored(table, _))
+
+  override def names(table: CatalogTable, values: Map[String, String]): Seq[String] = list(table, values).map(_.name)
 
   override def find(table: CatalogTable, values: Seq[Map[String, String]]): Seq[StoredPartition] =
     values.flatMap(catalog.getPartitionOption(table.database, table.identifier.table, _)).map(stored(table, _))
