@@ -31,7 +31,6 @@ case class BucketedWrites(session: SparkSession) extends Rule[LogicalPlan] with 
         case write: V1WriteCommand if !write.query.isInstanceOf[WriteFiles] => prepared(write)
       }
     }
-    }
 
   private def prepared(write: V1WriteCommand): V1WriteCommand = {
     val table = Compat.writtenTable(write).filter(DDLUtils.isHiveTable).map(current)
