@@ -13,6 +13,7 @@ from typing import Any
 import click
 
 from spark_bucketing.cli_check import check, explain, project_options
+from spark_bucketing.cli_evolution import evolution
 from spark_bucketing.errors import BucketingError
 from spark_bucketing.extension.build import CACHE_VARIABLE, build_jar, copy_jar
 from spark_bucketing.extension.settings import FORMATS, extension_settings
@@ -56,6 +57,7 @@ def main() -> None:
 
 main.add_command(check)
 main.add_command(explain)
+main.add_command(evolution)
 
 
 @main.command()

@@ -39,6 +39,14 @@ def open_session(settings: Mapping[str, str]) -> SparkSession:
     return session
 
 
+def quiet_errors() -> None:
+    """Keep PySpark from printing the errors of queries, which it raises as well, with their traces."""
+    from pyspark.logger import PySparkLogger
+
+    PySparkLogger.getLogger("SQLQueryContextLogger").setLevel("CRITICAL")
+    PySparkLogger.getLogger("DataFrameQueryContextLogger").setLevel("CRITICAL")
+
+
 def is_open() -> bool:
     """Whether this process has a Spark that runs."""
     from pyspark import SparkContext

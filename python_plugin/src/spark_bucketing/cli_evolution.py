@@ -1,0 +1,181 @@
+"""The commands of `evolution`: bucket specs per partition."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from spark_bucketing.cli_check import project_options
+from spark_bucketing.errors import BucketingError, TableError
+from spark_bucketing.evolution import sql
+from spark_bucketing.evolution.model import Table
+from spark_bucketing.evolution.read import merging_of, read_stored, read_table
+from spark_bucketing.evolution.repair import candidates, plan_repair
+from spark_bucketing.evolution.rewrite import Plan, Rewriter, plan_rewrite, target_of
+from spark_bucketing.evolution.rows import list_files, read_evidence
+from spark_bucketing.evolution.select import select_partitions
+from spark_bucketing.evolution.staging import find_staging
+from spark_bucketing.evolution.verify import check_partitions, check_table
+from spark_bucketing.evolution.warehouse import Warehouse, total
+from spark_bucketing.project.profile import session_target
+from spark_bucketing.report.evolution import write_changes, write_findings, write_plan, write_specs
+from spark_bucketing.report.words import count, size
+from spark_bucketing.session import open_session, quiet_errors
+
+_FORM = click.option(
+    "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Of the report."
+)
+_DRY = click.option("--dry-run", is_flag=True, help="Say what would be done, and change nothing.")
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+def _table_command(function: _Function) -> _Function:
+    return click.argument("table", metavar="SCHEMA.TABLE")(project_options(function))
+
+
+@click.group()
+def evolution() -> None:
+    """Partitions of one table with bucket specs of their own: look at them, verify, repair, write anew.
+
+    For partitioned tables of the Hive layout, in a session with the extension. Spark runs in this process, with the
+    settings of a dbt target whose method is session.
+    """
+
+
+@contextmanager
+def _opened(
+    table: str, project_dir: Path | None, profiles_dir: Path | None, target: str | None
+) -> Iterator[tuple[Warehouse, str]]:
+    """A settled session, and the table's qualified name."""
+    parts = sql.parts(table)
+    if not 1 <= len(parts) <= 2:
+        raise TableError(f"{table!r} is no name of a table. Expected schema.table, or a table of the target's schema.")
+    found = session_target(project_dir, profiles_dir, target)
+    quiet_errors()
+    with Warehouse(open_session(found.settings)).settled() as warehouse:
+        yield warehouse, ".".join(parts if len(parts) == 2 else (found.schema, *parts))
+
+
+@evolution.command()
+@_FORM
+@_table_command
+def show(form: str, table: str, project_dir: Path | None, profiles_dir: Path | None, target: str | None) -> None:
+    """Show the bucket specs over the partitions of TABLE, and which partitions can be read together as bucketed.
+
+    Only the metastore is asked: whether files are what their records say is told by verify.
+    """
+    with _opened(table, project_dir, profiles_dir, target) as (warehouse, name):
+        write_specs(read_table(warehouse, name), merging_of(warehouse), form, click.get_text_stream("stdout"))
+
+
+@evolution.command()
+@click.option("--rows", is_flag=True, help="Look at every row, too: is it in its bucket, and in order?")
+@_FORM
+@_table_command
+@click.pass_context
+def verify(
+    ctx: click.Context,
+    rows: bool,
+    form: str,
+    table: str,
+    project_dir: Path | None,
+    profiles_dir: Path | None,
+    target: str | None,
+) -> None:
+    """Compare the records of TABLE's partitions with their files and descriptors, and the table's with its properties.
+
+    Exit codes: 0 nothing is wrong, 1 something is, 2 could not run.
+    """
+    with _opened(table, project_dir, profiles_dir, target) as (warehouse, name):
+        found = read_table(warehouse, name)
+        listing = list_files(warehouse, found.partitions)
+        evidence = None
+        if rows:
+            evidence = read_evidence(warehouse, found, found.partitions, listing, candidates(found))
+        findings = [*check_table(found, read_stored(warehouse, found)), *check_partitions(found, listing, evidence)]
+        write_findings(found, findings, rows, form, click.get_text_stream("stdout"))
+    ctx.exit(1 if findings else 0)
+
+
+@evolution.command()
+@_DRY
+@_table_command
+def repair(dry_run: bool, table: str, project_dir: Path | None, profiles_dir: Path | None, target: str | None) -> None:
+    """Write the record that the files of each partition of TABLE prove, and bring its descriptor into step.
+
+    Names of files say which specs they may have, and every row is hashed to tell which they have. Files that prove none
+    are recorded as being without buckets. No data is touched.
+    """
+    with _opened(table, project_dir, profiles_dir, target) as (warehouse, name):
+        found = read_table(warehouse, name)
+        listing = list_files(warehouse, found.partitions)
+        evidence = read_evidence(warehouse, found, found.partitions, listing, candidates(found))
+        changes = plan_repair(found, evidence)
+        write_changes(found, changes, dry_run, click.get_text_stream("stdout"))
+        if not dry_run:
+            for change in changes:
+                warehouse.change(change.statement(found))
+
+
+@evolution.command()
+@click.option("--where", help="A condition on the partition columns, in SQL; all partitions when not given.")
+@_DRY
+@_table_command
+def rewrite(
+    where: str | None,
+    dry_run: bool,
+    table: str,
+    project_dir: Path | None,
+    profiles_dir: Path | None,
+    target: str | None,
+) -> None:
+    """Write partitions of TABLE anew, in the table's own spec, one after the other.
+
+    The old files of a partition are read until the new ones are complete and verified, and a change of the partition's
+    location swaps them. A command that was killed is run again: it goes on from there. Partitions that have the spec
+    are left alone. Nothing else should write to these partitions meanwhile, and no other rewrite of the table run.
+    """
+    with _opened(table, project_dir, profiles_dir, target) as (warehouse, name):
+        found = read_table(warehouse, name)
+        target_of(found)
+        select_partitions(warehouse, found, where)
+        if dry_run:
+            _say_unfinished(warehouse, found)
+        elif Rewriter(warehouse, found, click.echo).recover():
+            found = read_table(warehouse, name)
+        plan = plan_rewrite(warehouse, found, select_partitions(warehouse, found, where))
+        if dry_run:
+            write_plan(plan, click.get_text_stream("stdout"))
+        else:
+            _rewrite(warehouse, plan)
+
+
+def _say_unfinished(warehouse: Warehouse, table: Table) -> None:
+    staging = find_staging(warehouse, table)
+    if staging:
+        click.echo(f"{staging.partition}: an earlier run died here; it would be completed or undone first")
+
+
+def _rewrite(warehouse: Warehouse, plan: Plan) -> None:
+    rewriter = Rewriter(warehouse, plan.table, click.echo)
+    failures: list[str] = []
+    for number, task in enumerate(plan.tasks, 1):
+        files = f"{count(len(task.files), 'file')}, {size(total(task.files))}"
+        what = "record" if task.proven else files
+        click.echo(f"[{number}/{len(plan.tasks)}] {task.partition.name}: {what}")
+        try:
+            rewriter.run(task)
+        except TableError as error:
+            # Of this partition only.
+            failures.append(str(error))
+            click.echo(f"    {error}", err=True)
+    done = count(len(plan.tasks) - len(failures), "partition")
+    click.echo(f"{plan.table.name}: {done} brought to the table's spec, {len(plan.done):,} had it before.")
+    if failures:
+        raise BucketingError(
+            f"{count(len(failures), 'partition')} of {plan.table.name} could not be brought to its spec."
+        )

@@ -1,0 +1,181 @@
+"""Reading the partitions of a table and their records."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from spark_bucketing.errors import SparkError, TableError
+from spark_bucketing.evolution import sql
+from spark_bucketing.evolution.model import NULL_PARTITION, Column, Partition, RecordState, Table
+from spark_bucketing.evolution.reading import Merging
+from spark_bucketing.evolution.verify import StoredTable
+from spark_bucketing.evolution.warehouse import Warehouse
+from spark_bucketing.spec import BucketSpec
+
+_ESCAPED = re.compile("%([0-9A-Fa-f]{2})")
+_SCHEMA = "spark.sql.sources.schema"
+_EVOLVED = "bucketing.evolved"
+
+
+def read_table(warehouse: Warehouse, name: str) -> Table:
+    """Read a table's spec and those of all its partitions, with one call for all of them.
+
+    Args:
+        warehouse: with an open session.
+        name: qualified: db.t.
+
+    Raises:
+        TableError: the table does not exist, or has no specs per partition, and why.
+        SparkError: the session lacks the extension, or Spark does not answer.
+    """
+    require_extension(warehouse, name)
+    columns, details, properties = _described(warehouse, name)
+    spec = lower(BucketSpec.from_description(details))
+    if details.get("Type", "").upper() == "VIEW":
+        raise TableError(f"{name} is a view. Expected a table; name one of those that it reads.")
+    hive = details.get("Provider", "").lower() == "hive"
+    if not hive and spec:
+        raise TableError(
+            f"Table {name} has {spec.num_buckets} buckets of the Spark layout, which cannot evolve: stock Spark "
+            "reads all "
+            "partitions by the table's one number, and would leave out rows. Expected the Hive layout: write the table "
+            "anew with bucket_hash='hive' (STORED AS PARQUET or ORC)."
+        )
+    if not columns:
+        raise TableError(
+            f"Table {name} has no partitions. Bucket specs per partition are for partitioned tables; the spec of "
+            "this one "
+            "changes when it is written anew (dbt run --full-refresh)."
+        )
+    evolved = properties.get(_EVOLVED) == "true"
+    if spec is None and not evolved:
+        raise TableError(
+            f"Table {name} has no buckets, and its partitions never had any. Expected a bucketed table: "
+            f"ALTER TABLE {name} CLUSTERED BY (...) INTO n BUCKETS turns it into one, and leaves its files as they are."
+        )
+    found = warehouse.rows(sql.bucket_specs(name))
+    return Table(name, spec, columns, evolved, tuple(_partition(row) for row in found)).ordered()
+
+
+def require_extension(warehouse: Warehouse, name: str) -> None:
+    """Refuse a session without the extension.
+
+    Raises:
+        SparkError: the session lacks it.
+    """
+    try:
+        warehouse.rows("describe function hive_bucket")
+    except SparkError as error:
+        raise SparkError(
+            f"The session lacks the extension, which alone knows the bucket specs of the partitions of {name}: found "
+            f"spark.sql.extensions={warehouse.conf('spark.sql.extensions', '') or '(nothing)'}. Add what "
+            "`spark-bucketing "
+            "extension conf --format profiles` prints to the server_side_parameters of the target."
+        ) from error
+
+
+def read_stored(warehouse: Warehouse, table: Table) -> StoredTable | None:
+    """The table's own spec in the places that keep it; None where the metastore cannot be asked."""
+    database, name = sql.parts(table.name)[-2:]
+    raw = warehouse.raw_table(database, name)
+    if raw is None:
+        return None
+    descriptor, properties = raw
+    return StoredTable(
+        descriptor=_spec(descriptor.numBuckets(), *_names(descriptor)) if descriptor is not None else None,
+        properties=_of_properties(properties),
+        hash_version=properties.get("bucketing_version", "1").strip(),
+        kept=any(key.startswith("spark.sql.sources.schema") for key in properties),
+    )
+
+
+def _names(descriptor: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    lists = (descriptor.bucketColumnNames(), descriptor.sortColumnNames())
+    found = (tuple(str(names.apply(place)).lower() for place in range(names.length())) for names in lists)
+    return next(found), next(found)
+
+
+def _of_properties(properties: Mapping[str, str]) -> BucketSpec | None:
+    def numbered(kind: str) -> tuple[str, ...]:
+        number = int(properties.get(f"{_SCHEMA}.num{kind[0].upper()}{kind[1:]}Cols", "0"))
+        return tuple(properties.get(f"{_SCHEMA}.{kind}Col.{place}", "").lower() for place in range(number))
+
+    return _spec(int(properties.get(f"{_SCHEMA}.numBuckets", "0")), numbered("bucket"), numbered("sort"))
+
+
+def merging_of(warehouse: Warehouse) -> Merging:
+    """When this session reads different numbers of buckets together."""
+    return Merging(
+        warehouse.conf("spark.bucketing.join.alignment", "auto"),
+        warehouse.cores,
+        int(warehouse.conf("spark.sql.bucketing.coalesceBucketsInJoin.maxBucketRatio", "4")),
+    )
+
+
+def _described(warehouse: Warehouse, name: str) -> tuple[tuple[Column, ...], dict[str, str], dict[str, str]]:
+    """Partition columns, the detailed information and the properties of DESCRIBE."""
+    try:
+        rows = warehouse.rows(f"describe table extended {sql.table(name)}")
+    except SparkError as error:
+        if "TABLE_OR_VIEW_NOT_FOUND" in str(error) or "SCHEMA_NOT_FOUND" in str(error):
+            raise TableError(
+                f"There is no table {name}. Check the name, and the target's schema and metastore."
+            ) from error
+        raise
+    titles = [row["col_name"] if not row["data_type"] else "" for row in rows]
+    details = {row["col_name"]: row["data_type"] for row in rows[_after(titles, "# Detailed Table Information") :]}
+    start = _after(titles, "# Partition Information")
+    end = next((place for place in range(start, len(rows)) if not rows[place]["col_name"]), len(rows))
+    columns = tuple(
+        Column(row["col_name"], row["data_type"]) for row in rows[start:end] if row["col_name"] != "# col_name"
+    )
+    shown = warehouse.rows(f"show tblproperties {sql.table(name)}") if details.get("Type") != "VIEW" else []
+    return columns, details, {row["key"]: row["value"] for row in shown}
+
+
+def _after(titles: Sequence[str], title: str) -> int:
+    return titles.index(title) + 1 if title in titles else len(titles)
+
+
+def _partition(row: Mapping[str, Any]) -> Partition:
+    number = row["num_buckets"]
+    if row["problem"] is not None:
+        state = RecordState.BROKEN
+    elif number is None:
+        state = RecordState.MISSING
+    else:
+        state = RecordState.BUCKETED if number else RecordState.UNBUCKETED
+    return Partition(
+        name=row["partition"],
+        values=tuple(_value(part) for part in row["partition"].split("/")),
+        location=row["location"],
+        state=state,
+        spec=_spec(number, row["bucket_columns"], row["sort_columns"]),
+        problem=row["problem"] or "",
+        descriptor=_spec(
+            row["descriptor_num_buckets"], row["descriptor_bucket_columns"], row["descriptor_sort_columns"]
+        ),
+        described=row["descriptor_num_buckets"] is not None,
+    )
+
+
+def lower(spec: BucketSpec | None) -> BucketSpec | None:
+    """A spec with its columns as records have them, in lower case."""
+    if spec is None:
+        return None
+    columns, sorts = (tuple(name.lower() for name in names) for names in (spec.bucket_columns, spec.sort_columns))
+    return replace(spec, bucket_columns=columns, sort_columns=sorts)
+
+
+def _spec(number: int | None, columns: Sequence[str] | None, sorts: Sequence[str] | None) -> BucketSpec | None:
+    if not number or not columns:
+        return None
+    return BucketSpec(number, tuple(columns), tuple(sorts or ()), "hive")
+
+
+def _value(part: str) -> str | None:
+    value = part.partition("=")[2]
+    return None if value == NULL_PARTITION else _ESCAPED.sub(lambda found: chr(int(found[1], 16)), value)

@@ -1,0 +1,269 @@
+"""Bringing partitions to the table's own spec, one after the other.
+
+What becomes of a partition, in this order; a process may die after each line, and the next run goes on from there:
+
+    create the staging table            its properties say what is to be replaced
+    write the partition's rows into it  the old files are read as they always were
+    compare rows, buckets and order     nothing has changed so far
+    ALTER PARTITION ... NOT CLUSTERED   readers take the files plainly from here on
+    SET LOCATION                        the swap: old rows before it, new ones after it
+    ALTER PARTITION ... CLUSTERED BY    readers use the new buckets
+    delete the old folder               only if its files are those that were copied
+    drop the staging table              the next run has nothing to clean up
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+from spark_bucketing.errors import BucketingError, TableError
+from spark_bucketing.evolution import guards, sql
+from spark_bucketing.evolution.evidence import FileEvidence, disordered, proves
+from spark_bucketing.evolution.model import Partition, Table, words
+from spark_bucketing.evolution.read import read_table
+from spark_bucketing.evolution.rows import Listing, list_files, read_evidence
+from spark_bucketing.evolution.staging import (
+    FOLDER,
+    Staging,
+    create_staging,
+    drop_staging,
+    find_staging,
+    fingerprint,
+    is_left_of,
+    new_staging,
+)
+from spark_bucketing.evolution.warehouse import StoredFile, Warehouse, base_name, is_within, parent
+from spark_bucketing.spec import BucketSpec
+
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is to be done with a partition.
+
+    Args:
+        partition: it.
+        files: its files.
+        proven: they are the table's spec already, so that a record is all that is missing.
+    """
+
+    partition: Partition
+    files: tuple[StoredFile, ...]
+    proven: bool
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A rewrite: what is to be done, and the partitions that have the table's spec already, which was verified."""
+
+    table: Table
+    tasks: tuple[Task, ...]
+    done: tuple[Partition, ...]
+
+
+def target_of(table: Table) -> BucketSpec:
+    """The spec that partitions are brought to.
+
+    Raises:
+        TableError: the table has no buckets.
+    """
+    if table.spec is None:
+        raise TableError(
+            f"Table {table.name} has no buckets now (it is NOT CLUSTERED), so that there is no spec to bring its "
+            "partitions to. "
+            f"Expected a bucketed table: ALTER TABLE {table.name} CLUSTERED BY (...) INTO n BUCKETS first."
+        )
+    return table.spec
+
+
+def plan_rewrite(warehouse: Warehouse, table: Table, chosen: Sequence[Partition]) -> Plan:
+    """Look at the rows of those partitions whose files may have the table's spec already.
+
+    Raises:
+        TableError: the table has no buckets.
+    """
+    target = target_of(table)
+    listing = list_files(warehouse, chosen)
+    evidence = read_evidence(warehouse, table, _named_alike(chosen, listing, target), listing, [target])
+    tasks, done = [], []
+    for partition in chosen:
+        files = evidence.get(partition.name)
+        proven = not listing[partition.name] or (files is not None and _has(target, files))
+        if proven and partition.has(target):
+            done.append(partition)
+        else:
+            tasks.append(Task(partition, listing[partition.name], proven))
+    return Plan(table, tuple(tasks), tuple(done))
+
+
+def _named_alike(chosen: Sequence[Partition], listing: Listing, target: BucketSpec) -> list[Partition]:
+    def names(partition: Partition) -> list[FileEvidence]:
+        return [FileEvidence(file.name, 0) for file in listing[partition.name]]
+
+    return [partition for partition in chosen if proves(target, names(partition))]
+
+
+def _has(target: BucketSpec, files: Sequence[FileEvidence]) -> bool:
+    return proves(target, files) and disordered(target.sort_columns, files) is None
+
+
+class Rewriter:
+    """Brings partitions of a table to its spec.
+
+    Args:
+        warehouse: with an open session, settled.
+        table: with all its partitions.
+        tell: is told what is done.
+    """
+
+    def __init__(self, warehouse: Warehouse, table: Table, tell: Tell) -> None:
+        self.warehouse, self.table, self.tell = warehouse, table, tell
+        self.target = target_of(table)
+
+    def run(self, task: Task) -> None:
+        """Do what is to be done with a partition.
+
+        Raises:
+            BucketingError: it could not be done; the partition is as it was, or the next run completes it.
+        """
+        if task.proven:
+            self._record(task.partition, self.target)
+            return
+        partition = task.partition
+        guards.refuse_shared(self.warehouse, self.table, partition)
+        staging = new_staging(self.warehouse, self.table, partition, self.target)
+        create_staging(self.warehouse, self.table, staging)
+        try:
+            folder, written = self._copy(partition, staging)
+            guards.refuse_changes(self.warehouse, self.table, partition, staging)
+        except BaseException:
+            # Nothing refers to the new files yet.
+            with suppress(BucketingError):
+                self._abandon(staging)
+            raise
+        self._swap(partition, staging, folder, written)
+
+    def _copy(self, partition: Partition, staging: Staging) -> tuple[str, str]:
+        """Write the partition's rows into the staging table, and compare them.
+
+        Returns:
+            The folder with the files, and their fingerprint.
+        """
+        warehouse, table = self.warehouse, self.table
+        spec = sql.partition_spec(table.columns, partition)
+        condition = sql.partition_filter(table.columns, partition)
+        guards.refuse_other_files(warehouse, table, partition, condition)
+        keys = {column.name.lower() for column in table.columns}
+        names = [name for name in warehouse.frame(sql.table(table.name)).columns if name.lower() not in keys]
+        rows = f"select {sql.names(names)} from {sql.table(table.name)} where {condition}"  # noqa: S608
+        warehouse.change(f"insert overwrite table {staging.table} {spec} {rows}")
+        new = self._staged(staging)
+        listing = list_files(warehouse, new.partitions)
+        evidence = read_evidence(warehouse, new, new.partitions, listing, [self.target])
+        files = evidence[new.partitions[0].name]
+        before = warehouse.frame(sql.table(table.name)).where(condition).count()
+        after = sum(file.rows for file in files)
+        if before != after or not _has(self.target, files):
+            raise TableError(
+                f"Partition {partition.name} of {table.name} was not replaced: {before:,} rows were read and "
+                f"{after:,} written, {'in' if _has(self.target, files) else 'not in'} {words(self.target)}. Expected "
+                "the same rows in these buckets: was the table written to meanwhile? Run the command again."
+            )
+        folder = new.partitions[0].location
+        return folder, fingerprint(listing[new.partitions[0].name])
+
+    def _staged(self, staging: Staging) -> Table:
+        """The staging table with the one partition that was written."""
+        staged = read_table(self.warehouse, staging.table)
+        if len(staged.partitions) != 1:
+            raise TableError(
+                f"Partition {staging.partition} of {self.table.name} was not replaced: its staging table "
+                f"{staging.table} has {len(staged.partitions)} partitions, expected one. Does another rewrite of the "
+                "table run? Wait for its end."
+            )
+        self.warehouse.make_folder(staged.partitions[0].location)
+        return staged
+
+    def _swap(self, partition: Partition, staging: Staging, folder: str, written: str) -> None:
+        warehouse = self.warehouse
+        self._record(partition, None)
+        self._set_location(partition, folder)
+        if fingerprint(warehouse.files(folder)) != written:
+            # Another run has taken this one for dead, and cleaned up.
+            self._set_location(partition, staging.replaces)
+            self._restore(partition, staging)
+            raise TableError(
+                f"Partition {partition.name} of {self.table.name} was not replaced: its new files in {folder} were "
+                "changed by something else. Does another rewrite of the table run? Wait for its end."
+            )
+        self._complete(partition, staging)
+
+    def _complete(self, partition: Partition, staging: Staging) -> None:
+        """What follows the swap."""
+        # The spec of the new files, which the table may have lost since.
+        self._record(partition, staging.target)
+        old = self.warehouse.files(staging.replaces)
+        used = old is not None and guards.is_used(self.warehouse, self.table, staging.replaces)
+        if old is not None and not used and is_left_of(old, staging.files):
+            self._delete(staging.replaces)
+        elif old:
+            self.tell(
+                f"{partition.name}: the old folder {staging.replaces} was written to after its rows were copied, and "
+                "is left. Look at it: rows that something else added there are not in the table."
+            )
+        drop_staging(self.warehouse, staging)
+
+    def recover(self) -> bool:
+        """Complete or undo what a run began that has died.
+
+        Returns:
+            Whether there was anything.
+        """
+        staging = find_staging(self.warehouse, self.table)
+        if staging is None:
+            return False
+        partition = next((found for found in self.table.partitions if found.name == staging.partition), None)
+        inside = partition and is_within(
+            self.warehouse.address(partition.location), self.warehouse.address(staging.folder)
+        )
+        if partition and inside:
+            self.tell(f"{partition.name}: completing an earlier run that died after the swap")
+            self._complete(partition, staging)
+            return True
+        self.tell(f"{staging.partition}: undoing an earlier run that died before the swap")
+        if partition and partition.spec is None and partition.location == staging.replaces:
+            self._restore(partition, staging)
+        self._abandon(staging)
+        return True
+
+    def _restore(self, partition: Partition, staging: Staging) -> None:
+        """The record that was taken away just before a swap that did not come."""
+        if staging.spec and fingerprint(self.warehouse.files(staging.replaces)) == staging.files:
+            self._record(partition, staging.spec)
+
+    def _abandon(self, staging: Staging) -> None:
+        if not guards.is_used(self.warehouse, self.table, staging.folder):
+            self.warehouse.delete(staging.folder)
+        # Another run's has the same name.
+        if find_staging(self.warehouse, self.table) == staging:
+            drop_staging(self.warehouse, staging)
+
+    def _delete(self, folder: str) -> None:
+        self.warehouse.delete(folder)
+        above = parent(folder)
+        if base_name(above).startswith(FOLDER) and not self.warehouse.names(above):
+            self.warehouse.delete(above)
+
+    def _record(self, partition: Partition, spec: BucketSpec | None) -> None:
+        self._alter(partition, sql.clause(spec))
+
+    def _set_location(self, partition: Partition, folder: str) -> None:
+        self._alter(partition, f"set location {sql.text(folder)}")
+
+    def _alter(self, partition: Partition, what: str) -> None:
+        self.warehouse.change(
+            f"alter table {sql.table(self.table.name)} {sql.partition_spec(self.table.columns, partition)} {what}"
+        )

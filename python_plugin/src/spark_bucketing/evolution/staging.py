@@ -1,0 +1,164 @@
+"""The table beside a table into which one partition at a time is written anew, and what it remembers of that.
+
+The staging table is external, and its folder lies beside the partition's: it becomes the partition's folder when the
+partition's location is set to it, which is one change of one row in the metastore. The table's properties say which
+partition it is for and what that was, so that the next run can complete or undo what a killed one began.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from spark_bucketing.errors import SparkError, TableError
+from spark_bucketing.evolution import sql
+from spark_bucketing.evolution.model import Partition, Table
+from spark_bucketing.evolution.warehouse import StoredFile, Warehouse, base_name, parent
+from spark_bucketing.spec import BucketSpec
+
+_SUFFIX = "__bucketing_rewrite"
+# Hidden, so that neither MSCK nor another engine takes it for a partition.
+FOLDER = ".bucketing-"
+_PARTITION, _FOLDER = "bucketing.rewrite.partition", "bucketing.rewrite.folder"
+_REPLACES, _FILES, _SPEC = "bucketing.rewrite.replaces", "bucketing.rewrite.files", "bucketing.rewrite.spec"
+_TARGET = "bucketing.rewrite.target"
+_KEYS = (_PARTITION, _FOLDER, _REPLACES, _FILES, _SPEC, _TARGET)
+# Properties of a table of the Hive layout by which its files are written, such as parquet.compression.
+_OF_FILES = ("parquet.", "orc.")
+
+
+@dataclass(frozen=True)
+class Staging:
+    """A rewrite of one partition, as its staging table remembers it.
+
+    Args:
+        table: the staging table's name, qualified.
+        partition: name of the partition.
+        folder: new, of the staging table.
+        replaces: the partition's folder before.
+        files: fingerprint of the files in that folder.
+        spec: of the partition's record before; None for none.
+        target: spec of the new files.
+    """
+
+    table: str
+    partition: str
+    folder: str
+    replaces: str
+    files: str
+    spec: BucketSpec | None
+    target: BucketSpec | None
+
+
+def staging_name(table: Table) -> str:
+    """Name of the staging table."""
+    *schema, name = sql.parts(table.name)
+    return ".".join([*(sql.name(part) for part in schema), sql.name(name + _SUFFIX)])
+
+
+def fingerprint(files: Sequence[StoredFile] | None) -> str:
+    """What changes when files do: their number, bytes, names and times."""
+    found = files or ()
+    text = json.dumps([(file.name, file.size, file.modified) for file in found])
+    newest = max((file.modified for file in found), default=0)
+    return f"{len(found)} {newest} {uuid.uuid5(uuid.NAMESPACE_OID, text)}"
+
+
+def is_left_of(files: Sequence[StoredFile], before: str) -> bool:
+    """Whether files are those of a fingerprint, or what a deletion that was cut off has left of them.
+
+    Something that was written later is newer than all of them.
+    """
+    number, newest = map(int, before.split()[:2])
+    return fingerprint(files) == before or (len(files) < number and all(file.modified <= newest for file in files))
+
+
+def new_staging(warehouse: Warehouse, table: Table, partition: Partition, target: BucketSpec) -> Staging:
+    """What a rewrite of a partition starts from; nothing is done yet.
+
+    Raises:
+        TableError: the partition's folder has no folder beside it.
+    """
+    above = parent(partition.location)
+    # A partition that was written anew before lies in such a folder.
+    if base_name(above).startswith(FOLDER):
+        above = parent(above)
+    if not above:
+        raise TableError(
+            f"Partition {partition.name} of {table.name} lies in {partition.location}, the root of a file system: "
+            "expected a "
+            "folder beside which another one can be written. Move it, and SET LOCATION."
+        )
+    return Staging(
+        staging_name(table),
+        partition.name,
+        f"{above}/{FOLDER}{uuid.uuid4().hex[:12]}",
+        partition.location,
+        fingerprint(warehouse.files(partition.location)),
+        partition.spec,
+        target,
+    )
+
+
+def create_staging(warehouse: Warehouse, table: Table, staging: Staging) -> None:
+    """Create the staging table: like the table, with what it is for among its properties."""
+    own = _properties(warehouse, table.name)
+    kept = {key: value for key, value in own.items() if key.startswith(_OF_FILES)}
+    values = {
+        **kept,
+        "bucketing_version": "1",
+        _PARTITION: staging.partition,
+        _FOLDER: staging.folder,
+        _REPLACES: staging.replaces,
+        _FILES: staging.files,
+        _SPEC: _as_text(staging.spec),
+        _TARGET: _as_text(staging.target),
+    }
+    properties = ", ".join(f"{sql.text(key)} = {sql.text(value)}" for key, value in values.items())
+    warehouse.change(
+        f"create table {staging.table} like {sql.table(table.name)} location {sql.text(staging.folder)} "
+        f"tblproperties ({properties})"
+    )
+
+
+def find_staging(warehouse: Warehouse, table: Table) -> Staging | None:
+    """What another run began, which has died or is still at work; None when there is nothing.
+
+    Raises:
+        TableError: a table of this name exists, and is none of ours.
+    """
+    name = staging_name(table)
+    try:
+        found = _properties(warehouse, name)
+    except SparkError as error:
+        if "TABLE_OR_VIEW_NOT_FOUND" in str(error):
+            return None
+        raise
+    if any(key not in found for key in _KEYS):
+        raise TableError(
+            f"There is a table {name}, and it was not made by a rewrite of {table.name}. Expected that name to be "
+            "free, for the "
+            "table into which partitions are written: rename or drop it."
+        )
+    specs = (_from_text(found[_SPEC]), _from_text(found[_TARGET]))
+    return Staging(name, found[_PARTITION], found[_FOLDER], found[_REPLACES], found[_FILES], *specs)
+
+
+def _as_text(spec: BucketSpec | None) -> str:
+    return json.dumps([spec.num_buckets, spec.bucket_columns, spec.sort_columns] if spec else None)
+
+
+def _from_text(text: str) -> BucketSpec | None:
+    spec = json.loads(text)
+    return BucketSpec(spec[0], tuple(spec[1]), tuple(spec[2]), "hive") if spec else None
+
+
+def drop_staging(warehouse: Warehouse, staging: Staging) -> None:
+    """Drop the staging table; its files stay, since it is external."""
+    warehouse.change(f"drop table if exists {staging.table}")
+
+
+def _properties(warehouse: Warehouse, name: str) -> Mapping[str, str]:
+    return {row["key"]: row["value"] for row in warehouse.rows(f"show tblproperties {sql.table(name)}")}

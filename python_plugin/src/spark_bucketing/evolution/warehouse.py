@@ -1,0 +1,175 @@
+"""The metastore and the files of a table, through a session with the extension: all that is asked, or done."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlsplit
+
+from spark_bucketing.session import setting, spark_call
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+# Reads are plain, whatever the records claim; writes make one sorted file per bucket; no file is left out in silence.
+_SETTINGS: Mapping[str, str] = {
+    "spark.bucketing.enabled": "true",
+    "spark.bucketing.write.distribute": "true",
+    "spark.sql.sources.bucketing.enabled": "false",
+    "spark.sql.files.ignoreCorruptFiles": "false",
+    "spark.sql.files.ignoreMissingFiles": "false",
+    "spark.sql.hive.convertMetastoreParquet": "true",
+    "spark.sql.hive.convertMetastoreOrc": "true",
+    "spark.sql.parser.escapedStringLiterals": "false",
+}
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
+
+
+@dataclass(frozen=True)
+class StoredFile:
+    """A file as its file system lists it: its name, its bytes, and when it was written (ms)."""
+
+    name: str
+    size: int
+    modified: int
+
+
+class Warehouse:
+    """What is asked of Spark, and done with it.
+
+    Args:
+        session: an open session with the extension.
+    """
+
+    def __init__(self, session: SparkSession) -> None:
+        self.session = session
+
+    @contextmanager
+    def settled(self) -> Iterator[Warehouse]:
+        """Inside the block the session reads plainly and writes buckets; afterwards its settings are what they were."""
+        with ExitStack() as stack:
+            for key, value in _SETTINGS.items():
+                stack.enter_context(setting(self.session, key, value))
+            yield self
+
+    def rows(self, query: str) -> list[dict[str, Any]]:
+        """Rows of a query, or of a statement that changes nothing."""
+        with spark_call(""):
+            return [row.asDict() for row in self.session.sql(query).collect()]
+
+    def change(self, statement: str) -> None:
+        """Run a statement that changes something."""
+        with spark_call(""):
+            self.session.sql(statement).collect()
+
+    def frame(self, table: str) -> DataFrame:
+        """A table's rows as they are now."""
+        with spark_call(""):
+            self.session.catalog.refreshTable(table)
+            return self.session.table(table)
+
+    def conf(self, key: str, default: str) -> str:
+        """Value of a setting."""
+        return str(self.session.conf.get(key, default))
+
+    @property
+    def cores(self) -> int:
+        """By which the extension tells whether tasks are too few."""
+        return int(self.session.sparkContext.defaultParallelism)
+
+    def raw_table(self, database: str, name: str) -> tuple[Any, dict[str, str]] | None:
+        """A table's buckets by its descriptor, and its properties, as the metastore has them.
+
+        Returns:
+            Spark's BucketSpec or None, and the properties; None where the catalog is not Hive's.
+        """
+        with spark_call(""):
+            catalog = self.session._jsparkSession.sharedState().externalCatalog().unwrapped()
+            if not catalog.getClass().getSimpleName().startswith("HiveExternalCatalog"):
+                return None
+            raw = catalog.getRawTable(database, name)
+            pairs = raw.properties().toSeq()
+            found = [pairs.apply(place) for place in range(pairs.length())]
+            spec = raw.bucketSpec()
+            return (spec.get() if spec.isDefined() else None), {str(pair._1()): str(pair._2()) for pair in found}
+
+    def files(self, folder: str) -> tuple[StoredFile, ...] | None:
+        """The data files of a folder, by name; None where there is no such folder."""
+        path, system = self._place(folder)
+        with spark_call(""):
+            if not system.exists(path):
+                return None
+            listed = list(system.listStatus(path))
+            found = [
+                StoredFile(status.getPath().getName(), int(status.getLen()), int(status.getModificationTime()))
+                for status in listed
+                if not status.isDirectory()
+            ]
+        return tuple(sorted((file for file in found if file.name[0] not in "._"), key=lambda file: file.name))
+
+    def names(self, folder: str) -> tuple[str, ...]:
+        """Everything in a folder, hidden or not; nothing for one that does not exist."""
+        path, system = self._place(folder)
+        with spark_call(""):
+            return (
+                tuple(str(status.getPath().getName()) for status in system.listStatus(path))
+                if system.exists(path)
+                else ()
+            )
+
+    def make_folder(self, folder: str) -> None:
+        """Create a folder, and those above it."""
+        path, system = self._place(folder)
+        with spark_call(""):
+            system.mkdirs(path)
+
+    def delete(self, folder: str) -> None:
+        """Delete a folder with all that is in it."""
+        path, system = self._place(folder)
+        with spark_call(""):
+            system.delete(path, True)
+
+    def address(self, folder: str) -> str:
+        """One spelling of a folder, by which folders and the files that Spark reads can be compared."""
+        path, system = self._place(folder)
+        return address(str(system.makeQualified(path).toUri().toString()))
+
+    def _place(self, folder: str) -> tuple[Any, Any]:
+        """Hadoop's path and its file system."""
+        with spark_call(f"The folder {folder} cannot be reached."):
+            path = self._jvm.org.apache.hadoop.fs.Path(folder)
+            return path, path.getFileSystem(self.session._jsparkSession.sessionState().newHadoopConf())
+
+    @property
+    def _jvm(self) -> Any:
+        return self.session.sparkContext._jvm
+
+
+def address(url: str) -> str:
+    """The path of an encoded URL in one spelling: file:/x and file:///x are the same."""
+    parts = urlsplit(url)
+    return unquote(f"{parts.scheme}://{parts.netloc}{parts.path}").rstrip("/")
+
+
+def parent(folder: str) -> str:
+    """The folder above, with the same spelling; empty for a root."""
+    head, _, tail = folder.rstrip("/").rpartition("/")
+    return head if tail and head and not _SCHEME.fullmatch(head) and not head.endswith("/") else ""
+
+
+def base_name(folder: str) -> str:
+    """The last part of a path."""
+    return folder.rstrip("/").rpartition("/")[2]
+
+
+def is_within(inner: str, outer: str) -> bool:
+    """Whether an address is another one, or below it."""
+    return inner == outer or inner.startswith(outer.rstrip("/") + "/")
+
+
+def total(files: Sequence[StoredFile]) -> int:
+    """Bytes of files."""
+    return sum(file.size for file in files)
