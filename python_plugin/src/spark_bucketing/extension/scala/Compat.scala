@@ -5,11 +5,11 @@ import org.apache.hadoop.fs.Path
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.{AnalysisException, SaveMode, SparkSession}
 import org.apache.spark.sql.catalyst.{FileSourceOptions, InternalRow, TableIdentifier}
-import org.apache.spark.sql.catalyst.catalog.{BucketSpec, CatalogTable, ExternalCatalog, ExternalCatalogUtils, SessionCatalog}
+import org.apache.spark.sql.catalyst.catalog._
 import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.catalyst.util.CaseInsensitiveMap
 import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
-import org.apache.spark.sql.execution.{FileSourceScanExec, FileSourceScanLike, LocalTableScanExec, SparkPlan, SparkPlanner}
+import org.apache.spark.sql.execution._
 import org.apache.spark.sql.execution.command.DataWritingCommand
 import org.apache.spark.sql.execution.datasources._
 import org.apache.spark.sql.hive.execution.InsertIntoHiveTable
@@ -23,7 +23,8 @@ object Compat {
 
   def catalog(session: SparkSession): SessionCatalog = session.asInstanceOf[ClassicSession].sessionState.catalog
 
-  def externalCatalog(session: SparkSession): ExternalCatalog = session.asInstanceOf[ClassicSession].sharedState.externalCatalog
+  def externalCatalog(session: SparkSession): ExternalCatalog =
+    session.asInstanceOf[ClassicSession].sharedState.externalCatalog
 
   /** A table by its name, in the session catalog. */
   def tableNamed(session: SparkSession, name: String): TableIdentifier =
