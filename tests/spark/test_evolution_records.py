@@ -273,5 +273,5 @@ def test_writers_beside_a_changing_spec_record_what_they_wrote(tables: Tables) -
     rows = tables.sql("select p, input_file_name(), stock_hive_hash(k) & 2147483647 from t")
     assert len(rows) == 8 * 40
     for partition, file, hashed in rows:
-        buckets = found[f"p={partition}"].recorded
-        assert buckets and int(str(hashed)) % buckets == int(str(file).split("/")[-1].split("_")[0]), (partition, found)
+        recorded = found[f"p={partition}"].recorded
+        assert recorded and int(str(hashed)) % recorded == int(str(file).split("/")[-1].split("_")[0]), partition
