@@ -21,27 +21,31 @@ object ResolveAlterBuckets extends Rule[LogicalPlan] {
     case AlterBuckets(ResolvedTable(_, _, found: V1Table, _), partition, asked) =>
       AlterBucketsCommand(found.v1Table.identifier, partition, asked)
     case AlterBuckets(table: ResolvedTable, _, _) => throw Compat.refusal(
-      s"Cannot change the buckets of ${table.catalog.name}.${table.identifier}: expected a table of the Hive layout in " +
-        "Spark's session catalog, found a table of another catalog. Create it STORED AS PARQUET in the session catalog.")
+      s"Cannot change the buckets of ${table.catalog.name}.${table.identifier}: expected a table of the Hive layout " +
+        "in Spark's session catalog, found a table of another catalog. Create it STORED AS PARQUET in the session " +
+        "catalog.")
   }
 }
 
 /**
  * Changes the spec of a table, or corrects the records of partitions.
  *
- * The partitions come first: each one without a record gets that of the spec by which it was read so far. A process that
- * dies after that has changed nothing for readers, and one that dies after the table is done.
+ * The partitions come first: each one without a record gets that of the spec by which it was read so far. A process
+ * that dies after that has changed nothing for readers.
  */
 case class AlterBucketsCommand(
-    name: TableIdentifier, partition: Option[TablePartitionSpec], asked: Option[AskedBuckets]) extends LeafRunnableCommand {
+    name: TableIdentifier, partition: Option[TablePartitionSpec], asked: Option[AskedBuckets])
+    extends LeafRunnableCommand {
 
   override def run(session: SparkSession): Seq[Row] = {
     val table = Compat.catalog(session).getTableMetadata(name)
     BucketDdl.checkTable(table)
     val spec = asked.map(BucketDdl.spec(table, _))
     val store = PartitionStore.of(session)
+    store.check(table, toHiveLayout = spec.isDefined && BucketDdl.isPlainOfSpark(table))
     partition match {
-      case Some(given) => alterPartitions(store, table, BucketDdl.partitionValues(table, given), PartitionRecord.of(spec))
+      case Some(given) =>
+        alterPartitions(store, table, BucketDdl.partitionValues(table, given), PartitionRecord.of(spec))
       case None => alterTable(store, table, spec)
     }
     Compat.refresh(session, table.identifier)
@@ -52,7 +56,6 @@ case class AlterBucketsCommand(
     val changes = PartitionRecord.of(spec) != PartitionRecord.of(table.bucketSpec)
     if (BucketDdl.isPlainOfSpark(table)) {
       if (changes) {
-        store.checkHiveLayout(table)
         store.record(table, partitions(store, table).map(_ -> PartitionRecord.Unbucketed), toHiveLayout = true)
         store.alterTable(table, TableChange(spec, properties(table), toHiveLayout = true))
       }
@@ -91,5 +94,5 @@ case class AlterBucketsCommand(
   private def isEvolved(table: CatalogTable): Boolean = table.properties.get(PartitionRecord.Evolved).contains("true")
 
   private def properties(table: CatalogTable): Map[String, String] =
-    Map(PartitionRecord.Evolved -> "true") ++ Some("bucketing_version" -> "1").filterNot(p => table.properties.contains(p._1))
+    Map("bucketing_version" -> table.properties.getOrElse("bucketing_version", "1"), PartitionRecord.Evolved -> "true")
 }

@@ -3,7 +3,7 @@ package org.apache.spark.sql.bucketing
 import org.apache.spark.sql.AnalysisException
 import org.apache.spark.sql.catalyst.catalog.{BucketSpec, CatalogTable}
 import org.apache.spark.sql.catalyst.catalog.CatalogTypes.TablePartitionSpec
-import org.apache.spark.sql.catalyst.expressions.Cast
+import org.apache.spark.sql.catalyst.expressions.{Cast, RowOrdering}
 import org.apache.spark.sql.catalyst.util.CharVarcharUtils
 import org.apache.spark.sql.execution.command.DDLUtils
 import org.apache.spark.sql.internal.SQLConf
@@ -34,7 +34,7 @@ object BucketDdl {
     else if (table.bucketSpec.isDefined) throw refused(table,
       s"found ${table.bucketSpec.get.numBuckets} buckets of the Spark layout, whose readers all rely on one number",
       "a table of the Hive layout, or one without buckets",
-      "write it anew with the other buckets, or as a table of the Hive layout (STORED AS PARQUET), which can be altered")
+      "write it anew with the other buckets, or STORED AS PARQUET in the Hive layout, which can be altered")
     else if (table.partitionColumnNames.nonEmpty && !table.tracksPartitionsInCatalog) throw refused(table,
       "found a table whose partitions the metastore does not know", "partitions in the metastore",
       s"MSCK REPAIR TABLE ${table.identifier.quotedString}, and then this statement again")
@@ -56,13 +56,18 @@ object BucketDdl {
         "cluster by another column")
     }
     val sorts = asked.sortColumns.map(column(table, _))
+    sorts.find(sort => !RowOrdering.isOrderable(sort.dataType)).foreach { sort =>
+      throw refused(table, s"found the sort column ${sort.name} of type ${sort.dataType.sql}",
+        "a type that has an order", "sort by other columns")
+    }
     BucketSpec(asked.number.toInt, once(table, keys, "CLUSTERED"), once(table, sorts, "SORTED"))
   }
 
   /** A bucket column, with its type as declared, whose hash by Spark is not Hive's. */
   def unlikeHive(table: CatalogTable, keys: Seq[String]): Option[StructField] = {
     val schema = CharVarcharUtils.getRawSchema(table.schema)
-    keys.flatMap(name => schema.find(_.name.equalsIgnoreCase(name))).find(key => !HiveHashFunctions.isHives(key.dataType))
+    keys.flatMap(name => schema.find(_.name.equalsIgnoreCase(name)))
+      .find(key => !HiveHashFunctions.isHives(key.dataType))
   }
 
   private def once(table: CatalogTable, columns: Seq[StructField], clause: String): Seq[String] = {
@@ -91,12 +96,15 @@ object BucketDdl {
     if (!DDLUtils.isHiveTable(table)) throw refused(table,
       "found a plain table of Spark's own, whose partitions have no buckets",
       "a table of the Hive layout after PARTITION", "ALTER TABLE ... CLUSTERED BY without PARTITION first")
-    val schema = table.partitionSchema
-    val named = PartitioningUtils.normalizePartitionSpec(given, schema, table.identifier.quotedString, SQLConf.get.resolver)
-    named.map { case (column, value) =>
-      val typed = PartitioningUtils.castPartitionSpec(value, schema(column).dataType, SQLConf.get)
-      val text = Cast(typed, StringType, Option(SQLConf.get.sessionLocalTimeZone)).eval()
-      column -> (if (text == null) null else text.toString)
-    }
+    stored(table, PartitioningUtils.normalizePartitionSpec(
+      given, table.partitionSchema, table.identifier.quotedString, SQLConf.get.resolver))
+  }
+
+  /** Partition values in the text that their types have in the metastore: 1 for '01' of an INT. */
+  def stored(table: CatalogTable, values: TablePartitionSpec): TablePartitionSpec = values.map { case (column, value) =>
+    val dataType = table.partitionSchema.find(field => SQLConf.get.resolver(field.name, column)).get.dataType
+    val typed = PartitioningUtils.castPartitionSpec(value, dataType, SQLConf.get)
+    val text = Cast(typed, StringType, Option(SQLConf.get.sessionLocalTimeZone)).eval()
+    column -> (if (text == null) null else text.toString)
   }
 }

@@ -64,8 +64,9 @@ case class AskedBuckets(number: BigInt, columns: Seq[String], sortColumns: Seq[S
 
 object BucketDdlParser {
 
-  private val Usage: String = "Write ALTER TABLE t [PARTITION (ds = 'x')] CLUSTERED BY (a, b) [SORTED BY (a)] INTO 16 BUCKETS, or " +
-    "ALTER TABLE t [PARTITION (ds = 'x')] NOT CLUSTERED"
+  private val Usage: String =
+    "Write ALTER TABLE t [PARTITION (ds = 'x')] CLUSTERED BY (a, b) [SORTED BY (a)] INTO 16 BUCKETS, or " +
+      "ALTER TABLE t [PARTITION (ds = 'x')] NOT CLUSTERED"
 
   def refused(why: String): AnalysisException =
     Compat.refusal(s"Cannot parse ALTER TABLE ... CLUSTERED BY: $why. $Usage")
@@ -129,7 +130,7 @@ private class BucketClause(tokens: IndexedSeq[String]) {
     do {
       found += name()
       if (ordered && !take("asc") && take("desc"))
-        refuse("a column in descending order: Spark writes and reads buckets in ascending order only", "SORTED BY (a, b)")
+        refuse("a column in descending order", "SORTED BY (a, b): Spark sorts buckets in ascending order only")
     } while (take(","))
     expect(")")
     found.result()

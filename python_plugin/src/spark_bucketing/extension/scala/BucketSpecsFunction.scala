@@ -20,7 +20,9 @@ object BucketSpecsFunction {
     FunctionIdentifier(Name),
     new ExpressionInfo(getClass.getName, null, Name,
       "_FUNC_('db.t') - The bucket spec of each partition of a table, by its record and by its own descriptor.",
-      "", "\n    Examples:\n      > SELECT partition, num_buckets FROM _FUNC_('db.t');\n       ds=2024-01-01  16\n  ", "",
+      "",
+      "\n    Examples:\n      > SELECT partition, num_buckets FROM _FUNC_('db.t');\n       ds=2024-01-01  16\n  ",
+      "",
       "table_funcs", "0.1.0", "", ""),
     build))
 

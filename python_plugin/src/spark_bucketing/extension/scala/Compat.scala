@@ -7,7 +7,7 @@ import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.{AnalysisException, SaveMode, SparkSession}
 import org.apache.spark.sql.catalyst.{FileSourceOptions, InternalRow, TableIdentifier}
 import org.apache.spark.sql.catalyst.analysis.{NamedRelation, ResolvedIdentifier}
-import org.apache.spark.sql.catalyst.catalog.{BucketSpec, CatalogTable, ExternalCatalog, ExternalCatalogUtils, SessionCatalog}
+import org.apache.spark.sql.catalyst.catalog._
 import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.catalyst.plans.logical.{AppendData, LogicalPlan, OverwriteByExpression, ReplaceTableAsSelect}
 import org.apache.spark.sql.catalyst.util.CaseInsensitiveMap
@@ -32,7 +32,8 @@ object Compat {
 
   def catalog(session: SparkSession): SessionCatalog = session.asInstanceOf[ClassicSession].sessionState.catalog
 
-  def externalCatalog(session: SparkSession): ExternalCatalog = session.asInstanceOf[ClassicSession].sharedState.externalCatalog
+  def externalCatalog(session: SparkSession): ExternalCatalog =
+    session.asInstanceOf[ClassicSession].sharedState.externalCatalog
 
   /** A table by its name, in the session catalog. */
   def tableNamed(session: SparkSession, name: String): TableIdentifier =

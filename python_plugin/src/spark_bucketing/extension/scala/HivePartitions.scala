@@ -6,7 +6,7 @@ import scala.jdk.CollectionConverters._
 
 import org.apache.hadoop.hive.common.StatsSetupConst
 import org.apache.hadoop.hive.metastore.{IMetaStoreClient, Warehouse}
-import org.apache.hadoop.hive.metastore.api.{EnvironmentContext, FieldSchema, Order, Partition, StorageDescriptor, Table}
+import org.apache.hadoop.hive.metastore.api.{EnvironmentContext, FieldSchema, Order, Partition, StorageDescriptor}
 import org.apache.hadoop.hive.ql.metadata.Hive
 
 import org.apache.spark.sql.bucketing._
@@ -67,7 +67,7 @@ class HivePartitions(client: HiveClientImpl) extends PartitionStore {
       call(_.alter_partitions(table.database, table.identifier.table, new ArrayList(altered.asJava), KeepStatistics))
     }
 
-  override def checkHiveLayout(table: CatalogTable): Unit =
+  override def check(table: CatalogTable, toHiveLayout: Boolean): Unit = if (toHiveLayout)
     HiveTableChange.checkHiveLayout(call(_.getTable(table.database, table.identifier.table)), table)
 
   override def alterTable(table: CatalogTable, change: TableChange): Unit = call { metastore =>
@@ -112,9 +112,11 @@ object HivePartitions {
     partition
   }
 
-  def described(descriptor: StorageDescriptor): DescribedBuckets = DescribedBuckets(
-    descriptor.getNumBuckets, names(descriptor.getBucketCols),
-    Option(descriptor.getSortCols).fold(Seq.empty[Order])(_.asScala.toSeq).takeWhile(_.getOrder == Ascending).map(_.getCol))
+  def described(descriptor: StorageDescriptor): DescribedBuckets = {
+    val sorts = Option(descriptor.getSortCols).fold(Seq.empty[Order])(_.asScala.toSeq)
+    DescribedBuckets(descriptor.getNumBuckets, names(descriptor.getBucketCols),
+      sorts.takeWhile(_.getOrder == Ascending).map(_.getCol))
+  }
 
   /** Puts a record's buckets into a descriptor. */
   def describe(descriptor: StorageDescriptor, record: PartitionRecord): Unit = {

@@ -17,7 +17,8 @@ import org.apache.spark.sql.internal.HiveSerDe
  */
 object HiveTableChange {
 
-  private val OfBuckets = Seq(DATASOURCE_SCHEMA_NUMBUCKETS, DATASOURCE_SCHEMA_NUMBUCKETCOLS, DATASOURCE_SCHEMA_NUMSORTCOLS)
+  private val OfBuckets =
+    Seq(DATASOURCE_SCHEMA_NUMBUCKETS, DATASOURCE_SCHEMA_NUMBUCKETCOLS, DATASOURCE_SCHEMA_NUMSORTCOLS)
   private val OfBucketColumns = Seq(DATASOURCE_SCHEMA_BUCKETCOL_PREFIX, DATASOURCE_SCHEMA_SORTCOL_PREFIX)
   private val OfSparksTables = Seq(DATASOURCE_PROVIDER, TABLE_PARTITION_PROVIDER)
 
@@ -56,7 +57,7 @@ object HiveTableChange {
       DATASOURCE_SCHEMA_NUMBUCKETS -> spec.numBuckets.toString,
       DATASOURCE_SCHEMA_NUMBUCKETCOLS -> spec.bucketColumnNames.length.toString) ++
       numbered(DATASOURCE_SCHEMA_BUCKETCOL_PREFIX, spec.bucketColumnNames) ++
-      Some(DATASOURCE_SCHEMA_NUMSORTCOLS -> spec.sortColumnNames.length.toString).filter(_ => spec.sortColumnNames.nonEmpty) ++
+      spec.sortColumnNames.headOption.map(_ => DATASOURCE_SCHEMA_NUMSORTCOLS -> spec.sortColumnNames.length.toString) ++
       numbered(DATASOURCE_SCHEMA_SORTCOL_PREFIX, spec.sortColumnNames)
   }
 
@@ -67,7 +68,7 @@ object HiveTableChange {
   def checkHiveLayout(found: Table, table: CatalogTable): Unit = {
     val (stored, own) = (found.getSd.getCols.asScala.map(_.getName), table.dataSchema.fieldNames)
     if (!stored.corresponds(own)(_ equalsIgnoreCase _)) throw BucketDdl.refused(table,
-      s"found columns that Spark could not put into the metastore in Hive's form, by type or name: ${own.mkString(", ")}",
+      s"found columns that Spark could not put into the metastore in Hive's form: ${own.mkString(", ")}",
       "columns that Hive has types for", "INSERT the rows into a bucketed table without such columns")
     own.find(_.contains(",")).foreach { name =>
       throw BucketDdl.refused(table, s"found the column name $name with a comma, which Hive's readers take for two",

@@ -40,7 +40,7 @@ object PartitionRecord {
   val Hash = "bucketing.hash"
   val Keys: Seq[String] = Seq(Version, NumBuckets, Columns, SortColumns, Hash)
 
-  /** The property of a table whose partitions may differ in their specs. Readers ask for records of such tables only. */
+  /** The property of a table whose partitions may differ in their specs. Readers ask for records of these only. */
   val Evolved = "bucketing.evolved"
 
   val Latest = 1
@@ -72,7 +72,8 @@ object PartitionRecord {
     sorts <- names(parameters, SortColumns)
     _ <- Either.cond(buckets > 0 == columns.nonEmpty, (),
       s"$NumBuckets is $buckets and $Columns is ${parameters(Columns)}, which contradict each other")
-    _ <- Either.cond(buckets > 0 || sorts.isEmpty, (), s"$NumBuckets is 0 and $SortColumns is ${parameters(SortColumns)}")
+    _ <- Either.cond(buckets > 0 || sorts.isEmpty, (),
+      s"$NumBuckets is 0 and $SortColumns is ${parameters(SortColumns)}, which contradict each other")
   } yield PartitionRecord(buckets, columns, sorts, Hive)
 
   private def expect(parameters: Map[String, String], key: String, value: String): Either[String, Unit] =

@@ -37,9 +37,9 @@ case class PartitionRecorder(
 
   /** Names of the partitions that there are; None if they cannot be had. */
   private def existing(store: PartitionStore): Option[Set[String]] =
-    try Some(store.names(table, static).toSet) catch {
+    try Some(Seq(static, BucketDdl.stored(table, static)).distinct.flatMap(store.names(table, _)).toSet) catch {
       case NonFatal(error) =>
-        logWarning(s"The partitions of ${table.identifier.quotedString} cannot be listed, so that new ones are not known.", error)
+        logWarning(s"Partitions of ${table.identifier.quotedString} cannot be listed: new ones get no record.", error)
         None
     }
 
@@ -63,10 +63,11 @@ case class PartitionRecorder(
     }
 
   private def failure(store: PartitionStore, written: Seq[TablePartitionSpec]): String = {
-    val names = written.take(PartitionRecorder.Named).map(store.nameOf(table, _)).mkString(", ")
-    val more = if (written.length > PartitionRecorder.Named) s" and ${written.length - PartitionRecorder.Named} more" else ""
+    val (named, others) = written.splitAt(PartitionRecorder.Named)
+    val names = named.map(store.nameOf(table, _)).mkString(", ")
+    val more = if (others.nonEmpty) s" and ${others.length} more" else ""
     val name = table.identifier.copy(catalog = None).unquotedString
-    s"The rows are written into ${table.identifier.quotedString}, but the bucket records of these partitions are not: " +
+    s"The rows are written into ${table.identifier.quotedString}, but not the bucket records of these partitions: " +
       s"$names$more. Queries read what the records do not fit plainly. Run: spark-bucketing evolution repair $name"
   }
 }
@@ -77,8 +78,8 @@ object PartitionRecorder {
   private val Named = 20
 
   /**
-   * Of a write that leaves records: into partitions of buckets, or into a table that has none any more, whose partitions
-   * may have records of theirs. Of buckets whose hash is not Hive's nothing is recorded.
+   * Of a write that leaves records: into partitions of buckets, or into a table that has none any more, whose
+   * partitions may have records of theirs. Of buckets whose hash is not Hive's nothing is recorded.
    */
   def of(
       table: CatalogTable, write: V1WriteCommand, overwrites: Boolean, onlyNew: Boolean,

@@ -1,5 +1,6 @@
 package org.apache.spark.sql.bucketing
 
+import org.apache.spark.internal.Logging
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.catalog._
 import org.apache.spark.sql.catalyst.catalog.ExternalCatalogUtils.DEFAULT_PARTITION_NAME
@@ -15,7 +16,8 @@ case class DescribedBuckets(numBuckets: Int, columns: Seq[String], sortColumns: 
     else numBuckets <= 0 && columns.isEmpty
 
   def record: Option[PartitionRecord] =
-    if (numBuckets > 0 && columns.nonEmpty) Some(PartitionRecord.of(BucketSpec(numBuckets, columns, sortColumns))) else None
+    if (numBuckets <= 0 || columns.isEmpty) None
+    else Some(PartitionRecord.of(BucketSpec(numBuckets, columns, sortColumns)))
 }
 
 /**
@@ -62,8 +64,8 @@ trait PartitionStore {
    */
   def record(table: CatalogTable, records: Seq[(StoredPartition, PartitionRecord)], toHiveLayout: Boolean = false): Unit
 
-  /** Refuses one of Spark's own tables that cannot be of the Hive layout. */
-  def checkHiveLayout(table: CatalogTable): Unit
+  /** Refuses a table whose spec cannot be changed here, or that cannot be of the Hive layout. */
+  def check(table: CatalogTable, toHiveLayout: Boolean): Unit
 
   /** Change the spec of a table in all places that keep it, with one call. */
   def alterTable(table: CatalogTable, change: TableChange): Unit
@@ -88,36 +90,44 @@ object PartitionStore {
 }
 
 /**
- * What can be had of any catalog of Spark's: parameters, and no descriptors. The way to a Hive metastore whose client is
- * not the built-in one, and of the in-memory catalog.
+ * What can be had of any catalog of Spark's: parameters, and no descriptors. The way to a Hive metastore whose client
+ * is not the built-in one, and of the in-memory catalog.
  */
-class CatalogPartitions(catalog: ExternalCatalog) extends PartitionStore {
+class CatalogPartitions(catalog: ExternalCatalog) extends PartitionStore with Logging {
 
   override def list(table: CatalogTable, values: Map[String, String]): Seq[StoredPartition] =
-    catalog.listPartitions(table.database, table.identifier.table, Some(values).filter(_.nonEmpty)).map(stored(table, _))
+    catalog.listPartitions(table.database, table.identifier.table, Some(values).filter(_.nonEmpty))
+      .map(stored(table, _))
 
   override def names(table: CatalogTable, values: Map[String, String]): Seq[String] = list(table, values).map(_.name)
 
   override def find(table: CatalogTable, values: Seq[Map[String, String]]): Seq[StoredPartition] =
     values.flatMap(catalog.getPartitionOption(table.database, table.identifier.table, _)).map(stored(table, _))
 
-  private def stored(table: CatalogTable, found: CatalogTablePartition): StoredPartition =
-    StoredPartition(nameOf(table, found.spec), found.storage.locationUri.fold("")(_.toString), found.parameters, None, found)
+  private def stored(table: CatalogTable, found: CatalogTablePartition): StoredPartition = {
+    val location = found.storage.locationUri.fold("")(_.toString)
+    StoredPartition(nameOf(table, found.spec), location, found.parameters, None, found)
+  }
 
-  // Descriptors cannot be had here, and so stay what they are.
+  // Spark takes the buckets away from the descriptor of each partition that it alters.
   override def record(
-      table: CatalogTable, records: Seq[(StoredPartition, PartitionRecord)], toHiveLayout: Boolean): Unit =
+      table: CatalogTable, records: Seq[(StoredPartition, PartitionRecord)], toHiveLayout: Boolean): Unit = {
+    if (records.nonEmpty) logWarning(
+      s"The descriptors of ${records.length} partitions of ${table.identifier.quotedString} are not in step with " +
+        "their bucket records, which Hive and Trino do not see: the metastore's client is not the one that comes with " +
+        "Spark (spark.sql.hive.metastore.jars).")
     records.grouped(PartitionStore.AtATime).foreach { some =>
       catalog.alterPartitions(table.database, table.identifier.table, some.map { case (partition, record) =>
         val found = partition.raw.asInstanceOf[CatalogTablePartition]
         found.copy(parameters = found.parameters ++ record.parameters)
       })
     }
+  }
 
-  override def alterTable(table: CatalogTable, change: TableChange): Unit = checkHiveLayout(table)
+  override def alterTable(table: CatalogTable, change: TableChange): Unit = check(table, change.toHiveLayout)
 
-  override def checkHiveLayout(table: CatalogTable): Unit =
-    throw Compat.refusal(s"Cannot change the buckets of ${table.identifier.quotedString}: expected the metastore client that " +
-      "comes with Spark (spark.sql.catalogImplementation=hive, and spark.sql.hive.metastore.jars=builtin), found another " +
-      "one. Run the statement in a session that has it.")
+  override def check(table: CatalogTable, toHiveLayout: Boolean): Unit =
+    throw BucketDdl.refused(table, "found a metastore client that is not the one that comes with Spark",
+      "spark.sql.catalogImplementation=hive, and spark.sql.hive.metastore.jars=builtin",
+      "run the statement in a session that has these")
 }

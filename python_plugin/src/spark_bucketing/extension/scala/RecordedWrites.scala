@@ -18,8 +18,8 @@ import org.apache.spark.sql.types.StringType
 import org.apache.spark.util.SerializableConfiguration
 
 /**
- * Spark's commands for an INSERT, with a record of each partition that they write. Subclasses, so that whatever looks at
- * commands sees those that it knows.
+ * Spark's commands for an INSERT, with a record of each partition that they write. Subclasses, so that whatever looks
+ * at commands sees those that it knows.
  */
 object RecordedWrites {
 
@@ -57,7 +57,8 @@ private class WrittenPartitions(write: V1WriteCommand, recorder: PartitionRecord
 
   // As Spark itself names the folders.
   private lazy val texts: Seq[Expression] = write.partitionColumns.zipWithIndex.map { case (column, i) =>
-    val timeZone = CaseInsensitiveMap(write.options).getOrElse(DateTimeUtils.TIMEZONE_OPTION, write.conf.sessionLocalTimeZone)
+    val timeZone =
+      CaseInsensitiveMap(write.options).getOrElse(DateTimeUtils.TIMEZONE_OPTION, write.conf.sessionLocalTimeZone)
     Cast(BoundReference(i, column.dataType, nullable = true), StringType, Option(timeZone))
   }
 }
@@ -108,8 +109,8 @@ private class RecordedFileInsert(of: InsertIntoHadoopFsRelationCommand, recorder
 
 private class RecordedHiveInsert(of: InsertIntoHiveTable, recorder: PartitionRecorder)
     extends InsertIntoHiveTable(
-      of.table, of.partition, of.query, of.overwrite, of.ifPartitionNotExists, of.outputColumnNames, of.partitionColumns,
-      of.bucketSpec, of.options, of.fileFormat, of.hiveTmpPath) {
+      of.table, of.partition, of.query, of.overwrite, of.ifPartitionNotExists, of.outputColumnNames,
+      of.partitionColumns, of.bucketSpec, of.options, of.fileFormat, of.hiveTmpPath) {
 
   @transient private var written: WrittenPartitions = _
 
