@@ -1,0 +1,158 @@
+"""Bucket evolution as dbt users see it: a table of flights by month whose buckets change while the months go by.
+
+The two cases of the talk "Bucketing 2.0": a plain incremental table becomes bucketed, and X buckets grow to 2X, neither by
+a rewrite; and a table whose months were written by four specs. Every query is compared with the same query of plain rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from bucketed import Shape, Tables
+
+from conftest import Project
+from spark_bucketing.session import setting
+
+FLIGHTS = """
+    select tailnum, flight, carrier, delay, month from {{ ref('all_flights') }}
+    where array_contains(split('{{ var('months')[this.identifier] }}', ' '), month)"""
+SOURCE = """
+    select concat('N', id * 37 % 90) as tailnum, id as flight, concat('C', id % 7) as carrier, cast(id % 61 - 10 as int) as delay,
+           format_string('2013-%02d', id % 4 + 1) as month
+    from range(800)"""
+PLAIN = {
+    "materialized": "incremental", "file_format": "parquet", "partition_by": ["month"],
+    "incremental_strategy": "insert_overwrite",
+}  # fmt: skip
+EVOLVING: dict[str, Any] = PLAIN | {"materialized": "bucketed_incremental", "on_bucket_change": "evolve"}
+BY_PLANE: dict[str, Any] = EVOLVING | {"clustered_by": ["tailnum"], "sorted_by": ["tailnum", "flight"]}
+# For each run, the config and the months (as last digits) that it writes: of the table of the talk, and of that with four specs.
+RUNS: list[tuple[dict[str, Any], str, dict[str, Any], str]] = [
+    (PLAIN, "12", PLAIN, "1"),
+    (BY_PLANE | {"buckets": 8}, "3", BY_PLANE | {"buckets": 8}, "2"),
+    (BY_PLANE | {"buckets": 8}, "12", BY_PLANE | {"buckets": 16}, "3"),
+    (BY_PLANE | {"buckets": 16}, "4", EVOLVING | {"clustered_by": ["carrier"], "buckets": 4}, "4"),
+    (BY_PLANE | {"buckets": 16}, "123", EVOLVING | {"clustered_by": ["carrier"], "buckets": 4}, ""),
+]
+JOIN = "select f.month, f.flight, p.seats from {flights} f join planes p on f.tailnum = p.tailnum"
+GROUPING = "select tailnum, count(*), sum(delay) from {flights} group by tailnum"
+QUERIES = [
+    JOIN,
+    GROUPING,
+    JOIN + " where month = '2013-03'",
+    JOIN + " where month in ('2013-02', '2013-03')",
+    JOIN + " and f.carrier = p.carrier",
+    JOIN.replace(" join ", " left join "),
+    JOIN.replace(" join ", " full join "),
+    GROUPING.replace("tailnum", "carrier"),
+    GROUPING + ", month",
+    "select carrier, tailnum, count(*) from {flights} where month > '2013-02' group by carrier, tailnum",
+    "select month, count(*), count(distinct tailnum), sum(flight) from {flights} group by month",
+    "select * from {flights} where tailnum = 'N37'",
+    "select * from {flights} where carrier in ('C1', 'C3') and month >= '2013-03'",
+    "select flight, sum(delay) over (partition by tailnum order by flight) from {flights}",
+    "select distinct tailnum, carrier from {flights}",
+    "select a.flight, b.flight from {flights} a join {flights} b on a.tailnum = b.tailnum and a.delay > b.delay + 50",
+    "select tailnum from {flights} union all select tailnum from planes",
+    "select f.* from {flights} f left anti join planes p on f.tailnum = p.tailnum and p.seats > 50",
+]
+
+
+class Seen:
+    """What the join, the grouping and the join within one month do after a run, and what the plans say."""
+
+    def __init__(self, tables: Tables) -> None:
+        queries = [query.format(flights="flights") for query in (JOIN, GROUPING, JOIN + " where month = '2013-03'")]
+        self.exchanges = tuple(tables.shape(query).exchanges for query in queries)
+        self.plan = tables.plan(queries[0])
+        with setting(tables.spark, "spark.bucketing.enabled", "false"):
+            self.stock = tables.shape(queries[0])
+
+
+class Story:
+    """The project of the two tables, run by run."""
+
+    def __init__(self, project: Project) -> None:
+        self.project, self.months = project, ["", ""]
+        self.seen: list[Seen] = []
+        project.model("all_flights", SOURCE, materialized="view")
+        project.model(
+            "planes", "select distinct tailnum, carrier, length(tailnum) * 30 as seats from {{ ref('all_flights') }} where flight % 3 = 0",
+            materialized="bucketed_table", clustered_by=["tailnum"], buckets=8,
+        )  # fmt: skip
+
+    def run(self, number: int) -> None:
+        config, months, other, other_months = RUNS[number]
+        self.project.model("flights", FLIGHTS, **config)
+        self.project.model("four_specs", FLIGHTS, **other)
+        written = {"flights": self.names(months), "four_specs": self.names(other_months)}
+        self.project.dbt("run", *(["--exclude", "planes", "all_flights"] if number else []), months=written)
+        self.months = ["".join(sorted({*self.months[0], *months})), "".join(sorted({*self.months[1], *other_months}))]
+        tables = Tables(self.project.spark, self.project.schema)
+        self.seen.append(Seen(tables))
+        self.assert_rows(tables, "flights", self.months[0], [JOIN, GROUPING, *QUERIES[2:4]])
+
+    def names(self, months: str) -> str:
+        return " ".join(f"2013-0{month}" for month in months)
+
+    def assert_rows(self, tables: Tables, table: str, months: str, queries: list[str]) -> None:
+        """The queries have the rows of plain ones, with the extension and without it."""
+        listed = ", ".join(f"'{name}'" for name in self.names(months).split())
+        plain = f"(select tailnum, flight, carrier, delay, month from all_flights where month in ({listed}))"
+        for query in queries:
+            expected = tables.stock_rows(query.format(flights=plain))
+            assert tables.stock_rows(query.format(flights=table)) == expected, query
+            assert tables.rows(query.format(flights=table)) == expected, query
+
+
+@pytest.fixture(scope="module")
+def story(new_project: Callable[..., Project]) -> Iterator[Story]:
+    story = Story(new_project())
+    with (
+        setting(story.project.spark, "spark.bucketing.enabled", "true"),
+        setting(story.project.spark, "spark.sql.autoBroadcastJoinThreshold", "-1"),
+    ):
+        for number in range(len(RUNS)):
+            story.run(number)
+        yield story
+
+
+# Exchanges of the join, of the grouping, and of the join within the third month, which is not there after the first run. A
+# plain table of flights moves to the buckets of planes.
+@pytest.mark.parametrize(
+    ("run", "exchanges", "said"),
+    [
+        pytest.param(0, (1, 1, 0), "", id="a plain table"),
+        pytest.param(
+            1, (1, 1, 0), "month=2013-01 is recorded as one without buckets and 1 more", id="a bucketed month"
+        ),
+        pytest.param(2, (0, 0, 0), "8 Hive buckets", id="all months bucketed"),
+        pytest.param(3, (0, 0, 0), "8 Hive buckets of partitions with 8, 16", id="a month of twice as many buckets"),
+        pytest.param(4, (0, 0, 0), "16 Hive buckets", id="all months of twice as many"),
+    ],
+)
+def test_queries_use_the_buckets_that_their_months_have(
+    story: Story, run: int, exchanges: tuple[int, int, int], said: str
+) -> None:
+    seen = story.seen[run]
+    assert seen.exchanges == exchanges, seen.plan
+    assert said in seen.plan
+    assert seen.stock == Shape(2, 2, 0), "stock Spark, before and after"
+
+
+def test_a_table_of_four_specs_has_them(story: Story) -> None:
+    rows = story.project.rows("select partition, num_buckets, bucket_columns from bucket_specs('{schema}.four_specs')")
+    assert {row.partition: (row.num_buckets, row.bucket_columns) for row in rows} == {
+        "month=2013-01": (0, []),
+        "month=2013-02": (8, ["tailnum"]),
+        "month=2013-03": (16, ["tailnum"]),
+        "month=2013-04": (4, ["carrier"]),
+    }
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_every_query_of_four_specs_has_the_rows_of_a_plain_table(story: Story, query: str) -> None:
+    tables = Tables(story.project.spark, story.project.schema)
+    story.assert_rows(tables, "four_specs", "1234", [query])

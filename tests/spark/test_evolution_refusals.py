@@ -1,0 +1,105 @@
+"""What cannot evolve, or not in this session, is an error that says so before anything changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from test_crash_safety import statements
+from test_evolution_runs import EVOLVING, ROWS, alterations, days, files_of, records, source, spec
+
+from conftest import Failed, Project
+from spark_bucketing.session import setting
+
+
+@pytest.fixture(autouse=True)
+def extended(spark: Any) -> Iterator[None]:
+    with setting(spark, "spark.bucketing.enabled", "true"):
+        yield
+
+
+# What evolve refuses of a table that there is: (config of the first run, changes, parts of the message).
+REFUSED: dict[str, tuple[dict[str, Any], dict[str, Any], list[str]]] = {
+    "format": ({"buckets": 4}, {"file_format": "orc"}, ["parquet, partitioned by (ds)", "file_format=orc"]),
+    "partitions": ({"buckets": 4}, {"partition_by": ["v"]}, ["partitioned by (ds)", "partition_by=[v]"]),
+    "spark_layout": (
+        {"buckets": 4, "bucket_hash": "spark", "on_bucket_change": "fail"}, {"bucket_hash": "hive"},
+        ["spark layout", "one number of buckets"],
+    ),
+    "unpartitioned": ({"buckets": 4, "partition_by": [], "on_bucket_change": "fail"}, {}, ["partition_by=[ds]"]),
+}  # fmt: skip
+
+
+def test_what_is_no_bucket_spec_does_not_evolve(new_project: Callable[..., Project]) -> None:
+    project = source(new_project())
+    for name, (first, _, _) in REFUSED.items():
+        project.model(name, ROWS, **EVOLVING | first)
+    project.dbt("run", run=0, days=days())
+    before = {name: files_of(project, name) for name in REFUSED}
+    for name, (_, change, _) in REFUSED.items():
+        project.model(name, ROWS, **EVOLVING | {"buckets": 8} | change)
+    with statements() as sent:
+        results, _ = project.attempt("run", run=1, days=days(1))
+    for name, (_, _, parts) in REFUSED.items():
+        message = str(results[name].message)
+        for part in [f"`on_bucket_change` of model '{name}'", "found:    evolve", "on_bucket_change='rebuild'", *parts]:
+            assert part in message, message
+        assert files_of(project, name) == before[name]
+    assert not alterations(sent) and not [statement for statement in sent if "insert" in statement]
+    assert project.tables() == {*REFUSED, "rows"}
+
+
+def test_a_session_that_cannot_evolve_is_told_so_before_anything_changes(project: Project) -> None:
+    spark = source(project).spark
+    project.model("m", ROWS, **EVOLVING, buckets=4)
+    project.dbt("run", run=0, days=days())
+    project.model("m", ROWS, **EVOLVING, buckets=8)
+    before = files_of(project, "m")
+
+    def refused(*parts: str) -> None:
+        with statements() as sent, pytest.raises(Failed) as failure:
+            project.dbt("run", run=1, days=days(1))
+        for part in ["`on_bucket_change` of model 'm'", "expected: the session extension, switched on", *parts]:
+            assert part in str(failure.value), failure.value
+        assert not [statement for statement in sent if statement.startswith(("alter", "insert"))]
+        assert files_of(project, "m") == before and project.tables() == {"m", "rows"}
+
+    with setting(spark, "spark.bucketing.enabled", "false"):
+        refused("evolve, in a session with spark.bucketing.enabled = false", "set spark.bucketing.enabled=true")
+
+    registry = spark._jsparkSession.sessionState().tableFunctionRegistry()
+    listed = registry.listFunction()
+    name = next(listed.apply(i) for i in range(listed.size()) if listed.apply(i).funcName() == "bucket_specs")
+    info, builder = registry.lookupFunction(name).get(), registry.lookupFunctionBuilder(name).get()
+    registry.dropFunction(name)
+    try:
+        refused("evolve, in a session without the session extension", "spark-bucketing extension conf", "'rebuild'")
+        spark.sql("create temporary function bucket_specs as 'org.apache.hadoop.hive.ql.udf.generic.GenericUDFHash'")
+        refused("it cannot be known whether", "GenericUDFHash", "drop or rename that function")
+        spark.sql("drop temporary function bucket_specs")
+        # A full refresh rebuilds all, and needs no extension for it.
+        project.dbt("run", "--full-refresh", run=1, days=days(1))
+    finally:
+        spark.sql("drop temporary function if exists bucket_specs")
+        registry.registerFunction(name, info, builder)
+    assert records(project, "m") == {"1": spec(8)}
+    assert project.detail("m", "Num Buckets") == "8"
+
+
+def test_an_evolved_table_is_not_written_without_records(project: Project) -> None:
+    source(project)
+    project.model("m", ROWS, **EVOLVING, buckets=4)
+    project.dbt("run", run=0, days=days())
+    project.model("m", ROWS, **EVOLVING, buckets=8)
+    project.dbt("run", run=1, days=days(1))
+    before = files_of(project, "m")
+    project.model("m", ROWS, **EVOLVING | {"on_bucket_change": "fail"}, buckets=8)
+    with (
+        setting(project.spark, "spark.bucketing.enabled", "false"),
+        pytest.raises(Failed, match="a table whose partitions have bucket specs of their own, in a session with"),
+    ):
+        project.dbt("run", run=2, days=days(2))
+    assert files_of(project, "m") == before
+    project.dbt("run", run=2, days=days(2))
+    assert records(project, "m") == {"1": spec(8), "2": spec(8), "3": spec(4)}

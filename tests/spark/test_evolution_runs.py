@@ -1,0 +1,222 @@
+"""on_bucket_change='evolve': the table and the partitions that a run writes get the new spec, all others keep theirs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from test_crash_safety import statements
+
+from conftest import Project
+from spark_bucketing.session import setting
+
+EVOLVING: dict[str, Any] = {
+    "materialized": "bucketed_incremental",
+    "clustered_by": ["k"],
+    "partition_by": ["ds"],
+    "on_bucket_change": "evolve",
+}
+# The first run fills the first three days; each later one brings new rows for those of its variable.
+ROWS = "select k, v, ds from {{ ref('rows') }}"
+SOURCE = """
+    {% if var('run') %}
+    select id + 5 as k, 'run {{ var('run') }}' as v, ds from range(12) lateral view explode({{ var('days') }}) as ds
+    {% else %}
+    select id as k, 'first' as v, date_add(date'2024-01-01', cast(id % 3 as int)) as ds from range(60)
+    {% endif %}"""
+STRATEGIES: dict[str, dict[str, Any]] = {
+    "append": {"incremental_strategy": "append"},
+    "insert_overwrite": {"incremental_strategy": "insert_overwrite"},
+    "merge": {"incremental_strategy": "merge", "unique_key": ["k", "ds"]},
+    "microbatch": {
+        "incremental_strategy": "microbatch", "event_time": "ds", "batch_size": "day", "begin": "2024-01-01",
+    },
+}  # fmt: skip
+Spec = tuple[int, tuple[str, ...], tuple[str, ...]] | None
+PLAIN: Spec = (0, (), ())
+
+
+def spec(buckets: int, *columns: str) -> Spec:
+    return (buckets, columns or ("k",), columns or ("k",))
+
+
+def days(*numbers: int) -> str:
+    return "array(" + ", ".join(f"date'2024-01-0{number}'" for number in numbers) + ")"
+
+
+def records(project: Project, table: str) -> dict[str, Spec]:
+    """The bucket spec of each partition by its record, which its descriptor must agree with; None without a record."""
+    rows = project.rows(f"select * from bucket_specs('{project.schema}.{table}')")
+    found: dict[str, Spec] = {}
+    for row in rows:
+        assert row.problem is None
+        name = row.partition.removeprefix("ds=2024-01-0").removeprefix("month=2013-")
+        described = (row.descriptor_num_buckets, row.descriptor_bucket_columns, row.descriptor_sort_columns)
+        if row.num_buckets is None:
+            found[name] = None
+        else:
+            assert described == (row.num_buckets, row.bucket_columns, row.sort_columns), row.partition
+            found[name] = (row.num_buckets, tuple(row.bucket_columns), tuple(row.sort_columns))
+    return found
+
+
+def source(project: Project) -> Project:
+    project.model("rows", SOURCE, materialized="view", event_time="ds")
+    return project
+
+
+def files_of(project: Project, table: str) -> dict[str, set[tuple[str, int]]]:
+    """The files of each partition, with the time of their last change."""
+    found: dict[str, set[tuple[str, int]]] = {}
+    for path in project.files(table):
+        changed = (project.location(table) / path).stat().st_mtime_ns
+        found.setdefault(path.parent.name.removeprefix("ds=2024-01-0"), set()).add((path.name, changed))
+    return found
+
+
+def content(project: Project, table: str) -> list[str]:
+    project.spark.sql(f"refresh table {project.table(table)}")
+    return sorted(map(str, project.rows(f"select k, v, ds from {project.table(table)}")))
+
+
+def assert_files_match_records(project: Project, table: str) -> None:
+    """Names and rows of the files of each partition are those of its record, one file for each bucket."""
+    project.spark.sql(
+        "create or replace temporary function stock_hive_hash as 'org.apache.hadoop.hive.ql.udf.generic.GenericUDFHash'"
+    )
+    for row in project.rows(f"select * from bucket_specs('{project.schema}.{table}')"):
+        files = [path.name for path in project.files(table) if path.parent.name == row.partition]
+        assert row.num_buckets is not None and files, row
+        ids = [int(found[1]) for file in files if (found := re.match(r"(\d+)_\d+_part", file))]
+        if row.num_buckets == 0:
+            assert not ids, f"{row.partition} has buckets"
+            continue
+        assert len(ids) == len(files) == len(set(ids)) and max(ids) < row.num_buckets, (row, files)
+        bucket = f"(stock_hive_hash({', '.join(row.bucket_columns)}) & 2147483647) % {row.num_buckets}"
+        wrong = project.rows(
+            f"select count(*) from {project.table(table)} where input_file_name() like '%/{row.partition}/%' and {bucket} <> "
+            "cast(regexp_extract(input_file_name(), '/(\\\\d+)_[^/]*$', 1) as int)"
+        )
+        assert wrong[0][0] == 0, row
+
+
+def alterations(sent: list[str]) -> list[str]:
+    return [statement for statement in sent if "clustered" in statement.lower() and statement.startswith("alter")]
+
+
+@pytest.fixture(scope="module")
+def extended(spark: Any) -> Iterator[None]:
+    """The session extension, switched on for all of this module."""
+    with setting(spark, "spark.bucketing.enabled", "true"):
+        yield
+
+
+# Every strategy, and both kinds of table before, at least once; the others take long.
+CASES = ["bucketed_append", "bucketed_microbatch", "plain_insert_overwrite"]
+OTHERS = sorted({f"{before}_{strategy}" for before in ("bucketed", "plain") for strategy in STRATEGIES} - {*CASES})
+
+
+class History:
+    """Tables of every strategy that have gone through runs with changing specs, and what was seen after each run."""
+
+    def __init__(self, project: Project, cases: list[str]) -> None:
+        self.project, self.cases = project, cases
+        self.records: list[dict[str, dict[str, Spec]]] = []
+        self.files: list[dict[str, dict[str, set[tuple[str, int]]]]] = []
+        self.rows: list[dict[str, list[str]]] = []
+        self.sent: list[list[str]] = []
+
+    def configure(self, buckets: int, *, first: bool = False, **config: Any) -> None:
+        for case in self.cases:
+            before, strategy = case.split("_", 1)
+            if before == "plain" and first:
+                self.project.model(
+                    case, ROWS, materialized="incremental", file_format="parquet", partition_by=["ds"],
+                    incremental_strategy="insert_overwrite",
+                )  # fmt: skip
+            else:
+                self.project.model(case, ROWS, **EVOLVING | STRATEGIES[strategy] | {"buckets": buckets} | config)
+
+    def run(self, *numbers: int) -> None:
+        batches = (
+            "--event-time-start",
+            f"2024-01-0{min(numbers or [1])}",
+            "--event-time-end",
+            f"2024-01-0{max(numbers or [3]) + 1}",
+        )
+        with statements() as sent:
+            self.project.dbt("run", *batches, run=len(self.sent), days=days(*numbers))
+        self.sent.append(sent)
+        self.records.append({case: records(self.project, case) for case in self.cases})
+        self.files.append({case: files_of(self.project, case) for case in self.cases})
+        self.rows.append({case: content(self.project, case) for case in self.cases})
+
+
+@pytest.fixture(scope="module", params=[CASES, pytest.param(OTHERS, marks=pytest.mark.long)], ids=["quick", "long"])
+def history(request: pytest.FixtureRequest, new_project: Callable[..., Project], extended: None) -> History:
+    history = History(source(new_project()), request.param)
+    history.configure(4, first=True)
+    history.run()
+    history.configure(8)
+    history.run(2, 4)
+    history.run(4)
+    history.configure(4, sorted_by=["k", "v"])
+    history.run(3)
+    return history
+
+
+def test_written_partitions_get_the_new_spec_and_others_keep_theirs(history: History) -> None:
+    for case in history.cases:
+        # Nothing is recorded of a plain table as long as it is one.
+        first = spec(4) if case.startswith("bucketed") else None
+        old = first or PLAIN
+        last: Spec = (4, ("k",), ("k", "v"))
+        expected = [
+            {"1": first, "2": first, "3": first},
+            {"1": old, "2": spec(8), "3": old, "4": spec(8)},
+            {"1": old, "2": spec(8), "3": old, "4": spec(8)},
+            {"1": old, "2": spec(8), "3": last, "4": spec(8)},
+        ]
+        assert [after[case] for after in history.records] == expected
+
+
+def test_untouched_partitions_are_not_rewritten(history: History) -> None:
+    for case in history.cases:
+        first, second, third, fourth = (after[case] for after in history.files)
+        assert second["1"] == first["1"] == fourth["1"]
+        assert third["2"] == second["2"] == fourth["2"]
+        assert fourth["4"] == third["4"]
+        assert not second["2"] & first["2"], "the touched partition is wholly new"
+
+
+def test_no_row_is_lost_or_doubled(history: History) -> None:
+    for case in history.cases:
+        project, strategy = history.project, case.split("_", 1)[1]
+        rows: dict[tuple[int, int, int], str] = {}
+        counter = 0
+        for k in range(60):
+            rows[k, k % 3 + 1, 0] = "first"
+        for run, numbers in ((1, (2, 4)), (2, (4,)), (3, (3,))):
+            for day in numbers:
+                if strategy in ("insert_overwrite", "microbatch"):
+                    rows = {key: v for key, v in rows.items() if key[1] != day}
+                for k in range(5, 17):
+                    counter += 1
+                    rows[k, day, 0 if strategy == "merge" else counter] = f"run {run}"
+        expected = sorted(f"Row(k={k}, v='{v}', ds=datetime.date(2024, 1, {day}))" for (k, day, _), v in rows.items())
+        assert history.rows[-1][case] == expected
+        with setting(project.spark, "spark.bucketing.enabled", "false"):
+            assert content(project, case) == expected
+
+
+def test_files_are_what_the_records_say(history: History) -> None:
+    for case in history.cases:
+        assert_files_match_records(history.project, case)
+
+
+def test_the_table_is_altered_once_for_each_change_and_never_without_one(history: History) -> None:
+    assert [len(alterations(sent)) for sent in history.sent] == [0, len(history.cases), 0, len(history.cases)]
+    assert all(" partition " not in statement for sent in history.sent for statement in alterations(sent))
+    assert {history.project.detail(case, "Provider") for case in history.cases} == {"hive"}
