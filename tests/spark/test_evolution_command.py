@@ -291,10 +291,10 @@ def nothing_is_left(tables: Tables, name: str) -> None:
     """Every folder below the table's is a partition's, and no staging table is there."""
     used = set(locations(tables, name).values())
     folder = tables.folder(name)
-    found = {path.parent for path in folder.rglob("*") if path.is_file()} | {
-        path for path in folder.rglob("*") if path.is_dir() and not any(path.iterdir())
-    }
-    assert found <= used, f"left behind: {found - used}"
+    data = {path.parent for path in folder.rglob("*") if path.is_file() and path.name[0] not in "._"}
+    assert data <= used, f"left behind: {data - used}"
+    staged = {path for path in folder.rglob(f"{FOLDER}*") if path.is_dir()}
+    assert all(any(place.is_relative_to(path) for place in used) for path in staged), f"left behind: {staged}"
     assert not tables.sql(f"show tables like '{name}__*'")
 
 

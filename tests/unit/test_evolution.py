@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spark_bucketing.eligibility.partitions import selected_partitions
 from spark_bucketing.evolution import sql
 from spark_bucketing.evolution.covering import covering
 from spark_bucketing.evolution.evidence import FileEvidence
@@ -23,6 +24,7 @@ from spark_bucketing.evolution.smallest import smallest_rewrite
 from spark_bucketing.evolution.staging import fingerprint, is_left_of
 from spark_bucketing.evolution.verify import StoredTable, check_partitions, check_table
 from spark_bucketing.evolution.warehouse import StoredFile, address, base_name, is_within, parent
+from spark_bucketing.plan import Node
 from spark_bucketing.report.evolution import write_specs
 from spark_bucketing.spec import BucketSpec
 
@@ -385,3 +387,27 @@ def test_a_table_without_partitions_is_shown() -> None:
     assert "0 partitions" in shown(table())
     assert json.loads(shown(table(), "json"))["all_partitions"] is None
     assert words(None) == "no buckets" and words(spec(1, order=())) == "1 bucket by (k), not sorted"
+
+
+FILTERS = {
+    "[]": "abcdN",
+    "[isnotnull(ds#3)]": "abcd",
+    "[isnull(ds#3)]": "N",
+    "[isnotnull(ds#3), (ds#3 >= b), (ds#3 < d)]": "bc",
+    "[ds#3 IN (a,d)]": "ad",
+    "[ds#3 INSET a, d]": "abcdN",
+    "[(ds#3 = c)]": "c",
+    "[(upper(ds#3) = C)]": "abcdN",
+    "[((ds#3 = a) OR (ds#3 = b))]": "abcdN",
+    "[dynamicpruningexpression(ds#3 IN dynamicpruning#9), (ds#3 = c)]": "c",
+}
+
+
+@pytest.mark.parametrize(("text", "chosen"), list(FILTERS.items()))
+def test_explain_says_which_partitions_a_scan_selects(text: str, chosen: str) -> None:
+    found = table(*(part(f"ds={d}", spec(8)) for d in ("a", "b", "c", "d", "NULL")))
+    scan = Node(1, "Scan", "parquet db.t", details={"PartitionFilters": text})
+    assert "".join(p.name[3] for p in selected_partitions(scan, found)) == "".join(sorted(chosen))
+    numbers = table(*(part(f"n={n}", spec(8)) for n in (2, 10)), columns=(Column("n", "int"),))
+    scan = Node(1, "Scan", "parquet db.t", details={"PartitionFilters": "[(n#3L >= 9)]"})
+    assert [p.name for p in selected_partitions(scan, numbers)] == ["n=10"]

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from spark_bucketing.eligibility.model import TableFacts
+from spark_bucketing.eligibility.partitions import spec_of_selected
 from spark_bucketing.extension.settings import EXTENSION_CLASS
 from spark_bucketing.plan import Node
 from spark_bucketing.plan.lists import Attribute
@@ -127,7 +128,7 @@ class World:
         facts = self.tables[table]
         return replace(
             self,
-            tables={**self.tables, table: replace(facts, spec=spec, files_per_bucket=1)},
+            tables={**self.tables, table: replace(facts, spec=spec, files_per_bucket=1, partitions=None)},
             rewritten=self.rewritten | {table},
         )
 
@@ -184,6 +185,9 @@ def bucket_read(scan: Node, world: World) -> BucketRead | None:
     if spec is None or scan.table is None or not world.on("spark.sql.sources.bucketing.enabled"):
         return None
     facts = world.tables[scan.table]
+    spec = spec_of_selected(scan, facts)
+    if spec is None:
+        return None
     extension = world.extension and (spec.bucket_hash == "hive" or world.on("spark.bucketing.read.sparkLayout"))
     if extension and not all(_spreads(facts.columns.get(name.lower(), "string")) for name in spec.bucket_columns):
         extension = False
