@@ -71,7 +71,7 @@ class Planned:
     files: int = 0
 
 
-def planning(spark: SparkSession, ways: Sequence[Way], query: str, repetitions: int) -> dict[str, Planned]:
+def planning(spark: SparkSession, ways: Sequence[Way], table: str, query: str, repetitions: int) -> dict[str, Planned]:
     """Time and effort of planning a query and listing its files, without running it.
 
     Stock Spark lists files when the query starts to run, the extension when it is planned; so both are taken together.
@@ -83,7 +83,7 @@ def planning(spark: SparkSession, ways: Sequence[Way], query: str, repetitions: 
     for repetition in range(repetitions + 1):
         for way in ways:
             _configure(spark, way)
-            spark.catalog.refreshTable("wide")
+            spark.catalog.refreshTable(table)
             metrics.reset()
             cold = _plan_and_list(spark, query)
             planned = results[way.name]

@@ -21,7 +21,7 @@ from spark_bucketing.extension.settings import extension_settings
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-WIDE_QUERY = "select a.k, count(*) from wide a join wide b on a.k = b.k group by a.k"
+WIDE_QUERY = "select a.k, count(*) from {table} a join {table} b on a.k = b.k group by a.k"
 
 
 def main() -> None:
@@ -30,6 +30,7 @@ def main() -> None:
     parser.add_argument("--scale", type=float, default=1, help="TPC-H's scale factor")
     parser.add_argument("--repetitions", type=int, default=5, help="timed runs of each query")
     parser.add_argument("--partitions", type=int, default=2000, help="of the table whose planning is timed; 0 for none")
+    parser.add_argument("--evolved", type=int, default=5000, help="of one whose partitions differ in their buckets")
     parser.add_argument("--folder", type=Path, default=Path(".demo/bench"), help="for data, tables and results")
     options = parser.parse_args()
     folder = options.folder.absolute() / f"scale-{options.scale:g}"
@@ -44,7 +45,9 @@ def main() -> None:
     figures = {query: {way: vars(seen) for way, seen in ways.items()} for query, ways in results.items()}
     (folder / "bench.json").write_text(json.dumps(figures, indent=2))
     if options.partitions:
-        console.print(_planning(spark, options.partitions))
+        console.print(_planning(spark, "wide", options.partitions, 64))
+    if options.evolved:
+        console.print(_planning(spark, "evolved", options.evolved, 4, 8))
     console.print(f"Chart and figures: {folder}/bench.svg, bench.json")
     spark.stop()
 
@@ -103,13 +106,13 @@ def _table(results: dict[str, dict[str, Measured]], options: argparse.Namespace)
     return table
 
 
-def _planning(spark: SparkSession, partitions: int) -> Table:
-    buckets = 64
-    many_partitions(spark, partitions, buckets)
-    table = Table(title=f"Planning a self join of {partitions:,} partitions x {buckets} buckets and listing its files")
+def _planning(spark: SparkSession, name: str, partitions: int, *buckets: int) -> Table:
+    many_partitions(spark, name, partitions, *buckets)
+    numbers = " or ".join(map(str, buckets))
+    table = Table(title=f"Planning a self join of {partitions:,} partitions x {numbers} buckets and listing its files")
     for column in ("extension", "seconds at first", "seconds again", "metastore calls", "files listed"):
         table.add_column(column)
-    for way, seen in planning(spark, WAYS[3:5], WIDE_QUERY, 3).items():
+    for way, seen in planning(spark, WAYS[3:5], name, WIDE_QUERY.format(table=name), 3).items():
         seconds = [f"{statistics.median(times):.2f}" for times in (seen.cold, seen.warm)]
         table.add_row(way, *seconds, str(seen.calls), f"{seen.files:,}")
     return table

@@ -70,17 +70,23 @@ def _write(
     spark.sql(f"insert into {table} {query}")
 
 
-def many_partitions(spark: SparkSession, partitions: int, buckets: int) -> None:
-    """Make a table of many partitions out of the files of one, by links, and a copy of it in Spark's eyes only."""
-    if spark.catalog.tableExists("bench.wide"):
+def many_partitions(spark: SparkSession, table: str, partitions: int, *buckets: int) -> None:
+    """Make a table of many partitions, as many of each number of buckets, out of the files of one of each, by links."""
+    if spark.catalog.tableExists(f"bench.{table}"):
         return
+    clustered = "clustered by (k) sorted by (k) into {} buckets"
     spark.sql(
-        f"create table wide (k bigint, v bigint) partitioned by (p int)"
-        f" clustered by (k) sorted by (k) into {buckets} buckets stored as parquet"
+        f"create table {table} (k bigint, v bigint) partitioned by (p int)"
+        f" {clustered.format(buckets[0])} stored as parquet"
     )
-    spark.sql(f"insert into wide select id, id, 0 from range({buckets * 10})")
-    location = spark.sql("describe extended wide").where("col_name = 'Location'").collect()[0].data_type
+    location = spark.sql(f"describe extended {table}").where("col_name = 'Location'").collect()[0].data_type
     root = Path(location.removeprefix("file:"))
-    for number in range(1, partitions):
-        shutil.copytree(root / "p=0", root / f"p={number}", copy_function=os.link)
-    spark.sql("msck repair table wide")
+    each = partitions // len(buckets)
+    for kind, number in enumerate(buckets):
+        if kind:
+            spark.sql(f"alter table {table} {clustered.format(number)}")
+        first = kind * each
+        spark.sql(f"insert into {table} select id, id, {first} from range({number * 10})")
+        for other in range(first + 1, first + each):
+            shutil.copytree(root / f"p={first}", root / f"p={other}", copy_function=os.link)
+        spark.sql(f"msck repair table {table}")

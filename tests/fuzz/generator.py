@@ -46,6 +46,7 @@ class Table:
     layout: str
     fills: tuple[int, ...]
     partitioned: bool
+    evolved: tuple[tuple[str, int], ...]
     breakage: str
 
 
@@ -78,20 +79,33 @@ class Generator:
         pick = self.random
         keys = tuple(dict.fromkeys(pick.choice(KEYS) for _ in range(pick.choice((1, 1, 1, 2)))))
         layout = pick.choice(("hive parquet", "hive parquet", "hive parquet", "hive orc", "spark parquet"))
+        partitioned = pick.random() < 0.4
+        evolves = partitioned and layout.startswith("hive") and pick.random() < 0.6
         made = Table(
             name=name,
             keys=keys,
             buckets=pick.choice((1, 2, 4, 4, 8, 8, 6, 12, 16)),
             sorted_by=pick.choice((", ".join(keys), ", ".join(keys), ", ".join((*keys, "v")), "v", "")),
             layout=layout,
-            fills=tuple(pick.choice((0, 0, 0, 1, 3)) for _ in range(pick.choice((1, 1, 2)))),
-            partitioned=pick.random() < 0.3,
+            fills=tuple(pick.choice((0, 0, 0, 1, 3)) for _ in range(3 if evolves else pick.choice((1, 1, 2)))),
+            partitioned=partitioned,
+            evolved=self._evolution(keys) if evolves else (),
             breakage=pick.choice(BREAKAGES) if layout.startswith("hive") else "none",
         )
         self._make(made)
         if made.breakage != "none":
             self._break(made)
         return made
+
+    def _evolution(self, keys: tuple[str, ...]) -> tuple[tuple[str, int], ...]:
+        """Bucket columns and numbers of the second partition and the third: other numbers mostly, sometimes other columns."""
+        return tuple(
+            (
+                ", ".join(keys) if self.random.random() < 0.8 else self.random.choice(KEYS),
+                self.random.choice((2, 4, 8, 12, 16)),
+            )
+            for _ in range(2)
+        )
 
     def _make(self, table: Table) -> None:
         kind, file_format = table.layout.split()
@@ -105,10 +119,14 @@ class Generator:
             stored=f"stored as {file_format}" if kind == "hive" else f"using {file_format}",
             rest="partitioned by (p string)" if table.partitioned else "",
         )
+        by, buckets = ", ".join(table.keys), table.buckets
         for fill, files in enumerate(table.fills):
-            self._fill(table, files, fill)
+            if fill and table.evolved:
+                by, buckets = table.evolved[fill - 1]
+                self.tables.sql(f"alter table {table.name} clustered by ({by}) sorted by ({by}) into {buckets} buckets")
+            self._fill(table, files, fill, by, buckets)
 
-    def _fill(self, table: Table, files: int, fill: int) -> None:
+    def _fill(self, table: Table, files: int, fill: int, by: str, buckets: int) -> None:
         numbers = {
             "a": self.random.choice((1, 3, 7)),
             "b": self.random.randrange(9),
@@ -120,11 +138,9 @@ class Generator:
             rows = f"select *, '{'xyz'[fill]}' as p from ({rows})"
         if table.layout.startswith("spark") and not files:
             # Spark's own hash spreads rows over tasks as it spreads them over buckets.
-            self.tables.sql(
-                f"insert into {table.name} select /*+ REPARTITION({table.buckets}, {', '.join(table.keys)}) */ * from ({rows})"
-            )
+            self.tables.sql(f"insert into {table.name} select /*+ REPARTITION({buckets}, {by}) */ * from ({rows})")
         else:
-            self.tables.fill(table.name, ", ".join(table.keys), table.buckets, rows, files=files)
+            self.tables.fill(table.name, by, buckets, rows, files=files)
 
     def _break(self, table: Table) -> None:
         files = [self.tables.folder(table.name) / path for path in self.tables.files(table.name)]
@@ -213,11 +229,14 @@ class Generator:
                 "",
                 " where k > 5",
                 " where t is not null",
-                " where k = 7 or k is null",
+                " where (k = 7 or k is null)",
                 " where l <> 0 and v > 2",
                 " where k in (1, 2, 33)",
             )
         )
+        if table.partitioned and self.random.random() < 0.5:
+            values = self.random.choice(("'x'", "'y'", "'x', 'z'", "'y', 'x'"))
+            where += f"{' and' if where else ' where'} p in ({values})"
         if self.random.random() < 0.2:
             other = self.random.choice(pool)
             return (

@@ -59,24 +59,28 @@ case class BucketCheckExec(guards: Seq[Expression], child: SparkPlan) extends Un
   override protected def withNewChildInternal(newChild: SparkPlan): BucketCheckExec = copy(child = newChild)
 }
 
-/** What is done about a row out of place: the query fails, and the files are not trusted in this session again. */
-case class BucketAlarm(table: String, roots: Seq[String], distrust: Findings[Boolean], oneFileAtATime: Boolean) {
+/**
+ * What is done about a row out of place: the query fails, and the files, or only their order, are not trusted in this
+ * session again.
+ */
+case class BucketAlarm(table: String, roots: Seq[String], distrust: Findings[Distrust], oneFileAtATime: Boolean) {
 
   def misplaced(found: Int, partition: Int): Unit =
-    raise(s"a row of bucket $found among those of bucket $partition")
+    raise(s"a row of bucket $found among those of bucket $partition", OfRows, "reads these files plainly")
 
-  def unsorted(): Unit = raise("a row that is not in the order of the sort columns")
+  def unsorted(): Unit =
+    raise("a row that is not in the order of the sort columns", OfOrder, "does not rely on the order of these files")
 
-  private def raise(what: String): Unit = {
+  private def raise(what: String, of: Distrust, after: String): Unit = {
     // The task's current file may be that of another scan, whose rows this one's are joined with. So all files of the scan
     // are distrusted, and the one only named where it can be the one.
     val current = Option(InputFileBlockHolder.getInputFilePath.toString).filter(_.nonEmpty)
     val file = current.filter(path => oneFileAtATime && roots.exists(root => path.startsWith(root + "/")))
-    distrust.add(true)
+    distrust.add(of)
     throw new SparkException(
       s"Table $table is not bucketed as its metadata says: found $what" + file.fold("")(" in file " + _) +
-        s". The query was stopped, and its result is not complete. Run it again: this session now reads these files " +
-        s"plainly. A DataFrame or a cached table keeps its plan, and has to be made (or UNCACHE TABLE) anew. To read the " +
+        s". The query was stopped, and its result is not complete. Run it again: this session now $after. " +
+        s"A DataFrame or a cached table keeps its plan, and has to be made (or UNCACHE TABLE) anew. To read the " +
         s"table plainly from the start, set ${BucketingConf.ENABLED.key}=false; to repair it, write it again.")
   }
 }

@@ -15,8 +15,15 @@ object BucketFiles {
   def nameOf(file: String): String = file.substring(file.lastIndexOf('/') + 1)
   def nameOf(file: PartitionedFile): String = nameOf(file.urlEncodedPath)
 
-  /** The folder of a file. */
-  def folderOf(file: String): String = file.substring(0, file.lastIndexOf('/') max 0)
+  /** The folder of a file, to be compared as text. */
+  def folderOf(file: String): String = folder(file.substring(0, file.lastIndexOf('/') max 0))
+
+  // Hadoop has two spellings of a URL without a host.
+  def folder(url: String): String = {
+    val place = url.indexOf(":///")
+    if (place < 0) url else url.substring(0, place + 1) + url.substring(place + 3)
+  }
+
   def folderOf(file: PartitionedFile): String = folderOf(file.urlEncodedPath)
 
   /** The bucket that a name claims under this layout. */

@@ -19,7 +19,10 @@ object BucketProof extends Logging {
    * @param early why the files must have been checked before, if they must (EarlyUses)
    */
   def prove(candidate: BucketScan, early: Option[String]): FileSourceScanExec = {
-    val (scan, listing) = listed(candidate)
+    val (claimed, listing) = listed(candidate)
+    // Of files that Hive sorted with NULL last, for one, the buckets are good.
+    val inOrder = BucketTrust.distrusted(listing.files, OfOrder).isEmpty
+    val scan = if (inOrder) claimed else claimed.copyWith(claimed.read.copy(of = claimed.read.of.unordered))
     val outcome = namesOrTrust(scan, listing).orElse(BucketProbe.objection(scan, listing.files)).toLeft(scan)
       .flatMap(found => early.fold(Right(found): Either[String, BucketScan])(EarlyUses.proven(found, listing.files).toRight(_)))
     outcome match {
@@ -54,7 +57,7 @@ object BucketProof extends Logging {
   private def namesOrTrust(scan: BucketScan, listing: BucketListing): Option[String] = {
     val of = scan.read.of
     BucketFiles.objection(listing.files.iterator.map(_.urlEncodedPath), of.hash, scan.read.counts)
-      .orElse(BucketTrust.distrusted(listing.files).map(name => s"rows were found out of place before in $name"))
+      .orElse(BucketTrust.distrusted(listing.files, OfRows).map(name => s"rows were found out of place before in $name"))
   }
 
   /**

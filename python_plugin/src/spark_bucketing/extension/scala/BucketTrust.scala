@@ -18,6 +18,11 @@ object FileVersion {
     FileVersion(file.toPath.toString, file.fileSize, file.modificationTime)
 }
 
+/** What is wrong with a file: rows are out of their bucket, or only out of their order. */
+sealed trait Distrust extends Serializable
+case object OfRows extends Distrust
+case object OfOrder extends Distrust
+
 /** What is known about files in this JVM: which were probed, which were checked, and which broke their word. */
 object BucketTrust {
 
@@ -28,7 +33,7 @@ object BucketTrust {
   // Files of which every row was checked, and whether the rows without a key were among them.
   private val checked = remembering[(FileVersion, BucketsOf), Boolean]
 
-  private val distrusted = remembering[FileVersion, Boolean]
+  private val distrusted = remembering[FileVersion, Distrust]
 
   // Least recently used entries go first.
   private def remembering[K, V]: JMap[K, V] = Collections.synchronizedMap(
@@ -52,11 +57,12 @@ object BucketTrust {
   def isChecked(file: FileVersion, of: BucketsOf, nulls: Boolean): Boolean =
     Option(checked.get((file, of))).exists(_ || !nulls)
 
-  def distrust(file: FileVersion): Unit = distrusted.put(file, true)
+  def distrust(file: FileVersion, of: Distrust): Unit =
+    distrusted.merge(file, of, (before, now) => if (before == OfRows) before else now)
 
-  /** The name of a file that was read together with a row out of place, if there is one. */
-  def distrusted(files: Array[PartitionedFile]): Option[String] =
-    if (distrusted.isEmpty) None else files.map(FileVersion(_)).find(distrusted.containsKey).map(_.name)
+  /** The name of a file that was read together with such a row, if there is one. */
+  def distrusted(files: Array[PartitionedFile], of: Distrust): Option[String] =
+    if (distrusted.isEmpty) None else files.map(FileVersion(_)).find(distrusted.get(_) == of).map(_.name)
 
   /** Forget everything; for tests. */
   def clear(): Unit = {
@@ -83,8 +89,8 @@ class Findings[T](@transient private val act: T => Unit) extends AccumulatorV2[T
 object Findings {
 
   /** That a row is out of place in one of these files: which one, no operator above the scan knows for certain. */
-  def distrusted(files: Array[PartitionedFile], context: SparkContext): Findings[Boolean] =
-    registered(context, evenOfFailed = true)((_: Boolean) => files.foreach(file => BucketTrust.distrust(FileVersion(file))))
+  def distrusted(files: Array[PartitionedFile], context: SparkContext): Findings[Distrust] =
+    registered(context, evenOfFailed = true)((of: Distrust) => files.foreach(file => BucketTrust.distrust(FileVersion(file), of)))
 
   /** Files that were read to the end with every row in place. */
   def checked(of: BucketsOf, nulls: Boolean, context: SparkContext): Findings[FileVersion] =

@@ -15,13 +15,13 @@ object BucketedReads {
 
   private val Stock = TreeNodeTag[FileSourceScanExec]("bucketing.stock_scan")
 
-  /** @param ofOverwrite the plan is of an overwrite that deletes first (EarlyUses) */
-  def apply(plan: SparkPlan, ofOverwrite: Boolean): SparkPlan = {
+  /** @param ofWrite why all rows must have been checked before, if they must (EarlyUses) */
+  def apply(plan: SparkPlan, ofWrite: Option[String]): SparkPlan = {
     val claimed = plan.transformUp { case scan: FileSourceScanExec => claim(scan) }
     if (!claimed.exists(_.isInstanceOf[ScanOfBuckets])) plan
     else {
       val united = if (BucketingConf.unitesBuckets) BucketUnions(claimed) else claimed
-      BucketAlignment(BucketUnions.takeBack(prove(EnsureBucketedRows.dropNeedless(united), ofOverwrite)))
+      BucketAlignment(BucketUnions.takeBack(prove(EnsureBucketedRows.dropNeedless(united), ofWrite)))
     }
   }
 
@@ -45,9 +45,9 @@ object BucketedReads {
     claimed
   }
 
-  private def prove(claimed: SparkPlan, ofOverwrite: Boolean): SparkPlan = {
+  private def prove(claimed: SparkPlan, ofWrite: Option[String]): SparkPlan = {
     val needed = BucketNeeds.of(claimed)
-    lazy val early = EarlyUses.of(claimed, ofOverwrite)
+    lazy val early = EarlyUses.of(claimed, ofWrite)
     claimed.transformUp {
       case scan: BucketScan if needed.contains(scan) => BucketProof.prove(scan, Option(early.get(scan))) match {
         case bucketed: BucketScan => BucketProof.prune(bucketed)

@@ -108,10 +108,17 @@ case class BucketedRowsExec(
 case class PlanBucketedRows(session: SparkSession) extends SparkStrategy {
   override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
     case rows: BucketedRows =>
-      val shuffle = ShuffleExchangeExec(rows.partitioning, planLater(rows.child), REPARTITION_BY_NUM)
+      val partitioning = if (rows.maxRows.exists(_ <= PlanBucketedRows.Few)) SinglePartition else rows.partitioning
+      val shuffle = ShuffleExchangeExec(partitioning, planLater(rows.child), REPARTITION_BY_NUM)
       BucketedRowsExec(rows.keys, rows.hash, rows.buckets, rows.partitioning, shuffle) :: Nil
     case _ => Nil
   }
+}
+
+object PlanBucketedRows {
+
+  /** So many rows are written by one task: a task for each bucket would cost more than it writes. */
+  private val Few = 1000L
 }
 
 /**

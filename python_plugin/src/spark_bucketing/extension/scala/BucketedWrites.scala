@@ -4,7 +4,7 @@ import org.apache.spark.internal.Logging
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.analysis.NoSuchTableException
 import org.apache.spark.sql.catalyst.catalog.{BucketSpec, CatalogTable}
-import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeReference}
+import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, AttributeReference, Cast, Expression}
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.execution.command.DDLUtils
@@ -26,10 +26,12 @@ case class BucketedWrites(session: SparkSession) extends Rule[LogicalPlan] with 
   override def apply(plan: LogicalPlan): LogicalPlan =
     if (!BucketingConf.enabled) plan
     else {
-      Compat.overwritingQuery(plan).foreach(EarlyUses.markOverwrite)
-      plan.transformDown {
-        case write: V1WriteCommand if !write.query.isInstanceOf[WriteFiles] => prepared(write)
-      }
+      // A statement may be several writes: FROM ... INSERT ... INSERT.
+      plan.foreach(Compat.irreversible(_).foreach { write =>
+        EarlyUses.mark(write)
+        CachedBuckets.load(session, write.query)
+      })
+      plan.transformDown { case write: V1WriteCommand if !write.query.isInstanceOf[WriteFiles] => prepared(write) }
     }
 
   private def prepared(write: V1WriteCommand): V1WriteCommand = {
@@ -94,15 +96,21 @@ object BucketedWrites {
   }
 
   /**
-   * The query without the shuffles and sorts on top of it, which the one by bucket would undo. A value that depends on
-   * the order of the rows keeps what is below it.
+   * The query without the shuffles and sorts on top of it, which the one by bucket would undo. What is computed above them
+   * may depend on the order of the rows, or be the reason to spread them over more tasks, and keeps what is below it.
    */
   private def unshuffled(query: LogicalPlan): LogicalPlan = query match {
-    case Project(columns, child) if columns.forall(_.deterministic) => Project(columns, unshuffled(child))
+    case Project(columns, child) if columns.forall(isCheap) => Project(columns, unshuffled(child))
     case shuffle: RepartitionOperation if shuffle.shuffle => unshuffled(shuffle.child)
     case rebalance: RebalancePartitions => unshuffled(rebalance.child)
     case sort: Sort => unshuffled(sort.child)
     case _ => query
+  }
+
+  private def isCheap(column: Expression): Boolean = column match {
+    case Alias(child, _) => isCheap(child)
+    case cast: Cast => isCheap(cast.child)
+    case _ => column.isInstanceOf[Attribute] || column.foldable && column.deterministic
   }
 
   /** What to say of a bucket column whose hash by Spark is not Hive's. Spark has written such tables always. */

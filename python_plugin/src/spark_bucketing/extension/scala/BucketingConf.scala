@@ -95,7 +95,7 @@ object BucketingConf {
   val EARLY: ConfigEntry[String] = SQLConf
     .buildConf("spark.bucketing.read.early")
     .doc("When buckets are used by a query that acts before all of its rows are read and checked, since a limit may end it, " +
-      "or since it deletes what it overwrites first: 'checked', once an earlier query has read and checked the files; " +
+      "or since it is a write that cannot be taken back: 'checked', once an earlier query has read and checked the files; " +
       "'probed', at once, trusting their names and first rows.")
     .version("0.1.0")
     .stringConf

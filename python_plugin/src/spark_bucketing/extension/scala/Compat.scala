@@ -9,14 +9,15 @@ import org.apache.spark.sql.catalyst.{FileSourceOptions, InternalRow, TableIdent
 import org.apache.spark.sql.catalyst.analysis.{NamedRelation, ResolvedIdentifier}
 import org.apache.spark.sql.catalyst.catalog.{BucketSpec, CatalogTable, ExternalCatalog, ExternalCatalogUtils, SessionCatalog}
 import org.apache.spark.sql.catalyst.expressions.Attribute
-import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, OverwriteByExpression, ReplaceTableAsSelect}
+import org.apache.spark.sql.catalyst.plans.logical.{AppendData, LogicalPlan, OverwriteByExpression, ReplaceTableAsSelect}
 import org.apache.spark.sql.catalyst.util.CaseInsensitiveMap
 import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
 import org.apache.spark.sql.connector.catalog.{StagingTableCatalog, TableCapability}
-import org.apache.spark.sql.execution.{FileSourceScanExec, FileSourceScanLike, LocalTableScanExec, SparkPlan, SparkPlanner}
+import org.apache.spark.sql.execution._
 import org.apache.spark.sql.execution.command.DataWritingCommand
 import org.apache.spark.sql.execution.datasources._
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
+import org.apache.spark.sql.execution.python.MapInBatchExec
 import org.apache.spark.sql.hive.execution.InsertIntoHiveTable
 import org.apache.spark.sql.types.StructType
 
@@ -61,14 +62,40 @@ object Compat {
     case other => other
   }
 
-  /** The query of a statement that deletes what it is to replace before it reads the first row. */
-  def overwritingQuery(statement: LogicalPlan): Option[LogicalPlan] = statement match {
-    case write: V1WriteCommand if deletesFirst(write) => Some(write.query)
-    case save: SaveIntoDataSourceCommand if save.mode == SaveMode.Overwrite => Some(save.query)
-    case replace: ReplaceTableAsSelect if !isStaged(replace.name) => Some(replace.query)
-    case overwrite: OverwriteByExpression if isV1(overwrite.table) => overwrite.analyzedQuery.orElse(Some(overwrite.query))
+  /**
+   * A write that cannot be taken back when a row turns out to be out of place.
+   *
+   * @param query as it will be planned
+   * @param why it cannot (EarlyUses)
+   */
+  case class Irreversible(query: LogicalPlan, why: String)
+
+  def irreversible(statement: LogicalPlan): Option[Irreversible] = statement match {
+    case write: V1WriteCommand if deletesFirst(write) => Some(Irreversible(write.query, EarlyUses.Overwrite))
+    case write: V1WriteCommand if publishesByTask => Some(Irreversible(write.query, EarlyUses.Publish))
+    case save: SaveIntoDataSourceCommand if save.mode == SaveMode.Overwrite => Some(Irreversible(save.query, EarlyUses.Overwrite))
+    case save: SaveIntoDataSourceCommand => Some(Irreversible(save.query, EarlyUses.Publish))
+    case replace: ReplaceTableAsSelect if !isStaged(replace.name) => Some(Irreversible(replace.query, EarlyUses.Overwrite))
+    case overwrite: OverwriteByExpression if isV1(overwrite.table) =>
+      Some(Irreversible(overwrite.analyzedQuery.getOrElse(overwrite.query), EarlyUses.Overwrite))
+    case append: AppendData if isV1(append.table) =>
+      Some(Irreversible(append.analyzedQuery.getOrElse(append.query), EarlyUses.Publish))
     case _ => None
   }
+
+  /** Hadoop's second algorithm moves the files of each task to their place when the task is done. */
+  private def publishesByTask: Boolean =
+    hadoopConf(SparkSession.active).get("mapreduce.fileoutputcommitter.algorithm.version", "1").trim == "2"
+
+  /** Whether a program of the user's reads the rows, which may end before they do. */
+  def mayStopReading(plan: SparkPlan): Boolean = plan match {
+    case _: MapPartitionsExec | _: MapInBatchExec | _: BaseScriptTransformationExec => true
+    case _ => false
+  }
+
+  /** A query with what is cached of it in its place. */
+  def withCaches(session: SparkSession, query: LogicalPlan): LogicalPlan =
+    session.asInstanceOf[ClassicSession].sharedState.cacheManager.useCachedData(query)
 
   private def isStaged(name: LogicalPlan): Boolean = name match {
     case ResolvedIdentifier(catalog, _) => catalog.isInstanceOf[StagingTableCatalog]

@@ -9,7 +9,6 @@ import org.apache.spark.sql.catalyst.plans.physical.{Distribution, UnspecifiedDi
 import org.apache.spark.sql.catalyst.trees.TreeNodeTag
 import org.apache.spark.sql.execution._
 import org.apache.spark.sql.execution.columnar.InMemoryTableScanExec
-import org.apache.spark.sql.execution.command.DataWritingCommandExec
 import org.apache.spark.sql.execution.datasources.PartitionedFile
 import org.apache.spark.sql.execution.exchange.Exchange
 import org.apache.spark.sql.execution.joins.BaseJoinExec
@@ -19,8 +18,10 @@ import org.apache.spark.sql.execution.window.WindowGroupLimitExec
  * Bucketed scans whose rows are acted upon before all of them were read, so that the check on reading may come too late:
  *
  *  - below a limit, with no exchange in between, which would have read them all first; also below the first rows by an
- *    order, where the rows may come in that order and be taken without looking at the others;
- *  - below an overwrite that deletes the old rows before it reads the first new one, and in its subqueries.
+ *    order, where the rows may come in that order and be taken without looking at the others; and below a program that
+ *    may end before its input does;
+ *  - below a write that cannot be taken back when it fails: one that deletes the old rows before it reads the first new
+ *    one, or one whose tasks each publish their own rows; and in its subqueries.
  *
  * {{{
  *   CollectLimit 10                      the first ten rows of bucket 0 are enough
@@ -35,35 +36,42 @@ object EarlyUses {
 
   val Limit = "a limit may end the query before all rows are checked, and no query of this session has checked them yet"
   val Overwrite = "the overwrite deletes old rows before all new ones are checked, and no query of this session has checked them yet"
+  val Publish = "the write publishes rows before all are checked, and no query of this session has checked them yet"
 
-  private val OfOverwrite = TreeNodeTag[Unit]("bucketing.of_overwrite")
+  private val OfWrite = TreeNodeTag[String]("bucketing.of_write")
 
-  /** Subqueries, and queries of other sources, are planned by themselves: remembers that all of it is of an overwrite. */
-  def markOverwrite(query: LogicalPlan): Unit = query.foreach { node =>
-    node.setTagValue(OfOverwrite, ())
+  /** Subqueries, and queries of other sources, are planned by themselves: remembers for all of them why. */
+  def mark(write: Compat.Irreversible): Unit = everywhere(write.query)(_.setTagValue(OfWrite, write.why))
+
+  /** Visits the nodes of a query and of its subqueries. */
+  def everywhere(query: LogicalPlan)(visit: LogicalPlan => Unit): Unit = query.foreach { node =>
+    visit(node)
     node.expressions.foreach(_.foreach {
-      case subquery: SubqueryExpression => markOverwrite(subquery.plan)
+      case subquery: SubqueryExpression => everywhere(subquery.plan)(visit)
       case _ =>
     })
   }
 
-  def isOfOverwrite(plan: LogicalPlan): Boolean = plan.exists(_.getTagValue(OfOverwrite).isDefined)
+  /** Why the rows of a query have to be checked before it is written, if it is written so. */
+  def ofWrite(plan: LogicalPlan): Option[String] = plan.collectFirst {
+    case node if node.getTagValue(OfWrite).isDefined => node.getTagValue(OfWrite).get
+  }
 
   /**
    * The scans, and the reads of cached queries, and for each why its files must have been checked before.
    *
-   * @param ofOverwrite the plan is of an overwrite that deletes first
+   * @param ofWrite why all of them must (EarlyUses.ofWrite)
    */
-  def of(plan: SparkPlan, ofOverwrite: Boolean): JMap[SparkPlan, String] = {
+  def of(plan: SparkPlan, ofWrite: Option[String]): JMap[SparkPlan, String] = {
     val found = new IdentityHashMap[SparkPlan, String]
     if (BucketingConf.early == "checked" && BucketingConf.checksReads) {
-      if (ofOverwrite) all(plan, found) else new EarlyUses(plan).collect(plan, stops = false, found)
+      ofWrite match {
+        case Some(why) => plan.foreach { case input if isInput(input) => found.put(input, why); case _ => }
+        case None => new EarlyUses(plan).collect(plan, stops = false, found)
+      }
     }
     found
   }
-
-  private def all(plan: SparkPlan, found: IdentityHashMap[SparkPlan, String]): Unit =
-    plan.foreach { case input if isInput(input) => found.put(input, Overwrite); case _ => }
 
   private def isInput(plan: SparkPlan): Boolean = plan.isInstanceOf[BucketScan] || plan.isInstanceOf[InMemoryTableScanExec]
 
@@ -109,9 +117,9 @@ private class EarlyUses(root: SparkPlan) {
 
   def collect(plan: SparkPlan, stops: Boolean, found: IdentityHashMap[SparkPlan, String]): Unit = plan match {
     case input if EarlyUses.isInput(input) => if (stops) found.put(input, EarlyUses.Limit)
-    case write: DataWritingCommandExec if Compat.deletesFirst(write.cmd) => EarlyUses.all(write, found)
     case limit @ (_: BaseLimitExec | _: CollectLimitExec | _: CollectTailExec) =>
       collect(limit.children.head, stops = true, found)
+    case program if Compat.mayStopReading(program) => program.children.foreach(collect(_, stops = true, found))
     case first: TakeOrderedAndProjectExec => collect(first.child, stops || mayComeInOrder(first.sortOrder), found)
     case first: WindowGroupLimitExec if first.partitionSpec.isEmpty =>
       collect(first.child, stops || mayComeInOrder(first.orderSpec), found)
@@ -122,9 +130,9 @@ private class EarlyUses(root: SparkPlan) {
   }
 
   /**
-   * Whether Spark will put an exchange between an operator and its child. Not where inputs of a join differ in their
-   * number of partitions, of which nothing is known yet: they may be aligned.
+   * Whether Spark will put an exchange between an operator and its child. Above a join or a union nobody knows before its
+   * own exchanges stand: its inputs may be aligned, or one be spread by the buckets of the other.
    */
   private def exchanged(child: SparkPlan, required: Distribution): Boolean = required != UnspecifiedDistribution &&
-    (try !child.outputPartitioning.satisfies(required) catch { case _: IllegalArgumentException => false })
+    !child.exists(_.children.length > 1) && !child.outputPartitioning.satisfies(required)
 }

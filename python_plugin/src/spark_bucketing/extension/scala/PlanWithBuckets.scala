@@ -24,12 +24,12 @@ case class PlanWithBuckets(session: SparkSession) extends SparkStrategy with Log
     else {
       PlanWithBuckets.planning.set(true)
       val planned = try Compat.planner(session).plan(plan).next() finally PlanWithBuckets.planning.set(false)
-      withBuckets(planned, EarlyUses.isOfOverwrite(plan)) :: Nil
+      withBuckets(planned, EarlyUses.ofWrite(plan)) :: Nil
     }
 
   // A query that can be planned without buckets is not to fail for them.
-  private def withBuckets(planned: SparkPlan, ofOverwrite: Boolean): SparkPlan =
-    try CachedBuckets(BucketedReads(planned, ofOverwrite)) catch {
+  private def withBuckets(planned: SparkPlan, ofWrite: Option[String]): SparkPlan =
+    try CachedBuckets(BucketedReads(planned, ofWrite)) catch {
       case NonFatal(error) =>
         PlanWithBuckets.failures.incrementAndGet()
         logWarning("A query is planned without buckets, since planning it with them failed.", error)

@@ -13,7 +13,7 @@ import org.apache.spark.sql.execution.datasources.PartitioningUtils
  * For how many buckets the files of a scan were written.
  *
  * @param common divides the numbers of all files
- * @param byFolder the numbers by the URL of the folder, where they are not all the same
+ * @param byFolder the numbers by the folder (BucketFiles.folderOf), where they are not all the same
  */
 case class BucketCounts(common: Int, byFolder: Map[String, Int] = Map.empty) {
 
@@ -70,10 +70,9 @@ object SelectedPartitions {
       case None => table.bucketSpec.toRight("has no record")
     }
 
-  /** As the names of its files begin: the files' names are compared with it as text. */
   private def folderOf(partition: CatalogTablePartition, conf: Configuration): String = {
     val path = new Path(partition.location)
-    SparkPath.fromPath(path.getFileSystem(conf).makeQualified(path)).urlEncoded
+    BucketFiles.folder(SparkPath.fromPath(path.getFileSystem(conf).makeQualified(path)).urlEncoded)
   }
 
   private def together(selected: Seq[Said], cores: Int): Either[String, (BucketSpec, BucketCounts)] = {
@@ -94,7 +93,7 @@ object SelectedPartitions {
 
   private def byColumns(specs: Seq[(String, BucketSpec)]): Either[String, Seq[String]] =
     if (specs.map(_._2.bucketColumnNames).distinct.length == 1) Right(specs.head._2.bucketColumnNames)
-    else Left(differing(specs, _.bucketColumnNames.mkString(", "), "buckets by " + _))
+    else Left(differing(specs, _.bucketColumnNames.mkString(", "), "by " + _))
 
   private def sortColumns(specs: Seq[BucketSpec]): Seq[String] =
     specs.map(_.sortColumnNames).reduce((a, b) => a.zip(b).takeWhile { case (x, y) => x == y }.map(_._1))
@@ -106,7 +105,7 @@ object SelectedPartitions {
       val names = kinds.filter(_._1 == found).map(_._2)
       s"${words(found.toString)} in ${names.head}${others(names.length - 1)}"
     }
-    s"the bucket specs of its partitions differ: ${examples.mkString(", ")}"
+    s"its bucket specs differ: ${examples.mkString(", ")}"
   }
 
   private def others(more: Int): String = if (more == 0) "" else s" and $more more"

@@ -1,0 +1,238 @@
+"""Tables whose partitions have bucket specs of their own: read by these where they fit together, plainly where not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from bucketed import Shape, Tables
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.usefixtures("extension", "dynamic_partitions")
+
+ERRORS = (PySparkException, Py4JJavaError)
+SCHEMA = "k int, j int, v bigint"
+ROWS = "select cast(pmod(id * 37 + {n}, 90) - 20 as int) as k, cast(pmod(id * {n}, 70) as int) as j, id as v from range(400)"
+# The partitions of `grown`, in the order in which they are written: by which columns, and into how many buckets.
+SPECS = {"a": ("k", 4), "b": ("k", 8), "c": ("k", 16), "d": ("j", 8), "e": ("k", 6)}
+
+
+@pytest.fixture(scope="module")
+def grown(spark: SparkSession) -> Tables:
+    """A table that grew, and tables to join it with."""
+    tables = Tables(spark, "evolution_reads")
+    evolve(tables, "grown", SPECS)
+    for buckets in (4, 8, 16):
+        tables.make(f"h{buckets}", SCHEMA, "k", buckets, ROWS.format(n=5))
+    tables.sql("create table days using parquet as select 'b' as ds, 1 as picked union all select 'z', 2")
+    return tables
+
+
+@pytest.fixture
+def tables(spark: SparkSession, grown: Tables) -> Iterator[Tables]:
+    forget(spark)
+    settings = {"spark.sql.autoBroadcastJoinThreshold": "-1", "spark.bucketing.pruning": "checked"}
+    with grown.settings(settings):
+        yield grown
+
+
+def forget(spark: SparkSession) -> None:
+    jvm = spark.sparkContext._jvm
+    assert jvm is not None
+    jvm.org.apache.spark.sql.bucketing.BucketTrust.clear()
+
+
+def evolve(tables: Tables, name: str, specs: dict[str, tuple[str, int]]) -> None:
+    """A table of which each partition is written by another spec."""
+    (_, (column, buckets)), *_ = specs.items()
+    tables.make(name, SCHEMA, column, buckets, rest="partitioned by (ds string)")
+    for number, (day, (column, buckets)) in enumerate(specs.items(), 1):
+        tables.sql(f"alter table {name} clustered by ({column}) sorted by ({column}) into {buckets} buckets")
+        tables.fill(name, column, buckets, f"select *, '{day}' as ds from ({ROWS.format(n=number)})")
+
+
+def days(*names: str) -> str:
+    return f"(select * from grown where ds in ({', '.join(map(repr, names))}))"
+
+
+@pytest.mark.parametrize(
+    ("query", "shape", "read"),
+    [
+        pytest.param(
+            f"select * from {days('a')} t join h4 on t.k = h4.k", (0, 0, 2), "(4 Hive buckets, sorted)", id="old"
+        ),
+        pytest.param(
+            f"select * from {days('c')} t join h16 on t.k = h16.k", (0, 0, 2), "(16 Hive buckets, sorted)", id="new"
+        ),
+        pytest.param(
+            f"select * from {days('a', 'b')} t join h4 on t.k = h4.k",
+            (0, 0, 2),
+            "(4 Hive buckets of partitions with 4, 8, merged)",
+            id="X and 2X",
+        ),
+        pytest.param(
+            f"select t.k, count(*), sum(h4.v) from {days('a', 'b', 'c')} t join h4 on t.k = h4.k group by t.k",
+            (0, 0, 2),
+            "(4 Hive buckets of partitions with 4, 8, 16, merged)",
+            id="X, 2X and 4X",
+        ),
+        pytest.param(
+            f"select * from {days('b', 'c')} t full join h8 on t.k = h8.k",
+            (0, 0, 2),
+            "(8 Hive buckets of partitions with 8, 16, merged)",
+            id="2X and 4X",
+        ),
+        pytest.param(
+            f"select * from {days('b', 'c')} t left join h16 on t.k = h16.k",
+            (0, 0, 2),
+            "(8 Hive buckets of partitions with 8, 16, merged)",
+            id="with a table of 4X",
+        ),
+        pytest.param(
+            f"select k, sum(v) from {days('a', 'c')} group by k",
+            (0, 0, 1),
+            "(4 Hive buckets of partitions with 4, 16)",
+            id="groups",
+        ),
+        pytest.param(
+            f"select k, rank() over (partition by k order by v) from {days('a', 'b')}",
+            (0, 1, 1),
+            "(4 Hive buckets of partitions with 4, 8)",
+            id="window",
+        ),
+        pytest.param(
+            f"select k, count(*) from {days('b', 'e')} group by k",
+            (0, 0, 1),
+            "(2 Hive buckets of partitions with 6, 8)",
+            id="a common divisor",
+        ),
+        pytest.param(
+            f"select j, count(*) from {days('d')} group by j", (0, 0, 1), "(8 Hive buckets, sorted)", id="other column"
+        ),
+        pytest.param(
+            f"select k, count(*) from {days('d')} group by k",
+            (1, 0, 0),
+            "(bucket column j is not read)",
+            id="no longer by k",
+        ),
+        pytest.param(
+            f"select k, count(*) from {days('a', 'b', 'd')} group by k",
+            (1, 0, 0),
+            "(its bucket specs differ: by k in ds=a and 1 more, by j in ds=d)",
+            id="two columns",
+        ),
+        pytest.param(
+            "select k, count(*) from grown where ds = 'nothing' group by k",
+            (0, 0, 1),
+            "(6 Hive buckets, sorted)",
+            id="none",
+        ),
+    ],
+)
+def test_partitions_are_read_by_the_spec_that_fits_all(
+    tables: Tables, aqe: str, query: str, shape: tuple[int, int, int], read: str
+) -> None:
+    assert read in tables.plan(query)
+    assert tables.shape(query) == Shape(*shape)
+    assert tables.rows(query) == tables.stock_rows(query)
+
+
+def test_numbers_are_brought_together_as_those_of_two_tables_are(tables: Tables) -> None:
+    query = f"select k, count(*) from {days('a', 'c')} group by k"
+    assert "(4 Hive buckets of partitions with 4, 16)" in tables.plan(query)
+    with tables.settings({"spark.bucketing.join.alignment": "off"}):
+        assert "its bucket specs differ: 4 buckets in ds=a, 16 buckets in ds=c" in tables.plan(query)
+        assert tables.rows(query) == tables.stock_rows(query)
+
+
+def test_partitions_that_are_left_out_while_the_query_runs(tables: Tables, aqe: str) -> None:
+    """What they are is known too late: all of them count, and those of one spec are read by it."""
+    for names, bucketed in (("'a', 'b', 'c'", 1), ("'a', 'b', 'c', 'd'", 0)):
+        query = (
+            f"select k, count(*) from (select * from grown where ds in ({names})) t "
+            "join days on t.ds = days.ds where picked = 1 group by k"
+        )
+        with tables.settings({"spark.sql.autoBroadcastJoinThreshold": "10485760"}):
+            assert tables.shape(query).bucketed == bucketed
+            assert tables.rows(query) == tables.stock_rows(query) != []
+
+
+def test_buckets_are_left_out_by_each_partitions_own_number(tables: Tables) -> None:
+    query = f"select * from {days('a', 'b', 'c')} t where k = 7"
+    with tables.settings({"spark.bucketing.pruning": "probed"}):
+        assert "SelectedBucketsCount: 1 out of 4, 1 out of 8, 1 out of 16" in tables.plan(query)
+        assert tables.rows(query) == tables.stock_rows(query) != []
+
+
+def test_buckets_are_left_out_by_the_number_that_files_were_checked_for(tables: Tables) -> None:
+    query = f"select * from {days('a', 'b', 'c')} t where k = 7"
+    assert "SelectedBucketsCount" not in tables.plan(query)
+    tables.rows(f"select k, count(*) from {days('a', 'b', 'c')} group by k")
+    assert "SelectedBucketsCount: 1 out of 4," in tables.plan(query) + ","
+    assert tables.rows(query) == tables.stock_rows(query) != []
+    for day in "abc":
+        tables.rows(f"select k, count(*) from {days(day)} group by k")
+    assert "SelectedBucketsCount: 1 out of 4, 1 out of 8, 1 out of 16" in tables.plan(query)
+    assert tables.rows(query) == tables.stock_rows(query)
+
+
+@pytest.mark.parametrize(
+    ("record", "read"),
+    [
+        pytest.param("not clustered", "partition ds=b is recorded as one without buckets)", id="no buckets"),
+        pytest.param("clustered by (k) into 16 buckets", "a row of bucket", id="more buckets"),
+        pytest.param("clustered by (k) into 4 buckets", "a file of bucket", id="fewer buckets"),
+        pytest.param("clustered by (j) into 8 buckets", "a row of bucket", id="another column"),
+        pytest.param("clustered by (k) sorted by (v) into 8 buckets", "an unsorted file", id="another order"),
+    ],
+)
+def test_a_record_counts_only_as_far_as_the_files_agree(tables: Tables, record: str, read: str) -> None:
+    tables.sql(f"alter table grown partition (ds = 'b') {record}")
+    try:
+        key = "j" if "(j)" in record else "k"
+        query = f"select {key}, max(v) from {days('b')} group by {key}"
+        assert f"Bucketed: false ({read}" in tables.plan(query)
+        for names in (("b",), ("a", "b"), tuple("abc")):
+            query = f"select t.k, h8.v from {days(*names)} t join h8 on t.k = h8.k"
+            assert tables.rows(query) == tables.stock_rows(query) != []
+    finally:
+        tables.sql("alter table grown partition (ds = 'b') clustered by (k) sorted by (k) into 8 buckets")
+
+
+def test_a_record_that_only_the_rows_contradict_fails_the_query_and_then_is_read_plainly(tables: Tables) -> None:
+    tables.sql("alter table grown partition (ds = 'b') clustered by (k) into 16 buckets")
+    query = f"select t.k, h16.v from {days('b')} t join h16 on t.k = h16.k"
+    try:
+        with tables.settings({"spark.bucketing.probe.files": "0"}):
+            with pytest.raises(ERRORS, match="grown is not bucketed as its metadata says"):
+                tables.rows(query)
+            assert tables.rows(query) == tables.stock_rows(query) != []
+    finally:
+        tables.sql("alter table grown partition (ds = 'b') clustered by (k) sorted by (k) into 8 buckets")
+
+
+def test_rows_that_stock_spark_inserts_are_read_plainly(tables: Tables) -> None:
+    evolve(tables, "stocked", {"a": ("k", 4), "b": ("k", 8)})
+    query = "select t.k, t.v, h8.v from stocked t join h8 on t.k = h8.k"
+    assert tables.shape(query).bucketed == 2
+    tables.sql("select count(*) from stocked")
+    with tables.settings({"spark.bucketing.enabled": "false"}):
+        tables.sql(f"insert overwrite stocked select *, 'b' as ds from ({ROWS.format(n=9)})")
+    assert tables.shape(query).bucketed == 1
+    assert tables.rows(query) == tables.stock_rows(query)
+    tables.fill("stocked", "k", 8, f"select *, 'b' as ds from ({ROWS.format(n=9)})", how="insert overwrite")
+    assert tables.shape(query).bucketed == 2
+    assert tables.rows(query) == tables.stock_rows(query)
+
+
+def test_a_table_that_is_no_longer_clustered_keeps_its_old_buckets(tables: Tables) -> None:
+    evolve(tables, "plain_again", {"a": ("k", 4), "b": ("k", 8)})
+    tables.sql("alter table plain_again not clustered")
+    tables.sql(f"insert into plain_again select *, 'c' as ds from ({ROWS.format(n=9)})")
+    old = "select k, count(*) from plain_again where ds < 'c' group by k"
+    assert tables.shape(old) == (0, 0, 1)
+    assert tables.rows(old) == tables.stock_rows(old)
+    assert tables.shape(old.replace("where ds < 'c'", "")) == (1, 0, 0)
+    assert tables.rows(old.replace("where ds < 'c'", "")) == tables.stock_rows(old.replace("where ds < 'c'", ""))
