@@ -10,9 +10,7 @@ from spark_bucketing.eligibility.steps import Explanation, Reason, Step
 from spark_bucketing.eligibility.world import objection
 from spark_bucketing.evolution.smallest import smallest_rewrite
 
-_RECORDS = re.compile(
-    r"the bucket specs of its partitions differ|^partition .* (?:is recorded as one|has (?:a broken|no) )"
-)
+_RECORDS = re.compile(r"its bucket specs differ|^partition .* (?:is recorded as one|has (?:a broken|no) )")
 _BEYOND = re.compile(r"a file of bucket \d+, where there are \d+")
 
 
