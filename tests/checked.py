@@ -12,9 +12,15 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from spark_bucketing.check.facts import Facts
+from spark_bucketing.check.session_planner import SessionPlanner
 from spark_bucketing.eligibility import SETTINGS, tables_of
 from spark_bucketing.eligibility.judging import Judged, judge_nodes
 from spark_bucketing.eligibility.model import Fix, TableFacts
+from spark_bucketing.evolution.read import read_table
+from spark_bucketing.evolution.rewrite import Rewriter, plan_rewrite
+from spark_bucketing.evolution.select import select_partitions
+from spark_bucketing.evolution.warehouse import Warehouse
 from spark_bucketing.plan import parse_plan
 from spark_bucketing.session import setting
 from spark_bucketing.spec import BucketSpec
@@ -37,6 +43,8 @@ class Made:
         rows: queries that are inserted one after the other.
         files: tasks that write each of them; 0 for one file for each bucket.
         rename: a pattern of the files' names and what is put there instead, to break the table's word.
+        earlier: partitions that were written before the table got its spec, by the value of ds: as how many buckets; 0
+            for a partition that is recorded as one without buckets.
     """
 
     columns: Mapping[str, str]
@@ -46,6 +54,7 @@ class Made:
     rows: tuple[str, ...] = ()
     files: int = 0
     rename: tuple[str, str] | None = None
+    earlier: Mapping[str, int] = field(default_factory=dict)
 
 
 def made(text: Mapping[str, Any]) -> Made:
@@ -57,7 +66,9 @@ def made(text: Mapping[str, Any]) -> Made:
         spec = BucketSpec(text["buckets"], by, tuple(text.get("sorted", by)), text.get("hash", "spark"))
     rename = tuple(text["rename"]) if "rename" in text else None
     parts = (tuple(text.get(key, ())) for key in ("partitioned", "rows"))
-    return Made(columns, spec, next(parts), text.get("size"), next(parts), text.get("files", 0), rename)
+    return Made(
+        columns, spec, next(parts), text.get("size"), next(parts), text.get("files", 0), rename, text.get("earlier", {})
+    )
 
 
 @dataclass
@@ -82,6 +93,7 @@ class Checked:
         self._facts.pop(full, None)
         spark.sql(f"drop table if exists {full}")
         spark.sql(_ddl(full, table))
+        self._make_earlier(full, table)
         distribute = "true" if table.files == 0 else "false"
         with (
             setting(spark, "spark.bucketing.enabled", "true"),
@@ -93,6 +105,15 @@ class Checked:
         if table.rename:
             self._rename(full, *table.rename)
         self.files_per_bucket[full] = max(1, table.files)
+
+    def _make_earlier(self, full: str, table: Made) -> None:
+        with setting(self.spark, "spark.bucketing.enabled", "true"):
+            for value, buckets in table.earlier.items():
+                self.spark.sql(f"alter table {full} {_clustered(table, buckets)}")
+                rows = "select cast(id as int) as k, id as v from range(40)"
+                self.spark.sql(f"insert into {full} partition (ds = '{value}') {rows}")
+            if table.earlier and table.spec:
+                self.spark.sql(f"alter table {full} {_clustered(table, table.spec.num_buckets)}")
 
     def _rename(self, full: str, pattern: str, name: str) -> None:
         rows = self.spark.sql(f"describe table extended {full}").collect()
@@ -114,6 +135,8 @@ class Checked:
         rows = [(row.col_name, row.data_type) for row in self.spark.sql(f"describe table extended {full}").collect()]
         split = next(i for i, (name, _) in enumerate(rows) if not name or name.startswith("#"))
         made_as = self.tables[full.split(".")[1]]
+        if made_as.earlier:
+            return self._evolved(full, made_as)
         return TableFacts(
             full,
             {name.lower(): kind for name, kind in rows[:split]},
@@ -122,6 +145,11 @@ class Checked:
             made_as.size,
             self.files_per_bucket[full],
         )
+
+    def _evolved(self, full: str, made_as: Made) -> TableFacts:
+        """As the check itself asks for it."""
+        facts = Facts(SessionPlanner("", self.spark)).of([full])[full]
+        return replace(facts, size_bytes=made_as.size, files_per_bucket=self.files_per_bucket[full])
 
     def judge(self, sql: str, settings: Mapping[str, str]) -> tuple[Judged, ...]:
         """What the check says of a query, by the planner of this session."""
@@ -132,14 +160,27 @@ class Checked:
             values = {name: str(self.spark.conf.get(name)) for name in SETTINGS}
             return judge_nodes(plan, facts, values, sql)
 
+    def _rewrite(self, full: str, where: str) -> None:
+        """What `spark-bucketing evolution rewrite --where` does."""
+        self._facts.pop(full, None)
+        with Warehouse(self.spark).settled() as warehouse:
+            table = read_table(warehouse, full)
+            plan = plan_rewrite(warehouse, table, select_partitions(warehouse, table, where))
+            for task in plan.tasks:
+                Rewriter(warehouse, table, print).run(task)
+
     @contextmanager
     def fixed(self, fix: Fix) -> Iterator[dict[str, str]]:
         """The tables with a fix applied, and what goes along with it; yields the settings."""
         before, files = dict(self.tables), dict(self.files_per_bucket)
         after: dict[str, Made] = {}
+        rewritten: set[str] = set()
         for part in (fix, *fix.also):
             name = (part.table or "").split(".")[-1]
-            if name in before:
+            if part.where and part.table:
+                rewritten.add(name)
+                self._rewrite(part.table, part.where)
+            elif name in before:
                 table = after.get(name, before[name])
                 columns = {**table.columns, **part.column_types}
                 after[name] = replace(table, files=0, rename=None, spec=part.spec or table.spec, columns=columns)
@@ -150,9 +191,16 @@ class Checked:
             settings = {key: value for part in (fix, *fix.also) for key, value in part.settings.items()}
             yield {key: value for key, value in settings.items() if key != "spark.sql.extensions"}
         finally:
-            for name in after:
+            for name in rewritten | after.keys():
                 self.make(name, before[name])
             self.files_per_bucket = files
+
+
+def _clustered(table: Made, buckets: int) -> str:
+    if not buckets or table.spec is None:
+        return "not clustered"
+    order = f"sorted by ({', '.join(table.spec.sort_columns)})" if table.spec.sort_columns else ""
+    return f"clustered by ({', '.join(table.spec.bucket_columns)}) {order} into {buckets} buckets"
 
 
 @dataclass(frozen=True)

@@ -113,8 +113,8 @@ def repair(dry_run: bool, table: str, project_dir: Path | None, profiles_dir: Pa
     with _opened(table, project_dir, profiles_dir, target) as (warehouse, name):
         found = read_table(warehouse, name)
         listing = list_files(warehouse, found.partitions)
-        evidence = read_evidence(warehouse, found, found.partitions, listing, candidates(found))
-        changes = plan_repair(found, evidence)
+        known = candidates(found, [[file.name for file in files] for files in listing.values()])
+        changes = plan_repair(found, read_evidence(warehouse, found, found.partitions, listing, known), known)
         write_changes(found, changes, dry_run, click.get_text_stream("stdout"))
         if not dry_run:
             for change in changes:

@@ -10,6 +10,9 @@ from typing import Any
 from spark_bucketing.check.planner import Planner, read_setting
 from spark_bucketing.eligibility.model import TableFacts
 from spark_bucketing.errors import SparkError
+from spark_bucketing.evolution import sql
+from spark_bucketing.evolution.model import Column, Table
+from spark_bucketing.evolution.records import EVOLVED, lower, partition_of
 from spark_bucketing.extension.settings import EXTENSION_CLASS
 from spark_bucketing.layout.names import bucket_of
 from spark_bucketing.project.manifest import relation_parts
@@ -62,6 +65,7 @@ class Facts:
             partition_columns=facts.partition_columns,
             size_bytes=self._size(quoted, facts) if sized else None,
             files_per_bucket=self._files_per_bucket(quoted, facts) if facts.spec else None,
+            partitions=self._partitions(quoted, facts, rows),
         )
 
     def _size(self, quoted: str, facts: TableFacts) -> int | None:
@@ -72,6 +76,17 @@ class Facts:
             return self._planner.size_of(quoted)
         except SparkError:
             return None
+
+    def _partitions(self, quoted: str, facts: TableFacts, rows: Sequence[tuple[Any, ...]]) -> Table | None:
+        """The specs of the partitions of a table of which some spec was altered, where the session can tell them."""
+        if not any(row[0] == "Table Properties" and f"{EVOLVED}=true" in str(row[1]) for row in rows):
+            return None
+        try:
+            found = self._planner.rows(sql.bucket_specs(quoted))
+        except SparkError:
+            return None
+        columns = tuple(Column(name, facts.columns.get(name, "string")) for name in facts.partition_columns)
+        return Table(facts.name, lower(facts.spec), columns, True, tuple(map(partition_of, found))).ordered()
 
     def _files_per_bucket(self, quoted: str, facts: TableFacts) -> int | None:
         try:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from spark_bucketing.eligibility.lineage import Source
 from spark_bucketing.eligibility.steps import Change, Step
 from spark_bucketing.eligibility.world import World
+from spark_bucketing.evolution.covering import covering
+from spark_bucketing.evolution.model import Partition, RecordState, words
 from spark_bucketing.extension.settings import EXTENSION_CLASS
 from spark_bucketing.plan import Node
 from spark_bucketing.spec import BucketHash, BucketSpec
@@ -63,6 +66,34 @@ def rewrite_files(world: World, table: str) -> Change:
     changed = replace(world, rewritten=world.rewritten | {table})
     text = f"Write {table} anew with one sorted file for each bucket: dbt run --full-refresh."
     return Change("rewrite_files", text, changed, {"table": table})
+
+
+def rewrite_partitions(world: World, table: str, chosen: Sequence[Partition]) -> Change:
+    """Bring some partitions to the table's own spec."""
+    facts = world.tables[table]
+    found = facts.partitions
+    if found is None or found.spec is None:
+        return rewrite_files(world, table)
+    where = covering(found, chosen)
+    names = {partition.name for partition in chosen}
+    after = tuple(
+        replace(partition, state=RecordState.BUCKETED, spec=found.spec) if partition.name in names else partition
+        for partition in found.partitions
+    )
+    changed = replace(
+        world,
+        tables={**world.tables, table: replace(facts, partitions=replace(found, partitions=after))},
+        rewritten=world.rewritten | {table},
+    )
+    given = "" if where == "true" else " --where " + shlex.quote(where)
+    text = f"Bring {_few(chosen)} to {words(found.spec)}: spark-bucketing evolution rewrite {table}{given}."
+    return Change("rewrite_files", text, changed, {"table": table, "where": where})
+
+
+def _few(chosen: Sequence[Partition]) -> str:
+    if len(chosen) == 1:
+        return f"partition {chosen[0].name}"
+    return f"{len(chosen):,} partitions ({', '.join(found.name for found in chosen[:3])}{', ...' * (len(chosen) > 3)})"
 
 
 def rewrite_query(text: str, world: World) -> Change:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Literal
 
+from spark_bucketing.evolution.model import Table
 from spark_bucketing.spec import BucketSpec
 
 OperatorKind = Literal["join", "aggregate", "distinct", "window", "other"]
@@ -38,6 +39,7 @@ class TableFacts:
         partition_columns: names of the partition columns.
         size_bytes: of all files, where statistics or the warehouse know.
         files_per_bucket: most files that a bucket of a partition has; None where nobody looked (offline).
+        partitions: the specs of its partitions, where these differ from the table's or may do so.
     """
 
     name: str
@@ -46,6 +48,7 @@ class TableFacts:
     partition_columns: tuple[str, ...] = ()
     size_bytes: int | None = None
     files_per_bucket: int | None = None
+    partitions: Table | None = None
 
 
 @dataclass(frozen=True)
@@ -61,6 +64,7 @@ class Fix:
         column_types: for kind column_type: columns and the types that they should have.
         promises: the best verdict that the operator has afterwards.
         also: a further change without which this one is of no use; the text says both.
+        where: for kind rewrite_files: a predicate that selects the partitions, where these are not all.
     """
 
     kind: FixKind
@@ -71,6 +75,7 @@ class Fix:
     spec: BucketSpec | None = None
     column_types: Mapping[str, str] = field(default_factory=dict)
     also: tuple[Fix, ...] = ()
+    where: str | None = None
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from spark_bucketing.eligibility.model import TableFacts
+from spark_bucketing.eligibility.partitions import spec_of_selected
 from spark_bucketing.extension.settings import EXTENSION_CLASS
 from spark_bucketing.plan import Node
 from spark_bucketing.plan.lists import Attribute
@@ -113,14 +114,20 @@ class World:
         """Whether the extension uses buckets below a limit without having checked them before."""
         return self.get("spark.bucketing.read.early") == "probed"
 
-    def extension_reads(self, table: str | None) -> bool:
-        """Whether the extension reads a bucketed table; the Spark layout that it does not read is stock Spark's."""
+    def extension_reads(self, table: str | None, spec: BucketSpec | None = None) -> bool:
+        """Whether the extension reads a bucketed table; the Spark layout that it does not read is stock Spark's.
+
+        Args:
+            table: its name.
+            spec: that of the partitions that are read, where it is not the table's.
+        """
         facts = self.tables.get(table or "")
-        if facts is None or facts.spec is None or not self.extension:
+        spec = spec or (facts.spec if facts else None)
+        if facts is None or spec is None or not self.extension:
             return False
-        if facts.spec.bucket_hash == "spark" and not self.on("spark.bucketing.read.sparkLayout"):
+        if spec.bucket_hash == "spark" and not self.on("spark.bucketing.read.sparkLayout"):
             return False
-        return all(_spreads(facts.columns.get(name.lower(), "string")) for name in facts.spec.bucket_columns)
+        return all(_spreads(facts.columns.get(name.lower(), "string")) for name in spec.bucket_columns)
 
     def spec(self, table: str | None) -> BucketSpec | None:
         """How a table is bucketed by its metadata."""
@@ -136,7 +143,7 @@ class World:
         facts = self.tables[table]
         return replace(
             self,
-            tables={**self.tables, table: replace(facts, spec=spec, files_per_bucket=1)},
+            tables={**self.tables, table: replace(facts, spec=spec, files_per_bucket=1, partitions=None)},
             rewritten=self.rewritten | {table},
         )
 
@@ -196,7 +203,10 @@ def bucket_read(scan: Node, world: World) -> BucketRead | None:
     if spec is None or scan.table is None or not world.on("spark.sql.sources.bucketing.enabled"):
         return None
     facts = world.tables[scan.table]
-    extension = world.extension_reads(scan.table)
+    spec = spec_of_selected(scan, facts)
+    if spec is None:
+        return None
+    extension = world.extension_reads(scan.table, spec)
     if spec.bucket_hash == "hive" and (not extension or not _converted(scan)):
         return None
     if objection(scan) is not None and scan.table not in world.rewritten and not (waits(scan) and world.uses_early):

@@ -20,6 +20,8 @@ def covering(table: Table, chosen: Sequence[Partition]) -> str:
         chosen: some of them, in the same order.
     """
     names = {partition.name for partition in chosen}
+    if not names:
+        return "false"
     return _covering(table.columns, table.partitions, names, 0) or "true"
 
 
@@ -27,8 +29,6 @@ def _covering(columns: Sequence[Column], partitions: Sequence[Partition], chosen
     """Empty when all of these partitions are chosen, so that nothing has to be said."""
     if all(partition.name in chosen for partition in partitions):
         return ""
-    if depth == len(columns):
-        return "false"
     column = columns[depth]
     groups = [(value, list(group)) for value, group in groupby(partitions, lambda found: found.values[depth])]
     said = [(value, _covering(columns, group, chosen, depth + 1)) for value, group in groups if _any(group, chosen)]

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from spark_bucketing.errors import SparkError, TableError
 from spark_bucketing.evolution import sql
-from spark_bucketing.evolution.model import NULL_PARTITION, Column, Partition, RecordState, Table
+from spark_bucketing.evolution.model import Column, Table
 from spark_bucketing.evolution.reading import Merging
+from spark_bucketing.evolution.records import EVOLVED, lower, partition_of, spec_of
 from spark_bucketing.evolution.verify import StoredTable
 from spark_bucketing.evolution.warehouse import Warehouse
 from spark_bucketing.spec import BucketSpec
 
-_ESCAPED = re.compile("%([0-9A-Fa-f]{2})")
 _SCHEMA = "spark.sql.sources.schema"
-_EVOLVED = "bucketing.evolved"
 
 
 def read_table(warehouse: Warehouse, name: str) -> Table:
@@ -50,14 +47,14 @@ def read_table(warehouse: Warehouse, name: str) -> Table:
             "this one "
             "changes when it is written anew (dbt run --full-refresh)."
         )
-    evolved = properties.get(_EVOLVED) == "true"
+    evolved = properties.get(EVOLVED) == "true"
     if spec is None and not evolved:
         raise TableError(
             f"Table {name} has no buckets, and its partitions never had any. Expected a bucketed table: "
             f"ALTER TABLE {name} CLUSTERED BY (...) INTO n BUCKETS turns it into one, and leaves its files as they are."
         )
     found = warehouse.rows(sql.bucket_specs(name))
-    return Table(name, spec, columns, evolved, tuple(_partition(row) for row in found)).ordered()
+    return Table(name, spec, columns, evolved, tuple(partition_of(tuple(row.values())) for row in found)).ordered()
 
 
 def require_extension(warehouse: Warehouse, name: str) -> None:
@@ -85,7 +82,7 @@ def read_stored(warehouse: Warehouse, table: Table) -> StoredTable | None:
         return None
     descriptor, properties = raw
     return StoredTable(
-        descriptor=_spec(descriptor.numBuckets(), *_names(descriptor)) if descriptor is not None else None,
+        descriptor=spec_of(descriptor.numBuckets(), *_names(descriptor)) if descriptor is not None else None,
         properties=_of_properties(properties),
         hash_version=properties.get("bucketing_version", "1").strip(),
         kept=any(key.startswith("spark.sql.sources.schema") for key in properties),
@@ -103,7 +100,7 @@ def _of_properties(properties: Mapping[str, str]) -> BucketSpec | None:
         number = int(properties.get(f"{_SCHEMA}.num{kind[0].upper()}{kind[1:]}Cols", "0"))
         return tuple(properties.get(f"{_SCHEMA}.{kind}Col.{place}", "").lower() for place in range(number))
 
-    return _spec(int(properties.get(f"{_SCHEMA}.numBuckets", "0")), numbered("bucket"), numbered("sort"))
+    return spec_of(int(properties.get(f"{_SCHEMA}.numBuckets", "0")), numbered("bucket"), numbered("sort"))
 
 
 def merging_of(warehouse: Warehouse) -> Merging:
@@ -138,44 +135,3 @@ def _described(warehouse: Warehouse, name: str) -> tuple[tuple[Column, ...], dic
 
 def _after(titles: Sequence[str], title: str) -> int:
     return titles.index(title) + 1 if title in titles else len(titles)
-
-
-def _partition(row: Mapping[str, Any]) -> Partition:
-    number = row["num_buckets"]
-    if row["problem"] is not None:
-        state = RecordState.BROKEN
-    elif number is None:
-        state = RecordState.MISSING
-    else:
-        state = RecordState.BUCKETED if number else RecordState.UNBUCKETED
-    return Partition(
-        name=row["partition"],
-        values=tuple(_value(part) for part in row["partition"].split("/")),
-        location=row["location"],
-        state=state,
-        spec=_spec(number, row["bucket_columns"], row["sort_columns"]),
-        problem=row["problem"] or "",
-        descriptor=_spec(
-            row["descriptor_num_buckets"], row["descriptor_bucket_columns"], row["descriptor_sort_columns"]
-        ),
-        described=row["descriptor_num_buckets"] is not None,
-    )
-
-
-def lower(spec: BucketSpec | None) -> BucketSpec | None:
-    """A spec with its columns as records have them, in lower case."""
-    if spec is None:
-        return None
-    columns, sorts = (tuple(name.lower() for name in names) for names in (spec.bucket_columns, spec.sort_columns))
-    return replace(spec, bucket_columns=columns, sort_columns=sorts)
-
-
-def _spec(number: int | None, columns: Sequence[str] | None, sorts: Sequence[str] | None) -> BucketSpec | None:
-    if not number or not columns:
-        return None
-    return BucketSpec(number, tuple(columns), tuple(sorts or ()), "hive")
-
-
-def _value(part: str) -> str | None:
-    value = part.partition("=")[2]
-    return None if value == NULL_PARTITION else _ESCAPED.sub(lambda found: chr(int(found[1], 16)), value)

@@ -92,7 +92,7 @@ def read_together(found: Sequence[Run], merging: Merging) -> Read:
     specs = [run.claim for run in found if isinstance(run.claim, BucketSpec)]
     common = common_buckets(specs, merging)
     if common is None:
-        return Read(partitions, why=f"the bucket specs of its partitions differ: {_kinds(found)}")
+        return Read(partitions, why=f"its bucket specs differ: {_kinds(found)}")
     return Read(partitions, common, specs[0].bucket_columns)
 
 
@@ -111,7 +111,7 @@ def _kinds(found: Sequence[Run]) -> str:
     by_columns = len({spec.bucket_columns for spec in specs}) > 1
     kinds: dict[str, str] = {}
     for run, spec in zip(found, specs, strict=True):
-        kind = f"buckets by {', '.join(spec.bucket_columns)}" if by_columns else f"{spec.num_buckets} buckets"
+        kind = f"by {', '.join(spec.bucket_columns)}" if by_columns else f"{spec.num_buckets} buckets"
         kinds.setdefault(kind, run.partitions[0].name)
     return ", ".join(f"{kind} in {name}" for kind, name in kinds.items())
 

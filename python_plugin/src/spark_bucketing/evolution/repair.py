@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from spark_bucketing.evolution import sql
 from spark_bucketing.evolution.evidence import FileEvidence, key_of, misnamed, misplaced, proves, with_proven_order
 from spark_bucketing.evolution.model import Partition, RecordState, Table, words
+from spark_bucketing.layout.names import bucket_of
 from spark_bucketing.spec import BucketSpec
 
 
@@ -31,27 +32,44 @@ class Change:
         return f"alter table {sql.table(table.name)} {partition} {sql.clause(self.spec)}"
 
 
-def candidates(table: Table) -> tuple[BucketSpec, ...]:
-    """Every spec that some partition, or the table, is said to have."""
+def candidates(table: Table, names: Iterable[Sequence[str]] = ()) -> tuple[BucketSpec, ...]:
+    """Every spec that some partition, or the table, is said to have; then those that names of files suggest.
+
+    Args:
+        table: with all its partitions.
+        names: of the files of each partition.
+    """
     own = [spec for partition in table.partitions for spec in (partition.spec, partition.descriptor)]
-    return tuple(dict.fromkeys(spec for spec in (table.spec, *own) if spec))
+    said = list(dict.fromkeys(spec for spec in (table.spec, *own) if spec))
+    numbers = sorted({number for files in names if (number := _number(files)) > 1})
+    return tuple(dict.fromkeys([*said, *(replace(spec, num_buckets=number) for number in numbers for spec in said)]))
 
 
-def plan_repair(table: Table, evidence: Mapping[str, Sequence[FileEvidence]]) -> list[Change]:
+def _number(names: Sequence[str]) -> int:
+    """As many buckets as the last one of the files says; 0 where some file is of none."""
+    buckets = [bucket_of(name, "hive") for name in names]
+    return max((bucket + 1 for bucket in buckets if bucket is not None), default=0) if None not in buckets else 0
+
+
+def plan_repair(
+    table: Table, evidence: Mapping[str, Sequence[FileEvidence]], known: Sequence[BucketSpec]
+) -> list[Change]:
     """The records that have to be written so that each says what the partition's files are.
 
     Args:
         table: with all its partitions.
         evidence: of the files of each partition, for all candidates.
+        known: the candidates.
 
     Returns:
         Changes in the order of the partitions; none for partitions whose record and descriptor are right.
     """
-    return list(_changes(table, evidence))
+    return list(_changes(table, evidence, known))
 
 
-def _changes(table: Table, evidence: Mapping[str, Sequence[FileEvidence]]) -> Iterator[Change]:
-    known = candidates(table)
+def _changes(
+    table: Table, evidence: Mapping[str, Sequence[FileEvidence]], known: Sequence[BucketSpec]
+) -> Iterator[Change]:
     for partition in table.partitions:
         files = evidence[partition.name]
         spec = proven(table, partition, files, known)

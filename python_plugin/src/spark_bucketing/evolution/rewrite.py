@@ -254,7 +254,9 @@ class Rewriter:
     def _delete(self, folder: str) -> None:
         self.warehouse.delete(folder)
         above = parent(folder)
-        if base_name(above).startswith(FOLDER) and not self.warehouse.names(above):
+        left = [name for name in self.warehouse.names(above) if name[0] not in "._"]
+        # Of an earlier rewrite, whose staging table left its _SUCCESS there.
+        if base_name(above).startswith(FOLDER) and not left:
             self.warehouse.delete(above)
 
     def _record(self, partition: Partition, spec: BucketSpec | None) -> None:

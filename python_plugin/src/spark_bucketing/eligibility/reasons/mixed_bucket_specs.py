@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 
-from spark_bucketing.eligibility.changes import rewrite_files
+from spark_bucketing.eligibility.changes import rewrite_files, rewrite_partitions
+from spark_bucketing.eligibility.partitions import MERGING, selected_partitions
 from spark_bucketing.eligibility.steps import Explanation, Reason, Step
 from spark_bucketing.eligibility.world import objection
+from spark_bucketing.evolution.smallest import smallest_rewrite
 
+_RECORDS = re.compile(r"its bucket specs differ|^partition .* (?:is recorded as one|has (?:a broken|no) )")
 _BEYOND = re.compile(r"a file of bucket \d+, where there are \d+")
 
 
@@ -20,17 +23,25 @@ class MixedBucketSpecs(Reason):
 
     **Best practice**
 
-    Select partitions of one spec, or write the old ones anew.
+    Select partitions of one spec, or write anew those that stand in the way: `spark-bucketing evolution rewrite`.
+    Numbers of buckets that divide are read together. A record that is broken or missing may need no more than
+    `spark-bucketing evolution repair`.
     """
 
     slug = "mixed-bucket-specs"
     summary = "the selected partitions have different bucket specs"
 
     def explain(self, step: Step) -> Explanation | None:
-        """Applies where the extension met a file with a bucket that the table's spec does not have."""
+        """Applies where partitions have specs that do not fit, or a file has a bucket that its spec does not have."""
         why = objection(step.scan) if step.scan and step.needed else None
-        if why is None or not (_BEYOND.search(why) or "spec" in why):
+        if why is None or not (_BEYOND.search(why) or _RECORDS.search(why)):
             return None
+        table = step.facts.partitions if step.facts else None
+        if step.scan is not None and table is not None and not _BEYOND.search(why):
+            chosen = smallest_rewrite(table, selected_partitions(step.scan, table), MERGING)
+            if chosen:
+                message = f"{step.table} is read as a plain table: {why}."
+                return Explanation(message, (step.table,), (rewrite_partitions(step.world, step.table, chosen),))
         message = (
             f"{step.table} is read as a plain table, since its files are not all bucketed as its metadata says: {why}."
         )
