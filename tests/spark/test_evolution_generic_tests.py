@@ -73,7 +73,7 @@ BROKEN: dict[str, Broken] = {
     "record_of_fewer_buckets": (
         lambda shop, name: shop.alter(name, 4, partition="partition (p = 1)"),
         {("p=1", "name")},
-        {"one_file_per_bucket": 4},
+        {"one_file_per_bucket": 4, "rows_in_their_buckets": 4},
     ),
     "record_of_more_buckets": (
         lambda shop, name: shop.alter(name, 16, partition="partition (p = 0)"),
@@ -106,7 +106,7 @@ BROKEN: dict[str, Broken] = {
     "overwritten_by_stock_spark": (
         lambda shop, name: shop.stock_insert(name, "0", "overwrite"),
         {("p=0", "name")},
-        {"one_file_per_bucket": 4},
+        {"one_file_per_bucket": 4, "rows_in_their_buckets": 4},
     ),
     "not_marked_as_evolved": (
         lambda shop, name: shop.sql(f"alter table {name} set tblproperties ('bucketing.evolved' = 'false')"),
