@@ -25,6 +25,7 @@ SECOND_COLUMNS = {
 }
 
 
+@pytest.mark.long
 def test_columns_and_buckets_may_change_together(new_project: Callable[..., Project]) -> None:
     project = source(new_project())
     names = [f"{before}_{mode}" for before in ("bucketed", "plain") for mode in SECOND_COLUMNS]
