@@ -88,11 +88,12 @@ class Story:
         self.project.model("flights", FLIGHTS, **config)
         self.project.model("four_specs", FLIGHTS, **other)
         written = {"flights": self.names(months), "four_specs": self.names(other_months)}
-        self.project.dbt("run", *(["--exclude", "planes", "all_flights"] if number else []), months=written)
+        selected = ["--select", "flights", *["four_specs"] * bool(other_months)] if number else []
+        self.project.dbt("run", *selected, months=written)
         self.months = ["".join(sorted({*self.months[0], *months})), "".join(sorted({*self.months[1], *other_months}))]
         tables = Tables(self.project.spark, self.project.schema)
         self.seen.append(Seen(tables))
-        self.assert_rows(tables, "flights", self.months[0], [JOIN, GROUPING, *QUERIES[2:4]])
+        self.assert_rows(tables, "flights", self.months[0], [JOIN, GROUPING])
 
     def names(self, months: str) -> str:
         return " ".join(f"2013-0{month}" for month in months)

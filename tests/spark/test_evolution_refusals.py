@@ -31,6 +31,7 @@ REFUSED: dict[str, tuple[dict[str, Any], dict[str, Any], list[str]]] = {
 }  # fmt: skip
 
 
+@pytest.mark.long
 def test_what_is_no_bucket_spec_does_not_evolve(new_project: Callable[..., Project]) -> None:
     project = source(new_project())
     for name, (first, _, _) in REFUSED.items():

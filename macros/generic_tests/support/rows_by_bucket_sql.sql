@@ -25,13 +25,13 @@
   spec that there is, and each file's rows are then looked at by the one of its partition. Files of partitions without buckets
   are left out; where the spec is not known, bucket_of_rows is NULL.
 
-  specs: from tested_specs(), each group with `keys`, its bucket columns with their types, unless it has no buckets
+  specs: from tested_specs(), each group with `key_columns`, its bucket columns with their types, unless it has no buckets
 -#}
 {% macro rows_by_own_bucket_sql(tested, specs) -%}
   {%- set hive_hash = spark_bucketing.hive_hash_function() -%}
   {%- set ids = [] -%}
   {%- for group in specs.groups -%}
-    {%- do ids.append(spark_bucketing.bucket_id(group['keys'], group.buckets, 'hive', hive_hash) if group['keys'] else 'cast(null as int)') -%}
+    {%- do ids.append(spark_bucketing.bucket_id(group.key_columns, group.buckets, 'hive', hive_hash) if group.key_columns else 'cast(null as int)') -%}
   {%- endfor -%}
   select
     file,

@@ -1,6 +1,6 @@
 {#-
   What rows are to be hashed by: bucket_key_columns() of a table with one spec, and of one that has evolved tested_specs()
-  with `keys` in each group that has buckets. {problem} where a hash is not certain.
+  with `key_columns` in each group that has buckets. {problem} where a hash is not certain.
 -#}
 {% macro specs_with_keys(relation, layout) -%}
   {%- set specs = spark_bucketing.tested_specs(relation, layout) -%}
@@ -12,7 +12,7 @@
     {%- if keys.problem -%}
       {{ return(keys) }}
     {%- endif -%}
-    {%- do group.update({'keys': keys.columns}) -%}
+    {%- do group.update({'key_columns': keys.columns}) -%}
   {%- endfor -%}
   {{ return(specs) }}
 {%- endmacro %}

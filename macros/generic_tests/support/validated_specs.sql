@@ -1,6 +1,6 @@
 {#-
   tested_specs() for partition_bucket_specs_valid, also of a table that never evolved. A group whose columns cannot be bucket columns of
-  the table has `unusable`, why not, instead of `keys`.
+  the table has `unusable`, why not, instead of `key_columns`.
 -#}
 {% macro validated_specs(relation, layout) -%}
   {%- set missing = spark_bucketing.missing_bucket_specs() -%}
@@ -19,7 +19,7 @@
   {%- set specs = spark_bucketing.partition_groups(relation, layout) -%}
   {%- for group in specs.groups if group.buckets -%}
     {%- set keys = spark_bucketing.bucket_key_columns(relation, dict(layout, clustered_by=group.clustered_by)) -%}
-    {%- do group.update({'unusable': modules.re.findall('found: *(.*)', keys.problem)[0]} if keys.problem else {'keys': keys.columns}) -%}
+    {%- do group.update({'unusable': modules.re.findall('found: *(.*)', keys.problem)[0]} if keys.problem else {'key_columns': keys.columns}) -%}
   {%- endfor -%}
   {{ return(specs) }}
 {%- endmacro %}
