@@ -118,7 +118,7 @@ case class PlanBucketedRows(session: SparkSession) extends SparkStrategy {
 object PlanBucketedRows {
 
   /** So many rows are written by one task: a task for each bucket would cost more than it writes. */
-  private val Few = 1000L
+  private val Few = 100L
 }
 
 /**
