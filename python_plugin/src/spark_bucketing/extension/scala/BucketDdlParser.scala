@@ -71,11 +71,9 @@ object BucketDdlParser {
   def refused(why: String): AnalysisException =
     Compat.refusal(s"Cannot parse ALTER TABLE ... CLUSTERED BY: $why. $Usage")
 
-  private val Blank = """(?s)(?:\s|--[^\n]*|/\*.*?\*/)+"""
-  private val Alter = s"""(?is)^(?:$Blank)?alter(?:$Blank)table\\b""".r
-  // Back-quoted names, strings (up to their own quote, escaped characters in between), words, and anything else.
-  private val Token =
-    raw"""$Blank|`(?:[^`]|``)*`|'(?:[^'\\]|\\.|'')*'|"(?:[^"\\]|\\.|"")*"|[\p{L}\p{N}_]+|.""".r
+  // Names in back-ticks, strings up to their own quote, words, and anything else. Possessive, which Java's patterns try in a
+  // loop: others take a frame of the stack for every character.
+  private val Token = raw"""`(?:[^`]++|``)*+`|'(?:[^'\\]++|\\.|'')*+'|"(?:[^"\\]++|\\.|"")*+"|[\p{L}\p{N}_]++|.""".r
 
   private case class Part(text: String, from: Int) {
     def is(word: String): Boolean = text.equalsIgnoreCase(word)
@@ -83,16 +81,54 @@ object BucketDdlParser {
 
   /** The text up to the buckets, and these; None for every other statement. Costs next to nothing for most of them. */
   def split(sql: String): Option[(String, Option[AskedBuckets])] =
-    if (Alter.findPrefixOf(sql).isEmpty) None
+    if (!begins(sql, "alter", "table")) None
     else {
       val substituted = new VariableSubstitution().substitute(sql)
-      val parts = Token.findAllMatchIn(substituted).map(found => Part(found.matched, found.start))
-        .filterNot(_.text.matches(Blank)).toIndexedSeq
+      val parts = tokens(substituted)
       start(parts).map { i =>
         val buckets = new BucketClause(parts.drop(i).map(_.text)).parse()
         (substituted.substring(0, parts(i).from), buckets)
       }
     }
+
+  private def begins(sql: String, words: String*): Boolean = {
+    var at = 0
+    words.forall { word =>
+      at = afterBlanks(sql, at)
+      val found = sql.regionMatches(true, at, word, 0, word.length)
+      at += word.length
+      found && (at >= sql.length || !Character.isLetterOrDigit(sql.charAt(at)) && sql.charAt(at) != '_')
+    }
+  }
+
+  private def tokens(sql: String): IndexedSeq[Part] = {
+    val found = IndexedSeq.newBuilder[Part]
+    val matcher = Token.pattern.matcher(sql)
+    var at = afterBlanks(sql, 0)
+    while (at < sql.length && matcher.find(at)) {
+      found += Part(matcher.group, matcher.start)
+      at = afterBlanks(sql, matcher.end)
+    }
+    found.result()
+  }
+
+  /** The place behind white space and comments, of which those in brackets may be nested. */
+  @scala.annotation.tailrec
+  private def afterBlanks(sql: String, from: Int): Int =
+    if (from >= sql.length) sql.length
+    else if (Character.isWhitespace(sql.charAt(from))) afterBlanks(sql, from + 1)
+    else if (sql.startsWith("--", from)) {
+      val end = sql.indexOf('\n', from)
+      afterBlanks(sql, if (end < 0) sql.length else end)
+    } else if (sql.startsWith("/*", from)) afterBlanks(sql, afterComment(sql, from + 2, depth = 1))
+    else from
+
+  @scala.annotation.tailrec
+  private def afterComment(sql: String, from: Int, depth: Int): Int =
+    if (depth == 0 || from >= sql.length) from
+    else if (sql.startsWith("/*", from)) afterComment(sql, from + 2, depth + 1)
+    else if (sql.startsWith("*/", from)) afterComment(sql, from + 2, depth - 1)
+    else afterComment(sql, from + 1, depth)
 
   /** Where [NOT] CLUSTERED [BY] begins, outside of parentheses and after a name. */
   private def start(parts: IndexedSeq[Part]): Option[Int] = {

@@ -2,7 +2,6 @@ package org.apache.spark.sql.bucketing
 
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.catalyst.analysis.NoSuchTableException
 import org.apache.spark.sql.catalyst.catalog.{BucketSpec, CatalogTable}
 import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, AttributeReference, Cast, Expression}
 import org.apache.spark.sql.catalyst.plans.logical._
@@ -35,7 +34,7 @@ case class BucketedWrites(session: SparkSession) extends Rule[LogicalPlan] with 
     }
 
   private def prepared(write: V1WriteCommand): V1WriteCommand = {
-    val table = Compat.writtenTable(write).filter(DDLUtils.isHiveTable).map(current)
+    val table = Compat.writtenTable(write).filter(DDLUtils.isHiveTable).map(Compat.current(session, _))
     val buckets = distributed(table.fold(write)(intoBuckets(write, _)))
     table.fold(buckets)(RecordedWrites(buckets, _))
   }
@@ -51,10 +50,6 @@ case class BucketedWrites(session: SparkSession) extends Rule[LogicalPlan] with 
       Compat.withBuckets(write, spec, write.options + (BucketingUtils.optionForHiveCompatibleBucketWrite -> "true"))
     case None => write
   }
-
-  private def current(table: CatalogTable): CatalogTable =
-    try Compat.catalog(session).getTableMetadata(table.identifier)
-    catch { case _: NoSuchTableException => table }
 
   private def distributed(write: V1WriteCommand): V1WriteCommand = (for {
     spec <- write.bucketSpec if BucketingConf.distributesWrites

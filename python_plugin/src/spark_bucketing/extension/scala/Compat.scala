@@ -6,7 +6,7 @@ import org.apache.hadoop.fs.Path
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.{AnalysisException, SaveMode, SparkSession}
 import org.apache.spark.sql.catalyst.{FileSourceOptions, InternalRow, TableIdentifier}
-import org.apache.spark.sql.catalyst.analysis.{NamedRelation, ResolvedIdentifier}
+import org.apache.spark.sql.catalyst.analysis.{NamedRelation, NoSuchTableException, ResolvedIdentifier}
 import org.apache.spark.sql.catalyst.catalog._
 import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.catalyst.plans.logical.{AppendData, LogicalPlan, OverwriteByExpression, ReplaceTableAsSelect}
@@ -31,6 +31,10 @@ object Compat {
     session.asInstanceOf[ClassicSession].sessionState.newHadoopConf()
 
   def catalog(session: SparkSession): SessionCatalog = session.asInstanceOf[ClassicSession].sessionState.catalog
+
+  /** A table as the metastore has it now, and not Spark's cache. */
+  def current(session: SparkSession, table: CatalogTable): CatalogTable =
+    try catalog(session).getTableMetadata(table.identifier) catch { case _: NoSuchTableException => table }
 
   def externalCatalog(session: SparkSession): ExternalCatalog =
     session.asInstanceOf[ClassicSession].sharedState.externalCatalog

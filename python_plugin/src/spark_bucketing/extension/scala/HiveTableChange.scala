@@ -10,6 +10,7 @@ import org.apache.spark.sql.bucketing._
 import org.apache.spark.sql.catalyst.catalog.{BucketSpec, CatalogTable, CatalogUtils}
 import org.apache.spark.sql.hive.HiveExternalCatalog._
 import org.apache.spark.sql.internal.HiveSerDe
+import org.apache.spark.sql.types.ArrayType
 
 /**
  * Hive's own object of a table with other buckets: in its StorageDescriptor and in the properties that Spark goes by,
@@ -66,8 +67,11 @@ object HiveTableChange {
    * meaning, and Hive's classes take a comma in a column's name for its end.
    */
   def checkHiveLayout(found: Table, table: CatalogTable): Unit = {
-    val (stored, own) = (found.getSd.getCols.asScala.map(_.getName), table.dataSchema.fieldNames)
-    if (!stored.corresponds(own)(_ equalsIgnoreCase _)) throw BucketDdl.refused(table,
+    val (stored, own) = (found.getSd.getCols.asScala, table.dataSchema.fieldNames)
+    val types = table.dataSchema.map(_.dataType)
+    def alike = stored.map(_.getName).corresponds(own)(_ equalsIgnoreCase _) &&
+      !(stored.map(_.getType).toSeq == Seq("array<string>") && !types.head.isInstanceOf[ArrayType])
+    if (!alike) throw BucketDdl.refused(table,
       s"found columns that Spark could not put into the metastore in Hive's form: ${own.mkString(", ")}",
       "columns that Hive has types for", "INSERT the rows into a bucketed table without such columns")
     own.find(_.contains(",")).foreach { name =>

@@ -29,7 +29,7 @@ case class PlanWithBuckets(session: SparkSession) extends SparkStrategy with Log
 
   // A query that can be planned without buckets is not to fail for them.
   private def withBuckets(planned: SparkPlan, ofWrite: Option[String]): SparkPlan =
-    try CachedBuckets(BucketedReads(planned, ofWrite)) catch {
+    try OncePerPlanning.within(CachedBuckets(BucketedReads(planned, ofWrite))) catch {
       case NonFatal(error) =>
         PlanWithBuckets.failures.incrementAndGet()
         logWarning("A query is planned without buckets, since planning it with them failed.", error)

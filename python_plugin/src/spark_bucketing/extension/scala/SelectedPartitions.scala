@@ -5,7 +5,7 @@ import org.apache.hadoop.fs.Path
 
 import org.apache.spark.paths.SparkPath
 import org.apache.spark.sql.catalyst.catalog.{BucketSpec, CatalogTable, CatalogTablePartition}
-import org.apache.spark.sql.catalyst.expressions.SubqueryExpression
+import org.apache.spark.sql.catalyst.expressions.{Attribute, ExprId, SubqueryExpression}
 import org.apache.spark.sql.execution.FileSourceScanExec
 import org.apache.spark.sql.execution.datasources.PartitioningUtils
 
@@ -37,15 +37,21 @@ object SelectedPartitions {
    * are read plainly. None for a table without buckets.
    */
   def of(scan: FileSourceScanExec, table: CatalogTable): Option[Either[String, (BucketSpec, BucketCounts)]] = {
-    def tables = table.bucketSpec.map(spec => Right(spec -> BucketCounts(spec.numBuckets)))
-    if (!isEvolved(table)) tables
+    val now = current(scan, table)
+    def tables = now.bucketSpec.map(spec => Right(spec -> BucketCounts(spec.numBuckets)))
+    if (!isEvolved(now)) tables
     else {
-      val selected = partitions(scan, table)
+      val selected = partitions(scan, now)
       if (selected.isEmpty) tables
-      else if (table.bucketSpec.isEmpty && selected.forall(_.spec.isLeft)) None
+      else if (now.bucketSpec.isEmpty && selected.forall(_.spec.isLeft)) None
       else Some(together(selected, scan.relation.sparkSession.sparkContext.defaultParallelism))
     }
   }
+
+  /** As another session may have altered it since this one put it into its cache. */
+  private def current(scan: FileSourceScanExec, table: CatalogTable): CatalogTable =
+    if (table.partitionColumnNames.isEmpty) table
+    else OncePerPlanning(table.identifier)(Compat.current(scan.relation.sparkSession, table))
 
   /** Only then do partitions have specs that may differ from the table's, so that others are never asked for. */
   private def isEvolved(table: CatalogTable): Boolean =
@@ -56,19 +62,27 @@ object SelectedPartitions {
     val session = scan.relation.sparkSession
     val filters = scan.partitionFilters.filter(filter => filter.deterministic && !SubqueryExpression.hasSubquery(filter))
     val conf = Compat.hadoopConf(session)
-    Compat.catalog(session).listPartitionsByFilter(table.identifier, filters).map { partition =>
-      val name = PartitioningUtils.getPathFragment(partition.spec, table.partitionSchema)
-      Said(name, folderOf(partition, conf), spec(table, partition).left.map(why => s"partition $name $why"))
+    // Columns of the same table have another number each time that it is read.
+    val question = filters.map(_.transform { case column: Attribute => column.withExprId(ExprId(0)).withQualifier(Nil) }).toSet
+    OncePerPlanning(table.identifier -> question) {
+      Compat.catalog(session).listPartitionsByFilter(table.identifier, filters).map { partition =>
+        val name = PartitioningUtils.getPathFragment(partition.spec, table.partitionSchema)
+        Said(name, folderOf(partition, conf), spec(table, partition).left.map(why => s"partition $name $why"))
+      }
     }
   }
 
   private def spec(table: CatalogTable, partition: CatalogTablePartition): Either[String, BucketSpec] =
     PartitionRecord.parse(partition.parameters) match {
-      case Some(Right(record)) if record.isBucketed => Right(BucketSpec(record.numBuckets, record.columns, record.sortColumns))
+      case Some(Right(record)) if record.isBucketed => Right(specOf(record))
       case Some(Right(_)) => Left("is recorded as one without buckets")
       case Some(Left(why)) => Left(s"has a broken record: $why")
-      case None => table.bucketSpec.toRight("has no record")
+      case None => table.bucketSpec.map(spec => specOf(PartitionRecord.of(spec))).toRight("has no record")
     }
+
+  // Names in the records' spelling, so that specs can be compared.
+  private def specOf(record: PartitionRecord): BucketSpec =
+    BucketSpec(record.numBuckets, record.columns, record.sortColumns)
 
   private def folderOf(partition: CatalogTablePartition, conf: Configuration): String = {
     val path = new Path(partition.location)
