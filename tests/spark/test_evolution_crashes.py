@@ -28,7 +28,8 @@ def extended(project: Project) -> Iterator[None]:
         yield
 
 
-@pytest.mark.parametrize("strategy", ["insert_overwrite", pytest.param("merge", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("strategy", ["insert_overwrite", "merge"])
 def test_an_evolving_table_survives_every_death(
     project: Project, strategy: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
