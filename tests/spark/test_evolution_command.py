@@ -409,6 +409,41 @@ def test_the_next_run_completes_another_partitions_swap_even_if_the_spec_was_alt
     fine(command, "altered")
 
 
+def test_rows_added_after_a_swap_whose_run_died_are_not_recorded_as_buckets(
+    tables: Tables, command: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    evolved(tables, "added", {"a": 4, "b": 8})
+    with dying(monkeypatch, STEPS.index("clustered by")):
+        command("rewrite", f"{DB}.added")
+    alter(tables, "added", 4)
+    tables.sql("insert into added select *, 'a' as ds from (select cast(id as int) as k, id as v from range(40))")
+    rows = sums(tables, "added")
+    result = command("rewrite", f"{DB}.added", "--where", "ds = 'b'")
+    assert "ds=a: completing an earlier run" in result.output
+    assert record(tables, "added")["ds=a"] == (0, 0, None)
+    assert sums(tables, "added") == rows
+    nothing_is_left(tables, "added")
+
+
+def test_an_external_table_is_rewritten_only_when_nothing_else_reads_its_files(
+    tables: Tables, command: Callable[..., Result], tmp_path: Path
+) -> None:
+    stored = f"stored as parquet location '{tmp_path / 'outside'}'"
+    evolved(tables, "outside", {"a": 4, "b": 8}, stored)
+    rows = sums(tables, "outside")
+    before = locations(tables, "outside")
+    refused = command("rewrite", f"{DB}.outside")
+    assert refused.exit_code == 2
+    assert f"{DB}.outside is an external table" in refused.output
+    assert "--allow-external" in refused.output
+    assert locations(tables, "outside") == before
+    assert command("rewrite", f"{DB}.outside", "--dry-run").exit_code == 0
+    allowed = command("rewrite", f"{DB}.outside", "--allow-external")
+    assert allowed.exit_code == 0, allowed.output
+    assert record(tables, "outside") == {"ds=a": (8, 8, None), "ds=b": (8, 8, None)}
+    assert sums(tables, "outside") == rows
+
+
 def test_an_undone_swap_leaves_the_old_record(
     tables: Tables, command: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -53,6 +53,30 @@ def test_a_statement_that_changes_nothing_brings_the_places_into_step(tables: Ta
     assert not [call for call in calls if "partitions" in call]
 
 
+LONG = {
+    "blank lines": "\n" * 200_000 + "select 1 as x",
+    "comments": "-- a comment\n" * 20_000 + "select 1 as x",
+    "a comment": f"/* {'x' * 500_000} */ select 1 as x",
+    "a string": f"alter table t set tblproperties ('note' = '{'x' * 3_000}')",
+    "a nested comment": "/* an /* inner */ alter table t clustered by (k) into 3 buckets */ select 1 as x",
+    "a word that begins alike": "select 1 as x -- alter table t clustered by (k) into 3 buckets",
+}
+
+
+@pytest.mark.parametrize("name", LONG)
+def test_other_statements_of_any_length_are_left_to_spark(tables: Tables, name: str) -> None:
+    create(tables, "t")
+    before = places(tables, "t")
+    tables.sql(LONG[name])
+    assert places(tables, "t") == before
+
+
+def test_a_long_statement_of_ours_is_parsed(tables: Tables) -> None:
+    create(tables, "t")
+    tables.sql(f"/* {'x' * 500_000} */ alter table t {' ' * 100_000} clustered by (k) into 3 buckets")
+    assert places(tables, "t").descriptor[0] == 3
+
+
 SPELLINGS = [
     "ALTER TABLE t CLUSTERED BY (k) INTO 8 BUCKETS",
     '/* {"app": "dbt", "node_id": "model.t"} */\nalter table t clustered by (k) into 8 buckets',

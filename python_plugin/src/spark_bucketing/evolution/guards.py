@@ -25,6 +25,21 @@ def is_used(warehouse: Warehouse, table: Table, folder: str) -> bool:
     return any(is_within(plain(location), plain(folder)) for location in used)
 
 
+def refuse_external(table: Table) -> None:
+    """Refuse a table whose files others may find by their path.
+
+    Raises:
+        TableError: the table is external.
+    """
+    if table.external:
+        raise TableError(
+            f"{table.name} is an external table, and nothing was changed. A partition that is written anew moves to a "
+            "folder of another name, which the table knows, and which MSCK REPAIR, another table over the same path "
+            "and programs that read the path do not find. Expected a managed table; where nothing but this table reads "
+            "these files, say so with --allow-external."
+        )
+
+
 def refuse_shared(warehouse: Warehouse, table: Table, partition: Partition) -> None:
     """Refuse a partition whose folder cannot be replaced as a whole.
 

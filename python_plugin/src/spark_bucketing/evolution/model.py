@@ -81,6 +81,7 @@ class Table:
         columns: the partition columns.
         evolved: some spec was altered once, so that readers ask for the partitions' records.
         partitions: in the order of their values.
+        external: its files outlive it, and others may read them by their path.
     """
 
     name: str
@@ -88,6 +89,7 @@ class Table:
     columns: tuple[Column, ...]
     evolved: bool
     partitions: tuple[Partition, ...] = ()
+    external: bool = False
 
     def claim(self, partition: Partition) -> BucketSpec | str:
         """By which spec the extension reads a partition, as far as its files fit; or why by none.

@@ -54,7 +54,9 @@ def read_table(warehouse: Warehouse, name: str) -> Table:
             f"ALTER TABLE {name} CLUSTERED BY (...) INTO n BUCKETS turns it into one, and leaves its files as they are."
         )
     found = warehouse.rows(sql.bucket_specs(name))
-    return Table(name, spec, columns, evolved, tuple(partition_of(tuple(row.values())) for row in found)).ordered()
+    partitions = tuple(partition_of(tuple(row.values())) for row in found)
+    external = details.get("Type", "").upper() == "EXTERNAL"
+    return Table(name, spec, columns, evolved, partitions, external).ordered()
 
 
 def require_extension(warehouse: Warehouse, name: str) -> None:

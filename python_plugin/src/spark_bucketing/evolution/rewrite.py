@@ -201,10 +201,17 @@ class Rewriter:
             )
         self._complete(partition, staging)
 
-    def _complete(self, partition: Partition, staging: Staging) -> None:
+    def _still_proven(self, partition: Partition, staging: Staging) -> bool:
+        """Whether the files of a partition are the new ones, to which nothing was added since the swap."""
+        listing = list_files(self.warehouse, [partition])
+        evidence = read_evidence(self.warehouse, self.table, [partition], listing, [staging.target])
+        files = evidence.get(partition.name)
+        return not listing[partition.name] or (files is not None and _has(staging.target, files))
+
+    def _complete(self, partition: Partition, staging: Staging, proven: bool = True) -> None:
         """What follows the swap."""
         # The spec of the new files, which the table may have lost since.
-        self._record(partition, staging.target)
+        self._record(partition, staging.target if proven else None)
         old = self.warehouse.files(staging.replaces)
         used = old is not None and guards.is_used(self.warehouse, self.table, staging.replaces)
         if old is not None and not used and is_left_of(old, staging.files):
@@ -231,7 +238,7 @@ class Rewriter:
         )
         if partition and inside:
             self.tell(f"{partition.name}: completing an earlier run that died after the swap")
-            self._complete(partition, staging)
+            self._complete(partition, staging, self._still_proven(partition, staging))
             return True
         self.tell(f"{staging.partition}: undoing an earlier run that died before the swap")
         if partition and partition.spec is None and partition.location == staging.replaces:
