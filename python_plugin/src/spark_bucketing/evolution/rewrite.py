@@ -203,6 +203,8 @@ class Rewriter:
 
     def _still_proven(self, partition: Partition, staging: Staging) -> bool:
         """Whether the files of a partition are the new ones, to which nothing was added since the swap."""
+        if staging.target is None:
+            return False
         listing = list_files(self.warehouse, [partition])
         evidence = read_evidence(self.warehouse, self.table, [partition], listing, [staging.target])
         files = evidence.get(partition.name)
