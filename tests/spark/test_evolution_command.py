@@ -136,7 +136,14 @@ def test_specs_are_shown_as_ranges(tables: Tables, command: Callable[..., Result
     ]
 
 
-@pytest.mark.parametrize("second", [8, 6, 5], ids=["divides", "by a half", "not at all"])
+@pytest.mark.parametrize(
+    "second",
+    [
+        pytest.param(8, id="divides"),
+        pytest.param(6, id="by a half", marks=pytest.mark.long),
+        pytest.param(5, id="not at all"),
+    ],
+)
 def test_what_show_says_of_reading_is_what_the_planner_does(
     tables: Tables, command: Callable[..., Result], second: int
 ) -> None:

@@ -27,7 +27,7 @@ def tables(spark: SparkSession) -> Tables:
     return Tables(spark, "evolution_plain")
 
 
-@pytest.mark.parametrize("file_format", ["parquet", "orc"])
+@pytest.mark.parametrize("file_format", ["parquet", pytest.param("orc", marks=pytest.mark.long)])
 @pytest.mark.parametrize("how", ["managed", "external", "unpartitioned"])
 def test_a_plain_table_keeps_its_rows_and_gets_buckets(
     tables: Tables, file_format: str, how: str, tmp_path: Path

@@ -509,7 +509,7 @@ def test_an_overwrite_uses_buckets_that_were_checked_or_where_nothing_is_deleted
 ADAPTIVE = [
     pytest.param({"spark.sql.adaptive.enabled": "true"}, id="adaptive"),
     pytest.param({"spark.sql.adaptive.enabled": "false"}, id="not adaptive"),
-    pytest.param({"spark.sql.optimizer.plannedWrite.enabled": "false"}, id="write not planned"),
+    pytest.param({"spark.sql.optimizer.plannedWrite.enabled": "false"}, id="write not planned", marks=pytest.mark.long),
 ]
 MISSING_ROWS = MISSING.replace("few.k from", "few.* from")
 
@@ -552,7 +552,7 @@ def test_a_limit_above_a_join_of_which_one_side_moves(misplaced: Tables, aqe: st
 
 @pytest.mark.parametrize("reader", ADAPTIVE[:2])
 @pytest.mark.parametrize("cache", ADAPTIVE[:2])
-@pytest.mark.parametrize("nested", [False, True])
+@pytest.mark.parametrize("nested", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_a_cached_query_is_checked_before_a_limit_takes_a_part_of_it(
     misplaced: Tables, cache: dict[str, str], reader: dict[str, str], nested: bool
 ) -> None:
