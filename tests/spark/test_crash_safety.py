@@ -191,6 +191,7 @@ STAGED = {
 }  # fmt: skip
 
 
+@pytest.mark.long
 def test_staged_rows_of_another_build_of_the_table_are_not_applied(project: Project) -> None:
     project.model("m", "select 1 as k, 2 as ds, '{{ var('v') }}' as v", **STAGED)
     project.dbt("run", v="first")

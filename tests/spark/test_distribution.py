@@ -111,7 +111,7 @@ def test_partitions_share_the_tasks_evenly(project: Project) -> None:
     assert {len(files) for files in writing_tasks(project, "m").values()} == {24}
 
 
-@pytest.mark.parametrize("buckets", [1, 2, 1024, pytest.param(4096, marks=pytest.mark.long)])
+@pytest.mark.parametrize("buckets", [1, 2, 100, *(pytest.param(n, marks=pytest.mark.long) for n in (1024, 4096))])
 def test_from_one_to_thousands_of_buckets(project: Project, buckets: int) -> None:
     layouts = ("hive", "spark") if buckets < 100 else ("hive",)
     for bucket_hash in layouts:

@@ -206,6 +206,7 @@ def test_every_broken_record_is_found_and_repaired(tables: Tables, command: Call
     fine(command, "broken")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("numbers", [(8, 4), (4, 8)], ids=["fewer", "more"])
 def test_a_stale_record_is_found_by_the_rows(
     tables: Tables, command: Callable[..., Result], numbers: tuple[int, int]
@@ -226,6 +227,7 @@ def test_a_stale_record_is_found_by_the_rows(
     fine(command, "stale")
 
 
+@pytest.mark.long
 def test_files_that_prove_nothing_are_recorded_so(tables: Tables, command: Callable[..., Result]) -> None:
     evolved(tables, "loose", {"a": 4, "b": 4})
     folder = locations(tables, "loose")["ds=a"]
@@ -306,6 +308,7 @@ def nothing_is_left(tables: Tables, name: str) -> None:
     assert not tables.sql(f"show tables like '{name}__*'")
 
 
+@pytest.mark.long
 def test_partitions_with_hard_names(tables: Tables, command: Callable[..., Result]) -> None:
     make(tables, "hard", "ds string, n int")
     for ds in HARD:
@@ -357,7 +360,7 @@ def dying(monkeypatch: pytest.MonkeyPatch, before: int | None, half_deleted: boo
 
 
 # The rest are as good, and take long.
-QUICK_DEATHS = ("set location", "clustered by", "half deleted")
+QUICK_DEATHS = ("set location", "half deleted")
 
 
 @pytest.mark.parametrize(
@@ -451,6 +454,7 @@ def test_an_external_table_is_rewritten_only_when_nothing_else_reads_its_files(
     assert sums(tables, "outside") == rows
 
 
+@pytest.mark.long
 def test_an_undone_swap_leaves_the_old_record(
     tables: Tables, command: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -483,6 +487,7 @@ def meanwhile(monkeypatch: pytest.MonkeyPatch, step: str, act: Callable[[], obje
     assert acted
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("moment", ["copy", "swap"])
 def test_rows_written_meanwhile_are_not_lost(
     tables: Tables, command: Callable[..., Result], monkeypatch: pytest.MonkeyPatch, moment: str
@@ -509,6 +514,7 @@ def some_file(folder: Path) -> bytes:
     return next(iter(sorted(folder.glob("0*")))).read_bytes()
 
 
+@pytest.mark.long
 def test_new_files_that_vanish_before_the_swap_undo_it(
     tables: Tables, command: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -54,6 +54,7 @@ def test_columns_and_buckets_may_change_together(new_project: Callable[..., Proj
         assert_files_match_records(project, name)
 
 
+@pytest.mark.long
 def test_everything_else_of_a_run_is_as_before(project: Project) -> None:
     """Capital letters, odd partition values, comments, a contract, --empty, a full refresh and going back."""
     sql = """

@@ -122,7 +122,7 @@ BROKEN: dict[str, Broken] = {
 }
 
 
-QUICK = ["record_of_more_buckets", "broken_record", "analyzed", "overwritten_by_stock_spark", "not_marked_as_evolved"]
+QUICK = ["record_of_more_buckets", "broken_record", "overwritten_by_stock_spark"]
 
 
 @pytest.fixture(scope="module")

@@ -225,6 +225,7 @@ def test_a_broken_record_is_reported_and_kept(tables: Tables) -> None:
     assert tables.sql("select problem, num_buckets from bucket_specs('t') where partition = 'p=0'") == [(None, 8)]
 
 
+@pytest.mark.long
 def test_a_record_that_cannot_be_written_does_not_fail_the_insert(tables: Tables) -> None:
     """The metastore keeps 4,000 characters in a parameter, and these names of columns take more."""
     columns = [f"{'x' * 100}{number}" for number in range(50)]

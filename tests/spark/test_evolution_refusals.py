@@ -88,6 +88,7 @@ def test_a_session_that_cannot_evolve_is_told_so_before_anything_changes(project
     assert project.detail("m", "Num Buckets") == "8"
 
 
+@pytest.mark.long
 def test_an_evolved_table_is_not_written_without_records(project: Project) -> None:
     source(project)
     project.model("m", ROWS, **EVOLVING, buckets=4)

@@ -12,6 +12,9 @@ from test_crash_safety import statements
 from conftest import Project
 from spark_bucketing.session import setting
 
+# Many runs of dbt; the story of test_evolution_dbt.py is told by a few.
+pytestmark = pytest.mark.long
+
 EVOLVING: dict[str, Any] = {
     "materialized": "bucketed_incremental",
     "clustered_by": ["k"],
@@ -154,7 +157,7 @@ class History:
         self.rows.append({case: content(self.project, case) for case in self.cases})
 
 
-@pytest.fixture(scope="module", params=[CASES, pytest.param(OTHERS, marks=pytest.mark.long)], ids=["quick", "long"])
+@pytest.fixture(scope="module", params=[CASES, OTHERS], ids=["first", "others"])
 def history(request: pytest.FixtureRequest, new_project: Callable[..., Project], extended: None) -> History:
     history = History(source(new_project()), request.param)
     history.configure(4, first=True)

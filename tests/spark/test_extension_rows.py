@@ -702,7 +702,7 @@ def test_an_order_that_a_rank_relies_on_is_not_taken_away(tables: Tables) -> Non
         assert tables.rows(query) == tables.stock_rows(query), query
 
 
-@pytest.mark.parametrize("codegen", ["true", "false"])
+@pytest.mark.parametrize("codegen", CODEGEN)
 def test_a_join_that_a_task_reads_twice_has_all_of_its_rows_both_times(tables: Tables, codegen: str) -> None:
     good_files(tables)
     with tables.settings({"spark.sql.codegen.wholeStage": codegen}):

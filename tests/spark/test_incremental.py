@@ -133,7 +133,7 @@ def test_partition_values_that_the_metastore_cannot_filter_by(new_project: Calla
         assert project.rows(f"select count(*), count_if(v = 'new') from {project.table(name)}")[0][:] == (5, 5)
 
 
-@pytest.mark.parametrize("partitions", [120, pytest.param(1500, marks=pytest.mark.long)])
+@pytest.mark.parametrize("partitions", [40, *(pytest.param(n, marks=pytest.mark.long) for n in (120, 1500))])
 def test_an_increment_may_touch_many_partitions(new_project: Callable[..., Project], partitions: int) -> None:
     project = new_project()
     query = f"select id as k, '{{}}' as v, id as p, concat('p', id) as q from range({partitions})"
@@ -177,6 +177,7 @@ def test_the_name_of_nulls_directory_is_null_and_loses_no_row(project: Project) 
     assert [row[:] for row in project.rows("select k, p from {schema}.m order by k")] == [(1, None), (2, None)]
 
 
+@pytest.mark.long
 def test_the_empty_string_and_null_share_a_partition_and_lose_no_row(new_project: Callable[..., Project]) -> None:
     # Hive's layout of directories has one name for both.
     project = new_project()
@@ -202,6 +203,7 @@ def test_the_empty_string_and_null_share_a_partition_and_lose_no_row(new_project
             assert_one_file_per_bucket(project, table, bucket_hash, 4)
 
 
+@pytest.mark.long
 def test_every_strategy_on_an_external_table(new_project: Callable[..., Project]) -> None:
     project = new_project()
     root = project.folder / "external"
@@ -224,6 +226,7 @@ def test_every_strategy_on_an_external_table(new_project: Callable[..., Project]
         assert_one_file_per_bucket(project, table, bucket_hash, 4)
 
 
+@pytest.mark.long
 def test_a_column_spelled_otherwise_is_the_same_column(new_project: Callable[..., Project]) -> None:
     project = new_project()
     for bucket_hash in ("hive", "spark"):
@@ -286,6 +289,7 @@ def test_merge_refuses_two_new_rows_for_one_old_row_and_changes_nothing(new_proj
     assert [tuple(row) for row in project.rows("select * from {schema}.m")] == [(1, "old")]
 
 
+@pytest.mark.long
 def test_a_model_may_read_itself(new_project: Callable[..., Project]) -> None:
     project = new_project()
     for strategy in ("append", "insert_overwrite", "merge"):
