@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,8 +22,27 @@ pytestmark = pytest.mark.usefixtures("extension")
 
 DB = "evolution_command"
 HARD = ("it's", 'a "b" c', "x/y=z%", "${spark.master}", "b\\c", "ü ~", None)
-# What a run does to the metastore or the files for one partition.
-STEPS = ("create", "insert", "make_folder", "not clustered", "set location", "clustered by", "delete", "drop")
+# What a run does to the metastore or the files for one partition, with a word of each.
+STEPS = {
+    "create": "create",
+    "insert": "insert",
+    "make folder": "make_folder",
+    "record without buckets": "not clustered",
+    "swap": "set location",
+    "record": "clustered by",
+    "copy": "copy",
+    "delete old folder": "delete",
+    "rename copy": "rename",
+    "swap back": "set location",
+    "record again": "clustered by",
+    "delete hidden folder": "delete",
+    "drop": "drop",
+}
+
+
+def steps_before(moment: str) -> int:
+    """How many steps come first."""
+    return list(STEPS).index(moment)
 
 
 @pytest.fixture
@@ -298,13 +318,13 @@ def test_a_rewrite_brings_the_selected_partitions(tables: Tables, command: Calla
 
 
 def nothing_is_left(tables: Tables, name: str) -> None:
-    """Every folder below the table's is a partition's, and no staging table is there."""
+    """Every folder below the table's is a partition's, none is hidden, and no staging table is there."""
     used = set(locations(tables, name).values())
     folder = tables.folder(name)
     data = {path.parent for path in folder.rglob("*") if path.is_file() and path.name[0] not in "._"}
     assert data <= used, f"left behind: {data - used}"
-    staged = {path for path in folder.rglob(f"{FOLDER}*") if path.is_dir()}
-    assert all(any(place.is_relative_to(path) for place in used) for path in staged), f"left behind: {staged}"
+    staged = [path for path in folder.rglob(f"{FOLDER}*") if path.is_dir()]
+    assert not staged, f"left behind: {staged}"
     assert not tables.sql(f"show tables like '{name}__*'")
 
 
@@ -316,7 +336,7 @@ def test_partitions_with_hard_names(tables: Tables, command: Callable[..., Resul
         tables.sql(f"insert overwrite table hard partition ({place}) select cast(id as int), id from range(9)")
     alter(tables, "hard", 8)
     rows = sums(tables, "hard")
-    first = record(tables, "hard")
+    first, places = record(tables, "hard"), locations(tables, "hard")
     assert len(first) == len(HARD)
     fine(command, "hard")
     tables.sql("alter table hard partition (ds = 'it\\'s', n = 7) clustered by (k) into 16 buckets")
@@ -325,6 +345,7 @@ def test_partitions_with_hard_names(tables: Tables, command: Callable[..., Resul
     result = command("rewrite", f"{DB}.hard")
     assert result.exit_code == 0, result.output
     assert set(record(tables, "hard").values()) == {(8, 8, None)}
+    assert locations(tables, "hard") == places
     assert sums(tables, "hard") == rows
     nothing_is_left(tables, "hard")
     fine(command, "hard")
@@ -334,41 +355,66 @@ class Died(Exception):
     """The process is dead."""
 
 
+def half_deleted(folder: str, *_: str) -> None:
+    next(iter(sorted(Path(folder.removeprefix("file:")).glob("0*")))).unlink()
+
+
+def half_copied(folder: str, target: str) -> None:
+    Path(target.removeprefix("file:")).mkdir()
+    path = next(iter(sorted(Path(folder.removeprefix("file:")).glob("0*"))))
+    (Path(target.removeprefix("file:")) / path.name).write_bytes(path.read_bytes()[:40])
+
+
+def half_renamed(folder: str, target: str) -> None:
+    """On object stores a folder is renamed file by file."""
+    Path(target.removeprefix("file:")).mkdir()
+    path = next(iter(sorted(Path(folder.removeprefix("file:")).glob("0*"))))
+    path.rename(Path(target.removeprefix("file:")) / path.name)
+
+
+# Deaths within a step: which one, and what is done of it.
+WITHIN: dict[str, tuple[str, Callable[..., None]]] = {
+    "half deleted": ("delete old folder", half_deleted),
+    "half copied": ("copy", half_copied),
+    "half renamed": ("rename copy", half_renamed),
+    "half cleared up": ("delete hidden folder", lambda folder: half_deleted(f"{folder}/ds=a")),
+}
+
+
 @contextmanager
-def dying(monkeypatch: pytest.MonkeyPatch, before: int | None, half_deleted: bool = False) -> Iterator[list[str]]:
+def dying(
+    monkeypatch: pytest.MonkeyPatch, before: int | None, last_act: Callable[..., None] = lambda *_: None
+) -> Iterator[list[str]]:
     """Record what is changed; die before one of the changes, and let nothing happen after that."""
     done: list[str] = []
 
     def watched(name: str) -> Callable[..., None]:
         real = getattr(Warehouse, name)
 
-        def act(self: Warehouse, what: str) -> None:
+        def act(self: Warehouse, *what: str) -> None:
             if before is not None and len(done) >= before:
-                if half_deleted and name == "delete" and len(done) == before:
-                    next(iter(sorted(Path(what.removeprefix("file:")).glob("0*")))).unlink()
+                if len(done) == before:
+                    last_act(*what)
                 done.append("dead")
-                raise Died(what)
-            done.append(f"{name} {what}")
-            real(self, what)
+                raise Died(*what)
+            done.append(f"{name} {what[0]}")
+            real(self, *what)
 
         return act
 
     with monkeypatch.context() as patched:
-        for name in ("change", "delete", "make_folder"):
+        for name in ("change", "copy", "delete", "make_folder", "rename"):
             patched.setattr(Warehouse, name, watched(name))
         yield done
 
 
 # The rest are as good, and take long.
-QUICK_DEATHS = ("set location", "half deleted")
+QUICK_DEATHS = ("swap", "half renamed", "swap back")
 
 
 @pytest.mark.parametrize(
     "moment",
-    [
-        pytest.param(moment, marks=[] if moment in QUICK_DEATHS else [pytest.mark.long])
-        for moment in (*STEPS, "half deleted")
-    ],
+    [pytest.param(moment, marks=[] if moment in QUICK_DEATHS else [pytest.mark.long]) for moment in (*STEPS, *WITHIN)],
 )
 def test_a_death_before_any_step_loses_nothing(
     tables: Tables, command: Callable[..., Result], monkeypatch: pytest.MonkeyPatch, moment: str
@@ -377,11 +423,12 @@ def test_a_death_before_any_step_loses_nothing(
     rows = sums(tables, "mortal")
     query = "select x.k, count(*), sum(y.v) from mortal x join mortal y on x.k = y.k where x.ds = 'a' group by x.k"
     joined = tables.stock_rows(query)
-    half = moment == "half deleted"
-    last = STEPS.index("delete" if half else moment)
-    with dying(monkeypatch, last, half) as done:
+    places = locations(tables, "mortal")
+    step, last_act = WITHIN.get(moment, (moment, lambda *_: None))
+    last = steps_before(step)
+    with dying(monkeypatch, last, last_act) as done:
         assert command("rewrite", f"{DB}.mortal").exit_code == 2
-    assert [kind in step for step, kind in zip(done[:last], STEPS, strict=False)] == [True] * last
+    assert [word in step for step, word in zip(done[:last], STEPS.values(), strict=False)] == [True] * last
     assert set(done[last:]) == {"dead"}
     assert sums(tables, "mortal") == rows
     assert tables.rows(query) == joined
@@ -389,6 +436,7 @@ def test_a_death_before_any_step_loses_nothing(
     assert result.exit_code == 0, result.output
     assert record(tables, "mortal") == {"ds=a": (8, 8, None), "ds=b": (8, 8, None)}
     assert sums(tables, "mortal") == rows
+    assert locations(tables, "mortal") == places
     nothing_is_left(tables, "mortal")
     fine(command, "mortal")
 
@@ -400,7 +448,7 @@ def test_these_are_all_steps_of_a_rewrite(
     with dying(monkeypatch, None) as done:
         assert command("rewrite", f"{DB}.steps").exit_code == 0
     assert len(done) == len(STEPS)
-    assert [kind in step for step, kind in zip(done, STEPS, strict=True)] == [True] * len(STEPS)
+    assert [word in step for step, word in zip(done, STEPS.values(), strict=True)] == [True] * len(STEPS)
 
 
 def test_the_next_run_completes_another_partitions_swap_even_if_the_spec_was_altered_since(
@@ -408,7 +456,7 @@ def test_the_next_run_completes_another_partitions_swap_even_if_the_spec_was_alt
 ) -> None:
     evolved(tables, "altered", {"a": 4, "b": 8})
     rows = sums(tables, "altered")
-    with dying(monkeypatch, STEPS.index("clustered by")):
+    with dying(monkeypatch, steps_before("record")):
         command("rewrite", f"{DB}.altered")
     assert record(tables, "altered")["ds=a"] == (0, 0, None)
     alter(tables, "altered", 16)
@@ -423,7 +471,7 @@ def test_rows_added_after_a_swap_whose_run_died_are_not_recorded_as_buckets(
     tables: Tables, command: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     evolved(tables, "added", {"a": 4, "b": 8})
-    with dying(monkeypatch, STEPS.index("clustered by")):
+    with dying(monkeypatch, steps_before("record")):
         command("rewrite", f"{DB}.added")
     alter(tables, "added", 4)
     tables.sql("insert into added select *, 'a' as ds from (select cast(id as int) as k, id as v from range(40))")
@@ -435,22 +483,19 @@ def test_rows_added_after_a_swap_whose_run_died_are_not_recorded_as_buckets(
     nothing_is_left(tables, "added")
 
 
-def test_an_external_table_is_rewritten_only_when_nothing_else_reads_its_files(
+def test_other_readers_of_the_path_find_what_was_rewritten(
     tables: Tables, command: Callable[..., Result], tmp_path: Path
 ) -> None:
-    stored = f"stored as parquet location '{tmp_path / 'outside'}'"
-    evolved(tables, "outside", {"a": 4, "b": 8}, stored)
-    rows = sums(tables, "outside")
-    before = locations(tables, "outside")
-    refused = command("rewrite", f"{DB}.outside")
-    assert refused.exit_code == 2
-    assert f"{DB}.outside is an external table" in refused.output
-    assert "--allow-external" in refused.output
-    assert locations(tables, "outside") == before
-    assert command("rewrite", f"{DB}.outside", "--dry-run").exit_code == 0
-    allowed = command("rewrite", f"{DB}.outside", "--allow-external")
-    assert allowed.exit_code == 0, allowed.output
+    evolved(tables, "outside", {"a": 4, "b": 8}, f"stored as parquet location '{tmp_path / 'outside'}'")
+    rows, places = sums(tables, "outside"), locations(tables, "outside")
+    result = command("rewrite", f"{DB}.outside")
+    assert result.exit_code == 0, result.output
     assert record(tables, "outside") == {"ds=a": (8, 8, None), "ds=b": (8, 8, None)}
+    assert locations(tables, "outside") == places
+    assert sums(tables, "outside") == rows
+    tables.sql("drop table outside")
+    make(tables, "outside", stored=f"stored as parquet location '{tmp_path / 'outside'}'")
+    tables.sql("msck repair table outside")
     assert sums(tables, "outside") == rows
 
 
@@ -459,32 +504,38 @@ def test_an_undone_swap_leaves_the_old_record(
     tables: Tables, command: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     evolved(tables, "undone", {"a": 4, "b": 8})
-    with dying(monkeypatch, STEPS.index("set location")):
+    with dying(monkeypatch, steps_before("swap")):
         command("rewrite", f"{DB}.undone")
     assert record(tables, "undone")["ds=a"] == (0, 0, None)
     assert "an earlier run died here" in command("rewrite", f"{DB}.undone", "--dry-run").output
-    assert "undoing" in command("rewrite", f"{DB}.undone", "--where", "ds = 'b'").output
+    assert "clearing up" in command("rewrite", f"{DB}.undone", "--where", "ds = 'b'").output
     assert record(tables, "undone")["ds=a"] == (4, 4, None)
     nothing_is_left(tables, "undone")
     fine(command, "undone")
 
 
 @contextmanager
-def meanwhile(monkeypatch: pytest.MonkeyPatch, step: str, act: Callable[[], object]) -> Iterator[None]:
-    """Something else happens just before a step of a rewrite."""
-    real = Warehouse.change
-    acted: list[bool] = []
+def meanwhile(monkeypatch: pytest.MonkeyPatch, step: str, act: Callable[[], object], time: int = 1) -> Iterator[None]:
+    """Something else happens just before a step of a rewrite, the first time that it comes, or another one."""
+    seen: list[str] = []
 
-    def change(self: Warehouse, statement: str) -> None:
-        if step in statement and not acted:
-            acted.append(True)
-            act()
-        real(self, statement)
+    def watched(name: str) -> Callable[..., None]:
+        real = getattr(Warehouse, name)
+
+        def done(self: Warehouse, *what: str) -> None:
+            if step in f"{name} {what[0]}":
+                seen.append(step)
+                if len(seen) == time:
+                    act()
+            real(self, *what)
+
+        return done
 
     with monkeypatch.context() as patched:
-        patched.setattr(Warehouse, "change", change)
+        for name in ("change", "copy"):
+            patched.setattr(Warehouse, name, watched(name))
         yield
-    assert acted
+    assert len(seen) >= time
 
 
 @pytest.mark.long
@@ -507,7 +558,43 @@ def test_rows_written_meanwhile_are_not_lost(
         nothing_is_left(tables, "busy")
     else:
         assert (folder / "00000_0_late.parquet").exists()
-        assert f"the old folder file:{folder} was written to" in result.output
+        assert f"ds=a: file:{folder} holds files that are not in the table" in result.output
+        assert (result.exit_code, sums(tables, "busy")) == (0, rows)
+        again = command("rewrite", f"{DB}.busy")
+        assert f"file:{folder} holds files" in again.output and sums(tables, "busy") == rows
+        shutil.rmtree(folder)
+        assert command("rewrite", f"{DB}.busy").exit_code == 0
+        assert (locations(tables, "busy")["ds=a"], sums(tables, "busy")) == (folder, rows)
+        nothing_is_left(tables, "busy")
+        fine(command, "busy")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("step", ["copy", "swap back"])
+def test_rows_written_while_files_go_home_are_not_lost(
+    tables: Tables, command: Callable[..., Result], monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    evolved(tables, "homing", {"a": 4, "b": 8})
+    folder = locations(tables, "homing")["ds=a"]
+
+    def append() -> None:
+        fill(tables, "homing", "a", rows=3, how="into")
+
+    with meanwhile(monkeypatch, "copy" if step == "copy" else "set location", append, 1 if step == "copy" else 2):
+        result = command("rewrite", f"{DB}.homing")
+    assert result.exit_code == 0 and "written to meanwhile" in result.output, result.output
+    hidden = [path for path in tables.folder("homing").rglob(f"{FOLDER}*/ds=a") if path.is_dir()]
+    assert len(hidden) == 1
+    if step == "copy":
+        # The partition is what has all rows, and the next run takes it home.
+        assert "43" in sums(tables, "homing")[0]
+        assert command("rewrite", f"{DB}.homing").exit_code == 0
+        assert locations(tables, "homing")["ds=a"] == folder
+        assert "43" in sums(tables, "homing")[0]
+        nothing_is_left(tables, "homing")
+        fine(command, "homing")
+    else:
+        assert f"file:{hidden[0]} was written to" in result.output
 
 
 def some_file(folder: Path) -> bytes:

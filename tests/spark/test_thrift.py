@@ -16,7 +16,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from conftest import Project
+from conftest import QUICK_JVM, Project
 from spark_bucketing.cli import main
 
 HOST = "127.0.0.1"
@@ -41,7 +41,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
         "spark.sql.warehouse.dir": str(home / "warehouse"),
         "spark.hadoop.javax.jdo.option.ConnectionURL": f"jdbc:derby:;databaseName={home / 'metastore'};create=true",
         "spark.hadoop.hive.downloaded.resources.dir": str(home / "resources"),
-        "spark.driver.extraJavaOptions": f"-Dderby.system.home={home} -Djava.io.tmpdir={home}",
+        "spark.driver.extraJavaOptions": f"-Dderby.system.home={home} -Djava.io.tmpdir={home} {QUICK_JVM}",
     }
     command = [str(Path(pyspark.__file__).parent / "bin" / "spark-submit")]
     for key, value in conf.items():
@@ -66,7 +66,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
         process.wait(60)
 
 
-def test_every_strategy_over_thrift(server: int, new_project: Callable[..., Project]) -> None:
+@pytest.mark.parametrize("bucket_hash", ["hive", pytest.param("spark", marks=pytest.mark.long)])
+def test_every_strategy_over_thrift(server: int, new_project: Callable[..., Project], bucket_hash: str) -> None:
     from pyhive import hive
 
     project = new_project()
@@ -76,24 +77,23 @@ def test_every_strategy_over_thrift(server: int, new_project: Callable[..., Proj
         "host": HOST,
         "port": server,
         "user": "me",
-        "schema": "w",
+        "schema": f"w_{bucket_hash}",
         "threads": 4,
     }
     project.write("profiles.yml", yaml.safe_dump({"t": {"target": "t", "outputs": {"t": output}}}))
     later = "select id as k, 'new' as v, 1 as p from range(5, 15)"
     first = "select id as k, 'old' as v, id % 2 as p from range(10)"
-    for bucket_hash in ("hive", "spark"):
+    project.model(
+        f"table_{bucket_hash}", first, materialized="bucketed_table", clustered_by="k", buckets=4,
+        bucket_hash=bucket_hash, location_root=str(project.folder / "external"),
+    )  # fmt: skip
+    for strategy in ("append", "insert_overwrite", "merge"):
         project.model(
-            f"table_{bucket_hash}", first, materialized="bucketed_table", clustered_by="k", buckets=4,
-            bucket_hash=bucket_hash, location_root=str(project.folder / "external"),
+            f"{strategy}_{bucket_hash}",
+            f"{{% if is_incremental() %}}{later}{{% else %}}{first}{{% endif %}}",
+            materialized="bucketed_incremental", incremental_strategy=strategy, unique_key="k",
+            clustered_by="k", buckets=4, partition_by="p", bucket_hash=bucket_hash,
         )  # fmt: skip
-        for strategy in ("append", "insert_overwrite", "merge"):
-            project.model(
-                f"{strategy}_{bucket_hash}",
-                f"{{% if is_incremental() %}}{later}{{% else %}}{first}{{% endif %}}",
-                materialized="bucketed_incremental", incremental_strategy=strategy, unique_key="k",
-                clustered_by="k", buckets=4, partition_by="p", bucket_hash=bucket_hash,
-            )  # fmt: skip
     project.dbt("run")
     project.dbt("run")
     with hive.connect(HOST, server) as connection, connection.cursor() as cursor:
@@ -103,17 +103,16 @@ def test_every_strategy_over_thrift(server: int, new_project: Callable[..., Proj
             return list(cursor.fetchall())
 
         counts = {"append": 20, "insert_overwrite": 15, "merge": 15, "table": 10}
-        for bucket_hash in ("hive", "spark"):
-            for name, count in counts.items():
-                table = f"w.{name}_{bucket_hash}"
-                assert query(f"select count(*) from {table}") == [(count,)], table
-                files = [row[0] for row in query(f"select distinct input_file_name() from {table}")]
-                keys = {
-                    (path.rsplit("/", 1)[0], path.split("_0")[0] if bucket_hash == "hive" else path.split("_")[-1])
-                    for path in files
-                }
-                assert len(keys) == len(files), files
-        assert len(query("show tables in w")) == 8
+        for name, count in counts.items():
+            table = f"w_{bucket_hash}.{name}_{bucket_hash}"
+            assert query(f"select count(*) from {table}") == [(count,)], table
+            files = [row[0] for row in query(f"select distinct input_file_name() from {table}")]
+            keys = {
+                (path.rsplit("/", 1)[0], path.split("_0")[0] if bucket_hash == "hive" else path.split("_")[-1])
+                for path in files
+            }
+            assert len(keys) == len(files), files
+        assert len(query(f"show tables in w_{bucket_hash}")) == 4
 
 
 def test_the_check_asks_over_thrift(server: int, new_project: Callable[..., Project]) -> None:

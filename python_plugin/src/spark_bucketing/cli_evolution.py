@@ -11,7 +11,7 @@ import click
 
 from spark_bucketing.cli_check import project_options
 from spark_bucketing.errors import BucketingError, TableError
-from spark_bucketing.evolution import guards, sql
+from spark_bucketing.evolution import sql
 from spark_bucketing.evolution.model import Table
 from spark_bucketing.evolution.read import merging_of, read_stored, read_table
 from spark_bucketing.evolution.repair import candidates, plan_repair
@@ -123,14 +123,10 @@ def repair(dry_run: bool, table: str, project_dir: Path | None, profiles_dir: Pa
 
 @evolution.command()
 @click.option("--where", help="A condition on the partition columns, in SQL; all partitions when not given.")
-@click.option(
-    "--allow-external", is_flag=True, help="Of an external table, whose files nothing else reads by their path."
-)
 @_DRY
 @_table_command
 def rewrite(
     where: str | None,
-    allow_external: bool,
     dry_run: bool,
     table: str,
     project_dir: Path | None,
@@ -140,16 +136,13 @@ def rewrite(
     """Write partitions of TABLE anew, in the table's own spec, one after the other.
 
     The old files of a partition are read until the new ones are complete and verified, and a change of the partition's
-    location swaps them. A command that was killed is run again: it goes on from there. Partitions that have the spec
-    are left alone. Nothing else should write to these partitions meanwhile, and no other rewrite of the table run.
-
-    The new files lie in folders of other names, which the metastore knows: read the table by its name, not its path.
+    location swaps them; then copies of the new files go to the partition's own folder. A command that was killed is run
+    again: it goes on from there. Partitions that have the spec are left alone. Nothing else should write to these
+    partitions meanwhile, and no other rewrite of the table run.
     """
     with _opened(table, project_dir, profiles_dir, target) as (warehouse, name):
         found = read_table(warehouse, name)
         target_of(found)
-        if not (allow_external or dry_run):
-            guards.refuse_external(found)
         select_partitions(warehouse, found, where)
         if dry_run:
             _say_unfinished(warehouse, found)

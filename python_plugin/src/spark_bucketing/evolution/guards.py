@@ -25,19 +25,10 @@ def is_used(warehouse: Warehouse, table: Table, folder: str) -> bool:
     return any(is_within(plain(location), plain(folder)) for location in used)
 
 
-def refuse_external(table: Table) -> None:
-    """Refuse a table whose files others may find by their path.
-
-    Raises:
-        TableError: the table is external.
-    """
-    if table.external:
-        raise TableError(
-            f"{table.name} is an external table, and nothing was changed. A partition that is written anew moves to a "
-            "folder of another name, which the table knows, and which MSCK REPAIR, another table over the same path "
-            "and programs that read the path do not find. Expected a managed table; where nothing but this table reads "
-            "these files, say so with --allow-external."
-        )
+def folders_in(warehouse: Warehouse, folder: str) -> list[str]:
+    """Names of the folders in a folder, but hidden ones."""
+    files = {file.name for file in warehouse.files(folder) or ()}
+    return [name for name in warehouse.names(folder) if name not in files and name[0] not in "._"]
 
 
 def refuse_shared(warehouse: Warehouse, table: Table, partition: Partition) -> None:
@@ -52,8 +43,7 @@ def refuse_shared(warehouse: Warehouse, table: Table, partition: Partition) -> N
     if shared or is_within(plain(_table_folder(warehouse, table)), own):
         what = f"the folder of partition {shared}" if shared else "the table's own folder"
         raise _refused(table, partition, f"{partition.location} is also {what}, or above it", "a folder of its own")
-    files = {file.name for file in warehouse.files(partition.location) or ()}
-    inside = [name for name in warehouse.names(partition.location) if name not in files and name[0] not in "._"]
+    inside = folders_in(warehouse, partition.location)
     if inside:
         raise _refused(table, partition, f"a folder {inside[0]} in {partition.location}", "files only")
 

@@ -2,42 +2,40 @@
 
 What becomes of a partition, in this order; a process may die after each line, and the next run goes on from there:
 
-    create the staging table            its properties say what is to be replaced
-    write the partition's rows into it  the old files are read as they always were
-    compare rows, buckets and order     nothing has changed so far
-    ALTER PARTITION ... NOT CLUSTERED   readers take the files plainly from here on
-    SET LOCATION                        the swap: old rows before it, new ones after it
-    ALTER PARTITION ... CLUSTERED BY    readers use the new buckets
-    delete the old folder               only if its files are those that were copied
-    drop the staging table              the next run has nothing to clean up
+    create the staging table              its properties say what is to be replaced
+    write the partition's rows into it    the old files are read as they always were
+    compare rows, buckets and order       nothing has changed so far
+    ALTER PARTITION ... NOT CLUSTERED     readers take the files plainly from here on
+    SET LOCATION                          the swap: old rows before it, new ones after it
+    ALTER PARTITION ... CLUSTERED BY      readers use the new buckets
+    bring them to the partition's folder  see relocate.py
+    drop the staging table                the next run has nothing to clean up
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
 from spark_bucketing.errors import BucketingError, TableError
-from spark_bucketing.evolution import guards, sql
+from spark_bucketing.evolution import alter, guards, sql
 from spark_bucketing.evolution.evidence import FileEvidence, disordered, proves
 from spark_bucketing.evolution.model import Partition, Table, words
 from spark_bucketing.evolution.read import read_table
+from spark_bucketing.evolution.relocate import Relocation, Tell
 from spark_bucketing.evolution.rows import Listing, list_files, read_evidence
 from spark_bucketing.evolution.staging import (
-    FOLDER,
     Staging,
     create_staging,
     drop_staging,
     find_staging,
     fingerprint,
-    is_left_of,
+    home_of,
     new_staging,
 )
-from spark_bucketing.evolution.warehouse import StoredFile, Warehouse, base_name, is_within, parent
+from spark_bucketing.evolution.warehouse import StoredFile, Warehouse, is_within
 from spark_bucketing.spec import BucketSpec
-
-Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -91,7 +89,9 @@ def plan_rewrite(warehouse: Warehouse, table: Table, chosen: Sequence[Partition]
     tasks, done = [], []
     for partition in chosen:
         files = evidence.get(partition.name)
-        proven = not listing[partition.name] or (files is not None and _has(target, files))
+        # A partition that is not in its own folder is written anew, which brings it there.
+        away = home_of(partition.location) != partition.location.rstrip("/")
+        proven = not away and (not listing[partition.name] or (files is not None and _has(target, files)))
         if proven and partition.has(target):
             done.append(partition)
         else:
@@ -190,16 +190,16 @@ class Rewriter:
     def _swap(self, partition: Partition, staging: Staging, folder: str, written: str) -> None:
         warehouse = self.warehouse
         self._record(partition, None)
-        self._set_location(partition, folder)
+        alter.set_location(warehouse, self.table, partition, folder)
         if fingerprint(warehouse.files(folder)) != written:
             # Another run has taken this one for dead, and cleaned up.
-            self._set_location(partition, staging.replaces)
+            alter.set_location(warehouse, self.table, partition, staging.replaces)
             self._restore(partition, staging)
             raise TableError(
                 f"Partition {partition.name} of {self.table.name} was not replaced: its new files in {folder} were "
                 "changed by something else. Does another rewrite of the table run? Wait for its end."
             )
-        self._complete(partition, staging)
+        self._complete(partition, staging, folder, staging.target)
 
     def _still_proven(self, partition: Partition, staging: Staging) -> bool:
         """Whether the files of a partition are the new ones, to which nothing was added since the swap."""
@@ -210,19 +210,10 @@ class Rewriter:
         files = evidence.get(partition.name)
         return not listing[partition.name] or (files is not None and _has(staging.target, files))
 
-    def _complete(self, partition: Partition, staging: Staging, proven: bool = True) -> None:
+    def _complete(self, partition: Partition, staging: Staging, folder: str, spec: BucketSpec | None) -> None:
         """What follows the swap."""
-        # The spec of the new files, which the table may have lost since.
-        self._record(partition, staging.target if proven else None)
-        old = self.warehouse.files(staging.replaces)
-        used = old is not None and guards.is_used(self.warehouse, self.table, staging.replaces)
-        if old is not None and not used and is_left_of(old, staging.files):
-            self._delete(staging.replaces)
-        elif old:
-            self.tell(
-                f"{partition.name}: the old folder {staging.replaces} was written to after its rows were copied, and "
-                "is left. Look at it: rows that something else added there are not in the table."
-            )
+        self._record(partition, spec)
+        Relocation(self.warehouse, self.table, staging, self.tell).run(partition, folder, spec)
         drop_staging(self.warehouse, staging)
 
     def recover(self) -> bool:
@@ -238,15 +229,25 @@ class Rewriter:
         inside = partition and is_within(
             self.warehouse.address(partition.location), self.warehouse.address(staging.folder)
         )
+        # The spec of the new files, which the table may have lost since.
+        spec = staging.target if partition and self._still_proven(partition, staging) else None
         if partition and inside:
             self.tell(f"{partition.name}: completing an earlier run that died after the swap")
-            self._complete(partition, staging, self._still_proven(partition, staging))
-            return True
-        self.tell(f"{staging.partition}: undoing an earlier run that died before the swap")
-        if partition and partition.spec is None and partition.location == staging.replaces:
-            self._restore(partition, staging)
-        self._abandon(staging)
+            self._complete(partition, staging, partition.location, spec)
+        else:
+            self.tell(f"{staging.partition}: clearing up after an earlier run that died")
+            if partition and guards.plain(partition.location) in map(guards.plain, (staging.replaces, staging.home)):
+                self._settle(partition, staging, spec)
+            self._abandon(staging)
         return True
+
+    def _settle(self, partition: Partition, staging: Staging, spec: BucketSpec | None) -> None:
+        """The record of a partition in its own folder: of the old files, or of the new ones that are there again."""
+        if fingerprint(self.warehouse.files(partition.location)) != staging.files:
+            if spec:
+                self._record(partition, spec)
+        elif partition.spec is None:
+            self._restore(partition, staging)
 
     def _restore(self, partition: Partition, staging: Staging) -> None:
         """The record that was taken away just before a swap that did not come."""
@@ -260,21 +261,5 @@ class Rewriter:
         if find_staging(self.warehouse, self.table) == staging:
             drop_staging(self.warehouse, staging)
 
-    def _delete(self, folder: str) -> None:
-        self.warehouse.delete(folder)
-        above = parent(folder)
-        left = [name for name in self.warehouse.names(above) if name[0] not in "._"]
-        # Of an earlier rewrite, whose staging table left its _SUCCESS there.
-        if base_name(above).startswith(FOLDER) and not left:
-            self.warehouse.delete(above)
-
     def _record(self, partition: Partition, spec: BucketSpec | None) -> None:
-        self._alter(partition, sql.clause(spec))
-
-    def _set_location(self, partition: Partition, folder: str) -> None:
-        self._alter(partition, f"set location {sql.text(folder)}")
-
-    def _alter(self, partition: Partition, what: str) -> None:
-        self.warehouse.change(
-            f"alter table {sql.table(self.table.name)} {sql.partition_spec(self.table.columns, partition)} {what}"
-        )
+        alter.record(self.warehouse, self.table, partition, spec)

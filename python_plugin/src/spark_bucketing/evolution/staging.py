@@ -1,8 +1,9 @@
 """The table beside a table into which one partition at a time is written anew, and what it remembers of that.
 
-The staging table is external, and its folder lies beside the partition's: it becomes the partition's folder when the
-partition's location is set to it, which is one change of one row in the metastore. The table's properties say which
-partition it is for and what that was, so that the next run can complete or undo what a killed one began.
+The staging table is external, and its folder lies beside the partition's: it is the partition's folder, as soon as the
+partition's location is set to it, which is one change of one row in the metastore, until copies of the new files lie
+where the old ones were. The table's properties say which partition it is for and what that was, so that the next run
+can complete or undo what a killed one began.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from spark_bucketing.evolution.warehouse import StoredFile, Warehouse, base_name
 from spark_bucketing.spec import BucketSpec
 
 _SUFFIX = "__bucketing_rewrite"
-# Hidden, so that neither MSCK nor another engine takes it for a partition.
+# Hidden, so that neither MSCK nor another engine takes it for a partition while it is there.
 FOLDER = ".bucketing-"
 _PARTITION, _FOLDER = "bucketing.rewrite.partition", "bucketing.rewrite.folder"
 _REPLACES, _FILES, _SPEC = "bucketing.rewrite.replaces", "bucketing.rewrite.files", "bucketing.rewrite.spec"
@@ -51,6 +52,23 @@ class Staging:
     spec: BucketSpec | None
     target: BucketSpec | None
 
+    @property
+    def home(self) -> str:
+        """The folder in which the partition lies in the end."""
+        return home_of(self.replaces)
+
+
+def home_of(location: str) -> str:
+    """The folder of a partition; of one that a rewrite has left in a hidden folder, the one beside that folder."""
+    above, hidden, _ = location.partition(f"/{FOLDER}")
+    return f"{above}/{base_name(location)}" if hidden else location.rstrip("/")
+
+
+def hidden_of(location: str) -> str:
+    """The hidden folder of a rewrite in which a partition lies, which holds nothing else; else its own."""
+    above, hidden, below = location.partition(f"/{FOLDER}")
+    return above + hidden + below.partition("/")[0] if hidden else location
+
 
 def staging_name(table: Table) -> str:
     """Name of the staging table."""
@@ -75,16 +93,18 @@ def is_left_of(files: Sequence[StoredFile], before: str) -> bool:
     return fingerprint(files) == before or (len(files) < number and all(file.modified <= newest for file in files))
 
 
+def are_copies(files: Sequence[StoredFile], of: Sequence[StoredFile]) -> bool:
+    """Whether all of these files are copies, as names and sizes tell: Spark gives each file a name of its own."""
+    return {(file.name, file.size) for file in files} <= {(file.name, file.size) for file in of}
+
+
 def new_staging(warehouse: Warehouse, table: Table, partition: Partition, target: BucketSpec) -> Staging:
     """What a rewrite of a partition starts from; nothing is done yet.
 
     Raises:
         TableError: the partition's folder has no folder beside it.
     """
-    above = parent(partition.location)
-    # A partition that was written anew before lies in such a folder.
-    if base_name(above).startswith(FOLDER):
-        above = parent(above)
+    above = parent(home_of(partition.location))
     if not above:
         raise TableError(
             f"Partition {partition.name} of {table.name} lies in {partition.location}, the root of a file system: "
@@ -95,7 +115,7 @@ def new_staging(warehouse: Warehouse, table: Table, partition: Partition, target
         staging_name(table),
         partition.name,
         f"{above}/{FOLDER}{uuid.uuid4().hex[:12]}",
-        partition.location,
+        partition.location.rstrip("/"),
         fingerprint(warehouse.files(partition.location)),
         partition.spec,
         target,

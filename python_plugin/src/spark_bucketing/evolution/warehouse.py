@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
+from spark_bucketing.errors import SparkError
 from spark_bucketing.session import setting, spark_call
 
 if TYPE_CHECKING:
@@ -131,6 +132,24 @@ class Warehouse:
         path, system = self._place(folder)
         with spark_call(""):
             system.delete(path, True)
+
+    def copy(self, folder: str, target: str) -> None:
+        """Copy the data files of a folder into another one, by Spark's tasks."""
+        with spark_call(f"The files of {folder} cannot be copied."):
+            self._jvm.org.apache.spark.sql.bucketing.FolderCopy.copy(self.session._jsparkSession, folder, target)
+
+    def rename(self, folder: str, target: str) -> None:
+        """Give a folder the name of one that is not there.
+
+        Raises:
+            SparkError: the file system did not do it.
+        """
+        path, system = self._place(folder)
+        with spark_call(""):
+            # An existing folder would be moved into.
+            done = not system.exists(self._place(target)[0]) and system.rename(path, self._place(target)[0])
+        if not done:
+            raise SparkError(f"The folder {folder} cannot be renamed to {target}: expected no folder of that name.")
 
     def address(self, folder: str) -> str:
         """One spelling of a folder, by which folders and the files that Spark reads can be compared."""
