@@ -84,7 +84,8 @@ OTHERS = {
         select f.flight_month, count(*), count(distinct f.tailnum) from {flights} as f group by 1""",
     "one plane": "select f.flight_id, f.dest, f.arrival_delay from {flights} as f where f.tailnum = 'N14228'",
     "two carriers": """
-        select f.flight_id, f.tailnum from {flights} as f where f.carrier in ('OO', 'HA') and f.flight_month > '2013-02'""",
+        select f.flight_id, f.tailnum from {flights} as f
+        where f.carrier in ('OO', 'HA') and f.flight_month > '2013-02'""",
     "every 100th flight of each plane": """
         select flight_id from (
           select f.flight_id, row_number() over (partition by f.tailnum order by f.flight_id) as n from {flights} as f
