@@ -13,7 +13,7 @@ EXTENSION := .venv/spark-bucketing-extension.jar
 export SPARK_BUCKETING_CACHE := $(CURDIR)/.venv/spark-bucketing
 
 .DEFAULT_GOAL := help
-.PHONY: help setup machine demo test test-long fuzz bench lint format clean
+.PHONY: help setup machine demo evolution test test-long fuzz bench lint format clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -36,6 +36,9 @@ demo: setup ## Build the showcase on an embedded Spark and show what it wrote
 	@$(BIN)/spark-bucketing extension build --output $(EXTENSION) >/dev/null
 	@$(BIN)/dbt build $(PROFILE)
 	@$(BIN)/spark-bucketing layout $(PROFILE)
+
+evolution: setup ## Change the buckets of the showcase's flights_by_month by dbt run, and show the plans
+	@$(BIN)/python scripts/evolution/evolve.py
 
 test: lint ## Run every check and every test but the long ones
 	@$(BIN)/pytest --config-file $(CONFIG) --rootdir . -m 'not long' $(WORKERS) tests

@@ -24,6 +24,22 @@ def test_the_tree_has_operators_titles_numbers_and_children() -> None:
     assert [node.table for node in join.walk() if node.table] == ["d.s8", "d.s16"]
 
 
+def test_of_a_plan_that_was_run_the_one_that_it_began_with_is_left_out() -> None:
+    text = """== Physical Plan ==
+AdaptiveSparkPlan (7)
++- == Final Plan ==
+   ResultQueryStage (4)
+   +- * Sort (3)
+      +- Exchange (2)
+         +- Scan parquet d.t (1)
++- == Initial Plan ==
+   Sort (6)
+   +- Exchange (5)
+      +- Scan parquet d.t (1)
+"""
+    assert [node.number for node in parse_plan(text).walk()] == [7, 4, 3, 2, 1]
+
+
 def test_details_are_read_by_their_keys() -> None:
     join = plan("bucket_counts").root.children[0]
     assert join.expressions("Left keys") == ("k#35",)

@@ -91,7 +91,7 @@ def _trees(lines: Sequence[str]) -> list[_Line]:
             stack, skipped = ([], None) if not line.strip() else (stack, skipped)
             continue
         depth = len(found["indent"])
-        if skipped is not None and depth > skipped:
+        if skipped is not None and depth >= skipped:
             continue
         skipped = None
         while stack and stack[-1].depth >= depth:

@@ -1,0 +1,139 @@
+"""A copy of the showcase whose model is edited and run."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from answers import Answer, ask, difference
+from steps import KEYS, Step, month_name
+
+from spark_bucketing.check.planner import PLAN_SETTINGS
+from spark_bucketing.errors import ProjectError, TableError
+from spark_bucketing.evolution.read import merging_of, read_table
+from spark_bucketing.evolution.warehouse import Warehouse
+from spark_bucketing.extension.build import build_jar
+from spark_bucketing.extension.settings import extension_settings
+from spark_bucketing.project.profile import session_target
+from spark_bucketing.report.evolution import write_specs
+from spark_bucketing.session import open_session
+
+ROOT = Path(__file__).parents[2]
+SCHEMA = "nycflights13"
+NAME = "flights_by_month"
+MODEL = Path("models", "marts", f"{NAME}.sql")
+TABLE = f"{SCHEMA}.{NAME}"
+# Instead of the months that the table does not have yet, those that the command line names.
+CONDITION = """where flight_month in ('{{ var("months") | join("', '") }}')"""
+
+
+class WrongRowsError(Exception):
+    """A query of the table has other rows than the same query of the CSV files."""
+
+
+class Showcase:
+    """The showcase below a folder, with a Spark and a metastore of its own.
+
+    Args:
+        folder: which is made anew.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.project = folder, folder / "project"
+        self.months: set[int] = set()
+        if folder.exists():
+            shutil.rmtree(folder)
+        # profiles.yml and the models' sources ask for it.
+        os.environ["SPARK_BUCKETING_DEMO"] = str(folder)
+        subprocess.run([sys.executable, str(ROOT / "scripts" / "get_data.py")], check=True)
+        for name in ("macros", "models"):
+            shutil.copytree(ROOT / name, self.project / name)
+        for name in ("dbt_project.yml", "profiles.yml"):
+            shutil.copy(ROOT / name, self.project)
+        # Relative paths of the profile start there, and dbt will take this Spark.
+        os.chdir(ROOT)
+        profile = session_target(self.project, self.project, None)
+        self.spark = open_session({**profile.settings, **extension_settings(build_jar()), **PLAN_SETTINGS})
+
+    def run(self, step: Step) -> None:
+        """Edit the model and call `dbt run`.
+
+        Raises:
+            ProjectError: the run failed.
+        """
+        (self.project / MODEL).write_text(edited((ROOT / MODEL).read_text(), step.config))
+        models = [NAME] if self.months else [f"+{NAME}", "+planes"]
+        variables = json.dumps({"months": [month_name(month) for month in step.months]})
+        print(f"{MODEL.name}: {', '.join(f'{key}={value!r}' for key, value in step.config.items())}")
+        print(f"dbt run --select {' '.join(models)} --vars '{variables}'")
+        self._dbt("run", "--select", *models, "--vars", variables)
+        if not self.months:
+            # A view of CSV files, which is read once for all comparisons.
+            self.spark.table(f"{SCHEMA}.stg_flights").localCheckpoint().createOrReplaceTempView("csv_flights")
+        self.months.update(step.months)
+
+    def _dbt(self, *arguments: str) -> None:
+        from dbt.cli.main import dbtRunner
+
+        places = ("--project-dir", str(self.project), "--profiles-dir", str(self.project))
+        logs = ("--log-path", str(self.folder / "logs"), "--quiet", "--no-use-colors")
+        outcome = dbtRunner(callbacks=[_say]).invoke([*arguments, *places, *logs])
+        if not outcome.success:
+            raise ProjectError(f"dbt {arguments[0]} failed. {outcome.exception or ''}".rstrip())
+
+    def show_specs(self) -> None:
+        """Print what `spark-bucketing evolution show` does."""
+        with Warehouse(self.spark).settled() as warehouse:
+            try:
+                write_specs(read_table(warehouse, TABLE), merging_of(warehouse), "text", sys.stdout)
+            except TableError as error:
+                print(error)
+
+    def compare(self, name: str, query: str, selected: str) -> tuple[Answer, Answer]:
+        """Run a query of the table, and compare its rows with those of the CSV files.
+
+        Returns: the answers with the extension and without it.
+
+        Raises:
+            WrongRowsError: they differ.
+        """
+        months = ", ".join(f"'{month_name(month)}'" for month in sorted(self.months))
+        csv_files = f"(select * from csv_flights where flight_month in ({months}))"
+        others = {"planes": f"{SCHEMA}.planes", "selected": selected}
+        expected = ask(self.spark, query.format(flights=csv_files, **others), extension=False).rows
+        asked = query.format(flights=TABLE, **others)
+        answers = ask(self.spark, asked, extension=True), ask(self.spark, asked, extension=False)
+        for answer, how in zip(answers, ("with the extension", "on stock Spark"), strict=True):
+            if answer.rows != expected:
+                raise WrongRowsError(f"{name}, {how}: {difference(answer.rows, expected)}.")
+        return answers
+
+
+def edited(model: str, config: Mapping[str, object]) -> str:
+    """The text of a model with another config, and with a variable for the months that it writes.
+
+    Raises:
+        ProjectError: there is no config, or no condition for increments.
+    """
+    call = re.search(r"(?<=\{\{ )config\(.*?\)(?= \}\})", model, re.DOTALL)
+    condition = re.search(r"\{% if is_incremental\(\) %\}.*?\{% endif %\}", model, re.DOTALL)
+    if not call or not condition:
+        raise ProjectError(f"{MODEL} has no {{{{ config(...) }}}}, or no {{% if is_incremental() %}}. Expected both.")
+    keywords = ast.parse(call[0], mode="eval").body.keywords  # type: ignore[attr-defined]
+    kept = {item.arg: ast.literal_eval(item.value) for item in keywords if item.arg not in KEYS}
+    lines = "".join(f"  {key}={value!r},\n" for key, value in {**config, **kept}.items())
+    return model.replace(call[0], f"config(\n{lines})").replace(condition[0], CONDITION)
+
+
+def _say(event: Any) -> None:
+    """Of all that dbt says, pass on what the macros do."""
+    if event.info.name == "JinjaLogInfo":
+        print(event.info.msg)
