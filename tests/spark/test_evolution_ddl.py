@@ -6,7 +6,7 @@ import re
 
 import pytest
 from bucketed import Tables
-from evolved import ROWS, Kept, create, kept, metastore_calls, places, table_properties
+from evolved import Kept, create, kept, metastore_calls, places, table_properties, with_new_rows
 from pyspark.errors import ParseException, PySparkException
 from pyspark.sql import SparkSession
 
@@ -18,9 +18,7 @@ pytestmark = pytest.mark.usefixtures("extension", "dynamic_partitions")
 @pytest.fixture(scope="module")
 def tables(spark: SparkSession) -> Tables:
     """A database for tables that are altered."""
-    made = Tables(spark, "evolution_ddl")
-    made.sql(f"create or replace temporary view new_rows as {ROWS}")
-    return made
+    return with_new_rows(spark, "evolution_ddl")
 
 
 def test_the_table_changes_in_all_places(tables: Tables) -> None:
@@ -92,6 +90,24 @@ def test_the_statement_is_understood_however_it_is_written(tables: Tables, state
     with setting(tables.spark, "t.buckets", "8"):
         tables.sql(statement)
     assert places(tables, "t").descriptor == (8, ["k"], [])
+
+
+EXPLAINED = [
+    "explain {}",
+    "EXPLAIN EXTENDED -- the plan\n{}",
+    "explain formatted {}",
+    "explain cost /* of it */ {}",
+]
+
+
+@pytest.mark.parametrize("explain", EXPLAINED)
+def test_the_statement_is_explained_and_not_run(tables: Tables, explain: str) -> None:
+    create(tables, "t")
+    ((plan,),) = tables.sql(explain.format("alter table t clustered by (k) into 8 buckets"))
+    assert "AlterBucketsCommand" in str(plan)
+    with pytest.raises(PySparkException, match="found many, expected a number"):
+        tables.sql(explain.format("alter table t clustered by (k) into many buckets"))
+    assert places(tables, "t").descriptor == (4, ["k"], ["k"])
 
 
 def test_parameters_stand_for_partition_values(tables: Tables) -> None:
@@ -227,7 +243,13 @@ REFUSED = [
         "plain table of Spark's own.*without PARTITION",
     ),
     ("select * from bucket_specs('nothing')", "TABLE_OR_VIEW_NOT_FOUND"),
-    ("select * from bucket_specs('a_view')", "provided: the view"),
+    (
+        "select * from bucket_specs('a_view')",
+        "provided: the view `spark_catalog`.`evolution_ddl`.`a_view`.*that it reads",
+    ),
+    ("select * from bucket_specs('new_rows')", "provided: the temporary view `new_rows`.*that it reads"),
+    ("select * from bucket_specs('no_schema.t')", "TABLE_OR_VIEW_NOT_FOUND|SCHEMA_NOT_FOUND"),
+    ("select * from bucket_specs('a b')", "PARSE_SYNTAX_ERROR"),
     ("select * from bucket_specs()", "provided: none"),
     ("select * from bucket_specs(1)", "provided: 1"),
 ]
@@ -256,4 +278,7 @@ def test_what_cannot_be_had_is_an_error(tables: Tables, statement: str, message:
         tables.sql(statement)
     assert re.search(message, str(caught.value), re.DOTALL | re.IGNORECASE), caught.value
     assert "SET LOCATION" not in str(caught.value)
+    # What PySpark, and dbt with it, may ask of an error.
+    assert caught.value.getCondition() and re.search(message, caught.value.getMessage(), re.DOTALL | re.IGNORECASE)
+    assert caught.value.getMessageParameters() is not None
     assert places(tables, "t").descriptor == (4, ["k"], ["k"])

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from bucketed import Tables
-from evolved import ROWS, Kept, create, kept, logged, metastore_calls, parameters, put_parameters
+from evolved import Kept, create, kept, logged, metastore_calls, parameters, put_parameters, with_new_rows
 from pyspark.sql import SparkSession
 
 from spark_bucketing.session import setting
@@ -17,9 +17,7 @@ pytestmark = pytest.mark.usefixtures("extension", "dynamic_partitions")
 @pytest.fixture(scope="module")
 def tables(spark: SparkSession) -> Tables:
     """A database for tables that evolve."""
-    made = Tables(spark, "evolution_records")
-    made.sql(f"create or replace temporary view new_rows as {ROWS}")
-    return made
+    return with_new_rows(spark, "evolution_records")
 
 
 EIGHT = Kept(8, 8)
