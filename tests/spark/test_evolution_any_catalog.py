@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyspark
 import pytest
 from bucketed import Tables
 from evolved import Kept, create, kept, logged, parameters, with_new_rows
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
+
+from spark_bucketing.extension.build import build_jar
+from spark_bucketing.extension.settings import extension_settings
 
 if TYPE_CHECKING:
     from py4j.java_gateway import JavaObject
@@ -104,3 +112,56 @@ def test_the_spec_of_a_table_cannot_be_changed(tables: Tables) -> None:
         store.java.alterTable(store.table, change)
     with pytest.raises(AnalysisException, match=message):
         store.java.check(store.table, False)
+
+
+ISOLATED = """
+import json, sys
+from pyspark.sql import SparkSession
+builder = SparkSession.builder.enableHiveSupport()
+for key, value in json.loads(sys.argv[1]).items():
+    builder = builder.config(key, value)
+spark = builder.getOrCreate()
+store = spark._jvm.org.apache.spark.sql.bucketing.PartitionStore.of(spark._jsparkSession)
+said = {"store": store.getClass().getSimpleName()}
+layout = "partitioned by (p bigint) clustered by (k) sorted by (k) into 4 buckets stored as parquet"
+spark.sql(f"create table t (k bigint, v string) {layout}")
+spark.sql("insert into t select id, 'x', id % 2 from range(40)")
+spark.sql("insert overwrite t partition (p = 1) select id, 'y' from range(40)")
+said["specs"] = [list(row) for row in spark.sql("select partition, num_buckets, problem from bucket_specs('t')").collect()]
+frame = spark.sql("select k, count(*) from t group by k")
+said["rows"] = frame.count()
+said["plan"] = frame._jdf.queryExecution().executedPlan().toString()
+try:
+    spark.sql("alter table t clustered by (k) into 8 buckets")
+except Exception as error:
+    said["refused"] = str(error)
+print("SAID" + json.dumps(said))
+"""
+
+
+@pytest.mark.long
+def test_a_client_of_its_own_leaves_records_and_reads_buckets(tmp_path: Path) -> None:
+    jars = Path(pyspark.__file__).parent / "jars"
+    conf = extension_settings(build_jar()) | {
+        "spark.master": "local[2]",
+        "spark.ui.enabled": "false",
+        "spark.sql.shuffle.partitions": "4",
+        "spark.sql.warehouse.dir": str(tmp_path / "warehouse"),
+        "spark.sql.hive.metastore.jars": "path",
+        "spark.sql.hive.metastore.jars.path": f"file://{jars}/*.jar",
+        "spark.hadoop.javax.jdo.option.ConnectionURL": f"jdbc:derby:;databaseName={tmp_path / 'metastore'};create=true",
+        "spark.driver.extraJavaOptions": f"-Dderby.system.home={tmp_path}",
+        "spark.hadoop.hive.exec.dynamic.partition.mode": "nonstrict",
+    }
+    # A process may hold one metastore client only.
+    ran = subprocess.run(
+        [sys.executable, "-c", ISOLATED, json.dumps(conf)], capture_output=True, text=True, cwd=tmp_path, check=False
+    )
+    assert ran.returncode == 0, ran.stderr[-3000:]
+    said = json.loads(next(line for line in ran.stdout.splitlines() if "SAID" in line).partition("SAID")[2])
+    assert said["store"] == "CatalogPartitions"
+    assert said["specs"] == [["p=0", 4, None], ["p=1", 4, None]]
+    assert said["rows"] == 40 and "Bucketed: true (4 Hive buckets" in said["plan"]
+    assert said["refused"].startswith(
+        "Cannot change the buckets of `spark_catalog`.`default`.`t`: found a metastore client"
+    )

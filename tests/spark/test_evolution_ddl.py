@@ -37,6 +37,8 @@ def test_the_table_changes_in_all_places(tables: Tables) -> None:
     assert found.spark == "8 [`v`, `k`] [`v`]"
     properties = table_properties(tables, "t")
     assert (properties["bucketing.evolved"], properties["bucketing_version"]) == ("true", "1")
+    tables.sql("alter table t clustered by (k) into 2 buckets")
+    assert places(tables, "t").properties == {"numBuckets": "2", "numBucketCols": "1", "bucketCol.0": "k"}
     tables.sql("alter table t not clustered")
     assert places(tables, "t") == ((-1, [], []), {}, "")
 
@@ -183,6 +185,9 @@ def test_correcting_a_partition_leaves_the_others_with_the_spec_that_they_had(ta
         tables.sql("insert into t select * from new_rows")
     tables.sql("alter table t partition (p = 1) clustered by (k) into 2 buckets")
     assert kept(tables, "t") == {"p=0": Kept(4, 4), "p=1": Kept(2, 2)}
+    with metastore_calls(tables.spark) as calls:
+        tables.sql("alter table t partition (p = 1) clustered by (k) into 2 buckets")
+    assert not [call for call in calls if call.startswith("alter")]
 
 
 def test_an_unpartitioned_table_changes_its_spec_alone(tables: Tables) -> None:
@@ -194,6 +199,16 @@ def test_an_unpartitioned_table_changes_its_spec_alone(tables: Tables) -> None:
     joined = "select a.k, b.v from u a join u b on a.k = b.k"
     assert tables.rows("select * from u") == before
     assert tables.rows(joined) == tables.stock_rows(joined)
+
+
+def test_what_the_session_knows_of_a_table_is_forgotten(tables: Tables) -> None:
+    create(tables, "t")
+    tables.sql("insert into t select * from new_rows")
+    tables.sql("select * from t")
+    tables.sql("alter table t clustered by (k) sorted by (k) into 8 buckets")
+    tables.sql("insert into t partition (p = 5) select k, v from new_rows")
+    assert kept(tables, "t")["p=5"] == Kept(8, 8)
+    assert len([path for path in tables.files("t") if path.parent.name == "p=5"]) == 8
 
 
 def test_what_the_session_cached_is_read_anew(tables: Tables) -> None:

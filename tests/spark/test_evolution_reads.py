@@ -292,3 +292,33 @@ def test_a_partition_that_was_empty_when_the_query_was_planned(sparse: Tables) -
             assert sparse.rows(BY_K) == sparse.stock_rows(BY_K) != before
             sparse.sql("truncate table sparse partition (ds = 'n')")
             assert sparse.rows(BY_K) == before
+
+
+def test_only_the_order_that_all_partitions_have_is_relied_on(tables: Tables) -> None:
+    tables.make("orders", SCHEMA, "k", 4, rest="partitioned by (ds string)", sorted_by="k, v")
+    tables.sql(f"insert into orders select *, 'a' as ds from ({ROWS.format(n=1)})")
+    tables.sql("alter table orders clustered by (k) sorted by (k) into 4 buckets")
+    tables.sql(f"insert into orders select *, 'b' as ds from ({ROWS.format(n=2)})")
+    ranked = "select k, v, rank() over (partition by k order by v) from orders where ds {days}"
+    assert tables.shape(ranked.format(days="= 'a'")) == (0, 0, 1)
+    assert tables.shape(ranked.format(days="in ('a', 'b')")) == (0, 1, 1)
+    for days_ in ("= 'a'", "in ('a', 'b')"):
+        assert tables.rows(ranked.format(days=days_)) == tables.stock_rows(ranked.format(days=days_)) != []
+
+
+def test_a_partition_without_a_record_is_read_by_the_tables_spec(tables: Tables) -> None:
+    evolve(tables, "unrecorded", {"a": ("k", 4), "b": ("k", 8)})
+    tables.sql(f"alter table unrecorded add partition (ds = 'n') location '{tables.folder('unrecorded')}/ds=b'")
+    query = "select k, count(*), sum(v) from unrecorded where ds in ('a', 'n') group by k"
+    assert "(4 Hive buckets of partitions with 4, 8)" in tables.plan(query)
+    assert tables.rows(query) == tables.stock_rows(query) != []
+
+
+def test_what_another_session_altered_is_seen(tables: Tables) -> None:
+    evolve(tables, "shared", {"a": ("k", 4)})
+    query = "select k, count(*), sum(v) from shared group by k"
+    assert "(4 Hive buckets, sorted)" in tables.plan(query)
+    other = tables.spark.newSession()
+    other.sql("alter table evolution_reads.shared partition (ds = 'a') not clustered").collect()
+    assert "partition ds=a is recorded as one without buckets" in tables.plan(query)
+    assert tables.rows(query) == tables.stock_rows(query) != []

@@ -86,6 +86,15 @@ def test_the_record_is_the_spec_in_full(tables: Tables) -> None:
     assert found == [("p=0", location, 3, ["v", "k"], ["v"], "hive", 1, None, 3, ["v", "k"], ["v"])]
 
 
+def test_a_record_names_columns_as_hive_does(tables: Tables) -> None:
+    tables.make("upper", "K bigint, V string", "K", 4, rest="partitioned by (p bigint)")
+    tables.sql("insert into upper select * from new_rows where p = 0")
+    assert parameters(tables, "upper", "p=0")["bucketing.columns"] == '["k"]'
+    assert parameters(tables, "upper", "p=0")["bucketing.sort_columns"] == '["k"]'
+    tables.sql("alter table upper clustered by (K) sorted by (K) into 4 buckets")
+    assert kept(tables, "upper") == {"p=0": Kept(4, 4)}
+
+
 def test_a_frame_leaves_records_as_well(tables: Tables) -> None:
     create(tables, "t")
     tables.sql("insert into t select * from new_rows")
