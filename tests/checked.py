@@ -21,7 +21,7 @@ from spark_bucketing.evolution.read import read_table
 from spark_bucketing.evolution.rewrite import Rewriter, plan_rewrite
 from spark_bucketing.evolution.select import select_partitions
 from spark_bucketing.evolution.warehouse import Warehouse
-from spark_bucketing.plan import parse_plan
+from spark_bucketing.plan import Statistics, parse_plan, parse_statistics
 from spark_bucketing.session import setting
 from spark_bucketing.spec import BucketSpec
 
@@ -155,10 +155,13 @@ class Checked:
         """What the check says of a query, by the planner of this session."""
         with _settings(self.spark, {**PLANNING, **settings}):
             self.spark.sql(f"use {self.database}")
-            plan = parse_plan(str(self.spark.sql(f"explain formatted {sql}").collect()[0][0]))
+            with SessionPlanner("", self.spark).settled() as planner:
+                explained = planner.explain(sql)
+            plan = parse_plan(explained.formatted)
             facts = {name: self.facts(name) for name in tables_of(plan)}
             values = {name: str(self.spark.conf.get(name)) for name in SETTINGS}
-            return judge_nodes(plan, facts, values, sql)
+            folders = parse_statistics(explained.cost).folders
+            return judge_nodes(plan, facts, values, sql, Statistics(folders=folders))
 
     def _rewrite(self, full: str, where: str) -> None:
         """What `spark-bucketing evolution rewrite --where` does."""

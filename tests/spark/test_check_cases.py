@@ -109,3 +109,11 @@ def test_no_fix_of_two_changes_where_one_of_them_is_a_fix_by_itself(checked: Che
     found = {finding.reason: finding for finding in join.result.findings}
     assert found["bucket-count-mismatch"].fixes and not any(fix.also for fix in found["bucket-count-mismatch"].fixes)
     assert found["ordering-off"].level == "note" and "more than one change" in found["ordering-off"].message
+
+
+@pytest.mark.parametrize("name", ["partitions that OR selects", "partitions of a long list"])
+def test_the_rewrite_is_of_partitions_that_the_query_selects(checked: Checked, name: str) -> None:
+    (case,) = [case for case in CASES if case.name == name]
+    (join,) = checked.judge(case.sql, case.settings)
+    (finding,) = join.result.findings
+    assert [fix.where for fix in finding.fixes] == ["ds = '1'"]

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 from bucketed import Tables
-from click.testing import CliRunner, Result
+from click.testing import Result
+from evolved import evolution_command
 from pyspark.sql import SparkSession
 
 from conftest import Project
-from spark_bucketing.cli import main
 from spark_bucketing.evolution.staging import FOLDER
 from spark_bucketing.evolution.warehouse import Warehouse
 
@@ -56,13 +56,7 @@ def tables(spark: SparkSession) -> Iterator[Tables]:
 @pytest.fixture
 def command(new_project: Callable[..., Project]) -> Callable[..., Result]:
     """The command, run in this process with this session."""
-    folder = str(new_project().folder)
-
-    def run(*arguments: str) -> Result:
-        place = ("--project-dir", folder, "--profiles-dir", folder)
-        return CliRunner().invoke(main, ["evolution", *arguments, *place])
-
-    return run
+    return evolution_command(new_project())
 
 
 def literal(value: str | None) -> str:
@@ -277,6 +271,29 @@ def test_unsorted_files_lose_their_order_only(tables: Tables, command: Callable[
     assert command("repair", f"{DB}.unsorted").exit_code == 0
     rows = tables.sql(f"select num_buckets, sort_columns from bucket_specs('{DB}.unsorted')")
     assert rows == [(4, [])]
+
+
+@pytest.mark.parametrize("clustered", [True, False], ids=["clustered", "not clustered"])
+def test_records_that_no_reader_asks_for_are_found_and_shown_to_readers_again(
+    tables: Tables, command: Callable[..., Result], clustered: bool
+) -> None:
+    evolved(tables, "hidden", {"a": 4, "b": 8})
+    if not clustered:
+        tables.sql("alter table hidden not clustered")
+    tables.sql("alter table hidden unset tblproperties ('bucketing.evolved')")
+    records = record(tables, "hidden")
+    assert "that no reader asks for" in command("show", f"{DB}.hidden").output
+    found = command("verify", f"{DB}.hidden", "--rows")
+    assert found.exit_code == 1 and found.output.count(": found") == 1, found.output
+    assert f"{DB}.hidden: found no property bucketing.evolved=true" in found.output
+    assert "would set bucketing.evolved=true" in command("repair", f"{DB}.hidden", "--dry-run").output
+    assert command("verify", f"{DB}.hidden").exit_code == 1
+    assert "sets bucketing.evolved=true" in command("repair", f"{DB}.hidden").output
+    assert record(tables, "hidden") == records
+    fine(command, "hidden")
+    alone = "select k, count(*) from hidden where ds = 'a' group by k"
+    with tables.settings({"spark.bucketing.enabled": "true"}):
+        assert "Bucketed: true (4 Hive buckets" in tables.plan(alone)
 
 
 def test_places_of_the_tables_spec_that_differ_are_found(tables: Tables, command: Callable[..., Result]) -> None:

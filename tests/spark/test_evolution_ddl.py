@@ -6,7 +6,7 @@ import re
 
 import pytest
 from bucketed import Tables
-from evolved import ROWS, Kept, create, kept, metastore_calls, places, table_properties
+from evolved import Kept, create, kept, metastore_calls, places, table_properties, with_new_rows
 from pyspark.errors import ParseException, PySparkException
 from pyspark.sql import SparkSession
 
@@ -18,9 +18,7 @@ pytestmark = pytest.mark.usefixtures("extension", "dynamic_partitions")
 @pytest.fixture(scope="module")
 def tables(spark: SparkSession) -> Tables:
     """A database for tables that are altered."""
-    made = Tables(spark, "evolution_ddl")
-    made.sql(f"create or replace temporary view new_rows as {ROWS}")
-    return made
+    return with_new_rows(spark, "evolution_ddl")
 
 
 def test_the_table_changes_in_all_places(tables: Tables) -> None:
@@ -39,6 +37,8 @@ def test_the_table_changes_in_all_places(tables: Tables) -> None:
     assert found.spark == "8 [`v`, `k`] [`v`]"
     properties = table_properties(tables, "t")
     assert (properties["bucketing.evolved"], properties["bucketing_version"]) == ("true", "1")
+    tables.sql("alter table t clustered by (k) into 2 buckets")
+    assert places(tables, "t").properties == {"numBuckets": "2", "numBucketCols": "1", "bucketCol.0": "k"}
     tables.sql("alter table t not clustered")
     assert places(tables, "t") == ((-1, [], []), {}, "")
 
@@ -92,6 +92,24 @@ def test_the_statement_is_understood_however_it_is_written(tables: Tables, state
     with setting(tables.spark, "t.buckets", "8"):
         tables.sql(statement)
     assert places(tables, "t").descriptor == (8, ["k"], [])
+
+
+EXPLAINED = [
+    "explain {}",
+    "EXPLAIN EXTENDED -- the plan\n{}",
+    "explain formatted {}",
+    "explain cost /* of it */ {}",
+]
+
+
+@pytest.mark.parametrize("explain", EXPLAINED)
+def test_the_statement_is_explained_and_not_run(tables: Tables, explain: str) -> None:
+    create(tables, "t")
+    ((plan,),) = tables.sql(explain.format("alter table t clustered by (k) into 8 buckets"))
+    assert "AlterBucketsCommand" in str(plan)
+    with pytest.raises(PySparkException, match="found many, expected a number"):
+        tables.sql(explain.format("alter table t clustered by (k) into many buckets"))
+    assert places(tables, "t").descriptor == (4, ["k"], ["k"])
 
 
 def test_parameters_stand_for_partition_values(tables: Tables) -> None:
@@ -167,6 +185,9 @@ def test_correcting_a_partition_leaves_the_others_with_the_spec_that_they_had(ta
         tables.sql("insert into t select * from new_rows")
     tables.sql("alter table t partition (p = 1) clustered by (k) into 2 buckets")
     assert kept(tables, "t") == {"p=0": Kept(4, 4), "p=1": Kept(2, 2)}
+    with metastore_calls(tables.spark) as calls:
+        tables.sql("alter table t partition (p = 1) clustered by (k) into 2 buckets")
+    assert not [call for call in calls if call.startswith("alter")]
 
 
 def test_an_unpartitioned_table_changes_its_spec_alone(tables: Tables) -> None:
@@ -178,6 +199,16 @@ def test_an_unpartitioned_table_changes_its_spec_alone(tables: Tables) -> None:
     joined = "select a.k, b.v from u a join u b on a.k = b.k"
     assert tables.rows("select * from u") == before
     assert tables.rows(joined) == tables.stock_rows(joined)
+
+
+def test_what_the_session_knows_of_a_table_is_forgotten(tables: Tables) -> None:
+    create(tables, "t")
+    tables.sql("insert into t select * from new_rows")
+    tables.sql("select * from t")
+    tables.sql("alter table t clustered by (k) sorted by (k) into 8 buckets")
+    tables.sql("insert into t partition (p = 5) select k, v from new_rows")
+    assert kept(tables, "t")["p=5"] == Kept(8, 8)
+    assert len([path for path in tables.files("t") if path.parent.name == "p=5"]) == 8
 
 
 def test_what_the_session_cached_is_read_anew(tables: Tables) -> None:
@@ -227,7 +258,13 @@ REFUSED = [
         "plain table of Spark's own.*without PARTITION",
     ),
     ("select * from bucket_specs('nothing')", "TABLE_OR_VIEW_NOT_FOUND"),
-    ("select * from bucket_specs('a_view')", "provided: the view"),
+    (
+        "select * from bucket_specs('a_view')",
+        "provided: the view `spark_catalog`.`evolution_ddl`.`a_view`.*that it reads",
+    ),
+    ("select * from bucket_specs('new_rows')", "provided: the temporary view `new_rows`.*that it reads"),
+    ("select * from bucket_specs('no_schema.t')", "TABLE_OR_VIEW_NOT_FOUND|SCHEMA_NOT_FOUND"),
+    ("select * from bucket_specs('a b')", "PARSE_SYNTAX_ERROR"),
     ("select * from bucket_specs()", "provided: none"),
     ("select * from bucket_specs(1)", "provided: 1"),
 ]
@@ -256,4 +293,7 @@ def test_what_cannot_be_had_is_an_error(tables: Tables, statement: str, message:
         tables.sql(statement)
     assert re.search(message, str(caught.value), re.DOTALL | re.IGNORECASE), caught.value
     assert "SET LOCATION" not in str(caught.value)
+    # What PySpark, and dbt with it, may ask of an error.
+    assert caught.value.getCondition() and re.search(message, caught.value.getMessage(), re.DOTALL | re.IGNORECASE)
+    assert caught.value.getMessageParameters() is not None
     assert places(tables, "t").descriptor == (4, ["k"], ["k"])

@@ -236,3 +236,89 @@ def test_a_table_that_is_no_longer_clustered_keeps_its_old_buckets(tables: Table
     assert tables.rows(old) == tables.stock_rows(old)
     assert tables.shape(old.replace("where ds < 'c'", "")) == (1, 0, 0)
     assert tables.rows(old.replace("where ds < 'c'", "")) == tables.stock_rows(old.replace("where ds < 'c'", ""))
+
+
+# What is done to a partition so that it has no files, and what makes its record one that does not fit.
+ADDED = "alter table sparse add partition (ds = 'n')"
+EMPTIED = {
+    "added": [ADDED],
+    "of another column": [ADDED, "alter table sparse partition (ds = 'n') clustered by (j) into 8 buckets"],
+    "of no buckets": [ADDED, "alter table sparse partition (ds = 'n') not clustered"],
+    "elsewhere": [f"{ADDED} location '{{folder}}/elsewhere'"],
+    "truncated": ["insert into sparse values (1, 1, 1, 'n')", "truncate table sparse partition (ds = 'n')"],
+}
+
+
+@pytest.fixture
+def sparse(tables: Tables) -> Tables:
+    """A table whose partitions with files fit together, and whose own spec is of another column."""
+    evolve(tables, "sparse", {"a": ("k", 4), "b": ("k", 8)})
+    tables.sql("alter table sparse clustered by (j) sorted by (j) into 8 buckets")
+    return tables
+
+
+def empty(tables: Tables, how: str) -> None:
+    for statement in EMPTIED[how]:
+        tables.sql(statement.format(folder=tables.folder("sparse")))
+
+
+BY_K = "select k, count(*), sum(v) from sparse group by k"
+
+
+@pytest.mark.parametrize("how", EMPTIED)
+def test_a_partition_without_files_fits_every_spec(sparse: Tables, aqe: None, how: str) -> None:
+    empty(sparse, how)
+    for query in (BY_K, BY_K.replace("group", "where ds in ('b', 'n') group")):
+        assert sparse.shape(query) == (0, 0, 1), sparse.plan(query)
+        assert sparse.rows(query) == sparse.stock_rows(query) != []
+    alone = "select j, count(*) from sparse where ds = 'n' group by j"
+    assert sparse.shape(alone) == (0, 0, 1)
+    assert sparse.rows(alone) == sparse.stock_rows(alone) == []
+
+
+def test_a_partition_that_was_empty_when_the_query_was_planned(sparse: Tables) -> None:
+    """Rows that a stream, say, brings between planning and execution belong to the next query."""
+    empty(sparse, "added")
+    before = sparse.rows(BY_K)
+    for check in ("true", "false"):
+        with sparse.settings({"spark.bucketing.read.check": check}):
+            frame = sparse.spark.sql(BY_K)
+            plan = str(frame._jdf.queryExecution().executedPlan().toString())
+            assert "Bucketed: true (4 Hive buckets of partitions with 4, 8" in plan
+            with sparse.settings({"spark.bucketing.enabled": "false"}):
+                sparse.sql("insert into sparse select k, j, v, 'n' from sparse where ds = 'a'")
+            assert sorted(repr(tuple(row)) for row in frame.collect()) == before
+            assert sparse.shape(BY_K).bucketed == 0
+            assert sparse.rows(BY_K) == sparse.stock_rows(BY_K) != before
+            sparse.sql("truncate table sparse partition (ds = 'n')")
+            assert sparse.rows(BY_K) == before
+
+
+def test_only_the_order_that_all_partitions_have_is_relied_on(tables: Tables) -> None:
+    tables.make("orders", SCHEMA, "k", 4, rest="partitioned by (ds string)", sorted_by="k, v")
+    tables.sql(f"insert into orders select *, 'a' as ds from ({ROWS.format(n=1)})")
+    tables.sql("alter table orders clustered by (k) sorted by (k) into 4 buckets")
+    tables.sql(f"insert into orders select *, 'b' as ds from ({ROWS.format(n=2)})")
+    ranked = "select k, v, rank() over (partition by k order by v) from orders where ds {days}"
+    assert tables.shape(ranked.format(days="= 'a'")) == (0, 0, 1)
+    assert tables.shape(ranked.format(days="in ('a', 'b')")) == (0, 1, 1)
+    for days_ in ("= 'a'", "in ('a', 'b')"):
+        assert tables.rows(ranked.format(days=days_)) == tables.stock_rows(ranked.format(days=days_)) != []
+
+
+def test_a_partition_without_a_record_is_read_by_the_tables_spec(tables: Tables) -> None:
+    evolve(tables, "unrecorded", {"a": ("k", 4), "b": ("k", 8)})
+    tables.sql(f"alter table unrecorded add partition (ds = 'n') location '{tables.folder('unrecorded')}/ds=b'")
+    query = "select k, count(*), sum(v) from unrecorded where ds in ('a', 'n') group by k"
+    assert "(4 Hive buckets of partitions with 4, 8)" in tables.plan(query)
+    assert tables.rows(query) == tables.stock_rows(query) != []
+
+
+def test_what_another_session_altered_is_seen(tables: Tables) -> None:
+    evolve(tables, "shared", {"a": ("k", 4)})
+    query = "select k, count(*), sum(v) from shared group by k"
+    assert "(4 Hive buckets, sorted)" in tables.plan(query)
+    other = tables.spark.newSession()
+    other.sql("alter table evolution_reads.shared partition (ds = 'a') not clustered").collect()
+    assert "partition ds=a is recorded as one without buckets" in tables.plan(query)
+    assert tables.rows(query) == tables.stock_rows(query) != []

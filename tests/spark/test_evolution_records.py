@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from bucketed import Tables
-from evolved import ROWS, Kept, create, kept, logged, metastore_calls, parameters, put_parameters
+from evolved import Kept, create, kept, logged, metastore_calls, parameters, put_parameters, with_new_rows
 from pyspark.sql import SparkSession
 
 from spark_bucketing.session import setting
@@ -17,9 +17,7 @@ pytestmark = pytest.mark.usefixtures("extension", "dynamic_partitions")
 @pytest.fixture(scope="module")
 def tables(spark: SparkSession) -> Tables:
     """A database for tables that evolve."""
-    made = Tables(spark, "evolution_records")
-    made.sql(f"create or replace temporary view new_rows as {ROWS}")
-    return made
+    return with_new_rows(spark, "evolution_records")
 
 
 EIGHT = Kept(8, 8)
@@ -86,6 +84,15 @@ def test_the_record_is_the_spec_in_full(tables: Tables) -> None:
     found = tables.sql("select * from bucket_specs('t')")
     location = f"file:{tables.folder('t')}/p=0"
     assert found == [("p=0", location, 3, ["v", "k"], ["v"], "hive", 1, None, 3, ["v", "k"], ["v"])]
+
+
+def test_a_record_names_columns_as_hive_does(tables: Tables) -> None:
+    tables.make("upper", "K bigint, V string", "K", 4, rest="partitioned by (p bigint)")
+    tables.sql("insert into upper select * from new_rows where p = 0")
+    assert parameters(tables, "upper", "p=0")["bucketing.columns"] == '["k"]'
+    assert parameters(tables, "upper", "p=0")["bucketing.sort_columns"] == '["k"]'
+    tables.sql("alter table upper clustered by (K) sorted by (K) into 4 buckets")
+    assert kept(tables, "upper") == {"p=0": Kept(4, 4)}
 
 
 def test_a_frame_leaves_records_as_well(tables: Tables) -> None:

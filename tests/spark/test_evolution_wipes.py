@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import pytest
 from bucketed import Tables
-from evolved import ROWS, Kept, create, kept, places
+from evolved import Kept, create, kept, places, with_new_rows
 from pyspark.errors import ParseException
 from pyspark.sql import SparkSession
 
@@ -99,9 +99,7 @@ CASES = {
 @pytest.fixture(scope="module")
 def tables(spark: SparkSession) -> Tables:
     """A database for tables of which the metadata is changed."""
-    made = Tables(spark, "evolution_wipes")
-    made.sql(f"create or replace temporary view new_rows as {ROWS}")
-    return made
+    return with_new_rows(spark, "evolution_wipes")
 
 
 def evolved(tables: Tables) -> None:

@@ -24,8 +24,8 @@ from spark_bucketing.evolution.smallest import smallest_rewrite
 from spark_bucketing.evolution.staging import fingerprint, is_left_of
 from spark_bucketing.evolution.verify import StoredTable, check_partitions, check_table
 from spark_bucketing.evolution.warehouse import StoredFile, address, base_name, is_within, parent
-from spark_bucketing.plan import Node
-from spark_bucketing.report.evolution import write_specs
+from spark_bucketing.plan import Node, parse_statistics
+from spark_bucketing.report.evolution import write_findings, write_specs
 from spark_bucketing.spec import BucketSpec
 
 MERGING = Merging("auto", 2, 4)
@@ -389,25 +389,64 @@ def test_a_table_without_partitions_is_shown() -> None:
     assert words(None) == "no buckets" and words(spec(1, order=())) == "1 bucket by (k), not sorted"
 
 
-FILTERS = {
-    "[]": "abcdN",
-    "[isnotnull(ds#3)]": "abcd",
-    "[isnull(ds#3)]": "N",
-    "[isnotnull(ds#3), (ds#3 >= b), (ds#3 < d)]": "bc",
-    "[ds#3 IN (a,d)]": "ad",
-    "[ds#3 INSET a, d]": "abcdN",
-    "[(ds#3 = c)]": "c",
-    "[(upper(ds#3) = C)]": "abcdN",
-    "[((ds#3 = a) OR (ds#3 = b))]": "abcdN",
-    "[dynamicpruningexpression(ds#3 IN dynamicpruning#9), (ds#3 = c)]": "c",
-}
+SCAN = (
+    "+- FileScan parquet spark_catalog.db.t[k#1,ds#3] Batched: true, Bucketed: true (8 Hive buckets), DataFilters: [], "
+    "Format: Parquet, Location: {index}, PartitionFilters: {filters}, PushedFilters: [], ReadSchema: struct<k:int>"
+)
 
 
-@pytest.mark.parametrize(("text", "chosen"), list(FILTERS.items()))
-def test_explain_says_which_partitions_a_scan_selects(text: str, chosen: str) -> None:
-    found = table(*(part(f"ds={d}", spec(8)) for d in ("a", "b", "c", "d", "NULL")))
-    scan = Node(1, "Scan", "parquet db.t", details={"PartitionFilters": text})
-    assert "".join(p.name[3] for p in selected_partitions(scan, found)) == "".join(sorted(chosen))
-    numbers = table(*(part(f"n={n}", spec(8)) for n in (2, 10)), columns=(Column("n", "int"),))
-    scan = Node(1, "Scan", "parquet db.t", details={"PartitionFilters": "[(n#3L >= 9)]"})
-    assert [p.name for p in selected_partitions(scan, numbers)] == ["n=10"]
+def files_index(*days: str) -> str:
+    return f"InMemoryFileIndex({len(days)} paths)[{', '.join(f'file:/w/t/ds={day}' for day in days)}]"
+
+
+# What EXPLAIN COST says of scans of these filters, and what another scan with its own selects.
+SELECTED = [
+    ("ds#7 INSET a, c", [(files_index("a", "c"), "ds#3 INSET a, c")], "ac"),
+    ("(ds#7 = a) OR (ds#7 = b, c)", [(files_index("a", "b, c"), "(ds#3 = a) OR (ds#3 = b, c)")], "ab"),
+    ("ds#7 IN (a)", [(files_index(), "ds#3 IN (a)")], ""),
+    ("ds#7 IN (a)", [(files_index("a"), "ds#3 IN (a)"), (files_index("c"), "ds#4 IN (a)")], "ac"),
+    ("ds#7 IN (a)", [(files_index("a"), "ds#3 IN (b)")], "abcN"),
+    ("ds#7 IN (a)", [("CatalogFileIndex(1 paths)[file:/w/t]", "ds#3 IN (a)")], "abcN"),
+    ("ds#7 IN (a)", [("InMemoryFileIndex(3 paths)[file:/w/t/ds=a, ...]", "ds#3 IN (a)")], "abcN"),
+    ("ds#7 IN (a)", [(files_index("elsewhere"), "ds#3 IN (a)")], "abcN"),
+]
+
+
+@pytest.mark.parametrize(("filters", "scans", "chosen"), SELECTED)
+def test_explain_says_which_partitions_a_scan_selects(filters: str, scans: list[tuple[str, str]], chosen: str) -> None:
+    found = table(*(replace(part(f"ds={d}", spec(8)), location=f"file:///w/t/ds={d}") for d in ("a", "b, c", "c", "N")))
+    lines = [SCAN.format(index=index, filters=f"[{text}]") for index, text in scans]
+    folders = parse_statistics("\n".join(["== Physical Plan ==", *lines])).folders
+    scan = Node(1, "Scan", "parquet spark_catalog.db.t", details={"PartitionFilters": f"[{filters}]"})
+    assert {p.name[3] for p in selected_partitions(scan, found, folders)} == set(chosen)
+
+
+def test_records_that_no_reader_asks_for_are_found() -> None:
+    seen = replace(table(part("ds=a", spec(4)), part("ds=b", spec(8)), part("ds=c", None)), evolved=False)
+    assert [partition.name for partition in seen.hidden] == ["ds=a", "ds=c"]
+    (finding,) = check_table(seen, None)
+    assert "2 records that are not the table's spec: 4 buckets by (k), sorted by (k) in ds=a" in finding.found
+    assert list(check_table(seen.recorded(), None)) == []
+    alike = replace(table(part("ds=b", spec(8)), part("ds=c", "")), evolved=False)
+    assert (alike.hidden, alike.recorded()) == ((), alike)
+
+
+def test_verify_counts_the_bad_files_and_names_a_few() -> None:
+    seen = table(part("ds=a", spec(4)))
+    names = tuple(f"{bucket:05}_0_x" for bucket in range(9))
+    (finding,) = check_partitions(seen, {"ds=a": listed(*names)})
+    assert finding.found == (
+        "5 of 9 files: 00004_0_x is of bucket 4; 00005_0_x is of bucket 5; 00006_0_x is of bucket 6; and 2 more"
+    )
+    assert [file.name for file in finding.files] == list(names[4:])
+    key = (4, ("k",))
+    rows = tuple(FileEvidence(f"{bucket:05}_0_x", 5, {key: (0, 3)}, {("k",): 2}) for bucket in range(2))
+    placed, sorted_ = check_partitions(seen, {"ds=a": listed("00000_0_x", "00001_0_x")}, {"ds=a": rows})
+    assert placed.found.startswith("2 of 2 files: 00000_0_x holds rows of buckets 0 to 3; 00001_0_x holds")
+    assert sorted_.found.endswith("00001_0_x has 2 rows that are smaller than the one before")
+    unnamed = replace(rows[0], name="part-0", disorder={})
+    (finding,) = check_partitions(seen, {"ds=a": listed("part-0", "00001_0_x")}, {"ds=a": (unnamed,)})
+    assert finding.found == "the file part-0 has no bucket id in its name"
+    out = io.StringIO()
+    write_findings(seen, [placed], True, "json", out)
+    assert [file["name"] for file in json.loads(out.getvalue())["findings"][0]["files"]] == ["00000_0_x", "00001_0_x"]

@@ -96,7 +96,8 @@ def verify(
         evidence = None
         if rows:
             evidence = read_evidence(warehouse, found, found.partitions, listing, candidates(found))
-        findings = [*check_table(found, read_stored(warehouse, found)), *check_partitions(found, listing, evidence)]
+        of_table = check_table(found, read_stored(warehouse, found))
+        findings = [*of_table, *check_partitions(found.recorded(), listing, evidence)]
         write_findings(found, findings, rows, form, click.get_text_stream("stdout"))
     ctx.exit(1 if findings else 0)
 
@@ -114,11 +115,14 @@ def repair(dry_run: bool, table: str, project_dir: Path | None, profiles_dir: Pa
         found = read_table(warehouse, name)
         listing = list_files(warehouse, found.partitions)
         known = candidates(found, [[file.name for file in files] for files in listing.values()])
-        changes = plan_repair(found, read_evidence(warehouse, found, found.partitions, listing, known), known)
+        evidence = read_evidence(warehouse, found, found.partitions, listing, known)
+        changes = plan_repair(found.recorded(), evidence, known)
         write_changes(found, changes, dry_run, click.get_text_stream("stdout"))
         if not dry_run:
             for change in changes:
                 warehouse.change(change.statement(found))
+            if found.hidden:
+                warehouse.change(sql.mark_evolved(found.name))
 
 
 @evolution.command()

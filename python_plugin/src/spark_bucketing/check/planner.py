@@ -9,8 +9,8 @@ from typing import Any, Protocol
 from spark_bucketing.errors import SparkError
 from spark_bucketing.plan import EXPLAIN_SETTINGS
 
-# Besides what makes plans whole: the folders that a scan reads, which tell its partitions.
-PLAN_SETTINGS: Mapping[str, str] = {**EXPLAIN_SETTINGS, "spark.sql.maxMetadataStringLength": "10000"}
+# Besides what makes plans whole: the folders that a scan reads, which tell its partitions. Each may be 100 characters.
+PLAN_SETTINGS: Mapping[str, str] = {**EXPLAIN_SETTINGS, "spark.sql.maxMetadataStringLength": "10000000"}
 _UNDEFINED = "<undefined>"
 
 

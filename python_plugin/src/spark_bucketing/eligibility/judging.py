@@ -71,7 +71,7 @@ def judge_nodes(
         name: replace(facts, size_bytes=facts.size_bytes if facts.size_bytes is not None else sizes.get(name))
         for name, facts in tables.items()
     }
-    return tuple(_Judge(plan, World(settings, known), sql, statistics).results())
+    return tuple(_Judge(plan, World(settings, known, folders=statistics.folders), sql, statistics).results())
 
 
 def tables_of(plan: Plan) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from spark_bucketing.eligibility.model import TableFacts
 from spark_bucketing.eligibility.partitions import spec_of_selected
 from spark_bucketing.extension.settings import EXTENSION_CLASS
 from spark_bucketing.plan import Node
+from spark_bucketing.plan.folders import Folders
 from spark_bucketing.plan.lists import Attribute
 from spark_bucketing.spec import BucketSpec
 
@@ -73,6 +74,7 @@ class World:
         skipped: numbers of operators that a rewritten query does not have.
         unwrapped: numbers of joins whose keys are plain columns in a rewritten query.
         changed: settings that differ from those that the plan was made with.
+        folders: those of the partitions that scans select, where Spark tells them.
         aligns_far: the extension joins one-to-many above Spark's ratio as well, for what it knows of cores and bytes.
     """
 
@@ -83,6 +85,7 @@ class World:
     skipped: frozenset[int] = frozenset()
     unwrapped: frozenset[int] = frozenset()
     changed: frozenset[str] = frozenset()
+    folders: Folders = field(default_factory=dict)
     aligns_far: bool = False
 
     def get(self, name: str) -> str:
@@ -203,7 +206,7 @@ def bucket_read(scan: Node, world: World) -> BucketRead | None:
     if spec is None or scan.table is None or not world.on("spark.sql.sources.bucketing.enabled"):
         return None
     facts = world.tables[scan.table]
-    spec = spec_of_selected(scan, facts)
+    spec = spec_of_selected(scan, facts, world.folders)
     if spec is None:
         return None
     extension = world.extension_reads(scan.table, spec)

@@ -18,6 +18,17 @@ def key_of(spec: BucketSpec) -> Key:
 
 
 @dataclass(frozen=True)
+class BadFile:
+    """A file that is not what it should be: its name, and what is wrong with it."""
+
+    name: str
+    problem: str
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.problem}"
+
+
+@dataclass(frozen=True)
 class FileEvidence:
     """A file of a partition, and what its rows are.
 
@@ -34,45 +45,63 @@ class FileEvidence:
     disorder: Mapping[tuple[str, ...], int] = field(default_factory=dict)
 
 
-def misnamed(spec: BucketSpec, names: Sequence[str]) -> str | None:
-    """A file whose name cannot be of these buckets, and why; None when all can be."""
-    for name in names:
-        bucket = bucket_of(name, "hive")
-        if bucket is None:
-            return f"{name} has no bucket id in its name"
-        if bucket >= spec.num_buckets:
-            return f"{name} is of bucket {bucket}"
-    return None
+# Files that a sentence names.
+_NAMED = 3
 
 
-def misplaced(spec: BucketSpec, files: Sequence[FileEvidence]) -> str | None:
-    """A file with rows of another bucket than its name says, and which; None when there is none."""
-    for file in files:
-        if not file.rows:
-            continue
-        found = file.buckets.get(key_of(spec))
-        if found is None:
-            columns = ", ".join(spec.bucket_columns)
-            return f"rows cannot be hashed by ({columns}): no such column, or a type that Hive hashes otherwise"
-        low, high = found
-        bucket = bucket_of(file.name, "hive")
-        if (low, high) != (bucket, bucket):
-            where = f"bucket {low}" if low == high else f"buckets {low} to {high}"
-            return f"{file.name} holds rows of {where}"
-    return None
+def some_of(bad: Sequence[BadFile], files: int) -> str:
+    """Bad files in words: how many of all files, and the first few of them."""
+    if len(bad) == 1:
+        return f"the file {bad[0]}"
+    more = f"; and {len(bad) - _NAMED:,} more" if len(bad) > _NAMED else ""
+    return f"{len(bad):,} of {files:,} files: {'; '.join(map(str, bad[:_NAMED]))}{more}"
+
+
+def misnamed(spec: BucketSpec, names: Sequence[str]) -> list[BadFile]:
+    """Files whose names cannot be of these buckets."""
+    return [BadFile(name, problem) for name in names if (problem := _of_name(spec, name))]
+
+
+def _of_name(spec: BucketSpec, name: str) -> str:
+    bucket = bucket_of(name, "hive")
+    if bucket is None:
+        return "has no bucket id in its name"
+    return f"is of bucket {bucket}" if bucket >= spec.num_buckets else ""
+
+
+def misplaced(spec: BucketSpec, files: Sequence[FileEvidence]) -> list[BadFile]:
+    """Files with rows of another bucket than their name says; those whose names are of none are left out."""
+    return [BadFile(file.name, problem) for file in files if file.rows and (problem := _of_rows(spec, file))]
+
+
+def _of_rows(spec: BucketSpec, file: FileEvidence) -> str:
+    found = file.buckets.get(key_of(spec))
+    if found is None:
+        columns = ", ".join(spec.bucket_columns)
+        return f"has rows that cannot be hashed by ({columns}): no such column, or a type that Hive hashes otherwise"
+    (low, high), bucket = found, bucket_of(file.name, "hive")
+    if bucket is None or bucket >= spec.num_buckets or low == high == bucket:
+        return ""
+    return f"holds rows of {f'bucket {low}' if low == high else f'buckets {low} to {high}'}"
 
 
 def proves(spec: BucketSpec, files: Sequence[FileEvidence]) -> bool:
     """Whether these files are the buckets of a spec, its order left aside."""
-    return misnamed(spec, [file.name for file in files]) is None and misplaced(spec, files) is None
+    return not misnamed(spec, [file.name for file in files]) and not misplaced(spec, files)
 
 
 def disordered(columns: tuple[str, ...], files: Sequence[FileEvidence]) -> str | None:
-    """A file whose rows are not in this order, and how many; None when all are."""
-    for file in files:
-        if columns and file.disorder.get(columns, 0):
-            return f"{file.name} has {file.disorder[columns]:,} rows that are smaller than the one before"
-    return None
+    """The files whose rows are not in this order, in words; None when all are."""
+    found = unsorted(columns, files)
+    return some_of(found, len(files)) if found else None
+
+
+def unsorted(columns: tuple[str, ...], files: Sequence[FileEvidence]) -> list[BadFile]:
+    """Files whose rows are not in this order, and how many of their rows."""
+    numbers = [(file.name, file.disorder.get(columns, 0) if columns else 0) for file in files]
+    return [
+        BadFile(name, f"has {number:,} rows that are smaller than the one before") for name, number in numbers if number
+    ]
 
 
 def with_proven_order(spec: BucketSpec, files: Sequence[FileEvidence]) -> BucketSpec:

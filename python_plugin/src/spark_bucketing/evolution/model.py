@@ -103,6 +103,19 @@ class Table:
         spec = partition.spec if self.evolved and partition.spec else self.spec
         return spec or "has no record"
 
+    @property
+    def hidden(self) -> tuple[Partition, ...]:
+        """Partitions whose records contradict the table's spec, in a table whose records no reader asks for."""
+        stated = (RecordState.BUCKETED, RecordState.UNBUCKETED)
+        found = (
+            partition for partition in self.partitions if partition.state in stated and partition.spec != self.spec
+        )
+        return () if self.evolved else tuple(found)
+
+    def recorded(self) -> Table:
+        """The same as readers see it once they ask for the records that it has."""
+        return replace(self, evolved=self.evolved or bool(self.hidden))
+
     def ordered(self) -> Table:
         """The same with the partitions in the order of their values."""
         return replace(self, partitions=tuple(sorted(self.partitions, key=self._order)))

@@ -48,15 +48,16 @@ def read_table(warehouse: Warehouse, name: str) -> Table:
             "changes when it is written anew (dbt run --full-refresh)."
         )
     evolved = properties.get(EVOLVED) == "true"
-    if spec is None and not evolved:
+    found = warehouse.rows(sql.bucket_specs(name))
+    partitions = tuple(partition_of(tuple(row.values())) for row in found)
+    external = details.get("Type", "").upper() == "EXTERNAL"
+    table = Table(name, spec, columns, evolved, partitions, external).ordered()
+    if spec is None and not table.recorded().evolved:
         raise TableError(
             f"Table {name} has no buckets, and its partitions never had any. Expected a bucketed table: "
             f"ALTER TABLE {name} CLUSTERED BY (...) INTO n BUCKETS turns it into one, and leaves its files as they are."
         )
-    found = warehouse.rows(sql.bucket_specs(name))
-    partitions = tuple(partition_of(tuple(row.values())) for row in found)
-    external = details.get("Type", "").upper() == "EXTERNAL"
-    return Table(name, spec, columns, evolved, partitions, external).ordered()
+    return table
 
 
 def require_extension(warehouse: Warehouse, name: str) -> None:

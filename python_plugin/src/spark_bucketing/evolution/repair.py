@@ -6,7 +6,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from spark_bucketing.evolution import sql
-from spark_bucketing.evolution.evidence import FileEvidence, key_of, misnamed, misplaced, proves, with_proven_order
+from spark_bucketing.evolution.evidence import (
+    FileEvidence,
+    key_of,
+    misnamed,
+    misplaced,
+    proves,
+    some_of,
+    with_proven_order,
+)
 from spark_bucketing.evolution.model import Partition, RecordState, Table, words
 from spark_bucketing.layout.names import bucket_of
 from spark_bucketing.spec import BucketSpec
@@ -120,8 +128,8 @@ def _files(partition: Partition, spec: BucketSpec | None, files: Sequence[FileEv
         return f"the files prove {words(spec)}"
     asked = partition.spec or partition.descriptor or table.spec
     names = [file.name for file in files]
-    wrong = (misnamed(asked, names) or misplaced(asked, files)) if asked else None
-    return "the files prove no spec" + (f": {wrong}" if wrong else "")
+    wrong = (misnamed(asked, names) or misplaced(asked, files)) if asked else []
+    return "the files prove no spec" + (f": {some_of(wrong, len(files))}" if wrong else "")
 
 
 def marks_evolved(table: Table, changes: Sequence[Change]) -> bool:

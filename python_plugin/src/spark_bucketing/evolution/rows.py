@@ -23,8 +23,10 @@ Listing = Mapping[str, tuple[StoredFile, ...]]
 
 
 def list_files(warehouse: Warehouse, partitions: Iterable[Partition]) -> dict[str, tuple[StoredFile, ...]]:
-    """The data files of each partition; none for one whose folder does not exist."""
-    return {partition.name: warehouse.files(partition.location) or () for partition in partitions}
+    """The data files of each partition, wherever its folder is; none for one whose folder does not exist."""
+    found = list(partitions)
+    listed = warehouse.listing([partition.location for partition in found])
+    return {partition.name: files for partition, files in zip(found, listed, strict=True)}
 
 
 def read_evidence(

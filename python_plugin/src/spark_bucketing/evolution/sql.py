@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 
 from spark_bucketing.evolution.model import Column, Partition
+from spark_bucketing.evolution.records import EVOLVED
 from spark_bucketing.spec import BucketSpec
 
 
@@ -65,6 +66,11 @@ def partition_filter(columns: Sequence[Column], partition: Partition) -> str:
         f"{name(column.name)} is null" if value is None else f"{name(column.name)} = {literal(value, column)}"
         for column, value in zip(columns, partition.values, strict=True)
     )
+
+
+def mark_evolved(table_name: str) -> str:
+    """A statement after which readers ask for the records of a table's partitions."""
+    return f"alter table {table(table_name)} set tblproperties ({text(EVOLVED)} = 'true')"
 
 
 def clause(spec: BucketSpec | None) -> str:

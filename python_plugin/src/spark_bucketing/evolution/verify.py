@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from spark_bucketing.evolution.evidence import FileEvidence, disordered, misnamed, misplaced
+from spark_bucketing.evolution.evidence import BadFile, FileEvidence, misnamed, misplaced, some_of, unsorted
 from spark_bucketing.evolution.model import Partition, RecordState, Table, words
+from spark_bucketing.evolution.records import EVOLVED
 from spark_bucketing.evolution.rows import Listing
 from spark_bucketing.evolution.warehouse import StoredFile
 from spark_bucketing.spec import BucketSpec
@@ -21,12 +22,14 @@ class Finding:
         found: what there is.
         expected: what there should be.
         run: the command or statement that mends it.
+        files: all that are concerned, of which `found` names a few.
     """
 
     subject: str
     found: str
     expected: str
     run: str
+    files: tuple[BadFile, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -53,6 +56,14 @@ def check_table(table: Table, stored: StoredTable | None) -> Iterator[Finding]:
         table: as Spark sees it.
         stored: as the metastore has it; None where that cannot be asked.
     """
+    if table.hidden:
+        yield Finding(
+            table.name,
+            f"no property {EVOLVED}=true, without which readers ask for no record, and {len(table.hidden):,} records "
+            f"that are not the table's spec: {words(table.hidden[0].spec)} in {table.hidden[0].name}",
+            f"{EVOLVED}=true, as ALTER TABLE ... CLUSTERED BY sets it",
+            f"spark-bucketing evolution repair {table.name}",
+        )
     if stored is None:
         return
     if stored.kept and stored.descriptor != stored.properties:
@@ -121,8 +132,7 @@ def _check_files(
     repair: str,
 ) -> Iterator[Finding]:
     expected = f"files of {words(spec)}, as {source} says"
-    wrong = misnamed(spec, names) or (misplaced(spec, files) if files is not None else None)
-    if wrong:
-        yield Finding(partition.name, f"the file {wrong}" if not wrong.startswith("rows") else wrong, expected, repair)
-    elif files is not None and (unsorted := disordered(spec.sort_columns, files)):
-        yield Finding(partition.name, f"the file {unsorted}", expected, repair)
+    bad = [misnamed(spec, names), misplaced(spec, files or ()), unsorted(spec.sort_columns, files or ())]
+    for kind in bad:
+        if kind:
+            yield Finding(partition.name, some_of(kind, len(names)), expected, repair, tuple(kind))

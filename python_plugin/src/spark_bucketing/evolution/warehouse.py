@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -47,6 +48,7 @@ class Warehouse:
 
     def __init__(self, session: SparkSession) -> None:
         self.session = session
+        self._addresses: dict[str, str] = {}
 
     @contextmanager
     def settled(self) -> Iterator[Warehouse]:
@@ -109,7 +111,23 @@ class Warehouse:
                 for status in listed
                 if not status.isDirectory()
             ]
-        return tuple(sorted((file for file in found if file.name[0] not in "._"), key=lambda file: file.name))
+        return tuple(sorted((file for file in found if file.name[0] not in "._"), key=_name))
+
+    def listing(self, folders: Sequence[str]) -> list[tuple[StoredFile, ...]]:
+        """The data files of each of many folders, with one call; none for a folder that does not exist."""
+        lister = self._jvm.org.apache.spark.sql.bucketing.FolderFiles
+        with spark_call("The folders of the table cannot be listed."):
+            try:
+                listed = lister.list(self.session._jsparkSession, json.dumps(folders))
+            except TypeError as error:
+                # What Py4J says of a class that is not there.
+                raise SparkError(
+                    "The session extension is of another version than this command. Expected what `spark-bucketing "
+                    "extension conf` prints now among the settings of the session."
+                ) from error
+        found = json.loads(str(listed))
+        self._addresses.update((folder, address(each["address"])) for folder, each in zip(folders, found, strict=True))
+        return [tuple(sorted((StoredFile(*file) for file in each.get("files", [])), key=_name)) for each in found]
 
     def names(self, folder: str) -> tuple[str, ...]:
         """Everything in a folder, hidden or not; nothing for one that does not exist."""
@@ -153,8 +171,10 @@ class Warehouse:
 
     def address(self, folder: str) -> str:
         """One spelling of a folder, by which folders and the files that Spark reads can be compared."""
-        path, system = self._place(folder)
-        return address(str(system.makeQualified(path).toUri().toString()))
+        if folder not in self._addresses:
+            path, system = self._place(folder)
+            self._addresses[folder] = address(str(system.makeQualified(path).toUri().toString()))
+        return self._addresses[folder]
 
     def _place(self, folder: str) -> tuple[Any, Any]:
         """Hadoop's path and its file system."""
@@ -165,6 +185,10 @@ class Warehouse:
     @property
     def _jvm(self) -> Any:
         return self.session.sparkContext._jvm
+
+
+def _name(file: StoredFile) -> str:
+    return file.name
 
 
 def address(url: str) -> str:

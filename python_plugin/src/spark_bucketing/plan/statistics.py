@@ -1,11 +1,12 @@
-"""Reads sizes out of the text of EXPLAIN COST: of tables, and of what a query reads of them."""
+"""Reads out of the text of EXPLAIN COST the sizes of tables, and what a query reads of them."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from spark_bucketing.plan.folders import Folders, parse_folders
 from spark_bucketing.plan.tree import SESSION_CATALOG
 
 # A relation prints as `Relation spark_catalog.d.t[k#1,v#2L] parquet, Statistics(sizeInBytes=1.5 MiB, rowCount=3)`.
@@ -22,22 +23,25 @@ _OF_ONE_SCAN = ("Project", "Filter")
 
 @dataclass(frozen=True)
 class Statistics:
-    """Sizes that Spark expects, in bytes.
+    """Sizes that Spark expects, in bytes, and the folders that it reads.
 
     Args:
         tables: of tables, by schema and name.
         reads: of the columns and rows that reach the first operator above a scan, by the id of any column of the scan,
             with the table's name.
+        folders: of the partitions that scans select.
     """
 
     tables: Mapping[str, int] = field(default_factory=dict)
     reads: Mapping[int, tuple[str, int]] = field(default_factory=dict)
+    folders: Folders = field(default_factory=dict)
 
     def of(self, known: Callable[[str], bool]) -> Statistics:
-        """The same for some tables only."""
-        return Statistics(
-            {table: size for table, size in self.tables.items() if known(table)},
-            {column: read for column, read in self.reads.items() if known(read[0])},
+        """The same with the sizes of some tables only."""
+        return replace(
+            self,
+            tables={table: size for table, size in self.tables.items() if known(table)},
+            reads={column: read for column, read in self.reads.items() if known(read[0])},
         )
 
 
@@ -61,7 +65,7 @@ def parse_statistics(text: str) -> Statistics:
             read = _read(size, above)
             reads |= {int(column): (name, read) for column in _IDS.findall(relation["columns"])}
         above.append((depth, operator, size if size is not None else -1))
-    return Statistics(tables, reads)
+    return Statistics(tables, reads, parse_folders(text))
 
 
 def _operators(text: str) -> Iterator[tuple[int, str, str]]:

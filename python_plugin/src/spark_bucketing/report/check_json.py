@@ -88,5 +88,6 @@ def _fix(fix: Fix) -> dict[str, Any]:
             "bucket_hash": spec.bucket_hash,
         },
         "column_types": dict(fix.column_types),
+        "where": fix.where,
         "also": [_fix(further) for further in fix.also],
     }

@@ -33,7 +33,10 @@ def write_specs(table: Table, merging: Merging, form: str, file: TextIO) -> None
         return
     console = _console(file)
     console.print(Text(f"{table.name}: {words(table.spec)}, {count(len(table.partitions), 'partition')}"))
-    if not table.evolved:
+    if table.hidden:
+        hidden = count(len(table.hidden), "record")
+        console.print(Text(f"{hidden} that no reader asks for: run spark-bucketing evolution verify {table.name}"))
+    elif not table.evolved:
         console.print(Text("No spec was ever altered: all partitions are read by the table's."))
     if not table.partitions:
         return
@@ -97,7 +100,13 @@ def write_findings(table: Table, findings: Sequence[Finding], rows: bool, form: 
     """Write what contradicts what, each with what to run."""
     if form == "json":
         data = [
-            {"subject": item.subject, "found": item.found, "expected": item.expected, "run": item.run}
+            {
+                "subject": item.subject,
+                "found": item.found,
+                "expected": item.expected,
+                "run": item.run,
+                "files": [{"name": file.name, "problem": file.problem} for file in item.files],
+            }
             for item in findings
         ]
         json.dump({"table": table.name, "rows": rows, "findings": data}, file, indent=2)
@@ -118,7 +127,10 @@ def write_changes(table: Table, changes: Sequence[Change], dry_run: bool, file: 
     for change in changes:
         console.print(Text.assemble((change.partition.name, "bold"), f": {change.why}"))
         console.print(Text(f"    {'would write' if dry_run else 'writes'} {words(change.spec)}"))
-    if marks_evolved(table, changes):
+    if table.hidden:
+        verb = "would set" if dry_run else "sets"
+        console.print(Text(f"{table.name}: {verb} bucketing.evolved=true, without which readers ask for no record"))
+    elif marks_evolved(table, changes):
         console.print(Text(f"These are the first records of {table.name}: readers ask for them from now on."))
     what = "every record is what the files are" if not changes else f"{count(len(changes), 'partition')} to be changed"
     console.print(Text(f"{table.name}: {count(len(table.partitions), 'partition')}, {what}."))

@@ -38,7 +38,8 @@ class MixedBucketSpecs(Reason):
             return None
         table = step.facts.partitions if step.facts else None
         if step.scan is not None and table is not None and not _BEYOND.search(why):
-            chosen = smallest_rewrite(table, selected_partitions(step.scan, table), MERGING)
+            selected = selected_partitions(step.scan, table, step.world.folders)
+            chosen = smallest_rewrite(table, selected, MERGING)
             if chosen:
                 message = f"{step.table} is read as a plain table: {why}."
                 return Explanation(message, (step.table,), (rewrite_partitions(step.world, step.table, chosen),))

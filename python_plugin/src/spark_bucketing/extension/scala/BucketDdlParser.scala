@@ -9,6 +9,7 @@ import org.apache.spark.sql.catalyst.expressions.Expression
 import org.apache.spark.sql.catalyst.parser._
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, SetTableLocation}
 import org.apache.spark.sql.catalyst.trees.CurrentOrigin
+import org.apache.spark.sql.execution.command.ExplainCommand
 import org.apache.spark.sql.internal.VariableSubstitution
 import org.apache.spark.sql.types.{DataType, StructType}
 
@@ -18,6 +19,8 @@ import org.apache.spark.sql.types.{DataType, StructType}
  *   ALTER TABLE t [PARTITION (ds = 'x')] CLUSTERED BY (a, b) [SORTED BY (a)] INTO 16 BUCKETS
  *   ALTER TABLE t [PARTITION (ds = 'x')] NOT CLUSTERED
  * }}}
+ * EXPLAIN of them is understood as well. A script (BEGIN ... END) is parsed by Spark as a whole, which refuses them.
+ *
  * Names of tables and values of partitions are left to Spark's parser: they are those of another ALTER TABLE.
  */
 case class BucketDdlParser(spark: ParserInterface) extends ParserInterface {
@@ -32,6 +35,8 @@ case class BucketDdlParser(spark: ParserInterface) extends ParserInterface {
       val stock = s"$table SET LOCATION ''"
       (try parse(stock) catch { case error: ParseException => throw BucketDdlParser.refused(reason(error)) }) match {
         case SetTableLocation(named, partition, _) => AlterBuckets(renamed(named), partition, buckets)
+        case explain @ ExplainCommand(SetTableLocation(named, partition, _), _) =>
+          explain.copy(logicalPlan = AlterBuckets(renamed(named), partition, buckets))
         case other => throw BucketDdlParser.refused(s"found ${other.nodeName}")
       }
     }
@@ -81,7 +86,7 @@ object BucketDdlParser {
 
   /** The text up to the buckets, and these; None for every other statement. Costs next to nothing for most of them. */
   def split(sql: String): Option[(String, Option[AskedBuckets])] =
-    if (!begins(sql, "alter", "table")) None
+    if (!isAlter(sql)) None
     else {
       val substituted = new VariableSubstitution().substitute(sql)
       val parts = tokens(substituted)
@@ -91,14 +96,22 @@ object BucketDdlParser {
       }
     }
 
-  private def begins(sql: String, words: String*): Boolean = {
-    var at = 0
-    words.forall { word =>
-      at = afterBlanks(sql, at)
-      val found = sql.regionMatches(true, at, word, 0, word.length)
-      at += word.length
-      found && (at >= sql.length || !Character.isLetterOrDigit(sql.charAt(at)) && sql.charAt(at) != '_')
+  /** ALTER TABLE, or EXPLAIN of it. */
+  private def isAlter(sql: String): Boolean = {
+    val explained = afterWord(sql, 0, "explain").map { at =>
+      Modes.iterator.flatMap(afterWord(sql, at, _)).nextOption().getOrElse(at)
     }
+    afterWord(sql, explained.getOrElse(0), "alter").flatMap(afterWord(sql, _, "table")).isDefined
+  }
+
+  private val Modes = Seq("logical", "formatted", "extended", "codegen", "cost")
+
+  /** The place behind a word, where that comes next. */
+  private def afterWord(sql: String, from: Int, word: String): Option[Int] = {
+    val at = afterBlanks(sql, from)
+    val end = at + word.length
+    val ends = end >= sql.length || !Character.isLetterOrDigit(sql.charAt(end)) && sql.charAt(end) != '_'
+    Some(end).filter(_ => ends && sql.regionMatches(true, at, word, 0, word.length))
   }
 
   private def tokens(sql: String): IndexedSeq[Part] = {

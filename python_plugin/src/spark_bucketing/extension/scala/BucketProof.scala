@@ -49,9 +49,12 @@ object BucketProof extends Logging {
     if (namesOrTrust(scan, listing).isEmpty && probed) pruned(scan, listing, want) else None
   }.getOrElse(candidate)
 
-  private def listed(candidate: BucketScan): (BucketScan, BucketListing) = {
-    val listing = new BucketListing(candidate.selectedPartitions)
-    (candidate.copyWith(listing = listing), listing)
+  /** What the claim relies on, if it has listed the files already, is what is proven and read. */
+  private def listed(candidate: BucketScan): (BucketScan, BucketListing) = candidate.listing match {
+    case found: BucketListing => (candidate, found)
+    case _ =>
+      val listing = new BucketListing(candidate.selectedPartitions)
+      (candidate.copyWith(listing = listing), listing)
   }
 
   private def namesOrTrust(scan: BucketScan, listing: BucketListing): Option[String] = {

@@ -17,13 +17,13 @@ object BucketSpecs {
     }.flatten)
 
   /** The buckets of a scan's table, or why they cannot be read as such; None for what is left to stock Spark. */
-  def of(scan: FileSourceScanExec): Option[Either[String, BucketRead]] =
-    if (scan.relation.bucketSpec.isDefined) sparkLayout(scan).map(Right(_)) else hiveLayout(scan)
+  def of(scan: FileSourceScanExec, files: FilesOnDemand): Option[Either[String, BucketRead]] =
+    if (scan.relation.bucketSpec.isDefined) sparkLayout(scan).map(Right(_)) else hiveLayout(scan, files)
 
-  private def hiveLayout(scan: FileSourceScanExec): Option[Either[String, BucketRead]] = for {
+  private def hiveLayout(scan: FileSourceScanExec, files: FilesOnDemand): Option[Either[String, BucketRead]] = for {
     table <- tableOf(scan)
     if table.provider.contains("hive")
-    found <- SelectedPartitions.of(scan, table)
+    found <- SelectedPartitions.of(scan, table, files)
   } yield {
     val version = table.properties.getOrElse("bucketing_version", "1")
     if (version != "1") Left(s"its bucketing_version is $version, only version 1 is read")

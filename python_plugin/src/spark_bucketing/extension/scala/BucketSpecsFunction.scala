@@ -29,15 +29,18 @@ object BucketSpecsFunction {
   private def build(arguments: Seq[Expression]): LogicalPlan = arguments match {
     case Seq(name) if name.resolved && name.foldable && name.dataType == StringType && name.eval() != null =>
       PartitionSpecs(table(name.eval().toString), PartitionSpecs.columns)
-    case _ => throw Compat.wrongArguments(s"$Name takes the name of a table, a constant string, provided: " +
+    case _ => throw Compat.refusal(s"$Name takes the name of a table, a constant string, provided: " +
       s"${if (arguments.isEmpty) "none" else arguments.map(_.sql).mkString(", ")}. Write it as in $Name('db.t')")
   }
 
   private def table(name: String): TableIdentifier = {
     val session = SparkSession.active
-    val table = Compat.catalog(session).getTableMetadata(Compat.tableNamed(session, name))
-    if (table.tableType == CatalogTableType.VIEW) throw Compat.wrongArguments(
-      s"$Name takes the name of a table, provided: the view ${table.identifier.quotedString}")
+    val (catalog, asked) = (Compat.catalog(session), Compat.tableNamed(session, name))
+    def view(kind: String, of: TableIdentifier) = Compat.refusal(
+      s"$Name takes the name of a table, provided: the $kind ${of.quotedString}. Write the name of a table that it reads")
+    if (catalog.isTempView(asked)) throw view("temporary view", asked)
+    val table = catalog.getTableMetadata(asked)
+    if (table.tableType == CatalogTableType.VIEW) throw view("view", table.identifier)
     table.identifier
   }
 }

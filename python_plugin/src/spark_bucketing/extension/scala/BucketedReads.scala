@@ -30,17 +30,19 @@ object BucketedReads {
 
   private def claim(scan: FileSourceScanExec): FileSourceScanExec = scan match {
     case _: ScanOfBuckets => scan
-    case _ => BucketSpecs.of(scan) match {
-      case Some(Right(read)) => bucketed(scan, read)
-      case Some(Left(why)) => like(scan, new PlainScan(scan.copy(), why, null))
-      case None => scan
-    }
+    case _ =>
+      val files = new FilesOnDemand(scan)
+      BucketSpecs.of(scan, files) match {
+        case Some(Right(read)) => bucketed(scan, read, files.listed.orNull)
+        case Some(Left(why)) => like(scan, new PlainScan(scan.copy(), why, files.listed.orNull))
+        case None => scan
+      }
   }
 
-  private def bucketed(scan: FileSourceScanExec, read: BucketRead): BucketScan = {
+  private def bucketed(scan: FileSourceScanExec, read: BucketRead, listing: BucketListing): BucketScan = {
     // Without Spark's bucket spec, so that no rule of Spark's takes the scan for one of its own.
     val relation = scan.relation.copy(bucketSpec = None)(scan.relation.sparkSession)
-    val claimed = like(scan, new BucketScan(scan.copy(relation = relation), read, null))
+    val claimed = like(scan, new BucketScan(scan.copy(relation = relation), read, listing))
     if (read.of.hash == BucketHash.Spark) claimed.setTagValue(Stock, scan)
     claimed
   }

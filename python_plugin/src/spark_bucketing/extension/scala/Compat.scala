@@ -49,13 +49,12 @@ object Compat {
   /** Rows that are known when a query is planned. */
   def knownRows(output: Seq[Attribute], rows: Seq[InternalRow]): SparkPlan = LocalTableScanExec(output, rows, None)
 
-  /** The error for a statement that cannot be had, in words of our own. */
-  def refusal(message: String): AnalysisException =
-    new AnalysisException(message, None, None, None, None, Map.empty, Array.empty)
-
-  /** The error for arguments of a function: one of Spark's, since its callers put the place in the statement to it. */
-  def wrongArguments(message: String): AnalysisException =
-    new AnalysisException("USER_RAISED_EXCEPTION", Map("errorMessage" -> message))
+  /**
+   * The error for what cannot be had, in words of our own. Spark's clients ask every error for its condition and for the
+   * text of that: this condition's text is any message, and without one PySpark and spark-sql fail over the error.
+   */
+  def refusal(message: String): AnalysisException = new AnalysisException(
+    message, None, None, None, Some("USER_RAISED_EXCEPTION"), Map("errorMessage" -> message), Array.empty)
 
   /** The table that a command writes into, where it exists already. */
   def writtenTable(write: V1WriteCommand): Option[CatalogTable] = write match {

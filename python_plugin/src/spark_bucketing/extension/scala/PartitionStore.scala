@@ -105,7 +105,7 @@ class CatalogPartitions(catalog: ExternalCatalog) extends PartitionStore with Lo
     values.flatMap(catalog.getPartitionOption(table.database, table.identifier.table, _)).map(stored(table, _))
 
   private def stored(table: CatalogTable, found: CatalogTablePartition): StoredPartition = {
-    val location = found.storage.locationUri.fold("")(_.toString)
+    val location = found.storage.locationUri.fold("")(CatalogUtils.URIToString)
     StoredPartition(nameOf(table, found.spec), location, found.parameters, None, found)
   }
 

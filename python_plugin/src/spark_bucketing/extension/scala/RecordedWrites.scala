@@ -74,17 +74,22 @@ private class NotingTracker(
   }
 }
 
-private class RecordedFileInsert(of: InsertIntoHadoopFsRelationCommand, recorder: PartitionRecorder)
-    extends InsertIntoHadoopFsRelationCommand(
-      of.outputPath, of.staticPartitions, of.ifPartitionNotExists, of.partitionColumns, of.bucketSpec, of.fileFormat,
-      of.options, of.query, of.mode, of.catalogTable, of.fileIndex, of.outputColumnNames) {
+/** What the two commands have in common: one of Spark's, with records around its run. */
+private trait RecordedWrite extends V1WriteCommand {
+
+  /** Spark's own command. */
+  protected def of: V1WriteCommand
+  protected def recorder: PartitionRecorder
+
+  /** Another of Spark's commands with the same records. */
+  protected def recorded(other: LogicalPlan): V1WriteCommand
 
   @transient private var written: WrittenPartitions = _
 
   override def basicWriteJobStatsTracker(hadoopConf: Configuration): BasicWriteJobStatsTracker =
     new NotingTracker(hadoopConf, metrics, written)
 
-  override def run(session: SparkSession, child: SparkPlan): Seq[Row] = recorder.around(session, {
+  abstract override def run(session: SparkSession, child: SparkPlan): Seq[Row] = recorder.around(session, {
     written = new WrittenPartitions(this, recorder)
     val rows = super.run(session, child)
     (rows, written.all)
@@ -92,48 +97,38 @@ private class RecordedFileInsert(of: InsertIntoHadoopFsRelationCommand, recorder
 
   override def nodeName: String = of.nodeName
   // Spark changes a node by its constructor's arguments, which here are others.
-  override def withNewChildInternal(changed: LogicalPlan): InsertIntoHadoopFsRelationCommand =
-    new RecordedFileInsert(of.copy(query = changed), recorder)
-  override def makeCopy(arguments: Array[AnyRef]): LogicalPlan =
-    new RecordedFileInsert(of.makeCopy(arguments).asInstanceOf[InsertIntoHadoopFsRelationCommand], recorder)
+  override def makeCopy(arguments: Array[AnyRef]): LogicalPlan = recorded(of.makeCopy(arguments))
   override def clone(): LogicalPlan = {
-    val cloned = new RecordedFileInsert(of.clone().asInstanceOf[InsertIntoHadoopFsRelationCommand], recorder)
+    val cloned = recorded(of.clone())
     cloned.copyTagsFrom(this)
     cloned
   }
   // To Spark, a rule that gives back an equal node has changed nothing.
-  override def canEqual(other: Any): Boolean = other.isInstanceOf[RecordedFileInsert]
+  override def canEqual(other: Any): Boolean = other.isInstanceOf[RecordedWrite] && other.getClass == getClass
   override def equals(other: Any): Boolean = canEqual(other) && super.equals(other)
   override def hashCode: Int = super.hashCode + 1
 }
 
-private class RecordedHiveInsert(of: InsertIntoHiveTable, recorder: PartitionRecorder)
+private class RecordedFileInsert(
+    override protected val of: InsertIntoHadoopFsRelationCommand, override protected val recorder: PartitionRecorder)
+    extends InsertIntoHadoopFsRelationCommand(
+      of.outputPath, of.staticPartitions, of.ifPartitionNotExists, of.partitionColumns, of.bucketSpec, of.fileFormat,
+      of.options, of.query, of.mode, of.catalogTable, of.fileIndex, of.outputColumnNames)
+    with RecordedWrite {
+
+  override protected def recorded(other: LogicalPlan): RecordedFileInsert =
+    new RecordedFileInsert(other.asInstanceOf[InsertIntoHadoopFsRelationCommand], recorder)
+  override def withNewChildInternal(changed: LogicalPlan): RecordedFileInsert = recorded(of.copy(query = changed))
+}
+
+private class RecordedHiveInsert(
+    override protected val of: InsertIntoHiveTable, override protected val recorder: PartitionRecorder)
     extends InsertIntoHiveTable(
       of.table, of.partition, of.query, of.overwrite, of.ifPartitionNotExists, of.outputColumnNames,
-      of.partitionColumns, of.bucketSpec, of.options, of.fileFormat, of.hiveTmpPath) {
+      of.partitionColumns, of.bucketSpec, of.options, of.fileFormat, of.hiveTmpPath)
+    with RecordedWrite {
 
-  @transient private var written: WrittenPartitions = _
-
-  override def basicWriteJobStatsTracker(hadoopConf: Configuration): BasicWriteJobStatsTracker =
-    new NotingTracker(hadoopConf, metrics, written)
-
-  override def run(session: SparkSession, child: SparkPlan): Seq[Row] = recorder.around(session, {
-    written = new WrittenPartitions(this, recorder)
-    val rows = super.run(session, child)
-    (rows, written.all)
-  })
-
-  override def nodeName: String = of.nodeName
-  override def withNewChildInternal(changed: LogicalPlan): InsertIntoHiveTable =
-    new RecordedHiveInsert(of.copy(query = changed), recorder)
-  override def makeCopy(arguments: Array[AnyRef]): LogicalPlan =
-    new RecordedHiveInsert(of.makeCopy(arguments).asInstanceOf[InsertIntoHiveTable], recorder)
-  override def clone(): LogicalPlan = {
-    val cloned = new RecordedHiveInsert(of.clone().asInstanceOf[InsertIntoHiveTable], recorder)
-    cloned.copyTagsFrom(this)
-    cloned
-  }
-  override def canEqual(other: Any): Boolean = other.isInstanceOf[RecordedHiveInsert]
-  override def equals(other: Any): Boolean = canEqual(other) && super.equals(other)
-  override def hashCode: Int = super.hashCode + 1
+  override protected def recorded(other: LogicalPlan): RecordedHiveInsert =
+    new RecordedHiveInsert(other.asInstanceOf[InsertIntoHiveTable], recorder)
+  override def withNewChildInternal(changed: LogicalPlan): RecordedHiveInsert = recorded(of.copy(query = changed))
 }

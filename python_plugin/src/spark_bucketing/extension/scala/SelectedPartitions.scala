@@ -26,6 +26,18 @@ case class BucketCounts(common: Int, byFolder: Map[String, Int] = Map.empty) {
     if (byFolder.isEmpty) "" else s" of partitions with ${byFolder.values.toSeq.distinct.sorted.mkString(", ")}"
 }
 
+/** The files of a scan, listed when they are asked for. Who relies on what they are reads them, and no others. */
+class FilesOnDemand(scan: FileSourceScanExec) {
+
+  private lazy val all = new BucketListing(scan.selectedPartitions)
+  private var asked = false
+
+  def listing: BucketListing = { asked = true; all }
+
+  /** The listing if somebody relies on it. */
+  def listed: Option[BucketListing] = Some(all).filter(_ => asked)
+}
+
 /** By which spec the partitions that a query selects can be read together, as the metastore has it. */
 object SelectedPartitions {
 
@@ -35,17 +47,37 @@ object SelectedPartitions {
   /**
    * The spec of the selected partitions, of as many buckets as divide the number of each, and these numbers; or why they
    * are read plainly. None for a table without buckets.
+   *
+   * A partition without files fits every spec. Files are looked for only when the partitions do not fit together by the
+   * metastore.
    */
-  def of(scan: FileSourceScanExec, table: CatalogTable): Option[Either[String, (BucketSpec, BucketCounts)]] = {
+  def of(
+      scan: FileSourceScanExec, table: CatalogTable,
+      files: FilesOnDemand): Option[Either[String, (BucketSpec, BucketCounts)]] = {
     val now = current(scan, table)
     def tables = now.bucketSpec.map(spec => Right(spec -> BucketCounts(spec.numBuckets)))
-    if (!isEvolved(now)) tables
-    else {
-      val selected = partitions(scan, now)
+    def read(selected: Seq[Said]): Option[Either[String, (BucketSpec, BucketCounts)]] =
       if (selected.isEmpty) tables
       else if (now.bucketSpec.isEmpty && selected.forall(_.spec.isLeft)) None
       else Some(together(selected, scan.relation.sparkSession.sparkContext.defaultParallelism))
+    if (!isEvolved(now)) tables
+    else {
+      val selected = partitions(scan, now)
+      read(selected) match {
+        case Some(Left(why)) => read(withFiles(selected, files.listing)).orElse(Some(Left(why)))
+        case found => found
+      }
     }
+  }
+
+  /**
+   * The partitions that have files; all, where there are files of which it cannot be told which partition's they are, so
+   * that no partition is taken for an empty one that is not.
+   */
+  private def withFiles(selected: Seq[Said], listing: BucketListing): Seq[Said] = {
+    val folders = listing.files.iterator.map(file => BucketFiles.folderOf(file)).toSet
+    if (folders.subsetOf(selected.map(_.folder).toSet)) selected.filter(said => folders.contains(said.folder))
+    else selected
   }
 
   /** As another session may have altered it since this one put it into its cache. */

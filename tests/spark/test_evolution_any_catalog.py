@@ -1,0 +1,167 @@
+"""Partitions by Spark's own interface to a catalog: what there is where Hive's client is not the one that comes with Spark."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyspark
+import pytest
+from bucketed import Tables
+from evolved import Kept, create, kept, logged, parameters, with_new_rows
+from pyspark.errors import AnalysisException
+from pyspark.sql import SparkSession
+
+from spark_bucketing.extension.build import build_jar
+from spark_bucketing.extension.settings import extension_settings
+
+if TYPE_CHECKING:
+    from py4j.java_gateway import JavaObject
+
+pytestmark = pytest.mark.usefixtures("extension", "dynamic_partitions")
+
+
+@pytest.fixture(scope="module")
+def tables(spark: SparkSession) -> Tables:
+    """A database for tables that are looked at by either interface."""
+    return with_new_rows(spark, "evolution_any_catalog")
+
+
+class Store:
+    """The store of any catalog, over the catalog of this session."""
+
+    def __init__(self, tables: Tables, table: str) -> None:
+        jvm: Any = tables.spark.sparkContext._jvm
+        self.jvm = jvm
+        self.bucketing = self.jvm.org.apache.spark.sql.bucketing
+        session = tables.spark._jsparkSession
+        self.java = self.bucketing.CatalogPartitions(session.sharedState().externalCatalog())
+        name = session.sessionState().sqlParser().parseTableIdentifier(f"{tables.database}.{table}")
+        self.table = session.sessionState().catalog().getTableMetadata(name)
+
+    def values(self, values: Mapping[str, str | None]) -> JavaObject:
+        return self.jvm.PythonUtils.toScalaMap(dict(values))
+
+    def found(self, partitions: JavaObject) -> dict[str, JavaObject]:
+        listed = [partitions.apply(place) for place in range(partitions.length())]
+        return {str(partition.name()): partition for partition in listed}
+
+    def list(self, **values: str) -> dict[str, JavaObject]:
+        return self.found(self.java.list(self.table, self.values(values)))
+
+    def record(self, partition: JavaObject, spec: JavaObject) -> None:
+        pair = self.jvm.scala.Tuple2(partition, self.bucketing.PartitionRecord.of(spec))
+        self.java.record(self.table, self.jvm.PythonUtils.toSeq([pair]), False)
+
+
+def test_partitions_are_those_that_hives_client_finds(tables: Tables) -> None:
+    create(tables, "t", partition="p bigint, s string")
+    tables.sql("insert into t select k, v, p, if(k % 3 = 0, null, concat('x/=', k % 3)) from new_rows")
+    store = Store(tables, "t")
+    expected = {
+        str(name): str(place).replace("file:///", "file:/")
+        for name, place in tables.sql(f"select partition, location from bucket_specs('{tables.database}.t')")
+    }
+    assert len(expected) == 6
+    found = store.list()
+    assert {name: str(partition.location()) for name, partition in found.items()} == expected
+    for partition in found.values():
+        assert partition.described().isEmpty()
+        assert partition.record().get().value().numBuckets() == 4
+    assert set(store.list(p="1")) == {name for name in expected if name.startswith("p=1/")}
+    names = store.java.names(store.table, store.values({"s": "x/=1"}))
+    assert {str(names.apply(place)) for place in range(names.length())} == {"p=0/s=x%2F%3D1", "p=1/s=x%2F%3D1"}
+
+
+def test_partitions_are_found_by_their_values(tables: Tables) -> None:
+    create(tables, "t", partition="p bigint, s string")
+    tables.sql("insert into t select k, v, p, if(k % 3 = 0, null, 'x') from new_rows")
+    store = Store(tables, "t")
+    asked: list[dict[str, str | None]] = [{"p": "0", "s": "x"}, {"p": "7", "s": "x"}, {"P": "1", "S": None}]
+    for values in asked[:2]:
+        wanted = store.jvm.PythonUtils.toSeq([store.values(values)])
+        assert set(store.found(store.java.find(store.table, wanted))) == ({"p=0/s=x"} if values["p"] == "0" else set())
+    assert store.java.nameOf(store.table, store.values(asked[2])) == "p=1/s=__HIVE_DEFAULT_PARTITION__"
+
+
+def test_a_record_is_written_and_its_descriptor_is_said_to_be_behind(tables: Tables) -> None:
+    create(tables, "t")
+    tables.sql("insert into t select * from new_rows")
+    tables.sql("alter table t partition (p = 0) not clustered")
+    before = parameters(tables, "t", "p=1")
+    store = Store(tables, "t")
+    with logged(tables.spark, "org.apache.spark.sql.bucketing.CatalogPartitions") as lines:
+        store.record(store.list()["p=0"], store.table.bucketSpec())
+    assert "descriptors of 1 partitions of" in lines[0] and "spark.sql.hive.metastore.jars" in lines[0]
+    # By Spark's own interface a descriptor loses its buckets.
+    assert kept(tables, "t") == {"p=0": Kept(4, 0), "p=1": Kept(4, 4)}
+    assert parameters(tables, "t", "p=0") == before
+    assert store.list()["p=0"].record().get().value().columns().apply(0) == "k"
+
+
+def test_the_spec_of_a_table_cannot_be_changed(tables: Tables) -> None:
+    create(tables, "t")
+    store = Store(tables, "t")
+    change = store.bucketing.TableChange(store.table.bucketSpec(), store.values({}), False)
+    message = r"metastore client.*spark.sql.hive.metastore.jars=builtin"
+    with pytest.raises(AnalysisException, match=message):
+        store.java.alterTable(store.table, change)
+    with pytest.raises(AnalysisException, match=message):
+        store.java.check(store.table, False)
+
+
+ISOLATED = """
+import json, sys
+from pyspark.sql import SparkSession
+builder = SparkSession.builder.enableHiveSupport()
+for key, value in json.loads(sys.argv[1]).items():
+    builder = builder.config(key, value)
+spark = builder.getOrCreate()
+store = spark._jvm.org.apache.spark.sql.bucketing.PartitionStore.of(spark._jsparkSession)
+said = {"store": store.getClass().getSimpleName()}
+layout = "partitioned by (p bigint) clustered by (k) sorted by (k) into 4 buckets stored as parquet"
+spark.sql(f"create table t (k bigint, v string) {layout}")
+spark.sql("insert into t select id, 'x', id % 2 from range(40)")
+spark.sql("insert overwrite t partition (p = 1) select id, 'y' from range(40)")
+said["specs"] = [list(row) for row in spark.sql("select partition, num_buckets, problem from bucket_specs('t')").collect()]
+frame = spark.sql("select k, count(*) from t group by k")
+said["rows"] = frame.count()
+said["plan"] = frame._jdf.queryExecution().executedPlan().toString()
+try:
+    spark.sql("alter table t clustered by (k) into 8 buckets")
+except Exception as error:
+    said["refused"] = str(error)
+print("SAID" + json.dumps(said))
+"""
+
+
+@pytest.mark.long
+def test_a_client_of_its_own_leaves_records_and_reads_buckets(tmp_path: Path) -> None:
+    jars = Path(pyspark.__file__).parent / "jars"
+    conf = extension_settings(build_jar()) | {
+        "spark.master": "local[2]",
+        "spark.ui.enabled": "false",
+        "spark.sql.shuffle.partitions": "4",
+        "spark.sql.warehouse.dir": str(tmp_path / "warehouse"),
+        "spark.sql.hive.metastore.jars": "path",
+        "spark.sql.hive.metastore.jars.path": f"file://{jars}/*.jar",
+        "spark.hadoop.javax.jdo.option.ConnectionURL": f"jdbc:derby:;databaseName={tmp_path / 'metastore'};create=true",
+        "spark.driver.extraJavaOptions": f"-Dderby.system.home={tmp_path}",
+        "spark.hadoop.hive.exec.dynamic.partition.mode": "nonstrict",
+    }
+    # A process may hold one metastore client only.
+    ran = subprocess.run(
+        [sys.executable, "-c", ISOLATED, json.dumps(conf)], capture_output=True, text=True, cwd=tmp_path, check=False
+    )
+    assert ran.returncode == 0, ran.stderr[-3000:]
+    said = json.loads(next(line for line in ran.stdout.splitlines() if "SAID" in line).partition("SAID")[2])
+    assert said["store"] == "CatalogPartitions"
+    assert said["specs"] == [["p=0", 4, None], ["p=1", 4, None]]
+    assert said["rows"] == 40 and "Bucketed: true (4 Hive buckets" in said["plan"]
+    assert said["refused"].startswith(
+        "Cannot change the buckets of `spark_catalog`.`default`.`t`: found a metastore client"
+    )
