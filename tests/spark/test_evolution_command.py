@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 from bucketed import Tables
-from click.testing import CliRunner, Result
+from click.testing import Result
+from commanded import evolution_of
 from pyspark.sql import SparkSession
 
 from conftest import Project
-from spark_bucketing.cli import main
 from spark_bucketing.evolution.staging import FOLDER
 from spark_bucketing.evolution.warehouse import Warehouse
 
@@ -36,13 +36,7 @@ def tables(spark: SparkSession) -> Iterator[Tables]:
 @pytest.fixture
 def command(new_project: Callable[..., Project]) -> Callable[..., Result]:
     """The command, run in this process with this session."""
-    folder = str(new_project().folder)
-
-    def run(*arguments: str) -> Result:
-        place = ("--project-dir", folder, "--profiles-dir", folder)
-        return CliRunner().invoke(main, ["evolution", *arguments, *place])
-
-    return run
+    return evolution_of(new_project())
 
 
 def literal(value: str | None) -> str:
