@@ -1,6 +1,6 @@
 """Spark in processes of their own, with a metastore that they share one after the other, and that may be killed.
 
-Run as a program it reads a request from its input, and prints the rows of each statement, or the output of each command.
+Run as a program it reads a request from its input, and writes the rows of each statement, and the output of each command.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Elsewhere:
             (folder / name).write_text(yaml.safe_dump(content))
 
     def run(self, *steps: Step, kill_before: str | None = None) -> list[Any]:
-        """Run statements, and commands of `spark-bucketing evolution`, which are tuples.
+        """Run statements, and commands of `spark-bucketing evolution` and, if they start with `dbt`, of dbt.
 
         Args:
             steps: one after the other.
@@ -122,11 +122,18 @@ def _main(request: dict[str, Any]) -> None:
 def _done(session: Any, step: str | list[str], folder: str) -> Any:
     if isinstance(step, str):
         return [list(row) for row in session.sql(step).collect()]
+    place = ["--project-dir", folder, "--profiles-dir", folder]
+    if step[0] == "dbt":
+        from dbt.cli.main import dbtRunner
+
+        outcome = dbtRunner().invoke([*step[1:], "--quiet", *place])
+        messages = [str(result.message) for result in getattr(outcome.result, "results", None) or []]
+        return [0 if outcome.success else 1, f"{outcome.exception} {messages}"]
     from click.testing import CliRunner
 
     from spark_bucketing.cli import main
 
-    result = CliRunner().invoke(main, ["evolution", *step, "--project-dir", folder, "--profiles-dir", folder])
+    result = CliRunner().invoke(main, ["evolution", *step, *place])
     return [result.exit_code, result.output]
 
 

@@ -174,7 +174,9 @@ LOST = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", LOST)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[] if name == "an overwritten one" else pytest.mark.long) for name in LOST]
+)
 def test_a_write_whose_record_is_lost_is_read_rightly_and_mended(
     tables: Tables, command: Callable[..., Result], name: str
 ) -> None:
