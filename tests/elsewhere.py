@@ -18,6 +18,8 @@ from typing import Any
 import yaml
 
 COMMAND = [sys.executable, "-c", "from spark_bucketing.cli import main; main(prog_name='spark-bucketing')", "evolution"]
+# Unlike that of the other tests, the metastore's database has to survive a death.
+QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:-UsePerfData"
 _MARK = "the results: "
 Step = str | tuple[str, ...]
 
@@ -44,7 +46,7 @@ class Elsewhere:
             "spark.local.dir": str(folder / "local"),
             "spark.hadoop.hive.downloaded.resources.dir": str(folder / "resources"),
             "spark.hadoop.hive.exec.dynamic.partition.mode": "nonstrict",
-            "spark.driver.extraJavaOptions": f"-Dderby.system.home={folder} -Djava.io.tmpdir={folder}",
+            "spark.driver.extraJavaOptions": f"-Dderby.system.home={folder} -Djava.io.tmpdir={folder} {QUICK_JVM}",
         }
         output = {"type": "spark", "method": "session", "host": "NA", "schema": schema, "threads": 1}
         profile = {"t": {"target": "t", "outputs": {"t": output | {"server_side_parameters": self.settings}}}}
@@ -65,7 +67,8 @@ class Elsewhere:
         request = {"settings": self.settings, "steps": steps, "folder": str(self.folder), "kill": kill_before}
         done = subprocess.run(
             [sys.executable, __file__],
-            input=json.dumps(request), capture_output=True, text=True, check=False, timeout=300, start_new_session=True,
+            input=json.dumps(request), capture_output=True, text=True, check=False, timeout=300,
+            start_new_session=kill_before is not None,
         )  # fmt: skip
         if kill_before:
             assert done.returncode == -signal.SIGKILL, done.stderr[-2000:]

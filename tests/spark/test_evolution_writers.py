@@ -163,14 +163,14 @@ def test_jobs_that_fail_each_other_leave_nothing_that_is_read_wrongly(
     assert_rows_are_those_of_stock_spark(tables)
 
 
-# A table of 8 buckets with partition p=0 of 4: writes whose records cannot be written; what is kept then, what verify
-# says of the partition, and what is kept after repair.
+# A table of 6 buckets with partitions p=0 and p=1 of 8: writes whose records cannot be written; what is kept then of the
+# partition, and after repair. Read by the old record, files of 6 buckets would not meet those of 8 in a join.
 LOST = {
-    "a new partition": ("insert into t partition (p = 5) select k, v from new_rows", "p=5", Kept(None, 8), Kept(8, 8)),
+    "a new partition": ("insert into t partition (p = 5) select k, v from new_rows", "p=5", Kept(None, 6), Kept(6, 6)),
     "an overwritten one": (
-        "insert overwrite table t partition (p = 0) select k, v from new_rows", "p=0", Kept(4, 4), Kept(8, 8),
+        "insert overwrite table t partition (p = 0) select k, v from new_rows", "p=0", Kept(8, 8), Kept(6, 6),
     ),
-    "an append": ("insert into t partition (p = 0) select k, v from new_rows", "p=0", Kept(4, 4), Kept(0, 0)),
+    "an append": ("insert into t partition (p = 0) select k, v from new_rows", "p=0", Kept(8, 8), Kept(0, 0)),
 }  # fmt: skip
 
 
@@ -181,10 +181,9 @@ def test_a_write_whose_record_is_lost_is_read_rightly_and_mended(
     tables: Tables, command: Callable[..., Result], name: str
 ) -> None:
     statement, partition, stale, mended = LOST[name]
-    create(tables, "t")
+    create(tables, "t", buckets=8)
     fill(tables)
-    tables.sql("alter table t clustered by (k) sorted by (k) into 8 buckets")
-    tables.sql("insert overwrite table t partition (p = 1) select k, v from new_rows")
+    tables.sql("alter table t clustered by (k) sorted by (k) into 6 buckets")
     with failing(tables.spark, "alter_partitions") as failed:
         tables.sql(statement)
     assert failed, "the rows are written nevertheless"
