@@ -269,6 +269,16 @@ def test_places_of_the_tables_spec_that_differ_are_found(tables: Tables, command
     fine(command, "apart")
 
 
+@pytest.mark.long
+def test_a_mark_of_the_table_that_was_lost_is_found(tables: Tables, command: Callable[..., Result]) -> None:
+    evolved(tables, "unmarked", {"a": 4, "b": 8})
+    tables.sql("alter table unmarked unset tblproperties ('bucketing.evolved')")
+    found = command("verify", f"{DB}.unmarked")
+    assert found.exit_code == 1 and found.output.startswith("ds=a: found a record of 4 buckets"), found.output
+    tables.sql(next(line.split("run", 1)[1] for line in found.output.splitlines() if " run " in line))
+    fine(command, "unmarked")
+
+
 @pytest.mark.parametrize("stored", ["parquet", pytest.param("orc", marks=pytest.mark.long)])
 def test_a_rewrite_brings_the_selected_partitions(tables: Tables, command: Callable[..., Result], stored: str) -> None:
     evolved(tables, "rewritten", {"a": 4, "b": 6, "c": 8}, f"stored as {stored}")

@@ -322,6 +322,16 @@ def test_rows_are_verified_where_they_were_read() -> None:
     assert "3 rows that are smaller" in finding.found
 
 
+def test_records_that_nothing_reads_are_found() -> None:
+    seen = replace(table(part("ds=a", spec(4)), part("ds=b", spec(8)), part("ds=c", "")), evolved=False)
+    lost = replace(seen.partitions[2], descriptor=spec(8))
+    (finding,) = check_partitions(
+        replace(seen, partitions=(*seen.partitions[:2], lost)), dict.fromkeys(("ds=a", "ds=b", "ds=c"), ())
+    )
+    assert (finding.subject, finding.found[:19]) == ("ds=a", "a record of 4 bucke")
+    assert finding.run == "ALTER TABLE db.t SET TBLPROPERTIES ('bucketing.evolved' = 'true')"
+
+
 def test_the_places_of_a_tables_own_spec_are_compared() -> None:
     seen = table()
     assert list(check_table(seen, StoredTable(spec(8), spec(8)))) == []

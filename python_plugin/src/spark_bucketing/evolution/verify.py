@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from spark_bucketing.evolution.evidence import FileEvidence, disordered, misnamed, misplaced
 from spark_bucketing.evolution.model import Partition, RecordState, Table, words
+from spark_bucketing.evolution.records import EVOLVED
 from spark_bucketing.evolution.rows import Listing
 from spark_bucketing.evolution.warehouse import StoredFile
 from spark_bucketing.spec import BucketSpec
@@ -98,6 +99,15 @@ def _check(
     if partition.state is RecordState.BROKEN:
         yield Finding(
             partition.name, f"a broken record: {partition.problem}", "all of bucketing.*, as it is written", repair
+        )
+        return
+    if partition.state is not RecordState.MISSING and not table.evolved and partition.spec != table.spec:
+        # Another statement that wrote the table as it had read it before has taken the mark away.
+        yield Finding(
+            partition.name,
+            f"a record of {words(partition.spec)}, in a table whose records are not read",
+            f"{EVOLVED}=true among the table's properties, without which {words(table.spec)} are expected of its files",
+            f"ALTER TABLE {table.name} SET TBLPROPERTIES ('{EVOLVED}' = 'true')",
         )
         return
     if partition.state is RecordState.MISSING and table.evolved:
