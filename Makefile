@@ -46,8 +46,8 @@ test: lint ## Run every check and every test but the long ones
 test-long: setup ## Run the tests that take long: more random cases, more deaths
 	@$(BIN)/pytest --config-file $(CONFIG) --rootdir . -m long $(WORKERS) tests
 
-fuzz: setup ## Compare random queries with and without the extension: SEED=1 CASES=1000
-	@SEED=$(or $(SEED),1) CASES=$(or $(CASES),1000) $(BIN)/pytest --config-file $(CONFIG) --rootdir . -s tests/fuzz
+fuzz: setup ## Compare random queries with and without the extension: SEED=1 CASES=1000 EVOLVED=0.3
+	@SEED=$(or $(SEED),1) CASES=$(or $(CASES),1000) EVOLVED=$(or $(EVOLVED),0.3) $(BIN)/pytest --config-file $(CONFIG) --rootdir . -s tests/fuzz
 
 bench: setup ## Time joins of bucketed tables against plain ones: SCALE=1
 	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable 'python_plugin[bench]'

@@ -1,10 +1,16 @@
-"""The command line of the check in a process of its own, and what its JSON report says."""
+"""The commands: the check in a process of its own, with what its JSON report says, and those of evolution in this one."""
 
 from __future__ import annotations
 
 import os
 import sys
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from click.testing import Result
+
+    from conftest import Project
 
 COMMAND = [sys.executable, "-c", "from spark_bucketing.cli import main; main(prog_name='spark-bucketing')", "check"]
 
@@ -22,3 +28,17 @@ def explained(model: dict[str, Any]) -> list[tuple[str, str, list[str]]]:
         (operator["kind"], operator["verdict"], [finding["reason"] for finding in operator["findings"]])
         for operator in model["operators"]
     ]
+
+
+def evolution_of(project: Project) -> Callable[..., Result]:
+    """`spark-bucketing evolution`, run in this process with its session."""
+    from click.testing import CliRunner
+
+    from spark_bucketing.cli import main
+
+    place = ("--project-dir", str(project.folder), "--profiles-dir", str(project.folder))
+
+    def run(*arguments: str) -> Result:
+        return CliRunner().invoke(main, ["evolution", *arguments, *place])
+
+    return run

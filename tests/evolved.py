@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bucketed import Tables
-from click.testing import CliRunner, Result
-
-from spark_bucketing.cli import main
 
 if TYPE_CHECKING:
     from py4j.java_gateway import JavaObject
     from pyspark.sql import SparkSession
 
-    from conftest import Project
 
 ROWS = "select id as k, cast(id as string) as v, id % 2 as p from range(40)"
 
@@ -25,17 +21,6 @@ def with_new_rows(spark: SparkSession, database: str) -> Tables:
     made = Tables(spark, database)
     made.sql(f"create or replace temporary view new_rows as {ROWS}")
     return made
-
-
-def evolution_command(project: Project) -> Callable[..., Result]:
-    """`spark-bucketing evolution`, run in this process with its session."""
-    folder = str(project.folder)
-
-    def run(*arguments: str) -> Result:
-        place = ("--project-dir", folder, "--profiles-dir", folder)
-        return CliRunner().invoke(main, ["evolution", *arguments, *place])
-
-    return run
 
 
 class Kept(NamedTuple):

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import random
-import shutil
 from collections import Counter
 from dataclasses import dataclass
-from pathlib import Path
 
+from broken_files import BREAKAGES, Files
+from broken_records import RECORD_BREAKAGES, Records
 from bucketed import Tables
 
+# The share of tables whose partitions have specs of their own, which are broken more often than not.
+EVOLVED = float(os.environ.get("EVOLVED", "0.3"))
 COLUMNS = {
     "k": ("int", "if(id % 23 = 0, null, cast(pmod(id * {a} + {b}, {m}) - 20 as int))"),
     "t": ("string", "if(id % 19 = 0, null, concat('é', pmod(id * {b} + {a}, {m})))"),
@@ -20,19 +23,6 @@ COLUMNS = {
 }
 KEYS = ("k", "k", "k", "t", "l", "d", "n")
 SCHEMA = ", ".join(f"{name} {sql_type}" for name, (sql_type, _) in COLUMNS.items())
-# What may happen to the files of a table of the Hive layout behind Spark's back.
-BREAKAGES = ("none",) * 6 + (
-    "hive names",
-    "swap",
-    "loose",
-    "high id",
-    "lose",
-    "copy",
-    "foreign",
-    "version",
-    "empty",
-    "cut",
-)
 
 
 @dataclass(frozen=True)
@@ -48,6 +38,12 @@ class Table:
     partitioned: bool
     evolved: tuple[tuple[str, int], ...]
     breakage: str
+    records: tuple[str, ...] = ()
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing was done to it."""
+        return self.breakage == "none" and not self.records
 
 
 @dataclass(frozen=True)
@@ -78,9 +74,12 @@ class Generator:
         """Create a table, fill it, and perhaps break it."""
         pick = self.random
         keys = tuple(dict.fromkeys(pick.choice(KEYS) for _ in range(pick.choice((1, 1, 1, 2)))))
-        layout = pick.choice(("hive parquet", "hive parquet", "hive parquet", "hive orc", "spark parquet"))
-        partitioned = pick.random() < 0.4
-        evolves = partitioned and layout.startswith("hive") and pick.random() < 0.6
+        evolves = pick.random() < EVOLVED
+        layouts = ("hive parquet", "hive parquet", "hive parquet", "hive orc") + ("spark parquet",) * (not evolves)
+        layout, partitioned = pick.choice(layouts), evolves or pick.random() < 0.3
+        breakage = pick.choice(BREAKAGES) if layout.startswith("hive") else "none"
+        # Of another version of the hash no spec can be altered.
+        alterable = evolves and breakage != "version"
         made = Table(
             name=name,
             keys=keys,
@@ -90,11 +89,14 @@ class Generator:
             fills=tuple(pick.choice((0, 0, 0, 1, 3)) for _ in range(3 if evolves else pick.choice((1, 1, 2)))),
             partitioned=partitioned,
             evolved=self._evolution(keys) if evolves else (),
-            breakage=pick.choice(BREAKAGES) if layout.startswith("hive") else "none",
+            breakage=breakage,
+            records=tuple(pick.sample(RECORD_BREAKAGES, pick.choice((0, 1, 1, 2)))) if alterable else (),
         )
         self._make(made)
         if made.breakage != "none":
-            self._break(made)
+            Files(self.tables, name, made.buckets).damage(made.breakage)
+        for how in made.records:
+            Records(self.tables, pick, name, self._rows(), tuple(dict.fromkeys((*keys, *KEYS)))).damage(how)
         return made
 
     def _evolution(self, keys: tuple[str, ...]) -> tuple[tuple[str, int], ...]:
@@ -127,13 +129,7 @@ class Generator:
             self._fill(table, files, fill, by, buckets)
 
     def _fill(self, table: Table, files: int, fill: int, by: str, buckets: int) -> None:
-        numbers = {
-            "a": self.random.choice((1, 3, 7)),
-            "b": self.random.randrange(9),
-            "m": self.random.choice((5, 60, 300)),
-        }
-        columns = ", ".join(f"{sql.format(**numbers)} as {name}" for name, (_, sql) in COLUMNS.items())
-        rows = f"select {columns} from range({self.random.choice((0, 3, 60, 300))})"
+        rows = self._rows()
         if table.partitioned:
             rows = f"select *, '{'xyz'[fill]}' as p from ({rows})"
         if table.layout.startswith("spark") and not files:
@@ -142,48 +138,15 @@ class Generator:
         else:
             self.tables.fill(table.name, by, buckets, rows, files=files)
 
-    def _break(self, table: Table) -> None:
-        files = [self.tables.folder(table.name) / path for path in self.tables.files(table.name)]
-        if table.breakage == "version":
-            self.tables.sql(f"alter table {table.name} set tblproperties ('bucketing_version' = '2')")
-        elif files:
-            getattr(self, f"_break_{table.breakage.replace(' ', '_')}")(table, files)
-        self.tables.sql(f"refresh table {table.name}")
-
-    def _break_hive_names(self, _: Table, files: list[Path]) -> None:
-        for number, path in enumerate(files):
-            _move(path, path.with_name(f"0{path.name[:5]}_0_copy_{number}"))
-
-    def _break_swap(self, _: Table, files: list[Path]) -> None:
-        first, second = files[0], files[-1]
-        aside = first.with_name("aside")
-        _move(first, aside)
-        if second != first:
-            _move(second, first)
-        _move(aside, second)
-
-    def _break_loose(self, _: Table, files: list[Path]) -> None:
-        shutil.copy(files[0], files[0].with_name("part-00000-22222222-2222-2222-2222-222222222222-c000"))
-
-    def _break_high_id(self, table: Table, files: list[Path]) -> None:
-        _move(files[0], files[0].with_name(f"{table.buckets:05d}_0_high"))
-
-    def _break_lose(self, _: Table, files: list[Path]) -> None:
-        files[0].unlink()
-
-    def _break_copy(self, _: Table, files: list[Path]) -> None:
-        shutil.copy(files[0], files[0].with_name(f"{files[0].name[:5]}_0_copy_9"))
-
-    def _break_foreign(self, _: Table, files: list[Path]) -> None:
-        shutil.copy(files[0], files[-1].with_name(f"{files[-1].name[:5]}_0_copy_8"))
-
-    def _break_empty(self, _: Table, files: list[Path]) -> None:
-        files[0].with_name("00000_0_nothing").touch()
-
-    def _break_cut(self, _: Table, files: list[Path]) -> None:
-        """Files of another number of buckets, under names that are in range."""
-        for path in files:
-            _move(path, path.with_name(f"{int(path.name[:5]) // 2:05d}_0_half_{path.name[:5]}"))
+    def _rows(self) -> str:
+        """A query of random rows."""
+        numbers = {
+            "a": self.random.choice((1, 3, 7)),
+            "b": self.random.randrange(9),
+            "m": self.random.choice((5, 60, 300)),
+        }
+        columns = ", ".join(f"{sql.format(**numbers)} as {name}" for name, (_, sql) in COLUMNS.items())
+        return f"select {columns} from range({self.random.choice((0, 3, 60, 300))})"
 
     def settings(self) -> dict[str, str]:
         """Settings of Spark and of the extension for one query."""
@@ -235,7 +198,8 @@ class Generator:
             )
         )
         if table.partitioned and self.random.random() < 0.5:
-            values = self.random.choice(("'x'", "'y'", "'x', 'z'", "'y', 'x'"))
+            # The last is known only when the query runs.
+            values = self.random.choice(("'x'", "'y'", "'x', 'z'", "'y', 'x'", f"(select max(p) from {table.name})"))
             where += f"{' and' if where else ' where'} p in ({values})"
         if self.random.random() < 0.2:
             other = self.random.choice(pool)
@@ -332,8 +296,3 @@ class Generator:
             )
         )
         return f"select * from {table.name} where {test}"
-
-
-def _move(path: Path, target: Path) -> None:
-    path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
-    path.rename(target)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from bucketed import Tables
 from click.testing import Result
-from evolved import evolution_command
+from commanded import evolution_of
 from pyspark.sql import SparkSession
 
 from conftest import Project
@@ -56,7 +56,7 @@ def tables(spark: SparkSession) -> Iterator[Tables]:
 @pytest.fixture
 def command(new_project: Callable[..., Project]) -> Callable[..., Result]:
     """The command, run in this process with this session."""
-    return evolution_command(new_project())
+    return evolution_of(new_project())
 
 
 def literal(value: str | None) -> str:
@@ -310,6 +310,16 @@ def test_places_of_the_tables_spec_that_differ_are_found(tables: Tables, command
     assert "its descriptor says 32 buckets by (k), sorted by (k), and Spark's table properties say 4" in result.output
     alter(tables, "apart", 4)
     fine(command, "apart")
+
+
+@pytest.mark.long
+def test_a_mark_of_the_table_that_was_lost_is_found(tables: Tables, command: Callable[..., Result]) -> None:
+    evolved(tables, "unmarked", {"a": 4, "b": 8})
+    tables.sql("alter table unmarked unset tblproperties ('bucketing.evolved')")
+    found = command("verify", f"{DB}.unmarked")
+    assert found.exit_code == 1 and found.output.startswith("ds=a: found a record of 4 buckets"), found.output
+    tables.sql(next(line.split("run", 1)[1] for line in found.output.splitlines() if " run " in line))
+    fine(command, "unmarked")
 
 
 @pytest.mark.parametrize("stored", ["parquet", pytest.param("orc", marks=pytest.mark.long)])

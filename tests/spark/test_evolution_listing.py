@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 from bucketed import Tables
-from evolved import create, evolution_command, metastore_calls
+from commanded import evolution_of
+from evolved import create, metastore_calls
 from pyspark.sql import SparkSession
 from test_evolution_command import HARD
 
@@ -65,7 +66,7 @@ def test_verify_and_repair_take_no_call_for_each_partition(
     tables.sql("alter table many clustered by (k) sorted by (k) into 8 buckets")
     moved = next((tmp_path / "away").glob("0*"))
     moved.rename(moved.with_name("00077_0_x"))
-    command = evolution_command(new_project())
+    command = evolution_of(new_project())
     places: list[str] = []
     monkeypatch.setattr(Warehouse, "_place", lambda _, folder: places.append(folder))
     with metastore_calls(tables.spark) as calls:

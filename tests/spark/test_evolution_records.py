@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-
 import pytest
 from bucketed import Tables
 from evolved import Kept, create, kept, logged, metastore_calls, parameters, put_parameters, with_new_rows
@@ -263,25 +261,3 @@ def test_a_record_left_over_from_files_that_were_replaced_is_no_worse_than_none(
         "select * from t where k = 6 and p = 0",
     ):
         assert tables.rows(query) == tables.stock_rows(query) != []
-
-
-def test_writers_beside_a_changing_spec_record_what_they_wrote(tables: Tables) -> None:
-    """Each job has a folder of its own only where Spark overwrites dynamically; otherwise jobs fail each other, as ever."""
-    create(tables, "t", buckets=2)
-    dynamic = {"spark.sql.sources.partitionOverwriteMode": "dynamic"}
-    with tables.settings(dynamic), ThreadPoolExecutor(2) as pool:
-        inserts = [
-            pool.submit(tables.sql, f"insert overwrite table t partition (p) select k, v, {p} as p from new_rows")
-            for p in range(8)
-        ]
-        for buckets in (4, 8, 3):
-            tables.sql(f"alter table t clustered by (k) sorted by (k) into {buckets} buckets")
-        for insert in inserts:
-            insert.result()
-    found = kept(tables, "t")
-    assert len(found) == 8
-    rows = tables.sql("select p, input_file_name(), stock_hive_hash(k) & 2147483647 from t")
-    assert len(rows) == 8 * 40
-    for partition, file, hashed in rows:
-        recorded = found[f"p={partition}"].recorded
-        assert recorded and int(str(hashed)) % recorded == int(str(file).split("/")[-1].split("_")[0]), partition

@@ -60,7 +60,7 @@ case class AlterBucketsCommand(
         store.alterTable(table, TableChange(spec, properties(table), toHiveLayout = true))
       }
     } else {
-      if (changes) store.record(table, unrecorded(table, partitions(store, table)))
+      if (changes) store.recordMissing(table, unrecorded(table, partitions(store, table)))
       // Also where nothing changes, so that the places that keep the spec agree.
       store.alterTable(table, TableChange(spec, if (changes) properties(table) else Map.empty))
     }
@@ -77,7 +77,8 @@ case class AlterBucketsCommand(
     else {
       val names = found.map(_.name).toSet
       val others = partitions(store, table).filterNot(other => names.contains(other.name))
-      store.record(table, asked ++ unrecorded(table, others))
+      store.record(table, asked)
+      store.recordMissing(table, unrecorded(table, others))
       store.alterTable(table, TableChange(table.bucketSpec, properties(table)))
     }
   }

@@ -64,6 +64,9 @@ trait PartitionStore {
    */
   def record(table: CatalogTable, records: Seq[(StoredPartition, PartitionRecord)], toHiveLayout: Boolean = false): Unit
 
+  /** Give those of the partitions their records that have none still: a write may have left its own since they were read. */
+  def recordMissing(table: CatalogTable, records: Seq[(StoredPartition, PartitionRecord)]): Unit
+
   /** Refuses a table whose spec cannot be changed here, or that cannot be of the Hive layout. */
   def check(table: CatalogTable, toHiveLayout: Boolean): Unit
 
@@ -123,6 +126,9 @@ class CatalogPartitions(catalog: ExternalCatalog) extends PartitionStore with Lo
       })
     }
   }
+
+  override def recordMissing(table: CatalogTable, records: Seq[(StoredPartition, PartitionRecord)]): Unit =
+    record(table, records, toHiveLayout = false)
 
   override def alterTable(table: CatalogTable, change: TableChange): Unit = check(table, change.toHiveLayout)
 

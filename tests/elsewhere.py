@@ -1,0 +1,144 @@
+"""Spark in processes of their own, with a metastore that they share one after the other, and that may be killed.
+
+Run as a program it reads a request from its input, and writes the rows of each statement, and the output of each command.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+COMMAND = [sys.executable, "-c", "from spark_bucketing.cli import main; main(prog_name='spark-bucketing')", "evolution"]
+# Unlike that of the other tests, the metastore's database has to survive a death.
+QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:-UsePerfData"
+_MARK = "the results: "
+Step = str | tuple[str, ...]
+
+
+class Elsewhere:
+    """A folder with a warehouse, a metastore and a profile of dbt for the processes.
+
+    Args:
+        folder: new.
+        schema: of the profile.
+    """
+
+    def __init__(self, folder: Path, schema: str) -> None:
+        from spark_bucketing.extension.build import build_jar
+        from spark_bucketing.extension.settings import extension_settings
+
+        self.folder = folder
+        self.settings = extension_settings(build_jar()) | {
+            "spark.master": "local[2]",
+            "spark.driver.memory": "1g",
+            "spark.ui.enabled": "false",
+            "spark.sql.shuffle.partitions": "2",
+            "spark.sql.warehouse.dir": str(folder / "warehouse"),
+            "spark.local.dir": str(folder / "local"),
+            "spark.hadoop.hive.downloaded.resources.dir": str(folder / "resources"),
+            "spark.hadoop.hive.exec.dynamic.partition.mode": "nonstrict",
+            "spark.driver.extraJavaOptions": f"-Dderby.system.home={folder} -Djava.io.tmpdir={folder} {QUICK_JVM}",
+        }
+        output = {"type": "spark", "method": "session", "host": "NA", "schema": schema, "threads": 1}
+        profile = {"t": {"target": "t", "outputs": {"t": output | {"server_side_parameters": self.settings}}}}
+        project = {"name": "t", "profile": "t", "flags": {"send_anonymous_usage_stats": False}}
+        for name, content in {"profiles.yml": profile, "dbt_project.yml": project}.items():
+            (folder / name).write_text(yaml.safe_dump(content))
+
+    def run(self, *steps: Step, kill_before: str | None = None) -> list[Any]:
+        """Run statements, and commands of `spark-bucketing evolution` and, if they start with `dbt`, of dbt.
+
+        Args:
+            steps: one after the other.
+            kill_before: a call to the metastore, at which the process is killed in its last step.
+
+        Returns:
+            Rows of each statement, and (exit code, output) of each command; nothing of a process that was killed.
+        """
+        request = {"settings": self.settings, "steps": steps, "folder": str(self.folder), "kill": kill_before}
+        done = subprocess.run(
+            [sys.executable, __file__],
+            input=json.dumps(request), capture_output=True, text=True, check=False, timeout=300,
+            start_new_session=kill_before is not None,
+        )  # fmt: skip
+        if kill_before:
+            assert done.returncode == -signal.SIGKILL, done.stderr[-2000:]
+            return []
+        assert done.returncode == 0, done.stderr[-2000:]
+        return list(json.loads(done.stdout.split(_MARK, 1)[1]))
+
+    def kill(self, command: list[str], when: Callable[[str], bool], delay: float) -> bool:
+        """Start a command, and kill it with the Spark below it.
+
+        Args:
+            command: it.
+            when: is asked of the output so far; from then on the delay counts.
+            delay: seconds.
+
+        Returns:
+            Whether it was killed; it may have ended before.
+        """
+        log = self.folder / "killed.log"
+        with (
+            log.open("w") as output,
+            subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, start_new_session=True) as process,
+        ):
+            while process.poll() is None and not when(log.read_text()):
+                time.sleep(0.02)
+            end = time.monotonic() + delay
+            while process.poll() is None and time.monotonic() < end:
+                time.sleep(0.02)
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+        return process.returncode == -signal.SIGKILL
+
+    @property
+    def place(self) -> list[str]:
+        """Where commands find the profile."""
+        return ["--project-dir", str(self.folder), "--profiles-dir", str(self.folder)]
+
+
+def _main(request: dict[str, Any]) -> None:
+    from intercepted import intercepted
+
+    from spark_bucketing.session import open_session
+
+    session = open_session(request["settings"])
+    *before, last = request["steps"]
+    results = [_done(session, step, request["folder"]) for step in before]
+    if request["kill"]:
+        with intercepted(session, request["kill"], lambda *_: os.killpg(os.getpgid(0), signal.SIGKILL)):
+            _done(session, last, request["folder"])
+    results.append(_done(session, last, request["folder"]))
+    sys.stdout.write(_MARK + json.dumps(results, default=str))
+
+
+def _done(session: Any, step: str | list[str], folder: str) -> Any:
+    if isinstance(step, str):
+        return [list(row) for row in session.sql(step).collect()]
+    place = ["--project-dir", folder, "--profiles-dir", folder]
+    if step[0] == "dbt":
+        from dbt.cli.main import dbtRunner
+
+        outcome = dbtRunner().invoke([*step[1:], "--quiet", *place])
+        messages = [str(result.message) for result in getattr(outcome.result, "results", None) or []]
+        return [0 if outcome.success else 1, f"{outcome.exception} {messages}"]
+    from click.testing import CliRunner
+
+    from spark_bucketing.cli import main
+
+    result = CliRunner().invoke(main, ["evolution", *step, *place])
+    return [result.exit_code, result.output]
+
+
+if __name__ == "__main__":
+    _main(json.load(sys.stdin))

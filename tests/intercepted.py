@@ -1,0 +1,70 @@
+"""Calls of Spark and of the extension to the metastore, which a test sees, fails or follows up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# Is given the metastore's client and a function that makes the call; what it returns is the call's result.
+Act = Callable[[Any, Callable[[], Any]], Any]
+
+
+class _Handler:
+    """Java's InvocationHandler in Python: passes every call on, but those of one name to `act`."""
+
+    def __init__(self, client: Any, name: str, act: Act) -> None:
+        self.client, self.name, self.act = client, name, act
+
+    def invoke(self, _: Any, method: Any, arguments: Any) -> Any:
+        def call() -> Any:
+            return method.invoke(self.client, arguments)
+
+        return self.act(self.client, call) if method.getName() == self.name else call()
+
+    class Java:
+        implements = ("java.lang.reflect.InvocationHandler",)
+
+
+@contextmanager
+def intercepted(spark: SparkSession, name: str, act: Act) -> Iterator[None]:
+    """Give each call of this name from this thread to a function, during a block."""
+    from pyspark.java_gateway import ensure_callback_server_started
+
+    gateway: Any = spark.sparkContext._gateway
+    jvm: Any = spark.sparkContext._jvm
+    ensure_callback_server_started(gateway)  # type: ignore[no-untyped-call]
+    # Spark's own client becomes that of this thread with its first call.
+    spark.sql("show databases").collect()
+    conf = spark._jsparkSession.sharedState().externalCatalog().unwrapped().client().conf()
+    hive = jvm.org.apache.hadoop.hive.ql.metadata.Hive.get(conf)
+    client = hive.getMSC()
+    interface = jvm.java.lang.Class.forName("org.apache.hadoop.hive.metastore.IMetaStoreClient")
+    interfaces = gateway.new_array(jvm.java.lang.Class, 1)
+    interfaces[0] = interface
+    proxy = jvm.java.lang.reflect.Proxy.newProxyInstance(
+        interface.getClassLoader(), interfaces, _Handler(client, name, act)
+    )
+    field = hive.getClass().getDeclaredField("metaStoreClient")
+    field.setAccessible(True)
+    field.set(hive, proxy)
+    try:
+        yield
+    finally:
+        field.set(hive, client)
+
+
+@contextmanager
+def failing(spark: SparkSession, name: str) -> Iterator[list[str]]:
+    """Calls of this name fail during a block; they are collected."""
+    failed: list[str] = []
+
+    def fail(_: Any, __: Callable[[], Any]) -> Any:
+        failed.append(name)
+        raise RuntimeError(f"{name} failed on purpose")
+
+    with intercepted(spark, name, fail):
+        yield failed
