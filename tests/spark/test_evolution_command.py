@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,7 +16,7 @@ from commanded import evolution_of
 from pyspark.sql import SparkSession
 
 from conftest import Project
-from spark_bucketing.evolution.staging import FOLDER
+from spark_bucketing.evolution.staging import FOLDER, Owner
 from spark_bucketing.evolution.warehouse import Warehouse
 
 pytestmark = pytest.mark.usefixtures("extension")
@@ -626,6 +627,157 @@ def test_rows_written_while_files_go_home_are_not_lost(
 
 def some_file(folder: Path) -> bytes:
     return next(iter(sorted(folder.glob("0*")))).read_bytes()
+
+
+def test_a_folder_that_loses_files_before_it_is_the_location_is_not_kept(
+    tables: Tables, command: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    evolved(tables, "thinned", {"a": 4, "b": 8})
+    rows, home = sums(tables, "thinned"), locations(tables, "thinned")["ds=a"]
+    with meanwhile(monkeypatch, "set location", lambda: next(iter(sorted(home.glob("0*")))).unlink(), 2):
+        result = command("rewrite", f"{DB}.thinned")
+    assert f"files were deleted in file:{home}" in result.output
+    assert (sums(tables, "thinned"), record(tables, "thinned")["ds=a"]) == (rows, (8, 8, None))
+    shutil.rmtree(home)
+    assert command("rewrite", f"{DB}.thinned").exit_code == 0
+    assert (sums(tables, "thinned"), locations(tables, "thinned")["ds=a"]) == (rows, home)
+    nothing_is_left(tables, "thinned")
+    fine(command, "thinned")
+
+
+def owned(monkeypatch: pytest.MonkeyPatch, owner: Owner) -> None:
+    monkeypatch.setattr(Owner, "current", staticmethod(lambda: owner))
+
+
+def test_two_rewrites_do_not_meet(
+    tables: Tables, command: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    evolved(tables, "contended", {"a": 4, "b": 8})
+    rows, here = sums(tables, "contended"), Owner.current()
+    with monkeypatch.context() as elsewhere, dying(monkeypatch, steps_before("rename copy")):
+        owned(elsewhere, Owner("elsewhere", 7))
+        assert command("rewrite", f"{DB}.contended").exit_code == 2
+    state = record(tables, "contended"), locations(tables, "contended")
+    refused = command("rewrite", f"{DB}.contended")
+    assert refused.exit_code == 2 and "begun by process 7 on elsewhere" in refused.output
+    with subprocess.Popen(["sleep", "60"]) as alive:
+        tables.sql(
+            f"alter table {DB}.contended__bucketing_rewrite set tblproperties "
+            f"('bucketing.rewrite.owner' = '{alive.pid} {here.host}')"
+        )
+        refused = command("rewrite", f"{DB}.contended")
+        alive.kill()
+    assert refused.exit_code == 2 and f"Process {alive.pid} on this machine is rewriting" in refused.output
+    assert (record(tables, "contended"), locations(tables, "contended")) == state
+    assert sums(tables, "contended") == rows
+    assert "completing" in command("rewrite", f"{DB}.contended").output, "it is dead now"
+    assert sums(tables, "contended") == rows
+    nothing_is_left(tables, "contended")
+    fine(command, "contended")
+
+
+@pytest.mark.long
+def test_a_rewrite_that_died_elsewhere_is_taken_over(
+    tables: Tables, command: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    evolved(tables, "taken", {"a": 4, "b": 8})
+    rows = sums(tables, "taken")
+    with monkeypatch.context() as elsewhere, dying(monkeypatch, steps_before("copy")):
+        owned(elsewhere, Owner("elsewhere", 7))
+        command("rewrite", f"{DB}.taken")
+    assert command("rewrite", f"{DB}.taken", "--take-over").exit_code == 0
+    assert sums(tables, "taken") == rows
+    nothing_is_left(tables, "taken")
+
+
+@pytest.mark.long
+def test_a_folder_whose_name_begins_like_a_rewrites_is_left(
+    tables: Tables, command: Callable[..., Result], tmp_path: Path
+) -> None:
+    evolved(tables, "lake", {"a": 4, "b": 8})
+    place = tmp_path / f"{FOLDER}lake" / "clicks" / "foo"
+    place.parent.mkdir(parents=True)
+    precious = tmp_path / f"{FOLDER}lake" / "precious"
+    precious.touch()
+    shutil.copytree(locations(tables, "lake")["ds=a"], place)
+    tables.sql(f"alter table lake partition (ds = 'a') set location '{place}'")
+    rows = sums(tables, "lake")
+    assert command("rewrite", f"{DB}.lake").exit_code == 0
+    assert (locations(tables, "lake")["ds=a"], sums(tables, "lake")) == (place, rows)
+    assert precious.exists()
+
+
+@pytest.mark.long
+def test_a_partition_goes_back_to_a_folder_of_any_name(
+    tables: Tables, command: Callable[..., Result], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    evolved(tables, "foo", {"a": 4, "b": 8})
+    place = tmp_path / "föo = 1%"
+    shutil.copytree(locations(tables, "foo")["ds=a"], place)
+    tables.sql(f"alter table foo partition (ds = 'a') set location '{place}'")
+    rows, home = sums(tables, "foo"), locations(tables, "foo")["ds=a"]
+    late = place / "00000_0_late.parquet"
+    with meanwhile(monkeypatch, "set location", lambda: late.write_bytes(some_file(place))):
+        assert "its files stay in" in command("rewrite", f"{DB}.foo").output
+    shutil.rmtree(place)
+    assert command("rewrite", f"{DB}.foo").exit_code == 0
+    assert (locations(tables, "foo")["ds=a"], sums(tables, "foo")) == (home, rows)
+    assert not list(tmp_path.glob(f"{FOLDER}*"))
+    fine(command, "foo")
+
+
+@pytest.mark.long
+def test_rows_of_a_partition_that_was_dropped_after_its_swap_do_not_come_back(
+    tables: Tables, command: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    evolved(tables, "dropped", {"a": 4, "b": 8})
+    with dying(monkeypatch, steps_before("record")):
+        command("rewrite", f"{DB}.dropped")
+    tables.sql("alter table dropped drop partition (ds = 'a')")
+    assert command("rewrite", f"{DB}.dropped").exit_code == 0
+    fill(tables, "dropped", "a", rows=1, how="into")
+    assert [row.split(", ")[1] for row in sums(tables, "dropped")] == ["1", "40"]
+    nothing_is_left(tables, "dropped")
+    fine(command, "dropped")
+
+
+@pytest.mark.long
+def test_a_partition_that_is_written_to_before_its_turn_is_refused(
+    tables: Tables, command: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    evolved(tables, "turns", {"a": 4, "b": 8, "c": 8})
+    tables.sql("alter table turns partition (ds = 'c') not clustered")
+
+    def append() -> None:
+        with tables.settings({"spark.bucketing.enabled": "false"}):
+            fill(tables, "turns", "c", rows=5, how="into")
+
+    with meanwhile(monkeypatch, "not clustered", append):
+        result = command("rewrite", f"{DB}.turns")
+    assert result.exit_code == 2 and "its files were changed since they were looked at" in result.output
+    assert record(tables, "turns") == {"ds=a": (8, 8, None), "ds=b": (8, 8, None), "ds=c": (0, 0, None)}
+
+
+@pytest.mark.long
+def test_a_value_that_sql_cannot_name_does_not_stop_the_others(tables: Tables, command: Callable[..., Result]) -> None:
+    make(tables, "spelled", "ds decimal(10,2)")
+    for ds in ("1.00", "2.00"):
+        tables.sql(f"insert into spelled partition (ds = {ds}) select cast(id as int), id from range(40)")
+    jvm, session = tables.spark.sparkContext._jvm, tables.spark._jsparkSession
+    assert jvm is not None
+    client = session.sharedState().externalCatalog().unwrapped().client()
+    metastore = jvm.org.apache.hadoop.hive.ql.metadata.Hive.get(client.conf()).getMSC()
+    for partition in metastore.listPartitions(DB, "spelled", -1):
+        if partition.getValues()[0].startswith("1"):
+            values = jvm.java.util.ArrayList()
+            values.add("1.0")
+            renamed = partition.deepCopy()
+            renamed.setValues(values)
+            metastore.renamePartition(DB, "spelled", partition.getValues(), renamed)
+    alter(tables, "spelled", 8)
+    result = command("rewrite", f"{DB}.spelled")
+    assert result.exit_code == 2 and "as Spark spells these values" in result.output, result.output
+    assert (8, 8, None) in record(tables, "spelled").values()
 
 
 @pytest.mark.long

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from spark_bucketing.cli_check import project_options
-from spark_bucketing.errors import BucketingError, TableError
+from spark_bucketing.errors import BucketingError, SparkError, TableError
 from spark_bucketing.evolution import sql
 from spark_bucketing.evolution.model import Table
 from spark_bucketing.evolution.read import merging_of, read_stored, read_table
@@ -127,10 +127,12 @@ def repair(dry_run: bool, table: str, project_dir: Path | None, profiles_dir: Pa
 
 @evolution.command()
 @click.option("--where", help="A condition on the partition columns, in SQL; all partitions when not given.")
+@click.option("--take-over", is_flag=True, help="An earlier rewrite of the table, begun elsewhere, has died.")
 @_DRY
 @_table_command
 def rewrite(
     where: str | None,
+    take_over: bool,
     dry_run: bool,
     table: str,
     project_dir: Path | None,
@@ -150,7 +152,7 @@ def rewrite(
         select_partitions(warehouse, found, where)
         if dry_run:
             _say_unfinished(warehouse, found)
-        elif Rewriter(warehouse, found, click.echo).recover():
+        elif Rewriter(warehouse, found, click.echo).recover(take_over):
             found = read_table(warehouse, name)
         plan = plan_rewrite(warehouse, found, select_partitions(warehouse, found, where))
         if dry_run:
@@ -174,7 +176,7 @@ def _rewrite(warehouse: Warehouse, plan: Plan) -> None:
         click.echo(f"[{number}/{len(plan.tasks)}] {task.partition.name}: {what}")
         try:
             rewriter.run(task)
-        except TableError as error:
+        except (TableError, SparkError) as error:
             # Of this partition only.
             failures.append(str(error))
             click.echo(f"    {error}", err=True)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
-from spark_bucketing.errors import TableError
+from spark_bucketing.errors import SparkError, TableError
 from spark_bucketing.evolution import sql
 from spark_bucketing.evolution.model import Partition, Table
 from spark_bucketing.evolution.staging import Staging, find_staging, fingerprint
-from spark_bucketing.evolution.warehouse import Warehouse, address, is_within
+from spark_bucketing.evolution.warehouse import StoredFile, Warehouse, address, is_within
 
 _SLASHES = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]*):/(?!/)|^([A-Za-z][A-Za-z0-9+.-]*):///")
 
@@ -18,11 +19,28 @@ def plain(location: str) -> str:
     return _SLASHES.sub(lambda found: f"{found[1] or found[2]}:///", location).rstrip("/")
 
 
-def is_used(warehouse: Warehouse, table: Table, folder: str) -> bool:
-    """Whether a partition lies in this folder now, or the table itself does."""
-    rows = warehouse.rows(sql.bucket_specs(table.name))
-    used = [row["location"] for row in rows] + [_table_folder(warehouse, table)]
-    return any(is_within(plain(location), plain(folder)) for location in used)
+def location_of(warehouse: Warehouse, table: Table, partition: Partition) -> str:
+    """Where a partition lies now.
+
+    Raises:
+        TableError: Spark does not find it.
+    """
+    place = sql.partition_spec(table.columns, partition)
+    try:
+        rows = warehouse.rows(f"describe table extended {sql.table(table.name)} {place}")
+    except SparkError as error:
+        if "PARTITIONS_NOT_FOUND" not in str(error):
+            raise
+        found = f"no {place} as Spark spells these values (it was dropped, or another engine has written them)"
+        raise _refused(table, partition, found, "a partition that ALTER TABLE ... PARTITION can name") from error
+    return next((str(row["data_type"]) for row in rows if row["col_name"] == "Location"), "")
+
+
+def is_used(warehouse: Warehouse, table: Table, partition: Partition | None, folder: str) -> bool:
+    """Whether this partition lies in this folder now, or another one when the table was read, or the table itself."""
+    used = [found.location for found in table.partitions if not partition or found.name != partition.name]
+    used += [location_of(warehouse, table, partition)] if partition else []
+    return any(is_within(plain(place), plain(folder)) for place in (*used, _table_folder(warehouse, table)))
 
 
 def folders_in(warehouse: Warehouse, folder: str) -> list[str]:
@@ -69,16 +87,44 @@ def refuse_changes(warehouse: Warehouse, table: Table, partition: Partition, sta
     Raises:
         TableError: the partition or its files are not what they were when their rows were copied.
     """
-    rows = warehouse.rows(
-        f"describe table extended {sql.table(table.name)} {sql.partition_spec(table.columns, partition)}"
-    )
-    location = next((row["data_type"] for row in rows if row["col_name"] == "Location"), "")
+    location = location_of(warehouse, table, partition)
     if plain(location) != plain(staging.replaces):
         raise _refused(table, partition, f"its location is {location} now", f"{staging.replaces}, as at the start")
     if fingerprint(warehouse.files(staging.replaces)) != staging.files:
         raise _refused(table, partition, "its files were changed while they were copied", "no writer of this partition")
     if find_staging(warehouse, table) != staging:
         raise _refused(table, partition, "another rewrite of the table has begun", "one at a time")
+
+
+def refuse_owned(table: Table, staging: Staging, take_over: bool) -> None:
+    """Refuse to go on with what a process has begun that may still be at work.
+
+    Raises:
+        TableError: it is, or that cannot be told.
+    """
+    dead = True if take_over else staging.owner.is_dead()
+    if dead is False:
+        raise TableError(
+            f"Process {staging.owner.pid} on this machine is rewriting {table.name}, and nothing was changed. Expected "
+            "one rewrite of a table at a time: wait for its end. If it is no rewrite, add --take-over."
+        )
+    if dead is None:
+        raise TableError(
+            f"A rewrite of {table.name} was begun by process {staging.owner.pid} on {staging.owner.host} and has not "
+            "ended, and nothing was changed: whether it is still at work cannot be told from here. Expected one "
+            "rewrite of a table at a time: when it has died, add --take-over, which completes or undoes it."
+        )
+
+
+def refuse_changed(warehouse: Warehouse, table: Table, partition: Partition, files: Sequence[StoredFile]) -> None:
+    """Refuse a partition whose files are not those any more that were looked at.
+
+    Raises:
+        TableError: they were changed, or it lies in another folder.
+    """
+    now = warehouse.files(location_of(warehouse, table, partition))
+    if fingerprint(now) != fingerprint(files):
+        raise _refused(table, partition, "its files were changed since they were looked at", "no writer of it")
 
 
 def _refused(table: Table, partition: Partition, found: str, expected: str) -> TableError:

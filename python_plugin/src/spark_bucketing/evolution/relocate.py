@@ -13,6 +13,7 @@ folder with all of its files:
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Sequence
 
 from spark_bucketing.evolution import alter, guards
@@ -48,22 +49,22 @@ class Relocation:
         staging, warehouse = self.staging, self.warehouse
         files = warehouse.files(folder) or ()
         places = dict.fromkeys((staging.replaces, staging.home))
-        free = {place: self._is_free(place, files) for place in places}
+        free = {place: self._is_free(partition, place, files) for place in places}
         for place in (place for place in places if not free[place]):
             self.tell(
                 f"{partition.name}: {place} holds files that are not in the table, since something wrote there after "
                 "the rows were copied. It is left as it is: look whether its rows are missing."
             )
-        if staging.home != staging.replaces:
-            self._delete_hidden(staging.replaces, free[staging.replaces])
+        if staging.home != staging.replaces and free[staging.replaces]:
+            self._delete_hidden(partition, staging.replaces)
         if free[staging.home]:
             self._move(partition, folder, files, spec)
         else:
             self.tell(f"{partition.name}: its files stay in {folder}. Run this again when {staging.home} is gone.")
 
-    def _is_free(self, folder: str, new: Sequence[StoredFile]) -> bool:
+    def _is_free(self, partition: Partition, folder: str, new: Sequence[StoredFile]) -> bool:
         """Whether there is nothing in a folder but the old files, or copies of the new ones by a run that died."""
-        if guards.is_used(self.warehouse, self.table, folder) or guards.folders_in(self.warehouse, folder):
+        if guards.is_used(self.warehouse, self.table, partition, folder) or guards.folders_in(self.warehouse, folder):
             return False
         found = self.warehouse.files(folder) or ()
         old = folder == self.staging.replaces and is_left_of(found, self.staging.files)
@@ -71,31 +72,45 @@ class Relocation:
 
     def _move(self, partition: Partition, folder: str, files: Sequence[StoredFile], spec: BucketSpec | None) -> None:
         warehouse, staging = self.warehouse, self.staging
-        before = fingerprint(files)
-        copy = f"{staging.folder}/_home"
-        if warehouse.files(copy) is not None:
-            warehouse.delete(copy)
+        copy = f"{staging.folder}/_home-{uuid.uuid4().hex[:12]}"
         warehouse.copy(folder, copy)
-        copied = are_copies(files, warehouse.files(copy) or ())
-        free = self._is_free(staging.home, files)
+        if not self._holds(copy, files) or not self._holds(folder, files):
+            self.tell(f"{partition.name}: its files were deleted meanwhile in {folder}, where it is. Look at it.")
+            warehouse.delete(copy)
+            return
+        free = self._is_free(partition, staging.home, files)
         if free and warehouse.files(staging.home) is not None:
             warehouse.delete(staging.home)
-        if not free or not copied or fingerprint(warehouse.files(folder)) != before:
+        if not free or not self._is_unchanged(folder, files):
             self.tell(f"{partition.name}: was written to meanwhile, and its files stay in {folder}. Run this again.")
             warehouse.delete(copy)
             return
         warehouse.rename(copy, staging.home)
         alter.set_location(warehouse, self.table, partition, staging.home)
-        home = warehouse.files(staging.home) or ()
-        alone = are_copies(home, files) and are_copies(files, home)
-        alter.record(warehouse, self.table, partition, spec if alone else None)
-        unchanged = fingerprint(warehouse.files(folder)) == before
-        self._delete_hidden(folder, unchanged)
-        if not unchanged:
+        self._settle(partition, folder, files, spec)
+
+    def _settle(self, partition: Partition, folder: str, files: Sequence[StoredFile], spec: BucketSpec | None) -> None:
+        """Keep the folder with all files, whatever has happened to the other one, and say so if it is not alone."""
+        warehouse, home = self.warehouse, self.staging.home
+        if not self._holds(home, files):
+            alter.set_location(warehouse, self.table, partition, folder)
+            alter.record(warehouse, self.table, partition, spec)
+            self.tell(f"{partition.name}: files were deleted in {home}, and it stays in {folder}. Run this again.")
+            return
+        alter.record(warehouse, self.table, partition, spec if are_copies(warehouse.files(home) or (), files) else None)
+        if self._is_unchanged(folder, files):
+            self._delete_hidden(partition, folder)
+        else:
             self.tell(f"{folder} was written to meanwhile, and is left. Look at it: its rows may not be in the table.")
 
-    def _delete_hidden(self, folder: str, unchanged: bool) -> None:
+    def _holds(self, folder: str, files: Sequence[StoredFile]) -> bool:
+        return are_copies(files, self.warehouse.files(folder) or ())
+
+    def _is_unchanged(self, folder: str, files: Sequence[StoredFile]) -> bool:
+        return fingerprint(self.warehouse.files(folder)) == fingerprint(files)
+
+    def _delete_hidden(self, partition: Partition, folder: str) -> None:
         """Delete the hidden folder of a rewrite, which holds one partition's files and nothing else."""
         hidden = hidden_of(folder)
-        if unchanged and not guards.is_used(self.warehouse, self.table, hidden):
+        if not guards.is_used(self.warehouse, self.table, partition, hidden):
             self.warehouse.delete(hidden)

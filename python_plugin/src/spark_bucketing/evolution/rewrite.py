@@ -32,6 +32,7 @@ from spark_bucketing.evolution.staging import (
     find_staging,
     fingerprint,
     home_of,
+    is_left_of,
     new_staging,
 )
 from spark_bucketing.evolution.warehouse import StoredFile, Warehouse, is_within
@@ -129,10 +130,11 @@ class Rewriter:
         Raises:
             BucketingError: it could not be done; the partition is as it was, or the next run completes it.
         """
-        if task.proven:
-            self._record(task.partition, self.target)
-            return
         partition = task.partition
+        guards.refuse_changed(self.warehouse, self.table, partition, task.files)
+        if task.proven:
+            self._record(partition, self.target)
+            return
         guards.refuse_shared(self.warehouse, self.table, partition)
         staging = new_staging(self.warehouse, self.table, partition, self.target)
         create_staging(self.warehouse, self.table, staging)
@@ -142,7 +144,7 @@ class Rewriter:
         except BaseException:
             # Nothing refers to the new files yet.
             with suppress(BucketingError):
-                self._abandon(staging)
+                self._abandon(partition, staging)
             raise
         self._swap(partition, staging, folder, written)
 
@@ -216,15 +218,22 @@ class Rewriter:
         Relocation(self.warehouse, self.table, staging, self.tell).run(partition, folder, spec)
         drop_staging(self.warehouse, staging)
 
-    def recover(self) -> bool:
+    def recover(self, take_over: bool) -> bool:
         """Complete or undo what a run began that has died.
+
+        Args:
+            take_over: it is dead, even if that cannot be told from here.
 
         Returns:
             Whether there was anything.
+
+        Raises:
+            TableError: it may still be at work.
         """
         staging = find_staging(self.warehouse, self.table)
         if staging is None:
             return False
+        guards.refuse_owned(self.table, staging, take_over)
         partition = next((found for found in self.table.partitions if found.name == staging.partition), None)
         inside = partition and is_within(
             self.warehouse.address(partition.location), self.warehouse.address(staging.folder)
@@ -238,7 +247,9 @@ class Rewriter:
             self.tell(f"{staging.partition}: clearing up after an earlier run that died")
             if partition and guards.plain(partition.location) in map(guards.plain, (staging.replaces, staging.home)):
                 self._settle(partition, staging, spec)
-            self._abandon(staging)
+            if partition is None:
+                self._clear_dropped(staging)
+            self._abandon(partition, staging)
         return True
 
     def _settle(self, partition: Partition, staging: Staging, spec: BucketSpec | None) -> None:
@@ -249,13 +260,23 @@ class Rewriter:
         elif partition.spec is None:
             self._restore(partition, staging)
 
+    def _clear_dropped(self, staging: Staging) -> None:
+        """The old files of a partition that was dropped after its swap: a new one there would have their rows."""
+        old = self.warehouse.files(staging.replaces)
+        if not old or guards.is_used(self.warehouse, self.table, None, staging.replaces):
+            return
+        if not self.table.external and is_left_of(old, staging.files):
+            self.warehouse.delete(staging.replaces)
+        else:
+            self.tell(f"{staging.partition}: was dropped, and {staging.replaces} still holds files. Look at it.")
+
     def _restore(self, partition: Partition, staging: Staging) -> None:
         """The record that was taken away just before a swap that did not come."""
         if staging.spec and fingerprint(self.warehouse.files(staging.replaces)) == staging.files:
             self._record(partition, staging.spec)
 
-    def _abandon(self, staging: Staging) -> None:
-        if not guards.is_used(self.warehouse, self.table, staging.folder):
+    def _abandon(self, partition: Partition | None, staging: Staging) -> None:
+        if not guards.is_used(self.warehouse, self.table, partition, staging.folder):
             self.warehouse.delete(staging.folder)
         # Another run's has the same name.
         if find_staging(self.warehouse, self.table) == staging:

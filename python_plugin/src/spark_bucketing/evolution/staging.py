@@ -9,7 +9,11 @@ can complete or undo what a killed one began.
 from __future__ import annotations
 
 import json
+import os
+import re
+import socket
 import uuid
+from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -22,12 +26,44 @@ from spark_bucketing.spec import BucketSpec
 _SUFFIX = "__bucketing_rewrite"
 # Hidden, so that neither MSCK nor another engine takes it for a partition while it is there.
 FOLDER = ".bucketing-"
+_HIDDEN = re.compile(rf"(?P<above>.+)/(?P<hidden>{re.escape(FOLDER)}[0-9a-f]{{12}}-(?P<home>[A-Za-z0-9_-]+))/.+")
 _PARTITION, _FOLDER = "bucketing.rewrite.partition", "bucketing.rewrite.folder"
 _REPLACES, _FILES, _SPEC = "bucketing.rewrite.replaces", "bucketing.rewrite.files", "bucketing.rewrite.spec"
-_TARGET = "bucketing.rewrite.target"
-_KEYS = (_PARTITION, _FOLDER, _REPLACES, _FILES, _SPEC, _TARGET)
+_TARGET, _OWNER = "bucketing.rewrite.target", "bucketing.rewrite.owner"
+_KEYS = (_PARTITION, _FOLDER, _REPLACES, _FILES, _SPEC, _TARGET, _OWNER)
 # Properties of a table of the Hive layout by which its files are written, such as parquet.compression.
 _OF_FILES = ("parquet.", "orc.")
+
+
+@dataclass(frozen=True)
+class Owner:
+    """A process.
+
+    Args:
+        host: name of its machine.
+        pid: its number there.
+    """
+
+    host: str
+    pid: int
+
+    @staticmethod
+    def current() -> Owner:
+        """This process."""
+        return Owner(socket.gethostname(), os.getpid())
+
+    def is_dead(self) -> bool | None:
+        """Whether there is no such process; None when that cannot be told from here. This one does one at a time."""
+        here = Owner.current()
+        if self.host != here.host or os.name != "posix":
+            return True if self == here else None
+        try:
+            os.kill(self.pid, 0)
+        except ProcessLookupError:
+            return True
+        except PermissionError:
+            return False
+        return self == here
 
 
 @dataclass(frozen=True)
@@ -42,6 +78,7 @@ class Staging:
         files: fingerprint of the files in that folder.
         spec: of the partition's record before; None for none.
         target: spec of the new files.
+        owner: the process that does it.
     """
 
     table: str
@@ -51,6 +88,7 @@ class Staging:
     files: str
     spec: BucketSpec | None
     target: BucketSpec | None
+    owner: Owner
 
     @property
     def home(self) -> str:
@@ -59,15 +97,24 @@ class Staging:
 
 
 def home_of(location: str) -> str:
-    """The folder of a partition; of one that a rewrite has left in a hidden folder, the one beside that folder."""
-    above, hidden, _ = location.partition(f"/{FOLDER}")
-    return f"{above}/{base_name(location)}" if hidden else location.rstrip("/")
+    """The folder of a partition; of one that a rewrite has left in a hidden folder, the one where it was before."""
+    found = _HIDDEN.fullmatch(location)
+    if not found:
+        return location.rstrip("/")
+    name = urlsafe_b64decode(found["home"] + "=" * (-len(found["home"]) % 4)).decode()
+    return f"{found['above']}/{name}"
 
 
 def hidden_of(location: str) -> str:
     """The hidden folder of a rewrite in which a partition lies, which holds nothing else; else its own."""
-    above, hidden, below = location.partition(f"/{FOLDER}")
-    return above + hidden + below.partition("/")[0] if hidden else location
+    found = _HIDDEN.fullmatch(location)
+    return f"{found['above']}/{found['hidden']}" if found else location
+
+
+def _hidden_name(home: str) -> str:
+    """Name of a new hidden folder: it says where the partition was before, whatever the other names there are."""
+    name = urlsafe_b64encode(base_name(home).encode()).decode().rstrip("=")
+    return f"{FOLDER}{uuid.uuid4().hex[:12]}-{name}"
 
 
 def staging_name(table: Table) -> str:
@@ -104,7 +151,8 @@ def new_staging(warehouse: Warehouse, table: Table, partition: Partition, target
     Raises:
         TableError: the partition's folder has no folder beside it.
     """
-    above = parent(home_of(partition.location))
+    home = home_of(partition.location)
+    above = parent(home)
     if not above:
         raise TableError(
             f"Partition {partition.name} of {table.name} lies in {partition.location}, the root of a file system: "
@@ -114,11 +162,12 @@ def new_staging(warehouse: Warehouse, table: Table, partition: Partition, target
     return Staging(
         staging_name(table),
         partition.name,
-        f"{above}/{FOLDER}{uuid.uuid4().hex[:12]}",
+        f"{above}/{_hidden_name(home)}",
         partition.location.rstrip("/"),
         fingerprint(warehouse.files(partition.location)),
         partition.spec,
         target,
+        Owner.current(),
     )
 
 
@@ -135,6 +184,7 @@ def create_staging(warehouse: Warehouse, table: Table, staging: Staging) -> None
         _FILES: staging.files,
         _SPEC: _as_text(staging.spec),
         _TARGET: _as_text(staging.target),
+        _OWNER: f"{staging.owner.pid} {staging.owner.host}",
     }
     properties = ", ".join(f"{sql.text(key)} = {sql.text(value)}" for key, value in values.items())
     warehouse.change(
@@ -163,7 +213,9 @@ def find_staging(warehouse: Warehouse, table: Table) -> Staging | None:
             "table into which partitions are written: rename or drop it."
         )
     specs = (_from_text(found[_SPEC]), _from_text(found[_TARGET]))
-    return Staging(name, found[_PARTITION], found[_FOLDER], found[_REPLACES], found[_FILES], *specs)
+    pid, _, host = found[_OWNER].partition(" ")
+    owner = Owner(host, int(pid))
+    return Staging(name, found[_PARTITION], found[_FOLDER], found[_REPLACES], found[_FILES], *specs, owner)
 
 
 def _as_text(spec: BucketSpec | None) -> str:
