@@ -8,6 +8,7 @@ import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from bucketed import Tables
@@ -16,7 +17,8 @@ from commanded import evolution_of
 from pyspark.sql import SparkSession
 
 from conftest import Project
-from spark_bucketing.evolution.staging import FOLDER, Owner
+from spark_bucketing.evolution.owner import Owner
+from spark_bucketing.evolution.staging import FOLDER, OWNER
 from spark_bucketing.evolution.warehouse import Warehouse
 
 pytestmark = pytest.mark.usefixtures("extension")
@@ -32,7 +34,7 @@ STEPS = {
     "swap": "set location",
     "record": "clustered by",
     "copy": "copy",
-    "delete old folder": "delete",
+    "delete old folder": "clear",
     "rename copy": "rename",
     "swap back": "set location",
     "record again": "clustered by",
@@ -383,7 +385,7 @@ class Died(Exception):
     """The process is dead."""
 
 
-def half_deleted(folder: str, *_: str) -> None:
+def half_deleted(folder: str, *_: object) -> None:
     next(iter(sorted(Path(folder.removeprefix("file:")).glob("0*")))).unlink()
 
 
@@ -419,19 +421,19 @@ def dying(
     def watched(name: str) -> Callable[..., None]:
         real = getattr(Warehouse, name)
 
-        def act(self: Warehouse, *what: str) -> None:
+        def act(self: Warehouse, *what: Any) -> Any:
             if before is not None and len(done) >= before:
                 if len(done) == before:
                     last_act(*what)
                 done.append("dead")
                 raise Died(*what)
             done.append(f"{name} {what[0]}")
-            real(self, *what)
+            return real(self, *what)
 
         return act
 
     with monkeypatch.context() as patched:
-        for name in ("change", "copy", "delete", "make_folder", "rename"):
+        for name in ("change", "clear", "copy", "delete", "make_folder", "rename"):
             patched.setattr(Warehouse, name, watched(name))
         yield done
 
@@ -550,17 +552,17 @@ def meanwhile(monkeypatch: pytest.MonkeyPatch, step: str, act: Callable[[], obje
     def watched(name: str) -> Callable[..., None]:
         real = getattr(Warehouse, name)
 
-        def done(self: Warehouse, *what: str) -> None:
+        def done(self: Warehouse, *what: Any) -> Any:
             if step in f"{name} {what[0]}":
                 seen.append(step)
                 if len(seen) == time:
                     act()
-            real(self, *what)
+            return real(self, *what)
 
         return done
 
     with monkeypatch.context() as patched:
-        for name in ("change", "copy"):
+        for name in ("change", "clear", "copy", "delete", "rename"):
             patched.setattr(Warehouse, name, watched(name))
         yield
     assert len(seen) >= time
@@ -653,18 +655,17 @@ def test_two_rewrites_do_not_meet(
     tables: Tables, command: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     evolved(tables, "contended", {"a": 4, "b": 8})
-    rows, here = sums(tables, "contended"), Owner.current()
+    rows = sums(tables, "contended")
     with monkeypatch.context() as elsewhere, dying(monkeypatch, steps_before("rename copy")):
-        owned(elsewhere, Owner("elsewhere", 7))
+        owned(elsewhere, Owner(7, "1", "elsewhere"))
         assert command("rewrite", f"{DB}.contended").exit_code == 2
     state = record(tables, "contended"), locations(tables, "contended")
     refused = command("rewrite", f"{DB}.contended")
     assert refused.exit_code == 2 and "begun by process 7 on elsewhere" in refused.output
     with subprocess.Popen(["sleep", "60"]) as alive:
-        tables.sql(
-            f"alter table {DB}.contended__bucketing_rewrite set tblproperties "
-            f"('bucketing.rewrite.owner' = '{alive.pid} {here.host}')"
-        )
+        began = Path(f"/proc/{alive.pid}/stat").read_text().split()[21] if Path("/proc").exists() else ""
+        other = Owner(alive.pid, began, Owner.current().place)
+        tables.sql(f"alter table {DB}.contended__bucketing_rewrite set tblproperties ('{OWNER}' = '{other}')")
         refused = command("rewrite", f"{DB}.contended")
         alive.kill()
     assert refused.exit_code == 2 and f"Process {alive.pid} on this machine is rewriting" in refused.output
@@ -676,6 +677,71 @@ def test_two_rewrites_do_not_meet(
     fine(command, "contended")
 
 
+@pytest.mark.parametrize(
+    ("moment", "late"), [("rename copy", "hidden"), ("record again", "hidden"), ("record again", "home")]
+)
+@pytest.mark.long
+def test_rows_written_just_before_a_death_are_kept(
+    tables: Tables, command: Callable[..., Result], monkeypatch: pytest.MonkeyPatch, moment: str, late: str
+) -> None:
+    evolved(tables, "late", {"a": 4, "b": 8})
+    home = locations(tables, "late")["ds=a"]
+    with dying(monkeypatch, steps_before(moment)):
+        command("rewrite", f"{DB}.late")
+    (hidden,) = (path for path in tables.folder("late").rglob(f"{FOLDER}*/ds=a") if path.is_dir())
+    new = (hidden if late == "hidden" else home) / "00000_0_late.parquet"
+    new.write_bytes(some_file(hidden))
+    rows = sums(tables, "late")
+    result = command("rewrite", f"{DB}.late")
+    assert result.exit_code == 0, result.output
+    assert sums(tables, "late") == rows
+    assert locations(tables, "late")["ds=a"] == home
+    if (moment, late) == ("record again", "hidden"):
+        assert new.exists() and "holds files that are not in" in result.output
+    else:
+        nothing_is_left(tables, "late")
+
+
+@pytest.mark.parametrize("moment", ["copy", "clear", "rename", "delete"])
+@pytest.mark.long
+def test_another_run_that_takes_over_stops_this_one(
+    tables: Tables, command: Callable[..., Result], monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    evolved(tables, "overtaken", {"a": 4, "b": 8})
+    rows = sums(tables, "overtaken")
+    outputs: list[str] = []
+
+    def second() -> None:
+        with monkeypatch.context() as elsewhere:
+            owned(elsewhere, Owner(7, "1", "elsewhere"))
+            outputs.append(command("rewrite", f"{DB}.overtaken", "--take-over").output)
+
+    with meanwhile(monkeypatch, moment, second):
+        result = command("rewrite", f"{DB}.overtaken")
+    assert "an earlier run that died" in outputs[0]
+    assert result.exit_code == 2, result.output
+    assert sums(tables, "overtaken") == rows
+    assert command("rewrite", f"{DB}.overtaken").exit_code == 0
+    assert sums(tables, "overtaken") == rows
+    fine(command, "overtaken")
+
+
+@pytest.mark.long
+def test_another_table_of_the_name_is_left_alone(
+    tables: Tables, command: Callable[..., Result], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    tables.sql("drop table if exists renamed")
+    evolved(tables, "namesake", {"a": 4, "b": 8}, f"stored as parquet location '{tmp_path / 'one'}'")
+    with dying(monkeypatch, steps_before("copy")):
+        command("rewrite", f"{DB}.namesake")
+    tables.sql("alter table namesake rename to renamed")
+    rows = sums(tables, "renamed")
+    evolved(tables, "namesake", {"a": 4, "b": 8}, f"stored as parquet location '{tmp_path / 'two'}'")
+    result = command("rewrite", f"{DB}.namesake")
+    assert result.exit_code == 2 and "Expected the same table" in result.output
+    assert sums(tables, "renamed") == rows
+
+
 @pytest.mark.long
 def test_a_rewrite_that_died_elsewhere_is_taken_over(
     tables: Tables, command: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
@@ -683,7 +749,7 @@ def test_a_rewrite_that_died_elsewhere_is_taken_over(
     evolved(tables, "taken", {"a": 4, "b": 8})
     rows = sums(tables, "taken")
     with monkeypatch.context() as elsewhere, dying(monkeypatch, steps_before("copy")):
-        owned(elsewhere, Owner("elsewhere", 7))
+        owned(elsewhere, Owner(7, "1", "elsewhere"))
         command("rewrite", f"{DB}.taken")
     assert command("rewrite", f"{DB}.taken", "--take-over").exit_code == 0
     assert sums(tables, "taken") == rows

@@ -17,13 +17,14 @@ from spark_bucketing.eligibility.partitions import selected_partitions
 from spark_bucketing.evolution import sql
 from spark_bucketing.evolution.covering import covering
 from spark_bucketing.evolution.evidence import FileEvidence
+from spark_bucketing.evolution.locations import address, base_name, is_within, parent
 from spark_bucketing.evolution.model import Column, Partition, RecordState, Table, words
 from spark_bucketing.evolution.reading import Merging, read_together, readable_ranges, runs, span
 from spark_bucketing.evolution.repair import Change, candidates, plan_repair
 from spark_bucketing.evolution.smallest import smallest_rewrite
 from spark_bucketing.evolution.staging import fingerprint, is_left_of
 from spark_bucketing.evolution.verify import StoredTable, check_partitions, check_table
-from spark_bucketing.evolution.warehouse import StoredFile, address, base_name, is_within, parent
+from spark_bucketing.evolution.warehouse import StoredFile
 from spark_bucketing.plan import Node, parse_statistics
 from spark_bucketing.report.evolution import write_findings, write_specs
 from spark_bucketing.spec import BucketSpec

@@ -14,8 +14,9 @@ from spark_bucketing.errors import BucketingError, SparkError, TableError
 from spark_bucketing.evolution import sql
 from spark_bucketing.evolution.model import Table
 from spark_bucketing.evolution.read import merging_of, read_stored, read_table
+from spark_bucketing.evolution.recovery import Recovery
 from spark_bucketing.evolution.repair import candidates, plan_repair
-from spark_bucketing.evolution.rewrite import Plan, Rewriter, plan_rewrite, target_of
+from spark_bucketing.evolution.rewrite import Plan, Rewriter, plan_rewrite
 from spark_bucketing.evolution.rows import list_files, read_evidence
 from spark_bucketing.evolution.select import select_partitions
 from spark_bucketing.evolution.staging import find_staging
@@ -148,11 +149,10 @@ def rewrite(
     """
     with _opened(table, project_dir, profiles_dir, target) as (warehouse, name):
         found = read_table(warehouse, name)
-        target_of(found)
         select_partitions(warehouse, found, where)
         if dry_run:
             _say_unfinished(warehouse, found)
-        elif Rewriter(warehouse, found, click.echo).recover(take_over):
+        elif Recovery(warehouse, found, click.echo).run(take_over):
             found = read_table(warehouse, name)
         plan = plan_rewrite(warehouse, found, select_partitions(warehouse, found, where))
         if dry_run:
@@ -170,6 +170,7 @@ def _say_unfinished(warehouse: Warehouse, table: Table) -> None:
 def _rewrite(warehouse: Warehouse, plan: Plan) -> None:
     rewriter = Rewriter(warehouse, plan.table, click.echo)
     failures: list[str] = []
+    rewritten = 0
     for number, task in enumerate(plan.tasks, 1):
         files = f"{count(len(task.files), 'file')}, {size(total(task.files))}"
         what = "record" if task.proven else files
@@ -180,7 +181,12 @@ def _rewrite(warehouse: Warehouse, plan: Plan) -> None:
             # Of this partition only.
             failures.append(str(error))
             click.echo(f"    {error}", err=True)
-    done = count(len(plan.tasks) - len(failures), "partition")
+            if find_staging(warehouse, plan.table):
+                click.echo("    The next run of this command completes or undoes it, and goes on.", err=True)
+                break
+        else:
+            rewritten += 1
+    done = count(rewritten, "partition")
     click.echo(f"{plan.table.name}: {done} brought to the table's spec, {len(plan.done):,} had it before.")
     if failures:
         raise BucketingError(

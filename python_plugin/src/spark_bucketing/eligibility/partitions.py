@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from spark_bucketing.eligibility.model import TableFacts
-from spark_bucketing.evolution.guards import plain
+from spark_bucketing.evolution.locations import plain
 from spark_bucketing.evolution.model import Partition, Table
 from spark_bucketing.evolution.reading import Merging, common_buckets
 from spark_bucketing.plan import Node

@@ -110,3 +110,8 @@ def with_proven_order(spec: BucketSpec, files: Sequence[FileEvidence]) -> Bucket
     while columns and disordered(columns, files):
         columns = columns[:-1]
     return replace(spec, sort_columns=columns)
+
+
+def has_spec(target: BucketSpec, files: Sequence[FileEvidence]) -> bool:
+    """Whether files are the buckets of a spec, in its order."""
+    return proves(target, files) and disordered(target.sort_columns, files) is None

@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from spark_bucketing.errors import SparkError, TableError
 from spark_bucketing.evolution import sql
+from spark_bucketing.evolution.locations import address, is_within, plain
 from spark_bucketing.evolution.model import Partition, Table
-from spark_bucketing.evolution.staging import Staging, find_staging, fingerprint
-from spark_bucketing.evolution.warehouse import StoredFile, Warehouse, address, is_within
-
-_SLASHES = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]*):/(?!/)|^([A-Za-z][A-Za-z0-9+.-]*):///")
-
-
-def plain(location: str) -> str:
-    """A location of the metastore in one spelling: file:/x and file:///x are the same."""
-    return _SLASHES.sub(lambda found: f"{found[1] or found[2]}:///", location).rstrip("/")
+from spark_bucketing.evolution.staging import Staging, find_staging, fingerprint, table_folder
+from spark_bucketing.evolution.warehouse import StoredFile, Warehouse
 
 
 def location_of(warehouse: Warehouse, table: Table, partition: Partition) -> str:
@@ -31,8 +24,11 @@ def location_of(warehouse: Warehouse, table: Table, partition: Partition) -> str
     except SparkError as error:
         if "PARTITIONS_NOT_FOUND" not in str(error):
             raise
-        found = f"no {place} as Spark spells these values (it was dropped, or another engine has written them)"
-        raise _refused(table, partition, found, "a partition that ALTER TABLE ... PARTITION can name") from error
+        raise TableError(
+            f"Partition {partition.name} of {table.name} cannot be found: there is no {place} as Spark spells these "
+            "values. It was dropped meanwhile, or another engine has written its values in another form; expected a "
+            "partition that ALTER TABLE ... PARTITION can name. Leave it out with --where."
+        ) from error
     return next((str(row["data_type"]) for row in rows if row["col_name"] == "Location"), "")
 
 
@@ -40,7 +36,7 @@ def is_used(warehouse: Warehouse, table: Table, partition: Partition | None, fol
     """Whether this partition lies in this folder now, or another one when the table was read, or the table itself."""
     used = [found.location for found in table.partitions if not partition or found.name != partition.name]
     used += [location_of(warehouse, table, partition)] if partition else []
-    return any(is_within(plain(place), plain(folder)) for place in (*used, _table_folder(warehouse, table)))
+    return any(is_within(plain(place), plain(folder)) for place in (*used, table_folder(warehouse, table)))
 
 
 def folders_in(warehouse: Warehouse, folder: str) -> list[str]:
@@ -58,7 +54,7 @@ def refuse_shared(warehouse: Warehouse, table: Table, partition: Partition) -> N
     own = plain(partition.location)
     others = {found.name: plain(found.location) for found in table.partitions if found.name != partition.name}
     shared = next((name for name, folder in others.items() if is_within(folder, own)), None)
-    if shared or is_within(plain(_table_folder(warehouse, table)), own):
+    if shared or is_within(plain(table_folder(warehouse, table)), own):
         what = f"the folder of partition {shared}" if shared else "the table's own folder"
         raise _refused(table, partition, f"{partition.location} is also {what}, or above it", "a folder of its own")
     inside = folders_in(warehouse, partition.location)
@@ -92,8 +88,7 @@ def refuse_changes(warehouse: Warehouse, table: Table, partition: Partition, sta
         raise _refused(table, partition, f"its location is {location} now", f"{staging.replaces}, as at the start")
     if fingerprint(warehouse.files(staging.replaces)) != staging.files:
         raise _refused(table, partition, "its files were changed while they were copied", "no writer of this partition")
-    if find_staging(warehouse, table) != staging:
-        raise _refused(table, partition, "another rewrite of the table has begun", "one at a time")
+    refuse_loss_of_ownership(warehouse, table, staging)
 
 
 def refuse_owned(table: Table, staging: Staging, take_over: bool) -> None:
@@ -106,13 +101,42 @@ def refuse_owned(table: Table, staging: Staging, take_over: bool) -> None:
     if dead is False:
         raise TableError(
             f"Process {staging.owner.pid} on this machine is rewriting {table.name}, and nothing was changed. Expected "
-            "one rewrite of a table at a time: wait for its end. If it is no rewrite, add --take-over."
+            "one rewrite of a table at a time: wait for its end."
         )
     if dead is None:
         raise TableError(
-            f"A rewrite of {table.name} was begun by process {staging.owner.pid} on {staging.owner.host} and has not "
-            "ended, and nothing was changed: whether it is still at work cannot be told from here. Expected one "
-            "rewrite of a table at a time: when it has died, add --take-over, which completes or undoes it."
+            f"A rewrite of {table.name} was begun by process {staging.owner.pid} on {staging.owner.place.split()[0]} "
+            "and has not ended, and nothing was changed: whether it is still at work cannot be told from here. "
+            "Expected one rewrite of a table at a time: when it has died, add --take-over, which completes or undoes "
+            "it."
+        )
+
+
+def refuse_other_table(warehouse: Warehouse, table: Table, staging: Staging) -> None:
+    """Refuse to go on with what was begun for another table of this name.
+
+    Raises:
+        TableError: the table lies in another folder.
+    """
+    folder = table_folder(warehouse, table)
+    if plain(folder) != plain(staging.origin):
+        raise TableError(
+            f"A rewrite was begun for partition {staging.partition} of a table {table.name} in {staging.origin}, and "
+            f"has not ended; this table lies in {folder}, and nothing was changed. Expected the same table: give it "
+            f"its name back for a rewrite, or drop {staging.table} when no partition of it lies in {staging.folder}."
+        )
+
+
+def refuse_loss_of_ownership(warehouse: Warehouse, table: Table, staging: Staging) -> None:
+    """Refuse to go on when another process has taken this one for dead.
+
+    Raises:
+        TableError: it has.
+    """
+    if find_staging(warehouse, table) != staging:
+        raise TableError(
+            f"Another rewrite of {table.name} has taken over partition {staging.partition}, and completes it. Expected "
+            "one at a time: wait for its end, and run the command again for what is left."
         )
 
 
@@ -133,8 +157,3 @@ def _refused(table: Table, partition: Partition, found: str, expected: str) -> T
         f"{expected}. "
         "Run the command again when that is so, or leave the partition out with --where."
     )
-
-
-def _table_folder(warehouse: Warehouse, table: Table) -> str:
-    rows = warehouse.rows(f"describe table extended {sql.table(table.name)}")
-    return next((str(row["data_type"]) for row in rows[::-1] if row["col_name"] == "Location"), "")

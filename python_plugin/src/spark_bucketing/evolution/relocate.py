@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 
 from spark_bucketing.evolution import alter, guards
 from spark_bucketing.evolution.model import Partition, Table
-from spark_bucketing.evolution.staging import Staging, are_copies, fingerprint, hidden_of, is_left_of
+from spark_bucketing.evolution.staging import Staging, are_copies, fingerprint, hidden_of, is_left_of, newer_than
 from spark_bucketing.evolution.warehouse import StoredFile, Warehouse
 from spark_bucketing.spec import BucketSpec
 
@@ -51,9 +51,10 @@ class Relocation:
         places = dict.fromkeys((staging.replaces, staging.home))
         free = {place: self._is_free(partition, place, files) for place in places}
         for place in (place for place in places if not free[place]):
+            names = ", ".join(file.name for file in newer_than(warehouse.files(place) or (), staging.files)[:3])
             self.tell(
-                f"{partition.name}: {place} holds files that are not in the table, since something wrote there after "
-                "the rows were copied. It is left as it is: look whether its rows are missing."
+                f"{partition.name}: {place} holds files that are not in the table{names and ': '}{names}, since "
+                "something wrote there after the rows were copied. It is left as it is: look whether rows are missing."
             )
         if staging.home != staging.replaces and free[staging.replaces]:
             self._delete_hidden(partition, staging.replaces)
@@ -74,18 +75,21 @@ class Relocation:
         warehouse, staging = self.warehouse, self.staging
         copy = f"{staging.folder}/_home-{uuid.uuid4().hex[:12]}"
         warehouse.copy(folder, copy)
-        if not self._holds(copy, files) or not self._holds(folder, files):
-            self.tell(f"{partition.name}: its files were deleted meanwhile in {folder}, where it is. Look at it.")
-            warehouse.delete(copy)
-            return
-        free = self._is_free(partition, staging.home, files)
-        if free and warehouse.files(staging.home) is not None:
-            warehouse.delete(staging.home)
-        if not free or not self._is_unchanged(folder, files):
+        guards.refuse_loss_of_ownership(warehouse, self.table, staging)
+        # By their names, so that another run's files are not deleted that come there in this moment. The rows of these
+        # are in the other folder since the swap, whatever has become of them.
+        names = warehouse.names(staging.home)
+        free = self._is_free(partition, staging.home, files) and warehouse.clear(staging.home, names)
+        if not free or not self._holds(copy, files) or not self._is_unchanged(folder, files):
             self.tell(f"{partition.name}: was written to meanwhile, and its files stay in {folder}. Run this again.")
             warehouse.delete(copy)
             return
         warehouse.rename(copy, staging.home)
+        guards.refuse_loss_of_ownership(warehouse, self.table, staging)
+        if not self._is_unchanged(folder, files):
+            self.tell(f"{partition.name}: was written to meanwhile, and its files stay in {folder}. Run this again.")
+            warehouse.delete(staging.home)
+            return
         alter.set_location(warehouse, self.table, partition, staging.home)
         self._settle(partition, folder, files, spec)
 
@@ -112,5 +116,6 @@ class Relocation:
     def _delete_hidden(self, partition: Partition, folder: str) -> None:
         """Delete the hidden folder of a rewrite, which holds one partition's files and nothing else."""
         hidden = hidden_of(folder)
+        guards.refuse_loss_of_ownership(self.warehouse, self.table, self.staging)
         if not guards.is_used(self.warehouse, self.table, partition, hidden):
             self.warehouse.delete(hidden)

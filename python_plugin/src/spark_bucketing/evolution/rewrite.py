@@ -20,22 +20,19 @@ from dataclasses import dataclass
 
 from spark_bucketing.errors import BucketingError, TableError
 from spark_bucketing.evolution import alter, guards, sql
-from spark_bucketing.evolution.evidence import FileEvidence, disordered, proves
+from spark_bucketing.evolution.evidence import FileEvidence, has_spec, proves
 from spark_bucketing.evolution.model import Partition, Table, words
 from spark_bucketing.evolution.read import read_table
-from spark_bucketing.evolution.relocate import Relocation, Tell
 from spark_bucketing.evolution.rows import Listing, list_files, read_evidence
 from spark_bucketing.evolution.staging import (
     Staging,
     create_staging,
-    drop_staging,
-    find_staging,
     fingerprint,
     home_of,
-    is_left_of,
     new_staging,
 )
-from spark_bucketing.evolution.warehouse import StoredFile, Warehouse, is_within
+from spark_bucketing.evolution.steps import Steps
+from spark_bucketing.evolution.warehouse import StoredFile, Warehouse
 from spark_bucketing.spec import BucketSpec
 
 
@@ -92,7 +89,7 @@ def plan_rewrite(warehouse: Warehouse, table: Table, chosen: Sequence[Partition]
         files = evidence.get(partition.name)
         # A partition that is not in its own folder is written anew, which brings it there.
         away = home_of(partition.location) != partition.location.rstrip("/")
-        proven = not away and (not listing[partition.name] or (files is not None and _has(target, files)))
+        proven = not away and (not listing[partition.name] or (files is not None and has_spec(target, files)))
         if proven and partition.has(target):
             done.append(partition)
         else:
@@ -107,22 +104,13 @@ def _named_alike(chosen: Sequence[Partition], listing: Listing, target: BucketSp
     return [partition for partition in chosen if proves(target, names(partition))]
 
 
-def _has(target: BucketSpec, files: Sequence[FileEvidence]) -> bool:
-    return proves(target, files) and disordered(target.sort_columns, files) is None
+class Rewriter(Steps):
+    """Brings partitions of a table to its spec."""
 
-
-class Rewriter:
-    """Brings partitions of a table to its spec.
-
-    Args:
-        warehouse: with an open session, settled.
-        table: with all its partitions.
-        tell: is told what is done.
-    """
-
-    def __init__(self, warehouse: Warehouse, table: Table, tell: Tell) -> None:
-        self.warehouse, self.table, self.tell = warehouse, table, tell
-        self.target = target_of(table)
+    @property
+    def target(self) -> BucketSpec:
+        """The spec that partitions are brought to."""
+        return target_of(self.table)
 
     def run(self, task: Task) -> None:
         """Do what is to be done with a partition.
@@ -168,10 +156,11 @@ class Rewriter:
         files = evidence[new.partitions[0].name]
         before = warehouse.frame(sql.table(table.name)).where(condition).count()
         after = sum(file.rows for file in files)
-        if before != after or not _has(self.target, files):
+        if before != after or not has_spec(self.target, files):
             raise TableError(
                 f"Partition {partition.name} of {table.name} was not replaced: {before:,} rows were read and "
-                f"{after:,} written, {'in' if _has(self.target, files) else 'not in'} {words(self.target)}. Expected "
+                f"{after:,} written, {'in' if has_spec(self.target, files) else 'not in'} {words(self.target)}. "
+                "Expected "
                 "the same rows in these buckets: was the table written to meanwhile? Run the command again."
             )
         folder = new.partitions[0].location
@@ -202,85 +191,3 @@ class Rewriter:
                 "changed by something else. Does another rewrite of the table run? Wait for its end."
             )
         self._complete(partition, staging, folder, staging.target)
-
-    def _still_proven(self, partition: Partition, staging: Staging) -> bool:
-        """Whether the files of a partition are the new ones, to which nothing was added since the swap."""
-        if staging.target is None:
-            return False
-        listing = list_files(self.warehouse, [partition])
-        evidence = read_evidence(self.warehouse, self.table, [partition], listing, [staging.target])
-        files = evidence.get(partition.name)
-        return not listing[partition.name] or (files is not None and _has(staging.target, files))
-
-    def _complete(self, partition: Partition, staging: Staging, folder: str, spec: BucketSpec | None) -> None:
-        """What follows the swap."""
-        self._record(partition, spec)
-        Relocation(self.warehouse, self.table, staging, self.tell).run(partition, folder, spec)
-        drop_staging(self.warehouse, staging)
-
-    def recover(self, take_over: bool) -> bool:
-        """Complete or undo what a run began that has died.
-
-        Args:
-            take_over: it is dead, even if that cannot be told from here.
-
-        Returns:
-            Whether there was anything.
-
-        Raises:
-            TableError: it may still be at work.
-        """
-        staging = find_staging(self.warehouse, self.table)
-        if staging is None:
-            return False
-        guards.refuse_owned(self.table, staging, take_over)
-        partition = next((found for found in self.table.partitions if found.name == staging.partition), None)
-        inside = partition and is_within(
-            self.warehouse.address(partition.location), self.warehouse.address(staging.folder)
-        )
-        # The spec of the new files, which the table may have lost since.
-        spec = staging.target if partition and self._still_proven(partition, staging) else None
-        if partition and inside:
-            self.tell(f"{partition.name}: completing an earlier run that died after the swap")
-            self._complete(partition, staging, partition.location, spec)
-        else:
-            self.tell(f"{staging.partition}: clearing up after an earlier run that died")
-            if partition and guards.plain(partition.location) in map(guards.plain, (staging.replaces, staging.home)):
-                self._settle(partition, staging, spec)
-            if partition is None:
-                self._clear_dropped(staging)
-            self._abandon(partition, staging)
-        return True
-
-    def _settle(self, partition: Partition, staging: Staging, spec: BucketSpec | None) -> None:
-        """The record of a partition in its own folder: of the old files, or of the new ones that are there again."""
-        if fingerprint(self.warehouse.files(partition.location)) != staging.files:
-            if spec:
-                self._record(partition, spec)
-        elif partition.spec is None:
-            self._restore(partition, staging)
-
-    def _clear_dropped(self, staging: Staging) -> None:
-        """The old files of a partition that was dropped after its swap: a new one there would have their rows."""
-        old = self.warehouse.files(staging.replaces)
-        if not old or guards.is_used(self.warehouse, self.table, None, staging.replaces):
-            return
-        if not self.table.external and is_left_of(old, staging.files):
-            self.warehouse.delete(staging.replaces)
-        else:
-            self.tell(f"{staging.partition}: was dropped, and {staging.replaces} still holds files. Look at it.")
-
-    def _restore(self, partition: Partition, staging: Staging) -> None:
-        """The record that was taken away just before a swap that did not come."""
-        if staging.spec and fingerprint(self.warehouse.files(staging.replaces)) == staging.files:
-            self._record(partition, staging.spec)
-
-    def _abandon(self, partition: Partition | None, staging: Staging) -> None:
-        if not guards.is_used(self.warehouse, self.table, partition, staging.folder):
-            self.warehouse.delete(staging.folder)
-        # Another run's has the same name.
-        if find_staging(self.warehouse, self.table) == staging:
-            drop_staging(self.warehouse, staging)
-
-    def _record(self, partition: Partition, spec: BucketSpec | None) -> None:
-        alter.record(self.warehouse, self.table, partition, spec)

@@ -10,8 +10,9 @@ from spark_bucketing.errors import SparkError
 from spark_bucketing.evolution import sql
 from spark_bucketing.evolution.covering import covering
 from spark_bucketing.evolution.evidence import FileEvidence, Key, key_of
+from spark_bucketing.evolution.locations import address
 from spark_bucketing.evolution.model import Partition, Table
-from spark_bucketing.evolution.warehouse import StoredFile, Warehouse, address
+from spark_bucketing.evolution.warehouse import StoredFile, Warehouse
 from spark_bucketing.session import spark_call
 from spark_bucketing.spec import BucketSpec
 

@@ -9,18 +9,18 @@ can complete or undo what a killed one began.
 from __future__ import annotations
 
 import json
-import os
 import re
-import socket
 import uuid
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from spark_bucketing.errors import SparkError, TableError
 from spark_bucketing.evolution import sql
+from spark_bucketing.evolution.locations import base_name, parent
 from spark_bucketing.evolution.model import Partition, Table
-from spark_bucketing.evolution.warehouse import StoredFile, Warehouse, base_name, parent
+from spark_bucketing.evolution.owner import Owner
+from spark_bucketing.evolution.warehouse import StoredFile, Warehouse
 from spark_bucketing.spec import BucketSpec
 
 _SUFFIX = "__bucketing_rewrite"
@@ -29,41 +29,13 @@ FOLDER = ".bucketing-"
 _HIDDEN = re.compile(rf"(?P<above>.+)/(?P<hidden>{re.escape(FOLDER)}[0-9a-f]{{12}}-(?P<home>[A-Za-z0-9_-]+))/.+")
 _PARTITION, _FOLDER = "bucketing.rewrite.partition", "bucketing.rewrite.folder"
 _REPLACES, _FILES, _SPEC = "bucketing.rewrite.replaces", "bucketing.rewrite.files", "bucketing.rewrite.spec"
-_TARGET, _OWNER = "bucketing.rewrite.target", "bucketing.rewrite.owner"
-_KEYS = (_PARTITION, _FOLDER, _REPLACES, _FILES, _SPEC, _TARGET, _OWNER)
+_TARGET, _ORIGIN = "bucketing.rewrite.target", "bucketing.rewrite.table"
+OWNER = "bucketing.rewrite.owner"
+_KEYS = (_PARTITION, _FOLDER, _REPLACES, _FILES, _SPEC, _TARGET, _ORIGIN, OWNER)
+# Of a folder, on the file systems that there are.
+_LONGEST_NAME = 255
 # Properties of a table of the Hive layout by which its files are written, such as parquet.compression.
 _OF_FILES = ("parquet.", "orc.")
-
-
-@dataclass(frozen=True)
-class Owner:
-    """A process.
-
-    Args:
-        host: name of its machine.
-        pid: its number there.
-    """
-
-    host: str
-    pid: int
-
-    @staticmethod
-    def current() -> Owner:
-        """This process."""
-        return Owner(socket.gethostname(), os.getpid())
-
-    def is_dead(self) -> bool | None:
-        """Whether there is no such process; None when that cannot be told from here. This one does one at a time."""
-        here = Owner.current()
-        if self.host != here.host or os.name != "posix":
-            return True if self == here else None
-        try:
-            os.kill(self.pid, 0)
-        except ProcessLookupError:
-            return True
-        except PermissionError:
-            return False
-        return self == here
 
 
 @dataclass(frozen=True)
@@ -78,6 +50,7 @@ class Staging:
         files: fingerprint of the files in that folder.
         spec: of the partition's record before; None for none.
         target: spec of the new files.
+        origin: folder of the table whose partition it is.
         owner: the process that does it.
     """
 
@@ -88,6 +61,7 @@ class Staging:
     files: str
     spec: BucketSpec | None
     target: BucketSpec | None
+    origin: str
     owner: Owner
 
     @property
@@ -140,6 +114,17 @@ def is_left_of(files: Sequence[StoredFile], before: str) -> bool:
     return fingerprint(files) == before or (len(files) < number and all(file.modified <= newest for file in files))
 
 
+def newer_than(files: Sequence[StoredFile], before: str) -> list[StoredFile]:
+    """Files that were written after those of a fingerprint."""
+    newest = int(before.split()[1])
+    return [file for file in files if file.modified > newest]
+
+
+def share_files(some: Sequence[StoredFile], others: Sequence[StoredFile]) -> bool:
+    """Whether a file is in both, as names and sizes tell."""
+    return any(are_copies([file], others) for file in some)
+
+
 def are_copies(files: Sequence[StoredFile], of: Sequence[StoredFile]) -> bool:
     """Whether all of these files are copies, as names and sizes tell: Spark gives each file a name of its own."""
     return {(file.name, file.size) for file in files} <= {(file.name, file.size) for file in of}
@@ -159,16 +144,36 @@ def new_staging(warehouse: Warehouse, table: Table, partition: Partition, target
             "expected a "
             "folder beside which another one can be written. Move it, and SET LOCATION."
         )
+    hidden = _hidden_name(home)
+    if len(hidden) > _LONGEST_NAME:
+        raise TableError(
+            f"The name of the folder of partition {partition.name} of {table.name} is too long for one that is named "
+            "after it: expected at most 170 bytes. Leave the partition out with --where."
+        )
     return Staging(
         staging_name(table),
         partition.name,
-        f"{above}/{_hidden_name(home)}",
+        f"{above}/{hidden}",
         partition.location.rstrip("/"),
         fingerprint(warehouse.files(partition.location)),
         partition.spec,
         target,
+        table_folder(warehouse, table),
         Owner.current(),
     )
+
+
+def table_folder(warehouse: Warehouse, table: Table) -> str:
+    """The folder of the table itself."""
+    rows = warehouse.rows(f"describe table extended {sql.table(table.name)}")
+    return next((str(row["data_type"]) for row in rows[::-1] if row["col_name"] == "Location"), "")
+
+
+def take_over(warehouse: Warehouse, staging: Staging) -> Staging:
+    """Make this process the owner of what another one has begun."""
+    mine = replace(staging, owner=Owner.current())
+    warehouse.change(f"alter table {staging.table} set tblproperties ({sql.text(OWNER)} = {sql.text(str(mine.owner))})")
+    return mine
 
 
 def create_staging(warehouse: Warehouse, table: Table, staging: Staging) -> None:
@@ -184,7 +189,10 @@ def create_staging(warehouse: Warehouse, table: Table, staging: Staging) -> None
         _FILES: staging.files,
         _SPEC: _as_text(staging.spec),
         _TARGET: _as_text(staging.target),
-        _OWNER: f"{staging.owner.pid} {staging.owner.host}",
+        _ORIGIN: staging.origin,
+        OWNER: str(staging.owner),
+        # Where the metastore's default is true, a partition that stays in the folder would be deleted with the table.
+        "external.table.purge": "false",
     }
     properties = ", ".join(f"{sql.text(key)} = {sql.text(value)}" for key, value in values.items())
     warehouse.change(
@@ -213,9 +221,10 @@ def find_staging(warehouse: Warehouse, table: Table) -> Staging | None:
             "table into which partitions are written: rename or drop it."
         )
     specs = (_from_text(found[_SPEC]), _from_text(found[_TARGET]))
-    pid, _, host = found[_OWNER].partition(" ")
-    owner = Owner(host, int(pid))
-    return Staging(name, found[_PARTITION], found[_FOLDER], found[_REPLACES], found[_FILES], *specs, owner)
+    owner = Owner.parse(found[OWNER])
+    return Staging(
+        name, found[_PARTITION], found[_FOLDER], found[_REPLACES], found[_FILES], *specs, found[_ORIGIN], owner
+    )
 
 
 def _as_text(spec: BucketSpec | None) -> str:

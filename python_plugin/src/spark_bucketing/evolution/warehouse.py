@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote, urlsplit
 
 from spark_bucketing.errors import SparkError
+from spark_bucketing.evolution.locations import address
 from spark_bucketing.session import setting, spark_call
 
 if TYPE_CHECKING:
@@ -27,7 +26,6 @@ _SETTINGS: Mapping[str, str] = {
     "spark.sql.hive.convertMetastoreOrc": "true",
     "spark.sql.parser.escapedStringLiterals": "false",
 }
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 
 
 @dataclass(frozen=True)
@@ -145,6 +143,21 @@ class Warehouse:
         with spark_call(""):
             system.mkdirs(path)
 
+    def clear(self, folder: str, names: Sequence[str]) -> bool:
+        """Delete what a folder was seen to hold, and the folder if there is nothing else in it by now.
+
+        Returns:
+            Whether there is no such folder any more.
+        """
+        path, system = self._place(folder)
+        with spark_call(""):
+            for name in names:
+                system.delete(self._jvm.org.apache.hadoop.fs.Path(path, name), True)
+            if system.exists(path) and not list(system.listStatus(path)):
+                # With all that is in it: a checksum whose file is gone is not listed.
+                system.delete(path, True)
+            return not system.exists(path)
+
     def delete(self, folder: str) -> None:
         """Delete a folder with all that is in it."""
         path, system = self._place(folder)
@@ -189,28 +202,6 @@ class Warehouse:
 
 def _name(file: StoredFile) -> str:
     return file.name
-
-
-def address(url: str) -> str:
-    """The path of an encoded URL in one spelling: file:/x and file:///x are the same."""
-    parts = urlsplit(url)
-    return unquote(f"{parts.scheme}://{parts.netloc}{parts.path}").rstrip("/")
-
-
-def parent(folder: str) -> str:
-    """The folder above, with the same spelling; empty for a root."""
-    head, _, tail = folder.rstrip("/").rpartition("/")
-    return head if tail and head and not _SCHEME.fullmatch(head) and not head.endswith("/") else ""
-
-
-def base_name(folder: str) -> str:
-    """The last part of a path."""
-    return folder.rstrip("/").rpartition("/")[2]
-
-
-def is_within(inner: str, outer: str) -> bool:
-    """Whether an address is another one, or below it."""
-    return inner == outer or inner.startswith(outer.rstrip("/") + "/")
 
 
 def total(files: Sequence[StoredFile]) -> int:

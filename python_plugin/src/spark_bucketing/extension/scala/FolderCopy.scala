@@ -15,15 +15,17 @@ object FolderCopy {
   /**
    * Copies the data files of a folder, and nothing hidden.
    *
-   * @param from the folder, as the metastore has it
+   * @param from the folder, as the metastore has it; nothing is copied where there is none
    * @param to a folder that is made if it is not there
    */
   def copy(session: SparkSession, from: String, to: String): Unit = {
     val (source, target) = (new Path(from), new Path(to))
     val conf = new SerializableConfiguration(Compat.hadoopConf(session))
     target.getFileSystem(conf.value).mkdirs(target)
-    val listed = source.getFileSystem(conf.value).listStatus(source).filter(_.isFile).map(_.getPath.getName)
-    val names = listed.filterNot(name => name.startsWith("_") || name.startsWith(".")).toSeq
+    val files = source.getFileSystem(conf.value)
+    // An object store has no folder without files.
+    val listed = if (files.exists(source)) files.listStatus(source).toSeq else Nil
+    val names = listed.filter(_.isFile).map(_.getPath.getName).filterNot(name => name.startsWith("_") || name.startsWith("."))
     if (names.nonEmpty) session.sparkContext.parallelize(names, names.length).foreach { name =>
       copyFile(new Path(source, name), new Path(target, name), conf.value)
     }
