@@ -32,6 +32,8 @@ def free_port() -> int:
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
     """Port of a Thrift Server on the loopback address, with a metastore of its own."""
     home = tmp_path_factory.mktemp("thrift")
+    # Hive's sessions look whether it is there, and then make it: of two at the same moment one fails.
+    (home / "resources").mkdir()
     port = free_port()
     conf = {
         "spark.master": "local[2]",
