@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from bucketed import Tables
 from commanded import evolution_of
-from evolved import create, metastore_calls
+from evolved import create, kept, metastore_calls, put_parameters
 from pyspark.sql import SparkSession
 from test_evolution_command import HARD
 
@@ -76,3 +76,27 @@ def test_verify_and_repair_take_no_call_for_each_partition(
     assert "1 finding." in found.output and "41 partitions, 1 partition to be changed" in repaired.output
     assert places == []
     assert len(calls) < 40, calls
+
+
+def test_a_repair_of_all_partitions_takes_a_few_calls_for_all(
+    tables: Tables, new_project: Callable[..., Project]
+) -> None:
+    create(tables, "mended", partition="ds string")
+    for value in HARD:
+        frame = tables.spark.createDataFrame(
+            [(number, "v", value) for number in range(9)], "k bigint, v string, ds string"
+        )
+        frame.write.insertInto(f"{DB}.mended")
+    tables.sql("alter table mended clustered by (k) sorted by (k) into 8 buckets")
+    right = kept(tables, "mended")
+    command = evolution_of(new_project())
+    assert command("verify", f"{DB}.mended").exit_code == 0
+    for partition in right:
+        put_parameters(tables, "mended", partition, {"bucketing.hash": "none"})
+    with metastore_calls(tables.spark) as calls:
+        repaired = command("repair", f"{DB}.mended")
+    assert repaired.exit_code == 0, repaired.output
+    assert f"{len(HARD)} partitions to be changed" in repaired.output
+    assert [call for call in calls if "alter_partition" in call] == ["alter_partitions"]
+    assert kept(tables, "mended") == right
+    assert command("verify", f"{DB}.mended", "--rows").exit_code == 0

@@ -281,12 +281,11 @@ def test_partitions_of_a_table_that_never_evolved_need_no_record() -> None:
     assert [change.spec for change in repairs(never, {"ds=a": LOOSE})] == [None]
 
 
-def test_the_statement_of_a_repair() -> None:
-    found = table(part("ds=it's", "broken"), own=spec(4))
-    (change,) = repairs(found, {"ds=it's": OF_4})
-    assert change.statement(found) == (
-        "alter table `db`.`t` partition (`ds` = 'it\\'s') clustered by (`k`) sorted by (`k`) into 4 buckets"
-    )
+def test_the_data_of_a_repair() -> None:
+    found = table(part("ds=it's", "broken"), part("ds=b", "broken"), own=spec(4))
+    loose, of_4 = repairs(found, {"ds=it's": OF_4, "ds=b": LOOSE})
+    assert of_4.data() == {"partition": "ds=it's", "buckets": 4, "columns": ("k",), "sort": ("k",)}
+    assert loose.data() == {"partition": "ds=b"}
 
 
 def listed(*names: str) -> tuple[StoredFile, ...]:

@@ -120,8 +120,8 @@ def repair(dry_run: bool, table: str, project_dir: Path | None, profiles_dir: Pa
         changes = plan_repair(found.recorded(), evidence, known)
         write_changes(found, changes, dry_run, click.get_text_stream("stdout"))
         if not dry_run:
-            for change in changes:
-                warehouse.change(change.statement(found))
+            if changes:
+                warehouse.record(sql.table(found.name), [change.data() for change in changes])
             if found.hidden:
                 warehouse.change(sql.mark_evolved(found.name))
 

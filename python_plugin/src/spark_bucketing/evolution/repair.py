@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
-from spark_bucketing.evolution import sql
 from spark_bucketing.evolution.evidence import (
     FileEvidence,
     key_of,
@@ -34,10 +34,13 @@ class Change:
     spec: BucketSpec | None
     why: str
 
-    def statement(self, table: Table) -> str:
-        """The statement that writes it, and brings the partition's descriptor into step."""
-        partition = sql.partition_spec(table.columns, self.partition)
-        return f"alter table {sql.table(table.name)} {partition} {sql.clause(self.spec)}"
+    def data(self) -> dict[str, Any]:
+        """The record in the form in which the session extension takes it."""
+        spec = self.spec
+        record = (
+            {"buckets": spec.num_buckets, "columns": spec.bucket_columns, "sort": spec.sort_columns} if spec else {}
+        )
+        return {"partition": self.partition.name, **record}
 
 
 def candidates(table: Table, names: Iterable[Sequence[str]] = ()) -> tuple[BucketSpec, ...]:

@@ -114,18 +114,22 @@ class Warehouse:
     def listing(self, folders: Sequence[str]) -> list[tuple[StoredFile, ...]]:
         """The data files of each of many folders, with one call; none for a folder that does not exist."""
         lister = self._jvm.org.apache.spark.sql.bucketing.FolderFiles
-        with spark_call("The folders of the table cannot be listed."):
-            try:
-                listed = lister.list(self.session._jsparkSession, json.dumps(folders))
-            except TypeError as error:
-                # What Py4J says of a class that is not there.
-                raise SparkError(
-                    "The session extension is of another version than this command. Expected what `spark-bucketing "
-                    "extension conf` prints now among the settings of the session."
-                ) from error
+        with spark_call("The folders of the table cannot be listed."), _same_version():
+            listed = lister.list(self.session._jsparkSession, json.dumps(folders))
         found = json.loads(str(listed))
         self._addresses.update((folder, address(each["address"])) for folder, each in zip(folders, found, strict=True))
         return [tuple(sorted((StoredFile(*file) for file in each.get("files", [])), key=_name)) for each in found]
+
+    def record(self, table: str, changes: Sequence[Mapping[str, Any]]) -> None:
+        """Write the records of many partitions, and bring their descriptors into step, with a few calls for all.
+
+        Args:
+            table: quoted and qualified.
+            changes: for each partition its name, and the spec unless it is without buckets.
+        """
+        recorder = self._jvm.org.apache.spark.sql.bucketing.PartitionRecords
+        with spark_call(""), _same_version():
+            recorder.correct(self.session._jsparkSession, table, json.dumps(changes))
 
     def names(self, folder: str) -> tuple[str, ...]:
         """Everything in a folder, hidden or not; nothing for one that does not exist."""
@@ -198,6 +202,18 @@ class Warehouse:
     @property
     def _jvm(self) -> Any:
         return self.session.sparkContext._jvm
+
+
+@contextmanager
+def _same_version() -> Iterator[None]:
+    try:
+        yield
+    except TypeError as error:
+        # What Py4J says of a class that is not there.
+        raise SparkError(
+            "The session extension is of another version than this command. Expected what `spark-bucketing "
+            "extension conf` prints now among the settings of the session."
+        ) from error
 
 
 def _name(file: StoredFile) -> str:

@@ -45,7 +45,8 @@ case class AlterBucketsCommand(
     store.check(table, toHiveLayout = spec.isDefined && BucketDdl.isPlainOfSpark(table))
     partition match {
       case Some(given) =>
-        alterPartitions(store, table, BucketDdl.partitionValues(table, given), PartitionRecord.of(spec))
+        val found = find(store, table, BucketDdl.partitionValues(table, given))
+        PartitionRecords.correct(store, table, found.map(_ -> PartitionRecord.of(spec)))
       case None => alterTable(store, table, spec)
     }
     Compat.refresh(session, table.identifier)
@@ -54,46 +55,25 @@ case class AlterBucketsCommand(
 
   private def alterTable(store: PartitionStore, table: CatalogTable, spec: Option[BucketSpec]): Unit = {
     val changes = PartitionRecord.of(spec) != PartitionRecord.of(table.bucketSpec)
+    val properties = PartitionRecords.properties(table)
+    def partitions = if (table.partitionColumnNames.isEmpty) Nil else store.list(table)
     if (BucketDdl.isPlainOfSpark(table)) {
       if (changes) {
-        store.record(table, partitions(store, table).map(_ -> PartitionRecord.Unbucketed), toHiveLayout = true)
-        store.alterTable(table, TableChange(spec, properties(table), toHiveLayout = true))
+        store.record(table, partitions.map(_ -> PartitionRecord.Unbucketed), toHiveLayout = true)
+        store.alterTable(table, TableChange(spec, properties, toHiveLayout = true))
       }
     } else {
-      if (changes) store.recordMissing(table, unrecorded(table, partitions(store, table)))
+      if (changes) store.recordMissing(table, PartitionRecords.unrecorded(table, partitions))
       // Also where nothing changes, so that the places that keep the spec agree.
-      store.alterTable(table, TableChange(spec, if (changes) properties(table) else Map.empty))
+      store.alterTable(table, TableChange(spec, if (changes) properties else Map.empty))
     }
   }
 
-  private def alterPartitions(
-      store: PartitionStore, table: CatalogTable, values: TablePartitionSpec, record: PartitionRecord): Unit = {
+  private def find(store: PartitionStore, table: CatalogTable, values: TablePartitionSpec): Seq[StoredPartition] = {
     val found = store.list(table, values)
     if (found.isEmpty) throw BucketDdl.refused(table,
       s"found no partition with ${values.map { case (column, value) => s"$column=$value" }.mkString(", ")}",
       "values of partitions that there are", s"values that SHOW PARTITIONS ${table.identifier.quotedString} lists")
-    val asked = found.filterNot(_.has(record)).map(_ -> record)
-    if (isEvolved(table)) store.record(table, asked)
-    else {
-      val names = found.map(_.name).toSet
-      val others = partitions(store, table).filterNot(other => names.contains(other.name))
-      store.record(table, asked)
-      store.recordMissing(table, unrecorded(table, others))
-      store.alterTable(table, TableChange(table.bucketSpec, properties(table)))
-    }
+    found
   }
-
-  private def partitions(store: PartitionStore, table: CatalogTable): Seq[StoredPartition] =
-    if (table.partitionColumnNames.isEmpty) Nil else store.list(table)
-
-  /** Partitions without a record, with that of the spec by which they are read so far: their own, or the table's. */
-  private def unrecorded(table: CatalogTable, all: Seq[StoredPartition]): Seq[(StoredPartition, PartitionRecord)] =
-    all.filter(_.record.isEmpty).map { partition =>
-      partition -> partition.described.flatMap(_.record).getOrElse(PartitionRecord.of(table.bucketSpec))
-    }
-
-  private def isEvolved(table: CatalogTable): Boolean = table.properties.get(PartitionRecord.Evolved).contains("true")
-
-  private def properties(table: CatalogTable): Map[String, String] =
-    Map("bucketing_version" -> table.properties.getOrElse("bucketing_version", "1"), PartitionRecord.Evolved -> "true")
 }

@@ -91,13 +91,18 @@ object BucketDdl {
 
   /** The values of a partition specification as the metastore has them. */
   def partitionValues(table: CatalogTable, given: TablePartitionSpec): Map[String, String] = {
+    checkPartitions(table)
+    stored(table, PartitioningUtils.normalizePartitionSpec(
+      given, table.partitionSchema, table.identifier.quotedString, SQLConf.get.resolver))
+  }
+
+  /** A table whose partitions can have buckets of their own. */
+  def checkPartitions(table: CatalogTable): Unit = {
     if (table.partitionColumnNames.isEmpty) throw refused(table, "found no partitions",
       "a partitioned table after PARTITION", "ALTER TABLE ... CLUSTERED BY without PARTITION")
     if (!DDLUtils.isHiveTable(table)) throw refused(table,
       "found a plain table of Spark's own, whose partitions have no buckets",
       "a table of the Hive layout after PARTITION", "ALTER TABLE ... CLUSTERED BY without PARTITION first")
-    stored(table, PartitioningUtils.normalizePartitionSpec(
-      given, table.partitionSchema, table.identifier.quotedString, SQLConf.get.resolver))
   }
 
   /** Partition values in the text that their types have in the metastore: 1 for '01' of an INT. */

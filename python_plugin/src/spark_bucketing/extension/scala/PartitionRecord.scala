@@ -9,7 +9,7 @@ import com.fasterxml.jackson.core.json.JsonWriteFeature
 import com.fasterxml.jackson.databind.{DeserializationFeature, JsonNode}
 import com.fasterxml.jackson.databind.json.JsonMapper
 
-import org.apache.spark.sql.catalyst.catalog.BucketSpec
+import org.apache.spark.sql.catalyst.catalog.{BucketSpec, CatalogTable}
 
 /**
  * What the metastore says of the files of one partition: by which spec they were written. It lives in the partition's
@@ -42,6 +42,8 @@ object PartitionRecord {
 
   /** The property of a table whose partitions may differ in their specs. Readers ask for records of these only. */
   val Evolved = "bucketing.evolved"
+
+  def isEvolved(table: CatalogTable): Boolean = table.properties.get(Evolved).contains("true")
 
   val Latest = 1
   private val Hive = "hive"

@@ -84,8 +84,9 @@ object PartitionRecorder {
   def of(
       table: CatalogTable, write: V1WriteCommand, overwrites: Boolean, onlyNew: Boolean,
       static: TablePartitionSpec): Option[PartitionRecorder] = {
-    val evolved = table.properties.get(PartitionRecord.Evolved).contains("true")
-    val records = write.bucketSpec.fold(evolved)(spec => BucketDdl.unlikeHive(table, spec.bucketColumnNames).isEmpty)
+    val records = write.bucketSpec.fold(PartitionRecord.isEvolved(table)) { spec =>
+      BucketDdl.unlikeHive(table, spec.bucketColumnNames).isEmpty
+    }
     if (table.partitionColumnNames.isEmpty || !records) None
     else Some(PartitionRecorder(table, PartitionRecord.of(write.bucketSpec), overwrites, onlyNew, static))
   }

@@ -87,7 +87,7 @@ object SelectedPartitions {
 
   /** Only then do partitions have specs that may differ from the table's, so that others are never asked for. */
   private def isEvolved(table: CatalogTable): Boolean =
-    table.partitionColumnNames.nonEmpty && table.properties.get(PartitionRecord.Evolved).contains("true")
+    table.partitionColumnNames.nonEmpty && PartitionRecord.isEvolved(table)
 
   /** The selected partitions, by one call to the metastore. Those left out while the query runs are among them. */
   private def partitions(scan: FileSourceScanExec, table: CatalogTable): Seq[Said] = {
