@@ -38,6 +38,7 @@ STEPS = {
     "rename copy": "rename",
     "swap back": "set location",
     "record again": "clustered by",
+    "delete new folder": "clear",
     "delete hidden folder": "delete",
     "drop": "drop",
 }
@@ -315,16 +316,6 @@ def test_places_of_the_tables_spec_that_differ_are_found(tables: Tables, command
     fine(command, "apart")
 
 
-@pytest.mark.long
-def test_a_mark_of_the_table_that_was_lost_is_found(tables: Tables, command: Callable[..., Result]) -> None:
-    evolved(tables, "unmarked", {"a": 4, "b": 8})
-    tables.sql("alter table unmarked unset tblproperties ('bucketing.evolved')")
-    found = command("verify", f"{DB}.unmarked")
-    assert found.exit_code == 1 and found.output.startswith("ds=a: found a record of 4 buckets"), found.output
-    tables.sql(next(line.split("run", 1)[1] for line in found.output.splitlines() if " run " in line))
-    fine(command, "unmarked")
-
-
 @pytest.mark.parametrize("stored", ["parquet", pytest.param("orc", marks=pytest.mark.long)])
 def test_a_rewrite_brings_the_selected_partitions(tables: Tables, command: Callable[..., Result], stored: str) -> None:
     evolved(tables, "rewritten", {"a": 4, "b": 6, "c": 8}, f"stored as {stored}")
@@ -407,7 +398,7 @@ WITHIN: dict[str, tuple[str, Callable[..., None]]] = {
     "half deleted": ("delete old folder", half_deleted),
     "half copied": ("copy", half_copied),
     "half renamed": ("rename copy", half_renamed),
-    "half cleared up": ("delete hidden folder", lambda folder: half_deleted(f"{folder}/ds=a")),
+    "half cleared up": ("delete new folder", half_deleted),
 }
 
 
@@ -580,27 +571,43 @@ def test_rows_written_meanwhile_are_not_lost(
     step = "insert overwrite" if moment == "copy" else "set location"
     with meanwhile(monkeypatch, step, lambda: (folder / "00000_0_late.parquet").write_bytes(some_file(folder))):
         result = command("rewrite", f"{DB}.busy")
-    if moment == "copy":
-        assert result.exit_code == 2
-        assert "its files were changed while they were copied" in result.output
-        assert record(tables, "busy")["ds=a"] == (4, 4, None)
-        assert sums(tables, "busy") != rows
-        nothing_is_left(tables, "busy")
-    else:
-        assert (folder / "00000_0_late.parquet").exists()
-        assert f"ds=a: file:{folder} holds files that are not in the table" in result.output
-        assert (result.exit_code, sums(tables, "busy")) == (0, rows)
-        again = command("rewrite", f"{DB}.busy")
-        assert f"file:{folder} holds files" in again.output and sums(tables, "busy") == rows
-        shutil.rmtree(folder)
-        assert command("rewrite", f"{DB}.busy").exit_code == 0
-        assert (locations(tables, "busy")["ds=a"], sums(tables, "busy")) == (folder, rows)
-        nothing_is_left(tables, "busy")
-        fine(command, "busy")
+    assert result.exit_code == 2
+    said = (
+        "its files were changed while" if moment == "copy" else f"something wrote to file:{folder} in the last moment"
+    )
+    assert said in result.output
+    assert record(tables, "busy")["ds=a"] == ((4, 4, None) if moment == "copy" else (0, 0, None))
+    assert locations(tables, "busy")["ds=a"] == folder
+    added = sums(tables, "busy")
+    assert added != rows
+    assert command("rewrite", f"{DB}.busy").exit_code == 0
+    assert (locations(tables, "busy")["ds=a"], sums(tables, "busy")) == (folder, added)
+    nothing_is_left(tables, "busy")
+    fine(command, "busy")
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("step", ["copy", "swap back"])
+def test_a_folder_that_was_written_to_after_the_swap_is_left(
+    tables: Tables, command: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    evolved(tables, "behind", {"a": 4, "b": 8})
+    rows, folder = sums(tables, "behind"), locations(tables, "behind")["ds=a"]
+    late = folder / "00000_0_late.parquet"
+    with meanwhile(monkeypatch, "copy", lambda: late.write_bytes(some_file(folder))):
+        result = command("rewrite", f"{DB}.behind")
+    assert f"its files stay in file:{tables.folder('behind')}" in result.output
+    again = command("rewrite", f"{DB}.behind")
+    assert f"ds=a: file:{folder} holds files that are not in the table: {late.name}" in again.output
+    assert (again.exit_code, sums(tables, "behind")) == (0, rows)
+    shutil.rmtree(folder)
+    assert command("rewrite", f"{DB}.behind").exit_code == 0
+    assert (locations(tables, "behind")["ds=a"], sums(tables, "behind")) == (folder, rows)
+    nothing_is_left(tables, "behind")
+    fine(command, "behind")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("step", ["copy", "rename", "swap back", "clear"])
 def test_rows_written_while_files_go_home_are_not_lost(
     tables: Tables, command: Callable[..., Result], monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
@@ -610,21 +617,30 @@ def test_rows_written_while_files_go_home_are_not_lost(
     def append() -> None:
         fill(tables, "homing", "a", rows=3, how="into")
 
-    with meanwhile(monkeypatch, "copy" if step == "copy" else "set location", append, 1 if step == "copy" else 2):
+    def late() -> None:
+        (hidden,) = (path for path in tables.folder("homing").rglob(f"{FOLDER}*/ds=a") if path.is_dir())
+        (hidden / "00000_0_late.parquet").write_bytes(some_file(hidden))
+
+    # The last look is over when the other folder is cleared: only a writer that had found it long before comes then.
+    act = late if step == "clear" else append
+    with meanwhile(
+        monkeypatch, step.replace("swap back", "set location"), act, 2 if step in ("swap back", "clear") else 1
+    ):
         result = command("rewrite", f"{DB}.homing")
     assert result.exit_code == 0 and "written to meanwhile" in result.output, result.output
-    hidden = [path for path in tables.folder("homing").rglob(f"{FOLDER}*/ds=a") if path.is_dir()]
-    assert len(hidden) == 1
-    if step == "copy":
-        # The partition is what has all rows, and the next run takes it home.
-        assert "43" in sums(tables, "homing")[0]
-        assert command("rewrite", f"{DB}.homing").exit_code == 0
-        assert locations(tables, "homing")["ds=a"] == folder
-        assert "43" in sums(tables, "homing")[0]
-        nothing_is_left(tables, "homing")
-        fine(command, "homing")
-    else:
-        assert f"file:{hidden[0]} was written to" in result.output
+    (hidden,) = (path for path in tables.folder("homing").rglob(f"{FOLDER}*/ds=a") if path.is_dir())
+    if step == "clear":
+        assert f"file:{hidden} was written to" in result.output
+        assert [path.name for path in hidden.glob("0*")] == ["00000_0_late.parquet"]
+        return
+    # The partition is what has all rows, and the next run takes it home.
+    assert locations(tables, "homing")["ds=a"] == hidden
+    assert "43" in sums(tables, "homing")[0]
+    assert command("rewrite", f"{DB}.homing").exit_code == 0
+    assert locations(tables, "homing")["ds=a"] == folder
+    assert "43" in sums(tables, "homing")[0]
+    nothing_is_left(tables, "homing")
+    fine(command, "homing")
 
 
 def some_file(folder: Path) -> bytes:
@@ -783,7 +799,7 @@ def test_a_partition_goes_back_to_a_folder_of_any_name(
     tables.sql(f"alter table foo partition (ds = 'a') set location '{place}'")
     rows, home = sums(tables, "foo"), locations(tables, "foo")["ds=a"]
     late = place / "00000_0_late.parquet"
-    with meanwhile(monkeypatch, "set location", lambda: late.write_bytes(some_file(place))):
+    with meanwhile(monkeypatch, "copy", lambda: late.write_bytes(some_file(place))):
         assert "its files stay in" in command("rewrite", f"{DB}.foo").output
     shutil.rmtree(place)
     assert command("rewrite", f"{DB}.foo").exit_code == 0
@@ -859,7 +875,7 @@ def test_new_files_that_vanish_before_the_swap_undo_it(
 
     with meanwhile(monkeypatch, "set location", rob):
         result = command("rewrite", f"{DB}.robbed")
-    assert result.exit_code == 2 and "were changed by something else" in result.output
+    assert result.exit_code == 2 and "were deleted by something else" in result.output
     assert (sums(tables, "robbed"), record(tables, "robbed")["ds=a"]) == (rows, (4, 4, None))
     assert command("rewrite", f"{DB}.robbed").exit_code == 0
     assert sums(tables, "robbed") == rows

@@ -49,15 +49,16 @@ class Relocation:
         staging, warehouse = self.staging, self.warehouse
         files = warehouse.files(folder) or ()
         places = dict.fromkeys((staging.replaces, staging.home))
+        names = {place: warehouse.names(place) for place in places}
         free = {place: self._is_free(partition, place, files) for place in places}
         for place in (place for place in places if not free[place]):
-            names = ", ".join(file.name for file in newer_than(warehouse.files(place) or (), staging.files)[:3])
+            newer = ", ".join(file.name for file in newer_than(warehouse.files(place) or (), staging.files)[:3])
             self.tell(
-                f"{partition.name}: {place} holds files that are not in the table{names and ': '}{names}, since "
+                f"{partition.name}: {place} holds files that are not in the table{newer and ': '}{newer}, since "
                 "something wrote there after the rows were copied. It is left as it is: look whether rows are missing."
             )
         if staging.home != staging.replaces and free[staging.replaces]:
-            self._delete_hidden(partition, staging.replaces)
+            self._delete_hidden(partition, staging.replaces, names[staging.replaces])
         if free[staging.home]:
             self._move(partition, folder, files, spec)
         else:
@@ -81,41 +82,59 @@ class Relocation:
         names = warehouse.names(staging.home)
         free = self._is_free(partition, staging.home, files) and warehouse.clear(staging.home, names)
         if not free or not self._holds(copy, files) or not self._is_unchanged(folder, files):
-            self.tell(f"{partition.name}: was written to meanwhile, and its files stay in {folder}. Run this again.")
+            self._say_stays(partition, folder)
             warehouse.delete(copy)
             return
         warehouse.rename(copy, staging.home)
         guards.refuse_loss_of_ownership(warehouse, self.table, staging)
-        if not self._is_unchanged(folder, files):
-            self.tell(f"{partition.name}: was written to meanwhile, and its files stay in {folder}. Run this again.")
-            warehouse.delete(staging.home)
-            return
-        alter.set_location(warehouse, self.table, partition, staging.home)
-        self._settle(partition, folder, files, spec)
+        if self._is_unchanged(folder, files):
+            alter.set_location(warehouse, self.table, partition, staging.home)
+            # A writer may have found the other folder a moment before: that one has all rows then.
+            if self._is_unchanged(folder, files) or not self._is_copy(staging.home, files):
+                self._settle(partition, folder, files, spec)
+                return
+            alter.set_location(warehouse, self.table, partition, folder)
+            alter.record(warehouse, self.table, partition, None)
+        self._say_stays(partition, folder)
+        warehouse.clear(staging.home, [file.name for file in files])
 
     def _settle(self, partition: Partition, folder: str, files: Sequence[StoredFile], spec: BucketSpec | None) -> None:
         """Keep the folder with all files, whatever has happened to the other one, and say so if it is not alone."""
         warehouse, home = self.warehouse, self.staging.home
+        names = warehouse.names(folder)
         if not self._holds(home, files):
             alter.set_location(warehouse, self.table, partition, folder)
             alter.record(warehouse, self.table, partition, spec)
             self.tell(f"{partition.name}: files were deleted in {home}, and it stays in {folder}. Run this again.")
             return
-        alter.record(warehouse, self.table, partition, spec if are_copies(warehouse.files(home) or (), files) else None)
+        alter.record(warehouse, self.table, partition, spec if self._is_copy(home, files) else None)
         if self._is_unchanged(folder, files):
-            self._delete_hidden(partition, folder)
+            self._delete_hidden(partition, folder, names)
         else:
-            self.tell(f"{folder} was written to meanwhile, and is left. Look at it: its rows may not be in the table.")
+            self._say_left(folder)
 
     def _holds(self, folder: str, files: Sequence[StoredFile]) -> bool:
         return are_copies(files, self.warehouse.files(folder) or ())
 
+    def _is_copy(self, folder: str, files: Sequence[StoredFile]) -> bool:
+        return are_copies(self.warehouse.files(folder) or (), files)
+
     def _is_unchanged(self, folder: str, files: Sequence[StoredFile]) -> bool:
         return fingerprint(self.warehouse.files(folder)) == fingerprint(files)
 
-    def _delete_hidden(self, partition: Partition, folder: str) -> None:
-        """Delete the hidden folder of a rewrite, which holds one partition's files and nothing else."""
+    def _delete_hidden(self, partition: Partition, folder: str, names: Sequence[str]) -> None:
+        """Delete the hidden folder of a rewrite, which holds one partition's folder, if that holds these files only."""
         hidden = hidden_of(folder)
         guards.refuse_loss_of_ownership(self.warehouse, self.table, self.staging)
-        if not guards.is_used(self.warehouse, self.table, partition, hidden):
+        if guards.is_used(self.warehouse, self.table, partition, hidden):
+            return
+        if self.warehouse.clear(folder, names):
             self.warehouse.delete(hidden)
+        else:
+            self._say_left(folder)
+
+    def _say_stays(self, partition: Partition, folder: str) -> None:
+        self.tell(f"{partition.name}: was written to meanwhile, and its files stay in {folder}. Run this again.")
+
+    def _say_left(self, folder: str) -> None:
+        self.tell(f"{folder} was written to meanwhile, and is left. Look at it: its rows may not be in the table.")

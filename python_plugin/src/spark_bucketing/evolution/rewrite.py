@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import NoReturn
 
 from spark_bucketing.errors import BucketingError, TableError
 from spark_bucketing.evolution import alter, guards, sql
@@ -26,9 +27,11 @@ from spark_bucketing.evolution.read import read_table
 from spark_bucketing.evolution.rows import Listing, list_files, read_evidence
 from spark_bucketing.evolution.staging import (
     Staging,
+    are_copies,
     create_staging,
     fingerprint,
     home_of,
+    is_left_of,
     new_staging,
 )
 from spark_bucketing.evolution.steps import Steps
@@ -136,11 +139,11 @@ class Rewriter(Steps):
             raise
         self._swap(partition, staging, folder, written)
 
-    def _copy(self, partition: Partition, staging: Staging) -> tuple[str, str]:
+    def _copy(self, partition: Partition, staging: Staging) -> tuple[str, Sequence[StoredFile]]:
         """Write the partition's rows into the staging table, and compare them.
 
         Returns:
-            The folder with the files, and their fingerprint.
+            The folder with the files, and the files.
         """
         warehouse, table = self.warehouse, self.table
         spec = sql.partition_spec(table.columns, partition)
@@ -164,7 +167,7 @@ class Rewriter(Steps):
                 "the same rows in these buckets: was the table written to meanwhile? Run the command again."
             )
         folder = new.partitions[0].location
-        return folder, fingerprint(listing[new.partitions[0].name])
+        return folder, listing[new.partitions[0].name]
 
     def _staged(self, staging: Staging) -> Table:
         """The staging table with the one partition that was written."""
@@ -178,16 +181,22 @@ class Rewriter(Steps):
         self.warehouse.make_folder(staged.partitions[0].location)
         return staged
 
-    def _swap(self, partition: Partition, staging: Staging, folder: str, written: str) -> None:
+    def _swap(self, partition: Partition, staging: Staging, folder: str, written: Sequence[StoredFile]) -> None:
         warehouse = self.warehouse
         self._record(partition, None)
         alter.set_location(warehouse, self.table, partition, folder)
-        if fingerprint(warehouse.files(folder)) != written:
-            # Another run has taken this one for dead, and cleaned up.
-            alter.set_location(warehouse, self.table, partition, staging.replaces)
-            self._restore(partition, staging)
-            raise TableError(
-                f"Partition {partition.name} of {self.table.name} was not replaced: its new files in {folder} were "
-                "changed by something else. Does another rewrite of the table run? Wait for its end."
-            )
-        self._complete(partition, staging, folder, staging.target)
+        new, old = warehouse.files(folder) or (), warehouse.files(staging.replaces) or ()
+        if not are_copies(written, new):
+            self._undo(partition, staging, f"its new files in {folder} were deleted by something else")
+        if not is_left_of(old, staging.files) and are_copies(new, written):
+            self._undo(partition, staging, f"something wrote to {staging.replaces} in the last moment")
+        self._complete(partition, staging, folder, staging.target if fingerprint(new) == fingerprint(written) else None)
+
+    def _undo(self, partition: Partition, staging: Staging, found: str) -> NoReturn:
+        """Swap back, since the old folder has all rows and the new one has not."""
+        alter.set_location(self.warehouse, self.table, partition, staging.replaces)
+        self._restore(partition, staging)
+        raise TableError(
+            f"Partition {partition.name} of {self.table.name} was not replaced: {found}. Expected no writer of the "
+            "partition, and no other rewrite of the table: run the command again when they have ended."
+        )
