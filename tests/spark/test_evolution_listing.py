@@ -9,8 +9,8 @@ import pytest
 from bucketed import Tables
 from commanded import evolution_of
 from evolved import create, kept, metastore_calls, put_parameters
+from evolving import HARD
 from pyspark.sql import SparkSession
-from test_evolution_command import HARD
 
 from conftest import Project
 from spark_bucketing.errors import SparkError

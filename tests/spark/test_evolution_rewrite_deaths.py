@@ -1,0 +1,219 @@
+"""What no death of a rewrite loses, and what the next run makes of it."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from bucketed import Tables
+from click.testing import Result
+from commanded import evolution_of
+from evolving import DB, alter, evolved, evolving, fill, fine, locations, nothing_is_left, record, some_file, sums
+from interrupted import STEPS, WITHIN, dying, owned, steps_before
+from pyspark.sql import SparkSession
+
+from conftest import Project
+from spark_bucketing.evolution.owner import Owner
+from spark_bucketing.evolution.staging import FOLDER, OWNER
+
+pytestmark = pytest.mark.usefixtures("extension")
+
+
+@pytest.fixture
+def tables(spark: SparkSession) -> Iterator[Tables]:
+    with evolving(spark) as made:
+        yield made
+
+
+@pytest.fixture
+def command(new_project: Callable[..., Project]) -> Callable[..., Result]:
+    """The command, run in this process with this session."""
+    return evolution_of(new_project())
+
+
+# The rest are as good, and take long.
+QUICK_DEATHS = ("swap", "half renamed", "swap back")
+
+
+@pytest.mark.parametrize(
+    "moment",
+    [pytest.param(moment, marks=[] if moment in QUICK_DEATHS else [pytest.mark.long]) for moment in (*STEPS, *WITHIN)],
+)
+def test_a_death_before_any_step_loses_nothing(
+    tables: Tables, command: Callable[..., Result], monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    evolved(tables, "mortal", {"a": 4, "b": 8})
+    rows = sums(tables, "mortal")
+    query = "select x.k, count(*), sum(y.v) from mortal x join mortal y on x.k = y.k where x.ds = 'a' group by x.k"
+    joined = tables.stock_rows(query)
+    places = locations(tables, "mortal")
+    step, last_act = WITHIN.get(moment, (moment, lambda *_: None))
+    last = steps_before(step)
+    with dying(monkeypatch, last, last_act) as done:
+        assert command("rewrite", f"{DB}.mortal").exit_code == 2
+    assert [word in step for step, word in zip(done[:last], STEPS.values(), strict=False)] == [True] * last
+    assert set(done[last:]) == {"dead"}
+    assert sums(tables, "mortal") == rows
+    assert tables.rows(query) == joined
+    result = command("rewrite", f"{DB}.mortal")
+    assert result.exit_code == 0, result.output
+    assert record(tables, "mortal") == {"ds=a": (8, 8, None), "ds=b": (8, 8, None)}
+    assert sums(tables, "mortal") == rows
+    assert locations(tables, "mortal") == places
+    nothing_is_left(tables, "mortal")
+    fine(command, "mortal")
+
+
+def test_these_are_all_steps_of_a_rewrite(
+    tables: Tables, command: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    evolved(tables, "steps", {"a": 4, "b": 8})
+    with dying(monkeypatch, None) as done:
+        assert command("rewrite", f"{DB}.steps").exit_code == 0
+    assert len(done) == len(STEPS)
+    assert [word in step for step, word in zip(done, STEPS.values(), strict=True)] == [True] * len(STEPS)
+
+
+def test_the_next_run_completes_another_partitions_swap_even_if_the_spec_was_altered_since(
+    tables: Tables, command: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    evolved(tables, "altered", {"a": 4, "b": 8})
+    rows = sums(tables, "altered")
+    with dying(monkeypatch, steps_before("record")):
+        command("rewrite", f"{DB}.altered")
+    assert record(tables, "altered")["ds=a"] == (0, 0, None)
+    alter(tables, "altered", 16)
+    result = command("rewrite", f"{DB}.altered", "--where", "ds = 'b'")
+    assert "ds=a: completing an earlier run" in result.output
+    assert record(tables, "altered") == {"ds=a": (8, 8, None), "ds=b": (16, 16, None)}
+    assert sums(tables, "altered") == rows
+    fine(command, "altered")
+
+
+def test_rows_added_after_a_swap_whose_run_died_are_not_recorded_as_buckets(
+    tables: Tables, command: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    evolved(tables, "added", {"a": 4, "b": 8})
+    with dying(monkeypatch, steps_before("record")):
+        command("rewrite", f"{DB}.added")
+    alter(tables, "added", 4)
+    tables.sql("insert into added select *, 'a' as ds from (select cast(id as int) as k, id as v from range(40))")
+    rows = sums(tables, "added")
+    result = command("rewrite", f"{DB}.added", "--where", "ds = 'b'")
+    assert "ds=a: completing an earlier run" in result.output
+    assert record(tables, "added")["ds=a"] == (0, 0, None)
+    assert sums(tables, "added") == rows
+    nothing_is_left(tables, "added")
+
+
+@pytest.mark.long
+def test_an_undone_swap_leaves_the_old_record(
+    tables: Tables, command: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    evolved(tables, "undone", {"a": 4, "b": 8})
+    with dying(monkeypatch, steps_before("swap")):
+        command("rewrite", f"{DB}.undone")
+    assert record(tables, "undone")["ds=a"] == (0, 0, None)
+    assert "an earlier run died here" in command("rewrite", f"{DB}.undone", "--dry-run").output
+    assert "clearing up" in command("rewrite", f"{DB}.undone", "--where", "ds = 'b'").output
+    assert record(tables, "undone")["ds=a"] == (4, 4, None)
+    nothing_is_left(tables, "undone")
+    fine(command, "undone")
+
+
+def test_two_rewrites_do_not_meet(
+    tables: Tables, command: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    evolved(tables, "contended", {"a": 4, "b": 8})
+    rows = sums(tables, "contended")
+    with monkeypatch.context() as elsewhere, dying(monkeypatch, steps_before("rename copy")):
+        owned(elsewhere, Owner(7, "1", "elsewhere"))
+        assert command("rewrite", f"{DB}.contended").exit_code == 2
+    state = record(tables, "contended"), locations(tables, "contended")
+    refused = command("rewrite", f"{DB}.contended")
+    assert refused.exit_code == 2 and "begun by process 7 on elsewhere" in refused.output
+    with subprocess.Popen(["sleep", "60"]) as alive:
+        began = Path(f"/proc/{alive.pid}/stat").read_text().split()[21] if Path("/proc").exists() else ""
+        other = Owner(alive.pid, began, Owner.current().place)
+        tables.sql(f"alter table {DB}.contended__bucketing_rewrite set tblproperties ('{OWNER}' = '{other}')")
+        refused = command("rewrite", f"{DB}.contended")
+        alive.kill()
+    assert refused.exit_code == 2 and f"Process {alive.pid} on this machine is rewriting" in refused.output
+    assert (record(tables, "contended"), locations(tables, "contended")) == state
+    assert sums(tables, "contended") == rows
+    assert "completing" in command("rewrite", f"{DB}.contended").output, "it is dead now"
+    assert sums(tables, "contended") == rows
+    nothing_is_left(tables, "contended")
+    fine(command, "contended")
+
+
+@pytest.mark.parametrize(
+    ("moment", "late"), [("rename copy", "hidden"), ("record again", "hidden"), ("record again", "home")]
+)
+@pytest.mark.long
+def test_rows_written_just_before_a_death_are_kept(
+    tables: Tables, command: Callable[..., Result], monkeypatch: pytest.MonkeyPatch, moment: str, late: str
+) -> None:
+    evolved(tables, "late", {"a": 4, "b": 8})
+    home = locations(tables, "late")["ds=a"]
+    with dying(monkeypatch, steps_before(moment)):
+        command("rewrite", f"{DB}.late")
+    (hidden,) = (path for path in tables.folder("late").rglob(f"{FOLDER}*/ds=a") if path.is_dir())
+    new = (hidden if late == "hidden" else home) / "00000_0_late.parquet"
+    new.write_bytes(some_file(hidden))
+    rows = sums(tables, "late")
+    result = command("rewrite", f"{DB}.late")
+    assert result.exit_code == 0, result.output
+    assert sums(tables, "late") == rows
+    assert locations(tables, "late")["ds=a"] == home
+    if (moment, late) == ("record again", "hidden"):
+        assert new.exists() and "holds files that are not in" in result.output
+    else:
+        nothing_is_left(tables, "late")
+
+
+@pytest.mark.long
+def test_another_table_of_the_name_is_left_alone(
+    tables: Tables, command: Callable[..., Result], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    tables.sql("drop table if exists renamed")
+    evolved(tables, "namesake", {"a": 4, "b": 8}, f"stored as parquet location '{tmp_path / 'one'}'")
+    with dying(monkeypatch, steps_before("copy")):
+        command("rewrite", f"{DB}.namesake")
+    tables.sql("alter table namesake rename to renamed")
+    rows = sums(tables, "renamed")
+    evolved(tables, "namesake", {"a": 4, "b": 8}, f"stored as parquet location '{tmp_path / 'two'}'")
+    result = command("rewrite", f"{DB}.namesake")
+    assert result.exit_code == 2 and "Expected the same table" in result.output
+    assert sums(tables, "renamed") == rows
+
+
+@pytest.mark.long
+def test_a_rewrite_that_died_elsewhere_is_taken_over(
+    tables: Tables, command: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    evolved(tables, "taken", {"a": 4, "b": 8})
+    rows = sums(tables, "taken")
+    with monkeypatch.context() as elsewhere, dying(monkeypatch, steps_before("copy")):
+        owned(elsewhere, Owner(7, "1", "elsewhere"))
+        command("rewrite", f"{DB}.taken")
+    assert command("rewrite", f"{DB}.taken", "--take-over").exit_code == 0
+    assert sums(tables, "taken") == rows
+    nothing_is_left(tables, "taken")
+
+
+@pytest.mark.long
+def test_rows_of_a_partition_that_was_dropped_after_its_swap_do_not_come_back(
+    tables: Tables, command: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    evolved(tables, "dropped", {"a": 4, "b": 8})
+    with dying(monkeypatch, steps_before("record")):
+        command("rewrite", f"{DB}.dropped")
+    tables.sql("alter table dropped drop partition (ds = 'a')")
+    assert command("rewrite", f"{DB}.dropped").exit_code == 0
+    fill(tables, "dropped", "a", rows=1, how="into")
+    assert [row.split(", ")[1] for row in sums(tables, "dropped")] == ["1", "40"]
+    nothing_is_left(tables, "dropped")
+    fine(command, "dropped")

@@ -1,0 +1,194 @@
+"""Writers, and other rewrites, between the steps of a rewrite: whose rows are in the table afterwards."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+
+import pytest
+from bucketed import Tables
+from click.testing import Result
+from commanded import evolution_of
+from evolving import DB, evolved, evolving, fill, fine, locations, nothing_is_left, record, some_file, sums
+from interrupted import meanwhile, owned
+from pyspark.sql import SparkSession
+
+from conftest import Project
+from spark_bucketing.evolution.owner import Owner
+from spark_bucketing.evolution.staging import FOLDER
+
+pytestmark = pytest.mark.usefixtures("extension")
+
+
+@pytest.fixture
+def tables(spark: SparkSession) -> Iterator[Tables]:
+    with evolving(spark) as made:
+        yield made
+
+
+@pytest.fixture
+def command(new_project: Callable[..., Project]) -> Callable[..., Result]:
+    """The command, run in this process with this session."""
+    return evolution_of(new_project())
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("moment", ["copy", "swap"])
+def test_rows_written_meanwhile_are_not_lost(
+    tables: Tables, command: Callable[..., Result], monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    evolved(tables, "busy", {"a": 4, "b": 8})
+    rows = sums(tables, "busy")
+    folder = locations(tables, "busy")["ds=a"]
+    # While it is copied; or in the moment between the last look at the files and the swap.
+    step = "insert overwrite" if moment == "copy" else "set location"
+    with meanwhile(monkeypatch, step, lambda: (folder / "00000_0_late.parquet").write_bytes(some_file(folder))):
+        result = command("rewrite", f"{DB}.busy")
+    assert result.exit_code == 2
+    said = (
+        "its files were changed while" if moment == "copy" else f"something wrote to file:{folder} in the last moment"
+    )
+    assert said in result.output
+    assert record(tables, "busy")["ds=a"] == ((4, 4, None) if moment == "copy" else (0, 0, None))
+    assert locations(tables, "busy")["ds=a"] == folder
+    added = sums(tables, "busy")
+    assert added != rows
+    assert command("rewrite", f"{DB}.busy").exit_code == 0
+    assert (locations(tables, "busy")["ds=a"], sums(tables, "busy")) == (folder, added)
+    nothing_is_left(tables, "busy")
+    fine(command, "busy")
+
+
+@pytest.mark.long
+def test_a_folder_that_was_written_to_after_the_swap_is_left(
+    tables: Tables, command: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    evolved(tables, "behind", {"a": 4, "b": 8})
+    rows, folder = sums(tables, "behind"), locations(tables, "behind")["ds=a"]
+    late = folder / "00000_0_late.parquet"
+    with meanwhile(monkeypatch, "copy", lambda: late.write_bytes(some_file(folder))):
+        result = command("rewrite", f"{DB}.behind")
+    assert f"its files stay in file:{tables.folder('behind')}" in result.output
+    again = command("rewrite", f"{DB}.behind")
+    assert f"ds=a: file:{folder} holds files that are not in the table: {late.name}" in again.output
+    assert (again.exit_code, sums(tables, "behind")) == (0, rows)
+    shutil.rmtree(folder)
+    assert command("rewrite", f"{DB}.behind").exit_code == 0
+    assert (locations(tables, "behind")["ds=a"], sums(tables, "behind")) == (folder, rows)
+    nothing_is_left(tables, "behind")
+    fine(command, "behind")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("step", ["copy", "rename", "swap back", "clear"])
+def test_rows_written_while_files_go_home_are_not_lost(
+    tables: Tables, command: Callable[..., Result], monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    evolved(tables, "homing", {"a": 4, "b": 8})
+    folder = locations(tables, "homing")["ds=a"]
+
+    def append() -> None:
+        fill(tables, "homing", "a", rows=3, how="into")
+
+    def late() -> None:
+        (hidden,) = (path for path in tables.folder("homing").rglob(f"{FOLDER}*/ds=a") if path.is_dir())
+        (hidden / "00000_0_late.parquet").write_bytes(some_file(hidden))
+
+    # The last look is over when the other folder is cleared: only a writer that had found it long before comes then.
+    act = late if step == "clear" else append
+    with meanwhile(
+        monkeypatch, step.replace("swap back", "set location"), act, 2 if step in ("swap back", "clear") else 1
+    ):
+        result = command("rewrite", f"{DB}.homing")
+    assert result.exit_code == 0 and "written to meanwhile" in result.output, result.output
+    (hidden,) = (path for path in tables.folder("homing").rglob(f"{FOLDER}*/ds=a") if path.is_dir())
+    if step == "clear":
+        assert f"file:{hidden} was written to" in result.output
+        assert [path.name for path in hidden.glob("0*")] == ["00000_0_late.parquet"]
+        return
+    # The partition is what has all rows, and the next run takes it home.
+    assert locations(tables, "homing")["ds=a"] == hidden
+    assert "43" in sums(tables, "homing")[0]
+    assert command("rewrite", f"{DB}.homing").exit_code == 0
+    assert locations(tables, "homing")["ds=a"] == folder
+    assert "43" in sums(tables, "homing")[0]
+    nothing_is_left(tables, "homing")
+    fine(command, "homing")
+
+
+def test_a_folder_that_loses_files_before_it_is_the_location_is_not_kept(
+    tables: Tables, command: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    evolved(tables, "thinned", {"a": 4, "b": 8})
+    rows, home = sums(tables, "thinned"), locations(tables, "thinned")["ds=a"]
+    with meanwhile(monkeypatch, "set location", lambda: next(iter(sorted(home.glob("0*")))).unlink(), 2):
+        result = command("rewrite", f"{DB}.thinned")
+    assert f"files were deleted in file:{home}" in result.output
+    assert (sums(tables, "thinned"), record(tables, "thinned")["ds=a"]) == (rows, (8, 8, None))
+    shutil.rmtree(home)
+    assert command("rewrite", f"{DB}.thinned").exit_code == 0
+    assert (sums(tables, "thinned"), locations(tables, "thinned")["ds=a"]) == (rows, home)
+    nothing_is_left(tables, "thinned")
+    fine(command, "thinned")
+
+
+@pytest.mark.parametrize("moment", ["copy", "clear", "rename", "delete"])
+@pytest.mark.long
+def test_another_run_that_takes_over_stops_this_one(
+    tables: Tables, command: Callable[..., Result], monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    evolved(tables, "overtaken", {"a": 4, "b": 8})
+    rows = sums(tables, "overtaken")
+    outputs: list[str] = []
+
+    def second() -> None:
+        with monkeypatch.context() as elsewhere:
+            owned(elsewhere, Owner(7, "1", "elsewhere"))
+            outputs.append(command("rewrite", f"{DB}.overtaken", "--take-over").output)
+
+    with meanwhile(monkeypatch, moment, second):
+        result = command("rewrite", f"{DB}.overtaken")
+    assert "an earlier run that died" in outputs[0]
+    assert result.exit_code == 2, result.output
+    assert sums(tables, "overtaken") == rows
+    assert command("rewrite", f"{DB}.overtaken").exit_code == 0
+    assert sums(tables, "overtaken") == rows
+    fine(command, "overtaken")
+
+
+@pytest.mark.long
+def test_a_partition_that_is_written_to_before_its_turn_is_refused(
+    tables: Tables, command: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    evolved(tables, "turns", {"a": 4, "b": 8, "c": 8})
+    tables.sql("alter table turns partition (ds = 'c') not clustered")
+
+    def append() -> None:
+        with tables.settings({"spark.bucketing.enabled": "false"}):
+            fill(tables, "turns", "c", rows=5, how="into")
+
+    with meanwhile(monkeypatch, "not clustered", append):
+        result = command("rewrite", f"{DB}.turns")
+    assert result.exit_code == 2 and "its files were changed since they were looked at" in result.output
+    assert record(tables, "turns") == {"ds=a": (8, 8, None), "ds=b": (8, 8, None), "ds=c": (0, 0, None)}
+
+
+@pytest.mark.long
+def test_new_files_that_vanish_before_the_swap_undo_it(
+    tables: Tables, command: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    evolved(tables, "robbed", {"a": 4, "b": 8})
+    rows = sums(tables, "robbed")
+
+    def rob() -> None:
+        for path in tables.folder("robbed").glob(f"{FOLDER}*/ds=a/0*"):
+            path.unlink()
+
+    with meanwhile(monkeypatch, "set location", rob):
+        result = command("rewrite", f"{DB}.robbed")
+    assert result.exit_code == 2 and "were deleted by something else" in result.output
+    assert (sums(tables, "robbed"), record(tables, "robbed")["ds=a"]) == (rows, (4, 4, None))
+    assert command("rewrite", f"{DB}.robbed").exit_code == 0
+    assert sums(tables, "robbed") == rows
+    nothing_is_left(tables, "robbed")
+    fine(command, "robbed")
