@@ -69,9 +69,12 @@ def test_a_folder_that_was_written_to_after_the_swap_is_left(
     with meanwhile(monkeypatch, "copy", lambda: late.write_bytes(some_file(folder))):
         result = command("rewrite", f"{DB}.behind")
     assert f"its files stay in file:{tables.folder('behind')}" in result.output
+    assert result.exit_code == 2 and "not in the folder where it was" in result.output.lower()
+    said = "its location is file:"
+    assert said in command("verify", f"{DB}.behind").output
     again = command("rewrite", f"{DB}.behind")
-    assert f"ds=a: file:{folder} holds files that are not in the table: {late.name}" in again.output
-    assert (again.exit_code, sums(tables, "behind")) == (0, rows)
+    assert f"its own folder file:{folder} holds files of others: {late.name}" in again.output
+    assert (again.exit_code, sums(tables, "behind")) == (2, rows)
     shutil.rmtree(folder)
     assert command("rewrite", f"{DB}.behind").exit_code == 0
     assert (locations(tables, "behind")["ds=a"], sums(tables, "behind")) == (folder, rows)
@@ -100,11 +103,13 @@ def test_rows_written_while_files_go_home_are_not_lost(
         monkeypatch, step.replace("swap back", "set location"), act, 2 if step in ("swap back", "clear") else 1
     ):
         result = command("rewrite", f"{DB}.homing")
-    assert result.exit_code == 0 and "written to meanwhile" in result.output, result.output
+    assert "written to meanwhile" in result.output
+    assert result.exit_code == (0 if step == "clear" else 2), result.output
     (hidden,) = (path for path in tables.folder("homing").rglob(f"{FOLDER}*/ds=a") if path.is_dir())
     if step == "clear":
         assert f"file:{hidden} was written to" in result.output
         assert [path.name for path in hidden.glob("0*")] == ["00000_0_late.parquet"]
+        assert f"00000_0_late.parquet in file:{hidden}" in command("verify", f"{DB}.homing").output
         return
     # The partition is what has all rows, and the next run takes it home.
     assert locations(tables, "homing")["ds=a"] == hidden

@@ -22,7 +22,6 @@ from spark_bucketing.evolution.model import Column, Partition, RecordState, Tabl
 from spark_bucketing.evolution.reading import Merging, read_together, readable_ranges, runs, span
 from spark_bucketing.evolution.repair import Change, candidates, plan_repair
 from spark_bucketing.evolution.smallest import smallest_rewrite
-from spark_bucketing.evolution.staging import fingerprint, is_left_of
 from spark_bucketing.evolution.verify import StoredTable, check_partitions, check_table
 from spark_bucketing.evolution.warehouse import StoredFile
 from spark_bucketing.plan import Node, parse_statistics
@@ -330,17 +329,6 @@ def test_the_places_of_a_tables_own_spec_are_compared() -> None:
     assert "descriptor says 16 buckets" in finding.found and "properties say 8" in finding.found
     (finding,) = check_table(seen, StoredTable(spec(8), spec(8), "2"))
     assert "bucketing_version is 2" in finding.found
-
-
-def test_what_a_cut_off_deletion_leaves_is_told_from_new_files() -> None:
-    before = listed("a", "b")
-    assert is_left_of(before, fingerprint(before))
-    assert is_left_of(before[:1], fingerprint(before))
-    assert is_left_of((), fingerprint(before))
-    newer = StoredFile("c", 1, 6)
-    assert not is_left_of((before[0], newer), fingerprint(before))
-    assert not is_left_of((newer,), fingerprint(before))
-    assert not is_left_of((StoredFile("a", 11, 5), before[1]), fingerprint(before))
 
 
 def test_folders_are_compared_in_one_spelling() -> None:

@@ -12,6 +12,7 @@ import click
 from spark_bucketing.cli_check import project_options
 from spark_bucketing.errors import BucketingError, SparkError, TableError
 from spark_bucketing.evolution import sql
+from spark_bucketing.evolution.guards import refuse_altered
 from spark_bucketing.evolution.model import Table
 from spark_bucketing.evolution.read import merging_of, read_stored, read_table
 from spark_bucketing.evolution.recovery import Recovery
@@ -20,6 +21,7 @@ from spark_bucketing.evolution.rewrite import Plan, Rewriter, plan_rewrite
 from spark_bucketing.evolution.rows import list_files, read_evidence
 from spark_bucketing.evolution.select import select_partitions
 from spark_bucketing.evolution.staging import find_staging
+from spark_bucketing.evolution.strays import bring_back, check_strays, find_lost, find_strays, said
 from spark_bucketing.evolution.verify import check_partitions, check_table
 from spark_bucketing.evolution.warehouse import Warehouse, total
 from spark_bucketing.project.profile import session_target
@@ -98,7 +100,8 @@ def verify(
         if rows:
             evidence = read_evidence(warehouse, found, found.partitions, listing, candidates(found))
         of_table = check_table(found, read_stored(warehouse, found))
-        findings = [*of_table, *check_partitions(found.recorded(), listing, evidence)]
+        strays = check_strays(warehouse, found)
+        findings = [*of_table, *strays, *check_partitions(found.recorded(), listing, evidence)]
         write_findings(found, findings, rows, form, click.get_text_stream("stdout"))
     ctx.exit(1 if findings else 0)
 
@@ -154,6 +157,8 @@ def rewrite(
             _say_unfinished(warehouse, found)
         elif Recovery(warehouse, found, click.echo).run(take_over):
             found = read_table(warehouse, name)
+        if _mend_strays(warehouse, found, dry_run):
+            found = read_table(warehouse, name)
         plan = plan_rewrite(warehouse, found, select_partitions(warehouse, found, where))
         if dry_run:
             write_plan(plan, click.get_text_stream("stdout"))
@@ -167,16 +172,29 @@ def _say_unfinished(warehouse: Warehouse, table: Table) -> None:
         click.echo(f"{staging.partition}: an earlier run died here; it would be completed or undone first")
 
 
+def _mend_strays(warehouse: Warehouse, table: Table, dry_run: bool) -> bool:
+    """Whether partitions were brought back to their own folders."""
+    for stray in find_strays(warehouse, table, find_staging(warehouse, table)):
+        click.echo(f"Found {said(stray)}. Look whether their rows are missing in the table.")
+    lost = find_lost(warehouse, table)
+    for name in lost:
+        click.echo(f"{name}: its location is a hidden folder that is gone; it goes back to its own folder")
+    if lost and not dry_run:
+        bring_back(warehouse, table, lost)
+    return bool(lost) and not dry_run
+
+
 def _rewrite(warehouse: Warehouse, plan: Plan) -> None:
     rewriter = Rewriter(warehouse, plan.table, click.echo)
     failures: list[str] = []
-    rewritten = 0
+    rewritten, away = 0, 0
     for number, task in enumerate(plan.tasks, 1):
         files = f"{count(len(task.files), 'file')}, {size(total(task.files))}"
         what = "record" if task.proven else files
         click.echo(f"[{number}/{len(plan.tasks)}] {task.partition.name}: {what}")
+        refuse_altered(warehouse, plan.table)
         try:
-            rewriter.run(task)
+            away += not rewriter.run(task)
         except (TableError, SparkError) as error:
             # Of this partition only.
             failures.append(str(error))
@@ -191,4 +209,9 @@ def _rewrite(warehouse: Warehouse, plan: Plan) -> None:
     if failures:
         raise BucketingError(
             f"{count(len(failures), 'partition')} of {plan.table.name} could not be brought to its spec."
+        )
+    if away:
+        raise BucketingError(
+            f"Not in the folder where it was: {count(away, 'partition')} of {plan.table.name}, as said above. Run the "
+            "command again, and do not drop it before: a new partition of its name would have what is in that folder."
         )

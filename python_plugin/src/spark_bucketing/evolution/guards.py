@@ -7,8 +7,17 @@ from collections.abc import Sequence
 from spark_bucketing.errors import SparkError, TableError
 from spark_bucketing.evolution import sql
 from spark_bucketing.evolution.locations import address, is_within, plain
-from spark_bucketing.evolution.model import Partition, Table
-from spark_bucketing.evolution.staging import Staging, find_staging, fingerprint, table_folder
+from spark_bucketing.evolution.model import Partition, Table, words
+from spark_bucketing.evolution.read import current_spec
+from spark_bucketing.evolution.staging import (
+    Staging,
+    are_copies,
+    find_staging,
+    fingerprint,
+    home_of,
+    is_away,
+    table_folder,
+)
 from spark_bucketing.evolution.warehouse import StoredFile, Warehouse
 
 
@@ -29,7 +38,10 @@ def location_of(warehouse: Warehouse, table: Table, partition: Partition) -> str
             "values. It was dropped meanwhile, or another engine has written its values in another form; expected a "
             "partition that ALTER TABLE ... PARTITION can name. Leave it out with --where."
         ) from error
-    return next((str(row["data_type"]) for row in rows if row["col_name"] == "Location"), "")
+    # The table's columns come first, and one of them may be called so.
+    titles = [row["col_name"] for row in rows]
+    details = rows[titles.index("# Detailed Partition Information") :]
+    return next((str(row["data_type"]) for row in details if row["col_name"] == "Location"), "")
 
 
 def is_used(warehouse: Warehouse, table: Table, partition: Partition | None, folder: str) -> bool:
@@ -60,6 +72,50 @@ def refuse_shared(warehouse: Warehouse, table: Table, partition: Partition) -> N
     inside = folders_in(warehouse, partition.location)
     if inside:
         raise _refused(table, partition, f"a folder {inside[0]} in {partition.location}", "files only")
+
+
+def refuse_occupied(warehouse: Warehouse, table: Table, partition: Partition, files: Sequence[StoredFile]) -> None:
+    """Refuse a partition that a rewrite has left in a hidden folder, and that cannot go back to its own.
+
+    Raises:
+        TableError: that one holds files that are not the partition's.
+    """
+    home = home_of(partition.location)
+    others = [file for file in warehouse.files(home) or () if not are_copies([file], files)]
+    if is_away(partition) and others:
+        found = f"it lies in {partition.location}, and its own folder {home} holds files of others: {others[0].name}"
+        raise _refused(
+            table, partition, found, "nothing there: look whether rows are missing in the table, and move them away"
+        )
+
+
+def refuse_moved(warehouse: Warehouse, table: Table, partition: Partition, folder: str) -> None:
+    """Refuse to go on with a partition whose location another statement has changed.
+
+    Raises:
+        TableError: it lies elsewhere.
+    """
+    location = location_of(warehouse, table, partition)
+    if plain(location) != plain(folder):
+        raise TableError(
+            f"The location of partition {partition.name} of {table.name} was changed to {location} by another "
+            f"statement, such as ANALYZE TABLE, just after it was set to {folder}. Expected nothing else that alters "
+            "the partition meanwhile: wait for its end, and run the command again."
+        )
+
+
+def refuse_altered(warehouse: Warehouse, table: Table) -> None:
+    """Refuse to go on when the table has another spec than at the start.
+
+    Raises:
+        TableError: it has.
+    """
+    spec = current_spec(warehouse, table.name)
+    if spec != table.spec:
+        raise TableError(
+            f"The spec of {table.name} was changed from {words(table.spec)} to {words(spec)} while its partitions "
+            "were rewritten. Expected one spec for all of them: run the command again for those that are left."
+        )
 
 
 def refuse_other_files(warehouse: Warehouse, table: Table, partition: Partition, condition: str) -> None:

@@ -27,7 +27,7 @@ class Owner:
     @staticmethod
     def current() -> Owner:
         """This process."""
-        return Owner(os.getpid(), _began(os.getpid()), f"{socket.gethostname()} {_boot()}".strip())
+        return Owner(os.getpid(), _status(os.getpid())[1], f"{socket.gethostname()} {_boot()}".strip())
 
     @staticmethod
     def parse(text: str) -> Owner:
@@ -52,15 +52,21 @@ class Owner:
             return True
         except PermissionError:
             pass
-        # Another process may have its number by now.
-        return _began(self.pid) != self.began
+        state, began = _status(self.pid)
+        if not (began and self.began):
+            # Where processes of others cannot be looked at.
+            return None
+        # Another process may have its number by now; a zombie has ended, and nobody has asked how.
+        return began != self.began or state in "ZX"
 
 
-def _began(pid: int) -> str:
+def _status(pid: int) -> tuple[str, str]:
+    """State and start of a process as Linux tells them; empty where that is not known."""
     try:
-        return (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()[19]
+        words = (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
+        return words[0], words[19]
     except (OSError, IndexError):
-        return ""
+        return "", ""
 
 
 def _boot() -> str:

@@ -60,6 +60,11 @@ def read_table(warehouse: Warehouse, name: str) -> Table:
     return table
 
 
+def current_spec(warehouse: Warehouse, name: str) -> BucketSpec | None:
+    """A table's own spec as it is now."""
+    return lower(BucketSpec.from_description(_described(warehouse, name)[1]))
+
+
 def require_extension(warehouse: Warehouse, name: str) -> None:
     """Refuse a session without the extension.
 

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from spark_bucketing.evolution import guards
+from spark_bucketing.evolution.evidence import has_spec
 from spark_bucketing.evolution.locations import is_within, plain
 from spark_bucketing.evolution.model import Partition
+from spark_bucketing.evolution.rows import list_files, read_evidence
 from spark_bucketing.evolution.staging import (
     Staging,
     are_copies,
     drop_staging,
     find_staging,
     fingerprint,
-    is_left_of,
+    read_list,
     share_files,
     take_over,
 )
 from spark_bucketing.evolution.steps import Steps
+from spark_bucketing.spec import BucketSpec
 
 
 class Recovery(Steps):
@@ -70,15 +73,26 @@ class Recovery(Steps):
                 return
         self._abandon(partition, staging)
 
+    def _spec_of_new(self, partition: Partition, staging: Staging) -> BucketSpec | None:
+        """The spec of the new files, which the table may have lost since; None when something was added to them."""
+        if staging.target is None:
+            return None
+        listing = list_files(self.warehouse, [partition])
+        evidence = read_evidence(self.warehouse, self.table, [partition], listing, [staging.target])
+        files = evidence.get(partition.name)
+        proven = not listing[partition.name] or (files is not None and has_spec(staging.target, files))
+        return staging.target if proven else None
+
     def _clear_dropped(self, staging: Staging) -> None:
         """Files of a partition that was dropped meanwhile: a new one in the same folder would have their rows."""
         new = self.warehouse.files(f"{staging.folder}/{staging.partition}") or ()
+        replaced = set(read_list(self.warehouse, staging))
         self.tell(f"{staging.partition}: was dropped after an earlier run that died")
         for place in dict.fromkeys((staging.replaces, staging.home)):
             files = self.warehouse.files(place) or ()
             if not files or guards.is_used(self.warehouse, self.table, None, place):
                 continue
-            if not self.table.external and (is_left_of(files, staging.files) or are_copies(files, new)):
+            if not self.table.external and (set(files) <= replaced or are_copies(files, new)):
                 self.warehouse.delete(place)
             else:
                 self.tell(f"{staging.partition}: {place} still holds files. Look at it.")

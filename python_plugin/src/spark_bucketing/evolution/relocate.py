@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 
 from spark_bucketing.evolution import alter, guards
 from spark_bucketing.evolution.model import Partition, Table
-from spark_bucketing.evolution.staging import Staging, are_copies, fingerprint, hidden_of, is_left_of, newer_than
+from spark_bucketing.evolution.staging import Staging, are_copies, fingerprint, hidden_of, read_list
 from spark_bucketing.evolution.warehouse import StoredFile, Warehouse
 from spark_bucketing.spec import BucketSpec
 
@@ -37,14 +37,18 @@ class Relocation:
 
     def __init__(self, warehouse: Warehouse, table: Table, staging: Staging, tell: Tell) -> None:
         self.warehouse, self.table, self.staging, self.tell = warehouse, table, staging, tell
+        self.replaced = read_list(warehouse, staging)
 
-    def run(self, partition: Partition, folder: str, spec: BucketSpec | None) -> None:
+    def run(self, partition: Partition, folder: str, spec: BucketSpec | None) -> bool:
         """Move the partition's files, or say why they stay.
 
         Args:
             partition: it.
             folder: its location now.
             spec: of the files in there.
+
+        Returns:
+            Whether they are in its own folder.
         """
         staging, warehouse = self.staging, self.warehouse
         files = warehouse.files(folder) or ()
@@ -52,27 +56,30 @@ class Relocation:
         names = {place: warehouse.names(place) for place in places}
         free = {place: self._is_free(partition, place, files) for place in places}
         for place in (place for place in places if not free[place]):
-            newer = ", ".join(file.name for file in newer_than(warehouse.files(place) or (), staging.files)[:3])
+            others = [file.name for file in warehouse.files(place) or () if file not in self.replaced][:3]
             self.tell(
-                f"{partition.name}: {place} holds files that are not in the table{newer and ': '}{newer}, since "
+                f"{partition.name}: {place} holds files that are not in the table{(others and ': ') or ''}"
+                f"{', '.join(others)}, since "
                 "something wrote there after the rows were copied. It is left as it is: look whether rows are missing."
             )
         if staging.home != staging.replaces and free[staging.replaces]:
             self._delete_hidden(partition, staging.replaces, names[staging.replaces])
         if free[staging.home]:
-            self._move(partition, folder, files, spec)
-        else:
-            self.tell(f"{partition.name}: its files stay in {folder}. Run this again when {staging.home} is gone.")
+            return self._move(partition, folder, files, spec)
+        self.tell(f"{partition.name}: its files stay in {folder}. Run this again when {staging.home} is gone.")
+        return False
 
     def _is_free(self, partition: Partition, folder: str, new: Sequence[StoredFile]) -> bool:
         """Whether there is nothing in a folder but the old files, or copies of the new ones by a run that died."""
         if guards.is_used(self.warehouse, self.table, partition, folder) or guards.folders_in(self.warehouse, folder):
             return False
         found = self.warehouse.files(folder) or ()
-        old = folder == self.staging.replaces and is_left_of(found, self.staging.files)
-        return old or are_copies(found, new)
+        if folder == self.staging.replaces and set(found) <= set(self.replaced):
+            return True
+        # Of a partition that was in a hidden folder, copies may be in its own one.
+        return are_copies(found, new) or (folder != self.staging.replaces and are_copies(found, self.replaced))
 
-    def _move(self, partition: Partition, folder: str, files: Sequence[StoredFile], spec: BucketSpec | None) -> None:
+    def _move(self, partition: Partition, folder: str, files: Sequence[StoredFile], spec: BucketSpec | None) -> bool:
         warehouse, staging = self.warehouse, self.staging
         copy = f"{staging.folder}/_home-{uuid.uuid4().hex[:12]}"
         warehouse.copy(folder, copy)
@@ -84,21 +91,21 @@ class Relocation:
         if not free or not self._holds(copy, files) or not self._is_unchanged(folder, files):
             self._say_stays(partition, folder)
             warehouse.delete(copy)
-            return
+            return False
         warehouse.rename(copy, staging.home)
         guards.refuse_loss_of_ownership(warehouse, self.table, staging)
         if self._is_unchanged(folder, files):
             alter.set_location(warehouse, self.table, partition, staging.home)
             # A writer may have found the other folder a moment before: that one has all rows then.
             if self._is_unchanged(folder, files) or not self._is_copy(staging.home, files):
-                self._settle(partition, folder, files, spec)
-                return
+                return self._settle(partition, folder, files, spec)
             alter.set_location(warehouse, self.table, partition, folder)
             alter.record(warehouse, self.table, partition, None)
         self._say_stays(partition, folder)
         warehouse.clear(staging.home, [file.name for file in files])
+        return False
 
-    def _settle(self, partition: Partition, folder: str, files: Sequence[StoredFile], spec: BucketSpec | None) -> None:
+    def _settle(self, partition: Partition, folder: str, files: Sequence[StoredFile], spec: BucketSpec | None) -> bool:
         """Keep the folder with all files, whatever has happened to the other one, and say so if it is not alone."""
         warehouse, home = self.warehouse, self.staging.home
         names = warehouse.names(folder)
@@ -106,12 +113,13 @@ class Relocation:
             alter.set_location(warehouse, self.table, partition, folder)
             alter.record(warehouse, self.table, partition, spec)
             self.tell(f"{partition.name}: files were deleted in {home}, and it stays in {folder}. Run this again.")
-            return
+            return False
         alter.record(warehouse, self.table, partition, spec if self._is_copy(home, files) else None)
         if self._is_unchanged(folder, files):
             self._delete_hidden(partition, folder, names)
         else:
             self._say_left(folder)
+        return True
 
     def _holds(self, folder: str, files: Sequence[StoredFile]) -> bool:
         return are_copies(files, self.warehouse.files(folder) or ())
@@ -127,8 +135,8 @@ class Relocation:
         hidden = hidden_of(folder)
         guards.refuse_loss_of_ownership(self.warehouse, self.table, self.staging)
         if guards.is_used(self.warehouse, self.table, partition, hidden):
-            return
-        if self.warehouse.clear(folder, names):
+            self.tell(f"{hidden} is in use by another partition, or again by {partition.name}, and is left.")
+        elif self.warehouse.clear(folder, names):
             self.warehouse.delete(hidden)
         else:
             self._say_left(folder)

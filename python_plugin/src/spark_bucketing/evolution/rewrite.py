@@ -30,9 +30,9 @@ from spark_bucketing.evolution.staging import (
     are_copies,
     create_staging,
     fingerprint,
-    home_of,
-    is_left_of,
+    is_away,
     new_staging,
+    write_list,
 )
 from spark_bucketing.evolution.steps import Steps
 from spark_bucketing.evolution.warehouse import StoredFile, Warehouse
@@ -91,8 +91,9 @@ def plan_rewrite(warehouse: Warehouse, table: Table, chosen: Sequence[Partition]
     for partition in chosen:
         files = evidence.get(partition.name)
         # A partition that is not in its own folder is written anew, which brings it there.
-        away = home_of(partition.location) != partition.location.rstrip("/")
-        proven = not away and (not listing[partition.name] or (files is not None and has_spec(target, files)))
+        proven = not is_away(partition) and (
+            not listing[partition.name] or (files is not None and has_spec(target, files))
+        )
         if proven and partition.has(target):
             done.append(partition)
         else:
@@ -115,8 +116,11 @@ class Rewriter(Steps):
         """The spec that partitions are brought to."""
         return target_of(self.table)
 
-    def run(self, task: Task) -> None:
+    def run(self, task: Task) -> bool:
         """Do what is to be done with a partition.
+
+        Returns:
+            Whether it is in its own folder.
 
         Raises:
             BucketingError: it could not be done; the partition is as it was, or the next run completes it.
@@ -125,11 +129,13 @@ class Rewriter(Steps):
         guards.refuse_changed(self.warehouse, self.table, partition, task.files)
         if task.proven:
             self._record(partition, self.target)
-            return
+            return True
         guards.refuse_shared(self.warehouse, self.table, partition)
-        staging = new_staging(self.warehouse, self.table, partition, self.target)
+        guards.refuse_occupied(self.warehouse, self.table, partition, task.files)
+        staging = new_staging(self.warehouse, self.table, partition, task.files, self.target)
         create_staging(self.warehouse, self.table, staging)
         try:
+            write_list(self.warehouse, staging, task.files)
             folder, written = self._copy(partition, staging)
             guards.refuse_changes(self.warehouse, self.table, partition, staging)
         except BaseException:
@@ -137,7 +143,7 @@ class Rewriter(Steps):
             with suppress(BucketingError):
                 self._abandon(partition, staging)
             raise
-        self._swap(partition, staging, folder, written)
+        return self._swap(task, staging, folder, written)
 
     def _copy(self, partition: Partition, staging: Staging) -> tuple[str, Sequence[StoredFile]]:
         """Write the partition's rows into the staging table, and compare them.
@@ -181,16 +187,17 @@ class Rewriter(Steps):
         self.warehouse.make_folder(staged.partitions[0].location)
         return staged
 
-    def _swap(self, partition: Partition, staging: Staging, folder: str, written: Sequence[StoredFile]) -> None:
-        warehouse = self.warehouse
+    def _swap(self, task: Task, staging: Staging, folder: str, written: Sequence[StoredFile]) -> bool:
+        warehouse, partition = self.warehouse, task.partition
         self._record(partition, None)
         alter.set_location(warehouse, self.table, partition, folder)
         new, old = warehouse.files(folder) or (), warehouse.files(staging.replaces) or ()
         if not are_copies(written, new):
             self._undo(partition, staging, f"its new files in {folder} were deleted by something else")
-        if not is_left_of(old, staging.files) and are_copies(new, written):
+        if not set(old) <= set(task.files) and are_copies(new, written):
             self._undo(partition, staging, f"something wrote to {staging.replaces} in the last moment")
-        self._complete(partition, staging, folder, staging.target if fingerprint(new) == fingerprint(written) else None)
+        spec = staging.target if fingerprint(new) == fingerprint(written) else None
+        return self._complete(partition, staging, folder, spec)
 
     def _undo(self, partition: Partition, staging: Staging, found: str) -> NoReturn:
         """Swap back, since the old folder has all rows and the new one has not."""

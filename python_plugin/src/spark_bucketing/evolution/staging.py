@@ -12,10 +12,10 @@ import json
 import re
 import uuid
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from spark_bucketing.errors import SparkError, TableError
+from spark_bucketing.errors import TableError
 from spark_bucketing.evolution import sql
 from spark_bucketing.evolution.locations import base_name, parent
 from spark_bucketing.evolution.model import Partition, Table
@@ -34,6 +34,8 @@ OWNER = "bucketing.rewrite.owner"
 _KEYS = (_PARTITION, _FOLDER, _REPLACES, _FILES, _SPEC, _TARGET, _ORIGIN, OWNER)
 # Of a folder, on the file systems that there are.
 _LONGEST_NAME = 255
+# Of the files that are replaced. Hidden, as everything in that folder but the new files.
+_LIST = "_replaces.json"
 # Properties of a table of the Hive layout by which its files are written, such as parquet.compression.
 _OF_FILES = ("parquet.", "orc.")
 
@@ -79,6 +81,11 @@ def home_of(location: str) -> str:
     return f"{found['above']}/{name}"
 
 
+def is_away(partition: Partition) -> bool:
+    """Whether a partition lies in a hidden folder of a rewrite."""
+    return home_of(partition.location) != partition.location.rstrip("/")
+
+
 def hidden_of(location: str) -> str:
     """The hidden folder of a rewrite in which a partition lies, which holds nothing else; else its own."""
     found = _HIDDEN.fullmatch(location)
@@ -99,25 +106,19 @@ def staging_name(table: Table) -> str:
 
 def fingerprint(files: Sequence[StoredFile] | None) -> str:
     """What changes when files do: their number, bytes, names and times."""
-    found = files or ()
-    text = json.dumps([(file.name, file.size, file.modified) for file in found])
-    newest = max((file.modified for file in found), default=0)
-    return f"{len(found)} {newest} {uuid.uuid5(uuid.NAMESPACE_OID, text)}"
+    text = json.dumps([(file.name, file.size, file.modified) for file in files or ()])
+    return str(uuid.uuid5(uuid.NAMESPACE_OID, text))
 
 
-def is_left_of(files: Sequence[StoredFile], before: str) -> bool:
-    """Whether files are those of a fingerprint, or what a deletion that was cut off has left of them.
-
-    Something that was written later is newer than all of them.
-    """
-    number, newest = map(int, before.split()[:2])
-    return fingerprint(files) == before or (len(files) < number and all(file.modified <= newest for file in files))
+def write_list(warehouse: Warehouse, staging: Staging, files: Sequence[StoredFile]) -> None:
+    """Write down which files are to be replaced, so that another run can tell them from files of somebody else."""
+    text = json.dumps([(file.name, file.size, file.modified) for file in files])
+    warehouse.write_text(f"{staging.folder}/{_LIST}", text)
 
 
-def newer_than(files: Sequence[StoredFile], before: str) -> list[StoredFile]:
-    """Files that were written after those of a fingerprint."""
-    newest = int(before.split()[1])
-    return [file for file in files if file.modified > newest]
+def read_list(warehouse: Warehouse, staging: Staging) -> tuple[StoredFile, ...]:
+    """The files that are to be replaced; none where that was not written down."""
+    return tuple(StoredFile(*file) for file in json.loads(warehouse.read_text(f"{staging.folder}/{_LIST}") or "[]"))
 
 
 def share_files(some: Sequence[StoredFile], others: Sequence[StoredFile]) -> bool:
@@ -130,8 +131,17 @@ def are_copies(files: Sequence[StoredFile], of: Sequence[StoredFile]) -> bool:
     return {(file.name, file.size) for file in files} <= {(file.name, file.size) for file in of}
 
 
-def new_staging(warehouse: Warehouse, table: Table, partition: Partition, target: BucketSpec) -> Staging:
+def new_staging(
+    warehouse: Warehouse, table: Table, partition: Partition, files: Sequence[StoredFile], target: BucketSpec
+) -> Staging:
     """What a rewrite of a partition starts from; nothing is done yet.
+
+    Args:
+        warehouse: with an open session.
+        table: the partition's.
+        partition: it.
+        files: its files.
+        target: the spec that it is brought to.
 
     Raises:
         TableError: the partition's folder has no folder beside it.
@@ -155,7 +165,7 @@ def new_staging(warehouse: Warehouse, table: Table, partition: Partition, target
         partition.name,
         f"{above}/{hidden}",
         partition.location.rstrip("/"),
-        fingerprint(warehouse.files(partition.location)),
+        fingerprint(files),
         partition.spec,
         target,
         table_folder(warehouse, table),
@@ -178,7 +188,7 @@ def take_over(warehouse: Warehouse, staging: Staging) -> Staging:
 
 def create_staging(warehouse: Warehouse, table: Table, staging: Staging) -> None:
     """Create the staging table: like the table, with what it is for among its properties."""
-    own = _properties(warehouse, table.name)
+    own = warehouse.properties(sql.table(table.name)) or {}
     kept = {key: value for key, value in own.items() if key.startswith(_OF_FILES)}
     values = {
         **kept,
@@ -208,12 +218,9 @@ def find_staging(warehouse: Warehouse, table: Table) -> Staging | None:
         TableError: a table of this name exists, and is none of ours.
     """
     name = staging_name(table)
-    try:
-        found = _properties(warehouse, name)
-    except SparkError as error:
-        if "TABLE_OR_VIEW_NOT_FOUND" in str(error):
-            return None
-        raise
+    found = warehouse.properties(name)
+    if found is None:
+        return None
     if any(key not in found for key in _KEYS):
         raise TableError(
             f"There is a table {name}, and it was not made by a rewrite of {table.name}. Expected that name to be "
@@ -239,7 +246,3 @@ def _from_text(text: str) -> BucketSpec | None:
 def drop_staging(warehouse: Warehouse, staging: Staging) -> None:
     """Drop the staging table; its files stay, since it is external."""
     warehouse.change(f"drop table if exists {staging.table}")
-
-
-def _properties(warehouse: Warehouse, name: str) -> Mapping[str, str]:
-    return {row["key"]: row["value"] for row in warehouse.rows(f"show tblproperties {sql.table(name)}")}

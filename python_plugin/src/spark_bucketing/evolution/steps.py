@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+from spark_bucketing.errors import TableError
 from spark_bucketing.evolution import alter, guards
-from spark_bucketing.evolution.evidence import has_spec
 from spark_bucketing.evolution.model import Partition, Table
 from spark_bucketing.evolution.relocate import Relocation, Tell
-from spark_bucketing.evolution.rows import list_files, read_evidence
 from spark_bucketing.evolution.staging import Staging, drop_staging, find_staging, fingerprint
 from spark_bucketing.evolution.warehouse import Warehouse
 from spark_bucketing.spec import BucketSpec
@@ -24,22 +23,26 @@ class Steps:
     def __init__(self, warehouse: Warehouse, table: Table, tell: Tell) -> None:
         self.warehouse, self.table, self.tell = warehouse, table, tell
 
-    def _spec_of_new(self, partition: Partition, staging: Staging) -> BucketSpec | None:
-        """The spec of the new files, which the table may have lost since; None when something was added to them."""
-        if staging.target is None:
-            return None
-        listing = list_files(self.warehouse, [partition])
-        evidence = read_evidence(self.warehouse, self.table, [partition], listing, [staging.target])
-        files = evidence.get(partition.name)
-        proven = not listing[partition.name] or (files is not None and has_spec(staging.target, files))
-        return staging.target if proven else None
+    def _complete(self, partition: Partition, staging: Staging, folder: str, spec: BucketSpec | None) -> bool:
+        """What follows the swap.
 
-    def _complete(self, partition: Partition, staging: Staging, folder: str, spec: BucketSpec | None) -> None:
-        """What follows the swap."""
+        Returns:
+            Whether the partition is in its own folder.
+
+        Raises:
+            TableError: another statement has put the location back.
+        """
         self._record(partition, spec)
-        Relocation(self.warehouse, self.table, staging, self.tell).run(partition, folder, spec)
+        try:
+            guards.refuse_moved(self.warehouse, self.table, partition, folder)
+        except TableError:
+            # The record is not of the files that are there.
+            self._record(partition, None)
+            raise
+        home = Relocation(self.warehouse, self.table, staging, self.tell).run(partition, folder, spec)
         guards.refuse_loss_of_ownership(self.warehouse, self.table, staging)
         drop_staging(self.warehouse, staging)
+        return home
 
     def _restore(self, partition: Partition, staging: Staging) -> None:
         """The record that was taken away just before a swap that did not come."""

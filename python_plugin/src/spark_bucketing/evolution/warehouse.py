@@ -25,6 +25,7 @@ _SETTINGS: Mapping[str, str] = {
     "spark.sql.hive.convertMetastoreParquet": "true",
     "spark.sql.hive.convertMetastoreOrc": "true",
     "spark.sql.parser.escapedStringLiterals": "false",
+    "spark.sql.legacy.parseNullPartitionSpecAsStringLiteral": "false",
 }
 
 
@@ -92,10 +93,20 @@ class Warehouse:
             if not catalog.getClass().getSimpleName().startswith("HiveExternalCatalog"):
                 return None
             raw = catalog.getRawTable(database, name)
-            pairs = raw.properties().toSeq()
-            found = [pairs.apply(place) for place in range(pairs.length())]
             spec = raw.bucketSpec()
-            return (spec.get() if spec.isDefined() else None), {str(pair._1()): str(pair._2()) for pair in found}
+            return (spec.get() if spec.isDefined() else None), _pairs(raw.properties())
+
+    def properties(self, table: str) -> dict[str, str] | None:
+        """A table's properties, of which SHOW TBLPROPERTIES redacts some; None where there is no such table.
+
+        Args:
+            table: quoted and qualified.
+        """
+        with spark_call(""):
+            state = self.session._jsparkSession.sessionState()
+            name = state.sqlParser().parseTableIdentifier(table)
+            found = state.catalog()
+            return _pairs(found.getTableMetadata(name).properties()) if found.tableExists(name) else None
 
     def files(self, folder: str) -> tuple[StoredFile, ...] | None:
         """The data files of a folder, by name; None where there is no such folder."""
@@ -119,6 +130,40 @@ class Warehouse:
         found = json.loads(str(listed))
         self._addresses.update((folder, address(each["address"])) for folder, each in zip(folders, found, strict=True))
         return [tuple(sorted((StoredFile(*file) for file in each.get("files", [])), key=_name)) for each in found]
+
+    def left_behind(self, folders: Sequence[str], prefix: str) -> list[tuple[str, str]]:
+        """The data files below the hidden folders of rewrites, with one call: the folder, and the file's name.
+
+        Args:
+            folders: in which hidden folders are looked for.
+            prefix: of the names of these.
+        """
+        lister = self._jvm.org.apache.spark.sql.bucketing.FolderFiles
+        with spark_call("The folders of the table cannot be listed."), _same_version():
+            found = json.loads(str(lister.below(self.session._jsparkSession, json.dumps(folders), prefix)))
+        return [(str(folder), str(name)) for folder, name in found]
+
+    def read_text(self, file: str) -> str:
+        """What a small file holds; nothing for one that does not exist."""
+        path, system = self._place(file)
+        with spark_call(""):
+            if not system.exists(path):
+                return ""
+            stream = system.open(path)
+            try:
+                return bytes(stream.readAllBytes()).decode()
+            finally:
+                stream.close()
+
+    def write_text(self, file: str, text: str) -> None:
+        """Create a small file."""
+        path, system = self._place(file)
+        with spark_call(""):
+            stream = system.create(path, True)
+            try:
+                stream.write(bytearray(text.encode()))
+            finally:
+                stream.close()
 
     def record(self, table: str, changes: Sequence[Mapping[str, Any]]) -> None:
         """Write the records of many partitions, and bring their descriptors into step, with a few calls for all.
@@ -202,6 +247,13 @@ class Warehouse:
     @property
     def _jvm(self) -> Any:
         return self.session.sparkContext._jvm
+
+
+def _pairs(properties: Any) -> dict[str, str]:
+    """A map of Scala's."""
+    pairs = properties.toSeq()
+    found = (pairs.apply(place) for place in range(pairs.length()))
+    return {str(pair._1()): str(pair._2()) for pair in found}
 
 
 @contextmanager

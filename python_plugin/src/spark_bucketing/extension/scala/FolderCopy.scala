@@ -29,6 +29,9 @@ object FolderCopy {
     if (names.nonEmpty) session.sparkContext.parallelize(names, names.length).foreach { name =>
       copyFile(new Path(source, name), new Path(target, name), conf.value)
     }
+    val system = target.getFileSystem(conf.value)
+    // Of attempts that failed.
+    system.listStatus(target).map(_.getPath).filter(_.getName.startsWith("_")).foreach(system.delete(_, false))
   }
 
   /** Under a name of the task's own first: of two attempts at one file, none sees what the other has half written. */

@@ -7,7 +7,7 @@ import scala.jdk.CollectionConverters._
 import com.fasterxml.jackson.databind.json.JsonMapper
 import com.fasterxml.jackson.databind.node.ObjectNode
 import org.apache.hadoop.conf.Configuration
-import org.apache.hadoop.fs.{FileStatus, Path}
+import org.apache.hadoop.fs.{FileStatus, FileSystem, Path}
 
 import org.apache.spark.SparkException
 import org.apache.spark.sql.SparkSession
@@ -50,7 +50,36 @@ object FolderFiles {
     found
   }
 
+  /**
+   * The data files at any depth below the hidden folders of rewrites.
+   *
+   * @param folders a JSON array of paths, in which these lie
+   * @param prefix of their names
+   * @return a JSON array of arrays: the folder, and the name of a file in it
+   */
+  def below(session: SparkSession, folders: String, prefix: String): String = {
+    val conf = Compat.hadoopConf(session)
+    val paths = Json.readTree(folders).elements.asScala.map(path => new Path(path.textValue)).toSeq
+    val found = Json.createArrayNode()
+    val files = ThreadUtils.parmap(paths, "bucketing-list-hidden", AtATime) { path =>
+      val system = path.getFileSystem(conf)
+      children(system, path).filter(child => child.isDirectory && child.getPath.getName.startsWith(prefix))
+        .flatMap(data(system, _))
+    }
+    files.flatten.foreach(file => found.addArray().add(file.getPath.getParent.toString).add(file.getPath.getName))
+    Json.writeValueAsString(found)
+  }
+
+  private def data(files: FileSystem, folder: FileStatus): Seq[FileStatus] =
+    children(files, folder.getPath).filterNot(child => isHidden(child.getPath)).flatMap { child =>
+      if (child.isDirectory) data(files, child) else Seq(child)
+    }
+
+  private def children(files: FileSystem, folder: Path): Seq[FileStatus] =
+    try files.listStatus(folder).toSeq catch { case _: FileNotFoundException => Nil }
+
   // As Spark tells them apart when it reads a table.
-  private def isData(file: FileStatus): Boolean =
-    !file.isDirectory && !file.getPath.getName.startsWith(".") && !file.getPath.getName.startsWith("_")
+  private def isData(file: FileStatus): Boolean = !file.isDirectory && !isHidden(file.getPath)
+
+  private def isHidden(path: Path): Boolean = path.getName.startsWith(".") || path.getName.startsWith("_")
 }

@@ -1,0 +1,138 @@
+"""What other statements on a partition do to its rewrite, when they have begun before it, or come in between."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from bucketed import Tables
+from click.testing import Result
+from commanded import evolution_of
+from evolving import DB, alter, evolved, evolving, fine, locations, nothing_is_left, record, some_file, sums
+from interrupted import dying, meanwhile, steps_before
+from pyspark.sql import SparkSession
+
+from conftest import Project
+
+pytestmark = pytest.mark.usefixtures("extension")
+
+
+@pytest.fixture
+def tables(spark: SparkSession) -> Iterator[Tables]:
+    with evolving(spark) as made:
+        yield made
+
+
+@pytest.fixture
+def command(new_project: Callable[..., Project]) -> Callable[..., Result]:
+    """The command, run in this process with this session."""
+    return evolution_of(new_project())
+
+
+def test_what_ends_after_a_rewrite_is_found(
+    tables: Tables, command: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """ANALYZE puts the location back that it has read, and an INSERT brings its files there."""
+    evolved(tables, "stale", {"a": 4, "b": 8})
+    rows, home = sums(tables, "stale"), locations(tables, "stale")["ds=a"]
+    seen: list[Path] = []
+    with meanwhile(monkeypatch, "copy", lambda: seen.append(locations(tables, "stale")["ds=a"])):
+        assert command("rewrite", f"{DB}.stale").exit_code == 0
+    (hidden,) = seen
+    tables.sql(f"alter table stale partition (ds = 'a') set location '{hidden}'")
+    found = command("verify", f"{DB}.stale")
+    assert found.exit_code == 1, found.output
+    assert f"ds=a: found its location is file:{hidden}" in found.output.replace("file:///", "file:/")
+    assert f"that is not there, while file:{home} holds 00000_0_" in found.output
+    assert "goes back to its own folder" in command("rewrite", f"{DB}.stale", "--dry-run").output
+    assert locations(tables, "stale")["ds=a"] == hidden
+    assert command("rewrite", f"{DB}.stale").exit_code == 0
+    assert (sums(tables, "stale"), locations(tables, "stale")["ds=a"]) == (rows, home)
+    assert record(tables, "stale")["ds=a"] == (8, 8, None)
+    fine(command, "stale")
+    hidden.mkdir(parents=True)
+    for name in ("00000_0_late", "00001_0_late", "_temporary"):
+        (hidden / name).write_bytes(some_file(home))
+    found = command("verify", f"{DB}.stale")
+    said = f"00000_0_late and 1 more in file:{hidden}, which is no partition's folder; the partition's is file:{home}"
+    assert found.exit_code == 1 and "INSERT those of their rows that are missing" in found.output
+    assert said in found.output or said.replace("00000_0_late", "00001_0_late") in found.output
+    assert "Look whether their rows are missing" in command("rewrite", f"{DB}.stale").output
+    shutil.rmtree(hidden.parent)
+    nothing_is_left(tables, "stale")
+    fine(command, "stale")
+
+
+@pytest.mark.long
+def test_a_location_that_is_put_back_after_the_swap_stops_the_rewrite(
+    tables: Tables, command: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    evolved(tables, "back", {"a": 4, "b": 8})
+    rows, home = sums(tables, "back"), locations(tables, "back")["ds=a"]
+    put_back = f"alter table back partition (ds = 'a') set location '{home}'"
+    with meanwhile(monkeypatch, "clustered by", lambda: tables.sql(put_back)):
+        result = command("rewrite", f"{DB}.back")
+    assert result.exit_code == 2 and "by another statement, such as ANALYZE TABLE" in result.output, result.output
+    assert (sums(tables, "back"), locations(tables, "back")["ds=a"]) == (rows, home)
+    assert record(tables, "back")["ds=a"] == (0, 0, None)
+    assert command("rewrite", f"{DB}.back").exit_code == 0
+    assert (sums(tables, "back"), record(tables, "back")["ds=a"]) == (rows, (8, 8, None))
+    nothing_is_left(tables, "back")
+    fine(command, "back")
+
+
+def test_a_spec_that_is_altered_meanwhile_stops_the_rewrite(
+    tables: Tables, command: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    evolved(tables, "turned", {"a": 4, "b": 4, "c": 8})
+    rows = sums(tables, "turned")
+    with meanwhile(monkeypatch, "drop", lambda: alter(tables, "turned", 16)):
+        result = command("rewrite", f"{DB}.turned")
+    assert result.exit_code == 2 and "The spec of evolution_command.turned was changed from 8" in result.output
+    assert record(tables, "turned") == {"ds=a": (8, 8, None), "ds=b": (4, 4, None), "ds=c": (8, 8, None)}
+    assert sums(tables, "turned") == rows
+    nothing_is_left(tables, "turned")
+    fine(command, "turned")
+
+
+@pytest.mark.long
+def test_older_files_of_somebody_else_are_not_taken_for_the_old_ones(
+    tables: Tables, command: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    evolved(tables, "older", {"a": 4, "b": 8})
+    rows, home = sums(tables, "older"), locations(tables, "older")["ds=a"]
+    with dying(monkeypatch, steps_before("copy")):
+        command("rewrite", f"{DB}.older")
+    file = some_file(home)
+    for path in home.iterdir():
+        path.unlink()
+    (home / "00000_0_restored").write_bytes(file)
+    os.utime(home / "00000_0_restored", (1, 1))
+    result = command("rewrite", f"{DB}.older")
+    assert "holds files that are not in the table: 00000_0_restored" in result.output
+    assert (home / "00000_0_restored").exists() and sums(tables, "older") == rows
+
+
+@pytest.mark.long
+def test_names_that_spark_redacts(tables: Tables, command: Callable[..., Result]) -> None:
+    """SHOW TBLPROPERTIES does so with values that look like secrets; and DESCRIBE has columns next to the location."""
+    tables.sql("drop table if exists url_token")
+    tables.sql(
+        "create table url_token (k int, location string) partitioned by (ds string) "
+        "clustered by (k) sorted by (k) into 4 buckets stored as parquet"
+    )
+    for ds in ("password_reset", "curl"):
+        values = f"select cast(id as int), 'x', '{ds}' from range(40)"
+        tables.sql(f"insert overwrite table url_token partition (ds) {values}")
+    alter(tables, "url_token", 8)
+    before = locations(tables, "url_token")
+    result = command("rewrite", f"{DB}.url_token")
+    assert result.exit_code == 0, result.output
+    assert set(record(tables, "url_token").values()) == {(8, 8, None)}
+    assert locations(tables, "url_token") == before
+    assert tables.rows("select ds, count(*) from url_token group by ds") == ["('curl', 40)", "('password_reset', 40)"]
+    nothing_is_left(tables, "url_token")
+    fine(command, "url_token")
