@@ -43,7 +43,7 @@ def make(tables: Tables, name: str, columns: str = "ds string", stored: str = "s
 
 def fill(tables: Tables, name: str, ds: str | None, rows: int = 40, how: str = "overwrite") -> None:
     tables.sql(
-        f"insert {how} table {name} partition (ds = {literal(ds)}) select cast(id as int), id from range({rows})"
+        f"insert {how} table {name} partition (ds = {literal(ds)}) select cast(id as int), id + 1 from range({rows})"
     )
 
 
