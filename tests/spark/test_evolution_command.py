@@ -216,7 +216,7 @@ REFUSED = [
     ("view", ("show", f"{DB}.a_view"), "is a view"),
     ("unpartitioned", ("verify", f"{DB}.one"), "has no partitions"),
     ("spark layout", ("repair", f"{DB}.spark"), "4 buckets of the Spark layout, which cannot evolve"),
-    ("plain", ("rewrite", f"{DB}.plain"), "has no buckets, and its partitions never had any"),
+    ("plain", ("rewrite", f"{DB}.plain"), "or on_bucket_change='evolve' of its dbt model"),
     ("name", ("show", "a.b.c"), "is no name of a table"),
     ("other column", ("rewrite", f"{DB}.refused", "--where", "k = 1"), "partition columns only, which are ds"),
     ("no predicate", ("rewrite", f"{DB}.refused", "--where", "ds ="), "partition columns only, which are ds"),

@@ -127,7 +127,10 @@ def story(new_project: Callable[..., Project]) -> Iterator[Story]:
     [
         pytest.param(0, (1, 1, 0), "", id="a plain table"),
         pytest.param(
-            1, (1, 1, 0), "month=2013-01 is recorded as one without buckets and 1 more", id="a bucketed month"
+            1,
+            (1, 1, 0),
+            "partitions month=2013-01 and 1 more are recorded as ones without buckets",
+            id="a bucketed month",
         ),
         pytest.param(2, (0, 0, 0), "8 Hive buckets", id="all months bucketed"),
         pytest.param(3, (0, 0, 0), "8 Hive buckets of partitions with 8, 16", id="a month of twice as many buckets"),

@@ -73,7 +73,7 @@ def test_verify_and_repair_take_no_call_for_each_partition(
         found = command("verify", f"{DB}.many", "--rows")
         repaired = command("repair", f"{DB}.many", "--dry-run")
     assert "p=77: found the file 00077_0_x is of bucket 77" in found.output, found.output
-    assert "1 finding." in found.output and "41 partitions, 1 partition to be changed" in repaired.output
+    assert "1 finding." in found.output and "41 partitions, 1 partition to be changed." in repaired.output
     assert places == []
     assert len(calls) < 40, calls
 
@@ -96,7 +96,7 @@ def test_a_repair_of_all_partitions_takes_a_few_calls_for_all(
     with metastore_calls(tables.spark) as calls:
         repaired = command("repair", f"{DB}.mended")
     assert repaired.exit_code == 0, repaired.output
-    assert f"{len(HARD)} partitions to be changed" in repaired.output
+    assert f"{len(HARD)} partitions changed." in repaired.output
     assert [call for call in calls if "alter_partition" in call] == ["alter_partitions"]
     assert kept(tables, "mended") == right
     assert command("verify", f"{DB}.mended", "--rows").exit_code == 0

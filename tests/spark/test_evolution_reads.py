@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -181,10 +182,14 @@ def test_buckets_are_left_out_by_the_number_that_files_were_checked_for(tables: 
 @pytest.mark.parametrize(
     ("record", "read"),
     [
-        pytest.param("not clustered", "partition ds=b is recorded as one without buckets)", id="no buckets"),
-        pytest.param("clustered by (k) into 16 buckets", "a row of bucket", id="more buckets"),
+        pytest.param("not clustered", r"partition ds=b is recorded as one without buckets\)", id="no buckets"),
+        pytest.param(
+            "clustered by (k) into 16 buckets", r"a row of bucket \d+ in a file of bucket \d: ", id="more buckets"
+        ),
         pytest.param("clustered by (k) into 4 buckets", "a file of bucket", id="fewer buckets"),
-        pytest.param("clustered by (j) into 8 buckets", "a row of bucket", id="another column"),
+        pytest.param(
+            "clustered by (j) into 8 buckets", r"a row of bucket \d in a file of bucket \d: ", id="another column"
+        ),
         pytest.param("clustered by (k) sorted by (v) into 8 buckets", "an unsorted file", id="another order"),
     ],
 )
@@ -193,7 +198,7 @@ def test_a_record_counts_only_as_far_as_the_files_agree(tables: Tables, record: 
     try:
         key = "j" if "(j)" in record else "k"
         query = f"select {key}, max(v) from {days('b')} group by {key}"
-        assert f"Bucketed: false ({read}" in tables.plan(query)
+        assert re.search(rf"Bucketed: false \({read}", tables.plan(query))
         for names in (("b",), ("a", "b"), tuple("abc")):
             query = f"select t.k, h8.v from {days(*names)} t join h8 on t.k = h8.k"
             assert tables.rows(query) == tables.stock_rows(query) != []

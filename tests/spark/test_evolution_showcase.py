@@ -104,7 +104,7 @@ def test_queries_use_the_buckets_that_their_months_have(
         pytest.param(
             1,
             [
-                "01 .. 03 3 partitions is recorded as one without buckets",
+                "01 .. 03 3 partitions no buckets, by record",
                 "04 .. 06 3 partitions 8 buckets by (tailnum)",
             ],
             id="two specs",
@@ -112,7 +112,7 @@ def test_queries_use_the_buckets_that_their_months_have(
         pytest.param(
             3,
             [
-                "01 .. 03 3 partitions is recorded as one without buckets",
+                "01 .. 03 3 partitions no buckets, by record",
                 "04 .. 06 3 partitions 8 buckets by (tailnum)",
                 "07 .. 09 3 partitions 16 buckets by (tailnum)",
                 "10 .. 12 3 partitions 4 buckets by (carrier)",

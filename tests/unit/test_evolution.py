@@ -77,14 +77,16 @@ def test_numbers_are_in_the_order_of_numbers_and_null_comes_first() -> None:
         ((spec(7), spec(8)), None, "its bucket specs differ: 7 buckets in ds=a, 8 buckets in ds=b"),
         ((spec(8), spec(8, "v")), None, "its bucket specs differ: by k in ds=a, by v in ds=b"),
         ((spec(8), None), None, "partition ds=b is recorded as one without buckets"),
-        ((None, None, None), None, "partition ds=a is recorded as one without buckets and 2 more"),
+        ((None, None, None), None, "partitions ds=a and 2 more are recorded as ones without buckets"),
+        ((None, spec(8), "no hash"), None, "partition ds=a is recorded as one without buckets"),
         ((spec(8), "no hash"), None, "partition ds=b has a broken record: no hash"),
+        (("no hash", spec(8), "no hash"), None, "partitions ds=a and 1 more have broken records: no hash"),
     ],
 )
 def test_what_is_read_together(said: Sequence[BucketSpec | str | None], buckets: int | None, why: str) -> None:
     read = read_together(runs(table(*(part(f"ds={d}", s) for d, s in zip("abc", said, strict=False)))), MERGING)
     assert read.buckets == buckets
-    assert why in read.why
+    assert read.why == why
 
 
 @pytest.mark.parametrize(
@@ -356,6 +358,7 @@ def test_show_prints_ranges_and_what_can_be_read() -> None:
     assert lines[0] == "db.t: 16 buckets by (k), sorted by (k), 4 partitions"
     assert "ds=a .. ds=b 2 partitions 8 buckets by (k), sorted by (k)" in lines
     assert "ds=c 1 partition no record: the table's 16 buckets by (k), sorted by (k)" in lines
+    assert "ds=d 1 partition no buckets, by record" in lines
     assert "all partitions together: no, partition ds=d is recorded as one without buckets" in lines
     assert "ds=a .. ds=c 3 partitions as 8 buckets by (k)" in lines
 
@@ -365,7 +368,7 @@ def test_show_prints_json() -> None:
     assert data["spec"]["num_buckets"] == 16
     assert [(r["first"], r["record"], r["problem"]) for r in data["ranges"]] == [
         ("ds=a", "bucketed", None),
-        ("ds=b", "broken record", "has a broken record: no hash"),
+        ("ds=b", "broken record", "broken record: no hash"),
     ]
     assert data["all_partitions"]["num_buckets"] is None
     assert data["readable"][0]["num_buckets"] == 8
@@ -432,9 +435,9 @@ def test_verify_counts_the_bad_files_and_names_a_few() -> None:
     placed, sorted_ = check_partitions(seen, {"ds=a": listed("00000_0_x", "00001_0_x")}, {"ds=a": rows})
     assert placed.found.startswith("2 of 2 files: 00000_0_x holds rows of buckets 0 to 3; 00001_0_x holds")
     assert sorted_.found.endswith("00001_0_x has 2 rows that are smaller than the one before")
-    unnamed = replace(rows[0], name="part-0", disorder={})
+    unnamed = replace(rows[0], name="part-0")
     (finding,) = check_partitions(seen, {"ds=a": listed("part-0", "00001_0_x")}, {"ds=a": (unnamed,)})
-    assert finding.found == "the file part-0 has no bucket id in its name"
+    assert finding.found == "the file part-0 has no bucket id in its name", "and of its order nothing"
     out = io.StringIO()
     write_findings(seen, [placed], True, "json", out)
     assert [file["name"] for file in json.loads(out.getvalue())["findings"][0]["files"]] == ["00000_0_x", "00001_0_x"]

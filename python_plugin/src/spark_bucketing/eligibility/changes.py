@@ -64,7 +64,7 @@ def retype(world: World, table: str, columns: Mapping[str, str]) -> Change:
 def rewrite_files(world: World, table: str) -> Change:
     """Write a table anew as it is meant to be."""
     changed = replace(world, rewritten=world.rewritten | {table})
-    text = f"Write {table} anew with one sorted file for each bucket: dbt run --full-refresh."
+    text = f"Run `dbt run --full-refresh` to write {table} anew with one sorted file for each bucket."
     return Change("rewrite_files", text, changed, {"table": table})
 
 
@@ -85,9 +85,16 @@ def rewrite_partitions(world: World, table: str, chosen: Sequence[Partition]) ->
         tables={**world.tables, table: replace(facts, partitions=replace(found, partitions=after))},
         rewritten=world.rewritten | {table},
     )
-    given = "" if where == "true" else " --where " + shlex.quote(where)
-    text = f"Bring {_few(chosen)} to {words(found.spec)}: spark-bucketing evolution rewrite {table}{given}."
+    given = "" if where == "true" else f" --where {_quoted(where)}"
+    command = f"spark-bucketing evolution rewrite {table}{given}"
+    # No full stop after a command, which would be copied along with it.
+    text = f"Run `{command}` to bring {_few(chosen)} to {words(found.spec)}."
     return Change("rewrite_files", text, changed, {"table": table, "where": where})
+
+
+def _quoted(text: str) -> str:
+    """An argument for a shell: in double quotes where it changes nothing in them, since literals have single ones."""
+    return f'"{text}"' if not set(text) & set('$`\\!"') else shlex.quote(text)
 
 
 def _few(chosen: Sequence[Partition]) -> str:

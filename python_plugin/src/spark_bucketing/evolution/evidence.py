@@ -91,14 +91,18 @@ def proves(spec: BucketSpec, files: Sequence[FileEvidence]) -> bool:
 
 
 def disordered(columns: tuple[str, ...], files: Sequence[FileEvidence]) -> str | None:
-    """The files whose rows are not in this order, in words; None when all are."""
+    """The files of buckets whose rows are not in this order, in words; None when all are."""
     found = unsorted(columns, files)
     return some_of(found, len(files)) if found else None
 
 
 def unsorted(columns: tuple[str, ...], files: Sequence[FileEvidence]) -> list[BadFile]:
-    """Files whose rows are not in this order, and how many of their rows."""
-    numbers = [(file.name, file.disorder.get(columns, 0) if columns else 0) for file in files]
+    """Files of buckets whose rows are not in this order, and how many of their rows.
+
+    A file whose name is of no bucket is never read by buckets, whatever its order; misnamed() finds it.
+    """
+    named = [file for file in files if bucket_of(file.name, "hive") is not None]
+    numbers = [(file.name, file.disorder.get(columns, 0) if columns else 0) for file in named]
     return [
         BadFile(name, f"has {number:,} rows that are smaller than the one before") for name, number in numbers if number
     ]

@@ -11,6 +11,9 @@ from spark_bucketing.spec import BucketSpec
 
 # What Hive calls a partition whose value is NULL.
 NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
+# What is told of partitions that are read plainly.
+NO_BUCKETS = "no buckets, by record"
+BROKEN = "broken record"
 _NUMBERS = ("tinyint", "smallint", "int", "bigint", "decimal")
 
 
@@ -97,11 +100,11 @@ class Table:
         The same as the extension's SelectedPartitions says.
         """
         if self.evolved and partition.state is RecordState.UNBUCKETED:
-            return "is recorded as one without buckets"
+            return NO_BUCKETS
         if self.evolved and partition.state is RecordState.BROKEN:
-            return f"has a broken record: {partition.problem}"
+            return f"{BROKEN}: {partition.problem}"
         spec = partition.spec if self.evolved and partition.spec else self.spec
-        return spec or "has no record"
+        return spec or "no record"
 
     @property
     def hidden(self) -> tuple[Partition, ...]:

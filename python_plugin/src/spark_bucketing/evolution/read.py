@@ -55,7 +55,8 @@ def read_table(warehouse: Warehouse, name: str) -> Table:
     if spec is None and not table.recorded().evolved:
         raise TableError(
             f"Table {name} has no buckets, and its partitions never had any. Expected a bucketed table: "
-            f"ALTER TABLE {name} CLUSTERED BY (...) INTO n BUCKETS turns it into one, and leaves its files as they are."
+            f"ALTER TABLE {name} CLUSTERED BY (...) INTO n BUCKETS, or on_bucket_change='evolve' of its dbt model with "
+            "materialized='bucketed_incremental', turns it into one and leaves its files as they are."
         )
     return table
 

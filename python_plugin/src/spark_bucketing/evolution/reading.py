@@ -8,7 +8,7 @@ from functools import reduce
 from itertools import groupby
 from math import gcd
 
-from spark_bucketing.evolution.model import Partition, RecordState, Table, words
+from spark_bucketing.evolution.model import BROKEN, NO_BUCKETS, Partition, RecordState, Table, words
 from spark_bucketing.spec import BucketSpec
 
 
@@ -84,16 +84,26 @@ def runs(table: Table) -> list[Run]:
 def read_together(found: Sequence[Run], merging: Merging) -> Read:
     """How all partitions of these runs are read in one query."""
     partitions = tuple(partition for run in found for partition in run.partitions)
-    refused = [run for run in found if isinstance(run.claim, str)]
+    refused = next((run for run in found if isinstance(run.claim, str)), None)
     if refused:
-        more = sum(len(run.partitions) for run in refused) - 1
-        others = f" and {more:,} more" if more else ""
-        return Read(partitions, why=f"partition {refused[0].partitions[0].name} {refused[0].claim}{others}")
+        alike = sum(len(run.partitions) for run in found if run.claim == refused.claim)
+        return Read(partitions, why=_refusal(str(refused.claim), refused.partitions[0].name, alike))
     specs = [run.claim for run in found if isinstance(run.claim, BucketSpec)]
     common = common_buckets(specs, merging)
     if common is None:
         return Read(partitions, why=f"its bucket specs differ: {_kinds(found)}")
     return Read(partitions, common, specs[0].bucket_columns)
+
+
+def _refusal(claim: str, first: str, number: int) -> str:
+    """Why partitions of which the same is told are read plainly, in the extension's words."""
+    several = number > 1
+    who = f"partitions {first} and {number - 1:,} more" if several else f"partition {first}"
+    if claim == NO_BUCKETS:
+        return f"{who} {'are recorded as ones' if several else 'is recorded as one'} without buckets"
+    if claim.startswith(BROKEN):
+        return f"{who} {'have broken records' if several else 'has a broken record'}{claim.removeprefix(BROKEN)}"
+    return f"{who} {'have' if several else 'has'} {claim}"
 
 
 def common_buckets(specs: Iterable[BucketSpec], merging: Merging) -> int | None:

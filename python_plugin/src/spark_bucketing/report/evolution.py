@@ -132,7 +132,8 @@ def write_changes(table: Table, changes: Sequence[Change], dry_run: bool, file: 
         console.print(Text(f"{table.name}: {verb} bucketing.evolved=true, without which readers ask for no record"))
     elif marks_evolved(table, changes):
         console.print(Text(f"These are the first records of {table.name}: readers ask for them from now on."))
-    what = "every record is what the files are" if not changes else f"{count(len(changes), 'partition')} to be changed"
+    changed = f"{count(len(changes), 'partition')} {'to be changed' if dry_run else 'changed'}"
+    what = changed if changes else "every record is what the files are"
     console.print(Text(f"{table.name}: {count(len(table.partitions), 'partition')}, {what}."))
 
 

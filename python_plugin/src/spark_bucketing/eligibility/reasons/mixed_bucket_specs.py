@@ -10,7 +10,10 @@ from spark_bucketing.eligibility.steps import Explanation, Reason, Step
 from spark_bucketing.eligibility.world import objection
 from spark_bucketing.evolution.smallest import smallest_rewrite
 
-_RECORDS = re.compile(r"its bucket specs differ|^partition .* (?:is recorded as one|has (?:a broken|no) )")
+_RECORDS = re.compile(
+    r"its bucket specs differ|^partition .* (?:is recorded as one|has (?:a broken|no)) "
+    r"|^partitions .* (?:are recorded as ones|have (?:broken|no)) "
+)
 _BEYOND = re.compile(r"a file of bucket \d+, where there are \d+")
 
 
@@ -19,13 +22,14 @@ class MixedBucketSpecs(Reason):
 
     **Anti-pattern**
 
-    A table whose old partitions have 16 buckets and whose new ones have 8, in a query over both.
+    A table whose old partitions have 25 buckets and whose new ones have 32, or whose old ones are bucketed by other
+    columns, in a query over both.
 
     **Best practice**
 
     Select partitions of one spec, or write anew those that stand in the way: `spark-bucketing evolution rewrite`.
-    Numbers of buckets that divide are read together. A record that is broken or missing may need no more than
-    `spark-bucketing evolution repair`.
+    Numbers of buckets with a common divisor are read together by that, unless it is too small. A record that is
+    broken or missing may need no more than `spark-bucketing evolution repair`.
     """
 
     slug = "mixed-bucket-specs"

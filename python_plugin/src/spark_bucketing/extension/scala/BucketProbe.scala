@@ -59,7 +59,7 @@ private class BucketProbe(scan: BucketScan) {
     var objection: Option[String] = None
     rows(file) { row =>
       val found = bucket.eval(row).asInstanceOf[Int]
-      if (found != expected) objection = Some(s"a row of bucket $found in the file $name")
+      if (found != expected) objection = Some(s"a row of bucket $found in a file of bucket $expected: $name")
       else if (last != null && ordering.gt(last, row)) objection = Some(s"an unsorted file: $name")
       last = row.copy()
       objection.isEmpty

@@ -41,8 +41,11 @@ class FilesOnDemand(scan: FileSourceScanExec) {
 /** By which spec the partitions that a query selects can be read together, as the metastore has it. */
 object SelectedPartitions {
 
+  /** Why partitions are not read by a spec: of one of them, and of several. */
+  private case class Objection(ofOne: String, ofSeveral: String)
+
   /** What the metastore says of a partition: its spec, or why it is not read by one. */
-  private case class Said(name: String, folder: String, spec: Either[String, BucketSpec])
+  private case class Said(name: String, folder: String, spec: Either[Objection, BucketSpec])
 
   /**
    * The spec of the selected partitions, of as many buckets as divide the number of each, and these numbers; or why they
@@ -99,17 +102,20 @@ object SelectedPartitions {
     OncePerPlanning(table.identifier -> question) {
       Compat.catalog(session).listPartitionsByFilter(table.identifier, filters).map { partition =>
         val name = PartitioningUtils.getPathFragment(partition.spec, table.partitionSchema)
-        Said(name, folderOf(partition, conf), spec(table, partition).left.map(why => s"partition $name $why"))
+        Said(name, folderOf(partition, conf), spec(table, partition))
       }
     }
   }
 
-  private def spec(table: CatalogTable, partition: CatalogTablePartition): Either[String, BucketSpec] =
+  private def spec(table: CatalogTable, partition: CatalogTablePartition): Either[Objection, BucketSpec] =
     PartitionRecord.parse(partition.parameters) match {
       case Some(Right(record)) if record.isBucketed => Right(specOf(record))
-      case Some(Right(_)) => Left("is recorded as one without buckets")
-      case Some(Left(why)) => Left(s"has a broken record: $why")
-      case None => table.bucketSpec.map(spec => specOf(PartitionRecord.of(spec))).toRight("has no record")
+      case Some(Right(_)) =>
+        Left(Objection("is recorded as one without buckets", "are recorded as ones without buckets"))
+      case Some(Left(why)) => Left(Objection(s"has a broken record: $why", s"have broken records: $why"))
+      case None =>
+        val ofTable = table.bucketSpec.map(spec => specOf(PartitionRecord.of(spec)))
+        ofTable.toRight(Objection("has no record", "have no record"))
     }
 
   // Names in the records' spelling, so that specs can be compared.
@@ -122,12 +128,10 @@ object SelectedPartitions {
   }
 
   private def together(selected: Seq[Said], cores: Int): Either[String, (BucketSpec, BucketCounts)] = {
-    val objections = selected.collect { case Said(_, _, Left(why)) => why }
     lazy val specs = selected.collect { case Said(name, _, Right(spec)) => name -> spec }
     lazy val counts = specs.map(_._2.numBuckets)
     lazy val common = counts.map(BigInt(_)).reduce(_ gcd _).toInt
-    if (objections.nonEmpty) Left(s"${objections.head}${others(objections.length - 1)}")
-    else byColumns(specs).flatMap { columns =>
+    refusal(selected).toLeft(()).flatMap(_ => byColumns(specs)).flatMap { columns =>
       if (!BucketAlignment.worthMerging(common, counts.max, cores)) Left(differing(specs, _.numBuckets, _ + " buckets"))
       else {
         val folders = if (counts.forall(_ == common)) Map.empty[String, Int]
@@ -136,6 +140,13 @@ object SelectedPartitions {
       }
     }
   }
+
+  /** Why some of them are read by no spec: the first reason, and of how many partitions it is one. */
+  private def refusal(selected: Seq[Said]): Option[String] =
+    selected.collectFirst { case Said(name, _, Left(why)) =>
+      val more = selected.count(_.spec == Left(why)) - 1
+      if (more == 0) s"partition $name ${why.ofOne}" else s"partitions $name${others(more)} ${why.ofSeveral}"
+    }
 
   private def byColumns(specs: Seq[(String, BucketSpec)]): Either[String, Seq[String]] =
     if (specs.map(_._2.bucketColumnNames).distinct.length == 1) Right(specs.head._2.bucketColumnNames)

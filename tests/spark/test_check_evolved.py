@@ -1,0 +1,87 @@
+"""The check of a query on a table whose partitions have different buckets: which ones stand in the way, and the cure."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from bucketed import Tables
+from click.testing import CliRunner, Result
+from commanded import evolution_of
+from evolving import DB, alter, evolved, evolving, make
+from pyspark.sql import SparkSession
+
+from conftest import Project
+from spark_bucketing.cli import main
+
+pytestmark = pytest.mark.usefixtures("extension")
+
+JOIN = f"select a.k, a.v, b.v as w from {DB}.mixed a join {DB}.other b on a.k = b.k"
+
+
+@pytest.fixture(scope="module")
+def project(new_project: Callable[..., Project]) -> Project:
+    return new_project()
+
+
+@pytest.fixture
+def tables(spark: SparkSession) -> Iterator[Tables]:
+    with evolving(spark) as made:
+        make(made, "other")
+        made.sql("insert into other select cast(id as int), id, 'x' from range(40)")
+        yield made
+
+
+def check(project: Project, query: str, *arguments: str) -> Result:
+    file = Path(project.folder) / "query.sql"
+    file.write_text(query)
+    place = ("--project-dir", str(project.folder), "--profiles-dir", str(project.folder))
+    return CliRunner().invoke(main, ["check", *place, str(file), *arguments])
+
+
+MIXED = {"2024-01": 3, "2024-02": 4, "2024-03": 3, "2024-04": 8}
+COMMAND = f"""spark-bucketing evolution rewrite {DB}.mixed --where "ds in ('2024-01', '2024-03')\""""
+
+
+def test_the_mixed_partitions_and_the_smallest_rewrite_are_named(tables: Tables, project: Project) -> None:
+    evolved(tables, "mixed", MIXED)
+    result = check(project, JOIN)
+    found = [line.strip() for line in result.output.splitlines()]
+    assert result.exit_code == 1
+    assert found[2:4] == [
+        f"{DB}.mixed is read as a plain table: its bucket specs differ: 3 buckets in ds=2024-01 and 1 more, "
+        "4 buckets in ds=2024-02, 8 buckets in ds=2024-04.",
+        f"fix (then sort-free): Run `{COMMAND}` to bring 2 partitions (ds=2024-01, ds=2024-03) to 8 buckets by (k), "
+        "sorted by (k).",
+    ]
+    (model,) = json.loads(check(project, JOIN, "--format", "json").stdout)["models"]
+    (finding,) = [finding for operator in model["operators"] for finding in operator["findings"]]
+    (fix,) = finding["fixes"]
+    assert (finding["reason"], finding["tables"]) == ("mixed-bucket-specs", [f"{DB}.mixed"])
+    assert (fix["kind"], fix["where"]) == ("rewrite_files", "ds in ('2024-01', '2024-03')")
+
+
+@pytest.mark.long
+def test_the_rewrite_that_is_named_cures_the_query(tables: Tables, project: Project) -> None:
+    evolved(tables, "mixed", MIXED)
+    together = check(project, f"{JOIN} where a.ds in ('2024-02', '2024-04')")
+    assert together.exit_code == 0, together.output
+    done = evolution_of(project)(*shlex.split(COMMAND)[2:])
+    assert done.exit_code == 0, done.output
+    cured = check(project, JOIN)
+    assert cured.exit_code == 0 and "Nothing was found" in cured.output, cured.output
+
+
+def test_partitions_without_buckets_are_counted_behind_the_first_name(tables: Tables, project: Project) -> None:
+    evolved(tables, "mixed", {"a": 4, "b": 4, "c": 4})
+    for value in ("a", "b"):
+        tables.sql(f"alter table mixed partition (ds = '{value}') not clustered")
+    alter(tables, "mixed", 8)
+    output = check(project, JOIN).output
+    assert (
+        "mixed is read as a plain table: partitions ds=a and 1 more are recorded as ones without buckets.\n" in output
+    )
+    assert """--where "ds in ('a', 'b')"` to bring 2 partitions (ds=a, ds=b) to 8 buckets""" in output
