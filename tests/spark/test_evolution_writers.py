@@ -131,22 +131,29 @@ def test_two_writers_beside_a_changing_spec(tables: Tables, command: Callable[..
     assert verified.exit_code == 0, verified.output
 
 
+# Plain INSERTs into one table share a folder, where the first one to end deletes what the others have there. Writes that
+# overwrite one partition delete each other's files.
+FAILING = {
+    "a folder of all": (Way("insert into t partition (p = {p}) {rows}", {}), False),
+    **{f"one partition, {how}": (way, True) for how, way in WAYS.items()},
+}
+
+
 @pytest.mark.long
+@pytest.mark.parametrize("how", FAILING)
 def test_jobs_that_fail_each_other_leave_nothing_that_is_read_wrongly(
-    tables: Tables, command: Callable[..., Result]
+    tables: Tables, command: Callable[..., Result], how: str
 ) -> None:
-    """Plain INSERTs into one table share a folder, where the first one to end deletes what the others have there."""
     create(tables, "t")
     fill(tables)
-    way = Way("insert into t partition (p = {p}) {rows}", {})
-    done = Event()
+    (way, is_one), done = FAILING[how], Event()
 
     def attempt(writer: int) -> None:
-        made = session(tables.spark, {})
+        made = session(tables.spark, way.settings)
         for number in range(6):
             rows = f"select id as k, 'writer {writer}, {number}' as v from range(40)"
             try:
-                made.sql(way.statement.format(p=2 * (number % 2) + writer, rows=rows))
+                made.sql(way.statement.format(p=0 if is_one else 2 * (number % 2) + writer, rows=rows))
             except Exception:
                 continue
 
