@@ -57,7 +57,19 @@ QUERIES = [
     "select a.flight, b.flight from {flights} a join {flights} b on a.tailnum = b.tailnum and a.delay > b.delay + 50",
     "select tailnum from {flights} union all select tailnum from planes",
     "select f.* from {flights} f left anti join planes p on f.tailnum = p.tailnum and p.seats > 50",
+    "select carrier, count(*), sum(delay) from {flights} where month = '2013-04' group by carrier",
 ]
+# How many tables they read as bucketed where the months are of four specs: planes alone is, unless the months fit together.
+BUCKETED = dict.fromkeys(QUERIES, 0) | {
+    JOIN: 1,
+    QUERIES[2]: 2,
+    QUERIES[3]: 2,
+    QUERIES[4]: 1,
+    QUERIES[5]: 1,
+    QUERIES[6]: 1,
+    QUERIES[17]: 1,
+    QUERIES[18]: 1,
+}
 
 
 class Seen:
@@ -162,4 +174,5 @@ def test_a_table_of_four_specs_has_them(story: Story) -> None:
 )
 def test_every_query_of_four_specs_has_the_rows_of_a_plain_table(story: Story, query: str) -> None:
     tables = Tables(story.project.spark, story.project.schema)
+    assert tables.shape(query.format(flights="four_specs")).bucketed == BUCKETED[query]
     story.assert_rows(tables, "four_specs", "1234", [query])
