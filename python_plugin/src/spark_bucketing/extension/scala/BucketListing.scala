@@ -40,7 +40,7 @@ class BucketListing(all: ScanFileListing, keep: String => Boolean = _ => true, v
 
 object BucketListing {
 
-  /** What the files of a scan depend on. The same table may be listed in two ways, so that its index is this very one. */
+  /** What the files of a scan depend on: this very index, since another one of the same table may list otherwise. */
   private class Asked(val index: FileIndex, val filters: Seq[Set[Expression]]) {
     override def equals(other: Any): Boolean = other match {
       case that: Asked => (index eq that.index) && filters == that.filters
