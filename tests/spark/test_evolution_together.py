@@ -226,7 +226,7 @@ def test_a_correction_that_fails_in_a_table_that_has_evolved_changes_nothing(tab
 
 @pytest.mark.parametrize(
     "statement",
-    [CLUSTERED.replace("8", "16"), "alter table t partition (p = 0) clustered by (k) sorted by (k) into 4 buckets"],
+    [CLUSTERED.replace("8", "16"), "alter table t partition (p = 1) clustered by (k) sorted by (k) into 8 buckets"],
 )
 def test_a_partition_whose_descriptor_is_not_the_tables_spec_is_recorded_by_its_own(
     tables: Tables, statement: str
