@@ -70,6 +70,14 @@ def put_parameters(tables: Tables, name: str, partition: str, parameters: dict[s
     client.alter_partition(tables.database, name, found)
 
 
+def put_descriptor(tables: Tables, name: str, partition: str, buckets: int) -> None:
+    """Write another number of buckets into a partition's descriptor by hand."""
+    client = _client(tables.spark)
+    found = client.getPartition(tables.database, name, partition)
+    found.getSd().setNumBuckets(buckets)
+    client.alter_partition(tables.database, name, found)
+
+
 def parameters(tables: Tables, name: str, partition: str) -> dict[str, str]:
     """The parameters of a partition that are a record's."""
     found = _client(tables.spark).getPartition(tables.database, name, partition).getParameters()

@@ -160,25 +160,6 @@ def test_partitions_that_are_left_out_while_the_query_runs(tables: Tables, aqe: 
             assert tables.rows(query) == tables.stock_rows(query) != []
 
 
-def test_buckets_are_left_out_by_each_partitions_own_number(tables: Tables) -> None:
-    query = f"select * from {days('a', 'b', 'c')} t where k = 7"
-    with tables.settings({"spark.bucketing.pruning": "probed"}):
-        assert "SelectedBucketsCount: 1 out of 4, 1 out of 8, 1 out of 16" in tables.plan(query)
-        assert tables.rows(query) == tables.stock_rows(query) != []
-
-
-def test_buckets_are_left_out_by_the_number_that_files_were_checked_for(tables: Tables) -> None:
-    query = f"select * from {days('a', 'b', 'c')} t where k = 7"
-    assert "SelectedBucketsCount" not in tables.plan(query)
-    tables.rows(f"select k, count(*) from {days('a', 'b', 'c')} group by k")
-    assert "SelectedBucketsCount: 1 out of 4," in tables.plan(query) + ","
-    assert tables.rows(query) == tables.stock_rows(query) != []
-    for day in "abc":
-        tables.rows(f"select k, count(*) from {days(day)} group by k")
-    assert "SelectedBucketsCount: 1 out of 4, 1 out of 8, 1 out of 16" in tables.plan(query)
-    assert tables.rows(query) == tables.stock_rows(query)
-
-
 @pytest.mark.parametrize(
     ("record", "read"),
     [

@@ -2,8 +2,8 @@ package org.apache.spark.sql.bucketing
 
 import org.apache.spark.paths.SparkPath
 import org.apache.spark.sql.catalyst.expressions.{BasePredicate, Expression}
-import org.apache.spark.sql.execution.{ListingPartition, ScanFileListing}
-import org.apache.spark.sql.execution.datasources.PartitionedFile
+import org.apache.spark.sql.execution.{FileSourceScanExec, ListingPartition, ScanFileListing}
+import org.apache.spark.sql.execution.datasources.{FileIndex, PartitionedFile}
 import org.apache.spark.sql.internal.SQLConf
 
 /**
@@ -36,4 +36,27 @@ class BucketListing(all: ScanFileListing, keep: String => Boolean = _ => true, v
   }
 
   override def bucketsContainSingleFile: Boolean = all.bucketsContainSingleFile
+}
+
+object BucketListing {
+
+  /** What the files of a scan depend on: this very index, since another one of the same table may list otherwise. */
+  private class Asked(val index: FileIndex, val filters: Seq[Set[Expression]]) {
+    override def equals(other: Any): Boolean = other match {
+      case that: Asked => (index eq that.index) && filters == that.filters
+      case _ => false
+    }
+    override def hashCode: Int = 31 * System.identityHashCode(index) + filters.hashCode
+  }
+
+  /**
+   * The files that Spark lists for a scan. Both sides of a self join that select the same partitions share one listing:
+   * Spark's own plan has an exchange for both, and this one has none that could be reused.
+   */
+  def of(scan: FileSourceScanExec): BucketListing = {
+    val filters = Seq(scan.partitionFilters, scan.dataFilters).map { all =>
+      OncePerPlanning.comparable(OncePerPlanning.known(all))
+    }
+    OncePerPlanning(new Asked(scan.relation.location, filters))(new BucketListing(scan.selectedPartitions))
+  }
 }

@@ -53,7 +53,7 @@ object BucketProof extends Logging {
   private def listed(candidate: BucketScan): (BucketScan, BucketListing) = candidate.listing match {
     case found: BucketListing => (candidate, found)
     case _ =>
-      val listing = new BucketListing(candidate.selectedPartitions)
+      val listing = BucketListing.of(candidate)
       (candidate.copyWith(listing = listing), listing)
   }
 

@@ -5,9 +5,9 @@ import org.apache.hadoop.fs.Path
 
 import org.apache.spark.paths.SparkPath
 import org.apache.spark.sql.catalyst.catalog.{BucketSpec, CatalogTable, CatalogTablePartition}
-import org.apache.spark.sql.catalyst.expressions.{Attribute, ExprId, SubqueryExpression}
 import org.apache.spark.sql.execution.FileSourceScanExec
 import org.apache.spark.sql.execution.datasources.PartitioningUtils
+import org.apache.spark.sql.internal.SQLConf
 
 /**
  * For how many buckets the files of a scan were written.
@@ -29,13 +29,13 @@ case class BucketCounts(common: Int, byFolder: Map[String, Int] = Map.empty) {
 /** The files of a scan, listed when they are asked for. Who relies on what they are reads them, and no others. */
 class FilesOnDemand(scan: FileSourceScanExec) {
 
-  private lazy val all = new BucketListing(scan.selectedPartitions)
+  private lazy val all = BucketListing.of(scan)
   private var asked = false
 
   def listing: BucketListing = { asked = true; all }
 
-  /** The listing if somebody relies on it. */
-  def listed: Option[BucketListing] = Some(all).filter(_ => asked)
+  /** The listing if somebody relies on it; nothing is listed for this. */
+  def listed: Option[BucketListing] = if (asked) Some(all) else None
 }
 
 /** By which spec the partitions that a query selects can be read together, as the metastore has it. */
@@ -95,12 +95,12 @@ object SelectedPartitions {
   /** The selected partitions, by one call to the metastore. Those left out while the query runs are among them. */
   private def partitions(scan: FileSourceScanExec, table: CatalogTable): Seq[Said] = {
     val session = scan.relation.sparkSession
-    val filters = scan.partitionFilters.filter(filter => filter.deterministic && !SubqueryExpression.hasSubquery(filter))
+    val filters = OncePerPlanning.known(scan.partitionFilters).filter(_.deterministic)
     val conf = Compat.hadoopConf(session)
-    // Columns of the same table have another number each time that it is read.
-    val question = filters.map(_.transform { case column: Attribute => column.withExprId(ExprId(0)).withQualifier(Nil) }).toSet
-    OncePerPlanning(table.identifier -> question) {
-      Compat.catalog(session).listPartitionsByFilter(table.identifier, filters).map { partition =>
+    OncePerPlanning(table.identifier -> OncePerPlanning.comparable(filters)) {
+      val found = Compat.externalCatalog(session)
+        .listPartitionsByFilter(table.database, table.identifier.table, filters, SQLConf.get.sessionLocalTimeZone)
+      found.map { partition =>
         val name = PartitioningUtils.getPathFragment(partition.spec, table.partitionSchema)
         Said(name, folderOf(partition, conf), spec(table, partition))
       }

@@ -1,0 +1,110 @@
+"""What planning a query of partitions asks of the metastore: as often for many partitions as for few."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+from bucketed import Tables
+from evolved import metastore_calls
+from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.usefixtures("extension", "dynamic_partitions")
+
+PARTITIONS = (3, 12)
+ROWS = "select id as k, cast(id as string) as v, id % {partitions} as p from range(48)"
+
+
+@pytest.fixture(scope="module")
+def counted(spark: SparkSession) -> Tables:
+    """For each number of partitions a table that evolved, with partitions of 4 and of 8 buckets, and one that never did."""
+    made = Tables(spark, "evolution_calls")
+    conf = {"spark.bucketing.enabled": "true", "hive.exec.dynamic.partition.mode": "nonstrict"}
+    with made.settings(conf):
+        for partitions in PARTITIONS:
+            rows = ROWS.format(partitions=partitions)
+            for name in (f"evolved{partitions}", f"never{partitions}"):
+                made.make(name, "k bigint, v string", "k", 4, rest="partitioned by (p bigint)")
+                made.sql(f"insert into {name} {rows}")
+            made.sql(f"alter table evolved{partitions} clustered by (k) sorted by (k) into 8 buckets")
+            made.sql(f"insert overwrite evolved{partitions} partition (p) select * from ({rows}) where p > 0")
+    return made
+
+
+@pytest.fixture
+def tables(counted: Tables) -> Iterator[Tables]:
+    with counted.settings({"spark.sql.autoBroadcastJoinThreshold": "-1"}):
+        yield counted
+
+
+GROUPED = "select k, count(*) from {t} group by k"
+JOINED = "select a.k, b.v from {t} a join {t} b on a.k = b.k"
+# Of the calls for partitions, Spark itself makes one for each listing of files: those of a self join share theirs where they
+# ask for the same. A table that evolved is asked for once more, for the records.
+CALLS = [
+    pytest.param(GROUPED, {"get_partitions": 2}, {"get_partitions": 1}, id="group by"),
+    pytest.param(JOINED, {"get_partitions": 2}, {"get_partitions": 1}, id="self join"),
+    pytest.param(f"{GROUPED} union all {GROUPED}", {"get_partitions": 2}, {"get_partitions": 1}, id="two group by"),
+    pytest.param("select * from {t}", {"get_partitions": 2}, {"get_partitions": 1}, id="no use for buckets"),
+    pytest.param(
+        GROUPED.replace("group", "where p < 2 group"),
+        {"get_partitions_by_filter": 2},
+        {"get_partitions_by_filter": 1},
+        id="group by of some",
+    ),
+    # The optimizer lists the partitions that a filter selects, for each side.
+    pytest.param(
+        f"{JOINED} where a.p < 2 and b.p < 2",
+        {"get_partitions_by_filter": 3},
+        {"get_partitions_by_filter": 2},
+        id="self join of some",
+    ),
+]
+
+
+def calls(tables: Tables, name: str, query: str) -> Counter[str]:
+    """What planning and running a query asks of the metastore."""
+    tables.sql(f"use {tables.database}")
+    with metastore_calls(tables.spark) as seen:
+        tables.spark.sql(query.format(t=name)).collect()
+    return Counter(seen)
+
+
+@pytest.mark.parametrize(("query", "of_evolved", "of_never"), CALLS)
+def test_the_number_of_calls_is_that_of_any_number_of_partitions(
+    tables: Tables, query: str, of_evolved: dict[str, int], of_never: dict[str, int]
+) -> None:
+    for kind, expected in (("evolved", of_evolved), ("never", of_never)):
+        few, many = (calls(tables, f"{kind}{partitions}", query) for partitions in PARTITIONS)
+        assert few == many, kind
+        assert {name: number for name, number in few.items() if "partition" in name} == expected, kind
+
+
+@pytest.mark.parametrize("name", ["evolved12", "never12"])
+@pytest.mark.parametrize("query", [GROUPED, JOINED], ids=["group by", "self join"])
+def test_these_queries_are_read_by_buckets(tables: Tables, name: str, query: str) -> None:
+    read = "4 Hive buckets of partitions with 4, 8" if name == "evolved12" else "4 Hive buckets"
+    text = query.format(t=name)
+    assert f"Bucketed: true ({read}" in tables.plan(text)
+    assert tables.rows(text) == tables.stock_rows(text) != []
+
+
+# What the sides of a self join ask for, where it is not the same. Spark finds `_metadata` in the plan of a frame.
+SIDES = [
+    ("p = 1", "p < 3"),
+    ("_metadata.file_path like '%p=1/%'", "_metadata.file_path like '%p=%'"),
+    ("_metadata.file_path like '%p=1/%'", "p in (0, 1)"),
+    ("_metadata.file_path like '%p=%'", "true"),
+]
+
+
+@pytest.mark.parametrize(("left", "right"), SIDES)
+def test_sides_that_select_other_files_share_no_listing(tables: Tables, left: str, right: str) -> None:
+    table = tables.spark.table("evolution_calls.evolved3")
+    table.where(left).createOrReplaceTempView("one_side")
+    table.where(right).createOrReplaceTempView("other_side")
+    # In both orders, since who is listed first would be shared.
+    for first, second in (("one_side", "other_side"), ("other_side", "one_side")):
+        query = f"select * from {first} a full join {second} b using (k)"
+        assert tables.rows(query) == tables.stock_rows(query) != []
