@@ -3,28 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
 from bucketed import Tables
 from click.testing import Result
+from commanded import evolution_of
 from pyspark.sql import SparkSession
 
+from conftest import Project
 from spark_bucketing.evolution.staging import FOLDER
 
 DB = "evolution_command"
-
-
 HARD = ("it's", 'a "b" c', "x/y=z%", "${spark.master}", "b\\c", "ü ~", None)
 
 
-@contextmanager
-def evolving(spark: SparkSession) -> Iterator[Tables]:
+@pytest.fixture(name="tables")
+def evolving_tables(spark: SparkSession) -> Iterator[Tables]:
     """The database of these tables."""
     made = Tables(spark, DB)
     # dbt-spark, whose tests share this session, switches ANSI mode off.
     with made.settings({"spark.sql.autoBroadcastJoinThreshold": "-1", "spark.sql.ansi.enabled": "true"}):
         yield made
+
+
+@pytest.fixture(name="command")
+def evolution_command(new_project: Callable[..., Project]) -> Callable[..., Result]:
+    """The command, run in this process with this session."""
+    return evolution_of(new_project())
 
 
 def literal(value: str | None) -> str:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from bucketed import Tables
 from click.testing import CliRunner, Result
 from commanded import evolution_of
-from evolving import DB, alter, evolved, evolving, make
-from pyspark.sql import SparkSession
+from evolving import DB, alter, evolved, evolving_tables, make  # noqa: F401
 
 from conftest import Project
 from spark_bucketing.cli import main
@@ -27,12 +26,10 @@ def project(new_project: Callable[..., Project]) -> Project:
     return new_project()
 
 
-@pytest.fixture
-def tables(spark: SparkSession) -> Iterator[Tables]:
-    with evolving(spark) as made:
-        make(made, "other")
-        made.sql("insert into other select cast(id as int), id, 'x' from range(40)")
-        yield made
+@pytest.fixture(autouse=True)
+def other(tables: Tables) -> None:
+    make(tables, "other")
+    tables.sql("insert into other select cast(id as int), id, 'x' from range(40)")
 
 
 def check(project: Project, query: str, *arguments: str) -> Result:

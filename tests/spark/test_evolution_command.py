@@ -3,31 +3,30 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 from bucketed import Tables
 from click.testing import Result
-from commanded import evolution_of
-from evolving import DB, alter, evolved, evolving, fine, locations, make, record, set_parameter, sums, unrecord
+from evolving import (  # noqa: F401
+    DB,
+    alter,
+    evolution_command,
+    evolved,
+    evolving_tables,
+    fine,
+    locations,
+    make,
+    record,
+    set_parameter,
+    sums,
+    unrecord,
+)
 from pyspark.sql import SparkSession
 
-from conftest import Project
 from spark_bucketing.evolution.warehouse import Warehouse
 
 pytestmark = pytest.mark.usefixtures("extension")
-
-
-@pytest.fixture
-def tables(spark: SparkSession) -> Iterator[Tables]:
-    with evolving(spark) as made:
-        yield made
-
-
-@pytest.fixture
-def command(new_project: Callable[..., Project]) -> Callable[..., Result]:
-    """The command, run in this process with this session."""
-    return evolution_of(new_project())
 
 
 def test_specs_are_shown_as_ranges(tables: Tables, command: Callable[..., Result]) -> None:

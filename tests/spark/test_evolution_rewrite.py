@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from bucketed import Tables
 from click.testing import Result
-from commanded import evolution_of
-from evolving import (
+from evolving import (  # noqa: F401
     DB,
     HARD,
     alter,
+    evolution_command,
     evolved,
-    evolving,
+    evolving_tables,
     fill,
     fine,
     literal,
@@ -27,24 +27,10 @@ from evolving import (
     sums,
 )
 from interrupted import meanwhile
-from pyspark.sql import SparkSession
 
-from conftest import Project
 from spark_bucketing.evolution.staging import FOLDER
 
 pytestmark = pytest.mark.usefixtures("extension")
-
-
-@pytest.fixture
-def tables(spark: SparkSession) -> Iterator[Tables]:
-    with evolving(spark) as made:
-        yield made
-
-
-@pytest.fixture
-def command(new_project: Callable[..., Project]) -> Callable[..., Result]:
-    """The command, run in this process with this session."""
-    return evolution_of(new_project())
 
 
 @pytest.mark.parametrize("stored", ["parquet", pytest.param("orc", marks=pytest.mark.long)])

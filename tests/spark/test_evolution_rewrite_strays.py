@@ -4,32 +4,28 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from bucketed import Tables
 from click.testing import Result
-from commanded import evolution_of
-from evolving import DB, alter, evolved, evolving, fine, locations, nothing_is_left, record, some_file, sums
+from evolving import (  # noqa: F401
+    DB,
+    alter,
+    evolution_command,
+    evolved,
+    evolving_tables,
+    fine,
+    locations,
+    nothing_is_left,
+    record,
+    some_file,
+    sums,
+)
 from interrupted import dying, meanwhile, steps_before
-from pyspark.sql import SparkSession
-
-from conftest import Project
 
 pytestmark = pytest.mark.usefixtures("extension")
-
-
-@pytest.fixture
-def tables(spark: SparkSession) -> Iterator[Tables]:
-    with evolving(spark) as made:
-        yield made
-
-
-@pytest.fixture
-def command(new_project: Callable[..., Project]) -> Callable[..., Result]:
-    """The command, run in this process with this session."""
-    return evolution_of(new_project())
 
 
 def test_what_ends_after_a_rewrite_is_found(

@@ -3,33 +3,30 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 from bucketed import Tables
 from click.testing import Result
-from commanded import evolution_of
-from evolving import DB, evolved, evolving, fill, fine, locations, nothing_is_left, record, some_file, sums
+from evolving import (  # noqa: F401
+    DB,
+    evolution_command,
+    evolved,
+    evolving_tables,
+    fill,
+    fine,
+    locations,
+    nothing_is_left,
+    record,
+    some_file,
+    sums,
+)
 from interrupted import meanwhile, owned
-from pyspark.sql import SparkSession
 
-from conftest import Project
 from spark_bucketing.evolution.owner import Owner
 from spark_bucketing.evolution.staging import FOLDER
 
 pytestmark = pytest.mark.usefixtures("extension")
-
-
-@pytest.fixture
-def tables(spark: SparkSession) -> Iterator[Tables]:
-    with evolving(spark) as made:
-        yield made
-
-
-@pytest.fixture
-def command(new_project: Callable[..., Project]) -> Callable[..., Result]:
-    """The command, run in this process with this session."""
-    return evolution_of(new_project())
 
 
 @pytest.mark.long
