@@ -36,7 +36,10 @@ SESSION_CONF = {
 }
 # Many small statements, each with code of its own, which is run too seldom to be worth the best compiler: room for it,
 # and a metastore's database that writes when it likes.
-QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=512m -XX:-UsePerfData -Dderby.system.durability=test"
+QUICK_JVM = (
+    "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=512m -XX:+UseSerialGC -XX:-UsePerfData "
+    "-Dderby.system.durability=test"
+)
 _numbers = itertools.count(1)
 
 

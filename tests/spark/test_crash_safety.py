@@ -224,7 +224,7 @@ def test_directories_that_a_dead_run_left_without_their_tables_are_cleared(proje
     assert [path.name for path in schema_folder.iterdir()] == ["m"]
 
 
-@pytest.mark.parametrize("external", [False, True], ids=["managed", "external"])
+@pytest.mark.parametrize("external", [False, pytest.param(True, marks=pytest.mark.long)], ids=["managed", "external"])
 def test_a_table_whose_files_somebody_deleted_can_be_built_again(project: Project, external: bool) -> None:
     place = {"location_root": str(project.folder / "external")} if external else {}
     project.model("m", "select 1 as k", materialized="bucketed_table", clustered_by="k", buckets=2, **place)

@@ -40,9 +40,9 @@ def writing_tasks(project: Project, table: str) -> dict[str, set[str]]:
 @pytest.mark.parametrize(
     "conf",
     [
-        {"adaptive_enabled": "false"},
+        pytest.param({"adaptive_enabled": "false"}, marks=pytest.mark.long),
         {"adaptive_coalescePartitions_minPartitionSize": "1g", "adaptive_advisoryPartitionSizeInBytes": "1g"},
-        {"files_maxRecordsPerFile": "3"},
+        pytest.param({"files_maxRecordsPerFile": "3"}, marks=pytest.mark.long),
         {"sources_partitionOverwriteMode": "STATIC", "shuffle_partitions": "23", "ansi_enabled": "false"},
         pytest.param({"adaptive_enabled": "true", "shuffle_partitions": "1"}, marks=pytest.mark.long),
         pytest.param(

@@ -32,7 +32,7 @@ pytestmark = pytest.mark.usefixtures("extension")
 
 
 # The rest are as good, and take long.
-QUICK_DEATHS = ("swap", "half renamed", "swap back")
+QUICK_DEATHS = ("swap", "swap back")
 
 
 @pytest.mark.parametrize(
@@ -90,6 +90,7 @@ def test_the_next_run_completes_another_partitions_swap_even_if_the_spec_was_alt
     fine(command, "altered")
 
 
+@pytest.mark.long
 def test_rows_added_after_a_swap_whose_run_died_are_not_recorded_as_buckets(
     tables: Tables, command: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -508,7 +508,7 @@ def test_an_overwrite_uses_buckets_that_were_checked_or_where_nothing_is_deleted
 
 ADAPTIVE = [
     pytest.param({"spark.sql.adaptive.enabled": "true"}, id="adaptive"),
-    pytest.param({"spark.sql.adaptive.enabled": "false"}, id="not adaptive"),
+    pytest.param({"spark.sql.adaptive.enabled": "false"}, id="not adaptive", marks=pytest.mark.long),
     pytest.param({"spark.sql.optimizer.plannedWrite.enabled": "false"}, id="write not planned", marks=pytest.mark.long),
 ]
 MISSING_ROWS = MISSING.replace("few.k from", "few.* from")

@@ -148,7 +148,7 @@ def test_adaptive_execution_does_not_take_buckets_apart(tables: Tables, reread: 
     assert tables.rows("select count(*), sum(k) from wide") == tables.rows("select count(*), sum(k) from flat_wide")
 
 
-@pytest.mark.parametrize("layout", ["hive-parquet", "hive-orc"])
+@pytest.mark.parametrize("layout", ["hive-parquet", pytest.param("hive-orc", marks=pytest.mark.long)])
 def test_an_insert_after_a_select_keeps_the_buckets(tables: Tables, layout: str) -> None:
     for partitioned, how in product([False, True], ["insert into", "insert overwrite"]):
         create(tables, "t", layout, partitioned)

@@ -569,7 +569,7 @@ EXPECTED_SHUFFLES = {
 }
 
 
-@pytest.mark.parametrize("adaptive", ["true", "false"])
+@pytest.mark.parametrize("adaptive", ["true", pytest.param("false", marks=pytest.mark.long)])
 def test_shuffles_are_counted_in_the_plan(models: Project, adaptive: str) -> None:
     models.spark.conf.set("spark.sql.adaptive.enabled", adaptive)
     models.dbt("run")

@@ -75,7 +75,7 @@ def test_only_the_batchs_rows_of_the_input_are_read(events: Project) -> None:
     ("size", "begin", "end", "expected"),
     [
         ("hour", "2024-02-28 22:30:00", "2024-02-29 01:00:00", 3),
-        ("day", "2024-02-27", "2024-03-02", 4),
+        pytest.param("day", "2024-02-27", "2024-03-02", 4, marks=pytest.mark.long),
         pytest.param("month", "2023-11-15", "2024-02-02", 4, marks=pytest.mark.long),
         pytest.param("year", "2021-06-01", "2024-01-01", 3, marks=pytest.mark.long),
     ],

@@ -186,7 +186,9 @@ def test_a_column_missing_from_the_query_is_null_when_columns_are_appended(proje
     assert sorted(map(str, project.rows("select v, w from {schema}.m"))) == ["Row(v='v', w=None)", "Row(v=None, w='w')"]
 
 
-@pytest.mark.parametrize("partition_by", [[], ["p"]], ids=["whole", "partitioned"])
+@pytest.mark.parametrize(
+    "partition_by", [pytest.param([], marks=pytest.mark.long), ["p"]], ids=["whole", "partitioned"]
+)
 @pytest.mark.parametrize("change", ["columns", pytest.param("layout", marks=pytest.mark.long)])
 def test_a_merge_that_fails_leaves_columns_and_layout_as_they_were(
     project: Project, partition_by: list[str], change: str
@@ -208,7 +210,9 @@ def test_a_merge_that_fails_leaves_columns_and_layout_as_they_were(
     assert project.detail("m", "Num Buckets") == "4"
 
 
-@pytest.mark.parametrize("strategy", ["append", "merge", "insert_overwrite"])
+@pytest.mark.parametrize(
+    "strategy", ["merge", *(pytest.param(other, marks=pytest.mark.long) for other in ("append", "insert_overwrite"))]
+)
 def test_new_rows_and_a_new_layout_arrive_together(project: Project, strategy: str) -> None:
     config = BASE | {"incremental_strategy": strategy, "partition_by": ["p"], "unique_key": "k"}
     table = "select id as k, if(id < 4, null, id % 3) as p, concat('v', id) as v from range(10)"
