@@ -228,6 +228,6 @@ def test_a_process_that_is_killed_between_rows_and_record(tmp_path: Path) -> Non
     )  # fmt: skip
     assert stale == [["p=0", 4], ["p=1", 4]], "the old record of the new files"
     assert joined == again == expected
-    assert found[0] == 1 and found[1].startswith("p=0: found the file"), found[1]
+    assert found[0] == 1 and found[1].startswith("p=0: found 4 of 8 files: 00004_0_"), found[1]
     assert mended == [["p=0", 8], ["p=1", 4]]
     assert fine[0] == 0, fine[1]
