@@ -121,12 +121,13 @@ def repair(dry_run: bool, table: str, project_dir: Path | None, profiles_dir: Pa
         known = candidates(found, [[file.name for file in files] for files in listing.values()])
         evidence = read_evidence(warehouse, found, found.partitions, listing, known)
         changes = plan_repair(found.recorded(), evidence, known)
-        write_changes(found, changes, dry_run, click.get_text_stream("stdout"))
         if not dry_run:
             if changes:
                 warehouse.record(sql.table(found.name), [change.data() for change in changes])
             if found.hidden:
                 warehouse.change(sql.mark_evolved(found.name))
+        # What is said to be changed has been.
+        write_changes(found, changes, dry_run, click.get_text_stream("stdout"))
 
 
 @evolution.command()
