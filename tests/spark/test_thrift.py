@@ -32,8 +32,6 @@ def free_port() -> int:
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
     """Port of a Thrift Server on the loopback address, with a metastore of its own."""
     home = tmp_path_factory.mktemp("thrift")
-    # Hive's sessions look whether it is there, and then make it: of two at the same moment one fails.
-    (home / "resources").mkdir()
     port = free_port()
     conf = {
         "spark.master": "local[2]",
@@ -42,7 +40,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
         "spark.sql.shuffle.partitions": "4",
         "spark.sql.warehouse.dir": str(home / "warehouse"),
         "spark.hadoop.javax.jdo.option.ConnectionURL": f"jdbc:derby:;databaseName={home / 'metastore'};create=true",
-        "spark.hadoop.hive.downloaded.resources.dir": str(home / "resources"),
+        # Hive deletes a session's folder of resources when it closes: one that all sessions share would go while others
+        # open. Its default has one for each session, in the temporary folder.
         "spark.driver.extraJavaOptions": f"-Dderby.system.home={home} -Djava.io.tmpdir={home} {QUICK_JVM}",
     }
     command = [str(Path(pyspark.__file__).parent / "bin" / "spark-submit")]
