@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import cycle
 from pathlib import Path
 from threading import Event
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 from bucketed import Tables
@@ -15,7 +15,7 @@ from click.testing import Result
 from commanded import evolution_of
 from elsewhere import Elsewhere
 from evolved import ROWS, Kept, create, kept
-from intercepted import failing
+from intercepted import failing, intercepted
 from pyspark.sql import SparkSession
 
 from conftest import Project
@@ -129,6 +129,34 @@ def test_two_writers_beside_a_changing_spec(tables: Tables, command: Callable[..
     assert all(of.recorded is not None and of.recorded == of.described for of in kept(tables, "t").values())
     verified = command("verify", f"{DB}.t", "--rows")
     assert verified.exit_code == 0, verified.output
+
+
+def test_of_two_writes_into_one_partition_the_record_may_be_that_of_the_files_that_are_gone(
+    tables: Tables, command: Callable[..., Result]
+) -> None:
+    """A write of 6 buckets begins and ends between the files of another one, of 4, and the record of these."""
+    create(tables, "t", buckets=8)
+    fill(tables)
+    late: list[Callable[[], Any]] = []
+    tables.sql("alter table t clustered by (k) sorted by (k) into 4 buckets")
+    with intercepted(tables.spark, "alter_partitions", lambda _, call: late.append(call)):
+        tables.sql("insert overwrite table t partition (p = 0) select k, 'first' from new_rows")
+    tables.sql("alter table t clustered by (k) sorted by (k) into 6 buckets")
+    tables.sql("insert overwrite table t partition (p = 0) select id, 'second' from range(40)")
+    for call in late:
+        call()
+    assert late and kept(tables, "t")["p=0"] == Kept(4, 4)
+    assert tables.sql("select count(*), min(v), max(v) from t where p = 0") == [(40, "second", "second")]
+    grouped = "select k, count(*) from t where p = 0 group by k"
+    assert "Bucketed: false" in tables.plan(grouped)
+    assert_rows_are_those_of_stock_spark(tables)
+    found = command("verify", f"{DB}.t", "--rows")
+    assert found.exit_code == 1 and found.output.startswith("p=0: found"), found.output
+    assert command("repair", f"{DB}.t").exit_code == 0
+    assert kept(tables, "t")["p=0"] == Kept(6, 6)
+    assert command("verify", f"{DB}.t", "--rows").exit_code == 0
+    assert "Bucketed: true" in tables.plan(grouped)
+    assert_rows_are_those_of_stock_spark(tables)
 
 
 # Plain INSERTs into one table share a folder, where the first one to end deletes what the others have there. Writes that
