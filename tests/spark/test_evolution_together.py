@@ -224,6 +224,28 @@ def test_a_correction_that_fails_in_a_table_that_has_evolved_changes_nothing(tab
     assert rows(tables) == expected
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("stored", ["stored as parquet", "using parquet"])
+def test_records_of_more_partitions_than_go_into_one_call_fail_and_are_repeated(tables: Tables, stored: str) -> None:
+    """Of a thousand partitions at a time: those of the first call have their records when the second one fails."""
+    prepare(tables, CHANGES["more buckets"]._replace(stored=stored))
+    tables.sql("alter table t add " + " ".join(f"partition (p = {p})" for p in range(2, 1002)))
+    before, expected = state(tables), rows(tables)
+    with (
+        failing_at(tables.spark, Death(PARTITIONS, 2, before.partitions, FINE)),
+        pytest.raises((PySparkException, Py4JJavaError), match="on purpose"),
+    ):
+        tables.sql(CLUSTERED)
+    failed, recorded = state(tables), before.partitions[0]._replace(recorded=before.partitions[0].described)
+    assert failed._replace(partitions=[]) == before._replace(partitions=[])
+    assert (failed.partitions.count(recorded), failed.partitions.count(before.partitions[0])) == (1000, 2)
+    assert rows(tables) == expected
+    tables.sql(CLUSTERED)
+    assert state(tables).partitions == [recorded] * 1002
+    assert table_properties(tables, "t")["bucketing.evolved"] == "true"
+    assert rows(tables) == expected
+
+
 @pytest.mark.parametrize(
     "statement",
     [CLUSTERED.replace("8", "16"), "alter table t partition (p = 1) clustered by (k) sorted by (k) into 8 buckets"],
