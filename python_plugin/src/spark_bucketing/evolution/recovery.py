@@ -79,9 +79,7 @@ class Recovery(Steps):
             return None
         listing = list_files(self.warehouse, [partition])
         evidence = read_evidence(self.warehouse, self.table, [partition], listing, [staging.target])
-        files = evidence.get(partition.name)
-        proven = not listing[partition.name] or (files is not None and has_spec(staging.target, files))
-        return staging.target if proven else None
+        return staging.target if has_spec(staging.target, evidence[partition.name]) else None
 
     def _clear_dropped(self, staging: Staging) -> None:
         """Files of a partition that was dropped meanwhile: a new one in the same folder would have their rows."""

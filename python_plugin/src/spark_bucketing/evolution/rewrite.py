@@ -91,9 +91,7 @@ def plan_rewrite(warehouse: Warehouse, table: Table, chosen: Sequence[Partition]
     for partition in chosen:
         files = evidence.get(partition.name)
         # A partition that is not in its own folder is written anew, which brings it there.
-        proven = not is_away(partition) and (
-            not listing[partition.name] or (files is not None and has_spec(target, files))
-        )
+        proven = not is_away(partition) and files is not None and has_spec(target, files)
         if proven and partition.has(target):
             done.append(partition)
         else:
