@@ -94,19 +94,25 @@ def dying(
 
 
 @contextmanager
-def meanwhile(monkeypatch: pytest.MonkeyPatch, step: str, act: Callable[[], object], time: int = 1) -> Iterator[None]:
-    """Something else happens just before a step of a rewrite, the first time that it comes, or another one."""
+def meanwhile(
+    monkeypatch: pytest.MonkeyPatch, step: str, act: Callable[[], object], time: int = 1, after: bool = False
+) -> Iterator[None]:
+    """Something else happens just before or after a step of a rewrite, the first time that it comes, or another one."""
     seen: list[str] = []
 
     def watched(name: str) -> Callable[..., None]:
         real = getattr(Warehouse, name)
 
         def done(self: Warehouse, *what: Any) -> Any:
-            if step in f"{name} {what[0]}":
+            now = step in f"{name} {what[0]}"
+            if now:
                 seen.append(step)
-                if len(seen) == time:
-                    act()
-            return real(self, *what)
+            if now and len(seen) == time and not after:
+                act()
+            result = real(self, *what)
+            if now and len(seen) == time and after:
+                act()
+            return result
 
         return done
 

@@ -18,6 +18,7 @@ from evolving import (  # noqa: F401
     fill,
     fine,
     locations,
+    make,
     nothing_is_left,
     record,
     some_file,
@@ -171,6 +172,87 @@ def test_rows_written_just_before_a_death_are_kept(
         assert new.exists() and "holds files that are not in" in result.output
     else:
         nothing_is_left(tables, "late")
+
+
+def hidden_folder(tables: Tables, name: str) -> Path:
+    (found,) = (path for path in tables.folder(name).rglob(f"{FOLDER}*/[dD][sS]=a") if path.is_dir())
+    return found
+
+
+@pytest.mark.long
+def test_rows_written_just_before_a_death_are_kept_where_spark_spells_the_folder_otherwise(
+    tables: Tables, command: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the partition column is declared, which the partition's name in the metastore is not."""
+    make(tables, "upper", "DS string")
+    fill(tables, "upper", "a")
+    alter(tables, "upper", 8)
+    home = locations(tables, "upper")["ds=a"]
+    with dying(monkeypatch, steps_before("record again")):
+        command("rewrite", f"{DB}.upper")
+    late = hidden_folder(tables, "upper") / "00000_0_late.parquet"
+    late.write_bytes(some_file(home))
+    result = command("rewrite", f"{DB}.upper")
+    assert late.exists() and "holds files that are not in" in result.output and late.name in result.output
+    assert locations(tables, "upper")["ds=a"] == home
+
+
+@pytest.mark.long
+def test_rows_added_after_a_death_are_kept_when_the_location_is_set_back_by_hand(
+    tables: Tables, command: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    evolved(tables, "byhand", {"a": 4, "b": 8})
+    home = locations(tables, "byhand")["ds=a"]
+    with dying(monkeypatch, steps_before("copy")):
+        command("rewrite", f"{DB}.byhand")
+    fill(tables, "byhand", "a", rows=3, how="into")
+    rows, hidden = sums(tables, "byhand"), hidden_folder(tables, "byhand")
+    tables.sql(f"alter table byhand partition (ds = 'a') set location '{home}'")
+    result = command("rewrite", f"{DB}.byhand")
+    assert f"{hidden} holds files that are not in file:{home}, and is left" in result.output, result.output
+    read = "select count(*) from parquet.`{}`"
+    added = int(str(tables.sql(read.format(hidden))[0][0])) - 40
+    assert (added, rows[0].split(", ")[1]) == (3, "43")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("how", ["drop", "rename"])
+@pytest.mark.parametrize(
+    "moment", ["record without buckets", "record", "rename copy", "swap back", "delete new folder"]
+)
+def test_a_partition_that_is_dropped_or_renamed_after_a_death_leaves_nothing_behind(
+    tables: Tables, command: Callable[..., Result], monkeypatch: pytest.MonkeyPatch, moment: str, how: str
+) -> None:
+    evolved(tables, "gone", {"a": 4, "b": 8})
+    with dying(monkeypatch, steps_before(moment)):
+        command("rewrite", f"{DB}.gone")
+    statement = "drop partition (ds = 'a')" if how == "drop" else "partition (ds = 'a') rename to partition (ds = 'z')"
+    tables.sql(f"alter table gone {statement}")
+    rows = sums(tables, "gone")
+    result = command("rewrite", f"{DB}.gone")
+    assert result.exit_code == 0 and "was dropped or renamed" in result.output, result.output
+    assert sums(tables, "gone") == rows
+    fill(tables, "gone", "a", rows=1, how="into")
+    assert sums(tables, "gone")[0].split(", ")[1] == "1"
+    nothing_is_left(tables, "gone")
+    fine(command, "gone")
+
+
+@pytest.mark.long
+def test_what_may_be_somebody_elses_of_a_dropped_partition_is_left_and_said(
+    tables: Tables, command: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    evolved(tables, "shared", {"a": 4, "b": 8})
+    home = locations(tables, "shared")["ds=a"]
+    with dying(monkeypatch, steps_before("record")):
+        command("rewrite", f"{DB}.shared")
+    (home / "00000_0_late.parquet").write_bytes(some_file(home))
+    tables.sql("alter table shared drop partition (ds = 'a')")
+    result = command("rewrite", f"{DB}.shared")
+    assert result.exit_code == 2 and f"its files may still be in file:{home}" in result.output, result.output
+    assert "a new partition of that folder would have their rows" in result.output
+    assert len(list(home.glob("0*"))) == 5
+    assert command("rewrite", f"{DB}.shared").exit_code == 0, "it is said once, and nothing else is stopped"
 
 
 @pytest.mark.long

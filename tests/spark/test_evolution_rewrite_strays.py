@@ -16,6 +16,7 @@ from evolving import (  # noqa: F401
     evolution_command,
     evolved,
     evolving_tables,
+    fill,
     fine,
     locations,
     nothing_is_left,
@@ -60,6 +61,29 @@ def test_what_ends_after_a_rewrite_is_found(
     shutil.rmtree(hidden.parent)
     nothing_is_left(tables, "stale")
     fine(command, "stale")
+
+
+@pytest.mark.long
+def test_rows_that_were_overwritten_by_none_do_not_come_back(
+    tables: Tables, command: Callable[..., Result], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Of a partition that stays in a hidden folder, which goes with its files."""
+    evolved(tables, "none", {"a": 4, "b": 8})
+    shutil.copytree(locations(tables, "none")["ds=a"], tmp_path / "place")
+    tables.sql(f"alter table none partition (ds = 'a') set location '{tmp_path / 'place'}'")
+    home = locations(tables, "none")["ds=a"]
+    with meanwhile(monkeypatch, "copy", lambda: (home / "00000_0_late.parquet").write_bytes(some_file(home))):
+        assert command("rewrite", f"{DB}.none").exit_code == 2
+    hidden = locations(tables, "none")["ds=a"]
+    assert hidden != home
+    fill(tables, "none", "a", rows=0)
+    shutil.rmtree(hidden, ignore_errors=True)
+    rows = sums(tables, "none")
+    assert len(rows) == 1
+    result = command("rewrite", f"{DB}.none", "--where", "ds = 'b'")
+    assert "goes back to its own folder" not in result.output
+    assert "holds files of others" in command("rewrite", f"{DB}.none").output
+    assert sums(tables, "none") == rows
 
 
 @pytest.mark.long

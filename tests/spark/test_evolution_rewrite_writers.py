@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from bucketed import Tables
@@ -43,7 +44,9 @@ def test_rows_written_meanwhile_are_not_lost(
         result = command("rewrite", f"{DB}.busy")
     assert result.exit_code == 2
     said = (
-        "its files were changed while" if moment == "copy" else f"something wrote to file:{folder} in the last moment"
+        "its files were changed while"
+        if moment == "copy"
+        else f"something changed the files in file:{folder} in the last moment"
     )
     assert said in result.output
     assert record(tables, "busy")["ds=a"] == ((4, 4, None) if moment == "copy" else (0, 0, None))
@@ -54,6 +57,116 @@ def test_rows_written_meanwhile_are_not_lost(
     assert (locations(tables, "busy")["ds=a"], sums(tables, "busy")) == (folder, added)
     nothing_is_left(tables, "busy")
     fine(command, "busy")
+
+
+# Statements that delete the old files, or the new ones, by the statement and the rows that p=a has after it.
+DELETING = {"truncate": 0, "overwrite": 5}
+
+
+def delete(tables: Tables, name: str, how: str) -> None:
+    if how == "truncate":
+        tables.sql(f"truncate table {name} partition (ds = 'a')")
+    else:
+        fill(tables, name, "a", rows=DELETING[how])
+
+
+def number(tables: Tables, name: str) -> int:
+    """Of the rows of p=a."""
+    tables.sql(f"refresh table {name}")
+    return int(str(tables.sql(f"select count(*) from {name} where ds = 'a'")[0][0]))
+
+
+@pytest.mark.parametrize(
+    ("how", "step", "after"),
+    [
+        ("truncate", "set location", False),
+        pytest.param("overwrite", "set location", False, marks=pytest.mark.long),
+        pytest.param("truncate", "not clustered", False, marks=pytest.mark.long),
+        pytest.param("overwrite", "not clustered", False, marks=pytest.mark.long),
+        ("overwrite", "set location", True),
+        pytest.param("truncate", "set location", True, marks=pytest.mark.long),
+    ],
+)
+def test_rows_deleted_around_the_swap_stay_deleted(
+    tables: Tables, command: Callable[..., Result], monkeypatch: pytest.MonkeyPatch, how: str, step: str, after: bool
+) -> None:
+    evolved(tables, "emptied", {"a": 4, "b": 8})
+    home = locations(tables, "emptied")["ds=a"]
+    with meanwhile(monkeypatch, step, lambda: delete(tables, "emptied", how), after=after):
+        result = command("rewrite", f"{DB}.emptied")
+    # INSERT OVERWRITE deletes the folder that the partition has by default, too, in which its old files are.
+    assert result.exit_code == (0 if after and how == "truncate" else 2), result.output
+    assert number(tables, "emptied") == DELETING[how]
+    if not after:
+        assert f"something changed the files in file:{home} in the last moment" in result.output
+    assert command("rewrite", f"{DB}.emptied").exit_code == 0
+    assert (number(tables, "emptied"), locations(tables, "emptied")["ds=a"]) == (DELETING[how], home)
+    nothing_is_left(tables, "emptied")
+    fine(command, "emptied")
+
+
+@pytest.mark.parametrize("step", ["set location", pytest.param("copy", marks=pytest.mark.long)])
+def test_an_overwrite_that_has_deleted_the_old_files_and_writes_still(
+    tables: Tables, command: Callable[..., Result], monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    """Before the swap the old folder remains the partition's; after it, the new one is, and the old one is left."""
+    evolved(tables, "slow", {"a": 4, "b": 8})
+    home = locations(tables, "slow")["ds=a"]
+    file = some_file(home)
+    with meanwhile(monkeypatch, step, lambda: shutil.rmtree(home)):
+        result = command("rewrite", f"{DB}.slow")
+    assert result.exit_code == 2, result.output
+    home.mkdir(exist_ok=True)
+    (home / "00000_0_slow.parquet").write_bytes(file)
+    if step == "set location":
+        assert (locations(tables, "slow")["ds=a"], 0 < number(tables, "slow") < 40) == (home, True)
+        assert command("rewrite", f"{DB}.slow").exit_code == 0
+        return
+    assert f"files in file:{home} were deleted after the rows were copied" in result.output
+    assert (locations(tables, "slow")["ds=a"] != home, number(tables, "slow")) == (True, 40)
+    assert "holds files of others: 00000_0_slow.parquet" in command("rewrite", f"{DB}.slow").output
+    assert number(tables, "slow") == 40
+
+
+@pytest.mark.parametrize("step", ["copy", pytest.param("rename", marks=pytest.mark.long)])
+@pytest.mark.parametrize("how", ["set location", pytest.param("drop and add", marks=pytest.mark.long)])
+def test_a_location_that_is_set_while_files_go_home_stays(
+    tables: Tables, command: Callable[..., Result], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, how: str, step: str
+) -> None:
+    evolved(tables, "placed", {"a": 4, "b": 8}, f"stored as parquet location '{tmp_path / 'table'}'")
+    place = tmp_path / "place"
+    shutil.copytree(locations(tables, "placed")["ds=a"], place)
+    (place / "00000_0_more.parquet").write_bytes(some_file(place))
+
+    def act() -> None:
+        if how == "set location":
+            tables.sql(f"alter table placed partition (ds = 'a') set location '{place}'")
+        else:
+            tables.sql("alter table placed drop partition (ds = 'a')")
+            tables.sql(f"alter table placed add partition (ds = 'a') location '{place}'")
+
+    with meanwhile(monkeypatch, step, act):
+        result = command("rewrite", f"{DB}.placed")
+    assert result.exit_code == 2, result.output
+    assert "by another statement, such as ANALYZE TABLE or SET LOCATION" in result.output
+    rows = number(tables, "placed")
+    assert (locations(tables, "placed")["ds=a"], rows > 40) == (place, True)
+    assert command("rewrite", f"{DB}.placed").exit_code == 0
+    assert (locations(tables, "placed")["ds=a"], number(tables, "placed")) == (place, rows)
+    assert not list(tmp_path.rglob(f"{FOLDER}*"))
+    fine(command, "placed")
+
+
+@pytest.mark.long
+def test_a_folder_in_the_partitions_own_one_is_never_deleted(tables: Tables, command: Callable[..., Result]) -> None:
+    evolved(tables, "keeping", {"a": 4, "b": 8})
+    home = locations(tables, "keeping")["ds=a"]
+    (home / "_backup").mkdir()
+    (home / "_backup" / "x.parquet").write_text("precious")
+    result = command("rewrite", f"{DB}.keeping")
+    assert result.exit_code == 2 and f"found a folder _backup in file:{home}; expected files only" in result.output
+    assert (home / "_backup" / "x.parquet").read_text() == "precious"
+    assert record(tables, "keeping")["ds=a"] == (4, 4, None)
 
 
 @pytest.mark.long
@@ -134,7 +247,7 @@ def test_a_folder_that_loses_files_before_it_is_the_location_is_not_kept(
     fine(command, "thinned")
 
 
-@pytest.mark.parametrize("moment", ["copy", "clear", "rename", "delete"])
+@pytest.mark.parametrize("moment", ["set location", "copy", "clear", "rename", "delete"])
 @pytest.mark.long
 def test_another_run_that_takes_over_stops_this_one(
     tables: Tables, command: Callable[..., Result], monkeypatch: pytest.MonkeyPatch, moment: str
@@ -186,9 +299,9 @@ def test_new_files_that_vanish_before_the_swap_undo_it(
         for path in tables.folder("robbed").glob(f"{FOLDER}*/ds=a/0*"):
             path.unlink()
 
-    with meanwhile(monkeypatch, "set location", rob):
+    with meanwhile(monkeypatch, "not clustered", rob):
         result = command("rewrite", f"{DB}.robbed")
-    assert result.exit_code == 2 and "were deleted by something else" in result.output
+    assert result.exit_code == 2 and "were changed by something else" in result.output
     assert (sums(tables, "robbed"), record(tables, "robbed")["ds=a"]) == (rows, (4, 4, None))
     assert command("rewrite", f"{DB}.robbed").exit_code == 0
     assert sums(tables, "robbed") == rows

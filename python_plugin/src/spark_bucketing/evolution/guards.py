@@ -51,12 +51,6 @@ def is_used(warehouse: Warehouse, table: Table, partition: Partition | None, fol
     return any(is_within(plain(place), plain(folder)) for place in (*used, table_folder(warehouse, table)))
 
 
-def folders_in(warehouse: Warehouse, folder: str) -> list[str]:
-    """Names of the folders in a folder, but hidden ones."""
-    files = {file.name for file in warehouse.files(folder) or ()}
-    return [name for name in warehouse.names(folder) if name not in files and name[0] not in "._"]
-
-
 def refuse_shared(warehouse: Warehouse, table: Table, partition: Partition) -> None:
     """Refuse a partition whose folder cannot be replaced as a whole.
 
@@ -69,7 +63,7 @@ def refuse_shared(warehouse: Warehouse, table: Table, partition: Partition) -> N
     if shared or is_within(plain(table_folder(warehouse, table)), own):
         what = f"the folder of partition {shared}" if shared else "the table's own folder"
         raise _refused(table, partition, f"{partition.location} is also {what}, or above it", "a folder of its own")
-    inside = folders_in(warehouse, partition.location)
+    inside = warehouse.folders(partition.location)
     if inside:
         raise _refused(table, partition, f"a folder {inside[0]} in {partition.location}", "files only")
 
@@ -99,8 +93,8 @@ def refuse_moved(warehouse: Warehouse, table: Table, partition: Partition, folde
     if plain(location) != plain(folder):
         raise TableError(
             f"The location of partition {partition.name} of {table.name} was changed to {location} by another "
-            f"statement, such as ANALYZE TABLE, just after it was set to {folder}. Expected nothing else that alters "
-            "the partition meanwhile: wait for its end, and run the command again."
+            f"statement, such as ANALYZE TABLE or SET LOCATION, after the rewrite had found or set it to be {folder}. "
+            "Expected nothing else that alters the partition meanwhile: wait for its end, and run the command again."
         )
 
 
@@ -179,7 +173,8 @@ def refuse_other_table(warehouse: Warehouse, table: Table, staging: Staging) -> 
         raise TableError(
             f"A rewrite was begun for partition {staging.partition} of a table {table.name} in {staging.origin}, and "
             f"has not ended; this table lies in {folder}, and nothing was changed. Expected the same table: give it "
-            f"its name back for a rewrite, or drop {staging.table} when no partition of it lies in {staging.folder}."
+            f"its name or its location back for a rewrite, or drop {staging.table} when no partition of it lies in "
+            f"{staging.folder}."
         )
 
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from spark_bucketing.errors import TableError
 from spark_bucketing.evolution import guards
 from spark_bucketing.evolution.evidence import has_spec
+from spark_bucketing.evolution.journal import Journal, Written
 from spark_bucketing.evolution.locations import is_within, plain
 from spark_bucketing.evolution.model import Partition
 from spark_bucketing.evolution.rows import list_files, read_evidence
@@ -13,11 +17,10 @@ from spark_bucketing.evolution.staging import (
     drop_staging,
     find_staging,
     fingerprint,
-    read_list,
-    share_files,
     take_over,
 )
 from spark_bucketing.evolution.steps import Steps
+from spark_bucketing.evolution.warehouse import StoredFile
 from spark_bucketing.spec import BucketSpec
 
 
@@ -55,23 +58,28 @@ class Recovery(Steps):
 
     def _clear_up(self, partition: Partition, staging: Staging) -> None:
         """Of a run that died before its swap, or when the files were back in the partition's own folder."""
-        home = self.warehouse.files(partition.location) or ()
-        new = self.warehouse.files(f"{staging.folder}/{staging.partition}") or ()
-        if fingerprint(home) == staging.files:
+        files = self.warehouse.files(partition.location) or ()
+        if fingerprint(files) == staging.files:
             if partition.spec is None:
                 self._restore(partition, staging)
         elif plain(partition.location) in map(plain, (staging.replaces, staging.home)):
             spec = self._spec_of_new(partition, staging)
             if spec or partition.spec == staging.target:
                 self._record(partition, spec)
-            if share_files(new, home) and not are_copies(new, home):
-                self.tell(
-                    f"{partition.name}: {staging.folder} holds files that are not in {partition.location}, and is "
-                    "left. Look at it: rows in there may be missing from the table."
-                )
-                drop_staging(self.warehouse, staging)
-                return
-        self._abandon(partition, staging)
+        written = Journal(self.warehouse, staging).written()
+        if written and (late := self._late(written, files)):
+            self.tell(
+                f"{partition.name}: {written.folder} holds files that are not in {partition.location}, and is left: "
+                f"{', '.join(late[:3])}. Look at it: rows in there may be missing from the table."
+            )
+            drop_staging(self.warehouse, staging)
+        else:
+            self._abandon(partition, staging)
+
+    def _late(self, written: Written, files: Sequence[StoredFile]) -> list[str]:
+        """Files that somebody has brought to the hidden folder, and that are not among these of the partition."""
+        found = self.warehouse.files(written.folder) or ()
+        return [file.name for file in found if not are_copies([file], (*written.files, *files))]
 
     def _spec_of_new(self, partition: Partition, staging: Staging) -> BucketSpec | None:
         """The spec of the new files, which the table may have lost since; None when something was added to them."""
@@ -82,21 +90,36 @@ class Recovery(Steps):
         return staging.target if has_spec(staging.target, evidence[partition.name]) else None
 
     def _clear_dropped(self, staging: Staging) -> None:
-        """Files of a partition that was dropped meanwhile: a new one in the same folder would have their rows."""
-        new = self.warehouse.files(f"{staging.folder}/{staging.partition}") or ()
-        replaced = set(read_list(self.warehouse, staging))
-        self.tell(f"{staging.partition}: was dropped after an earlier run that died")
-        for place in dict.fromkeys((staging.replaces, staging.home)):
-            files = self.warehouse.files(place) or ()
-            if not files or guards.is_used(self.warehouse, self.table, None, place):
-                continue
-            if not self.table.external and (set(files) <= replaced or are_copies(files, new)):
-                self.warehouse.delete(place)
-            else:
-                self.tell(f"{staging.partition}: {place} still holds files. Look at it.")
-        if self.table.external and new:
+        """Files of a partition that was dropped meanwhile: a new one in the same folder would have their rows.
+
+        Raises:
+            TableError: some of them may be of somebody else, and are left.
+        """
+        self.tell(f"{staging.partition}: was dropped or renamed after an earlier run that died")
+        journal = Journal(self.warehouse, staging)
+        left = [
+            place
+            for place in dict.fromkeys((staging.replaces, staging.home))
+            if not guards.is_used(self.warehouse, self.table, None, place) and not self._clear_old(place, journal)
+        ]
+        written = journal.written()
+        if self.table.external and written and self.warehouse.files(written.folder):
             # DROP PARTITION leaves the files of an external table.
-            self.tell(f"{staging.partition}: {staging.folder} still holds its files. Look at it.")
+            left.append(written.folder)
             drop_staging(self.warehouse, staging)
         else:
             self._abandon(None, staging)
+        if left:
+            raise TableError(
+                f"Partition {staging.partition} of {self.table.name} was dropped or renamed after a rewrite that died, "
+                f"and its files may still be in {' and '.join(left)}. Expected nothing there: a new partition of that "
+                "folder would have their rows. Look at them, delete them, and run the command again."
+            )
+
+    def _clear_old(self, folder: str, journal: Journal) -> bool:
+        """Delete the old files of a table's own partition, or copies of the new ones; whether nothing is left there."""
+        found, written = self.warehouse.files(folder) or (), journal.written()
+        known = set(found) <= set(journal.replaced()) or are_copies(found, written.files if written else ())
+        if found and known and not self.table.external:
+            return self.warehouse.clear(folder, [file.name for file in found])
+        return not found

@@ -4,7 +4,7 @@ The folder is that of the old files, which nothing refers to any more. At any mo
 folder with all of its files:
 
     copy the files                      into a hidden folder
-    delete the partition's own folder   only if its files are those that were replaced
+    delete the partition's own folder   only if its files are those that were replaced, all of them
     rename the copy
     SET LOCATION                        to its own folder again
     ALTER PARTITION ... CLUSTERED BY    since the descriptor loses its buckets with its location
@@ -17,8 +17,9 @@ import uuid
 from collections.abc import Callable, Sequence
 
 from spark_bucketing.evolution import alter, guards
+from spark_bucketing.evolution.journal import Journal
 from spark_bucketing.evolution.model import Partition, Table
-from spark_bucketing.evolution.staging import Staging, are_copies, fingerprint, hidden_of, read_list
+from spark_bucketing.evolution.staging import Staging, are_copies, fingerprint, hidden_of
 from spark_bucketing.evolution.warehouse import StoredFile, Warehouse
 from spark_bucketing.spec import BucketSpec
 
@@ -37,7 +38,8 @@ class Relocation:
 
     def __init__(self, warehouse: Warehouse, table: Table, staging: Staging, tell: Tell) -> None:
         self.warehouse, self.table, self.staging, self.tell = warehouse, table, staging, tell
-        self.replaced = read_list(warehouse, staging)
+        self.journal = Journal(warehouse, staging)
+        self.replaced = self.journal.replaced()
 
     def run(self, partition: Partition, folder: str, spec: BucketSpec | None) -> bool:
         """Move the partition's files, or say why they stay.
@@ -55,45 +57,69 @@ class Relocation:
         places = dict.fromkeys((staging.replaces, staging.home))
         names = {place: warehouse.names(place) for place in places}
         free = {place: self._is_free(partition, place, files) for place in places}
-        for place in (place for place in places if not free[place]):
-            others = [file.name for file in warehouse.files(place) or () if file not in self.replaced][:3]
-            self.tell(
-                f"{partition.name}: {place} holds files that are not in the table{(others and ': ') or ''}"
-                f"{', '.join(others)}, since "
-                "something wrote there after the rows were copied. It is left as it is: look whether rows are missing."
-            )
-        if staging.home != staging.replaces and free[staging.replaces]:
-            self._delete_hidden(partition, staging.replaces, names[staging.replaces])
-        if free[staging.home]:
-            return self._move(partition, folder, files, spec)
-        self.tell(f"{partition.name}: its files stay in {folder}. Run this again when {staging.home} is gone.")
-        return False
+        if staging.home != staging.replaces:
+            if free[staging.replaces]:
+                self.journal.deletes()
+                self._delete_hidden(partition, staging.replaces, names[staging.replaces])
+            else:
+                self.tell(f"{partition.name}: {self._why_left(staging.replaces)}")
+        return self._move(partition, folder, files, spec) if free[staging.home] else self._stay(partition, folder)
 
     def _is_free(self, partition: Partition, folder: str, new: Sequence[StoredFile]) -> bool:
-        """Whether there is nothing in a folder but the old files, or copies of the new ones by a run that died."""
-        if guards.is_used(self.warehouse, self.table, partition, folder) or guards.folders_in(self.warehouse, folder):
+        """Whether there are the old files in a folder, or those of them, or copies of the new ones, that a death left.
+
+        Where old files are missing that the rewrite has not deleted, something else has, and may bring others.
+        """
+        if guards.is_used(self.warehouse, self.table, partition, folder) or self.warehouse.folders(folder):
             return False
-        found = self.warehouse.files(folder) or ()
-        if folder == self.staging.replaces and set(found) <= set(self.replaced):
-            return True
+        found, is_old = set(self.warehouse.files(folder) or ()), folder == self.staging.replaces
+        if is_old and (found == set(self.replaced) or not self.journal.has_deleted()):
+            return found == set(self.replaced)
         # Of a partition that was in a hidden folder, copies may be in its own one.
-        return are_copies(found, new) or (folder != self.staging.replaces and are_copies(found, self.replaced))
+        old = found <= set(self.replaced) if is_old else are_copies(list(found), self.replaced)
+        return old or are_copies(list(found), new)
+
+    def _stay(self, partition: Partition, folder: str) -> bool:
+        home = self.staging.home
+        self.tell(f"{partition.name}: {self._why_left(home)}")
+        self.tell(f"{partition.name}: its files stay in {folder}. Run this again when {home} is empty or gone.")
+        return False
+
+    def _why_left(self, folder: str) -> str:
+        found = self.warehouse.files(folder) or ()
+        inside = self.warehouse.folders(folder)
+        others = [file.name for file in found if file not in self.replaced][:3] or inside[:3]
+        if others:
+            return (
+                f"{folder} holds {'files' if found else 'folders'} that are not in the table: {', '.join(others)}. "
+                "Something wrote there after the rows were copied. It is left as it is: look whether rows are missing."
+            )
+        return (
+            f"files in {folder} were deleted after the rows were copied, by something that may write there still. "
+            "Look, when it has ended, whether the table has the rows that it should have."
+        )
 
     def _move(self, partition: Partition, folder: str, files: Sequence[StoredFile], spec: BucketSpec | None) -> bool:
         warehouse, staging = self.warehouse, self.staging
         copy = f"{staging.folder}/_home-{uuid.uuid4().hex[:12]}"
         warehouse.copy(folder, copy)
         guards.refuse_loss_of_ownership(warehouse, self.table, staging)
+        guards.refuse_moved(warehouse, self.table, partition, folder)
         # By their names, so that another run's files are not deleted that come there in this moment. The rows of these
         # are in the other folder since the swap, whatever has become of them.
         names = warehouse.names(staging.home)
-        free = self._is_free(partition, staging.home, files) and warehouse.clear(staging.home, names)
-        if not free or not self._holds(copy, files) or not self._is_unchanged(folder, files):
+        if not self._is_free(partition, staging.home, files):
+            warehouse.delete(copy)
+            return self._stay(partition, folder)
+        self.journal.deletes()
+        is_clear = warehouse.clear(staging.home, names)
+        if not is_clear or not self._holds(copy, files) or not self._is_unchanged(folder, files):
             self._say_stays(partition, folder)
             warehouse.delete(copy)
             return False
         warehouse.rename(copy, staging.home)
         guards.refuse_loss_of_ownership(warehouse, self.table, staging)
+        guards.refuse_moved(warehouse, self.table, partition, folder)
         if self._is_unchanged(folder, files):
             alter.set_location(warehouse, self.table, partition, staging.home)
             # A writer may have found the other folder a moment before: that one has all rows then.

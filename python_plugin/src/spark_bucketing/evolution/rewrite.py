@@ -22,6 +22,7 @@ from typing import NoReturn
 from spark_bucketing.errors import BucketingError, TableError
 from spark_bucketing.evolution import alter, guards, sql
 from spark_bucketing.evolution.evidence import FileEvidence, has_spec, proves
+from spark_bucketing.evolution.journal import Journal
 from spark_bucketing.evolution.model import Partition, Table, words
 from spark_bucketing.evolution.read import read_table
 from spark_bucketing.evolution.rows import Listing, list_files, read_evidence
@@ -29,10 +30,10 @@ from spark_bucketing.evolution.staging import (
     Staging,
     are_copies,
     create_staging,
+    find_staging,
     fingerprint,
     is_away,
     new_staging,
-    write_list,
 )
 from spark_bucketing.evolution.steps import Steps
 from spark_bucketing.evolution.warehouse import StoredFile, Warehouse
@@ -132,9 +133,11 @@ class Rewriter(Steps):
         guards.refuse_occupied(self.warehouse, self.table, partition, task.files)
         staging = new_staging(self.warehouse, self.table, partition, task.files, self.target)
         create_staging(self.warehouse, self.table, staging)
+        journal = Journal(self.warehouse, staging)
         try:
-            write_list(self.warehouse, staging, task.files)
+            journal.replaces(task.files)
             folder, written = self._copy(partition, staging)
+            journal.wrote(folder, written)
             guards.refuse_changes(self.warehouse, self.table, partition, staging)
         except BaseException:
             # Nothing refers to the new files yet.
@@ -186,20 +189,28 @@ class Rewriter(Steps):
         return staged
 
     def _swap(self, task: Task, staging: Staging, folder: str, written: Sequence[StoredFile]) -> bool:
-        warehouse, partition = self.warehouse, task.partition
+        warehouse, table, partition = self.warehouse, self.table, task.partition
         self._record(partition, None)
-        alter.set_location(warehouse, self.table, partition, folder)
+        guards.refuse_moved(warehouse, table, partition, staging.replaces)
+        if fingerprint(warehouse.files(folder)) != fingerprint(written):
+            self._give_up(partition, staging, f"its new files in {folder} were changed by something else")
+        alter.set_location(warehouse, table, partition, folder)
         new, old = warehouse.files(folder) or (), warehouse.files(staging.replaces) or ()
-        if not are_copies(written, new):
-            self._undo(partition, staging, f"its new files in {folder} were deleted by something else")
-        if not set(old) <= set(task.files) and are_copies(new, written):
-            self._undo(partition, staging, f"something wrote to {staging.replaces} in the last moment")
+        # Not a writer that has found the new folder since: what it has deleted is to be gone.
+        if not are_copies(written, new) and find_staging(warehouse, table) != staging:
+            self._undo(partition, staging, f"its new files in {folder} were deleted by another rewrite")
+        if set(old) != set(task.files) and fingerprint(new) == fingerprint(written):
+            self._undo(partition, staging, f"something changed the files in {staging.replaces} in the last moment")
         spec = staging.target if fingerprint(new) == fingerprint(written) else None
         return self._complete(partition, staging, folder, spec)
 
     def _undo(self, partition: Partition, staging: Staging, found: str) -> NoReturn:
         """Swap back, since the old folder has all rows and the new one has not."""
         alter.set_location(self.warehouse, self.table, partition, staging.replaces)
+        self._give_up(partition, staging, found)
+
+    def _give_up(self, partition: Partition, staging: Staging, found: str) -> NoReturn:
+        """The partition lies in its old folder, and its record was taken away."""
         self._restore(partition, staging)
         raise TableError(
             f"Partition {partition.name} of {self.table.name} was not replaced: {found}. Expected no writer of the "

@@ -34,8 +34,6 @@ OWNER = "bucketing.rewrite.owner"
 _KEYS = (_PARTITION, _FOLDER, _REPLACES, _FILES, _SPEC, _TARGET, _ORIGIN, OWNER)
 # Of a folder, on the file systems that there are.
 _LONGEST_NAME = 255
-# Of the files that are replaced. Hidden, as everything in that folder but the new files.
-_LIST = "_replaces.json"
 # Properties of a table of the Hive layout by which its files are written, such as parquet.compression.
 _OF_FILES = ("parquet.", "orc.")
 
@@ -75,10 +73,16 @@ class Staging:
 def home_of(location: str) -> str:
     """The folder of a partition; of one that a rewrite has left in a hidden folder, the one where it was before."""
     found = _HIDDEN.fullmatch(location)
-    if not found:
-        return location.rstrip("/")
-    name = urlsafe_b64decode(found["home"] + "=" * (-len(found["home"]) % 4)).decode()
-    return f"{found['above']}/{name}"
+    name = _decoded(found["home"]) if found else ""
+    return f"{found['above']}/{name}" if found and name else location.rstrip("/")
+
+
+def _decoded(home: str) -> str:
+    """The name in that of a hidden folder; nothing for a folder of somebody else, which looks like one."""
+    try:
+        return urlsafe_b64decode(home + "=" * (-len(home) % 4)).decode()
+    except ValueError:
+        return ""
 
 
 def is_away(partition: Partition) -> bool:
@@ -89,7 +93,7 @@ def is_away(partition: Partition) -> bool:
 def hidden_of(location: str) -> str:
     """The hidden folder of a rewrite in which a partition lies, which holds nothing else; else its own."""
     found = _HIDDEN.fullmatch(location)
-    return f"{found['above']}/{found['hidden']}" if found else location
+    return f"{found['above']}/{found['hidden']}" if found and _decoded(found["home"]) else location
 
 
 def _hidden_name(home: str) -> str:
@@ -108,22 +112,6 @@ def fingerprint(files: Sequence[StoredFile] | None) -> str:
     """What changes when files do: their number, bytes, names and times."""
     text = json.dumps([(file.name, file.size, file.modified) for file in files or ()])
     return str(uuid.uuid5(uuid.NAMESPACE_OID, text))
-
-
-def write_list(warehouse: Warehouse, staging: Staging, files: Sequence[StoredFile]) -> None:
-    """Write down which files are to be replaced, so that another run can tell them from files of somebody else."""
-    text = json.dumps([(file.name, file.size, file.modified) for file in files])
-    warehouse.write_text(f"{staging.folder}/{_LIST}", text)
-
-
-def read_list(warehouse: Warehouse, staging: Staging) -> tuple[StoredFile, ...]:
-    """The files that are to be replaced; none where that was not written down."""
-    return tuple(StoredFile(*file) for file in json.loads(warehouse.read_text(f"{staging.folder}/{_LIST}") or "[]"))
-
-
-def share_files(some: Sequence[StoredFile], others: Sequence[StoredFile]) -> bool:
-    """Whether a file is in both, as names and sizes tell."""
-    return any(are_copies([file], others) for file in some)
 
 
 def are_copies(files: Sequence[StoredFile], of: Sequence[StoredFile]) -> bool:

@@ -14,7 +14,7 @@ from spark_bucketing.errors import TableError
 from spark_bucketing.evolution import alter
 from spark_bucketing.evolution.locations import is_within, parent, plain
 from spark_bucketing.evolution.model import Table
-from spark_bucketing.evolution.staging import FOLDER, Staging, find_staging, home_of, is_away
+from spark_bucketing.evolution.staging import FOLDER, Staging, find_staging, hidden_of, home_of, is_away
 from spark_bucketing.evolution.verify import Finding
 from spark_bucketing.evolution.warehouse import StoredFile, Warehouse
 
@@ -55,12 +55,16 @@ def find_strays(warehouse: Warehouse, table: Table, unfinished: Staging | None) 
 
 
 def find_lost(warehouse: Warehouse, table: Table) -> dict[str, tuple[StoredFile, ...]]:
-    """Of partitions whose location is a hidden folder that does not exist: the files in their own folders, by name."""
+    """Of partitions whose location is a hidden folder that is gone as a whole: the files in their own folders, by name.
+
+    A rewrite deletes it as a whole in the end. One that is there, with no folder of the partition in it, is that of a
+    partition whose rows were overwritten by none: what is in the partition's own folder is older.
+    """
     used = {plain(partition.location) for partition in table.partitions}
     found = {}
     for partition in filter(is_away, table.partitions):
         home = home_of(partition.location)
-        if warehouse.files(partition.location) is None and plain(home) not in used:
+        if warehouse.files(hidden_of(partition.location)) is None and plain(home) not in used:
             found[partition.name] = warehouse.files(home) or ()
     return {name: files for name, files in found.items() if files}
 

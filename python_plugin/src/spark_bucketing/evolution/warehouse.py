@@ -156,14 +156,18 @@ class Warehouse:
                 stream.close()
 
     def write_text(self, file: str, text: str) -> None:
-        """Create a small file."""
+        """Create a small file, as a whole or not at all."""
         path, system = self._place(file)
+        part = self._place(f"{file}.part")[0]
         with spark_call(""):
-            stream = system.create(path, True)
+            stream = system.create(part, True)
             try:
                 stream.write(bytearray(text.encode()))
             finally:
                 stream.close()
+            if system.rename(part, path):
+                return
+        raise SparkError(f"The file {file} cannot be written: expected none of that name.")
 
     def record(self, table: str, changes: Sequence[Mapping[str, Any]]) -> None:
         """Write the records of many partitions, and bring their descriptors into step, with a few calls for all.
@@ -185,6 +189,13 @@ class Warehouse:
                 if system.exists(path)
                 else ()
             )
+
+    def folders(self, folder: str) -> tuple[str, ...]:
+        """Names of the folders in a folder, hidden or not."""
+        path, system = self._place(folder)
+        with spark_call(""):
+            listed = list(system.listStatus(path)) if system.exists(path) else []
+            return tuple(sorted(str(status.getPath().getName()) for status in listed if status.isDirectory()))
 
     def make_folder(self, folder: str) -> None:
         """Create a folder, and those above it."""
