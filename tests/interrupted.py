@@ -117,7 +117,7 @@ def meanwhile(
         return done
 
     with monkeypatch.context() as patched:
-        for name in ("change", "clear", "copy", "delete", "rename"):
+        for name in ("change", "clear", "copy", "delete", "make_folder", "rename"):
             patched.setattr(Warehouse, name, watched(name))
         yield
     assert len(seen) >= time
