@@ -347,7 +347,7 @@ def test_folders_are_compared_in_one_spelling() -> None:
 
 def shown(seen: Table, form: str = "text") -> str:
     file = io.StringIO()
-    write_specs(seen, MERGING, form, file)
+    write_specs(seen, MERGING, None, form, file)
     return file.getvalue()
 
 
@@ -439,5 +439,5 @@ def test_verify_counts_the_bad_files_and_names_a_few() -> None:
     (finding,) = check_partitions(seen, {"ds=a": listed("part-0", "00001_0_x")}, {"ds=a": (unnamed,)})
     assert finding.found == "the file part-0 has no bucket id in its name", "and of its order nothing"
     out = io.StringIO()
-    write_findings(seen, [placed], True, "json", out)
+    write_findings(seen, [placed], None, True, "json", out)
     assert [file["name"] for file in json.loads(out.getvalue())["findings"][0]["files"]] == ["00000_0_x", "00001_0_x"]
