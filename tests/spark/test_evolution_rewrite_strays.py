@@ -76,25 +76,26 @@ def test_what_ends_after_a_rewrite_is_found(
 def test_folders_of_other_tables_beside_a_tables_own_are_not_its_strays(
     tables: Tables, command: Callable[..., Result], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    for name in ("one", "two"):
+    for name in ("beside_one", "beside_two"):
         evolved(tables, name, {"a": 4, "b": 8})
         shutil.copytree(locations(tables, name)["ds=a"], tmp_path / "lake" / name)
         tables.sql(f"alter table {name} partition (ds = 'a') set location '{tmp_path / 'lake' / name}'")
         alter(tables, name, 4, "partition (ds = 'a')")
     with dying(monkeypatch, steps_before("copy")):
-        command("rewrite", f"{DB}.two")
+        command("rewrite", f"{DB}.beside_two")
     (hidden,) = (tmp_path / "lake").glob(f"{FOLDER}*")
-    fine(command, "one")
-    assert str(hidden) not in command("rewrite", f"{DB}.one", "--dry-run").output
-    assert command("rewrite", f"{DB}.two").exit_code == 0
-    fine(command, "two")
+    fine(command, "beside_one")
+    assert str(hidden) not in command("rewrite", f"{DB}.beside_one", "--dry-run").output
+    assert command("rewrite", f"{DB}.beside_two").exit_code == 0
+    fine(command, "beside_two")
 
 
 @pytest.mark.long
 def test_what_may_be_copies_is_not_said_to_be_missing(
-    tables: Tables, command: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
+    tables: Tables, command: Callable[..., Result], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    evolved(tables, "copied", {"a": 4, "b": 8})
+    # A path that Hadoop could take for a pattern.
+    evolved(tables, "copied", {"a": 4, "b": 8}, f"stored as parquet location '{tmp_path / 'a [b] {c}*'}'")
     rows = sums(tables, "copied")
     with dying(monkeypatch, steps_before("record without buckets")):
         command("rewrite", f"{DB}.copied")
