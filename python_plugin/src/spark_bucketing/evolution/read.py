@@ -34,23 +34,7 @@ def read_table(warehouse: Warehouse, name: str) -> Table:
     require_extension(warehouse, name)
     columns, details, properties = _described(warehouse, name)
     spec = lower(BucketSpec.from_description(details))
-    if details.get("Type", "").upper() == "VIEW":
-        raise TableError(f"{name} is a view. Expected a table; name one of those that it reads.")
-    hive = details.get("Provider", "").lower() == "hive"
-    if not hive and spec:
-        raise TableError(
-            f"Table {name} has {spec.num_buckets} buckets of the Spark layout, which cannot evolve: stock Spark "
-            "reads all "
-            "partitions by the table's one number, and would leave out rows. Expected the Hive layout: write the table "
-            "anew with bucket_hash='hive' (STORED AS PARQUET or ORC)."
-        )
-    file_format = _file_format(name, details)
-    if not columns:
-        raise TableError(
-            f"Table {name} has no partitions. Bucket specs per partition are for partitioned tables; the spec of "
-            "this one "
-            "changes when it is written anew (dbt run --full-refresh)."
-        )
+    _refuse_others(name, spec, columns, details)
     found = warehouse.rows(sql.bucket_specs(name))
     table = Table(
         name,
@@ -59,7 +43,7 @@ def read_table(warehouse: Warehouse, name: str) -> Table:
         evolved=properties.get(EVOLVED) == "true",
         partitions=tuple(partition_of(tuple(row.values())) for row in found),
         external=details.get("Type", "").upper() == "EXTERNAL",
-        file_format=file_format,
+        file_format=_file_format(name, details),
         hash_version=properties.get("bucketing_version", "1").strip(),
         lenient=_lenient(warehouse.options(sql.table(name))),
     ).ordered()
@@ -70,6 +54,30 @@ def read_table(warehouse: Warehouse, name: str) -> Table:
             "materialized='bucketed_incremental', turns it into one and leaves its files as they are."
         )
     return table
+
+
+def _refuse_others(name: str, spec: BucketSpec | None, columns: Sequence[Column], details: Mapping[str, str]) -> None:
+    """Refuse what has no specs per partition.
+
+    Raises:
+        TableError: it is a view, a table of the Spark layout, or one without partitions.
+    """
+    if details.get("Type", "").upper() == "VIEW":
+        raise TableError(f"{name} is a view. Expected a table; name one of those that it reads.")
+    hive = details.get("Provider", "").lower() == "hive"
+    if not hive and spec:
+        raise TableError(
+            f"Table {name} has {spec.num_buckets} buckets of the Spark layout, which cannot evolve: stock Spark "
+            "reads all "
+            "partitions by the table's one number, and would leave out rows. Expected the Hive layout: write the table "
+            "anew with bucket_hash='hive' (STORED AS PARQUET or ORC)."
+        )
+    if not columns:
+        raise TableError(
+            f"Table {name} has no partitions. Bucket specs per partition are for partitioned tables; the spec of "
+            "this one "
+            "changes when it is written anew (dbt run --full-refresh)."
+        )
 
 
 def _file_format(name: str, details: Mapping[str, str]) -> str:
