@@ -93,7 +93,7 @@ class Showcase:
         """Print what `spark-bucketing evolution show` does."""
         with Warehouse(self.spark).settled() as warehouse:
             try:
-                write_specs(read_table(warehouse, TABLE), merging_of(warehouse), "text", sys.stdout)
+                write_specs(read_table(warehouse, TABLE), merging_of(warehouse), None, "text", sys.stdout)
             except TableError as error:
                 print(error)
 

@@ -220,6 +220,9 @@ REFUSED = [
     ("other column", ("rewrite", f"{DB}.refused", "--where", "k = 1"), "partition columns only, which are ds"),
     ("no predicate", ("rewrite", f"{DB}.refused", "--where", "ds ="), "partition columns only, which are ds"),
     ("no condition", ("rewrite", f"{DB}.refused", "--where", "ds"), "partition columns only, which are ds"),
+    ("format", ("show", f"{DB}.texts"), "TextInputFormat, which Spark neither reads nor writes by the buckets"),
+    ("version", ("rewrite", f"{DB}.version_2"), "has bucketing_version 2, and nothing was changed. Expected 1"),
+    ("lenient", ("rewrite", f"{DB}.lenient"), "SET SERDEPROPERTIES ('IgnoreCorruptFiles' = 'false')"),
     ("no target", ("rewrite", f"{DB}.unclustered"), "has no buckets now"),
 ]
 
@@ -235,6 +238,10 @@ def refused(spark: SparkSession) -> None:
     made.sql("create table if not exists plain (k int) partitioned by (ds string) stored as parquet")
     make(made, "refused")
     make(made, "unclustered")
+    make(made, "texts", stored="stored as textfile")
+    make(made, "version_2", stored="stored as parquet tblproperties ('bucketing_version' = '2')")
+    make(made, "lenient")
+    made.sql("alter table lenient set serdeproperties ('IgnoreCorruptFiles' = 'TRUE')")
     made.sql("alter table unclustered not clustered")
 
 

@@ -42,12 +42,16 @@ def test_a_rewrite_brings_the_selected_partitions(tables: Tables, command: Calla
     assert "ds=a: 4 files, " in dry.output and "ds=c: has the table's spec already" in dry.output
     assert "2 partitions to be brought to 8 buckets by (k), sorted by (k), 10 files and " in dry.output
     assert record(tables, "rewritten")["ds=a"] == (4, 4, None)
-    assert command("rewrite", f"{DB}.rewritten", "--where", "ds < 'b'").exit_code == 0
+    # The command has settings of its own.
+    with tables.settings({"spark.sql.hive.manageFilesourcePartitions": "false"}):
+        assert command("rewrite", f"{DB}.rewritten", "--where", "ds < 'b'").exit_code == 0
     assert record(tables, "rewritten") == {"ds=a": (8, 8, None), "ds=b": (6, 6, None), "ds=c": (8, 8, None)}
     assert sums(tables, "rewritten") == rows
     result = command("rewrite", f"{DB}.rewritten")
     assert "1 partition brought to the table's spec, 2 had it before" in result.output
     assert "0 partitions brought" in command("rewrite", f"{DB}.rewritten").output
+    none = command("rewrite", f"{DB}.rewritten", "--where", "ds > 'c'")
+    assert (none.exit_code, none.output) == (0, f"{DB}.rewritten: none of 3 partitions matches --where.\n")
     assert sums(tables, "rewritten") == rows
     assert {path: path.stat().st_mtime_ns for path in before} == before
     nothing_is_left(tables, "rewritten")
@@ -160,6 +164,23 @@ def test_a_partition_above_another_ones_folder_is_refused(tables: Tables, comman
     result = command("rewrite", f"{DB}.nested", "--where", "ds = 'a'")
     assert result.exit_code == 2 and "is also the folder of partition ds=c, or above it" in result.output
     assert sums(tables, "nested") == rows
+
+
+@pytest.mark.long
+def test_a_file_that_cannot_be_read_is_not_replaced_by_what_can(tables: Tables, command: Callable[..., Result]) -> None:
+    evolved(tables, "corrupt", {"a": 4, "b": 8})
+    path = sorted(locations(tables, "corrupt")["ds=a"].glob("0*"))[0]
+    path.write_bytes(b"broken")
+    path.with_name(f".{path.name}.crc").unlink()
+    tables.sql("alter table corrupt set serdeproperties ('ignoreCorruptFiles' = 'true')")
+    with tables.settings({"spark.sql.files.ignoreCorruptFiles": "true"}):
+        lenient = command("rewrite", f"{DB}.corrupt")
+        assert lenient.exit_code == 2 and "is read with its option ignoreCorruptFiles=true" in lenient.output
+        tables.sql("alter table corrupt set serdeproperties ('ignoreCorruptFiles' = 'false')")
+        strict = command("rewrite", f"{DB}.corrupt")
+    assert strict.exit_code == 2 and "The rows of evolution_command.corrupt cannot be read" in strict.output
+    assert path.read_bytes() == b"broken"
+    nothing_is_left(tables, "corrupt")
 
 
 def test_empty_partitions_get_their_record(tables: Tables, command: Callable[..., Result]) -> None:

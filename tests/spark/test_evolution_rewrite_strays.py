@@ -26,6 +26,8 @@ from evolving import (  # noqa: F401
 )
 from interrupted import dying, meanwhile, steps_before
 
+from spark_bucketing.evolution.staging import FOLDER
+
 pytestmark = pytest.mark.usefixtures("extension")
 
 
@@ -44,6 +46,7 @@ def test_what_ends_after_a_rewrite_is_found(
     assert found.exit_code == 1, found.output
     assert f"ds=a: found its location is file:{hidden}" in found.output.replace("file:///", "file:/")
     assert f"that is not there, while file:{home} holds 00000_0_" in found.output
+    assert f"""rewrite {DB}.stale --where "ds = 'a'"\n""" in found.output
     assert "goes back to its own folder" in command("rewrite", f"{DB}.stale", "--dry-run").output
     assert locations(tables, "stale")["ds=a"] == hidden
     assert command("rewrite", f"{DB}.stale").exit_code == 0
@@ -53,14 +56,58 @@ def test_what_ends_after_a_rewrite_is_found(
     hidden.mkdir(parents=True)
     for name in ("00000_0_late", "00001_0_late", "_temporary"):
         (hidden / name).write_bytes(some_file(home))
-    found = command("verify", f"{DB}.stale")
-    said = f"00000_0_late and 1 more in file:{hidden}, which is no partition's folder; the partition's is file:{home}"
-    assert found.exit_code == 1 and "INSERT those of their rows that are missing" in found.output
-    assert said in found.output or said.replace("00000_0_late", "00001_0_late") in found.output
-    assert "Look whether their rows are missing" in command("rewrite", f"{DB}.stale").output
+    for dropped in (False, True):
+        if dropped:
+            tables.sql("alter table stale drop partition (ds = 'a')")
+        found = command("verify", f"{DB}.stale")
+        assert f"_late and 1 more in file:{hidden}, a hidden folder of a rewrite in which no partition" in found.output
+        assert f"lies; it was made for the one in file:{home}\n" in found.output
+        assert found.exit_code == 1 and "may be missing in the table, or be copies of rows that it has" in found.output
+        look = f"SELECT * FROM parquet.`file:{hidden}`"
+        assert f"    run      {look}\n" in found.output
+        assert len(tables.sql(look)) > 0
+        assert f"compare them before any are INSERTed, or the folder is deleted. Look at them: {look}\n" in (
+            command("rewrite", f"{DB}.stale").output
+        )
     shutil.rmtree(hidden.parent)
     nothing_is_left(tables, "stale")
     fine(command, "stale")
+
+
+def test_folders_of_other_tables_beside_a_tables_own_are_not_its_strays(
+    tables: Tables, command: Callable[..., Result], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name in ("beside_one", "beside_two"):
+        evolved(tables, name, {"a": 4, "b": 8})
+        shutil.copytree(locations(tables, name)["ds=a"], tmp_path / "lake" / name)
+        tables.sql(f"alter table {name} partition (ds = 'a') set location '{tmp_path / 'lake' / name}'")
+        alter(tables, name, 4, "partition (ds = 'a')")
+    with dying(monkeypatch, steps_before("copy")):
+        command("rewrite", f"{DB}.beside_two")
+    (hidden,) = (tmp_path / "lake").glob(f"{FOLDER}*")
+    fine(command, "beside_one")
+    assert str(hidden) not in command("rewrite", f"{DB}.beside_one", "--dry-run").output
+    assert command("rewrite", f"{DB}.beside_two").exit_code == 0
+    fine(command, "beside_two")
+
+
+@pytest.mark.long
+def test_what_may_be_copies_is_not_said_to_be_missing(
+    tables: Tables, command: Callable[..., Result], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    # A path that Hadoop could take for a pattern.
+    evolved(tables, "copied", {"a": 4, "b": 8}, f"stored as parquet location '{tmp_path / 'a [b] {c}*'}'")
+    rows = sums(tables, "copied")
+    with dying(monkeypatch, steps_before("record without buckets")):
+        command("rewrite", f"{DB}.copied")
+    tables.sql("drop table copied__bucketing_rewrite")
+    tables.sql("alter table copied partition (ds = 'a') rename to partition (ds = 'z')")
+    found = command("verify", f"{DB}.copied")
+    assert found.exit_code == 1 and "or be copies of rows that it has" in found.output, found.output
+    (look,) = (line[13:] for line in found.output.splitlines() if line.startswith("    run      SELECT"))
+    assert len(tables.sql(look)) == 40
+    assert command("rewrite", f"{DB}.copied").exit_code == 0
+    assert [row.replace("'z'", "'a'") for row in reversed(sums(tables, "copied"))] == rows
 
 
 @pytest.mark.long

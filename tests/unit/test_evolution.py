@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import itertools
 import json
+import shlex
 import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -15,9 +16,10 @@ from hypothesis import strategies as st
 
 from spark_bucketing.eligibility.partitions import selected_partitions
 from spark_bucketing.evolution import sql
+from spark_bucketing.evolution.commands import rewriting, rewriting_one
 from spark_bucketing.evolution.covering import covering
 from spark_bucketing.evolution.evidence import FileEvidence
-from spark_bucketing.evolution.locations import address, base_name, is_within, parent
+from spark_bucketing.evolution.locations import address, base_name, is_within, parent, path
 from spark_bucketing.evolution.model import Column, Partition, RecordState, Table, words
 from spark_bucketing.evolution.reading import Merging, read_together, readable_ranges, runs, span
 from spark_bucketing.evolution.repair import Change, candidates, plan_repair
@@ -204,6 +206,17 @@ def test_values_are_quoted_for_spark() -> None:
     assert sql.literal("x", Column("n", "int")) == "cast('x' as int)"
     assert sql.partition_spec(DS, part("ds=NULL", None)) == "partition (`ds` = null)"
     assert sql.table("db.`a.b``c`") == "`db`.`a.b``c`"
+    assert sql.files_of("file:/a [b]`/*", "orc") == "SELECT * FROM orc.`file:/a \\[b\\]``/\\*`"
+
+
+def test_commands_can_be_copied_into_a_shell() -> None:
+    found = table(*(part(name, None) for name in ("ds=a", "ds=it's", "ds=$x")))
+    said = [rewriting_one(found, partition.name, "--take-over") for partition in found.partitions]
+    assert [shlex.split(command)[3:] for command in said] == [
+        ["db.t", "--where", f"ds = {sql.text(value)}", "--take-over"] for value in ("$x", "a", "it's")
+    ]
+    assert rewriting_one(found, "ds=gone") == 'spark-bucketing evolution rewrite db.t --where "false"'
+    assert rewriting("db.`a b`") == "spark-bucketing evolution rewrite 'db.`a b`'"
 
 
 def files(*rows: tuple[str, int, Mapping[int, tuple[int, int]]], disorder: int = 0) -> tuple[FileEvidence, ...]:
@@ -343,11 +356,12 @@ def test_folders_are_compared_in_one_spelling() -> None:
         "",
     )
     assert base_name("file:/t/a/") == "a"
+    assert {path(place) for place in ("/t/a", "file:/t/a/", "file:///t/a", "s3://b/t/a")} == {"/t/a"}
 
 
 def shown(seen: Table, form: str = "text") -> str:
     file = io.StringIO()
-    write_specs(seen, MERGING, form, file)
+    write_specs(seen, MERGING, None, form, file)
     return file.getvalue()
 
 
@@ -439,5 +453,5 @@ def test_verify_counts_the_bad_files_and_names_a_few() -> None:
     (finding,) = check_partitions(seen, {"ds=a": listed("part-0", "00001_0_x")}, {"ds=a": (unnamed,)})
     assert finding.found == "the file part-0 has no bucket id in its name", "and of its order nothing"
     out = io.StringIO()
-    write_findings(seen, [placed], True, "json", out)
+    write_findings(seen, [placed], None, True, "json", out)
     assert [file["name"] for file in json.loads(out.getvalue())["findings"][0]["files"]] == ["00000_0_x", "00001_0_x"]

@@ -21,7 +21,8 @@ from spark_bucketing.evolution.rewrite import Plan, Rewriter, plan_rewrite
 from spark_bucketing.evolution.rows import list_files, read_evidence
 from spark_bucketing.evolution.select import select_partitions
 from spark_bucketing.evolution.staging import find_staging
-from spark_bucketing.evolution.strays import bring_back, check_strays, find_lost, find_strays, said
+from spark_bucketing.evolution.strays import COMPARE, bring_back, check_strays, find_lost, find_strays, look, said
+from spark_bucketing.evolution.unfinished import Unfinished, check_unfinished, find_unfinished, refuse_unfinished
 from spark_bucketing.evolution.verify import check_partitions, check_table
 from spark_bucketing.evolution.warehouse import Warehouse, total
 from spark_bucketing.project.profile import session_target
@@ -72,7 +73,9 @@ def show(form: str, table: str, project_dir: Path | None, profiles_dir: Path | N
     Only the metastore is asked: whether files are what their records say is told by verify.
     """
     with _opened(table, project_dir, profiles_dir, target) as (warehouse, name):
-        write_specs(read_table(warehouse, name), merging_of(warehouse), form, click.get_text_stream("stdout"))
+        found = read_table(warehouse, name)
+        unfinished = find_unfinished(warehouse, found)
+        write_specs(found, merging_of(warehouse), unfinished, form, click.get_text_stream("stdout"))
 
 
 @evolution.command()
@@ -95,14 +98,18 @@ def verify(
     """
     with _opened(table, project_dir, profiles_dir, target) as (warehouse, name):
         found = read_table(warehouse, name)
-        listing = list_files(warehouse, found.partitions)
+        unfinished = find_unfinished(warehouse, found)
+        # What a rewrite is half done with is neither right nor wrong.
+        settled = found.recorded().without(unfinished.partition) if unfinished else found.recorded()
+        listing = list_files(warehouse, settled.partitions)
         evidence = None
         if rows:
-            evidence = read_evidence(warehouse, found, found.partitions, listing, candidates(found))
+            evidence = read_evidence(warehouse, found, settled.partitions, listing, candidates(found))
         of_table = check_table(found, read_stored(warehouse, found))
-        strays = check_strays(warehouse, found)
-        findings = [*of_table, *strays, *check_partitions(found.recorded(), listing, evidence)]
-        write_findings(found, findings, rows, form, click.get_text_stream("stdout"))
+        strays = check_strays(warehouse, found, unfinished.staging if unfinished else None)
+        of_partitions = check_partitions(settled, listing, evidence)
+        findings = [*of_table, *check_unfinished(unfinished), *strays, *of_partitions]
+        write_findings(found, findings, unfinished, rows, form, click.get_text_stream("stdout"))
     ctx.exit(1 if findings else 0)
 
 
@@ -117,11 +124,17 @@ def repair(dry_run: bool, table: str, project_dir: Path | None, profiles_dir: Pa
     """
     with _opened(table, project_dir, profiles_dir, target) as (warehouse, name):
         found = read_table(warehouse, name)
+        if dry_run:
+            _say_unfinished(find_unfinished(warehouse, found), "no record would be written before it has ended")
+        else:
+            refuse_unfinished(warehouse, found)
         listing = list_files(warehouse, found.partitions)
         known = candidates(found, [[file.name for file in files] for files in listing.values()])
         evidence = read_evidence(warehouse, found, found.partitions, listing, known)
         changes = plan_repair(found.recorded(), evidence, known)
         if not dry_run:
+            # Hashing all rows takes its time.
+            refuse_unfinished(warehouse, found)
             if changes:
                 warehouse.record(sql.table(found.name), [change.data() for change in changes])
             if found.hidden:
@@ -155,28 +168,37 @@ def rewrite(
         found = read_table(warehouse, name)
         select_partitions(warehouse, found, where)
         if dry_run:
-            _say_unfinished(warehouse, found)
+            _say_what_is_first(find_unfinished(warehouse, found), take_over)
         elif Recovery(warehouse, found, click.echo).run(take_over):
             found = read_table(warehouse, name)
         if _mend_strays(warehouse, found, dry_run):
             found = read_table(warehouse, name)
-        plan = plan_rewrite(warehouse, found, select_partitions(warehouse, found, where))
-        if dry_run:
+        chosen = select_partitions(warehouse, found, where)
+        plan = plan_rewrite(warehouse, found, chosen)
+        if found.partitions and not chosen:
+            click.echo(f"{name}: none of {count(len(found.partitions), 'partition')} matches --where.")
+        elif dry_run:
             write_plan(plan, click.get_text_stream("stdout"))
         else:
             _rewrite(warehouse, plan)
 
 
-def _say_unfinished(warehouse: Warehouse, table: Table) -> None:
-    staging = find_staging(warehouse, table)
-    if staging:
-        click.echo(f"{staging.partition}: an earlier run died here; it would be completed or undone first")
+def _say_unfinished(unfinished: Unfinished | None, then: str) -> None:
+    if unfinished:
+        click.echo(f"{unfinished.partition}: {unfinished.said}; {then}")
+
+
+def _say_what_is_first(unfinished: Unfinished | None, take_over: bool) -> None:
+    if unfinished and (unfinished.dead or take_over):
+        click.echo(f"{unfinished.partition}: an earlier run died here; it would be completed or undone first")
+    else:
+        _say_unfinished(unfinished, "nothing would be done before its end, or without --take-over if it has died")
 
 
 def _mend_strays(warehouse: Warehouse, table: Table, dry_run: bool) -> bool:
     """Whether partitions were brought back to their own folders."""
     for stray in find_strays(warehouse, table, find_staging(warehouse, table)):
-        click.echo(f"Found {said(stray)}. Look whether their rows are missing in the table.")
+        click.echo(f"Found {said(stray)}. {COMPARE}. Look at them: {look(table, stray)}")
     lost = find_lost(warehouse, table)
     for name in lost:
         click.echo(f"{name}: its location is a hidden folder that is gone; it goes back to its own folder")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -10,6 +9,7 @@ from dataclasses import replace
 from spark_bucketing.eligibility.lineage import Source
 from spark_bucketing.eligibility.steps import Change, Step
 from spark_bucketing.eligibility.world import World
+from spark_bucketing.evolution.commands import rewriting
 from spark_bucketing.evolution.covering import covering
 from spark_bucketing.evolution.model import Partition, RecordState, words
 from spark_bucketing.extension.settings import EXTENSION_CLASS
@@ -85,16 +85,10 @@ def rewrite_partitions(world: World, table: str, chosen: Sequence[Partition]) ->
         tables={**world.tables, table: replace(facts, partitions=replace(found, partitions=after))},
         rewritten=world.rewritten | {table},
     )
-    given = "" if where == "true" else f" --where {_quoted(where)}"
-    command = f"spark-bucketing evolution rewrite {table}{given}"
+    command = rewriting(table, where)
     # No full stop after a command, which would be copied along with it.
     text = f"Run `{command}` to bring {_few(chosen)} to {words(found.spec)}."
     return Change("rewrite_files", text, changed, {"table": table, "where": where})
-
-
-def _quoted(text: str) -> str:
-    """An argument for a shell: in double quotes where it changes nothing in them, since literals have single ones."""
-    return f'"{text}"' if not set(text) & set('$`\\!"') else shlex.quote(text)
 
 
 def _few(chosen: Sequence[Partition]) -> str:

@@ -6,6 +6,7 @@ import re
 from urllib.parse import unquote, urlsplit
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
+_FILE_SYSTEM = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(//[^/]*)?")
 _SLASHES = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]*):/(?!/)|^([A-Za-z][A-Za-z0-9+.-]*):///")
 
 
@@ -34,3 +35,9 @@ def base_name(folder: str) -> str:
 def is_within(inner: str, outer: str) -> bool:
     """Whether an address is another one, or below it."""
     return inner == outer or inner.startswith(outer.rstrip("/") + "/")
+
+
+def path(location: str) -> str:
+    """A location without its file system, which not every one names."""
+    found = _FILE_SYSTEM.match(location)
+    return location[found.end() if found else 0 :].rstrip("/")

@@ -85,6 +85,9 @@ class Table:
         evolved: some spec was altered once, so that readers ask for the partitions' records.
         partitions: in the order of their values.
         external: its files outlive it, and others may read them by their path.
+        file_format: of its files, parquet or orc.
+        hash_version: bucketing_version among its properties; Hive's default without one is 1.
+        lenient: options of its own by which Spark leaves out rows without an error, as they are written.
     """
 
     name: str
@@ -93,6 +96,9 @@ class Table:
     evolved: bool
     partitions: tuple[Partition, ...] = ()
     external: bool = False
+    file_format: str = "parquet"
+    hash_version: str = "1"
+    lenient: tuple[str, ...] = ()
 
     def claim(self, partition: Partition) -> BucketSpec | str:
         """By which spec the extension reads a partition, as far as its files fit; or why by none.
@@ -118,6 +124,10 @@ class Table:
     def recorded(self) -> Table:
         """The same as readers see it once they ask for the records that it has."""
         return replace(self, evolved=self.evolved or bool(self.hidden))
+
+    def without(self, name: str) -> Table:
+        """The same without one of its partitions."""
+        return replace(self, partitions=tuple(found for found in self.partitions if found.name != name))
 
     def ordered(self) -> Table:
         """The same with the partitions in the order of their values."""

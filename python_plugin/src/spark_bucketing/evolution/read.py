@@ -15,6 +15,9 @@ from spark_bucketing.evolution.warehouse import Warehouse
 from spark_bucketing.spec import BucketSpec
 
 _SCHEMA = "spark.sql.sources.schema"
+_FORMATS = ("parquet", "orc")
+# Of a table, which go before the session's settings.
+_LENIENT = ("ignorecorruptfiles", "ignoremissingfiles")
 
 
 def read_table(warehouse: Warehouse, name: str) -> Table:
@@ -31,6 +34,34 @@ def read_table(warehouse: Warehouse, name: str) -> Table:
     require_extension(warehouse, name)
     columns, details, properties = _described(warehouse, name)
     spec = lower(BucketSpec.from_description(details))
+    _refuse_others(name, spec, columns, details)
+    found = warehouse.rows(sql.bucket_specs(name))
+    table = Table(
+        name,
+        spec,
+        columns,
+        evolved=properties.get(EVOLVED) == "true",
+        partitions=tuple(partition_of(tuple(row.values())) for row in found),
+        external=details.get("Type", "").upper() == "EXTERNAL",
+        file_format=_file_format(name, details),
+        hash_version=properties.get("bucketing_version", "1").strip(),
+        lenient=_lenient(warehouse.options(sql.table(name))),
+    ).ordered()
+    if spec is None and not table.recorded().evolved:
+        raise TableError(
+            f"Table {name} has no buckets, and its partitions never had any. Expected a bucketed table: "
+            f"ALTER TABLE {name} CLUSTERED BY (...) INTO n BUCKETS, or on_bucket_change='evolve' of its dbt model with "
+            "materialized='bucketed_incremental', turns it into one and leaves its files as they are."
+        )
+    return table
+
+
+def _refuse_others(name: str, spec: BucketSpec | None, columns: Sequence[Column], details: Mapping[str, str]) -> None:
+    """Refuse what has no specs per partition.
+
+    Raises:
+        TableError: it is a view, a table of the Spark layout, or one without partitions.
+    """
     if details.get("Type", "").upper() == "VIEW":
         raise TableError(f"{name} is a view. Expected a table; name one of those that it reads.")
     hive = details.get("Provider", "").lower() == "hive"
@@ -47,18 +78,31 @@ def read_table(warehouse: Warehouse, name: str) -> Table:
             "this one "
             "changes when it is written anew (dbt run --full-refresh)."
         )
-    evolved = properties.get(EVOLVED) == "true"
-    found = warehouse.rows(sql.bucket_specs(name))
-    partitions = tuple(partition_of(tuple(row.values())) for row in found)
-    external = details.get("Type", "").upper() == "EXTERNAL"
-    table = Table(name, spec, columns, evolved, partitions, external).ordered()
-    if spec is None and not table.recorded().evolved:
+
+
+def _file_format(name: str, details: Mapping[str, str]) -> str:
+    """The format of a table's files, of those that Spark reads with its own reader, which says of which file a row is.
+
+    Raises:
+        TableError: it is another one.
+    """
+    provider = details.get("Provider", "")
+    stored = details.get("InputFormat", provider) if provider.lower() == "hive" else provider
+    found = next((form for form in _FORMATS if form in stored.lower()), None)
+    if found is None:
         raise TableError(
-            f"Table {name} has no buckets, and its partitions never had any. Expected a bucketed table: "
-            f"ALTER TABLE {name} CLUSTERED BY (...) INTO n BUCKETS, or on_bucket_change='evolve' of its dbt model with "
-            "materialized='bucketed_incremental', turns it into one and leaves its files as they are."
+            f"Table {name} has files of the format {stored or 'none'}, which Spark neither reads nor writes by the "
+            "buckets of the Hive layout. Expected Parquet or ORC: write the table anew with file_format='parquet' "
+            "(STORED AS PARQUET or ORC)."
         )
-    return table
+    return found
+
+
+def _lenient(options: Mapping[str, str]) -> tuple[str, ...]:
+    """Options by which rows are left out without an error."""
+    return tuple(
+        f"{key}={value}" for key, value in options.items() if key.lower() in _LENIENT and value.lower() == "true"
+    )
 
 
 def current_spec(warehouse: Warehouse, name: str) -> BucketSpec | None:

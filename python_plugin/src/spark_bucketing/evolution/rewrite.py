@@ -68,13 +68,26 @@ def target_of(table: Table) -> BucketSpec:
     """The spec that partitions are brought to.
 
     Raises:
-        TableError: the table has no buckets.
+        TableError: the table has no buckets, or none that Spark can write, or its rows may not all be read.
     """
     if table.spec is None:
         raise TableError(
             f"Table {table.name} has no buckets now (it is NOT CLUSTERED), so that there is no spec to bring its "
             "partitions to. "
             f"Expected a bucketed table: ALTER TABLE {table.name} CLUSTERED BY (...) INTO n BUCKETS first."
+        )
+    if table.hash_version != "1":
+        raise TableError(
+            f"Table {table.name} has bucketing_version {table.hash_version}, and nothing was changed. Expected 1, the "
+            "only version whose hash Spark computes: leave its buckets to the engine that made it, or write the rows "
+            "into a table of version 1."
+        )
+    if table.lenient:
+        off = ", ".join(f"{sql.text(option.partition('=')[0])} = 'false'" for option in table.lenient)
+        raise TableError(
+            f"Table {table.name} is read with its option {', '.join(table.lenient)}, which leaves out what cannot be "
+            "read: it would be deleted with the old files, and nothing was changed. Expected a table without: "
+            f"ALTER TABLE {table.name} SET SERDEPROPERTIES ({off})"
         )
     return table.spec
 

@@ -38,6 +38,12 @@ def text(value: str) -> str:
     return "'" + value.replace("\\", "\\\\").replace("'", "\\'").replace("$", "\\u0024") + "'"
 
 
+def files_of(folder: str, file_format: str) -> str:
+    """A query for the rows in a folder of files, whose path Hadoop takes for a pattern."""
+    path = re.sub(r"[][{}*?\\]", r"\\\g<0>", folder)
+    return f"SELECT * FROM {file_format}.{name(path)}"  # noqa: S608
+
+
 def bucket_specs(table_name: str) -> str:
     """A query for what the metastore says of all partitions of a table."""
     return f"select * from bucket_specs({text(table(table_name))})"  # noqa: S608

@@ -72,17 +72,27 @@ class Staging:
 
 def home_of(location: str) -> str:
     """The folder of a partition; of one that a rewrite has left in a hidden folder, the one where it was before."""
+    found = _hidden(location)
+    return f"{found['above']}/{_decoded(found['home'])}" if found else location.rstrip("/")
+
+
+def _hidden(location: str) -> re.Match[str] | None:
+    """The parts of a location within the hidden folder of a rewrite; None for any other, whatever its name."""
     found = _HIDDEN.fullmatch(location)
-    name = _decoded(found["home"]) if found else ""
-    return f"{found['above']}/{name}" if found and name else location.rstrip("/")
+    return found if found and _decoded(found["home"]) else None
 
 
-def _decoded(home: str) -> str:
-    """The name in that of a hidden folder; nothing for a folder of somebody else, which looks like one."""
+def _encoded(name: str) -> str:
+    return urlsafe_b64encode(name.encode()).decode().rstrip("=")
+
+
+def _decoded(text: str) -> str:
+    """The name of a folder that was encoded so; nothing where none was."""
     try:
-        return urlsafe_b64decode(home + "=" * (-len(home) % 4)).decode()
+        name = urlsafe_b64decode(text + "=" * (-len(text) % 4)).decode()
     except ValueError:
         return ""
+    return name if _encoded(name) == text and "/" not in name else ""
 
 
 def is_away(partition: Partition) -> bool:
@@ -92,14 +102,13 @@ def is_away(partition: Partition) -> bool:
 
 def hidden_of(location: str) -> str:
     """The hidden folder of a rewrite in which a partition lies, which holds nothing else; else its own."""
-    found = _HIDDEN.fullmatch(location)
-    return f"{found['above']}/{found['hidden']}" if found and _decoded(found["home"]) else location
+    found = _hidden(location)
+    return f"{found['above']}/{found['hidden']}" if found else location
 
 
 def _hidden_name(home: str) -> str:
     """Name of a new hidden folder: it says where the partition was before, whatever the other names there are."""
-    name = urlsafe_b64encode(base_name(home).encode()).decode().rstrip("=")
-    return f"{FOLDER}{uuid.uuid4().hex[:12]}-{name}"
+    return f"{FOLDER}{uuid.uuid4().hex[:12]}-{_encoded(base_name(home))}"
 
 
 def staging_name(table: Table) -> str:

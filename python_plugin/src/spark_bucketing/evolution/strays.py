@@ -10,13 +10,19 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
-from spark_bucketing.errors import TableError
-from spark_bucketing.evolution import alter
-from spark_bucketing.evolution.locations import is_within, parent, plain
+from spark_bucketing.evolution import alter, sql
+from spark_bucketing.evolution.commands import rewriting_one
+from spark_bucketing.evolution.locations import is_within, parent, path, plain
 from spark_bucketing.evolution.model import Table
-from spark_bucketing.evolution.staging import FOLDER, Staging, find_staging, hidden_of, home_of, is_away
+from spark_bucketing.evolution.staging import FOLDER, Staging, hidden_of, home_of, is_away, table_folder
 from spark_bucketing.evolution.verify import Finding
 from spark_bucketing.evolution.warehouse import StoredFile, Warehouse
+
+# Which of these it is, files cannot tell.
+COMPARE = (
+    "Their rows may be missing in the table, or be copies of rows that it has, or of another table: somebody has to "
+    "compare them before any are INSERTed, or the folder is deleted"
+)
 
 
 @dataclass(frozen=True)
@@ -37,21 +43,28 @@ class Stray:
 def find_strays(warehouse: Warehouse, table: Table, unfinished: Staging | None) -> list[Stray]:
     """Files in hidden folders of rewrites that have ended, which are no partition's; with one call.
 
+    Other tables may have partitions, and rewrites, beside those of this one. So a folder counts that was made for a
+    partition of this table, or for a folder within the table's own, whose partition was dropped or renamed.
+
     Args:
         warehouse: with an open session.
         table: with all its partitions.
         unfinished: a rewrite that has not ended, whose folders are left out.
     """
+    homes = {path(home_of(partition.location)) for partition in table.partitions}
     parents = dict.fromkeys(parent(home_of(partition.location)) for partition in table.partitions)
-    used = {plain(partition.location) for partition in table.partitions}
+    used = {path(partition.location) for partition in table.partitions}
+    busy = [path(place) for place in (unfinished.folder, unfinished.replaces)] if unfinished else []
     found: dict[str, list[str]] = {}
-    busy = [plain(place) for place in (unfinished.folder, unfinished.replaces)] if unfinished else []
     for folder, name in warehouse.left_behind([above for above in parents if above], FOLDER):
-        place = plain(folder)
+        place = path(folder)
         ours = home_of(folder) != folder
         if ours and place not in used and not any(is_within(place, other) for other in busy):
             found.setdefault(folder, []).append(name)
-    return [Stray(folder, home_of(folder), tuple(names)) for folder, names in found.items()]
+    strays = [Stray(folder, home_of(folder), tuple(names)) for folder, names in found.items()]
+    others = [stray for stray in strays if path(stray.home) not in homes]
+    own = path(table_folder(warehouse, table)) if others else ""
+    return [stray for stray in strays if stray not in others or (own and is_within(path(stray.home), own))]
 
 
 def find_lost(warehouse: Warehouse, table: Table) -> dict[str, tuple[StoredFile, ...]]:
@@ -83,7 +96,7 @@ def bring_back(warehouse: Warehouse, table: Table, lost: Collection[str]) -> Non
             alter.set_location(warehouse, table, partition, home_of(partition.location))
 
 
-def check_strays(warehouse: Warehouse, table: Table) -> Iterator[Finding]:
+def check_strays(warehouse: Warehouse, table: Table, unfinished: Staging | None) -> Iterator[Finding]:
     """Partitions that are not in their own folders, and files that are no partition's.
 
     What a rewrite uses that has not ended is left out.
@@ -91,12 +104,8 @@ def check_strays(warehouse: Warehouse, table: Table) -> Iterator[Finding]:
     Args:
         warehouse: with an open session.
         table: with all its partitions.
+        unfinished: that rewrite.
     """
-    try:
-        unfinished = find_staging(warehouse, table)
-    except TableError:
-        # A table of somebody else has that name.
-        unfinished = None
     lost = find_lost(warehouse, table)
     for partition in table.partitions:
         home = home_of(partition.location)
@@ -105,18 +114,20 @@ def check_strays(warehouse: Warehouse, table: Table) -> Iterator[Finding]:
         found = f"its location is {partition.location}, a hidden folder of a rewrite"
         if partition.name in lost:
             found += f", and that is not there, while {home} holds {lost[partition.name][0].name}"
-        run = f"spark-bucketing evolution rewrite {table.name}"
-        yield Finding(partition.name, found, f"its own folder, {home}", run)
+        yield Finding(partition.name, found, f"its own folder, {home}", rewriting_one(table, partition.name))
     for stray in find_strays(warehouse, table, unfinished):
-        yield Finding(
-            table.name,
-            said(stray),
-            "none there: a statement wrote them that had begun before a rewrite ended, and the table lacks their rows",
-            "INSERT those of their rows that are missing, and delete the folder",
-        )
+        yield Finding(table.name, said(stray), f"none there. {COMPARE}", look(table, stray))
 
 
 def said(stray: Stray) -> str:
     """What there is, in words."""
     more = f" and {len(stray.files) - 1:,} more" if len(stray.files) > 1 else ""
-    return f"{stray.files[0]}{more} in {stray.folder}, which is no partition's folder; the partition's is {stray.home}"
+    return (
+        f"{stray.files[0]}{more} in {stray.folder}, a hidden folder of a rewrite in which no partition of the table "
+        f"lies; it was made for the one in {stray.home}"
+    )
+
+
+def look(table: Table, stray: Stray) -> str:
+    """A statement that shows the rows."""
+    return sql.files_of(stray.folder, table.file_format)

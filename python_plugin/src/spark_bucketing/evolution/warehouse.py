@@ -15,7 +15,8 @@ from spark_bucketing.session import setting, spark_call
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-# Reads are plain, whatever the records claim; writes make one sorted file per bucket; no file is left out in silence.
+# Reads are plain, whatever the records claim, and of the partitions that are asked for; writes make one sorted file per
+# bucket; no file is left out in silence.
 _SETTINGS: Mapping[str, str] = {
     "spark.bucketing.enabled": "true",
     "spark.bucketing.write.distribute": "true",
@@ -24,6 +25,7 @@ _SETTINGS: Mapping[str, str] = {
     "spark.sql.files.ignoreMissingFiles": "false",
     "spark.sql.hive.convertMetastoreParquet": "true",
     "spark.sql.hive.convertMetastoreOrc": "true",
+    "spark.sql.hive.manageFilesourcePartitions": "true",
     "spark.sql.parser.escapedStringLiterals": "false",
     "spark.sql.legacy.parseNullPartitionSpecAsStringLiteral": "false",
 }
@@ -103,10 +105,24 @@ class Warehouse:
             table: quoted and qualified.
         """
         with spark_call(""):
-            state = self.session._jsparkSession.sessionState()
-            name = state.sqlParser().parseTableIdentifier(table)
-            found = state.catalog()
-            return _pairs(found.getTableMetadata(name).properties()) if found.tableExists(name) else None
+            found = self._metadata(table)
+            return None if found is None else _pairs(found.properties())
+
+    def options(self, table: str) -> dict[str, str]:
+        """A table's SERDEPROPERTIES, or OPTIONS, by which Spark reads its files.
+
+        Args:
+            table: quoted and qualified.
+        """
+        with spark_call(""):
+            found = self._metadata(table)
+            return {} if found is None else _pairs(found.storage().properties())
+
+    def _metadata(self, table: str) -> Any:
+        """What Spark's catalog has of a table; None where there is no such table."""
+        state = self.session._jsparkSession.sessionState()
+        name = state.sqlParser().parseTableIdentifier(table)
+        return state.catalog().getTableMetadata(name) if state.catalog().tableExists(name) else None
 
     def files(self, folder: str) -> tuple[StoredFile, ...] | None:
         """The data files of a folder, by name; None where there is no such folder."""
@@ -182,20 +198,17 @@ class Warehouse:
 
     def names(self, folder: str) -> tuple[str, ...]:
         """Everything in a folder, hidden or not; nothing for one that does not exist."""
-        path, system = self._place(folder)
-        with spark_call(""):
-            return (
-                tuple(str(status.getPath().getName()) for status in system.listStatus(path))
-                if system.exists(path)
-                else ()
-            )
+        return tuple(str(status.getPath().getName()) for status in self._statuses(folder))
 
     def folders(self, folder: str) -> tuple[str, ...]:
         """Names of the folders in a folder, hidden or not."""
+        found = [status.getPath().getName() for status in self._statuses(folder) if status.isDirectory()]
+        return tuple(sorted(map(str, found)))
+
+    def _statuses(self, folder: str) -> list[Any]:
         path, system = self._place(folder)
         with spark_call(""):
-            listed = list(system.listStatus(path)) if system.exists(path) else []
-            return tuple(sorted(str(status.getPath().getName()) for status in listed if status.isDirectory()))
+            return list(system.listStatus(path)) if system.exists(path) else []
 
     def make_folder(self, folder: str) -> None:
         """Create a folder, and those above it."""

@@ -15,6 +15,7 @@ from spark_bucketing.evolution.model import RecordState, Table, words
 from spark_bucketing.evolution.reading import Merging, Read, Run, describe, read_together, readable_ranges, runs, span
 from spark_bucketing.evolution.repair import Change, marks_evolved
 from spark_bucketing.evolution.rewrite import Plan
+from spark_bucketing.evolution.unfinished import Unfinished
 from spark_bucketing.evolution.verify import Finding
 from spark_bucketing.evolution.warehouse import total
 from spark_bucketing.report.words import count, size
@@ -24,15 +25,18 @@ from spark_bucketing.spec import BucketSpec
 _UNLIMITED = 10_000
 
 
-def write_specs(table: Table, merging: Merging, form: str, file: TextIO) -> None:
-    """Write the specs over the partitions, and which of them can be read together."""
+def write_specs(table: Table, merging: Merging, unfinished: Unfinished | None, form: str, file: TextIO) -> None:
+    """Write the specs over the partitions, which of them can be read together, and which one is being rewritten."""
     found = runs(table)
     if form == "json":
-        json.dump(_specs_as_data(table, found, merging), file, indent=2)
+        data = {**_specs_as_data(table, found, merging), "unfinished_rewrite": _unfinished_as_data(unfinished)}
+        json.dump(data, file, indent=2)
         file.write("\n")
         return
     console = _console(file)
     console.print(Text(f"{table.name}: {words(table.spec)}, {count(len(table.partitions), 'partition')}"))
+    if unfinished:
+        console.print(Text(f"{unfinished.partition}: {unfinished.said}: {unfinished.advice}"))
     if table.hidden:
         hidden = count(len(table.hidden), "record")
         console.print(Text(f"{hidden} that no reader asks for: run spark-bucketing evolution verify {table.name}"))
@@ -96,8 +100,14 @@ def _as_data(spec: BucketSpec | None) -> dict[str, Any] | None:
     return {"num_buckets": spec.num_buckets, "bucket_columns": columns, "sort_columns": sorts, "hash": spec.bucket_hash}
 
 
-def write_findings(table: Table, findings: Sequence[Finding], rows: bool, form: str, file: TextIO) -> None:
-    """Write what contradicts what, each with what to run."""
+def _unfinished_as_data(unfinished: Unfinished | None) -> dict[str, Any] | None:
+    return unfinished.as_data() if unfinished else None
+
+
+def write_findings(
+    table: Table, findings: Sequence[Finding], unfinished: Unfinished | None, rows: bool, form: str, file: TextIO
+) -> None:
+    """Write what contradicts what, each with what to run, and which partition was not looked at."""
     if form == "json":
         data = [
             {
@@ -109,13 +119,16 @@ def write_findings(table: Table, findings: Sequence[Finding], rows: bool, form: 
             }
             for item in findings
         ]
-        json.dump({"table": table.name, "rows": rows, "findings": data}, file, indent=2)
+        found = {"table": table.name, "rows": rows, "findings": data}
+        json.dump({**found, "unfinished_rewrite": _unfinished_as_data(unfinished)}, file, indent=2)
         file.write("\n")
         return
     console = _console(file)
     for item in findings:
         console.print(Text.assemble((item.subject, "red"), f": found {item.found}"))
         console.print(Text(f"    expected {item.expected}\n    run      {item.run}"))
+    if unfinished:
+        console.print(Text(f"{unfinished.partition}: {unfinished.said}; what it has by now was not looked at."))
     looked = "every row" if rows else "the files' names (--rows looks at every row)"
     number = count(len(findings), "finding") if findings else "nothing is wrong"
     console.print(Text(f"{table.name}: {count(len(table.partitions), 'partition')}, {looked}: {number}."))
