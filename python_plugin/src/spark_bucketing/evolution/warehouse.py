@@ -202,8 +202,7 @@ class Warehouse:
 
     def folders(self, folder: str) -> tuple[str, ...]:
         """Names of the folders in a folder, hidden or not."""
-        found = [status.getPath().getName() for status in self._statuses(folder) if status.isDirectory()]
-        return tuple(sorted(map(str, found)))
+        return tuple(sorted(str(status.getPath().getName()) for status in self._statuses(folder) if status.isDirectory()))
 
     def _statuses(self, folder: str) -> list[Any]:
         path, system = self._place(folder)
