@@ -15,8 +15,7 @@ from spark_bucketing.session import setting, spark_call
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-# Reads are plain, whatever the records claim, and of the partitions that are asked for; writes make one sorted file per
-# bucket; no file is left out in silence.
+# Reads are plain and leave nothing out, whatever the records claim; writes make one sorted file per bucket.
 _SETTINGS: Mapping[str, str] = {
     "spark.bucketing.enabled": "true",
     "spark.bucketing.write.distribute": "true",
@@ -202,7 +201,8 @@ class Warehouse:
 
     def folders(self, folder: str) -> tuple[str, ...]:
         """Names of the folders in a folder, hidden or not."""
-        return tuple(sorted(str(status.getPath().getName()) for status in self._statuses(folder) if status.isDirectory()))
+        listed = [status for status in self._statuses(folder) if status.isDirectory()]
+        return tuple(sorted(str(status.getPath().getName()) for status in listed))
 
     def _statuses(self, folder: str) -> list[Any]:
         path, system = self._place(folder)
