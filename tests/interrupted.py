@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -68,9 +68,19 @@ WITHIN: dict[str, tuple[str, Callable[..., None]]] = {
 
 @contextmanager
 def dying(
-    monkeypatch: pytest.MonkeyPatch, before: int | None, last_act: Callable[..., None] = lambda *_: None
+    monkeypatch: pytest.MonkeyPatch,
+    before: int | None,
+    last_act: Callable[..., None] = lambda *_: None,
+    of: str | None = None,
 ) -> Iterator[list[str]]:
-    """Record what is changed; die before one of the changes, and let nothing happen after that."""
+    """Record what is changed; die before one of the changes, or within it, and let nothing happen after that.
+
+    Args:
+        monkeypatch: takes everything back in the end.
+        before: how many changes there are first; None for all.
+        last_act: what is done of the next one.
+        of: the kind of change that this is, when it is done of no other.
+    """
     done: list[str] = []
 
     def watched(name: str) -> Callable[..., None]:
@@ -78,8 +88,10 @@ def dying(
 
         def act(self: Warehouse, *what: Any) -> Any:
             if before is not None and len(done) >= before:
-                if len(done) == before:
-                    last_act(*what)
+                if len(done) == before and of in (None, name):
+                    # There is no half of no files.
+                    with suppress(StopIteration):
+                        last_act(*what)
                 done.append("dead")
                 raise Died(*what)
             done.append(f"{name} {what[0]}")
