@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from bucketed import Tables
@@ -14,6 +15,7 @@ from evolving import (  # noqa: F401
     evolution_command,
     evolved,
     evolving_tables,
+    fill,
     fine,
     locations,
     make,
@@ -24,6 +26,7 @@ from evolving import (  # noqa: F401
 )
 from pyspark.sql import SparkSession
 
+from spark_bucketing.evolution.rows import read_evidence
 from spark_bucketing.evolution.warehouse import Warehouse
 
 pytestmark = pytest.mark.usefixtures("extension")
@@ -116,6 +119,26 @@ def test_every_broken_record_is_found_and_repaired(tables: Tables, command: Call
     assert record(tables, "broken") == {"ds=a": (4, 4, None), "ds=b": (8, 8, None)}
     assert "every record is what the files are" in command("repair", f"{DB}.broken").output
     fine(command, "broken")
+
+
+@pytest.mark.long
+def test_a_partition_that_is_overwritten_while_its_rows_are_looked_at_keeps_its_own_record(
+    tables: Tables, command: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    evolved(tables, "moving", {"a": 4, "b": 8})
+    for ds in ("a", "b"):
+        tables.sql(f"alter table moving partition (ds = '{ds}') not clustered")
+
+    def read_and_overwrite(*what: Any) -> Any:
+        found = read_evidence(*what)
+        fill(tables, "moving", "a")
+        return found
+
+    monkeypatch.setattr("spark_bucketing.cli_evolution.read_evidence", read_and_overwrite)
+    result = command("repair", f"{DB}.moving")
+    assert result.exit_code == 2 and "1 partition got no record" in result.output and "ds=a" in result.output
+    assert record(tables, "moving") == {"ds=a": (8, 8, None), "ds=b": (8, 8, None)}
+    fine(command, "moving")
 
 
 @pytest.mark.long

@@ -238,6 +238,67 @@ def test_a_partition_that_is_dropped_or_renamed_after_a_death_leaves_nothing_beh
     fine(command, "gone")
 
 
+@pytest.mark.parametrize(
+    "moment",
+    ["rename copy", *(pytest.param(moment, marks=pytest.mark.long) for moment in ("half deleted", "swap back"))],
+)
+def test_a_location_that_is_put_back_to_a_folder_that_was_cleared_loses_nothing(
+    tables: Tables, command: Callable[..., Result], monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    """As ANALYZE does that has begun before the swap; the hidden folder has the only whole copy then."""
+    evolved(tables, "cleared", {"a": 4, "b": 8})
+    rows, home = sums(tables, "cleared"), locations(tables, "cleared")["ds=a"]
+    step, last_act = WITHIN.get(moment, (moment, lambda *_: None))
+    put_back = f"alter table cleared partition (ds = 'a') set location '{home}'"
+    with dying(monkeypatch, steps_before(step), last_act):
+        command("rewrite", f"{DB}.cleared")
+    tables.sql(put_back)
+    # What the first run has written down is there when the second one dies, after it has taken the location back.
+    with dying(monkeypatch, 4):
+        command("rewrite", f"{DB}.cleared")
+    tables.sql(put_back)
+    result = command("rewrite", f"{DB}.cleared")
+    assert result.exit_code == 0, result.output
+    assert (sums(tables, "cleared"), locations(tables, "cleared")["ds=a"]) == (rows, home)
+    nothing_is_left(tables, "cleared")
+    fine(command, "cleared")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("how", ["truncate", "overwrite"])
+def test_copies_of_rows_that_were_deleted_after_a_death_are_known(
+    tables: Tables, command: Callable[..., Result], monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    evolved(tables, "copies", {"a": 4, "b": 8})
+    home = locations(tables, "copies")["ds=a"]
+    with dying(monkeypatch, steps_before("swap back")):
+        command("rewrite", f"{DB}.copies")
+    if how == "truncate":
+        tables.sql("truncate table copies partition (ds = 'a')")
+    else:
+        tables.sql("insert overwrite table copies partition (ds) select cast(id as int), id, 'a' from range(7)")
+    rows = sums(tables, "copies")
+    result = command("rewrite", f"{DB}.copies")
+    assert result.exit_code == 0, result.output
+    assert (sums(tables, "copies"), locations(tables, "copies")["ds=a"]) == (rows, home)
+    nothing_is_left(tables, "copies")
+
+
+@pytest.mark.long
+def test_a_renamed_partition_of_an_external_table_keeps_its_files(
+    tables: Tables, command: Callable[..., Result], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    evolved(tables, "foreign", {"a": 4, "b": 8}, f"stored as parquet location '{tmp_path / 'table'}'")
+    home = locations(tables, "foreign")["ds=a"]
+    with dying(monkeypatch, steps_before("record")):
+        command("rewrite", f"{DB}.foreign")
+    tables.sql("alter table foreign partition (ds = 'a') rename to partition (ds = 'z')")
+    rows, place = sums(tables, "foreign"), locations(tables, "foreign")["ds=z"]
+    result = command("rewrite", f"{DB}.foreign")
+    assert result.exit_code == 2 and f"its files may still be in file:{home}. Expected nothing" in result.output
+    assert str(place) not in result.output and sums(tables, "foreign") == rows
+
+
 @pytest.mark.long
 def test_what_may_be_somebody_elses_of_a_dropped_partition_is_left_and_said(
     tables: Tables, command: Callable[..., Result], monkeypatch: pytest.MonkeyPatch

@@ -105,6 +105,22 @@ def test_rows_deleted_around_the_swap_stay_deleted(
     fine(command, "emptied")
 
 
+@pytest.mark.parametrize("how", ["truncate", pytest.param("overwrite", marks=pytest.mark.long)])
+def test_rows_deleted_just_after_the_partition_is_in_its_own_folder_stay_deleted(
+    tables: Tables, command: Callable[..., Result], monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    evolved(tables, "returned", {"a": 4, "b": 8})
+    home = locations(tables, "returned")["ds=a"]
+    with meanwhile(monkeypatch, "set location", lambda: delete(tables, "returned", how), 2, after=True):
+        result = command("rewrite", f"{DB}.returned")
+    assert f"files in file:{home} were deleted by something else" in result.output, result.output
+    assert (number(tables, "returned"), locations(tables, "returned")["ds=a"]) == (DELETING[how], home)
+    assert command("rewrite", f"{DB}.returned").exit_code == 0
+    assert (number(tables, "returned"), locations(tables, "returned")["ds=a"]) == (DELETING[how], home)
+    found = command("verify", f"{DB}.returned")
+    assert found.exit_code == 1 and "or be copies of rows that it has" in found.output
+
+
 @pytest.mark.parametrize("step", ["set location", pytest.param("copy", marks=pytest.mark.long)])
 def test_an_overwrite_that_has_deleted_the_old_files_and_writes_still(
     tables: Tables, command: Callable[..., Result], monkeypatch: pytest.MonkeyPatch, step: str
@@ -236,11 +252,10 @@ def test_a_folder_that_loses_files_before_it_is_the_location_is_not_kept(
 ) -> None:
     evolved(tables, "thinned", {"a": 4, "b": 8})
     rows, home = sums(tables, "thinned"), locations(tables, "thinned")["ds=a"]
-    with meanwhile(monkeypatch, "set location", lambda: next(iter(sorted(home.glob("0*")))).unlink(), 2):
+    with meanwhile(monkeypatch, "rename", lambda: next(iter(sorted(home.glob("0*")))).unlink(), after=True):
         result = command("rewrite", f"{DB}.thinned")
-    assert f"files were deleted in file:{home}" in result.output
+    assert result.exit_code == 2 and "was written to meanwhile, and its files stay in" in result.output
     assert (sums(tables, "thinned"), record(tables, "thinned")["ds=a"]) == (rows, (8, 8, None))
-    shutil.rmtree(home)
     assert command("rewrite", f"{DB}.thinned").exit_code == 0
     assert (sums(tables, "thinned"), locations(tables, "thinned")["ds=a"]) == (rows, home)
     nothing_is_left(tables, "thinned")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -16,9 +16,9 @@ from spark_bucketing.evolution.guards import refuse_altered
 from spark_bucketing.evolution.model import Table
 from spark_bucketing.evolution.read import merging_of, read_stored, read_table
 from spark_bucketing.evolution.recovery import Recovery
-from spark_bucketing.evolution.repair import candidates, plan_repair
+from spark_bucketing.evolution.repair import Change, candidates, plan_repair, still_true
 from spark_bucketing.evolution.rewrite import Plan, Rewriter, plan_rewrite
-from spark_bucketing.evolution.rows import list_files, read_evidence
+from spark_bucketing.evolution.rows import Listing, list_files, read_evidence
 from spark_bucketing.evolution.select import select_partitions
 from spark_bucketing.evolution.staging import find_staging
 from spark_bucketing.evolution.strays import COMPARE, bring_back, check_strays, find_lost, find_strays, look, said
@@ -131,16 +131,28 @@ def repair(dry_run: bool, table: str, project_dir: Path | None, profiles_dir: Pa
         listing = list_files(warehouse, found.partitions)
         known = candidates(found, [[file.name for file in files] for files in listing.values()])
         evidence = read_evidence(warehouse, found, found.partitions, listing, known)
-        changes = plan_repair(found.recorded(), evidence, known)
-        if not dry_run:
-            # Hashing all rows takes its time.
-            refuse_unfinished(warehouse, found)
-            if changes:
-                warehouse.record(sql.table(found.name), [change.data() for change in changes])
-            if found.hidden:
-                warehouse.change(sql.mark_evolved(found.name))
+        planned = plan_repair(found.recorded(), evidence, known)
+        changes = planned if dry_run else _write_records(warehouse, found, planned, listing)
         # What is said to be changed has been.
         write_changes(found, changes, dry_run, click.get_text_stream("stdout"))
+        left = [change.partition.name for change in planned if change not in changes]
+        if left:
+            raise BucketingError(
+                f"Of {name} {count(len(left), 'partition')} got no record, since something wrote there or altered "
+                f"them while rows were looked at: {', '.join(left[:3])}. Run the command again when it has ended."
+            )
+
+
+def _write_records(warehouse: Warehouse, table: Table, planned: Sequence[Change], listing: Listing) -> Sequence[Change]:
+    """Write those of the records that are true still: hashing all rows takes its time."""
+    refuse_unfinished(warehouse, table)
+    files = list_files(warehouse, [change.partition for change in planned])
+    changes = still_true(planned, listing, read_table(warehouse, table.name), files)
+    if changes:
+        warehouse.record(sql.table(table.name), [change.data() for change in changes])
+    if table.hidden:
+        warehouse.change(sql.mark_evolved(table.name))
+    return changes
 
 
 @evolution.command()

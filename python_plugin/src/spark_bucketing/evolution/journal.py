@@ -10,7 +10,7 @@ from spark_bucketing.evolution.staging import Staging
 from spark_bucketing.evolution.warehouse import StoredFile, Warehouse
 
 # Hidden, as everything in that folder but the new files.
-_REPLACED, _WRITTEN, _DELETES = "_replaced.json", "_written.json", "_deletes"
+_REPLACED, _WRITTEN, _DELETES, _RETURNED = "_replaced.json", "_written.json", "_deletes", "_returned"
 
 
 @dataclass(frozen=True)
@@ -56,13 +56,23 @@ class Journal:
         return Written(found["folder"], _files(found["files"])) if found else None
 
     def deletes(self) -> None:
-        """Note that the files that are replaced are deleted from now on."""
+        """Note that the files that are replaced, or copies in their place, are deleted from now on."""
+        if self.has_returned():
+            self._warehouse.delete(f"{self._folder}/{_RETURNED}")
         if not self.has_deleted():
             self._write(_DELETES, True)
 
     def has_deleted(self) -> bool:
         """Whether files that were to be replaced, and are not there, may have been deleted by the rewrite itself."""
         return _DELETES in self._warehouse.names(self._folder)
+
+    def returned(self) -> None:
+        """Note that the partition's own folder has had copies of all its files."""
+        self._write(_RETURNED, True)
+
+    def has_returned(self) -> bool:
+        """Whether a partition that lies in its own folder has its rows there, whatever has become of the copies."""
+        return _RETURNED in self._warehouse.names(self._folder)
 
     def _write(self, name: str, value: object) -> None:
         self._warehouse.write_text(f"{self._folder}/{name}", json.dumps(value))

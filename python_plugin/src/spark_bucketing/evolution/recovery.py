@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from spark_bucketing.errors import TableError
-from spark_bucketing.evolution import guards
+from spark_bucketing.evolution import alter, guards
 from spark_bucketing.evolution.evidence import has_spec
 from spark_bucketing.evolution.journal import Journal, Written
 from spark_bucketing.evolution.locations import is_within, plain
@@ -59,6 +60,11 @@ class Recovery(Steps):
     def _clear_up(self, partition: Partition, staging: Staging) -> None:
         """Of a run that died before its swap, or when the files were back in the partition's own folder."""
         files = self.warehouse.files(partition.location) or ()
+        journal = Journal(self.warehouse, staging)
+        written = journal.written()
+        if written and self._is_cut_off(partition, staging, journal, written, files):
+            self._take_back(partition, staging, written)
+            return
         if fingerprint(files) == staging.files:
             if partition.spec is None:
                 self._restore(partition, staging)
@@ -66,7 +72,6 @@ class Recovery(Steps):
             spec = self._spec_of_new(partition, staging)
             if spec or partition.spec == staging.target:
                 self._record(partition, spec)
-        written = Journal(self.warehouse, staging).written()
         if written and (late := self._late(written, files)):
             self.tell(
                 f"{partition.name}: {written.folder} holds files that are not in {partition.location}, and is left: "
@@ -75,6 +80,34 @@ class Recovery(Steps):
             drop_staging(self.warehouse, staging)
         else:
             self._abandon(partition, staging)
+
+    def _is_cut_off(
+        self, partition: Partition, staging: Staging, journal: Journal, written: Written, files: Sequence[StoredFile]
+    ) -> bool:
+        """Whether a partition lies where the run had deleted files when it died, and all rows are in the hidden folder.
+
+        Another statement has put the location back that it had read before the swap, such as ANALYZE.
+        """
+        replaced = set(journal.replaced())
+        return (
+            plain(partition.location) in map(plain, (staging.replaces, staging.home))
+            and journal.has_deleted()
+            and not journal.has_returned()
+            and not are_copies(written.files, files)
+            # Somebody who has made the partition anew has other files there.
+            and all(file in replaced or are_copies([file], written.files) for file in files)
+            and are_copies(written.files, self.warehouse.files(written.folder) or ())
+        )
+
+    def _take_back(self, partition: Partition, staging: Staging, written: Written) -> None:
+        self.tell(
+            f"{partition.name}: another statement has put its location back to {partition.location}, of which files "
+            f"were deleted already; it lies in {written.folder} again, which has all of them"
+        )
+        self._record(partition, None)
+        alter.set_location(self.warehouse, self.table, partition, written.folder)
+        away = replace(partition, location=written.folder)
+        self._complete(away, staging, written.folder, self._spec_of_new(away, staging))
 
     def _late(self, written: Written, files: Sequence[StoredFile]) -> list[str]:
         """Files that somebody has brought to the hidden folder, and that are not among these of the partition."""
@@ -103,9 +136,10 @@ class Recovery(Steps):
             if not guards.is_used(self.warehouse, self.table, None, place) and not self._clear_old(place, journal)
         ]
         written = journal.written()
-        if self.table.external and written and self.warehouse.files(written.folder):
+        new = written.folder if written and self.warehouse.files(written.folder) else ""
+        if self.table.external and new and not guards.is_used(self.warehouse, self.table, None, new):
             # DROP PARTITION leaves the files of an external table.
-            left.append(written.folder)
+            left.append(new)
             drop_staging(self.warehouse, staging)
         else:
             self._abandon(None, staging)
@@ -121,5 +155,5 @@ class Recovery(Steps):
         found, written = self.warehouse.files(folder) or (), journal.written()
         known = set(found) <= set(journal.replaced()) or are_copies(found, written.files if written else ())
         if found and known and not self.table.external:
-            return self.warehouse.clear(folder, [file.name for file in found])
-        return not found
+            self.warehouse.clear(folder, [file.name for file in found])
+        return not self.warehouse.files(folder)

@@ -5,7 +5,7 @@ folder with all of its files:
 
     copy the files                      into a hidden folder
     delete the partition's own folder   only if its files are those that were replaced, all of them
-    rename the copy
+    rename the copy                     from here on what is there is the partition's, if that is its location
     SET LOCATION                        to its own folder again
     ALTER PARTITION ... CLUSTERED BY    since the descriptor loses its buckets with its location
     delete the other folder
@@ -77,7 +77,9 @@ class Relocation:
             return found == set(self.replaced)
         # Of a partition that was in a hidden folder, copies may be in its own one.
         old = found <= set(self.replaced) if is_old else are_copies(list(found), self.replaced)
-        return old or are_copies(list(found), new)
+        # Of those in the other folder some may have been deleted since they were copied.
+        written = self.journal.written() if self.journal.has_deleted() else None
+        return old or are_copies(list(found), (*new, *(written.files if written else ())))
 
     def _stay(self, partition: Partition, folder: str) -> bool:
         home = self.staging.home
@@ -118,9 +120,10 @@ class Relocation:
             warehouse.delete(copy)
             return False
         warehouse.rename(copy, staging.home)
+        self.journal.returned()
         guards.refuse_loss_of_ownership(warehouse, self.table, staging)
         guards.refuse_moved(warehouse, self.table, partition, folder)
-        if self._is_unchanged(folder, files):
+        if self._is_unchanged(folder, files) and self._holds(staging.home, files):
             alter.set_location(warehouse, self.table, partition, staging.home)
             # A writer may have found the other folder a moment before: that one has all rows then.
             if self._is_unchanged(folder, files) or not self._is_copy(staging.home, files):
@@ -132,16 +135,17 @@ class Relocation:
         return False
 
     def _settle(self, partition: Partition, folder: str, files: Sequence[StoredFile], spec: BucketSpec | None) -> bool:
-        """Keep the folder with all files, whatever has happened to the other one, and say so if it is not alone."""
+        """The partition is in its own folder, and what others do there counts. The other folder goes, or is named."""
         warehouse, home = self.warehouse, self.staging.home
         names = warehouse.names(folder)
-        if not self._holds(home, files):
-            alter.set_location(warehouse, self.table, partition, folder)
-            alter.record(warehouse, self.table, partition, spec)
-            self.tell(f"{partition.name}: files were deleted in {home}, and it stays in {folder}. Run this again.")
-            return False
-        alter.record(warehouse, self.table, partition, spec if self._is_copy(home, files) else None)
-        if self._is_unchanged(folder, files):
+        is_whole = self._holds(home, files)
+        alter.record(warehouse, self.table, partition, spec if is_whole and self._is_copy(home, files) else None)
+        if not is_whole:
+            self.tell(
+                f"{partition.name}: files in {home} were deleted by something else, just after it was the location "
+                f"again. {folder} has all that were there, and is left: delete it, unless rows are missing."
+            )
+        elif self._is_unchanged(folder, files):
             self._delete_hidden(partition, folder, names)
         else:
             self._say_left(folder)

@@ -16,6 +16,7 @@ from spark_bucketing.evolution.evidence import (
     with_proven_order,
 )
 from spark_bucketing.evolution.model import Partition, RecordState, Table, words
+from spark_bucketing.evolution.rows import Listing
 from spark_bucketing.layout.names import bucket_of
 from spark_bucketing.spec import BucketSpec
 
@@ -133,6 +134,23 @@ def _files(partition: Partition, spec: BucketSpec | None, files: Sequence[FileEv
     names = [file.name for file in files]
     wrong = (misnamed(asked, names) or misplaced(asked, files)) if asked else []
     return "the files prove no spec" + (f": {some_of(wrong, len(files))}" if wrong else "")
+
+
+def still_true(changes: Iterable[Change], before: Listing, now: Table, files: Listing) -> list[Change]:
+    """The changes to partitions that are what they were when their rows were looked at.
+
+    Args:
+        changes: what is to be written.
+        before: the files that were looked at.
+        now: the table as it is.
+        files: its files as they are.
+    """
+    same = {partition.name: partition for partition in now.partitions}
+    return [
+        change
+        for change in changes
+        if same.get(name := change.partition.name) == change.partition and files.get(name) == before.get(name)
+    ]
 
 
 def marks_evolved(table: Table, changes: Sequence[Change]) -> bool:
