@@ -265,6 +265,24 @@ def test_a_location_that_is_put_back_to_a_folder_that_was_cleared_loses_nothing(
 
 
 @pytest.mark.long
+def test_the_only_whole_copy_is_left_where_rows_were_added_to_a_folder_that_was_cleared(
+    tables: Tables, command: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    evolved(tables, "unsure", {"a": 4, "b": 8})
+    home = locations(tables, "unsure")["ds=a"]
+    with dying(monkeypatch, steps_before("rename copy")):
+        command("rewrite", f"{DB}.unsure")
+    tables.sql(f"alter table unsure partition (ds = 'a') set location '{home}'")
+    fill(tables, "unsure", "a", rows=3, how="into")
+    rows, hidden = sums(tables, "unsure"), hidden_folder(tables, "unsure")
+    result = command("rewrite", f"{DB}.unsure")
+    assert f"{hidden} holds files that are not in file:{home}, and is left" in result.output, result.output
+    assert tables.sql(f"select count(*) from parquet.`{hidden}`") == [(40,)]
+    assert (sums(tables, "unsure"), rows[0].split(", ")[1]) == (rows, "3")
+    assert command("verify", f"{DB}.unsure").exit_code == 1
+
+
+@pytest.mark.long
 @pytest.mark.parametrize("how", ["truncate", "overwrite"])
 def test_copies_of_rows_that_were_deleted_after_a_death_are_known(
     tables: Tables, command: Callable[..., Result], monkeypatch: pytest.MonkeyPatch, how: str

@@ -62,7 +62,8 @@ class Recovery(Steps):
         files = self.warehouse.files(partition.location) or ()
         journal = Journal(self.warehouse, staging)
         written = journal.written()
-        if written and self._is_cut_off(partition, staging, journal, written, files):
+        is_cut_off = written is not None and self._is_cut_off(partition, staging, journal, written, files)
+        if written and is_cut_off and self._are_known(files, journal, written):
             self._take_back(partition, staging, written)
             return
         if fingerprint(files) == staging.files:
@@ -72,7 +73,9 @@ class Recovery(Steps):
             spec = self._spec_of_new(partition, staging)
             if spec or partition.spec == staging.target:
                 self._record(partition, spec)
-        if written and (late := self._late(written, files)):
+        # Somebody who has made the partition anew since, or has added to it, has other files there than these.
+        whole = [file.name for file in written.files] if written and is_cut_off else []
+        if written and (late := self._late(written, files) or whole):
             self.tell(
                 f"{partition.name}: {written.folder} holds files that are not in {partition.location}, and is left: "
                 f"{', '.join(late[:3])}. Look at it: rows in there may be missing from the table."
@@ -88,16 +91,17 @@ class Recovery(Steps):
 
         Another statement has put the location back that it had read before the swap, such as ANALYZE.
         """
-        replaced = set(journal.replaced())
         return (
             plain(partition.location) in map(plain, (staging.replaces, staging.home))
             and journal.has_deleted()
             and not journal.has_returned()
             and not are_copies(written.files, files)
-            # Somebody who has made the partition anew has other files there.
-            and all(file in replaced or are_copies([file], written.files) for file in files)
             and are_copies(written.files, self.warehouse.files(written.folder) or ())
         )
+
+    def _are_known(self, files: Sequence[StoredFile], journal: Journal, written: Written) -> bool:
+        replaced = set(journal.replaced())
+        return all(file in replaced or are_copies([file], written.files) for file in files)
 
     def _take_back(self, partition: Partition, staging: Staging, written: Written) -> None:
         self.tell(
