@@ -82,6 +82,7 @@ def test_partitions_with_hard_names(tables: Tables, command: Callable[..., Resul
     fine(command, "hard")
 
 
+@pytest.mark.long
 def test_other_readers_of_the_path_find_what_was_rewritten(
     tables: Tables, command: Callable[..., Result], tmp_path: Path
 ) -> None:

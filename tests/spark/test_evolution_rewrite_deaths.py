@@ -75,6 +75,7 @@ def test_these_are_all_steps_of_a_rewrite(
     assert [word in step for step, word in zip(done, STEPS.values(), strict=True)] == [True] * len(STEPS)
 
 
+@pytest.mark.long
 def test_the_next_run_completes_another_partitions_swap_even_if_the_spec_was_altered_since(
     tables: Tables, command: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -83,7 +83,7 @@ def number(tables: Tables, name: str) -> int:
         pytest.param("overwrite", "set location", False, marks=pytest.mark.long),
         pytest.param("truncate", "not clustered", False, marks=pytest.mark.long),
         pytest.param("overwrite", "not clustered", False, marks=pytest.mark.long),
-        ("overwrite", "set location", True),
+        pytest.param("overwrite", "set location", True, marks=pytest.mark.long),
         pytest.param("truncate", "set location", True, marks=pytest.mark.long),
     ],
 )
@@ -121,7 +121,8 @@ def test_rows_deleted_just_after_the_partition_is_in_its_own_folder_stay_deleted
     assert found.exit_code == 1 and "or be copies of rows that it has" in found.output
 
 
-@pytest.mark.parametrize("step", ["set location", pytest.param("copy", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("step", ["set location", "copy"])
 def test_an_overwrite_that_has_deleted_the_old_files_and_writes_still(
     tables: Tables, command: Callable[..., Result], monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
@@ -247,6 +248,7 @@ def test_rows_written_while_files_go_home_are_not_lost(
     fine(command, "homing")
 
 
+@pytest.mark.long
 def test_a_folder_that_loses_files_before_it_is_the_location_is_not_kept(
     tables: Tables, command: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
 ) -> None:
