@@ -59,15 +59,25 @@ def _client(spark: SparkSession) -> JavaObject:
 
 
 def put_parameters(tables: Tables, name: str, partition: str, parameters: dict[str, str | None]) -> None:
-    """Write partition parameters by hand; None removes one."""
+    """Write parameters of a partition, or of the table for none, by hand; None removes one."""
     client = _client(tables.spark)
-    found = client.getPartition(tables.database, name, partition)
+    found = _stored(tables, name, partition)
     for key, value in parameters.items():
         if value is None:
             found.getParameters().remove(key)
         else:
-            found.putToParameters(key, value)
-    client.alter_partition(tables.database, name, found)
+            found.getParameters().put(key, value)
+    if partition:
+        client.alter_partition(tables.database, name, found)
+    else:
+        client.alter_table(tables.database, name, found)
+
+
+def _stored(tables: Tables, name: str, partition: str) -> JavaObject:
+    client = _client(tables.spark)
+    if partition:
+        return client.getPartition(tables.database, name, partition)
+    return client.getTable(tables.database, name)
 
 
 def put_descriptor(tables: Tables, name: str, partition: str, buckets: int) -> None:
@@ -78,9 +88,9 @@ def put_descriptor(tables: Tables, name: str, partition: str, buckets: int) -> N
     client.alter_partition(tables.database, name, found)
 
 
-def parameters(tables: Tables, name: str, partition: str) -> dict[str, str]:
-    """The parameters of a partition that are a record's."""
-    found = _client(tables.spark).getPartition(tables.database, name, partition).getParameters()
+def seal_of(tables: Tables, name: str, partition: str = "") -> dict[str, str]:
+    """The parameters of a partition, or of a table, that are a seal's."""
+    found = _stored(tables, name, partition).getParameters()
     return {str(key): str(found[key]) for key in found if str(key).startswith("bucketing.")}
 
 
