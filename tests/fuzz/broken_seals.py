@@ -8,7 +8,7 @@ import shutil
 from pathlib import Path
 
 from bucketed import Tables
-from evolved import put_parameters, seal_of
+from evolved import put_parameters, put_schema, seal_of
 
 # Each is a method below. Some are of partitions, and do nothing to a table without.
 SEAL_BREAKAGES = (
@@ -159,12 +159,6 @@ class Seals:
     def _stock_append(self, partition: str) -> None:
         self._write("into", partition)
 
-    def _schema(self, columns: list[str]) -> None:
-        session = self.tables.spark
-        schema = session._jvm.org.apache.spark.sql.types.StructType.fromDDL(", ".join(columns))  # type: ignore[union-attr]
-        catalog = session._jsparkSession.sharedState().externalCatalog()
-        catalog.alterTableDataSchema(self.tables.database, self.name, schema)
-
     def _columns(self) -> list[str]:
         described = self.tables.sql(f"describe table {self.name}")
         return [f"{name} {kind}" for name, kind, _ in described[: self._end(described)] if name != "p"]
@@ -174,12 +168,12 @@ class Seals:
 
     def _retyped(self, _: str) -> None:
         """Read as a wider type, negative numbers hash otherwise."""
-        self._schema([column.replace("k int", "k bigint") for column in self._columns()])
+        put_schema(self.tables, self.name, ", ".join(self._columns()).replace("k int", "k bigint"))
 
     def _reordered(self, _: str) -> None:
         columns = self._columns()
         self.random.shuffle(columns)
-        self._schema(columns)
+        put_schema(self.tables, self.name, ", ".join(columns))
 
     def _folder(self, partition: str) -> Path:
         found = self.tables.sql(f"describe formatted {self.name} partition (p = '{partition}')")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
+from time import monotonic
 
 import pytest
 from bucketed import Tables
@@ -19,7 +20,7 @@ from pyspark.sql import SparkSession
 
 SEED = int(os.environ.get("SEED", "1"))
 CASES = int(os.environ.get("CASES", "14"))
-TABLES, CASES_PER_POOL = 7, 160
+TABLES, CASES_PER_POOL = 6, 240
 # Stock Spark answers a query once, and the extension under several settings.
 SETTINGS_PER_QUERY = 4
 STOCK = {
@@ -35,7 +36,7 @@ ENOUGH = 60
 
 @pytest.mark.usefixtures("extension")
 def test_random_queries_return_the_same_rows(spark: SparkSession) -> None:
-    tables = Tables(spark, "extension_fuzz")
+    tables, began = Tables(spark, "extension_fuzz"), monotonic()
     seen: Counter[str] = Counter()
     mixed, broken, codes = seen.copy(), seen.copy(), seen.copy()
     for start in range(0, CASES, CASES_PER_POOL):
@@ -43,6 +44,7 @@ def test_random_queries_return_the_same_rows(spark: SparkSession) -> None:
         pool: list[Table] = []
         for number in range(TABLES):
             pool.append(generator.table(f"t{number}", [table.name for table in pool]))
+        print(f"\n{number + 1} tables after {monotonic() - began:.0f} s", flush=True)
         for case in range(start, min(start + CASES_PER_POOL, CASES)):
             if (case - start) % SETTINGS_PER_QUERY == 0:
                 query = generator.query(pool)
@@ -53,7 +55,7 @@ def test_random_queries_return_the_same_rows(spark: SparkSession) -> None:
             mixed[kind] += any(table.evolved for table in read)
             broken[kind] += any(table.is_broken for table in read)
             codes.update(set(re.findall(r"Bucketed: false \[([a-z-]+)\]", plan)))
-        print(f"\n{seen.total()} cases of seed {SEED}: {dict(seen)}", flush=True)
+        print(f"\n{seen.total()} cases of seed {SEED} in {monotonic() - began:.0f} s: {dict(seen)}", flush=True)
         print(f"of mixed specs: {dict(mixed)}, of broken tables: {dict(broken)}, codes: {dict(codes)}", flush=True)
     assert seen["bucketed"] > 0
     # Each pool has a few tables that evolved, by chance none; of several pools some have.
