@@ -19,7 +19,7 @@ ROWS = "select id as k, cast(id as string) as v, id % {partitions} as p from ran
 @pytest.fixture(scope="module")
 def counted(spark: SparkSession) -> Tables:
     """For each number of partitions a table that evolved, with partitions of 4 and of 8 buckets, and one that never did."""
-    made = Tables(spark, "evolution_calls")
+    made = Tables(spark, "metastore_calls")
     conf = {"spark.bucketing.enabled": "true", "hive.exec.dynamic.partition.mode": "nonstrict"}
     with made.settings(conf):
         for partitions in PARTITIONS:
@@ -101,7 +101,7 @@ SIDES = [
 
 @pytest.mark.parametrize(("left", "right"), SIDES)
 def test_sides_that_select_other_files_share_no_listing(tables: Tables, left: str, right: str) -> None:
-    table = tables.spark.table("evolution_calls.evolved3")
+    table = tables.spark.table("metastore_calls.evolved3")
     table.where(left).createOrReplaceTempView("one_side")
     table.where(right).createOrReplaceTempView("other_side")
     # In both orders, since who is listed first would be shared.
