@@ -22,8 +22,8 @@
   {% do spark_bucketing.fill_columns(reconciled.columns, layout) %}
   {%- set change = spark_bucketing.layout_changes(layout, existing) -%}
   {%- set rewrite = change == 'rewrite' or reconciled.rewrite -%}
-  {%- if not rewrite and layout.partition_by and (change == 'evolve' or existing.evolved) -%}
-    {% do spark_bucketing.validate_evolution_session('evolve' if change else 'a table whose partitions have bucket specs of their own') %}
+  {%- if not rewrite and change == 'evolve' -%}
+    {% do spark_bucketing.validate_evolution_session() %}
   {%- endif -%}
   {%- set overwrite = increment.strategy in ['insert_overwrite', 'microbatch'] -%}
   {%- if overwrite and not layout.partition_by -%}

@@ -1,20 +1,19 @@
 {#-
-  What tells the files that are about to be written from those that are there, as {since, writes}.
+  What tells the files that are about to be written below a directory from those that are there, as {since, writes}.
     since   microseconds since 1970; the minutes are for clocks that differ between driver and storage
-    writes  ids of the writes since then, where the table's partitions have specs of their own: those of an earlier run
-            may have been written a minute ago, by another spec
+    writes  ids of the writes since then: they may be of another bucket spec
 -#}
-{% macro before_write(relation) -%}
+{% macro before_write(location) -%}
   {%- set since = run_query('select unix_micros(current_timestamp() - interval 5 minutes)').rows[0][0] | int -%}
-  {%- set existing = spark_bucketing.table_layout(relation) -%}
-  {%- set writes = [] -%}
-  {%- if existing.evolved -%}
-    {%- set recent -%}
-      select distinct {{ spark_bucketing.write_of_path('path') }} from ({{ spark_bucketing.files_below_sql(existing.location, since) }})
-    {%- endset -%}
-    {%- for row in run_query(recent).rows -%}
-      {%- do writes.append(row[0] or '') -%}
-    {%- endfor -%}
-  {%- endif -%}
-  {{ return({'since': since, 'writes': writes}) }}
+  {%- set writes = [''] -%}
+  {%- for row in run_query('select distinct ' ~ spark_bucketing.write_of_path('path') ~ ' from (' ~ spark_bucketing.files_below_sql(location, since) ~ ')').rows -%}
+    {%- do writes.append(row[0] or '') -%}
+  {%- endfor -%}
+  {{ return({'since': since, 'writes': writes | unique | list}) }}
+{%- endmacro %}
+
+
+{#- SQL for the id that a write of Spark has in the names of its files; empty for other names. -#}
+{% macro write_of_path(path) -%}
+  {{ return('regexp_extract(' ~ path ~ ", '([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})[^/]*$', 1)") }}
 {%- endmacro %}
