@@ -287,16 +287,6 @@ def test_a_cached_table_keeps_its_buckets(tables: Tables) -> None:
         tables.sql("drop view kept")
 
 
-def test_an_insert_reads_buckets(tables: Tables) -> None:
-    tables.sql("drop table if exists joined")
-    tables.sql("create table joined (k int, w string) using parquet")
-    with tables.settings(NO_BROADCAST):
-        plan = str(tables.sql("explain insert into joined select a.k, w from a join b on a.k = b.k"))
-        tables.sql("insert into joined select a.k, w from a join b on a.k = b.k")
-    assert plan.count("Bucketed: true") == 2 and "Exchange" not in plan
-    assert tables.sql("select count(*) from joined") == tables.sql("select count(*) from a join b on a.k = b.k")
-
-
 def test_a_part_of_the_keys_is_not_shuffled_by_where_the_user_asks_for_all(tables: Tables) -> None:
     query = "select * from m join plain p on m.k = p.k and m.t = cast(p.u as string) and m.v = p.u"
     with tables.settings({"spark.sql.requireAllClusterKeysForCoPartition": "true"}):

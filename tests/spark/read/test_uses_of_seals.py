@@ -117,15 +117,6 @@ def test_a_table_is_written_from_itself_bucket_by_bucket(tables: Tables) -> None
     assert tables.rows("select * from together") == expected
 
 
-def test_a_cached_query_keeps_its_buckets(tables: Tables) -> None:
-    tables.sql(f"cache table kept_join as {JOIN}")
-    try:
-        assert tables.rows("select * from kept_join") == tables.stock_rows(JOIN)
-        assert len(tables.rows("select * from kept_join limit 3")) == 3
-    finally:
-        tables.sql("drop view kept_join")
-
-
 @pytest.mark.long
 @pytest.mark.parametrize(
     "query",
