@@ -87,7 +87,7 @@ class Generator:
         breakage = pick.choice(BREAKAGES) if hive else "none"
         breakages = SEAL_BREAKAGES[:9] if not hive else SEAL_BREAKAGES + PARTITION_BREAKAGES * partitioned
         # Of another version of the hash nothing is altered.
-        breakable = breakage != "version" and pick.random() < 0.4
+        breakable = breakage != "version" and pick.random() < 0.25
         made = Table(
             name=name,
             keys=keys,

@@ -50,8 +50,6 @@ class Case(NamedTuple):
 
 # The table has 6 buckets; of its partitions p=0 was written with 4, p=1 with 6.
 CASES = {
-    "ANALYZE of the table": Case(("analyze table t compute statistics",), {}),
-    "ANALYZE of columns": Case(("analyze table t compute statistics for all columns",), {}),
     "ANALYZE of a partition wipes its descriptor": Case(
         ("analyze table t partition (p = 1) compute statistics",), {"p=1": WIPED}
     ),
@@ -66,8 +64,6 @@ CASES = {
     "SET SERDEPROPERTIES of a partition wipes its descriptor": Case(
         ("alter table t partition (p = 1) set serdeproperties ('a' = 'b')",), {"p=1": WIPED}
     ),
-    "SET SERDEPROPERTIES of the table": Case(("alter table t set serdeproperties ('a' = 'b')",), {}),
-    "SET TBLPROPERTIES": Case(("alter table t set tblproperties ('a' = 'b')",), {}),
     "ADD COLUMNS": Case(("alter table t add columns (w int)",), {}),
     "SET LOCATION leaves the seal of the files that it turns away from": Case(
         ("alter table t partition (p = 1) set location '{folder}/p=0'",),
@@ -94,9 +90,6 @@ CASES = {
         ("!cp {folder}/p=0 {folder}/p=7", "!rm {folder}/p=1", "msck repair table t sync partitions"),
         {"p=1": None, "p=7": UNKNOWN},
         {"p=7": NONE},
-    ),
-    "RECOVER PARTITIONS": Case(
-        ("!cp {folder}/p=0 {folder}/p=7", "alter table t recover partitions"), {"p=7": UNKNOWN}, {"p=7": NONE}
     ),
     "ADD PARTITION has the spec of the table by its descriptor alone": Case(
         ("!cp {folder}/p=0 {folder}/p=7", "alter table t add partition (p = 7)"), {"p=7": UNKNOWN}, {"p=7": NONE}
@@ -126,10 +119,8 @@ CASES = {
         {"p=0": None, "p=7": Kept(4, 0)},
         {"p=7": BY_FOUR},
     ),
-    "RENAME of the table": Case(("alter table t rename to u", "alter table u rename to t"), {}),
     "TRUNCATE of a partition": Case(("truncate table t partition (p = 1)",), {}),
     "TRUNCATE of the table": Case(("truncate table t",), {}),
-    "REFRESH": Case(("refresh table t",), {}),
     "INSERT by stock Spark": Case(
         ("stock:insert into t values (8, 'x', 0), (8, 'x', 1), (8, 'x', 7)",),
         {"p=0": BROKEN_FOUR, "p=1": BROKEN_SIX, "p=7": UNKNOWN},
