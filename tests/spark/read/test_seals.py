@@ -355,9 +355,9 @@ def test_decimals_of_different_scale_are_different_keys(tables: Tables) -> None:
     assert tables.rows(query) == tables.stock_rows(query)
 
 
-def test_a_table_of_another_file_format_or_none_is_left_alone(tables: Tables) -> None:
+def test_a_table_that_is_read_by_hives_classes_is_left_alone(tables: Tables) -> None:
     with tables.settings({"spark.sql.hive.convertMetastoreParquet": "false"}):
-        assert "Bucketed" not in tables.plan(QUERIES[1].replace("t ", "other "))
+        assert "Bucketed" not in tables.plan(QUERIES[1].replace("from t ", "from other "))
 
 
 def test_the_spark_layout_is_left_to_stock_spark_until_it_is_sealed(tables: Tables) -> None:
