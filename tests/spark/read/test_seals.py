@@ -347,6 +347,24 @@ def test_keys_of_types_that_engines_hash_differently_are_never_sealed(
     assert tables.rows(query) == tables.stock_rows(query)
 
 
+def test_a_session_that_finds_other_columns_in_the_files_reads_them_plainly(tables: Tables) -> None:
+    """By position, or by the case of their names, a column may be another one than it was when the files were sealed."""
+    tables.make("t", "v bigint, k bigint", "k", 4, stored="stored as orc")
+    tables.sql("insert into t select id, id % 40 from range(300)")
+    put_schema(tables, "t", "k bigint, v bigint")
+    tables.sql("refresh table t")
+    assert tables.seal("t")[0].status == "sealed" and code_of(tables) == SEALED
+    for setting, code in (
+        ("orc.force.positional.evolution", "positional-columns"),
+        ("spark.sql.caseSensitive", "ambiguous-column"),
+    ):
+        with tables.settings({setting: "true"}):
+            assert code_of(tables) == code
+            assert [tables.rows(query) for query in QUERIES] == stock_rows(tables)
+            with pytest.raises(PySparkException, match=setting):
+                tables.seal("t")
+
+
 def test_decimals_of_different_scale_are_different_keys(tables: Tables) -> None:
     for name, sql_type in (("t", "decimal(10,2)"), ("u", "decimal(12,4)")):
         tables.make(name, f"k {sql_type}, v bigint", "k", 8)
