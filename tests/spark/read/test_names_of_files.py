@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 import yaml
-from conftest import Project
 from pyspark.sql import SparkSession
+
+from conftest import Project
 
 CASES = yaml.safe_load((Path(__file__).parents[2] / "cases" / "shared" / "file_names.yml").read_text())
 EXPECTED = {case["name"]: (case["hive"], case["spark"]) for case in CASES}
