@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -117,15 +118,6 @@ def test_a_table_is_written_from_itself_bucket_by_bucket(tables: Tables) -> None
     assert tables.rows("select * from together") == expected
 
 
-def test_a_cached_query_keeps_its_buckets(tables: Tables) -> None:
-    tables.sql(f"cache table kept_join as {JOIN}")
-    try:
-        assert tables.rows("select * from kept_join") == tables.stock_rows(JOIN)
-        assert len(tables.rows("select * from kept_join limit 3")) == 3
-    finally:
-        tables.sql("drop view kept_join")
-
-
 @pytest.mark.long
 @pytest.mark.parametrize(
     "query",
@@ -201,6 +193,21 @@ def test_a_file_of_the_same_length_is_told_by_its_time(replaceable: Tables) -> N
     other_file(path, path.read_bytes())
     with pytest.raises(ERRORS, match="was replaced while the query ran"):
         frame.collect()
+
+
+def test_a_store_that_tells_of_one_file_in_whole_seconds_replaces_nothing(replaceable: Tables) -> None:
+    """As some do that list files with milliseconds."""
+    tables, second = replaceable, 1_700_000_000 * 10**9
+    for path in tables.files("r"):
+        os.utime(path, ns=(second, second + 345_000_000))
+    tables.sql("refresh table r")
+    tables.seal("r")
+    query = "select k, sum(v) from r group by k"
+    frame = tables.spark.sql(query)
+    assert "Bucketed: true" in str(frame._jdf.queryExecution().executedPlan().toString())
+    for path in tables.files("r"):
+        os.utime(path, ns=(second, second))
+    assert rows_of(frame.collect()) == tables.stock_rows(query)
 
 
 def test_files_that_are_missing_are_ignored_where_that_is_asked_for(replaceable: Tables) -> None:

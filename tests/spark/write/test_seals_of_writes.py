@@ -49,7 +49,8 @@ WRITES: list[tuple[str, dict[str, Kept]]] = [
     ["InsertIntoHadoopFsRelationCommand", pytest.param("InsertIntoHiveTable", marks=pytest.mark.long)],
 )
 @pytest.mark.parametrize(
-    ("statement", "written"), WRITES, ids=lambda value: value[:70] if isinstance(value, str) else ""
+    ("statement", "written"),
+    [pytest.param(*case, id=case[0][:70], marks=pytest.mark.long if "false" in case[0] else ()) for case in WRITES],
 )
 def test_a_write_seals_each_partition_that_it_wrote(
     tables: Tables, statement: str, written: dict[str, Kept], command: str
