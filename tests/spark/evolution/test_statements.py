@@ -45,7 +45,8 @@ class Case(NamedTuple):
         alone = {"p=0": BY_FOUR, "p=1": BY_SIX} | (self.read or {})
         there = {name: alone[name] for name in self.kept()}
         objections = [said for said in there.values() if said.startswith("false")]
-        return there | {"true": objections[0] if objections else self.together}
+        # What has no seal is known before any file is listed.
+        return there | {"true": max(objections, key=lambda said: said == NONE) if objections else self.together}
 
 
 # The table has 6 buckets; of its partitions p=0 was written with 4, p=1 with 6.
