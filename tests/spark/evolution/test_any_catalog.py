@@ -75,17 +75,6 @@ def test_partitions_are_those_that_hives_client_finds(tables: Tables) -> None:
     assert set(store.list(p="1")) == {name for name in expected if name.startswith("p=1/")}
 
 
-def test_partitions_are_found_by_their_values(tables: Tables) -> None:
-    create(tables, "t", partition="p bigint, s string")
-    tables.sql("insert into t select k, v, p, if(k % 3 = 0, null, 'x') from new_rows")
-    store = Store(tables, "t")
-    asked: list[dict[str, str | None]] = [{"p": "0", "s": "x"}, {"p": "7", "s": "x"}, {"P": "1", "S": None}]
-    for values in asked[:2]:
-        wanted = store.jvm.PythonUtils.toSeq([store.values(values)])
-        assert set(store.found(store.java.find(store.table, wanted))) == ({"p=0/s=x"} if values["p"] == "0" else set())
-    assert store.java.nameOf(store.table, store.values(asked[2])) == "p=1/s=__HIVE_DEFAULT_PARTITION__"
-
-
 def test_a_seal_is_written_and_its_descriptor_is_said_to_be_behind(tables: Tables) -> None:
     create(tables, "t")
     tables.sql("insert into t select * from new_rows")

@@ -54,16 +54,10 @@ CASES = {
     "ANALYZE of a partition wipes its descriptor": Case(
         ("analyze table t partition (p = 1) compute statistics",), {"p=1": WIPED}
     ),
-    "ANALYZE of all partitions wipes their descriptors": Case(
-        ("analyze table t partition (p) compute statistics",), {"p=0": Kept(4, 0), "p=1": WIPED}
-    ),
     "automatic statistics after an INSERT by stock Spark wipe the descriptor": Case(
         ("set spark.sql.statistics.size.autoUpdate.enabled = true", "stock:insert into t values (8, 'x', 0)"),
         {"p=0": Kept("seal-broken", 0)},
         {"p=0": BROKEN},
-    ),
-    "SET SERDEPROPERTIES of a partition wipes its descriptor": Case(
-        ("alter table t partition (p = 1) set serdeproperties ('a' = 'b')",), {"p=1": WIPED}
     ),
     "ADD COLUMNS": Case(("alter table t add columns (w int)",), {}),
     "SET LOCATION leaves the seal of the files that it turns away from": Case(
@@ -76,9 +70,6 @@ CASES = {
         {"p=7": SIX},
         {"p=7": BY_SIX},
     ),
-    "MSCK REPAIR finds files of another spec": Case(
-        ("!cp {folder}/p=0 {folder}/p=7", "msck repair table t"), {"p=7": UNKNOWN}, {"p=7": NONE}
-    ),
     "MSCK REPAIR finds files, and SEAL BUCKETS reads them": Case(
         ("!cp {folder}/p=1 {folder}/p=7", "msck repair table t", "alter table t seal buckets where p = 7"),
         {"p=7": SIX},
@@ -87,16 +78,8 @@ CASES = {
     "MSCK REPAIR finds no files": Case(
         ("!mkdir {folder}/p=7", "msck repair table t"), {"p=7": UNKNOWN}, {"p=7": BY_SIX}
     ),
-    "MSCK REPAIR SYNC PARTITIONS, which drops as well": Case(
-        ("!cp {folder}/p=0 {folder}/p=7", "!rm {folder}/p=1", "msck repair table t sync partitions"),
-        {"p=1": None, "p=7": UNKNOWN},
-        {"p=7": NONE},
-    ),
     "ADD PARTITION has the spec of the table by its descriptor alone": Case(
         ("!cp {folder}/p=0 {folder}/p=7", "alter table t add partition (p = 7)"), {"p=7": UNKNOWN}, {"p=7": NONE}
-    ),
-    "ADD PARTITION with files of another spec": Case(
-        ("alter table t add partition (p = 7) location '{folder}/p=0'",), {"p=7": UNKNOWN}, {"p=7": NONE}
     ),
     "DROP PARTITION, and the same again": Case(
         ("alter table t drop partition (p = 0)", "alter table t add partition (p = 0)"),
@@ -114,21 +97,16 @@ CASES = {
         {"p=0": UNKNOWN},
         {"p=0": NONE},
     ),
-    "DROP PARTITION": Case(("alter table t drop partition (p = 1)",), {"p=1": None}, together=BY_FOUR),
     "RENAME of a partition takes the seal along, and wipes the descriptor": Case(
         ("alter table t partition (p = 0) rename to partition (p = 7)",),
         {"p=0": None, "p=7": Kept(4, 0)},
         {"p=7": BY_FOUR},
     ),
     "TRUNCATE of a partition": Case(("truncate table t partition (p = 1)",), {}),
-    "TRUNCATE of the table": Case(("truncate table t",), {}),
     "INSERT by stock Spark": Case(
         ("stock:insert into t values (8, 'x', 0), (8, 'x', 1), (8, 'x', 7)",),
         {"p=0": BROKEN_FOUR, "p=1": BROKEN_SIX, "p=7": UNKNOWN},
         {"p=0": BROKEN, "p=1": BROKEN, "p=7": NONE},
-    ),
-    "INSERT OVERWRITE by stock Spark leaves the seal of files that are gone": Case(
-        ("stock:insert overwrite table t partition (p = 0) values (8, 'x')",), {"p=0": BROKEN_FOUR}, {"p=0": BROKEN}
     ),
     "INSERT by stock Spark after a SELECT, without buckets": Case(
         ("stock:select * from t", "stock:insert overwrite table t partition (p = 1) values (8, 'x')"),
@@ -222,8 +200,6 @@ QUERIES = (
 QUICK = (
     "ANALYZE of a partition",
     "SET LOCATION leaves",
-    "MSCK REPAIR SYNC",
-    "ADD PARTITION with",
     "DROP PARTITION, and",
     "INSERT",
     "LOAD",

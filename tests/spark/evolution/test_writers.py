@@ -144,41 +144,6 @@ def test_of_two_writes_into_one_partition_the_seal_may_be_that_of_the_files_that
     assert_rows_are_those_of_stock_spark(tables)
 
 
-# Plain INSERTs into one table share a folder, where the first one to end deletes what the others have there. Writes that
-# overwrite one partition delete each other's files.
-FAILING = {
-    "a folder of all": (Way("insert into t partition (p = {p}) {rows}", {}), False),
-    **{f"one partition, {how}": (way, True) for how, way in WAYS.items()},
-}
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("how", FAILING)
-def test_jobs_that_fail_each_other_leave_nothing_that_is_read_wrongly(tables: Tables, how: str) -> None:
-    create(tables, "t")
-    fill(tables)
-    (way, is_one), done = FAILING[how], Event()
-
-    def attempt(writer: int) -> None:
-        made = session(tables.spark, way.settings)
-        for number in range(6):
-            rows = f"select id as k, 'writer {writer}, {number}' as v from range(40)"
-            try:
-                made.sql(way.statement.format(p=0 if is_one else 2 * (number % 2) + writer, rows=rows))
-            except Exception:
-                continue
-
-    with ThreadPoolExecutor(3) as pool:
-        altering = pool.submit(alter_until, session(tables.spark, {}), done)
-        for writer in [pool.submit(attempt, writer) for writer in (0, 1)]:
-            writer.result()
-        done.set()
-        altering.result()
-    assert_rows_are_those_of_stock_spark(tables)
-    tables.seal("t")
-    assert_rows_are_those_of_stock_spark(tables)
-
-
 @pytest.mark.long
 def test_a_process_that_is_killed_between_rows_and_seal(tmp_path: Path) -> None:
     elsewhere = Elsewhere(tmp_path, "s")
