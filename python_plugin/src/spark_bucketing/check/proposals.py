@@ -32,17 +32,17 @@ class PlannedQuery:
         """The same with the reasons of what is still there."""
         return replace(self, operators=self.explain(), explain=None) if self.explain else self
 
-    def like(self, other: PlannedQuery, place: int) -> Judged | None:
-        """The operator that has the place of one of another plan; None where the plans have other operators.
+    def like(self, other: PlannedQuery) -> list[Judged] | None:
+        """Its operators in the order of those of another plan, kind by kind; None where the plans have other operators.
 
         Args:
             other: the other plan.
-            place: of its operator.
         """
-        wanted = other.operators[place]
-        alike = [found for found in self.operators if found.result.kind == wanted.result.kind]
-        before = [found for found in other.operators if found.result.kind == wanted.result.kind]
-        return alike[before.index(wanted)] if len(alike) == len(before) else None
+        own: dict[str, list[Judged]] = {}
+        for found in reversed(self.operators):
+            own.setdefault(found.result.kind, []).append(found)
+        ordered = [own[judged.result.kind].pop() for judged in other.operators if own.get(judged.result.kind)]
+        return ordered if len(ordered) == len(self.operators) == len(other.operators) else None
 
 
 def counts_of(plan: Plan) -> PlanCounts:
@@ -135,16 +135,18 @@ class Proposals:
         """The operators with the fixes for their findings."""
         wanted = any(changes for judged in self.judged for changes in judged.changes)
         base = self.query.planned() if wanted else None
+        tried = base.like(PlannedQuery(tuple(self.judged), base.counts)) if base else None
+        if base and tried:
+            base = replace(base, operators=tuple(tried))
         for place, judged in enumerate(self.judged):
-            found = base.like(PlannedQuery(tuple(self.judged), base.counts), place) if base else None
-            differs = found is None or found.result.verdict is not judged.result.verdict
+            same = tried is not None and tried[place].result.verdict is judged.result.verdict
             findings = []
             for finding, changes in zip(judged.result.findings, judged.changes, strict=True):
-                if base is None or found is None or differs:
+                if base is None or not same:
                     note = _DIFFERS if changes else ""
                     findings.append(replace(finding, message=finding.message + note))
                 else:
-                    findings.append(self._with_fixes(finding, changes, base, base.operators.index(found)))
+                    findings.append(self._with_fixes(finding, changes, base, place))
             yield replace(judged.result, findings=tuple(findings))
 
     def _with_fixes(self, finding: Finding, changes: Sequence[Change], base: PlannedQuery, place: int) -> Finding:
@@ -169,12 +171,12 @@ class Proposals:
             if along and not self._may_go_along(along, changes):
                 continue
             after = self.query.planned((*changes, *((set_to(along),) if along else ())))
-            better = after.like(base, place) if after else None
-            if after is None or better is None or not self._is_better(base, after, place):
+            found = after.like(base) if after else None
+            if after is None or found is None or not self._is_better(base, found, place):
                 continue
             words = " and ".join(f"{name}={value}" for name, value in along.items())
             text = f"{changes[0].text} Set {words} as well." if along else changes[0].text
-            return _fix_of(changes[0], text, along, better.result.verdict, base.counts, after.counts)
+            return _fix_of(changes[0], text, along, found[place].result.verdict, base.counts, after.counts)
         return None
 
     def _may_go_along(self, along: Mapping[str, str], changes: Sequence[Change]) -> bool:
@@ -182,13 +184,11 @@ class Proposals:
             return False
         return ORDERING not in along or not (self.settings.extension or any(c.kind == "extension" for c in changes))
 
-    def _is_better(self, base: PlannedQuery, after: PlannedQuery, place: int) -> bool:
-        for number, operator in enumerate(base.operators):
-            found = after.like(base, number)
-            if found is None:
-                return False
-            before, now = RANKS.get(operator.result.verdict, 0), RANKS.get(found.result.verdict, 0)
-            if now > before or (number == place and (now == before or found.result.verdict not in RANKS)):
+    @staticmethod
+    def _is_better(base: PlannedQuery, after: Sequence[Judged], place: int) -> bool:
+        for number, (here, there) in enumerate(zip(base.operators, after, strict=True)):
+            before, now = RANKS.get(here.result.verdict, 0), RANKS.get(there.result.verdict, 0)
+            if now > before or (number == place and (now == before or there.result.verdict not in RANKS)):
                 return False
         return True
 
@@ -198,10 +198,10 @@ class Proposals:
         Only where neither is of use alone: what the second one would do by itself is a fix of another finding.
         """
         after = self.query.planned((change,))
-        left = after.explained().like(base, place) if after else None
-        for second in dict.fromkeys(_texts(left)) if left else ():
-            other = next(found for found in _changes(left) if found.text == second)
-            if second == change.text or self._fix((other,), base, place):
+        left = after.explained().like(base) if after else None
+        due = [other for changes in left[place].changes for other in changes] if left else []
+        for other in {other.text: other for other in reversed(due)}.values():
+            if other.text == change.text or self._fix((other,), base, place):
                 continue
             both = self._fix((change, other), base, place)
             if both:
@@ -220,19 +220,11 @@ class Proposals:
     def _saves(self, change: Change, base: PlannedQuery, place: int) -> bool:
         """Whether a change saves a shuffle or a sort, without changing the verdict yet."""
         after = self.query.planned((change,))
-        found = after.like(base, place) if after else None
+        found = after.like(base) if after else None
         if found is None:
             return False
-        here, there = base.operators[place].result, found.result
+        here, there = base.operators[place].result, found[place].result
         return (there.exchanges, there.sorts) < (here.exchanges, here.sorts)
-
-
-def _changes(judged: Judged | None) -> list[Change]:
-    return [change for changes in (judged.changes if judged else ()) for change in changes]
-
-
-def _texts(judged: Judged | None) -> list[str]:
-    return [change.text for change in _changes(judged)]
 
 
 def _fix_of(
