@@ -13,12 +13,14 @@
   batch: {start, end} of a microbatch, or none
 -#}
 {% macro add_increment(relation, sql, layout, increment, batch=none) -%}
-  {%- set source = spark_bucketing.model_view(sql) -%}
-  {%- set columns = spark_bucketing.table_columns(source) -%}
+  {%- set source = spark_bucketing.model_source(sql) -%}
+  {%- set columns = spark_bucketing.query_columns(source) -%}
   {%- set layout = spark_bucketing.resolve_layout(layout, columns) -%}
+  {% do spark_bucketing.validate_merge_columns(columns, increment) %}
   {%- set existing = spark_bucketing.table_layout(relation) -%}
   {%- set existing_columns = spark_bucketing.table_columns(spark_bucketing.quote_relation(relation)) -%}
   {%- set reconciled = spark_bucketing.reconcile_columns(increment.on_schema_change, columns, existing_columns) -%}
+  {% do spark_bucketing.validate_merge_columns(reconciled.columns, increment) %}
   {% do spark_bucketing.fill_columns(reconciled.columns, layout) %}
   {%- set change = spark_bucketing.layout_changes(layout, existing) -%}
   {%- set rewrite = change == 'rewrite' or reconciled.rewrite -%}
@@ -46,6 +48,6 @@
       {% do spark_bucketing.alter_relation(relation, reconciled.added, change, layout, existing) %}
       {% do spark_bucketing.apply_increment(relation, input, plain, layout, increment, existing) %}
     {%- endif -%}
-    {% do spark_bucketing.drop_relation_with_files(input) %}
+    {% do spark_bucketing.drop_relation_with_files(input, {'type': 'table', 'external': false}) %}
   {%- endif -%}
 {%- endmacro %}

@@ -25,8 +25,10 @@
   {%- set hive_hash = spark_bucketing.hive_hash_function() if layout.bucket_hash == 'hive' else none -%}
   {%- set bucket = spark_bucketing.bucket_id(bucket_columns, layout.buckets, layout.bucket_hash, hive_hash) -%}
   {%- set tasks = spark_bucketing.write_tasks(layout) -%}
-  {#- A SELECT on a Hive-layout table leaves a relation without buckets in Spark's cache, and the next INSERT would use it. -#}
-  {% do spark_bucketing.execute_sql('refresh table ' ~ spark_bucketing.quote_relation(relation)) %}
+  {%- if relation.identifier != spark_bucketing.sibling(this, 'tmp').identifier -%}
+    {#- A SELECT on a Hive-layout table leaves a relation without buckets in Spark's cache, and the next INSERT would use it. -#}
+    {% do spark_bucketing.execute_sql('refresh table ' ~ spark_bucketing.quote_relation(relation)) %}
+  {%- endif -%}
   {% call statement('main') -%}
     {%- if and_then %}
     begin

@@ -5,7 +5,9 @@
   before: from before_write(), to look only at what was written since; none for all files
 -#}
 {% macro verify_buckets(relation, layout, before=none) -%}
-  {%- set existing = spark_bucketing.table_layout(relation) -%}
+  {%- set is_new = not before and not layout.location_root and relation.identifier == spark_bucketing.sibling(this, 'tmp').identifier -%}
+  {%- set existing = {'location': spark_bucketing.default_location(relation)} if is_new
+      else before.existing if before else spark_bucketing.table_layout(relation) -%}
   {%- if before and existing.evolved -%}
     {% do spark_bucketing.verify_partitions(relation, layout, existing, before) %}
     {{ return(none) }}
