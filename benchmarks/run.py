@@ -36,7 +36,7 @@ def main() -> None:
     folder = options.folder.absolute() / f"scale-{options.scale:g}"
     folder.mkdir(parents=True, exist_ok=True)
     generate(folder, options.scale)
-    spark = _session(folder)
+    spark = session(folder, {})
     create(spark, folder)
     console = Console(record=True, width=150)
     results = measure(spark, options.repetitions)
@@ -52,7 +52,8 @@ def main() -> None:
     spark.stop()
 
 
-def _session(folder: Path) -> SparkSession:
+def session(folder: Path, settings: dict[str, str]) -> SparkSession:
+    """An embedded Spark with the extension, whose warehouse and metastore are in a folder."""
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.appName("spark-bucketing benchmark").enableHiveSupport()
@@ -68,6 +69,7 @@ def _session(folder: Path) -> SparkSession:
         "spark.hadoop.hive.downloaded.resources.dir": str(folder / "resources"),
         "spark.driver.extraJavaOptions": f"-Dderby.system.home={folder} -Djava.io.tmpdir={folder}",
         "spark.hadoop.hive.exec.dynamic.partition.mode": "nonstrict",
+        **settings,
     }
     for key, value in conf.items():
         builder = builder.config(key, value)

@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,16 +28,17 @@ TABLES: dict[str, tuple[str, str, int, str | None]] = {
 }
 
 
-def generate(folder: Path, scale: float) -> None:
-    """Write TPC-H's orders and lineitem as Parquet files, unless they are there.
+def generate(folder: Path, scale: float, names: Sequence[str] = ("orders", "lineitem")) -> None:
+    """Write tables of TPC-H as Parquet files, unless they are there.
 
     Args:
         folder: where to; one file a table.
         scale: TPC-H's scale factor; 1 makes 6 million lineitems.
+        names: of the tables, lineitem among them.
     """
     if not (folder / "lineitem.parquet").exists():
         command = [str(Path(sys.executable).parent / "tpchgen-cli"), "parquet", "--scale-factor", str(scale)]
-        subprocess.run([*command, "--tables", "orders,lineitem", "--output-dir", str(folder)], check=True)
+        subprocess.run([*command, "--tables", ",".join(names), "--output-dir", str(folder)], check=True)
 
 
 def create(spark: SparkSession, folder: Path) -> None:

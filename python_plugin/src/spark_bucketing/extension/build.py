@@ -34,7 +34,7 @@ def build_jar(cache: Path | None = None) -> Path:
         ExtensionError: Spark or Java is missing, the sources do not compile, or the folder cannot be written.
     """
     spark = find_spark()
-    sources = sorted(SOURCES.glob("*.scala"))
+    sources = sorted(SOURCES.rglob("*.scala"))
     folder = cache or cache_folder()
     jar = folder / f"spark-bucketing-{version('spark-bucketing')}-spark-{spark.version}-{_digest(spark, sources)}.jar"
     # A power cut may leave a file without its content.

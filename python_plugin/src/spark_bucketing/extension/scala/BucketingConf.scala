@@ -18,30 +18,6 @@ object BucketingConf {
     .booleanConf
     .createWithDefault(true)
 
-  val READ_CHECK: ConfigEntry[Boolean] = SQLConf
-    .buildConf("spark.bucketing.read.check")
-    .doc("Whether every row that is read as bucketed is checked: that it is in its bucket, and in order where an order " +
-      "is relied on. A row that is not fails the query instead of giving a wrong result.")
-    .version("0.1.0")
-    .booleanConf
-    .createWithDefault(true)
-
-  val PROBE_FILES: ConfigEntry[Int] = SQLConf
-    .buildConf("spark.bucketing.probe.files")
-    .doc("How many files of a scan the planner looks into before it trusts the buckets. What it saw is remembered.")
-    .version("0.1.0")
-    .intConf
-    .checkValue(_ >= 0, "a number of files is not negative")
-    .createWithDefault(16)
-
-  val PROBE_ROWS: ConfigEntry[Int] = SQLConf
-    .buildConf("spark.bucketing.probe.rows")
-    .doc("How many rows the planner reads at the start of such a file.")
-    .version("0.1.0")
-    .intConf
-    .checkValue(_ > 0, "a number of rows is positive")
-    .createWithDefault(50)
-
   val MERGE_FILES: ConfigEntry[Int] = SQLConf
     .buildConf("spark.bucketing.read.mergeFiles")
     .doc("Up to how many sorted files of a bucket are merged while they are read, where that saves a sort. 0 never merges.")
@@ -82,26 +58,6 @@ object BucketingConf {
     .booleanConf
     .createWithDefault(true)
 
-  val PRUNING: ConfigEntry[String] = SQLConf
-    .buildConf("spark.bucketing.pruning")
-    .doc("When a filter on all bucket columns leaves out buckets of a table of the Hive layout: 'checked', once the files " +
-      "left out have been read and checked by an earlier query; 'probed', at once, trusting the names and the first rows " +
-      "of the files, as other engines do; 'off', never.")
-    .version("0.1.0")
-    .stringConf
-    .checkValues(Set("checked", "probed", "off"))
-    .createWithDefault("checked")
-
-  val EARLY: ConfigEntry[String] = SQLConf
-    .buildConf("spark.bucketing.read.early")
-    .doc("When buckets are used by a query that acts before all of its rows are read and checked, since a limit may end it, " +
-      "or since it is a write that cannot be taken back: 'checked', once an earlier query has read and checked the files; " +
-      "'probed', at once, trusting their names and first rows.")
-    .version("0.1.0")
-    .stringConf
-    .checkValues(Set("checked", "probed"))
-    .createWithDefault("checked")
-
   val MERGE_BYTES: ConfigEntry[Long] = SQLConf
     .buildConf("spark.bucketing.read.mergeBytes")
     .doc("Up to how much memory the files of a bucket that are merged may take in a task, by an estimate: a row group, at " +
@@ -111,15 +67,10 @@ object BucketingConf {
     .createWithDefaultString("1g")
 
   def enabled: Boolean = SQLConf.get.getConf(ENABLED)
-  def checksReads: Boolean = SQLConf.get.getConf(READ_CHECK)
-  def pruning: String = SQLConf.get.getConf(PRUNING)
-  def early: String = SQLConf.get.getConf(EARLY)
   def mergeBytes: Long = SQLConf.get.getConf(MERGE_BYTES)
   def mergeFiles: Int = SQLConf.get.getConf(MERGE_FILES)
   def alignment: String = SQLConf.get.getConf(ALIGNMENT)
   def unitesBuckets: Boolean = SQLConf.get.getConf(UNION)
   def readsSparkLayout: Boolean = SQLConf.get.getConf(SPARK_LAYOUT)
-  def probeFiles: Int = SQLConf.get.getConf(PROBE_FILES)
-  def probeRows: Int = SQLConf.get.getConf(PROBE_ROWS)
   def distributesWrites: Boolean = SQLConf.get.getConf(WRITE_DISTRIBUTE)
 }

@@ -1,6 +1,11 @@
 package org.apache.spark.sql.bucketing
 
 import org.apache.spark.sql.SparkSessionExtensions
+import org.apache.spark.sql.bucketing.ddl._
+import org.apache.spark.sql.bucketing.hash._
+import org.apache.spark.sql.bucketing.read._
+import org.apache.spark.sql.bucketing.records._
+import org.apache.spark.sql.bucketing.write._
 
 /** What `spark.sql.extensions` names: it registers the parts and does nothing else. */
 class BucketingExtension extends (SparkSessionExtensions => Unit) {
@@ -10,7 +15,7 @@ class BucketingExtension extends (SparkSessionExtensions => Unit) {
     HiveHashFunctions.register(extensions)
     BucketSpecsFunction.register(extensions)
     extensions.injectParser((_, parser) => BucketDdlParser(parser))
-    extensions.injectResolutionRule(_ => ResolveAlterBuckets)
+    extensions.injectResolutionRule(_ => ResolveBucketDdl)
     extensions.injectPlannerStrategy(PlanPartitionSpecs(_))
     extensions.injectPreCBORule(BucketedWrites(_))
     extensions.injectPlannerStrategy(PlanBucketedRows(_))

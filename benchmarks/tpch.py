@@ -1,0 +1,136 @@
+"""TPC-H's 22 queries over bucketed tables, with the session extension and on stock Spark: `make bench-tpch`.
+
+Each query runs over whole tables, and over inputs that turn out to be small or empty only when the query runs, which is
+where adaptive execution learns from a shuffle that is not there any more.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import yaml
+from rich.console import Console
+from rich.table import Table
+from run import session
+from tables import generate
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+CASES = Path(__file__).parents[1] / "tests" / "cases" / "tpch"
+DATABASE = "tpch"
+INPUTS = {
+    "whole": {},
+    "few orders": {"orders": "o_orderkey % 997 = 5"},
+    "no orders": {"orders": "o_comment = 'none of them'"},
+    "no lineitem": {"lineitem": "l_comment = 'none of them'"},
+}
+WAYS = {"stock": "false", "extension": "true"}
+
+
+def main() -> None:
+    """Make the tables, run the queries, and write a table and the figures."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--scale", type=float, default=1, help="TPC-H's scale factor")
+    parser.add_argument("--repetitions", type=int, default=3, help="timed runs of each query in each way")
+    parser.add_argument("--layout", default="hive", choices=["hive", "mixed_hive"], help="which keys and buckets")
+    parser.add_argument("--queries", nargs="*", help="only these, such as q03")
+    parser.add_argument("--inputs", nargs="*", choices=INPUTS, default=list(INPUTS))
+    parser.add_argument("--folder", type=Path, default=Path(".demo/bench"), help="for data, tables and results")
+    options = parser.parse_args()
+    folder = options.folder.absolute() / f"tpch-{options.scale:g}"
+    folder.mkdir(parents=True, exist_ok=True)
+    described = yaml.safe_load((CASES / "tables.yml").read_text())
+    generate(folder, options.scale, list(described["tables"]))
+    spark = session(folder, {"spark.sql.autoBroadcastJoinThreshold": "10485760"})
+    _create(spark, folder, described, options.layout)
+    queries = {path.stem: path.read_text() for path in sorted(CASES.glob("q*.sql"))}
+    chosen = {name: queries[name] for name in options.queries or queries}
+    results = {name: measure(spark, described, options, name, chosen) for name in options.inputs}
+    console = Console(width=150)
+    for name, seconds in results.items():
+        console.print(_table(f"{name}, scale {options.scale:g}, medians of {options.repetitions}", seconds))
+    (folder / "tpch.json").write_text(json.dumps(results, indent=2))
+    spark.stop()
+
+
+def _create(spark: SparkSession, folder: Path, described: dict, layout: str) -> None:
+    spark.sql(f"create database if not exists {DATABASE}_{layout}")
+    spark.sql(f"use {DATABASE}_{layout}")
+    buckets = described["layouts"][layout]["buckets"]
+    for name in described["tables"]:
+        if spark.catalog.tableExists(f"{DATABASE}_{layout}.{name}"):
+            continue
+        source = spark.read.parquet(str(folder / f"{name}.parquet"))
+        source.createOrReplaceTempView(f"{name}_source")
+        columns = ", ".join(f"{column} {kind}" for column, kind in source.dtypes)
+        column, number = buckets.get(name, (None, 0))
+        clustered = f"clustered by ({column}) sorted by ({column}) into {number} buckets" if column else ""
+        spark.sql(f"create table {name} ({columns}) {clustered} stored as parquet")
+        spark.sql(f"insert into {name} select * from {name}_source")
+
+
+def measure(
+    spark: SparkSession, described: dict, options: argparse.Namespace, inputs: str, queries: dict[str, str]
+) -> dict[str, dict[str, dict[str, float]]]:
+    """Run queries over these inputs in all ways, which take turns.
+
+    Returns: for each query and way the medians in seconds, of planning and of the whole.
+
+    Raises:
+        AssertionError: two ways gave different rows.
+    """
+    for name in described["tables"]:
+        where = INPUTS[inputs].get(name, "true")
+        table = f"{DATABASE}_{options.layout}.{name}"
+        spark.sql(f"create or replace temporary view {name} as select * from {table} where {where}")
+    results = {}
+    for query, text in queries.items():
+        seen: dict[str, list[tuple[float, float]]] = {way: [] for way in WAYS}
+        expected = None
+        for repetition in range(options.repetitions + 1):
+            for way, enabled in WAYS.items():
+                spark.conf.set("spark.bucketing.enabled", enabled)
+                start = time.perf_counter()
+                frame = spark.sql(text)
+                frame._jdf.queryExecution().executedPlan()
+                planned = time.perf_counter() - start
+                rows = [_rounded(row) for row in frame.collect()]
+                if repetition:
+                    seen[way].append((planned, time.perf_counter() - start))
+                rows.sort(key=repr)
+                expected = expected or rows
+                assert rows == expected, f"{query} over {inputs}: other rows with {way}"
+        results[query] = {
+            way: dict(zip(("planning", "whole"), map(statistics.median, zip(*runs, strict=True)), strict=True))
+            for way, runs in seen.items()
+        }
+    return results
+
+
+def _rounded(row: tuple[object, ...]) -> tuple[object, ...]:
+    # Sums of doubles depend on the order of the rows.
+    return tuple(round(value, 2) if isinstance(value, float) else value for value in row)
+
+
+def _table(title: str, results: dict[str, dict[str, dict[str, float]]]) -> Table:
+    table = Table(title=title)
+    for column in ("query", "stock s", "extension s", "extension / stock", "planning s", "with extension"):
+        table.add_column(column, justify="right")
+    sums = {way: {kind: sum(each[way][kind] for each in results.values()) for kind in ("planning", "whole")} for way in WAYS}
+    for query, seen in {**results, "sum": sums}.items():
+        stock, ours = seen["stock"], seen["extension"]
+        ratio = f"{ours['whole'] / stock['whole']:.2f}"
+        table.add_row(
+            query, f"{stock['whole']:.2f}", f"{ours['whole']:.2f}", ratio, f"{stock['planning']:.2f}", f"{ours['planning']:.2f}"
+        )
+    return table
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,25 @@
+package org.apache.spark.sql.bucketing
+
+/**
+ * Why a table is read plainly.
+ *
+ * @param code one of those below, for programs
+ * @param words for people
+ */
+case class PlainRead(code: String, words: String) {
+  override def toString: String = s"[$code] ($words)"
+}
+
+object PlainRead {
+  val NotSealed = "not-sealed"
+  val SealBroken = "seal-broken"
+  val SealUnreadable = "seal-unreadable"
+  val ColumnsChanged = "columns-changed"
+  val MixedSpecs = "mixed-specs"
+  val UnsupportedColumn = "unsupported-column"
+  val ColumnNotRead = "column-not-read"
+  val AmbiguousColumn = "ambiguous-column"
+  val BucketingVersion = "bucketing-version"
+
+  val NotNeeded: PlainRead = PlainRead("not-needed", "no operator needs its buckets")
+}

@@ -1,0 +1,113 @@
+package org.apache.spark.sql.bucketing
+package compat
+
+import org.apache.hadoop.conf.Configuration
+
+import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.{AnalysisException, SparkSession}
+import org.apache.spark.sql.catalyst.{FileSourceOptions, InternalRow, TableIdentifier}
+import org.apache.spark.sql.catalyst.analysis.NoSuchTableException
+import org.apache.spark.sql.catalyst.catalog._
+import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression}
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.catalyst.util.CaseInsensitiveMap
+import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
+import org.apache.spark.sql.execution._
+import org.apache.spark.sql.execution.datasources._
+import org.apache.spark.sql.hive.execution.InsertIntoHiveTable
+import org.apache.spark.sql.types.StructType
+
+/** What differs between versions of Spark: constructors, mostly. Written for 4.3. */
+object Compat {
+
+  /** The session's planner with all its strategies, those of extensions among them. */
+  def planner(session: SparkSession): SparkPlanner = session.asInstanceOf[ClassicSession].sessionState.planner
+
+  def hadoopConf(session: SparkSession): Configuration =
+    session.asInstanceOf[ClassicSession].sessionState.newHadoopConf()
+
+  def catalog(session: SparkSession): SessionCatalog = session.asInstanceOf[ClassicSession].sessionState.catalog
+
+  /** A table as the metastore has it now, and not Spark's cache. */
+  def current(session: SparkSession, table: CatalogTable): CatalogTable =
+    try catalog(session).getTableMetadata(table.identifier) catch { case _: NoSuchTableException => table }
+
+  def externalCatalog(session: SparkSession): ExternalCatalog =
+    session.asInstanceOf[ClassicSession].sharedState.externalCatalog
+
+  /** A table by its name, in the session catalog. */
+  def tableNamed(session: SparkSession, name: String): TableIdentifier =
+    session.asInstanceOf[ClassicSession].sessionState.sqlParser.parseTableIdentifier(name)
+
+  /** The files behind a table's name, where Spark reads them itself. */
+  def filesOf(session: SparkSession, table: TableIdentifier): Option[HadoopFsRelation] =
+    session.asInstanceOf[ClassicSession].table(table.quotedString).queryExecution.analyzed.collectFirst {
+      case relation: LogicalRelation => relation.relation
+    }.collect { case files: HadoopFsRelation => files }
+
+  def expression(session: SparkSession, text: String): Expression =
+    session.asInstanceOf[ClassicSession].sessionState.sqlParser.parseExpression(text)
+
+  def analyzed(session: SparkSession, plan: LogicalPlan): LogicalPlan =
+    session.asInstanceOf[ClassicSession].sessionState.executePlan(plan).analyzed
+
+  /** Forget what the session remembers of a table, and read anew what it has cached of it. */
+  def refresh(session: SparkSession, table: TableIdentifier): Unit = session.catalog.refreshTable(table.quotedString)
+
+  /** Rows that are known when a query is planned. */
+  def knownRows(output: Seq[Attribute], rows: Seq[InternalRow]): SparkPlan = LocalTableScanExec(output, rows, None)
+
+  /**
+   * The error for what cannot be had, in words of our own. Spark's clients ask every error for its condition and for the
+   * text of that: this condition's text is any message, and without one PySpark and spark-sql fail over the error.
+   */
+  def refusal(message: String): AnalysisException = new AnalysisException(
+    message, None, None, None, Some("USER_RAISED_EXCEPTION"), Map("errorMessage" -> message), Array.empty)
+
+  /** The table that a command writes into, where it exists already. */
+  def writtenTable(write: V1WriteCommand): Option[CatalogTable] = write match {
+    case insert: InsertIntoHadoopFsRelationCommand => insert.catalogTable
+    case insert: InsertIntoHiveTable => Some(insert.table)
+    case _ => None
+  }
+
+  /** The command with other buckets and other options for its files. */
+  def withBuckets(write: V1WriteCommand, spec: BucketSpec, options: Map[String, String]): V1WriteCommand = write match {
+    case insert: InsertIntoHadoopFsRelationCommand => insert.copy(bucketSpec = Some(spec), options = options)
+    case insert: InsertIntoHiveTable => insert.copy(bucketSpec = Some(spec), options = options)
+    case other => other
+  }
+
+  /** The dynamic partition columns of a write. One of these commands lists the static ones as well, the other does not. */
+  def dynamicPartitions(write: V1WriteCommand): Seq[Attribute] = write match {
+    case insert: InsertIntoHadoopFsRelationCommand => insert.partitionColumns.drop(insert.staticPartitions.size)
+    case other => other.partitionColumns
+  }
+
+  def fileScan(
+      scan: FileSourceScanExec,
+      read: PartitionedFile => Iterator[InternalRow],
+      partitions: Seq[FilePartition]): RDD[InternalRow] = {
+    val relation = scan.relation
+    new FileScanRDD(
+      relation.sparkSession,
+      read,
+      partitions,
+      new StructType(scan.requiredSchema.fields ++ relation.partitionSchema.fields),
+      scan.fileConstantMetadataColumns,
+      relation.fileFormat.fileConstantMetadataExtractors,
+      new FileSourceOptions(CaseInsensitiveMap(relation.options)))
+  }
+}
+
+/** Spark's file scan with the arguments of another one, to be subclassed. */
+abstract class StockScan(of: FileSourceScanExec)
+    extends FileSourceScanExec(
+      of.relation, of.stream, of.output, of.requiredSchema, of.partitionFilters, of.optionalBucketSet,
+      of.optionalNumCoalescedBuckets, of.dataFilters, of.tableIdentifier, of.disableBucketedScan,
+      of.markedForSingleTaskExecution)
+
+/** A scan whose partitions mean something: it is never read by a single task, as Spark may read a small plain table. */
+trait NotByOneTask extends FileSourceScanLike {
+  override lazy val useSingleTaskExecution: Boolean = false
+}

@@ -1,0 +1,164 @@
+package org.apache.spark.sql.bucketing
+package ddl
+
+import org.apache.hadoop.fs.FileStatus
+
+import org.apache.spark.sql.{AnalysisException, Row, SparkSession}
+import org.apache.spark.sql.bucketing.compat.Compat
+import org.apache.spark.sql.bucketing.hash.BucketHash
+import org.apache.spark.sql.bucketing.read.{FileVerdict, FileVerdicts}
+import org.apache.spark.sql.bucketing.records._
+import org.apache.spark.sql.catalyst.TableIdentifier
+import org.apache.spark.sql.catalyst.catalog.{BucketSpec, CatalogTable}
+import org.apache.spark.sql.catalyst.catalog.CatalogTypes.TablePartitionSpec
+import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeReference}
+import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, UnaryCommand}
+import org.apache.spark.sql.execution.command.LeafRunnableCommand
+import org.apache.spark.sql.execution.datasources.HadoopFsRelation
+import org.apache.spark.sql.types._
+
+/** ALTER TABLE ... SEAL BUCKETS as it was parsed. */
+case class SealBuckets(child: LogicalPlan, partition: Option[TablePartitionSpec], asked: AskedSeal) extends UnaryCommand {
+  override def output: Seq[Attribute] = SealBuckets.columns
+  override protected def withNewChildInternal(changed: LogicalPlan): LogicalPlan = copy(child = changed)
+}
+
+object SealBuckets {
+
+  private val Names = ArrayType(StringType, containsNull = false)
+
+  val columns: Seq[Attribute] = Seq[(String, DataType, Boolean)](
+    ("partition", StringType, false), ("status", StringType, false), ("num_buckets", IntegerType, true),
+    ("bucket_columns", Names, true), ("sort_columns", Names, true), ("files", LongType, false), ("bytes", LongType, false),
+    ("files_read", LongType, false), ("problem", StringType, true)
+  ).map { case (name, dataType, nullable) => AttributeReference(name, dataType, nullable)() }
+}
+
+/**
+ * What is to be sealed of one partition, or of a whole table.
+ *
+ * @param specs those that its files may be the buckets of, the likeliest first
+ * @param unread files that an earlier seal is not of
+ */
+private case class SealCandidate(part: PartFiles, specs: Seq[SealedSpec], unread: Seq[FileStatus])
+
+/**
+ * Seals files that are there: reads their bucket and sort columns once and says, for each partition, whether they are the
+ * buckets of its spec. Files that are sealed already are not read.
+ */
+case class SealBucketsCommand(name: TableIdentifier, partition: Option[TablePartitionSpec], asked: AskedSeal)
+    extends LeafRunnableCommand {
+  import SealBucketsCommand._
+
+  override val output: Seq[Attribute] = SealBuckets.columns
+
+  override def run(session: SparkSession): Seq[Row] = {
+    Compat.refresh(session, name)
+    val table = Compat.catalog(session).getTableMetadata(name)
+    val relation = checked(session, table)
+    val hash = PartFiles.hashOf(table)
+    val selected = SealPartitions.selected(session, table, partition, asked.where)
+    val candidates = PartFiles.list(session, table, selected).map(candidate(_, table, relation, hash))
+    val specs = candidates.flatMap(_.specs).distinct
+    val unread = candidates.filter(_.specs.nonEmpty).flatMap(_.unread)
+    val verdicts = new FileVerdicts(relation, table.identifier.unquotedString, specs).of(unread)
+    val verdictOf = unread.map(_.getPath).zip(verdicts.map(specs.zip(_).toMap)).toMap
+    val outcomes = candidates.map(candidate => SealOutcome.of(candidate, candidate.unread.map(file => verdictOf.getOrElse(file.getPath, Map.empty[SealedSpec, FileVerdict]))))
+    if (!asked.dryRun) write(session, table, hash, outcomes.filter(_.isNew))
+    outcomes.map(_.row)
+  }
+
+  private def write(session: SparkSession, table: CatalogTable, hash: BucketHash, outcomes: Seq[SealOutcome]): Unit = {
+    val store = PartitionStore.of(session)
+    val changes = outcomes.flatMap(outcome => outcome.part.partition.map { partition =>
+      val described = outcome.seal.map(seal => DescribedBuckets.of(Some(seal.spec.bucketSpec))).filter(_ => hash == BucketHash.Hive)
+      PartitionChange(partition, outcome.seal, described)
+    })
+    if (changes.nonEmpty) store.change(table, changes)
+    outcomes.filter(_.part.partition.isEmpty).foreach(outcome => store.sealTable(table, outcome.seal))
+    if (outcomes.nonEmpty) Compat.refresh(session, table.identifier)
+  }
+}
+
+private object SealBucketsCommand {
+
+  private def refused(table: CatalogTable, found: String, expected: String, instead: String): AnalysisException =
+    Compat.refusal(s"Cannot seal ${table.identifier.quotedString}: $found. Expected $expected. Instead: $instead.")
+
+  /** The table's files as Spark reads them itself. */
+  private def checked(session: SparkSession, table: CatalogTable): HadoopFsRelation = {
+    table.properties.get("bucketing_version").map(_.trim).filter(_ != "1").foreach { version =>
+      throw refused(table, s"found bucketing_version $version", "version 1, whose hash Spark computes",
+        "read it plainly, or write its rows into a table of version 1")
+    }
+    if (table.bucketSpec.isEmpty) throw refused(table, "found a table without buckets", "a table CLUSTERED BY columns INTO buckets",
+      s"ALTER TABLE ${table.identifier.quotedString} CLUSTERED BY (...) INTO n BUCKETS says what its files are")
+    if (table.partitionColumnNames.nonEmpty && !table.tracksPartitionsInCatalog) throw refused(table,
+      "found a table whose partitions the metastore does not know", "partitions in the metastore",
+      s"MSCK REPAIR TABLE ${table.identifier.quotedString}, and then this statement again")
+    Compat.filesOf(session, table.identifier).getOrElse(throw refused(table, "found files that Spark reads by Hive's classes",
+      "PARQUET or ORC, and spark.sql.hive.convertMetastoreParquet and convertMetastoreOrc on", "SET them to true"))
+  }
+
+  private def candidate(part: PartFiles, table: CatalogTable, relation: HadoopFsRelation, hash: BucketHash): SealCandidate = {
+    def spec(of: BucketSpec): Option[SealedSpec] = SealedSpec.of(of, hash, relation.dataSchema).filter(isReadable(_, relation))
+    val before = part.seal.flatMap(_.toOption).filter(seal => seal.spec.hash == hash && seal.spec.fits(relation.dataSchema))
+    // An append leaves the files that were sealed, and adds later ones.
+    val (older, later) = part.files.sortBy(file => (file.getModificationTime, file.getPath.getName))
+      .splitAt(before.fold(0)(_.files.count.toInt))
+    before.filter(_ => older.nonEmpty).filter(_.files == PartFiles.digest(older)) match {
+      case Some(seal) => SealCandidate(part, Seq(seal.spec), later)
+      case None =>
+        val specs = (table.bucketSpec.toSeq ++ part.described).flatMap(spec(_)) ++ before.map(_.spec)
+        SealCandidate(part, specs.distinct, part.files)
+    }
+  }
+
+  private def isReadable(spec: SealedSpec, relation: HadoopFsRelation): Boolean =
+    spec.schema.filter(column => spec.columns.contains(column.name))
+      .forall(column => BucketHash.spreads(relation.dataSchema.fields(column.position)))
+}
+
+/** What has come out of one partition. */
+private case class SealOutcome(part: PartFiles, status: String, seal: Option[Seal], read: Int, problem: Option[String]) {
+
+  def isNew: Boolean = status == SealOutcome.NewlySealed
+
+  def row: Row = {
+    val spec = seal.map(_.spec)
+    Row(part.name, status, spec.map(_.numBuckets).orNull, spec.map(_.columns).orNull, spec.map(_.sortColumns).orNull,
+      part.files.length.toLong, part.bytes, read.toLong, problem.orNull)
+  }
+
+  private implicit class OrNull(number: Option[Int]) {
+    def orNull: Integer = number.map(Int.box).getOrElse(null.asInstanceOf[Integer])
+  }
+}
+
+private object SealOutcome {
+
+  val NewlySealed = "sealed"
+  private val Unchanged = "unchanged"
+  private val Refused = "refused"
+
+  /** @param verdicts of the files that were read */
+  def of(candidate: SealCandidate, verdicts: Seq[Map[SealedSpec, FileVerdict]]): SealOutcome = {
+    val SealCandidate(part, specs, unread) = candidate
+    def refused(problem: String) = SealOutcome(part, Refused, None, unread.length, Some(problem))
+    def misplaced(spec: SealedSpec) = verdicts.flatMap(_(spec).misplaced)
+    if (part.folders.nonEmpty) refused(s"a folder among the files: ${part.folders.head}")
+    else if (part.files.isEmpty) SealOutcome(part, PartFiles.Empty, None, 0, None)
+    else if (specs.isEmpty) refused("its bucket columns are not in the table, or of a type that engines hash differently")
+    else specs.find(spec => misplaced(spec).isEmpty) match {
+      case None =>
+        val (spec, problems) = specs.map(spec => spec -> misplaced(spec)).minBy(_._2.length)
+        refused(s"${problems.head}${if (problems.length > 1) s" (and ${problems.length - 1} more files)" else ""}, " +
+          s"for ${spec.numBuckets} buckets by ${spec.columns.mkString(", ")}")
+      case Some(spec) =>
+        val unsorted = verdicts.flatMap(_(spec).unsorted)
+        val seal = Seal(if (unsorted.isEmpty) spec else spec.unsorted, PartFiles.digest(part.files))
+        val status = if (part.seal.contains(Right(seal))) Unchanged else NewlySealed
+        SealOutcome(part, status, Some(seal), unread.length, unsorted.headOption)
+    }
+  }
+}

@@ -1,0 +1,49 @@
+package org.apache.spark.sql.bucketing
+package ddl
+
+import org.apache.spark.sql.{AnalysisException, SparkSession}
+import org.apache.spark.sql.bucketing.compat.Compat
+import org.apache.spark.sql.bucketing.records.{PartitionStore, StoredPartition}
+import org.apache.spark.sql.catalyst.catalog.CatalogTable
+import org.apache.spark.sql.catalyst.catalog.CatalogTypes.TablePartitionSpec
+import org.apache.spark.sql.catalyst.expressions.Expression
+import org.apache.spark.sql.catalyst.plans.logical.{Filter, LocalRelation}
+import org.apache.spark.sql.catalyst.types.DataTypeUtils.toAttributes
+import org.apache.spark.sql.internal.SQLConf
+
+/** Which partitions a statement names, by values or by a predicate. */
+object SealPartitions {
+
+  def selected(
+      session: SparkSession, table: CatalogTable, partition: Option[TablePartitionSpec],
+      where: Option[String]): StoredPartition => Boolean = {
+    if ((partition.isDefined || where.isDefined) && table.partitionColumnNames.isEmpty)
+      throw refused(table, "found no partitions", "a partitioned table after PARTITION or WHERE", "leave them out")
+    val store = PartitionStore.of(session)
+    def named = partition.map(given => store.list(table, BucketDdl.stored(table, given)).map(_.name).toSet)
+    def filtered = where.map { text =>
+      Compat.externalCatalog(session)
+        .listPartitionsByFilter(table.database, table.identifier.table, Seq(predicate(session, table, text)),
+          SQLConf.get.sessionLocalTimeZone)
+        .map(found => store.nameOf(table, found.spec)).toSet
+    }
+    val names = Seq(named, filtered).flatten
+    found => names.forall(_.contains(found.name))
+  }
+
+  private def predicate(session: SparkSession, table: CatalogTable, text: String): Expression = {
+    val parsed = Compat.expression(session, text)
+    val columns = LocalRelation(toAttributes(table.partitionSchema))
+    try Compat.analyzed(session, Filter(parsed, columns)) match {
+      case Filter(resolved, _) if resolved.deterministic && !resolved.exists(_.isInstanceOf[org.apache.spark.sql.catalyst.expressions.SubqueryExpression]) => resolved
+      case _ => throw refused(table, s"found the predicate $text", "one on the partition columns, without subqueries",
+        s"a predicate on ${table.partitionColumnNames.mkString(", ")}")
+    } catch { case error: AnalysisException if error.getCondition != "USER_RAISED_EXCEPTION" =>
+      throw refused(table, s"found the predicate $text: ${error.getSimpleMessage.linesIterator.next()}",
+        s"one on the partition columns ${table.partitionColumnNames.mkString(", ")}", "name only these")
+    }
+  }
+
+  private def refused(table: CatalogTable, found: String, expected: String, instead: String): AnalysisException =
+    Compat.refusal(s"Cannot seal ${table.identifier.quotedString}: $found. Expected $expected. Instead: $instead.")
+}

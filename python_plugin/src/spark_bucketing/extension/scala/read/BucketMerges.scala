@@ -1,0 +1,43 @@
+package org.apache.spark.sql.bucketing
+package read
+
+import org.apache.spark.sql.catalyst.expressions.{InputFileBlockLength, InputFileBlockStart, InputFileName, SortOrder}
+import org.apache.spark.sql.execution.{SortExec, SparkPlan}
+
+/**
+ * Replaces a sort by merging the sorted files of each bucket while they are read, and the sorted inputs of a bucket union.
+ *
+ * {{{
+ *   Sort k                            Filter
+ *   +- Filter                   =>    +- FileScan, Bucketed: true (8 Hive buckets, merged)
+ *      +- FileScan, Bucketed: true
+ * }}}
+ */
+object BucketMerges {
+
+  def apply(plan: SparkPlan): SparkPlan =
+    if (BucketingConf.mergeFiles < 2 || asksForFiles(plan)) plan
+    else plan.transformDown { case sort: SortExec if !sort.global => merged(sort) }
+
+  private def merged(sort: SortExec): SparkPlan = {
+    val scans = sort.child.collect { case scan: BucketScan if !scan.read.ordered && scan.mergeable => scan }
+    def inOrder(chosen: Seq[BucketScan]): SparkPlan = sort.child.transformUp {
+      case scan: BucketScan if chosen.exists(_ eq scan) => scan.copyWith(scan.read.copy(ordered = true, merged = true))
+      case union: BucketUnionExec => union.copy(merged = true)
+    }
+    def suffices(chosen: Seq[BucketScan]): Boolean =
+      SortOrder.orderingSatisfies(inOrder(chosen).outputOrdering, sort.sortOrder)
+    if (!suffices(scans)) sort
+    // Merging has its price: scans whose order is of no use here, as that of a hash join's build side, go without.
+    else inOrder(scans.foldLeft(scans) { (chosen, scan) =>
+      val others = chosen.filterNot(_ eq scan)
+      if (suffices(others)) others else chosen
+    })
+  }
+
+  // While several files are read in turns, no file is the current one.
+  private def asksForFiles(plan: SparkPlan): Boolean = plan.exists(_.expressions.exists(_.exists {
+    case _: InputFileName | _: InputFileBlockStart | _: InputFileBlockLength => true
+    case _ => false
+  }))
+}

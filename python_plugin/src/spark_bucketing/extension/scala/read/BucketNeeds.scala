@@ -1,0 +1,51 @@
+package org.apache.spark.sql.bucketing
+package read
+
+import java.util.{Collections, IdentityHashMap, Set => JSet}
+
+import org.apache.spark.sql.catalyst.plans.physical._
+import org.apache.spark.sql.execution.SparkPlan
+import org.apache.spark.sql.execution.exchange.Exchange
+import org.apache.spark.sql.internal.SQLConf
+
+/**
+ * Which bucketed scans an operator above makes use of. A scan that nothing uses is better read plainly, since buckets
+ * limit the number of tasks. After Spark's `DisableUnnecessaryBucketedScan`, and switched off with it.
+ */
+object BucketNeeds {
+
+  type Scans = JSet[BucketScan]
+
+  /**
+   * How an operator's output is partitioned. Before exchanges stand, the inputs of a join may differ in their number of
+   * partitions, and Spark answers the question with an exception; they will be shuffled, or aligned (BucketAlignment).
+   */
+  def partitioning(plan: SparkPlan): Partitioning =
+    try plan.outputPartitioning catch { case _: IllegalArgumentException => UnknownPartitioning(0) }
+
+  def of(plan: SparkPlan): Scans = {
+    val needed: Scans = Collections.newSetFromMap(new IdentityHashMap)
+    collect(plan, used = !SQLConf.get.autoBucketedScanEnabled, needed)
+    needed
+  }
+
+  private def collect(plan: SparkPlan, used: Boolean, needed: Scans): Unit = plan match {
+    case scan: BucketScan => if (used) needed.add(scan)
+    case _ =>
+      // An operator that scatters rows anew hides what lies below from the operators above; and so does one that is not
+      // served by what lies below, since Spark puts an exchange between.
+      val passes = used && (!SQLConf.get.autoBucketedScanEnabled || keepsPartitions(plan))
+      plan.children.zip(plan.requiredChildDistribution).foreach { case (child, required) =>
+        collect(child, passes && required == UnspecifiedDistribution || serves(partitioning(child), required), needed)
+      }
+  }
+
+  /** Whether partition i of an operator comes from partition i of what lies below. */
+  def keepsPartitions(plan: SparkPlan): Boolean =
+    !plan.isInstanceOf[Exchange] && !partitioning(plan).isInstanceOf[UnknownPartitioning]
+
+  private def serves(partitioning: Partitioning, required: Distribution): Boolean = required match {
+    case AllTuples | _: ClusteredDistribution => partitioning.satisfies(required)
+    case _ => false
+  }
+}

@@ -1,0 +1,68 @@
+package org.apache.spark.sql.bucketing
+package read
+
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.types.DataType
+
+/**
+ * The buckets that rows passing some filters can be in.
+ *
+ * Stock Spark's `FileSourceStrategy` does so for one bucket column. Here a filter becomes a set of alternatives, each of
+ * them values for some bucket columns, and every alternative must name all bucket columns in the end.
+ */
+object BucketPruning {
+
+  /** Values for some of the bucket columns, by their place; NULL is a value. */
+  private type Values = Map[Int, Any]
+
+  /** More alternatives than this are not worth following. */
+  private val Limit = 1000
+  private val Anything: Seq[Values] = Seq(Map.empty)
+
+  /** The buckets to read; None where these are all. */
+  def wanted(filters: Seq[Expression], keys: Seq[Attribute], of: BucketsOf): Option[Set[Int]] = {
+    val found = filters.map(alternatives(_, keys)).foldLeft(Anything)(both)
+    if (!found.forall(_.size == keys.length)) None
+    else {
+      val buckets = found.map(values => bucket(keys.indices.map(values), keys.map(_.dataType), of)).toSet
+      if (buckets.size < of.buckets) Some(buckets) else None
+    }
+  }
+
+  private def alternatives(filter: Expression, keys: Seq[Attribute]): Seq[Values] = {
+    def place(column: Expression, literals: Seq[Literal]): Option[Int] =
+      Some(keys.indexWhere(_.semanticEquals(column)))
+        .filter(i => i >= 0 && literals.forall(_.dataType == keys(i).dataType))
+    def equal(column: Expression, literals: Seq[Literal], nulls: Boolean = false): Seq[Values] =
+      place(column, literals).fold(Anything) { i =>
+        literals.map(_.value).filter(nulls || _ != null).map(value => Map(i -> value))
+      }
+    filter match {
+      case And(left, right) => both(alternatives(left, keys), alternatives(right, keys))
+      case Or(left, right) => shortened(alternatives(left, keys) ++ alternatives(right, keys))
+      case EqualTo(column, literal: Literal) => equal(column, Seq(literal))
+      case EqualTo(literal: Literal, column) => equal(column, Seq(literal))
+      case EqualNullSafe(column, literal: Literal) => equal(column, Seq(literal), nulls = true)
+      case EqualNullSafe(literal: Literal, column) => equal(column, Seq(literal), nulls = true)
+      case IsNull(column) => equal(column, Seq(Literal(null, column.dataType)), nulls = true)
+      case In(column, list) if list.forall(_.isInstanceOf[Literal]) =>
+        shortened(equal(column, list.map(_.asInstanceOf[Literal])))
+      case InSet(column, values) =>
+        shortened(equal(column, values.toSeq.map(value => Literal(value, column.dataType))))
+      case _ => Anything
+    }
+  }
+
+  /** Alternatives of two filters that both hold; those that contradict each other are none. */
+  private def both(left: Seq[Values], right: Seq[Values]): Seq[Values] =
+    if (left.length * right.length > Limit) if (left.length < right.length) left else right
+    else for (a <- left; b <- right if a.forall { case (i, value) => b.get(i).forall(_ == value) }) yield a ++ b
+
+  private def shortened(values: Seq[Values]): Seq[Values] = if (values.length > Limit) Anything else values
+
+  /** The bucket by the very expression that the writer used. */
+  private def bucket(values: Seq[Any], types: Seq[DataType], of: BucketsOf): Int = {
+    val literals = values.zip(types).map { case (value, dataType) => Literal(value, dataType) }
+    of.hash.partitioning(literals, of.buckets).partitionIdExpression.eval().asInstanceOf[Int]
+  }
+}

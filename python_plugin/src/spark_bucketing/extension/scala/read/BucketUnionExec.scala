@@ -1,0 +1,100 @@
+package org.apache.spark.sql.bucketing
+package read
+
+import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.plans.physical._
+import org.apache.spark.sql.execution.{FileSourceScanExec, SparkPlan, UnionExec}
+
+/**
+ * UNION ALL of inputs that are bucketed alike: partition i holds partition i of every input.
+ *
+ * Stock Spark's `UnionExec` does so too where the partitionings are equal to the letter; a filter on one side that rules
+ * out NULL makes them differ.
+ *
+ * @param merged partition i is in the order that all inputs are in
+ */
+case class BucketUnionExec(children: Seq[SparkPlan], merged: Boolean = false) extends SparkPlan {
+
+  private def stock: UnionExec = UnionExec(children)
+
+  override def output: Seq[Attribute] = stock.output
+
+  override lazy val outputPartitioning: Partitioning =
+    BucketUnionExec.partitioning(children, output).getOrElse(UnknownPartitioning(0))
+
+  /** The order that all inputs are in, in the columns of the union. */
+  private def commonOrder: Seq[SortOrder] = {
+    val orders = children.map { child =>
+      val places = AttributeMap(child.output.zip(output))
+      child.outputOrdering.map(_.transform { case a: Attribute => places.getOrElse(a, a) }.asInstanceOf[SortOrder])
+    }
+    orders.reduce((a, b) => a.zip(b).takeWhile { case (x, y) => x.semanticEquals(y) }.map(_._1))
+  }
+
+  override lazy val outputOrdering: Seq[SortOrder] = if (merged && zips) commonOrder else Nil
+
+  // Exchanges below may come later, and adaptive execution may change their number of partitions while the query runs,
+  // as long as nothing above relies on the buckets: this is an ordinary union then.
+  private def zips: Boolean = !outputPartitioning.isInstanceOf[UnknownPartitioning]
+
+  override protected def doExecute(): RDD[InternalRow] = if (!zips) stock.execute() else {
+    val inputs = children.map(_.execute())
+    val n = outputPartitioning.numPartitions
+    require(inputs.forall(_.getNumPartitions == n), s"expected $n partitions of each input of a union of buckets")
+    val from = (0 until n).map(i => inputs.indices.map(_ -> i))
+    new GatheredRDD(sparkContext, inputs, from, outputOrdering, output)
+  }
+
+  override protected def withNewChildrenInternal(newChildren: IndexedSeq[SparkPlan]): BucketUnionExec =
+    copy(children = newChildren)
+}
+
+object BucketUnionExec {
+
+  /** How all inputs are partitioned, in the columns of the union; None where they differ or are not by hash. */
+  def partitioning(children: Seq[SparkPlan], output: Seq[Attribute]): Option[HashPartitioning] = {
+    val alternatives = children.map { child =>
+      val places = AttributeMap(child.output.zip(output))
+      hashes(BucketNeeds.partitioning(child)).filter(_.references.forall(places.contains)).map { found =>
+        found.transform { case a: Attribute => places(a) }.asInstanceOf[HashPartitioning]
+      }
+    }
+    alternatives.head.find { candidate =>
+      alternatives.tail.forall(_.exists(other => candidate.canEqual(other) && candidate.semanticEquals(other)))
+    }
+  }
+
+  private def hashes(partitioning: Partitioning): Seq[HashPartitioning] = partitioning match {
+    case PartitioningCollection(several) => several.flatMap(hashes)
+    case hash: HashPartitioning => Seq(hash)
+    case _ => Nil
+  }
+}
+
+/** Turns unions of inputs that are bucketed alike into bucket unions, and back where the buckets were not proven. */
+object BucketUnions {
+
+  def apply(plan: SparkPlan): SparkPlan = plan.transformUp {
+    case union: UnionExec if union.children.forall(ofBuckets) && fits(union) => like(union, BucketUnionExec(union.children))
+  }
+
+  def takeBack(plan: SparkPlan): SparkPlan = plan.transformUp {
+    case union: BucketUnionExec if !fits(union) => like(union, UnionExec(union.children))
+  }
+
+  // Spark's own bucketed scans may become plain ones later, by a rule that does not know this union.
+  private def fits(union: SparkPlan): Boolean =
+    BucketUnionExec.partitioning(union.children, union.output).isDefined && !union.exists {
+      case scan: FileSourceScanExec => scan.bucketedScan
+      case _ => false
+    }
+
+  private def ofBuckets(plan: SparkPlan): Boolean = plan.exists(_.isInstanceOf[BucketScan])
+
+  private def like(from: SparkPlan, to: SparkPlan): SparkPlan = {
+    to.copyTagsFrom(from)
+    to
+  }
+}

@@ -1,0 +1,136 @@
+package org.apache.spark.sql.bucketing
+package read
+
+import org.apache.spark.internal.Logging
+import org.apache.spark.sql.bucketing.hash.BucketHash
+import org.apache.spark.sql.bucketing.read.ScanOfBuckets.like
+import org.apache.spark.sql.bucketing.records.BucketFiles
+import org.apache.spark.sql.bucketing.write.EnsureBucketedRows
+import org.apache.spark.sql.catalyst.expressions.{EqualTo, SortOrder, SparkPartitionID}
+import org.apache.spark.sql.catalyst.trees.TreeNodeTag
+import org.apache.spark.sql.execution.{FileSourceScanExec, FilterExec, SortExec, SparkPlan}
+
+/**
+ * Puts bucketed scans where an operator above can use them, before Spark decides on exchanges and sorts.
+ *
+ * First every scan of a bucketed table claims what is sealed of it; then the files of the claims that something above
+ * needs are listed and compared with the seals; the others are taken back.
+ */
+object BucketedReads extends Logging {
+
+  private val Stock = TreeNodeTag[FileSourceScanExec]("bucketing.stock_scan")
+
+  def apply(plan: SparkPlan): SparkPlan = {
+    val claimed = plan.transformUp { case scan: FileSourceScanExec => claim(scan) }
+    if (!claimed.exists(_.isInstanceOf[ScanOfBuckets])) plan
+    else {
+      val united = if (BucketingConf.unitesBuckets) BucketUnions(claimed) else claimed
+      BucketAlignment(BucketUnions.takeBack(compare(EnsureBucketedRows.dropNeedless(united))))
+    }
+  }
+
+  /** Spark's own bucketed scan, where there was one: what it makes of its layout is its own affair. */
+  private def stockScan(candidate: BucketScan): Option[FileSourceScanExec] = candidate.getTagValue(Stock)
+
+  private def claim(scan: FileSourceScanExec): FileSourceScanExec = scan match {
+    case _: ScanOfBuckets => scan
+    case _ =>
+      val files = new FilesOnDemand(scan)
+      SealedSpecs.of(scan, files) match {
+        case Some(Right(read)) => bucketed(scan, read, files.listed.orNull)
+        case Some(Left(why)) => like(scan, new PlainScan(scan.copy(), why, files.listed.orNull))
+        case None => scan
+      }
+  }
+
+  private def bucketed(scan: FileSourceScanExec, read: BucketRead, listing: BucketListing): BucketScan = {
+    // Without Spark's bucket spec, so that no rule of Spark's takes the scan for one of its own.
+    val relation = scan.relation.copy(bucketSpec = None)(scan.relation.sparkSession)
+    val claimed = like(scan, new BucketScan(scan.copy(relation = relation), read, listing))
+    if (read.of.hash == BucketHash.Spark) claimed.setTagValue(Stock, scan)
+    claimed
+  }
+
+  private def compare(claimed: SparkPlan): SparkPlan = {
+    val needed = BucketNeeds.of(claimed)
+    claimed.transformUp {
+      case scan: BucketScan if needed.contains(scan) => listed(scan) match {
+        case Right(found) => pruned(found).getOrElse(found).as(found.read.of.buckets)
+        case Left(why) => stockScan(scan).getOrElse(scan.plain(why))
+      }
+      // Without use for its partitions, a scan may still leave out the buckets that its filters rule out.
+      case scan: BucketScan => stockScan(scan).getOrElse {
+        val some = if (wanted(scan).isEmpty) None else listed(scan).toOption.flatMap(pruned)
+        some.getOrElse(scan).plain(PlainRead.NotNeeded)
+      }
+    }
+  }
+
+  /** The scan with its files, where these are the sealed ones. They are listed once, for both kinds of reading. */
+  private def listed(candidate: BucketScan): Either[PlainRead, BucketScan] = {
+    val listing = candidate.listing match {
+      case found: BucketListing => found
+      case _ => BucketListing.of(candidate)
+    }
+    candidate.read.folders.objection(listing.files, candidate.read.of.hash).map { why =>
+      logInfo(s"Table ${candidate.read.of.table} is read plainly: $why")
+      why
+    }.toLeft(candidate.copyWith(listing = listing))
+  }
+
+  /** The scan without the buckets that its filters rule out, each file by the number of buckets that it was written for. */
+  private def pruned(scan: BucketScan): Option[BucketScan] = wanted(scan).map { buckets =>
+    def keep(file: String): Boolean = buckets.get(scan.read.folders.bucketsOf(file)).forall { some =>
+      BucketFiles.bucketOf(BucketFiles.nameOf(file), scan.read.of.hash).forall(some.contains)
+    }
+    val note = buckets.toSeq.sortBy(_._1).map { case (n, some) => s"${some.size} out of $n" }
+    scan.copyWith(listing = scan.listing.asInstanceOf[BucketListing].prune(keep, note.mkString(", ")))
+  }
+
+  /** The buckets that the filters of a scan ask for, by the number of buckets, where these are not all. */
+  private def wanted(scan: BucketScan): Option[Map[Int, Set[Int]]] =
+    if (scan.read.of.hash != BucketHash.Hive) None
+    else Some(scan.read.folders.distinct.flatMap { buckets =>
+      BucketPruning.wanted(scan.dataFilters, scan.keys, scan.read.of.copy(buckets = buckets)).map(buckets -> _)
+    }.toMap).filter(_.nonEmpty)
+}
+
+/** Takes back the bucketed scans below an exchange that Spark decided on after all. */
+object DropUnneeded {
+
+  def apply(plan: SparkPlan): SparkPlan = {
+    val needed = BucketNeeds.of(plan)
+    // A union of inputs of which some are plain now has no buckets of its own.
+    sorted(BucketUnions.takeBack(plan.transformUp { case scan: BucketScan if !needed.contains(scan) => scan.plain(PlainRead.NotNeeded) }))
+  }
+
+  /** Sorts where an operator was planned upon the order of a scan that has none any more. */
+  private def sorted(plan: SparkPlan): SparkPlan = plan.transformUp {
+    case operator if operator.requiredChildOrdering.exists(_.nonEmpty) =>
+      val children = operator.children.zip(operator.requiredChildOrdering).map { case (child, required) =>
+        if (SortOrder.orderingSatisfies(child.outputOrdering, required)) child else SortExec(required, global = false, child)
+      }
+      if (children.corresponds(operator.children)(_ eq _)) operator else operator.withNewChildren(children)
+  }
+}
+
+/**
+ * Where partitions of a scan share a bucket, leaves each of them its own rows.
+ *
+ * {{{
+ *   SortMergeJoin
+ *   :- Filter hive_bucket(16, k) = SPARK_PARTITION_ID()
+ *   :  +- FileScan ... Bucketed: true (8 Hive buckets read as 16, sorted)
+ *   +- FileScan ... Bucketed: true (16 Hive buckets, sorted)
+ * }}}
+ */
+object SplitBuckets {
+
+  def apply(plan: SparkPlan): SparkPlan = plan match {
+    case done @ FilterExec(EqualTo(_, SparkPartitionID()), _: BucketScan) => done
+    case scan: BucketScan if scan.read.splits =>
+      val bucket = scan.read.of.hash.partitioning(scan.keys, scan.read.partitions).partitionIdExpression
+      FilterExec(EqualTo(bucket, SparkPartitionID()), scan)
+    case other => other.mapChildren(apply)
+  }
+}

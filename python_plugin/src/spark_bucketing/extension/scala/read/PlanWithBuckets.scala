@@ -1,0 +1,69 @@
+package org.apache.spark.sql.bucketing
+package read
+
+import java.util.concurrent.atomic.AtomicLong
+
+import scala.util.control.NonFatal
+
+import org.apache.spark.internal.Logging
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.bucketing.compat.Compat
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.execution.{ColumnarRule, SparkPlan, SparkStrategy}
+import org.apache.spark.sql.execution.streaming.runtime.StreamExecution
+import org.apache.spark.sql.internal.SQLConf
+
+/**
+ * The way in for rules on the physical plan before Spark decides on exchanges. Spark's own hook for such rules runs
+ * only under adaptive execution; a strategy runs always. At the outermost call it lets the session's planner plan the
+ * whole query, itself standing aside, and applies the rules to the outcome.
+ */
+case class PlanWithBuckets(session: SparkSession) extends SparkStrategy with Logging {
+
+  override def apply(plan: LogicalPlan): Seq[SparkPlan] =
+    if (PlanWithBuckets.planning.get || !BucketingConf.enabled || !SQLConf.get.bucketingEnabled || isStreaming(plan)) Nil
+    else {
+      PlanWithBuckets.planning.set(true)
+      val planned = try Compat.planner(session).plan(plan).next() finally PlanWithBuckets.planning.set(false)
+      withBuckets(planned) :: Nil
+    }
+
+  // A query that can be planned without buckets is not to fail for them.
+  private def withBuckets(planned: SparkPlan): SparkPlan =
+    try OncePerPlanning.within(BucketedReads(planned)) catch {
+      case NonFatal(error) =>
+        PlanWithBuckets.failures.incrementAndGet()
+        logWarning("A query is planned without buckets, since planning it with them failed.", error)
+        planned
+    }
+
+  // A stream keeps state by Spark's own hash, and its planner knows strategies that the session's does not.
+  private def isStreaming(plan: LogicalPlan): Boolean =
+    plan.isStreaming || session.sparkContext.getLocalProperty(StreamExecution.QUERY_ID_KEY) != null
+}
+
+object PlanWithBuckets {
+
+  /** How many queries of this JVM were planned without buckets because of an error; tests see that there are none. */
+  val failures = new AtomicLong
+
+  private val planning = ThreadLocal.withInitial[Boolean](() => false)
+}
+
+/**
+ * What is done once exchanges and sorts stand: under adaptive execution as a rule of its own each time that it plans,
+ * otherwise as the last rule before columns are turned into rows. The second finds nothing left to do after the first.
+ */
+case class FinishBuckets(session: SparkSession) extends Rule[SparkPlan] {
+  override def apply(plan: SparkPlan): SparkPlan =
+    if (plan.exists(_.isInstanceOf[BucketScan])) BucketMerges(DropUnneeded(plan)) else plan
+}
+
+/** Buckets are split last, so that no other rule has to look through the filters that do it. */
+case class FinishBucketsColumnar(session: SparkSession) extends ColumnarRule {
+  override def preColumnarTransitions: Rule[SparkPlan] = new Rule[SparkPlan] {
+    override def apply(plan: SparkPlan): SparkPlan =
+      if (plan.exists(_.isInstanceOf[BucketScan])) SplitBuckets(BucketMerges(DropUnneeded(plan))) else plan
+  }
+}

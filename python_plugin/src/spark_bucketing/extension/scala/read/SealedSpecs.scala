@@ -1,0 +1,189 @@
+package org.apache.spark.sql.bucketing
+package read
+
+import org.apache.hadoop.fs.Path
+
+import org.apache.spark.sql.bucketing.compat.Compat
+import org.apache.spark.sql.bucketing.hash.BucketHash
+import org.apache.spark.sql.bucketing.PlainRead._
+import org.apache.spark.sql.bucketing.records._
+import org.apache.spark.sql.catalyst.catalog.{BucketSpec, CatalogTable}
+import org.apache.spark.sql.catalyst.expressions.Attribute
+import org.apache.spark.sql.execution.FileSourceScanExec
+import org.apache.spark.sql.execution.command.DDLUtils
+import org.apache.spark.sql.execution.datasources.{LogicalRelation, PartitioningUtils}
+import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.types._
+
+/** The files of a scan, listed when they are asked for. Who relies on what they are reads them, and no others. */
+class FilesOnDemand(scan: FileSourceScanExec) {
+
+  private lazy val all = BucketListing.of(scan)
+  private var asked = false
+
+  def listing: BucketListing = { asked = true; all }
+
+  /** The listing if somebody relies on it; nothing is listed for this. */
+  def listed: Option[BucketListing] = if (asked) Some(all) else None
+}
+
+/** By which spec a scan can be read, as the seals in the metastore have it. That they fit the files is seen later. */
+object SealedSpecs {
+
+  /** A partition that the query selects, or the whole of a table without partitions (its name is empty then). */
+  private case class Part(name: String, folder: String, seal: Either[PlainRead, Seal])
+
+  private type Found = Either[PlainRead, (SealedSpec, SealedFolders)]
+
+  /** How a scan's table can be read, or why plainly; None for what is left to stock Spark. */
+  def of(scan: FileSourceScanExec, files: FilesOnDemand): Option[Either[PlainRead, BucketRead]] =
+    tableOf(scan).flatMap { table =>
+      if (DDLUtils.isHiveTable(table)) hiveLayout(scan, table, files) else sparkLayout(scan, table, files)
+    }
+
+  /** The metastore's table behind a scan. The planner leaves the logical plan of a scan with it, so nothing is asked. */
+  private def tableOf(scan: FileSourceScanExec): Option[CatalogTable] =
+    scan.logicalLink.flatMap(_.collectFirst {
+      case relation: LogicalRelation if relation.relation == scan.relation => relation.catalogTable
+    }.flatten)
+
+  private def hiveLayout(
+      scan: FileSourceScanExec, cached: CatalogTable, files: FilesOnDemand): Option[Either[PlainRead, BucketRead]] = for {
+    table <- Some(current(scan, cached))
+    spec <- table.bucketSpec
+  } yield table.properties.getOrElse("bucketing_version", "1").trim match {
+    case "1" => buckets(scan, table, spec, BucketHash.Hive, files)
+    case version => Left(PlainRead(BucketingVersion, s"its bucketing_version is $version, only version 1 is read"))
+  }
+
+  /** What is not sealed, Spark reads its own way, by the table's spec alone. */
+  private def sparkLayout(
+      scan: FileSourceScanExec, cached: CatalogTable, files: FilesOnDemand): Option[Either[PlainRead, BucketRead]] = for {
+    spec <- scan.relation.bucketSpec
+    if BucketingConf.readsSparkLayout && scan.bucketedScan
+    if scan.optionalBucketSet.isEmpty && scan.optionalNumCoalescedBuckets.isEmpty
+    found <- buckets(scan, current(scan, cached), spec, BucketHash.Spark, files).toOption
+    if found.folders.distinct == Seq(spec.numBuckets) && found.of.keys.corresponds(spec.bucketColumnNames)(_ equalsIgnoreCase _)
+  } yield Right(found)
+
+  /** As another session may have altered or sealed it since this one put it into its cache. */
+  private def current(scan: FileSourceScanExec, table: CatalogTable): CatalogTable =
+    OncePerPlanning(table.identifier)(Compat.current(scan.relation.sparkSession, table))
+
+  private def buckets(
+      scan: FileSourceScanExec, table: CatalogTable, ofTable: BucketSpec, hash: BucketHash,
+      files: FilesOnDemand): Either[PlainRead, BucketRead] = {
+    val parts = if (table.partitionColumnNames.isEmpty) Seq(whole(scan, table, hash)) else partitions(scan, table, hash)
+    val cores = scan.relation.sparkSession.sparkContext.defaultParallelism
+    // Nothing is written yet: what will be, by the table's spec, is what the plan is made for.
+    def empty: Found = SealedSpec.of(ofTable, hash, scan.relation.dataSchema)
+      .toRight(PlainRead(AmbiguousColumn, "its bucket columns are not those of its files"))
+      .map(_ -> new SealedFolders(ofTable.numBuckets, Map.empty))
+    val found = together(parts, cores).orElse {
+      val filled = withFiles(parts, files.listing)
+      if (filled.isEmpty) empty else together(filled, cores)
+    }
+    found.flatMap { case (spec, folders) => columns(scan, table, spec, folders) }
+  }
+
+  /** The parts that have files; all, where there are files of which it cannot be told whose they are. */
+  private def withFiles(parts: Seq[Part], listing: BucketListing): Seq[Part] = {
+    val folders = listing.files.iterator.map(file => BucketFiles.folderOf(file)).toSet
+    if (folders.subsetOf(parts.map(_.folder).toSet)) parts.filter(part => folders.contains(part.folder)) else parts
+  }
+
+  private def whole(scan: FileSourceScanExec, table: CatalogTable, hash: BucketHash): Part = {
+    val conf = Compat.hadoopConf(scan.relation.sparkSession)
+    Part("", BucketFiles.folderOf(new Path(table.location), conf), sealOf(scan, table.properties, hash))
+  }
+
+  /** The selected partitions, by one call to the metastore. Those left out while the query runs are among them. */
+  private def partitions(scan: FileSourceScanExec, table: CatalogTable, hash: BucketHash): Seq[Part] = {
+    val session = scan.relation.sparkSession
+    val filters = OncePerPlanning.known(scan.partitionFilters).filter(_.deterministic)
+    OncePerPlanning((table.identifier, hash, OncePerPlanning.comparable(filters))) {
+      val conf = Compat.hadoopConf(session)
+      Compat.externalCatalog(session)
+        .listPartitionsByFilter(table.database, table.identifier.table, filters, SQLConf.get.sessionLocalTimeZone)
+        .map { partition =>
+          val name = PartitioningUtils.getPathFragment(partition.spec, table.partitionSchema)
+          Part(name, BucketFiles.folderOf(new Path(partition.location), conf), sealOf(scan, partition.parameters, hash))
+        }
+    }
+  }
+
+  private def sealOf(
+      scan: FileSourceScanExec, properties: Map[String, String], hash: BucketHash): Either[PlainRead, Seal] =
+    Seal.parse(properties) match {
+      case None => Left(PlainRead(NotSealed, "its files are not sealed"))
+      case Some(Left(why)) => Left(PlainRead(SealUnreadable, why))
+      case Some(Right(seal)) if seal.spec.hash != hash => Left(PlainRead(SealBroken, s"sealed by the hash ${seal.spec.hash.name}"))
+      case Some(Right(seal)) if !seal.spec.fits(scan.relation.dataSchema) =>
+        Left(PlainRead(ColumnsChanged, s"sealed were ${seal.spec.schema.map(c => s"${c.name} ${c.dataType}").mkString(", ")}"))
+      case Some(Right(seal)) => Right(seal)
+    }
+
+  /** One spec for several parts: as many buckets as divide the number of each, sorted as far as all of them are. */
+  private def together(parts: Seq[Part], cores: Int): Found =
+    if (parts.isEmpty) Left(PlainRead(NotSealed, "no partition is selected"))
+    else parts.collectFirst { case Part(name, _, Left(why)) =>
+      val others = parts.count(_.seal.left.exists(_.code == why.code)) - 1
+      if (name.isEmpty) why else why.copy(words = s"partition $name${more(others)}: ${why.words}")
+    }.toLeft(()).flatMap { _ =>
+      val seals = parts.collect { case Part(name, folder, Right(seal)) => (name, folder, seal) }
+      val specs = seals.map { case (name, _, seal) => name -> seal.spec }
+      val counts = specs.map(_._2.numBuckets)
+      val common = counts.map(BigInt(_)).reduce(_ gcd _).toInt
+      if (specs.map(_._2.columns).distinct.length > 1) Left(differing(specs, "by " + _.columns.mkString(", ")))
+      else if (!BucketAlignment.worthMerging(common, counts.max, cores)) Left(differing(specs, s => s"${s.numBuckets} buckets"))
+      else {
+        val sorts = specs.map(_._2.sortColumns).reduce((a, b) => a.zip(b).takeWhile { case (x, y) => x == y }.map(_._1))
+        val spec = specs.head._2.copy(numBuckets = common, sortColumns = sorts)
+        Right(spec -> new SealedFolders(common, seals.map { case (_, folder, seal) => folder -> seal }.toMap))
+      }
+    }
+
+  /** Names a partition of each kind, as an example. */
+  private def differing(specs: Seq[(String, SealedSpec)], kind: SealedSpec => String): PlainRead = {
+    val kinds = specs.map { case (name, spec) => kind(spec) -> name }
+    val examples = kinds.map(_._1).distinct.take(3).map { found =>
+      val names = kinds.filter(_._1 == found).map(_._2)
+      s"$found in ${names.head}${more(names.length - 1)}"
+    }
+    PlainRead(MixedSpecs, s"its bucket specs differ: ${examples.mkString(", ")}")
+  }
+
+  private def more(others: Int): String = if (others == 0) "" else s" and $others more"
+
+  private def columns(
+      scan: FileSourceScanExec, table: CatalogTable, spec: SealedSpec, folders: SealedFolders): Either[PlainRead, BucketRead] = {
+    val keys = spec.columns.map(keyColumn(scan, _))
+    keys.collectFirst { case Left(why) => why }.toLeft {
+      val sorts = spec.sortColumns.map(named(scan, _)).takeWhile(found => found.size == 1 && sortable(found.head))
+      val of = BucketsOf(table.identifier.unquotedString, spec.hash, spec.numBuckets, keys.collect { case Right(key) => key.name },
+        sorts.map(_.head.name))
+      BucketRead(of, folders, spec.numBuckets)
+    }
+  }
+
+  private def keyColumn(scan: FileSourceScanExec, name: String): Either[PlainRead, Attribute] = named(scan, name) match {
+    case Seq(column) if BucketHash.spreads(rawType(column)) => Right(column)
+    case Seq(column) =>
+      Left(PlainRead(UnsupportedColumn, s"bucket column $name is of type ${rawType(column).catalogString}"))
+    case Seq() => Left(PlainRead(ColumnNotRead, s"bucket column $name is not read"))
+    case _ => Left(PlainRead(AmbiguousColumn, s"several columns are named $name"))
+  }
+
+  /** The metastore's column names may differ in case from the table's. */
+  private def named(scan: FileSourceScanExec, name: String): Seq[Attribute] =
+    scan.output.filter(_.name.equalsIgnoreCase(name))
+
+  private def rawType(column: Attribute): DataType = BucketHash.rawType(column.dataType, column.metadata)
+
+  // The types that are read in the order in which they were sorted when they were written.
+  private def sortable(column: Attribute): Boolean = rawType(column) match {
+    case string: StringType => string == StringType
+    case _: NumericType | BooleanType | DateType | TimestampType => true
+    case _ => false
+  }
+}

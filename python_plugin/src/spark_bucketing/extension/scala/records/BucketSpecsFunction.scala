@@ -1,0 +1,93 @@
+package org.apache.spark.sql.bucketing
+package records
+
+import org.apache.spark.sql.{SparkSession, SparkSessionExtensions}
+import org.apache.spark.sql.bucketing.compat.Compat
+import org.apache.spark.sql.catalyst.{FunctionIdentifier, InternalRow, TableIdentifier}
+import org.apache.spark.sql.catalyst.analysis.MultiInstanceRelation
+import org.apache.spark.sql.catalyst.catalog.{CatalogTable, CatalogTableType}
+import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeReference, Expression, ExpressionInfo}
+import org.apache.spark.sql.catalyst.plans.logical.{LeafNode, LogicalPlan, Statistics}
+import org.apache.spark.sql.catalyst.util.GenericArrayData
+import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
+import org.apache.spark.sql.types.{ArrayType, DataType, IntegerType, LongType, StringType}
+import org.apache.spark.unsafe.types.UTF8String
+
+/** `bucket_specs('db.t')`: the buckets of each partition of a table by its seal and by its descriptor; a row for a table without partitions. */
+object BucketSpecsFunction {
+
+  private val Name = "bucket_specs"
+
+  def register(extensions: SparkSessionExtensions): Unit = extensions.injectTableFunction((
+    FunctionIdentifier(Name),
+    new ExpressionInfo(getClass.getName, null, Name,
+      "_FUNC_('db.t') - What is sealed of each partition of a table, whether its files are that, and what its descriptor says.",
+      "",
+      "\n    Examples:\n      > SELECT partition, status, num_buckets FROM _FUNC_('db.t');\n       ds=2024-01-01  sealed  16\n  ",
+      "",
+      "table_funcs", "0.1.0", "", ""),
+    build))
+
+  private def build(arguments: Seq[Expression]): LogicalPlan = arguments match {
+    case Seq(name) if name.resolved && name.foldable && name.dataType == StringType && name.eval() != null =>
+      PartitionSpecs(table(name.eval().toString), PartitionSpecs.columns)
+    case _ => throw Compat.refusal(s"$Name takes the name of a table, a constant string, provided: " +
+      s"${if (arguments.isEmpty) "none" else arguments.map(_.sql).mkString(", ")}. Write it as in $Name('db.t')")
+  }
+
+  private def table(name: String): TableIdentifier = {
+    val session = SparkSession.active
+    val (catalog, asked) = (Compat.catalog(session), Compat.tableNamed(session, name))
+    def view(kind: String, of: TableIdentifier) = Compat.refusal(
+      s"$Name takes the name of a table, provided: the $kind ${of.quotedString}. Write the name of a table that it reads")
+    if (catalog.isTempView(asked)) throw view("temporary view", asked)
+    val table = catalog.getTableMetadata(asked)
+    if (table.tableType == CatalogTableType.VIEW) throw view("view", table.identifier)
+    table.identifier
+  }
+}
+
+/** Asked of the metastore when a query is planned, so that each query sees what is there then. */
+case class PartitionSpecs(table: TableIdentifier, output: Seq[Attribute]) extends LeafNode with MultiInstanceRelation {
+  override def newInstance(): LogicalPlan = copy(output = output.map(_.newInstance()))
+  override def computeStats(): Statistics = Statistics(conf.defaultSizeInBytes)
+}
+
+object PartitionSpecs {
+
+  private val Names = ArrayType(StringType, containsNull = false)
+
+  def columns: Seq[Attribute] = Seq[(String, DataType, Boolean)](
+    ("partition", StringType, false), ("location", StringType, false), ("status", StringType, false),
+    ("num_buckets", IntegerType, true), ("bucket_columns", Names, true), ("sort_columns", Names, true),
+    ("hash", StringType, true), ("files", LongType, false), ("bytes", LongType, false),
+    ("max_files_per_bucket", IntegerType, true), ("problem", StringType, true),
+    ("descriptor_num_buckets", IntegerType, true), ("descriptor_bucket_columns", Names, true),
+    ("descriptor_sort_columns", Names, true)
+  ).map { case (name, dataType, nullable) => AttributeReference(name, dataType, nullable)() }
+
+  def row(table: CatalogTable, part: PartFiles): InternalRow = {
+    val hash = PartFiles.hashOf(table)
+    val (status, problem) = part.status(hash, table.dataSchema)
+    val ofSeal = part.seal.flatMap(_.toOption).fold(Seq.fill[Any](4)(null)) { case Seal(spec, _) =>
+      Seq(spec.numBuckets, names(spec.columns), names(spec.sortColumns), text(spec.hash.name))
+    }
+    val ofDescriptor = part.described.fold(Seq.fill[Any](3)(null)) { described =>
+      Seq(described.numBuckets, names(described.bucketColumnNames), names(described.sortColumnNames))
+    }
+    InternalRow.fromSeq(Seq(text(part.name), text(part.location), text(status)) ++ ofSeal ++ Seq(part.files.length.toLong,
+      part.bytes, part.mostFilesOfBucket(hash).getOrElse(null), problem.fold[Any](null)(text)) ++ ofDescriptor)
+  }
+
+  private def text(value: String): UTF8String = UTF8String.fromString(value)
+  private def names(of: Seq[String]): GenericArrayData = new GenericArrayData(of.map(text).toArray[Any])
+}
+
+case class PlanPartitionSpecs(session: SparkSession) extends SparkStrategy {
+  override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
+    case PartitionSpecs(name, output) =>
+      val table = Compat.catalog(session).getTableMetadata(name)
+      Compat.knownRows(output, PartFiles.list(session, table).map(PartitionSpecs.row(table, _))) :: Nil
+    case _ => Nil
+  }
+}

@@ -1,0 +1,42 @@
+package org.apache.spark.sql.bucketing
+package records
+
+import java.nio.ByteBuffer
+import java.nio.charset.StandardCharsets.UTF_8
+import java.security.MessageDigest
+
+/**
+ * What a set of files is, without their order: their number, their bytes, and the sum of the hashes of each one's name,
+ * length and time. Sets without a file in common add up.
+ *
+ * @param high sum of the first eight bytes of each file's SHA-256, modulo 2 to the 64
+ * @param low the same of the second eight
+ */
+case class FilesDigest(count: Long, bytes: Long, high: Long, low: Long) {
+
+  def +(other: FilesDigest): FilesDigest =
+    FilesDigest(count + other.count, bytes + other.bytes, high + other.high, low + other.low)
+
+  def hex: String = f"$high%016x$low%016x"
+}
+
+object FilesDigest {
+
+  val None: FilesDigest = FilesDigest(0, 0, 0, 0)
+
+  private val Digits = "[0-9a-f]{32}".r
+
+  /** @param modified milliseconds since 1970 */
+  def of(name: String, length: Long, modified: Long): FilesDigest = {
+    val hash = ByteBuffer.wrap(MessageDigest.getInstance("SHA-256").digest(s"$name\n$length\n$modified".getBytes(UTF_8)))
+    FilesDigest(1, length, hash.getLong, hash.getLong)
+  }
+
+  def sum(digests: Iterator[FilesDigest]): FilesDigest = digests.foldLeft(None)(_ + _)
+
+  def parse(count: Long, bytes: Long, hex: String): Option[FilesDigest] = hex match {
+    case Digits() => Some(FilesDigest(count, bytes,
+      java.lang.Long.parseUnsignedLong(hex.take(16), 16), java.lang.Long.parseUnsignedLong(hex.drop(16), 16)))
+    case _ => scala.None
+  }
+}

@@ -1,0 +1,157 @@
+package org.apache.spark.sql.hive.bucketing
+
+import java.util.{ArrayList, HashMap, List => JList, Map => JMap}
+
+import scala.jdk.CollectionConverters._
+
+import org.apache.hadoop.hive.common.StatsSetupConst
+import org.apache.hadoop.hive.metastore.{IMetaStoreClient, Warehouse}
+import org.apache.hadoop.hive.metastore.api.{EnvironmentContext, FieldSchema, Order, Partition, StorageDescriptor, Table}
+import org.apache.hadoop.hive.ql.metadata.Hive
+
+import org.apache.spark.sql.bucketing.ddl.BucketDdl
+import org.apache.spark.sql.bucketing.records._
+import org.apache.spark.sql.catalyst.catalog.{CatalogTable, ExternalCatalog, ExternalCatalogWithListener}
+import org.apache.spark.sql.catalyst.catalog.ExternalCatalogUtils.DEFAULT_PARTITION_NAME
+import org.apache.spark.sql.catalyst.util.CaseInsensitiveMap
+import org.apache.spark.sql.hive.HiveExternalCatalog
+import org.apache.spark.sql.hive.client.HiveClientImpl
+
+/**
+ * Partitions in Hive's metastore, by Hive's own client. Spark's interface to it has no buckets in partitions, and takes
+ * them away from each partition that it alters. This file is in a package of Spark's since Spark's client is private.
+ */
+class HivePartitions(client: HiveClientImpl) extends PartitionStore {
+  import HivePartitions._
+
+  // Hive's limit is a short, and -1 is none.
+  private val All: Short = -1
+
+  private def call[T](body: IMetaStoreClient => T): T = client.withHiveState(body(Hive.get(client.conf).getMSC))
+
+  override def list(table: CatalogTable, values: Map[String, String]): Seq[StoredPartition] = {
+    val (database, name) = (table.database, table.identifier.table)
+    val found = call { metastore =>
+      if (values.isEmpty) metastore.listPartitions(database, name, All)
+      else metastore.listPartitions(database, name, pattern(table, values), All)
+    }
+    found.asScala.map(partition(table, _)).toSeq
+  }
+
+  override def find(table: CatalogTable, values: Seq[Map[String, String]]): Seq[StoredPartition] =
+    values.map(nameOf(table, _)).distinct.grouped(PartitionStore.AtATime).flatMap { names =>
+      call(_.getPartitionsByNames(table.database, table.identifier.table, names.asJava)).asScala
+    }.map(partition(table, _)).toSeq
+
+  override def nameOf(table: CatalogTable, values: Map[String, String]): String = {
+    val given = CaseInsensitiveMap(values)
+    Warehouse.makePartName(columnsOf(table), table.partitionColumnNames.map(column => stored(given(column))).asJava)
+  }
+
+  private def partition(table: CatalogTable, found: Partition): StoredPartition = StoredPartition(
+    Warehouse.makePartName(columnsOf(table), found.getValues), found.getSd.getLocation,
+    found.getParameters.asScala.toMap, Some(described(found.getSd)), found)
+
+  override def change(table: CatalogTable, changes: Seq[PartitionChange], toHiveLayout: Boolean): Unit =
+    changes.grouped(PartitionStore.AtATime).foreach { some =>
+      val altered = some.map(changed)
+      if (toHiveLayout) altered.foreach(partition => HiveTableChange.ofHive(partition.getSd, table))
+      call(_.alter_partitions(table.database, table.identifier.table, new ArrayList(altered.asJava), KeepStatistics))
+    }
+
+  override def sealTable(table: CatalogTable, seal: Option[Seal]): Unit = call { metastore =>
+    val found = metastore.getTable(table.database, table.identifier.table)
+    val parameters = PartitionStore.withSeal(found.getParameters.asScala.toMap, seal)
+    if (parameters != found.getParameters.asScala) {
+      found.setParameters(new HashMap(parameters.asJava))
+      metastore.alter_table_with_environmentContext(table.database, table.identifier.table, found, KeepStatistics)
+    }
+  }
+
+  override def check(table: CatalogTable, toHiveLayout: Boolean): Unit = if (toHiveLayout)
+    HiveTableChange.checkHiveLayout(call(_.getTable(table.database, table.identifier.table)), table)
+
+  /**
+   * Spark's own statements on a table, such as SET TBLPROPERTIES, read it, and write all of it a moment later: what was
+   * changed in between is put back. So a change is looked at once more after such a moment, and made again if need be.
+   */
+  override def alterTable(table: CatalogTable, change: TableChange): Unit = {
+    @scala.annotation.tailrec
+    def keep(before: Table, looks: Int): Unit = {
+      Thread.sleep(Moment)
+      val now = call(_.getTable(table.database, table.identifier.table))
+      if (HiveTableChange.isUndone(now, before, change)) {
+        if (looks == 1) throw BucketDdl.refused(table, s"found that other statements put them back $Looks times",
+          "no other statement that writes the table's properties meanwhile", "run the statement once more")
+        alterOnce(table, change)
+        keep(before, looks - 1)
+      }
+    }
+    val before = alterOnce(table, change)
+    if (HiveTableChange.changes(before, change)) keep(before, Looks)
+  }
+
+  /** The table as it was before. */
+  private def alterOnce(table: CatalogTable, change: TableChange): Table = call { metastore =>
+    val found = metastore.getTable(table.database, table.identifier.table)
+    val altered = HiveTableChange(found, table, change)
+    metastore.alter_table_with_environmentContext(table.database, table.identifier.table, altered, KeepStatistics)
+    found
+  }
+}
+
+object HivePartitions {
+
+  // Longer than other statements take between their reading of a table and their writing of it; in milliseconds.
+  private val Moment = 50L
+  private val Looks = 5
+
+  // Without this the metastore lists the files of each partition that is altered.
+  private def KeepStatistics: EnvironmentContext =
+    new EnvironmentContext(new HashMap(Map(StatsSetupConst.DO_NOT_UPDATE_STATS -> StatsSetupConst.TRUE).asJava))
+
+  /** None unless the catalog is Hive's and its client the built-in one, of this class loader. */
+  def of(catalog: ExternalCatalog): Option[PartitionStore] = catalog match {
+    case listened: ExternalCatalogWithListener => of(listened.unwrapped)
+    case hive: HiveExternalCatalog => hive.client match {
+      case client: HiveClientImpl => Some(new HivePartitions(client))
+      case _ => None
+    }
+    case _ => None
+  }
+
+  private def stored(value: String): String = if (value == null || value.isEmpty) DEFAULT_PARTITION_NAME else value
+
+  /** The values by their places; the empty string is any value. */
+  private def pattern(table: CatalogTable, values: Map[String, String]): JList[String] = {
+    val given = CaseInsensitiveMap(values)
+    table.partitionColumnNames.map(column => given.get(column).fold("")(stored)).asJava
+  }
+
+  private def columnsOf(table: CatalogTable): JList[FieldSchema] =
+    table.partitionColumnNames.map(new FieldSchema(_, "string", null)).asJava
+
+  private def changed(change: PartitionChange): Partition = {
+    val partition = change.partition.raw.asInstanceOf[Partition]
+    partition.setParameters(new HashMap(PartitionStore.withSeal(partition.getParameters.asScala.toMap, change.seal).asJava))
+    change.described.foreach(describe(partition.getSd, _))
+    partition
+  }
+
+  def described(descriptor: StorageDescriptor): DescribedBuckets = {
+    val sorts = Option(descriptor.getSortCols).fold(Seq.empty[Order])(_.asScala.toSeq)
+    DescribedBuckets(descriptor.getNumBuckets, names(descriptor.getBucketCols),
+      sorts.takeWhile(_.getOrder == Ascending).map(_.getCol))
+  }
+
+  /** Puts buckets into a descriptor. */
+  def describe(descriptor: StorageDescriptor, buckets: DescribedBuckets): Unit = {
+    descriptor.setNumBuckets(buckets.numBuckets)
+    descriptor.setBucketCols(new ArrayList(buckets.columns.asJava))
+    descriptor.setSortCols(new ArrayList(buckets.sortColumns.map(new Order(_, Ascending)).asJava))
+  }
+
+  private def names(columns: JList[String]): Seq[String] = Option(columns).fold(Seq.empty[String])(_.asScala.toSeq)
+
+  private val Ascending = 1
+}

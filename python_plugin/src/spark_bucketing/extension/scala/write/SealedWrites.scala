@@ -1,0 +1,169 @@
+package org.apache.spark.sql.bucketing
+package write
+
+import scala.collection.mutable
+
+import org.apache.hadoop.conf.Configuration
+
+import org.apache.spark.sql.Row
+import org.apache.spark.sql.bucketing.hash.BucketHash
+import org.apache.spark.sql.bucketing.records.{BucketFiles, SealedSpec}
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.catalog.{BucketSpec, CatalogTable}
+import org.apache.spark.sql.catalyst.catalog.CatalogTypes.TablePartitionSpec
+import org.apache.spark.sql.catalyst.expressions.{BoundReference, Cast, Expression}
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.catalyst.util.{CaseInsensitiveMap, DateTimeUtils}
+import org.apache.spark.sql.classic.SparkSession
+import org.apache.spark.sql.execution.SparkPlan
+import org.apache.spark.sql.execution.datasources._
+import org.apache.spark.sql.execution.metric.SQLMetric
+import org.apache.spark.sql.types.{StringType, StructType}
+import org.apache.spark.util.SerializableConfiguration
+
+/**
+ * How a statement writes into a table.
+ *
+ * @param overwrites the files that were there are gone
+ * @param onlyNew a partition that there is already is left alone (IF NOT EXISTS)
+ * @param static values of partition columns that the statement names
+ */
+case class WriteMode(overwrites: Boolean, onlyNew: Boolean, static: TablePartitionSpec)
+
+/**
+ * The files that a write left: names by the values of the partition columns, which are none for a table without
+ * partitions. A partition that the statement names in full is there even without files.
+ */
+case class WrittenFiles(names: Map[TablePartitionSpec, Set[String]])
+
+/** Spark's own statistics of a task, and the files that it wrote, each with the values of its partition. */
+private case class WrittenStats(of: WriteTaskStats, files: Seq[(InternalRow, String)]) extends WriteTaskStats
+
+private class FileNotingTask(hadoopConf: Configuration, commitTime: Option[SQLMetric])
+    extends BasicWriteTaskStatsTracker(hadoopConf, commitTime) {
+
+  private var partition: InternalRow = InternalRow.empty
+  private val files = mutable.ArrayBuffer.empty[(InternalRow, String)]
+
+  override def newPartition(values: InternalRow): Unit = {
+    partition = values.copy()
+    super.newPartition(values)
+  }
+
+  override def newFile(path: String): Unit = {
+    files += partition -> FileNoting.finalName(BucketFiles.nameOf(path))
+    super.newFile(path)
+  }
+
+  override def getFinalStats(commitTime: Long): WriteTaskStats = WrittenStats(super.getFinalStats(commitTime), files.toSeq)
+}
+
+private object FileNoting {
+
+  // Below a folder of its own, a file has a name of its own until it is committed: the one that it will have, with an id before it.
+  private val Final = """(?:\d+_\d+_)?part-\d+-.*$""".r
+
+  def finalName(name: String): String = Final.findFirstIn(name).getOrElse(name)
+}
+
+/** Spark's own statistics of a write, and the files that its tasks report once they are committed. */
+private class FileNotingJob(
+    hadoopConf: Configuration, metrics: Map[String, SQLMetric], commitTime: SQLMetric,
+    @transient private val note: Seq[(InternalRow, String)] => Unit)
+    extends BasicWriteJobStatsTracker(new SerializableConfiguration(hadoopConf), metrics, commitTime) {
+
+  private val conf = new SerializableConfiguration(hadoopConf)
+
+  override def newTaskInstance(): WriteTaskStatsTracker = new FileNotingTask(conf.value, Some(commitTime))
+
+  override def processStats(stats: Seq[WriteTaskStats], jobCommitTime: Long): Unit = {
+    val written = stats.collect { case of: WrittenStats => of }
+    super.processStats(written.map(_.of), jobCommitTime)
+    note(written.flatMap(_.files))
+  }
+}
+
+/**
+ * What Spark's commands for an INSERT have in common when their files are sealed: one of Spark's, with the sealing after
+ * its run. They are subclasses, so that whatever looks at commands sees those that it knows.
+ */
+trait SealedWrite extends V1WriteCommand {
+
+  /** Spark's own command. */
+  protected def of: V1WriteCommand
+  /** None for a CTAS, which makes the table once its files are written. */
+  protected def into: Option[CatalogTable]
+  protected def how: WriteMode
+
+  /** Another of Spark's commands, to be sealed like this one. */
+  protected def like(other: LogicalPlan): V1WriteCommand
+
+  /** Spark's own run. */
+  protected def runOf(session: SparkSession, child: SparkPlan): Seq[Row]
+
+  @transient private var reported: Option[Seq[(InternalRow, String)]] = None
+
+  override def basicWriteJobStatsTracker(hadoopConf: Configuration): BasicWriteJobStatsTracker = {
+    val (own, commitTime) = metrics.partition { case (name, _) => name != BasicWriteJobStatsTracker.TASK_COMMIT_TIME }
+    new FileNotingJob(hadoopConf, own, commitTime(BasicWriteJobStatsTracker.TASK_COMMIT_TIME), files => reported = Some(files))
+  }
+
+  override def run(session: SparkSession, child: SparkPlan): Seq[Row] = {
+    reported = None
+    val rows = runOf(session, child)
+    reported.foreach { files =>
+      val written = WrittenFiles(byPartition(files))
+      into match {
+        case Some(found) => Sealing.after(session, found, bucketSpec.get, how, written)
+        case None => Sealing.ofCreated(session, written)
+      }
+    }
+    rows
+  }
+
+  private def byPartition(files: Seq[(InternalRow, String)]): Map[TablePartitionSpec, Set[String]] = {
+    val found = files.groupBy(_._1).map { case (values, names) => specOf(values) -> names.map(_._2).toSet }
+    // Of all partition columns, or of none.
+    val named = how.static.size == into.fold(0)(_.partitionColumnNames.length)
+    if (named && found.isEmpty) Map(how.static -> Set.empty) else found
+  }
+
+  private def specOf(values: InternalRow): TablePartitionSpec =
+    how.static ++ partitionColumns.map(_.name).zip(texts.map(_.eval(values)).map {
+      case null => null
+      case text => text.toString
+    })
+
+  // As Spark itself names the folders.
+  private lazy val texts: Seq[Expression] = partitionColumns.zipWithIndex.map { case (column, i) =>
+    val timeZone = CaseInsensitiveMap(options).getOrElse(DateTimeUtils.TIMEZONE_OPTION, conf.sessionLocalTimeZone)
+    Cast(BoundReference(i, column.dataType, nullable = true), StringType, Option(timeZone))
+  }
+
+  override def nodeName: String = of.nodeName
+  // Spark changes a node by its constructor's arguments, which here are others.
+  override def makeCopy(arguments: Array[AnyRef]): LogicalPlan = like(of.makeCopy(arguments))
+  override def clone(): LogicalPlan = {
+    val cloned = like(of.clone())
+    cloned.copyTagsFrom(this)
+    cloned
+  }
+  // To Spark, a rule that gives back an equal node has changed nothing.
+  override def canEqual(other: Any): Boolean = other.isInstanceOf[SealedWrite] && other.getClass == getClass
+  override def equals(other: Any): Boolean = canEqual(other) && super.equals(other)
+  override def hashCode: Int = super.hashCode + 1
+}
+
+object SealedWrites {
+
+  /** The hash by which a write spreads its rows. */
+  def hashOf(write: V1WriteCommand): BucketHash =
+    if (write.options.get(BucketingUtils.optionForHiveCompatibleBucketWrite).contains("true")) BucketHash.Hive
+    else BucketHash.Spark
+
+  /** What the files of a write are; None where nobody could rely on it. */
+  def specOf(spec: BucketSpec, hash: BucketHash, dataSchema: StructType): Option[SealedSpec] =
+    SealedSpec.of(spec, hash, dataSchema).filter { found =>
+      found.columns.forall(name => dataSchema.find(_.name.equalsIgnoreCase(name)).exists(field => BucketHash.spreads(field)))
+    }
+}

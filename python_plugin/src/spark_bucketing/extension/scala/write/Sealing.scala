@@ -1,0 +1,123 @@
+package org.apache.spark.sql.bucketing
+package write
+
+import java.util.UUID
+import java.util.concurrent.ConcurrentHashMap
+
+import scala.util.control.NonFatal
+
+import org.apache.hadoop.fs.Path
+
+import org.apache.spark.internal.Logging
+import org.apache.spark.sql.{Row, SparkSession}
+import org.apache.spark.sql.bucketing.compat.Compat
+import org.apache.spark.sql.bucketing.hash.BucketHash
+import org.apache.spark.sql.bucketing.records._
+import org.apache.spark.sql.catalyst.catalog.{BucketSpec, CatalogTable}
+import org.apache.spark.sql.catalyst.plans.logical.{CTEInChildren, CTERelationDef, LogicalPlan}
+import org.apache.spark.sql.execution.command.{CreateDataSourceTableAsSelectCommand, LeafRunnableCommand}
+
+/**
+ * Seals the files of a write, and no others, once they are committed. The rows are in the table by then: whatever goes
+ * wrong here is a warning, and the table is read plainly.
+ *
+ * An append adds its files to those that are sealed already. Where others are there that are not, the seal does not fit,
+ * which is for readers to see.
+ */
+object Sealing extends Logging {
+
+  def after(session: SparkSession, stale: CatalogTable, spec: BucketSpec, mode: WriteMode, written: WrittenFiles): Unit = {
+    val name = stale.identifier.quotedString
+    try {
+      val table = Compat.current(session, stale)
+      SealedWrites.specOf(spec, PartFiles.hashOf(table), table.dataSchema) match {
+        case Some(of) if table.partitionColumnNames.isEmpty => sealTable(session, table, of, mode, written)
+        case Some(of) => sealPartitions(session, table, of, mode, written)
+        case None => logInfo(s"The files written into $name are not sealed: its bucket columns are of types that nobody can rely on.")
+      }
+    } catch { case NonFatal(error) => logWarning(
+      s"The rows are written into $name, but its files could not be sealed: they are read plainly. " +
+        s"Run: ALTER TABLE $name SEAL BUCKETS", error)
+    }
+  }
+
+  private def sealTable(
+      session: SparkSession, table: CatalogTable, spec: SealedSpec, mode: WriteMode, written: WrittenFiles): Unit = {
+    val before = Seal.parse(table.properties)
+    val found = folder(session, table.location.toString, written.names.values.flatten.toSet)
+    val after = sealOf(before, spec, mode, found)
+    if (after.map(Right(_)) != before) PartitionStore.of(session).sealTable(table, after)
+  }
+
+  private def sealPartitions(
+      session: SparkSession, table: CatalogTable, spec: SealedSpec, mode: WriteMode, written: WrittenFiles): Unit = {
+    val store = PartitionStore.of(session)
+    val names = written.names.map { case (values, files) => store.nameOf(table, values) -> files }
+    val partitions = store.find(table, written.names.keys.toSeq).filterNot(mode.onlyNew && names(_).isEmpty)
+    val changes = PartFiles.atOnce(partitions) { partition =>
+      val after = sealOf(partition.seal, spec, mode, folder(session, partition.location, names(partition.name)))
+      // Spark's own tables have no buckets in their partitions' descriptors.
+      val described = if (spec.hash == BucketHash.Hive) Some(describe(partition, spec, after)) else None
+      PartitionChange(partition, after, described)
+    }
+    val undone = changes.filterNot(_.isDone)
+    if (undone.nonEmpty) store.change(table, undone)
+  }
+
+  private implicit class FilesOfPartitions(names: Map[String, Set[String]]) {
+    def apply(partition: StoredPartition): Set[String] = names.getOrElse(partition.name, Set.empty)
+  }
+
+  /** The files of this write, and whether there are others. None where some of its files are not to be found. */
+  private def folder(session: SparkSession, location: String, names: Set[String]): (Option[FilesDigest], Boolean) = {
+    val (files, folders) = PartFiles.children(new Path(location), Compat.hadoopConf(session))
+    val (own, others) = files.partition(file => names.contains(file.getPath.getName))
+    val digest = if (own.length == names.size) Some(PartFiles.digest(own)) else None
+    (digest, others.nonEmpty || folders.nonEmpty)
+  }
+
+  private def sealOf(
+      before: Option[Either[String, Seal]], spec: SealedSpec, mode: WriteMode,
+      found: (Option[FilesDigest], Boolean)): Option[Seal] = found match {
+    case (None, _) => None
+    case (Some(own), others) if mode.overwrites || !others => Some(Seal(spec, own))
+    case (Some(own), _) => before.flatMap(_.toOption).filter(_.spec == spec).map(seal => seal.copy(files = seal.files + own))
+  }
+
+  /** What Hive and Trino are told: the buckets of the files, also of those of which only the names are known; or none. */
+  private def describe(partition: StoredPartition, spec: SealedSpec, after: Option[Seal]): DescribedBuckets = {
+    val wanted = DescribedBuckets.of(Some(spec.bucketSpec))
+    if (after.isDefined || partition.described.contains(wanted) && partition.seal.isEmpty) wanted else DescribedBuckets.Unbucketed
+  }
+
+  private val Creating = "bucketing.creating"
+  private val created = new ConcurrentHashMap[String, WrittenFiles]
+
+  /** Notes the files of a table that is not there yet. */
+  def ofCreated(session: SparkSession, written: WrittenFiles): Unit =
+    Option(session.sparkContext.getLocalProperty(Creating)).foreach(created.put(_, written))
+
+  /** Runs a CTAS, whose files are written by a command of its own in a thread of its own, and then seals them. */
+  def create(session: SparkSession, table: CatalogTable)(run: => Seq[Row]): Seq[Row] = {
+    val id = UUID.randomUUID().toString
+    session.sparkContext.setLocalProperty(Creating, id)
+    try {
+      val rows = run
+      Option(created.get(id)).foreach(
+        after(session, table, table.bucketSpec.get, WriteMode(overwrites = true, onlyNew = false, Map.empty), _))
+      rows
+    } finally {
+      session.sparkContext.setLocalProperty(Creating, null)
+      created.remove(id)
+    }
+  }
+}
+
+/** Spark's CTAS of a bucketed table, whose files are sealed once there is a table. */
+case class SealedCreate(of: CreateDataSourceTableAsSelectCommand) extends LeafRunnableCommand with CTEInChildren {
+  override def innerChildren: Seq[LogicalPlan] = of.innerChildren
+  override def nodeName: String = of.nodeName
+  override def run(session: SparkSession): Seq[Row] = Sealing.create(session, of.table)(of.run(session))
+  override def withCTEDefs(definitions: Seq[CTERelationDef]): LogicalPlan =
+    copy(of = of.withCTEDefs(definitions).asInstanceOf[CreateDataSourceTableAsSelectCommand])
+}
