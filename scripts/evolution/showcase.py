@@ -24,7 +24,7 @@ from spark_bucketing.extension.build import build_jar
 from spark_bucketing.extension.settings import extension_settings
 from spark_bucketing.project.profile import session_target
 from spark_bucketing.report.evolution import write_specs
-from spark_bucketing.session import open_session
+from spark_bucketing.session import SessionStatements, open_session
 
 ROOT = Path(__file__).parents[2]
 SCHEMA = "nycflights13"
@@ -91,9 +91,9 @@ class Showcase:
 
     def show_specs(self) -> None:
         """Print what `spark-bucketing evolution show` does."""
-        with Warehouse(self.spark).settled() as warehouse:
+        with Warehouse(SessionStatements(self.spark)).settled() as warehouse:
             try:
-                write_specs(read_table(warehouse, TABLE), merging_of(warehouse), None, "text", sys.stdout)
+                write_specs(read_table(warehouse, TABLE), merging_of(warehouse), "text", sys.stdout)
             except TableError as error:
                 print(error)
 

@@ -6,6 +6,7 @@ import json
 import re
 
 import pytest
+import yaml
 from intercepted import failing
 
 from conftest import Failed, Project
@@ -71,7 +72,7 @@ LONG = "word " * 60
 def test_a_comment_that_the_metastore_cannot_hold_is_cut_with_a_warning(project: Project, config: dict[str, object]) -> None:
     def document(text: str) -> None:
         columns = [{"name": "k", "description": text}, {"name": "p", "description": "p"}]
-        project.write("models/m.yml", json.dumps({"models": [{"name": "m", "description": text * 20, "columns": columns}]}))
+        project.write("models/m.yml", yaml.safe_dump({"models": [{"name": "m", "description": text * 20, "columns": columns}]}, allow_unicode=True))
 
     project.model("m", "select 1 as k, 2 as p", **config, persist_docs={"relation": True, "columns": True})
     document(LONG)

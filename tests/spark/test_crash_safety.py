@@ -216,7 +216,7 @@ def test_directories_that_a_dead_run_left_without_their_tables_are_cleared(proje
     project.model("m", MOVES_A_ROW, **STAGED | {"incremental_strategy": "merge", "unique_key": "k"})
     project.dbt("run")
     schema_folder = project.location("m").parent
-    for role in ("tmp", "input", "staged", "emptied"):
+    for role in ("tmp", "input", "staged"):
         (schema_folder / f"m__dbt_{role}").mkdir()
         (schema_folder / f"m__dbt_{role}" / "left_behind").write_text("by a dead process")
     project.dbt("run")

@@ -1,6 +1,6 @@
 {#-
-  Gives the table the config's bucket spec, without touching a file. Partitions keep their own: the statement first writes
-  the old spec down in each partition that has no record yet.
+  Gives the table the config's bucket spec, without touching a file. It is that of what is written next; the seal of each
+  partition says what its files are.
 -#}
 {% macro alter_buckets(relation, layout, existing) -%}
   {% do log('Altering the buckets of ' ~ relation ~ ': ' ~ spark_bucketing.describe_layout(layout) ~ '; before: '

@@ -7,7 +7,7 @@
     }) }}
   {%- endif -%}
   {%- set description = run_query('describe function bucket_specs').columns[0].values() | join('\n') -%}
-  {%- if 'Class: org.apache.spark.sql.bucketing.BucketSpecsFunction' not in description -%}
+  {%- if 'Class: org.apache.spark.sql.bucketing.records.BucketSpecsFunction' not in description -%}
     {{ return({
         'found': 'a session of which it cannot be known whether it has the session extension, since its `bucket_specs` is another function ('
             ~ (modules.re.findall('Class: (.*)', description) | first | default('of unknown class')) ~ ')',

@@ -1,10 +1,7 @@
 {#-
-  Raises unless this session has the extension, switched on: it alone has a statement for a table's buckets, and leaves a
-  record of the spec in each partition that it writes.
-
-  needed_for: what of this run needs it, in words
+  Raises unless this session has the extension, switched on: it alone has a statement for a table's buckets.
 -#}
-{% macro validate_evolution_session(needed_for) -%}
+{% macro validate_evolution_session() -%}
   {%- set missing = spark_bucketing.missing_bucket_specs() -%}
   {%- if not missing -%}
     {%- set enabled = run_query('set spark.bucketing.enabled').rows[0][1] | string | lower -%}
@@ -14,8 +11,8 @@
     } -%}
   {%- endif -%}
   {%- if missing -%}
-    {% do spark_bucketing.raise_config_error('on_bucket_change', needed_for ~ ', in ' ~ missing.found,
-        'the session extension, switched on: stock Spark can neither alter the buckets of a table nor record those of a partition',
+    {% do spark_bucketing.raise_config_error('on_bucket_change', 'evolve, in ' ~ missing.found,
+        'the session extension, switched on: stock Spark cannot alter the buckets of a table',
         missing.instead ~ ", or rewrite the table without it: on_bucket_change='rebuild', or dbt run --full-refresh") %}
   {%- endif -%}
 {%- endmacro %}

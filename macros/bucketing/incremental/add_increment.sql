@@ -24,8 +24,8 @@
   {% do spark_bucketing.fill_columns(reconciled.columns, layout) %}
   {%- set change = spark_bucketing.layout_changes(layout, existing) -%}
   {%- set rewrite = change == 'rewrite' or reconciled.rewrite -%}
-  {%- if not rewrite and layout.partition_by and (change == 'evolve' or existing.evolved) -%}
-    {% do spark_bucketing.validate_evolution_session('evolve' if change else 'a table whose partitions have bucket specs of their own') %}
+  {%- if not rewrite and change == 'evolve' -%}
+    {% do spark_bucketing.validate_evolution_session() %}
   {%- endif -%}
   {%- set overwrite = increment.strategy in ['insert_overwrite', 'microbatch'] -%}
   {%- if overwrite and not layout.partition_by -%}
@@ -33,6 +33,11 @@
   {%- elif overwrite and not rewrite and not batch and not spark_bucketing.reads_relation(source, relation) -%}
     {% do spark_bucketing.alter_relation(relation, reconciled.added, change, layout, existing) %}
     {% do spark_bucketing.overwrite_partitions(relation, source, reconciled.columns, layout) %}
+  {%- elif increment.strategy == 'append' and not layout.partition_by and not rewrite and not spark_bucketing.converted_columns(reconciled.columns) -%}
+    {#- All of the table is read once and the query once, so that its rows need no table of their own. -#}
+    {%- set kept = spark_bucketing.aligned_rows(relation, spark_bucketing.without_expressions(reconciled.columns), existing_columns, layout) -%}
+    {%- set rows = '(select ' ~ spark_bucketing.select_list(reconciled.columns, []) ~ ' from ' ~ source ~ ')' -%}
+    {% do spark_bucketing.build_table(relation, '(' ~ kept ~ ' union all ' ~ rows ~ ')', spark_bucketing.without_expressions(reconciled.columns), layout, existing) %}
   {%- else -%}
     {%- set input = spark_bucketing.load_input(relation, source, reconciled.columns, layout) -%}
     {%- set plain = spark_bucketing.without_expressions(reconciled.columns) -%}

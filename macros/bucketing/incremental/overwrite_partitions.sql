@@ -5,7 +5,7 @@
   buckets that the reading leaves in its cache, and write files without buckets.
 -#}
 {% macro overwrite_partitions(relation, source, columns, layout) -%}
-  {%- set before = spark_bucketing.before_write(relation) -%}
+  {%- set before = spark_bucketing.before_write(spark_bucketing.table_layout(relation).location) -%}
   {% do spark_bucketing.insert_bucketed(relation, source, columns, layout, overwrite=true) %}
   {% do spark_bucketing.verify_buckets(relation, layout, before) %}
 {%- endmacro %}

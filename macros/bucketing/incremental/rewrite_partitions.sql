@@ -1,29 +1,36 @@
 {#-
-  Replaces the touched partitions of a table by new content, by way of a staged table that survives a crash.
+  Replaces the touched partitions of a table by new content, by way of a staging table that survives a crash; see
+  docs/replacing.md.
 
-    1. the content of the touched partitions is built, bucketed and verified beside the table
-    2. one rename declares it finished: from here on, a run that dies is completed by the next one
-    3. replace_touched_partitions() writes it over the table's partitions
+    1. the content is built beside the table, bucketed and verified   a run that dies here leaves an incomplete staging table
+    2. one statement declares it complete                             from here on, the next run finishes what this one began
+    3. replace_touched_partitions() writes it over the table's partitions, and drops it
 
   content: query in parentheses for all rows that the touched partitions are to have
   touched: from partition_values(); those without rows in the content are dropped
-  existing: table_layout() of the table; the staged rows are for this very build of it
+  existing: table_layout() of the table; the staged rows are for this very table
 -#}
 {% macro rewrite_partitions(relation, content, columns, layout, touched, existing) -%}
-  {%- set tmp = spark_bucketing.sibling(relation, 'tmp') -%}
   {%- set staged = spark_bucketing.sibling(relation, 'staged') -%}
-  {%- set target = {'bucketing.replaces': existing.build} if existing.build else {} -%}
-  {%- set staging_layout = dict(layout, location_root=none, tblproperties=dict(layout.tblproperties, **target)) -%}
-  {% do spark_bucketing.create_bucketed_table(tmp, columns, staging_layout) %}
-  {% do spark_bucketing.insert_bucketed(tmp, content, columns, staging_layout) %}
-  {% do spark_bucketing.verify_buckets(tmp, layout) %}
-  {%- set filled = spark_bucketing.partition_values(layout.partition_by, spark_bucketing.quote_relation(tmp)) -%}
+  {%- set name = spark_bucketing.quote_relation(staged) -%}
+  {%- set staging_layout = dict(layout, location_root=none, tblproperties=dict(layout.tblproperties, **{
+      'bucketing.staging': 'incomplete',
+      'bucketing.staging_for': 'increment',
+      'bucketing.replaces': existing.identity,
+  })) -%}
+  {% do spark_bucketing.create_bucketed_table(staged, columns, staging_layout) %}
+  {% do spark_bucketing.insert_bucketed(staged, content, columns, staging_layout) %}
+  {% do spark_bucketing.verify_buckets(staged, layout) %}
+  {%- set filled = spark_bucketing.partition_values(layout.partition_by, name) -%}
   {%- set emptied = [] -%}
   {%- for values in touched if values not in filled -%}
-    {%- do emptied.append(values) -%}
+    {%- do emptied.append(spark_bucketing.partition_spec(layout.partition_by, values)) -%}
   {%- endfor -%}
-  {% do spark_bucketing.remember_emptied(relation, columns, layout, emptied) %}
-  {%- set declare = 'alter table ' ~ spark_bucketing.quote_relation(tmp) ~ ' rename to ' ~ spark_bucketing.quote_relation(staged) -%}
-  {% do spark_bucketing.execute_sql(spark_bucketing.in_free_location(staged, declare)) %}
+  {%- if emptied -%}
+    {#- A partition without rows says that the table's is to be dropped. -#}
+    {% do spark_bucketing.execute_sql('alter table ' ~ name ~ ' add if not exists ' ~ emptied | join(' ')) %}
+  {%- endif -%}
+  {% do spark_bucketing.execute_sql('alter table ' ~ name ~ ' set tblproperties '
+      ~ spark_bucketing.property_list({'bucketing.staging': 'complete', 'bucketing.staging_empties': emptied | length > 0})) %}
   {% do spark_bucketing.replace_touched_partitions(relation) %}
 {%- endmacro %}

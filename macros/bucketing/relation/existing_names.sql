@@ -28,7 +28,11 @@
 {#- Whatever a statement names may be another thing afterwards. -#}
 {% macro forget_relations(sql) -%}
   {%- set known = context.get('__spark_bucketing_relations', {}) -%}
-  {%- for name in known.keys() | list if name.split('.', 1)[1] in sql | lower -%}
+  {%- for name in known.keys() | list if '`' ~ name.split('.', 1)[1] ~ '`' in sql | lower -%}
     {%- do known.pop(name) -%}
+  {%- endfor -%}
+  {%- set described = context.get('__spark_bucketing_columns', {}) -%}
+  {%- for name in described.keys() | list if name.split('.', 1)[1] in sql -%}
+    {%- do described.pop(name) -%}
   {%- endfor -%}
 {%- endmacro %}

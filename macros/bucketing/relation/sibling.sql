@@ -1,8 +1,8 @@
 {#-
   The tables beside a model's own, by role:
     tmp      under construction; worthless when found
-    staged   finished rows of touched partitions, to be written over the table's; must be applied when found
-    emptied  the partitions that lost all their rows, to be dropped with it
+    staged   rows of partitions that are to be replaced; its properties say whether they are complete and must be written
+             over the table's when found (docs/replacing.md)
     input    the rows of one incremental run; worthless when found
     backup   the previous table, between the two renames of a swap
     trash    owns a directory that is to be deleted

@@ -1,9 +1,19 @@
 {#-
+  Asked once, until a statement of this model names the table.
+
   Columns of a table or view (table_columns) or of a query in parentheses (query_columns) as a list of {name, type, comment}, partition columns last as DESCRIBE has them.
   DESCRIBE shortens wide structs ("... 3 more fields"); typeof() does not.
 -#}
 {% macro table_columns(quoted_relation) -%}
-  {{ return(spark_bucketing.described_columns(run_query('describe table ' ~ quoted_relation).rows, quoted_relation)) }}
+  {%- set described = context.setdefault('__spark_bucketing_columns', {}) -%}
+  {%- if quoted_relation not in described -%}
+    {%- do described.update({quoted_relation: spark_bucketing.described_columns(run_query('describe table ' ~ quoted_relation).rows, quoted_relation)}) -%}
+  {%- endif -%}
+  {%- set columns = [] -%}
+  {%- for column in described[quoted_relation] -%}
+    {%- do columns.append(dict(column)) -%}
+  {%- endfor -%}
+  {{ return(columns) }}
 {%- endmacro %}
 
 

@@ -30,7 +30,7 @@
 -#}
 {% macro details_of_text(text) -%}
   {%- set details = {} -%}
-  {%- for key in ['Type', 'Provider', 'Num Buckets', 'Bucket Columns', 'Sort Columns'] -%}
+  {%- for key in ['Created Time', 'Type', 'Provider', 'Num Buckets', 'Bucket Columns', 'Sort Columns'] -%}
     {%- set before = modules.re.split('\n(?:Comment|View Text|Table Properties): ', text, maxsplit=1)[0] -%}
     {%- do details.update({key: modules.re.findall('(?m)^' ~ key ~ ': (.*)$', before) | first | default('')}) -%}
   {%- endfor -%}
@@ -57,7 +57,10 @@
       'location': details.get('Location'),
       'comment': details.get('Comment', ''),
       'build': modules.re.findall('bucketing[.]build=(build-[0-9]+)', details.get('Table Properties', '')) | first | default(none),
-      'replaces': modules.re.findall('bucketing[.]replaces=(build-[0-9]+)', details.get('Table Properties', '')) | first | default(none),
+      'identity': modules.re.findall('bucketing[.]build=(build-[0-9]+)', details.get('Table Properties', '')) | first | default(details.get('Created Time', '')),
+      'replaces': modules.re.findall('(?:^\\[|, )bucketing[.]replaces=([^],]*)', details.get('Table Properties', '')) | first | default(none),
+      'staging': modules.re.findall('(?:^\\[|, )bucketing[.]staging=([^],]*)', details.get('Table Properties', '')) | first | default(none),
+      'empties': 'bucketing.staging_empties=true' in details.get('Table Properties', ''),
       'file_format': 'parquet' if 'parquet' in storage else ('orc' if 'orc' in storage else provider),
       'bucket_hash': 'hive' if provider == 'hive' else 'spark',
       'bucketing_version': modules.re.findall('(?:^\\[|, )bucketing_version=([^],]*)', details.get('Table Properties', '')) | first | default('1'),

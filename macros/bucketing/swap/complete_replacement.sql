@@ -1,19 +1,28 @@
 {#-
-  Applies the staged partitions of a run that died, if the table is still the one that they were made for. A table that
-  something else has built since may have newer rows in these partitions.
+  Finishes what a run, or `spark-bucketing evolution rewrite`, left when it died: an incomplete staging table is dropped, a
+  complete one is written over the table's partitions again, if the table is still the one that it was made for. A table
+  that something else has built since may have newer rows in these partitions.
+
+  existing: table_layout() of the table
 -#}
 {% macro complete_replacement(relation, existing) -%}
   {%- set staged = spark_bucketing.sibling(relation, 'staged') -%}
   {%- set finished = spark_bucketing.table_layout(staged) -%}
+  {%- if finished.staging == 'incomplete' -%}
+    {% do spark_bucketing.drop_relation_with_files(staged) %}
+    {{ return(none) }}
+  {%- endif -%}
   {%- set expected = {
-      'layout': spark_bucketing.describe_layout(existing),
+      'staging': 'complete',
       'columns': spark_bucketing.describe_columns(relation),
-      'build': existing.build,
+      'partitions': existing.partition_by | join(', '),
+      'table': existing.identity,
   } -%}
   {%- set found = {
-      'layout': spark_bucketing.describe_layout(finished),
+      'staging': finished.staging,
       'columns': spark_bucketing.describe_columns(staged),
-      'build': finished.replaces,
+      'partitions': finished.partition_by | join(', '),
+      'table': finished.replaces,
   } -%}
   {%- for aspect in expected if found[aspect] != expected[aspect] -%}
     {% do exceptions.raise_compiler_error(
@@ -22,9 +31,6 @@
         ~ '\n  instead:  dbt run --full-refresh, or drop ' ~ staged ~ ' if the table is complete without it'
     ) %}
   {%- endfor -%}
-  {%- if existing.evolved -%}
-    {% do spark_bucketing.validate_evolution_session('partitions that have bucket specs of their own, and that an earlier run was replacing when it died') %}
-  {%- endif -%}
   {% do log('Completing an earlier run of ' ~ relation ~ ' that died while replacing partitions.', info=true) %}
   {% do spark_bucketing.replace_touched_partitions(relation) %}
 {%- endmacro %}

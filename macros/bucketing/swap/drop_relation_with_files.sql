@@ -5,6 +5,10 @@
   existing: its table_layout(), where that is known
 -#}
 {% macro drop_relation_with_files(relation, existing=none) -%}
+  {%- if not existing and context.get('__spark_bucketing_made', {}).get(spark_bucketing.quote_relation(relation)) -%}
+    {#- Made by this very run. -#}
+    {%- set existing = {'type': 'table', 'external': false} -%}
+  {%- endif -%}
   {%- if existing or (spark_bucketing.known_relation(relation) is not false
       and relation.identifier | lower in spark_bucketing.existing_names(relation, [relation.identifier])) -%}
     {%- set existing = existing or spark_bucketing.table_layout(relation) -%}
@@ -20,6 +24,7 @@
       {% do spark_bucketing.execute_sql(drop) %}
       {% do log('The files of ' ~ relation ~ ' in ' ~ existing.location ~ ' were not written by this package and are left alone.', info=true) %}
     {%- endif -%}
+    {%- do context.get('__spark_bucketing_made', {}).pop(spark_bucketing.quote_relation(relation), none) -%}
     {%- do context.setdefault('__spark_bucketing_relations', {}).update({relation.schema ~ '.' ~ relation.identifier | lower: false}) -%}
   {%- endif -%}
 {%- endmacro %}

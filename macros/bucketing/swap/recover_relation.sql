@@ -2,15 +2,15 @@
   Cleans up after a run that died, and returns the table_layout() of what the model's relation is now, or none.
     backup without the relation   died within a swap: the backup is the table
     backup beside the relation    died after a swap: the backup is worthless
-    staged                        died while touched partitions were replaced: replace them again, unless this run
-                                  rebuilds the table (then build_table() drops it, once the table is swapped in)
-    tmp, input, emptied           died while building
+    staged                        died while partitions were replaced: complete_replacement(), unless this run rebuilds
+                                  the table (then build_table() drops it, once the table is swapped in)
+    tmp, input                    died while building
 
   rebuild: whether this run is to build the whole table
 -#}
 {% macro recover_relation(relation, rebuild) -%}
   {%- set roles = {} -%}
-  {%- for role in ['backup', 'staged', 'emptied', 'tmp', 'input', 'trash'] -%}
+  {%- for role in ['backup', 'staged', 'tmp', 'input', 'trash'] -%}
     {%- do roles.update({role: spark_bucketing.sibling(relation, role)}) -%}
   {%- endfor -%}
   {% do spark_bucketing.validate_siblings(relation, roles.values() | list) %}
@@ -38,14 +38,12 @@
     {% do spark_bucketing.drop_relation_with_files(roles[role]) %}
   {%- endfor -%}
   {%- set existing = spark_bucketing.table_layout(relation) if state.exists else none -%}
-  {%- if roles.staged.identifier | lower in found and existing and existing.type == 'table' -%}
-    {%- if not rebuild -%}
+  {%- if roles.staged.identifier | lower in found -%}
+    {%- if not existing or existing.type != 'table' -%}
+      {% do spark_bucketing.drop_relation_with_files(roles.staged) %}
+    {%- elif not rebuild -%}
       {% do spark_bucketing.complete_replacement(relation, existing) %}
     {%- endif -%}
-  {%- else -%}
-    {%- for role in ['staged', 'emptied'] if roles[role].identifier | lower in found -%}
-      {% do spark_bucketing.drop_relation_with_files(roles[role]) %}
-    {%- endfor -%}
   {%- endif -%}
   {{ return(existing) }}
 {%- endmacro %}

@@ -6,8 +6,6 @@
 {% macro replace_relation(finished, relation, existing) -%}
   {% do spark_bucketing.swap_relations(finished, relation, existing) %}
   {%- if existing -%}
-    {%- for role in ['staged', 'emptied'] -%}
-      {% do spark_bucketing.drop_relation_with_files(spark_bucketing.sibling(relation, role)) %}
-    {%- endfor -%}
+    {% do spark_bucketing.drop_relation_with_files(spark_bucketing.sibling(relation, 'staged')) %}
   {%- endif -%}
 {%- endmacro %}

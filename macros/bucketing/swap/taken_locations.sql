@@ -7,7 +7,7 @@
 {% macro taken_locations() -%}
   {%- if '__spark_bucketing_taken' not in context -%}
     {%- set relations = [this] -%}
-    {%- for role in ['tmp', 'staged', 'emptied', 'input', 'backup'] -%}
+    {%- for role in ['tmp', 'staged', 'input', 'backup'] -%}
       {%- do relations.append(spark_bucketing.sibling(this, role)) -%}
     {%- endfor -%}
     {%- set script -%}

@@ -1,21 +1,21 @@
 {#-
-  What tells the files that are about to be written from those that are there, as {since, writes, existing}.
-    since     microseconds since 1970; the minutes are for clocks that differ between here, the driver and the storage
-    writes    ids of the writes since then, where the table's partitions have specs of their own: those of an earlier run
-              may have been written a minute ago, by another spec
-    existing  table_layout() of the table
+  What tells the files that are about to be written below a directory from those that are there, as {since, writes}.
+    since   microseconds since 1970; the minutes are for clocks that differ between here, the driver and the storage
+    writes  ids of the writes since then: they may be of another bucket spec. Where writes leave seals, these tell.
 -#}
-{% macro before_write(relation) -%}
+{% macro before_write(location) -%}
   {%- set since = (modules.datetime.datetime.now().timestamp() - 600) | int * 1000000 -%}
-  {%- set existing = spark_bucketing.table_layout(relation) -%}
-  {%- set writes = [] -%}
-  {%- if existing.evolved -%}
-    {%- set recent -%}
-      select distinct {{ spark_bucketing.write_of_path('path') }} from ({{ spark_bucketing.files_below_sql(existing.location, since) }})
-    {%- endset -%}
-    {%- for row in run_query(recent).rows -%}
+  {%- set writes = [''] -%}
+  {%- if not spark_bucketing.leaves_seals() -%}
+    {%- for row in run_query('select distinct ' ~ spark_bucketing.write_of_path('path') ~ ' from (' ~ spark_bucketing.files_below_sql(location, since) ~ ')').rows -%}
       {%- do writes.append(row[0] or '') -%}
     {%- endfor -%}
   {%- endif -%}
-  {{ return({'since': since, 'writes': writes, 'existing': existing}) }}
+  {{ return({'since': since, 'writes': writes | unique | list}) }}
+{%- endmacro %}
+
+
+{#- SQL for the id that a write of Spark has in the names of its files; empty for other names. -#}
+{% macro write_of_path(path) -%}
+  {{ return('regexp_extract(' ~ path ~ ", '([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})[^/]*$', 1)") }}
 {%- endmacro %}

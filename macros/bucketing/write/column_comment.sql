@@ -8,7 +8,7 @@
   {%- endif -%}
   {%- for name, documented in model.columns.items() if name | lower == column.name | lower -%}
     {%- set text = documented.description or '' -%}
-    {{ return(text if spark_bucketing.utf16_length(text) <= 256 else text.encode('utf-16-le')[:2 * 255].decode('utf-16-le', 'ignore') ~ '\u2026') }}
+    {{ return(text if spark_bucketing.utf16_length(text) <= 256 else text.encode('utf-16-le', 'surrogatepass')[:2 * 255].decode('utf-16-le', 'ignore') ~ '\u2026') }}
   {%- endfor -%}
   {{ return('') }}
 {%- endmacro %}
@@ -16,5 +16,5 @@
 
 {#- Length of a text as Java and the databases count it. -#}
 {% macro utf16_length(text) -%}
-  {{ return(text.encode('utf-16-le') | length // 2) }}
+  {{ return(text.encode('utf-16-le', 'surrogatepass') | length // 2) }}
 {%- endmacro %}

@@ -20,5 +20,5 @@
     {%- set known = run_query("show user functions like '" ~ name ~ "'").rows -%}
     {%- do cache.update({name: run_query('describe function ' ~ name).columns[0].values() | list if known else []}) -%}
   {%- endif -%}
-  {{ return('Class: org.apache.spark.sql.bucketing.' ~ class in cache[name]) }}
+  {{ return(modules.re.search('Class: org[.]apache[.]spark[.]sql[.]bucketing[.](?:[a-z]+[.])?' ~ class, cache[name] | join('\n')) is not none) }}
 {%- endmacro %}

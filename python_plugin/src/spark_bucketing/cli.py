@@ -1,6 +1,6 @@
 """The command line: the only place where errors become messages and exit codes.
 
-Exit codes: 0 clean, 1 findings, 2 could not run or could not tell.
+Exit codes: 0 clean, 1 findings, 2 could not run or could not tell, 130 interrupted.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from spark_bucketing.cli_check import check, explain, project_options
-from spark_bucketing.cli_evolution import evolution
+from spark_bucketing.cli_evolution import evolution, seal
 from spark_bucketing.errors import BucketingError
 from spark_bucketing.extension.build import CACHE_VARIABLE, build_jar, copy_jar
 from spark_bucketing.extension.settings import FORMATS, extension_settings
@@ -26,6 +26,8 @@ from spark_bucketing.session import open_session
 CLEAN = 0
 FINDINGS = 1
 COULD_NOT_RUN = 2
+# As shells say that SIGINT ended a command.
+INTERRUPTED = 130
 
 
 class _Failure(click.ClickException):
@@ -40,6 +42,11 @@ class _Commands(click.Group):
             raise _Failure(str(error)) from error
         except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
             raise
+        except KeyboardInterrupt as interrupt:
+            click.echo(
+                "Interrupted. Whatever was begun is finished or cleared up when the command runs again.", err=True
+            )
+            raise click.exceptions.Exit(INTERRUPTED) from interrupt
         # Exit code 1 says that there are findings, which Python's own for an error must not say.
         except Exception as error:
             frame = traceback.extract_tb(error.__traceback__)[-1]
@@ -58,6 +65,7 @@ def main() -> None:
 main.add_command(check)
 main.add_command(explain)
 main.add_command(evolution)
+main.add_command(seal)
 
 
 @main.command()

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, Any
 
 from spark_bucketing.errors import SparkError
+from spark_bucketing.interrupts import noted_interrupts
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -45,6 +47,41 @@ def quiet_errors() -> None:
 
     PySparkLogger.getLogger("SQLQueryContextLogger").setLevel("CRITICAL")
     PySparkLogger.getLogger("DataFrameQueryContextLogger").setLevel("CRITICAL")
+
+
+class SessionStatements:
+    """Statements in the embedded Spark, which Ctrl-C cancels.
+
+    Args:
+        session: an open session.
+    """
+
+    def __init__(self, session: SparkSession) -> None:
+        self._session = session
+        # The main thread is left to signals: a call of Py4J that one breaks off goes on in the JVM.
+        self._worker = ThreadPoolExecutor(1, "spark-bucketing")
+
+    def rows(self, statement: str) -> list[dict[str, Any]]:
+        """Rows of a statement, by the names of their columns.
+
+        Raises:
+            SparkError: Spark refuses it.
+            KeyboardInterrupt: it was cancelled, and has ended.
+        """
+        with noted_interrupts() as interrupts, spark_call(""):
+            done: Future[list[dict[str, Any]]] = self._worker.submit(self._collect, statement)
+            while not wait([done], timeout=0.1).done:
+                if interrupts.come:
+                    # Once more for each job that the statement goes on to start.
+                    self._session.sparkContext.cancelAllJobs()
+            return done.result()
+
+    def close(self) -> None:
+        """Leave the session as it is: it may be that of the process."""
+        self._worker.shutdown()
+
+    def _collect(self, statement: str) -> list[dict[str, Any]]:
+        return [row.asDict() for row in self._session.sql(statement).collect()]
 
 
 def is_open() -> bool:

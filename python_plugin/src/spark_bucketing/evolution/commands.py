@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
-
-from spark_bucketing.evolution.covering import covering
-from spark_bucketing.evolution.model import Partition, Table
 
 
 def rewriting(table: str, where: str = "true", *options: str) -> str:
@@ -19,12 +15,6 @@ def rewriting(table: str, where: str = "true", *options: str) -> str:
     """
     given = () if where == "true" else ("--where", _quoted(where))
     return " ".join(["spark-bucketing evolution rewrite", shlex.quote(table), *given, *options])
-
-
-def rewriting_one(table: Table, name: str, *options: str) -> str:
-    """The command for one partition; for none, which has no more to do than an earlier run left, where it is gone."""
-    chosen: Sequence[Partition] = [partition for partition in table.partitions if partition.name == name]
-    return rewriting(table.name, covering(table, chosen), *options)
 
 
 def _quoted(text: str) -> str:

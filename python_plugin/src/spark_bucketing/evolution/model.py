@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
-from enum import Enum
 
 from spark_bucketing.spec import BucketSpec
 
 # What Hive calls a partition whose value is NULL.
 NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
-# What is told of partitions that are read plainly.
-NO_BUCKETS = "no buckets, by record"
-BROKEN = "broken record"
 _NUMBERS = ("tinyint", "smallint", "int", "bigint", "decimal")
 
 
-class RecordState(str, Enum):
-    """What a partition's parameters say of its buckets."""
+class RecordState:
+    """What bucket_specs() says of a partition; any other status is the code of a reason why it is read plainly."""
 
-    BUCKETED = "bucketed"
-    UNBUCKETED = "without buckets"
-    MISSING = "no record"
-    BROKEN = "broken record"
+    BUCKETED = "sealed"
+    EMPTY = "empty"
+    UNBUCKETED = "not-sealed"
+    BROKEN = "seal-broken"
 
 
 @dataclass(frozen=True)
@@ -46,32 +42,33 @@ class Column:
 
 @dataclass(frozen=True)
 class Partition:
-    """A partition and what the metastore says of its buckets.
+    """A partition, and what the metastore and its files say of its buckets.
 
     Args:
         name: in Hive's form: ds=2024-01-01/hour=3.
         values: of the partition columns, as text; None for NULL.
         location: its folder, as the metastore has it.
-        state: of its record.
-        spec: of its record, where that is bucketed.
-        problem: what is wrong with a broken record.
-        descriptor: the buckets in its own StorageDescriptor, which Hive and Trino go by; None without buckets.
-        described: whether the metastore could be asked for that descriptor.
+        state: its status in bucket_specs().
+        spec: of its seal, where that is what its files are.
+        problem: what is wrong with the seal.
+        files: their number.
+        size: bytes of its files.
+        files_per_bucket: most files that a bucket has, by their names; None where a name has no bucket.
     """
 
     name: str
     values: tuple[str | None, ...]
     location: str
-    state: RecordState
+    state: str
     spec: BucketSpec | None = None
     problem: str = ""
-    descriptor: BucketSpec | None = None
-    described: bool = True
+    files: int = 0
+    size: int = 0
+    files_per_bucket: int | None = None
 
-    def has(self, spec: BucketSpec | None) -> bool:
-        """Whether record and descriptor both say this; None for no buckets."""
-        recorded = self.state is (RecordState.BUCKETED if spec else RecordState.UNBUCKETED) and self.spec == spec
-        return recorded and (not self.described or self.descriptor == spec)
+    def has(self, spec: BucketSpec) -> bool:
+        """Whether its files are sealed as the buckets of this spec, with one file for each at most."""
+        return self.state == RecordState.BUCKETED and self.spec == spec and self.files_per_bucket in (0, 1)
 
 
 @dataclass(frozen=True)
@@ -82,10 +79,12 @@ class Table:
         name: qualified: db.t.
         spec: by which new partitions are written; None for none.
         columns: the partition columns.
-        evolved: some spec was altered once, so that readers ask for the partitions' records.
+        evolved: without meaning.
         partitions: in the order of their values.
-        external: its files outlive it, and others may read them by their path.
-        file_format: of its files, parquet or orc.
+        names: of all columns, the partition columns last.
+        types: of all columns.
+        location: its folder.
+        identity: by which a table is told from a later one of the same name.
         hash_version: bucketing_version among its properties; Hive's default without one is 1.
         lenient: options of its own by which Spark leaves out rows without an error, as they are written.
     """
@@ -93,41 +92,31 @@ class Table:
     name: str
     spec: BucketSpec | None
     columns: tuple[Column, ...]
-    evolved: bool
+    evolved: bool = True
     partitions: tuple[Partition, ...] = ()
-    external: bool = False
-    file_format: str = "parquet"
+    names: tuple[str, ...] = ()
+    types: tuple[str, ...] = ()
+    location: str = ""
+    identity: str = ""
     hash_version: str = "1"
     lenient: tuple[str, ...] = ()
 
     def claim(self, partition: Partition) -> BucketSpec | str:
-        """By which spec the extension reads a partition, as far as its files fit; or why by none.
+        """By which spec the extension reads a partition; or the code of the reason why by none.
 
-        The same as the extension's SelectedPartitions says.
+        Without files it fits every spec.
         """
-        if self.evolved and partition.state is RecordState.UNBUCKETED:
-            return NO_BUCKETS
-        if self.evolved and partition.state is RecordState.BROKEN:
-            return f"{BROKEN}: {partition.problem}"
-        spec = partition.spec if self.evolved and partition.spec else self.spec
-        return spec or "no record"
+        if partition.state == RecordState.EMPTY:
+            return self.spec or RecordState.UNBUCKETED
+        return partition.spec or partition.state
 
-    @property
-    def hidden(self) -> tuple[Partition, ...]:
-        """Partitions whose records contradict the table's spec, in a table whose records no reader asks for."""
-        stated = (RecordState.BUCKETED, RecordState.UNBUCKETED)
-        found = (
-            partition for partition in self.partitions if partition.state in stated and partition.spec != self.spec
-        )
-        return () if self.evolved else tuple(found)
+    def named(self, names: Collection[str]) -> tuple[Partition, ...]:
+        """The partitions of these names, in their order."""
+        return tuple(partition for partition in self.partitions if partition.name in names)
 
-    def recorded(self) -> Table:
-        """The same as readers see it once they ask for the records that it has."""
-        return replace(self, evolved=self.evolved or bool(self.hidden))
-
-    def without(self, name: str) -> Table:
-        """The same without one of its partitions."""
-        return replace(self, partitions=tuple(found for found in self.partitions if found.name != name))
+    def with_partitions(self, partitions: Sequence[Partition]) -> Table:
+        """The same with these partitions, in the order of their values."""
+        return replace(self, partitions=tuple(partitions)).ordered()
 
     def ordered(self) -> Table:
         """The same with the partitions in the order of their values."""

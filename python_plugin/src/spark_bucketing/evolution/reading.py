@@ -8,7 +8,7 @@ from functools import reduce
 from itertools import groupby
 from math import gcd
 
-from spark_bucketing.evolution.model import BROKEN, NO_BUCKETS, Partition, RecordState, Table, words
+from spark_bucketing.evolution.model import Partition, Table, words
 from spark_bucketing.spec import BucketSpec
 
 
@@ -37,7 +37,7 @@ class Merging:
 
 @dataclass(frozen=True)
 class Run:
-    """Neighbouring partitions of which the metastore says the same."""
+    """Neighbouring partitions of the same spec and status."""
 
     partitions: tuple[Partition, ...]
     claim: BucketSpec | str
@@ -74,11 +74,10 @@ def span(partitions: Sequence[Partition]) -> str:
 def runs(table: Table) -> list[Run]:
     """The partitions in their order, those that are told the same of put together."""
 
-    def told(partition: Partition) -> tuple[BucketSpec | str, RecordState]:
-        claim = table.claim(partition)
-        return claim, partition.state if table.evolved else RecordState.MISSING
+    def alike(partition: Partition) -> tuple[BucketSpec | str, str]:
+        return table.claim(partition), partition.state
 
-    return [Run(tuple(group), claim) for (claim, _), group in groupby(table.partitions, told)]
+    return [Run(tuple(group), claim) for (claim, _), group in groupby(table.partitions, alike)]
 
 
 def read_together(found: Sequence[Run], merging: Merging) -> Read:
@@ -95,15 +94,9 @@ def read_together(found: Sequence[Run], merging: Merging) -> Read:
     return Read(partitions, common, specs[0].bucket_columns)
 
 
-def _refusal(claim: str, first: str, number: int) -> str:
-    """Why partitions of which the same is told are read plainly, in the extension's words."""
-    several = number > 1
-    who = f"partitions {first} and {number - 1:,} more" if several else f"partition {first}"
-    if claim == NO_BUCKETS:
-        return f"{who} {'are recorded as ones' if several else 'is recorded as one'} without buckets"
-    if claim.startswith(BROKEN):
-        return f"{who} {'have broken records' if several else 'has a broken record'}{claim.removeprefix(BROKEN)}"
-    return f"{who} {'have' if several else 'has'} {claim}"
+def _refusal(code: str, first: str, number: int) -> str:
+    """Which partitions are read plainly, and the code of the reason."""
+    return f"{f'partitions {first} and {number - 1:,} more are' if number > 1 else f'partition {first} is'} {code}"
 
 
 def common_buckets(specs: Iterable[BucketSpec], merging: Merging) -> int | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 from dataclasses import replace
@@ -10,29 +11,31 @@ from typing import Any
 from spark_bucketing.evolution.model import NULL_PARTITION, Partition, RecordState
 from spark_bucketing.spec import BucketSpec
 
+# Of tables altered by earlier versions.
 EVOLVED = "bucketing.evolved"
 _ESCAPED = re.compile("%([0-9A-Fa-f]{2})")
 
 
 def partition_of(row: Sequence[Any]) -> Partition:
     """A partition out of a row of bucket_specs(), whose columns are in the order of the function."""
-    name, location, number, columns, sorts, _, _, problem, own_number, own_columns, own_sorts = row
-    if problem is not None:
-        state = RecordState.BROKEN
-    elif number is None:
-        state = RecordState.MISSING
-    else:
-        state = RecordState.BUCKETED if number else RecordState.UNBUCKETED
+    name, location, state, number, columns, sorts, _, files, size, most, problem, *_ = row
     return Partition(
         name=name,
         values=tuple(_value(part) for part in name.split("/")),
         location=location,
         state=state,
-        spec=spec_of(number, columns, sorts),
+        spec=spec_of(number, names_in(columns), names_in(sorts)) if state == RecordState.BUCKETED else None,
         problem=problem or "",
-        descriptor=spec_of(own_number, own_columns, own_sorts),
-        described=own_number is not None,
+        files=files,
+        size=size,
+        files_per_bucket=most,
     )
+
+
+def names_in(array: object) -> tuple[str, ...]:
+    """Names in an array, which some connections return as JSON."""
+    found = json.loads(array) if isinstance(array, str) else array
+    return tuple(map(str, found)) if isinstance(found, list | tuple) else ()
 
 
 def spec_of(number: int | None, columns: Sequence[str] | None, sorts: Sequence[str] | None) -> BucketSpec | None:

@@ -1,67 +1,74 @@
-"""Bringing partitions to the table's own spec, one after the other.
+"""Bringing partitions to the table's own spec, many in one pass; see docs/replacing.md.
 
-What becomes of a partition, in this order; a process may die after each line, and the next run goes on from there:
-
-    create the staging table              its properties say what is to be replaced
-    write the partition's rows into it    the old files are read as they always were
-    compare rows, buckets and order       nothing has changed so far
-    ALTER PARTITION ... NOT CLUSTERED     readers take the files plainly from here on
-    SET LOCATION                          the swap: old rows before it, new ones after it
-    ALTER PARTITION ... CLUSTERED BY      readers use the new buckets
-    bring them to the partition's folder  see relocate.py
-    drop the staging table                the next run has nothing to clean up
+create the staging table                    incomplete: a run that finds it drops it
+write the partitions' rows into it
+compare rows by partition, and the seals    every bucket one file, in the table's spec
+declare it complete                         a run that finds it goes on here
+INSERT OVERWRITE the partitions from it
+compare rows by partition, and the seals
+drop the staging table
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NoReturn
 
 from spark_bucketing.errors import BucketingError, TableError
-from spark_bucketing.evolution import alter, guards, sql
-from spark_bucketing.evolution.evidence import FileEvidence, has_spec, proves
-from spark_bucketing.evolution.journal import Journal
-from spark_bucketing.evolution.model import Partition, Table, words
-from spark_bucketing.evolution.read import read_table
-from spark_bucketing.evolution.rows import Listing, list_files, read_evidence
+from spark_bucketing.evolution import sql
+from spark_bucketing.evolution.covering import covering
+from spark_bucketing.evolution.locations import plain
+from spark_bucketing.evolution.model import Partition, RecordState, Table, words
+from spark_bucketing.evolution.read import read_partitions
 from spark_bucketing.evolution.staging import (
     Staging,
-    are_copies,
     create_staging,
+    declare_complete,
+    drop_staging,
     find_staging,
-    fingerprint,
-    is_away,
-    new_staging,
+    refuse_unfit,
 )
-from spark_bucketing.evolution.steps import Steps
-from spark_bucketing.evolution.warehouse import StoredFile, Warehouse
+from spark_bucketing.evolution.warehouse import Warehouse
 from spark_bucketing.spec import BucketSpec
 
-
-@dataclass(frozen=True)
-class Task:
-    """What is to be done with a partition.
-
-    Args:
-        partition: it.
-        files: its files.
-        proven: they are the table's spec already, so that a record is all that is missing.
-    """
-
-    partition: Partition
-    files: tuple[StoredFile, ...]
-    proven: bool
+# Of one staging table: what has to fit twice on the disks, and what a statement names.
+_BATCH_BYTES = 100 * 2**30
+_BATCH_PARTITIONS = 1000
+# Partitions that a message names.
+_NAMED = 3
 
 
 @dataclass(frozen=True)
 class Plan:
-    """A rewrite: what is to be done, and the partitions that have the table's spec already, which was verified."""
+    """What is to be done.
+
+    Args:
+        table: it, with all its partitions.
+        todo: partitions that are to be written anew.
+        done: those that have the table's spec, and those without files.
+        left: those that cannot be overwritten, each with what was found.
+    """
 
     table: Table
-    tasks: tuple[Task, ...]
+    todo: tuple[Partition, ...]
     done: tuple[Partition, ...]
+    left: tuple[tuple[Partition, str], ...]
+
+    def batches(self) -> Iterator[tuple[Partition, ...]]:
+        """The partitions in parts, each for one staging table."""
+        batch: list[Partition] = []
+        for partition in self.todo:
+            if batch and (total([*batch, partition]) > _BATCH_BYTES or len(batch) >= _BATCH_PARTITIONS):
+                yield tuple(batch)
+                batch = []
+            batch.append(partition)
+        if batch:
+            yield tuple(batch)
+
+
+def total(partitions: Sequence[Partition]) -> int:
+    """Bytes of all their files."""
+    return sum(partition.size for partition in partitions)
 
 
 def target_of(table: Table) -> BucketSpec:
@@ -73,8 +80,8 @@ def target_of(table: Table) -> BucketSpec:
     if table.spec is None:
         raise TableError(
             f"Table {table.name} has no buckets now (it is NOT CLUSTERED), so that there is no spec to bring its "
-            "partitions to. "
-            f"Expected a bucketed table: ALTER TABLE {table.name} CLUSTERED BY (...) INTO n BUCKETS first."
+            f"partitions to. Expected a bucketed table: ALTER TABLE {table.name} CLUSTERED BY (...) INTO n BUCKETS "
+            "first."
         )
     if table.hash_version != "1":
         raise TableError(
@@ -92,140 +99,202 @@ def target_of(table: Table) -> BucketSpec:
     return table.spec
 
 
-def plan_rewrite(warehouse: Warehouse, table: Table, chosen: Sequence[Partition]) -> Plan:
-    """Look at the rows of those partitions whose files may have the table's spec already.
+def plan_rewrite(table: Table, chosen: Sequence[Partition], unclear: frozenset[str] = frozenset()) -> Plan:
+    """Sort partitions out by what is to be done with them.
+
+    Args:
+        table: theirs.
+        chosen: some of its partitions.
+        unclear: names of those that no statement can write.
 
     Raises:
-        TableError: the table has no buckets.
+        TableError: the table has no spec to bring them to.
     """
     target = target_of(table)
-    listing = list_files(warehouse, chosen)
-    evidence = read_evidence(warehouse, table, _named_alike(chosen, listing, target), listing, [target])
-    tasks, done = [], []
-    for partition in chosen:
-        files = evidence.get(partition.name)
-        # A partition that is not in its own folder is written anew, which brings it there.
-        proven = not is_away(partition) and files is not None and has_spec(target, files)
-        if proven and partition.has(target):
-            done.append(partition)
-        else:
-            tasks.append(Task(partition, listing[partition.name], proven))
-    return Plan(table, tuple(tasks), tuple(done))
+    done = tuple(part for part in chosen if part.state == RecordState.EMPTY or part.has(target))
+    todo, left = [], []
+    for part in chosen:
+        obstacle = _obstacle(table, part, unclear)
+        if part not in done and obstacle:
+            left.append((part, obstacle))
+        elif part not in done:
+            todo.append(part)
+    return Plan(table, tuple(todo), done, tuple(left))
 
 
-def _named_alike(chosen: Sequence[Partition], listing: Listing, target: BucketSpec) -> list[Partition]:
-    def names(partition: Partition) -> list[FileEvidence]:
-        return [FileEvidence(file.name, 0) for file in listing[partition.name]]
+def _obstacle(table: Table, part: Partition, unclear: frozenset[str]) -> str:
+    """Why an INSERT OVERWRITE would not replace this partition, and nothing else; empty where it would."""
+    if part.name in unclear:
+        return "Spark spells its values in another way, so that an INSERT would write to another folder"
+    own = plain(part.location)
+    inside = [other.name for other in table.partitions if other.name != part.name and _is_within(other.location, own)]
+    if inside or _is_within(table.location, own):
+        return f"its folder is also that of {inside[0] if inside else 'the table'}, or above it"
+    return ""
 
-    return [partition for partition in chosen if proves(target, names(partition))]
+
+def _is_within(inner: str, outer: str) -> bool:
+    return plain(inner) == outer or plain(inner).startswith(f"{outer}/")
 
 
-class Rewriter(Steps):
-    """Brings partitions of a table to its spec."""
+class Rewriter:
+    """Replaces the rows of partitions by way of a staging table.
 
-    @property
-    def target(self) -> BucketSpec:
-        """The spec that partitions are brought to."""
-        return target_of(self.table)
+    Args:
+        warehouse: with an open session.
+        table: whose partitions they are.
+        tell: is given what there is to say meanwhile.
+    """
 
-    def run(self, task: Task) -> bool:
-        """Do what is to be done with a partition.
+    def __init__(self, warehouse: Warehouse, table: Table, tell: Callable[[str], None]) -> None:
+        self._warehouse, self._table, self._tell = warehouse, table, tell
+        self._name = sql.table(table.name)
+        self._keys = sql.names([column.name for column in table.columns])
+
+    def run(self, batch: Sequence[Partition]) -> int:
+        """Bring partitions to the table's spec, all together.
 
         Returns:
-            Whether it is in its own folder.
+            How many were replaced: those that have rows.
 
         Raises:
-            BucketingError: it could not be done; the partition is as it was, or the next run completes it.
+            BucketingError: it could not be done; what is left is for the next run to finish or to drop.
         """
-        partition = task.partition
-        guards.refuse_changed(self.warehouse, self.table, partition, task.files)
-        if task.proven:
-            self._record(partition, self.target)
-            return True
-        guards.refuse_shared(self.warehouse, self.table, partition)
-        guards.refuse_occupied(self.warehouse, self.table, partition, task.files)
-        staging = new_staging(self.warehouse, self.table, partition, task.files, self.target)
-        create_staging(self.warehouse, self.table, staging)
-        journal = Journal(self.warehouse, staging)
+        staged = create_staging(self._warehouse, self._table)
         try:
-            journal.replaces(task.files)
-            folder, written = self._copy(partition, staging)
-            journal.wrote(folder, written)
-            guards.refuse_changes(self.warehouse, self.table, partition, staging)
-        except BaseException:
-            # Nothing refers to the new files yet.
-            with suppress(BucketingError):
-                self._abandon(partition, staging)
+            parts = self._stage(staged, batch)
+        except BucketingError:
+            drop_staging(self._warehouse, staged)
             raise
-        return self._swap(task, staging, folder, written)
+        declare_complete(self._warehouse, staged)
+        self._replace(staged, parts)
+        for part in batch:
+            if part.name not in {found.name for found in parts}:
+                self._tell(
+                    f"{part.name} has files and no rows, and is left alone: spark-bucketing seal takes it as it is."
+                )
+        return len(parts)
 
-    def _copy(self, partition: Partition, staging: Staging) -> tuple[str, Sequence[StoredFile]]:
-        """Write the partition's rows into the staging table, and compare them.
+    def recover(self) -> bool:
+        """Finish or drop what an earlier run of this command, or of dbt, has left.
 
         Returns:
-            The folder with the files, and the files.
+            Whether partitions were replaced.
+
+        Raises:
+            TableError: its rows do not fit the table any more, or something has written to the partitions since.
         """
-        warehouse, table = self.warehouse, self.table
-        spec = sql.partition_spec(table.columns, partition)
-        condition = sql.partition_filter(table.columns, partition)
-        guards.refuse_other_files(warehouse, table, partition, condition)
-        keys = {column.name.lower() for column in table.columns}
-        names = [name for name in warehouse.frame(sql.table(table.name)).columns if name.lower() not in keys]
-        rows = f"select {sql.names(names)} from {sql.table(table.name)} where {condition}"  # noqa: S608
-        warehouse.change(f"insert overwrite table {staging.table} {spec} {rows}")
-        new = self._staged(staging)
-        listing = list_files(warehouse, new.partitions)
-        evidence = read_evidence(warehouse, new, new.partitions, listing, [self.target])
-        files = evidence[new.partitions[0].name]
-        before = warehouse.frame(sql.table(table.name)).where(condition).count()
-        after = sum(file.rows for file in files)
-        if before != after or not has_spec(self.target, files):
+        staging = find_staging(self._warehouse, self._table.name)
+        if staging is None:
+            return False
+        if not staging.complete:
+            self._tell(f"An earlier run died while it wrote {staging.name}: dropping it.")
+            drop_staging(self._warehouse, staging.name)
+            return False
+        refuse_unfit(self._table, staging)
+        found = read_partitions(self._warehouse, staging.name)
+        filled = self._table.with_partitions([part for part in found if part.state != RecordState.EMPTY]).partitions
+        if staging.same_rows:
+            self._refuse_newer(staging, filled)
+        self._tell(f"An earlier run died while it replaced {named(filled)}: completing it from {staging.name}.")
+        emptied = [part for part in found if part.state == RecordState.EMPTY] if staging.empties else []
+        self._replace(staging.name, filled, emptied)
+        return True
+
+    def _stage(self, staged: str, batch: Sequence[Partition]) -> tuple[Partition, ...]:
+        """Copy rows into a new staging table and verify them.
+
+        Returns:
+            The partitions with rows.
+        """
+        condition = self._condition(batch)
+        self._warehouse.change(f"refresh table {self._name}")
+        self._insert(f"insert into {staged}", f"{self._name} where {condition}")
+        parts = self._table.with_partitions(read_partitions(self._warehouse, staged)).partitions
+        names = {part.name for part in batch}
+        others = [part for part in parts if part.name not in names]
+        if others:
             raise TableError(
-                f"Partition {partition.name} of {table.name} was not replaced: {before:,} rows were read and "
-                f"{after:,} written, {'in' if has_spec(self.target, files) else 'not in'} {words(self.target)}. "
-                "Expected "
-                "the same rows in these buckets: was the table written to meanwhile? Run the command again."
+                f"No partition of {self._table.name} was replaced: the rows of {named(batch)} were staged as "
+                f"{named(others)}, too. Expected the same partitions: does something write to the table, or has "
+                "another engine spelled these values in another way? Leave them out with --where."
             )
-        folder = new.partitions[0].location
-        return folder, listing[new.partitions[0].name]
+        self._refuse_difference(staged, condition, "No partition was replaced")
+        self._refuse_unsealed(staged, parts)
+        return parts
 
-    def _staged(self, staging: Staging) -> Table:
-        """The staging table with the one partition that was written."""
-        staged = read_table(self.warehouse, staging.table)
-        if len(staged.partitions) != 1:
+    def _replace(self, staged: str, filled: Sequence[Partition], emptied: Sequence[Partition] = ()) -> None:
+        """Let Spark write the staged rows over the partitions, look whether it did, and drop the staging table."""
+        self._warehouse.change(f"refresh table {self._name}")
+        self._insert(f"insert overwrite table {self._name}", staged)
+        for part in emptied:
+            spec = sql.partition_spec(self._table.columns, part)
+            self._warehouse.change(f"alter table {self._name} drop if exists {spec}")
+        again = f"The finished rows stay in {staged}, and the next run writes them again"
+        self._refuse_difference(staged, self._condition(filled), again)
+        drop_staging(self._warehouse, staged)
+        names = {part.name for part in filled}
+        written = [part for part in read_partitions(self._warehouse, self._table.name) if part.name in names]
+        self._refuse_unsealed(self._table.name, written)
+
+    def _condition(self, parts: Sequence[Partition]) -> str:
+        """A predicate for the rows of partitions, of which the table may have lost some."""
+        names = {part.name for part in parts}
+        others = [part for part in self._table.partitions if part.name not in names]
+        return covering(self._table.with_partitions([*others, *parts]), parts)
+
+    def _insert(self, head: str, source: str) -> None:
+        columns = sql.names(self._table.names)
+        self._warehouse.change(f"{head} partition ({self._keys}) select {columns} from {source}")  # noqa: S608
+
+    def _refuse_difference(self, staged: str, condition: str, consequence: str) -> None:
+        """Refuse to go on unless each partition has as many rows in the table as in the staging table."""
+        different = self._compared(staged, condition, "sum(here) <> sum(there)")
+        if different:
             raise TableError(
-                f"Partition {staging.partition} of {self.table.name} was not replaced: its staging table "
-                f"{staging.table} has {len(staged.partitions)} partitions, expected one. Does another rewrite of the "
-                "table run? Wait for its end."
+                f"{consequence}: {different} in the staging table {staged}. Expected the same: was "
+                f"{self._table.name} written to meanwhile? Run the command again when that has ended."
             )
-        self.warehouse.make_folder(staged.partitions[0].location)
-        return staged
 
-    def _swap(self, task: Task, staging: Staging, folder: str, written: Sequence[StoredFile]) -> bool:
-        warehouse, table, partition = self.warehouse, self.table, task.partition
-        self._record(partition, None)
-        guards.refuse_moved(warehouse, table, partition, staging.replaces)
-        if fingerprint(warehouse.files(folder)) != fingerprint(written):
-            self._give_up(partition, staging, f"its new files in {folder} were changed by something else")
-        alter.set_location(warehouse, table, partition, folder)
-        new, old = warehouse.files(folder) or (), warehouse.files(staging.replaces) or ()
-        # Not a writer that has found the new folder since: what it has deleted is to be gone.
-        if not are_copies(written, new) and find_staging(warehouse, table) != staging:
-            self._undo(partition, staging, f"its new files in {folder} were deleted by another rewrite")
-        if set(old) != set(task.files) and fingerprint(new) == fingerprint(written):
-            self._undo(partition, staging, f"something changed the files in {staging.replaces} in the last moment")
-        spec = staging.target if fingerprint(new) == fingerprint(written) else None
-        return self._complete(partition, staging, folder, spec)
+    def _refuse_newer(self, staging: Staging, parts: Sequence[Partition]) -> None:
+        """Refuse to write over rows that came after the death: the staged ones are all that there was before."""
+        newer = self._compared(staging.name, self._condition(parts), "sum(here) not in (0, sum(there))")
+        if newer:
+            raise TableError(
+                f"An earlier run died while it replaced {named(parts)} of {self._table.name}, and something has "
+                f"written there since, and nothing was changed: {newer} in the staging table {staging.name}. Expected "
+                "the rows that were there before, or none: see to it that the table has all rows, and drop "
+                f"{staging.name}."
+            )
 
-    def _undo(self, partition: Partition, staging: Staging, found: str) -> NoReturn:
-        """Swap back, since the old folder has all rows and the new one has not."""
-        alter.set_location(self.warehouse, self.table, partition, staging.replaces)
-        self._give_up(partition, staging, found)
-
-    def _give_up(self, partition: Partition, staging: Staging, found: str) -> NoReturn:
-        """The partition lies in its old folder, and its record was taken away."""
-        self._restore(partition, staging)
-        raise TableError(
-            f"Partition {partition.name} of {self.table.name} was not replaced: {found}. Expected no writer of the "
-            "partition, and no other rewrite of the table: run the command again when they have ended."
+    def _compared(self, staged: str, condition: str, having: str) -> str:
+        """Partitions whose numbers of rows differ, in words; empty when none does."""
+        self._warehouse.change(f"refresh table {self._name}")
+        counted = (
+            f"select {self._keys}, count(*) as here, 0 as there from {self._name} where {condition} "  # noqa: S608
+            f"group by {self._keys} union all select {self._keys}, 0, count(*) from {staged} group by {self._keys}"
         )
+        found = self._warehouse.rows(
+            f"select to_json(struct({self._keys})) as place, sum(here) as here, sum(there) as there "  # noqa: S608
+            f"from ({counted}) group by {self._keys} having {having} limit {_NAMED}"
+        )
+        return "; ".join(f"{row['place']} has {row['here']:,} rows, and {row['there']:,}" for row in found)
+
+    def _refuse_unsealed(self, name: str, parts: Sequence[Partition]) -> None:
+        """Refuse files that are not sealed as the buckets of the table's spec, one for each."""
+        target = target_of(self._table)
+        bad = [part for part in parts if not part.has(target)]
+        if bad:
+            most = bad[0].files_per_bucket
+            found = f"[{bad[0].state}] {bad[0].problem or words(bad[0].spec)}, at most {most} files of a bucket"
+            raise TableError(
+                f"{named(bad)} of {name}: found {found}. Expected files sealed as {words(target)}, one for each: was "
+                "the table altered or written to meanwhile? Run the command again."
+            )
+
+
+def named(partitions: Sequence[Partition]) -> str:
+    """The first few partitions, and how many more there are."""
+    names = ", ".join(part.name for part in partitions[:_NAMED])
+    more = f" and {len(partitions) - _NAMED:,} more" if len(partitions) > _NAMED else ""
+    return f"{'partition' if len(partitions) == 1 else 'partitions'} {names}{more}"

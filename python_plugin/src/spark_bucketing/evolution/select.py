@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+from collections import Counter
 
 from spark_bucketing.errors import SparkError, TableError
 from spark_bucketing.evolution import sql
@@ -10,43 +12,54 @@ from spark_bucketing.evolution.model import Partition, Table
 from spark_bucketing.evolution.warehouse import Warehouse
 
 
-def select_partitions(warehouse: Warehouse, table: Table, where: str | None) -> tuple[Partition, ...]:
+def select_partitions(
+    warehouse: Warehouse, table: Table, where: str | None
+) -> tuple[tuple[Partition, ...], frozenset[str]]:
     """Partitions for whose values a predicate of SQL holds; all of them without one.
 
-    Spark evaluates it, over a table of the values alone, so that it can be anything that Spark knows.
+    Spark evaluates it, over the values alone, so that it can be anything that Spark knows.
+
+    Returns:
+        The partitions, and the names of those whose rows SQL cannot tell from those of others: an INSERT would spell
+        their values otherwise, such as 0.10 of a double that another engine has written, or month=01 of an int.
 
     Raises:
         TableError: the predicate uses other columns, or is none.
     """
-    if where is None:
-        return table.partitions
-    names = [column.name for column in table.columns]
-    typed = ", ".join(
-        f"try_cast(v{i} as {column.type}) as {sql.name(column.name)}" for i, column in enumerate(table.columns)
+    if not table.partitions:
+        return (), frozenset()
+    places = range(len(table.columns))
+    rows = (
+        f"({place}, {', '.join('null' if value is None else sql.text(value) for value in partition.values)})"
+        for place, partition in enumerate(table.partitions)
     )
-    schema = ", ".join(["place int", *(f"v{i} string" for i in range(len(names)))])
-    rows = [(place, *partition.values) for place, partition in enumerate(table.partitions)]
-    values = warehouse.session.createDataFrame(rows, schema)
-    values.createOrReplaceTempView("spark_bucketing_values")
-    # The values' own columns must not be found by the predicate.
+    values = ", ".join(f"v{i}" for i in places)
+    typed = ", ".join(f"try_cast(v{i} as {table.columns[i].type}) as {sql.name(table.columns[i].name)}" for i in places)
+    spelled = ", ".join(f"try_cast(try_cast(v{i} as {table.columns[i].type}) as string)" for i in places)
+    # The values' own columns must not be found by the predicate, nor may a comment at its end hide the bracket.
     query = (
-        f"select spark_bucketing_place from (select place as spark_bucketing_place, {typed} "  # noqa: S608
-        f"from spark_bucketing_values) as {sql.name(sql.parts(table.name)[-1])} where ("
+        f"select spark_bucketing_place as place, to_json(spark_bucketing_spelled) as spelled, ({where or 'true'}\n) "  # noqa: S608
+        f"as chosen from (select place as spark_bucketing_place, array({spelled}) as spark_bucketing_spelled, {typed} "
+        f"from values {', '.join(rows)} as v(place, {values})) as {sql.name(sql.parts(table.name)[-1])}"
     )
     try:
-        # A comment at the predicate's end must not hide the bracket.
-        found = warehouse.rows(f"{query}{where}\n)")
+        found = {row["place"]: row for row in warehouse.rows(query)}
     except SparkError as error:
         # What Spark suggests is of the values' own table.
         why = re.split(r" Did you mean| SQLSTATE", str(error))[0]
         raise TableError(
             f"The predicate of --where cannot be used for {table.name}: {why} Expected a condition on the partition "
-            f'columns only, which are {", ".join(names)}, as in --where "{_example(table)}".'
+            f"columns only, which are {', '.join(column.name for column in table.columns)}, as in --where "
+            f'"{_example(table)}".'
         ) from error
-    finally:
-        warehouse.session.catalog.dropTempView("spark_bucketing_values")
-    chosen = {row["spark_bucketing_place"] for row in found}
-    return tuple(partition for place, partition in enumerate(table.partitions) if place in chosen)
+    alike = Counter(row["spelled"] for row in found.values())
+    chosen = tuple(part for place, part in enumerate(table.partitions) if str(found[place]["chosen"]).lower() == "true")
+    unclear = frozenset(
+        part.name
+        for place, part in enumerate(table.partitions)
+        if tuple(json.loads(found[place]["spelled"])) != part.values or alike[found[place]["spelled"]] > 1
+    )
+    return chosen, unclear
 
 
 def _example(table: Table) -> str:

@@ -6,8 +6,6 @@ import re
 from collections.abc import Sequence
 
 from spark_bucketing.evolution.model import Column, Partition
-from spark_bucketing.evolution.records import EVOLVED
-from spark_bucketing.spec import BucketSpec
 
 
 def name(text: str) -> str:
@@ -38,15 +36,16 @@ def text(value: str) -> str:
     return "'" + value.replace("\\", "\\\\").replace("'", "\\'").replace("$", "\\u0024") + "'"
 
 
-def files_of(folder: str, file_format: str) -> str:
-    """A query for the rows in a folder of files, whose path Hadoop takes for a pattern."""
-    path = re.sub(r"[][{}*?\\]", r"\\\g<0>", folder)
-    return f"SELECT * FROM {file_format}.{name(path)}"  # noqa: S608
+# In the order that partition_of() expects. Arrays are text over some connections.
+_COLUMNS = (
+    "partition, location, status, num_buckets, to_json(bucket_columns) as bucket_columns, "
+    "to_json(sort_columns) as sort_columns, hash, files, bytes, max_files_per_bucket, problem"
+)
 
 
 def bucket_specs(table_name: str) -> str:
-    """A query for what the metastore says of all partitions of a table."""
-    return f"select * from bucket_specs({text(table(table_name))})"  # noqa: S608
+    """A query for what the metastore and the files say of all partitions of a table."""
+    return f"select {_COLUMNS} from bucket_specs({text(table(table_name))})"  # noqa: S608
 
 
 def literal(value: str, column: Column) -> str:
@@ -64,24 +63,3 @@ def partition_spec(columns: Sequence[Column], partition: Partition) -> str:
     pairs = zip(columns, partition.values, strict=True)
     given = ", ".join(f"{name(column.name)} = {'null' if value is None else text(value)}" for column, value in pairs)
     return f"partition ({given})"
-
-
-def partition_filter(columns: Sequence[Column], partition: Partition) -> str:
-    """A predicate for the rows of one partition."""
-    return " and ".join(
-        f"{name(column.name)} is null" if value is None else f"{name(column.name)} = {literal(value, column)}"
-        for column, value in zip(columns, partition.values, strict=True)
-    )
-
-
-def mark_evolved(table_name: str) -> str:
-    """A statement after which readers ask for the records of a table's partitions."""
-    return f"alter table {table(table_name)} set tblproperties ({text(EVOLVED)} = 'true')"
-
-
-def clause(spec: BucketSpec | None) -> str:
-    """CLUSTERED BY ... as ALTER TABLE takes it; NOT CLUSTERED for no buckets."""
-    if spec is None:
-        return "not clustered"
-    order = f" sorted by ({names(spec.sort_columns)})" if spec.sort_columns else ""
-    return f"clustered by ({names(spec.bucket_columns)}){order} into {spec.num_buckets} buckets"

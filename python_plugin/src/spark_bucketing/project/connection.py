@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+import time
 from collections.abc import Sequence
 from typing import Any
 
-from spark_bucketing.errors import SparkError
+from spark_bucketing.errors import ProfileError, SparkError
+from spark_bucketing.interrupts import noted_interrupts
 from spark_bucketing.project.profile import Target
 
 
@@ -38,3 +41,87 @@ class Connection:
     def close(self) -> None:
         """Close it; nothing happens when it never was opened."""
         self._manager.cleanup_all()
+
+
+class RemoteStatements:
+    """Statements over a thrift or http connection, which Ctrl-C cancels.
+
+    Args:
+        target: of the dbt profile.
+
+    Raises:
+        ProfileError: its connection is another one.
+        SparkError: nothing answers.
+    """
+
+    def __init__(self, target: Target) -> None:
+        from dbt.adapters.spark.connections import SparkConnectionManager
+        from dbt.mp_context import get_mp_context
+        from dbt_common.exceptions import DbtBaseException
+
+        if target.method not in ("thrift", "http"):
+            raise ProfileError(
+                f"Target {target.name!r} has the connection method {target.method!r}, of which this command cannot "
+                "cancel statements: choose a target with method 'session', 'thrift' or 'http' with --target."
+            )
+        self._manager = SparkConnectionManager(target.loaded, get_mp_context())
+        try:
+            self._manager.set_connection_name("spark-bucketing")
+            # That of PyHive: dbt's own waits at least five seconds for every statement.
+            self._connection = self._manager.get_thread_connection().handle.handle
+        except DbtBaseException as error:
+            raise SparkError(str(getattr(error, "msg", error)).strip() or type(error).__name__) from error
+
+    def rows(self, statement: str) -> list[dict[str, Any]]:
+        """Rows of a statement, by the names of their columns.
+
+        Raises:
+            SparkError: Spark refuses it, or the connection is lost.
+            KeyboardInterrupt: it was cancelled.
+        """
+        from pyhive.exc import Error
+        from thrift.Thrift import TException
+
+        cursor = self._connection.cursor()
+        try:
+            with noted_interrupts() as interrupts:
+                cursor.execute(statement, async_=True)
+                pause = 0.02
+                while not self._has_ended(cursor):
+                    if interrupts.come:
+                        cursor.cancel()
+                        break
+                    time.sleep(pause)
+                    pause = min(1.0, pause * 1.5)
+                if interrupts.come or cursor.description is None:
+                    return []
+                names = [column[0] for column in cursor.description]
+                return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+        except (Error, TException, OSError) as error:
+            raise SparkError(_said(error)) from error
+        finally:
+            cursor.close()
+
+    @staticmethod
+    def _has_ended(cursor: Any) -> bool:
+        from TCLIService.ttypes import TOperationState
+
+        status = cursor.poll()
+        if status.operationState in (TOperationState.ERROR_STATE, TOperationState.CANCELED_STATE):
+            raise SparkError(_first_line(status.errorMessage or "The statement was cancelled."))
+        return bool(status.operationState == TOperationState.FINISHED_STATE)
+
+    def close(self) -> None:
+        """Close the connection, and the session that it has on the server."""
+        self._manager.cleanup_all()
+
+
+def _said(error: Exception) -> str:
+    status = getattr(error.args[0] if error.args else None, "status", None)
+    return _first_line(getattr(status, "errorMessage", None) or str(error) or type(error).__name__)
+
+
+def _first_line(text: str) -> str:
+    """Spark's message without the names of its exceptions and their stacks."""
+    found = re.sub(r"^.*?Error running query: (\[\w.]+\] )?([\w.$]+(Exception|Error): )*", "", text, flags=re.DOTALL)
+    return next((line.strip() for line in found.splitlines() if line.strip()), text)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any, TextIO
 
@@ -11,13 +12,10 @@ from rich.console import Console
 from rich.table import Table as Grid
 from rich.text import Text
 
-from spark_bucketing.evolution.model import RecordState, Table, words
+from spark_bucketing.evolution.model import Partition, RecordState, Table, words
 from spark_bucketing.evolution.reading import Merging, Read, Run, describe, read_together, readable_ranges, runs, span
-from spark_bucketing.evolution.repair import Change, marks_evolved
-from spark_bucketing.evolution.rewrite import Plan
-from spark_bucketing.evolution.unfinished import Unfinished
-from spark_bucketing.evolution.verify import Finding
-from spark_bucketing.evolution.warehouse import total
+from spark_bucketing.evolution.rewrite import Plan, total
+from spark_bucketing.evolution.seal import REFUSED, SEALED, Sealed
 from spark_bucketing.report.words import count, size
 from spark_bucketing.spec import BucketSpec
 
@@ -25,37 +23,32 @@ from spark_bucketing.spec import BucketSpec
 _UNLIMITED = 10_000
 
 
-def write_specs(table: Table, merging: Merging, unfinished: Unfinished | None, form: str, file: TextIO) -> None:
-    """Write the specs over the partitions, which of them can be read together, and which one is being rewritten."""
+def write_specs(table: Table, merging: Merging, form: str, file: TextIO) -> None:
+    """Write the specs over the partitions, and which of them can be read together."""
     found = runs(table)
     if form == "json":
-        data = {**_specs_as_data(table, found, merging), "unfinished_rewrite": _unfinished_as_data(unfinished)}
-        json.dump(data, file, indent=2)
+        json.dump(_specs_as_data(table, found, merging), file, indent=2)
         file.write("\n")
         return
     console = _console(file)
     console.print(Text(f"{table.name}: {words(table.spec)}, {count(len(table.partitions), 'partition')}"))
-    if unfinished:
-        console.print(Text(f"{unfinished.partition}: {unfinished.said}: {unfinished.advice}"))
-    if table.hidden:
-        hidden = count(len(table.hidden), "record")
-        console.print(Text(f"{hidden} that no reader asks for: run spark-bucketing evolution verify {table.name}"))
-    elif not table.evolved:
-        console.print(Text("No spec was ever altered: all partitions are read by the table's."))
     if not table.partitions:
         return
-    _print_grid(console, ((run.name, count(len(run.partitions), "partition"), _told(table, run)) for run in found))
+    _print_grid(console, ((run.name, count(len(run.partitions), "partition"), _what(run)) for run in found))
     together = read_together(found, merging)
-    console.print(Text(f"\nRead as bucketed, as far as the files fit:\n  all partitions together: {_how(together)}"))
+    console.print(Text(f"\nRead as bucketed:\n  all partitions together: {_how(together)}"))
     if together.buckets is None:
         ranges = readable_ranges(found, merging)
         _print_grid(console, ((span(r.partitions), count(len(r.partitions), "partition"), _how(r)) for r in ranges))
 
 
-def _told(table: Table, run: Run) -> str:
-    if table.evolved and run.partitions[0].state is RecordState.MISSING and isinstance(run.claim, BucketSpec):
-        return f"no record: the table's {words(run.claim)}"
-    return describe(run.claim)
+def _what(run: Run) -> str:
+    first = run.partitions[0]
+    if first.state in (RecordState.BUCKETED, RecordState.EMPTY):
+        most = max(partition.files_per_bucket or 0 for partition in run.partitions)
+        several = f", up to {most:,} files of a bucket" if most > 1 else ""
+        return "empty" if first.state == RecordState.EMPTY else f"{describe(run.claim)}{several}"
+    return f"[{first.state}]{f' {first.problem}' if first.problem else ''}"
 
 
 def _how(read: Read) -> str:
@@ -69,13 +62,15 @@ def _specs_as_data(table: Table, found: Sequence[Run], merging: Merging) -> dict
     return {
         "table": table.name,
         "spec": _as_data(table.spec),
-        "evolved": table.evolved,
         "ranges": [
             {
                 **_range(run.partitions),
-                "record": run.partitions[0].state.value,
-                "spec": _as_data(run.claim) if isinstance(run.claim, BucketSpec) else None,
-                "problem": None if isinstance(run.claim, BucketSpec) else run.claim,
+                "status": run.partitions[0].state,
+                "spec": _as_data(run.partitions[0].spec),
+                "problem": run.partitions[0].problem or None,
+                "files": sum(partition.files for partition in run.partitions),
+                "bytes": total(run.partitions),
+                "max_files_per_bucket": max((part.files_per_bucket or 0 for part in run.partitions), default=0),
             }
             for run in found
         ],
@@ -100,72 +95,65 @@ def _as_data(spec: BucketSpec | None) -> dict[str, Any] | None:
     return {"num_buckets": spec.num_buckets, "bucket_columns": columns, "sort_columns": sorts, "hash": spec.bucket_hash}
 
 
-def _unfinished_as_data(unfinished: Unfinished | None) -> dict[str, Any] | None:
-    return unfinished.as_data() if unfinished else None
-
-
-def write_findings(
-    table: Table, findings: Sequence[Finding], unfinished: Unfinished | None, rows: bool, form: str, file: TextIO
-) -> None:
-    """Write what contradicts what, each with what to run, and which partition was not looked at."""
+def write_sealed(table: str, found: Sequence[Sealed], dry_run: bool, form: str, file: TextIO) -> None:
+    """Write which partitions are, or would be, sealed, and what is wrong with the others."""
     if form == "json":
-        data = [
-            {
-                "subject": item.subject,
-                "found": item.found,
-                "expected": item.expected,
-                "run": item.run,
-                "files": [{"name": file.name, "problem": file.problem} for file in item.files],
-            }
-            for item in findings
-        ]
-        found = {"table": table.name, "rows": rows, "findings": data}
-        json.dump({**found, "unfinished_rewrite": _unfinished_as_data(unfinished)}, file, indent=2)
+        json.dump({"table": table, "dry_run": dry_run, "partitions": list(map(_sealed_as_data, found))}, file, indent=2)
         file.write("\n")
         return
     console = _console(file)
-    for item in findings:
-        console.print(Text.assemble((item.subject, "red"), f": found {item.found}"))
-        console.print(Text(f"    expected {item.expected}\n    run      {item.run}"))
-    if unfinished:
-        console.print(Text(f"{unfinished.partition}: {unfinished.said}; what it has by now was not looked at."))
-    looked = "every row" if rows else "the files' names (--rows looks at every row)"
-    number = count(len(findings), "finding") if findings else "nothing is wrong"
-    console.print(Text(f"{table.name}: {count(len(table.partitions), 'partition')}, {looked}: {number}."))
+    for item in found:
+        where = item.partition or table
+        if item.status == REFUSED:
+            console.print(Text.assemble((where, "red"), f": found {item.problem}"))
+            console.print(Text(f"    expected files of {words(item.spec) if item.spec else 'some bucket spec'}"))
+        elif item.status == SEALED or item.problem:
+            weaker = f" ({item.problem})" if item.problem else ""
+            spec = f"{words(item.spec)}, {count(item.files, 'file')}, {size(item.size)}{weaker}"
+            console.print(Text.assemble((where, "bold"), f": {'would be ' if dry_run else ''}{item.status}, {spec}"))
+    numbers = Counter(item.status for item in found)
+    told = ", ".join(f"{numbers[status]:,} {status}" for status in dict.fromkeys(item.status for item in found))
+    read = count(sum(item.files_read for item in found), "file")
+    console.print(Text(f"{table}: {told or 'nothing matches'}; the keys of {read} were read."))
 
 
-def write_changes(table: Table, changes: Sequence[Change], dry_run: bool, file: TextIO) -> None:
-    """Write which records are, or would be, written, and why."""
-    console = _console(file)
-    for change in changes:
-        console.print(Text.assemble((change.partition.name, "bold"), f": {change.why}"))
-        console.print(Text(f"    {'would write' if dry_run else 'writes'} {words(change.spec)}"))
-    if table.hidden:
-        verb = "would set" if dry_run else "sets"
-        console.print(Text(f"{table.name}: {verb} bucketing.evolved=true, without which readers ask for no record"))
-    elif marks_evolved(table, changes):
-        console.print(Text(f"These are the first records of {table.name}: readers ask for them from now on."))
-    changed = f"{count(len(changes), 'partition')} {'to be changed' if dry_run else 'changed'}"
-    what = changed if changes else "every record is what the files are"
-    console.print(Text(f"{table.name}: {count(len(table.partitions), 'partition')}, {what}."))
+def _sealed_as_data(item: Sealed) -> dict[str, Any]:
+    return {
+        "partition": item.partition,
+        "status": item.status,
+        "spec": _as_data(item.spec),
+        "files": item.files,
+        "bytes": item.size,
+        "files_read": item.files_read,
+        "problem": item.problem or None,
+    }
 
 
 def write_plan(plan: Plan, file: TextIO) -> None:
     """Write what a rewrite does: partitions, files and bytes."""
     console = _console(file)
-    for partition in plan.done:
-        console.print(Text(f"{partition.name}: has the table's spec already"))
-    for task in plan.tasks:
-        files = f"{count(len(task.files), 'file')}, {size(total(task.files))}"
-        what = "record only, its files have the spec" if task.proven else "write anew"
-        console.print(Text.assemble((task.partition.name, "bold"), f": {files}: {what}"))
-    written = [file for task in plan.tasks if not task.proven for file in task.files]
+    for part in plan.done:
+        has = "has no files" if part.state == RecordState.EMPTY else "has the table's spec already"
+        console.print(Text(f"{part.name}: {has}"))
+    for part in plan.todo:
+        files = f"{count(part.files, 'file')}, {size(part.size)}"
+        console.print(Text.assemble((part.name, "bold"), f": {files}: write anew, {_why(part)}"))
+    for part, obstacle in plan.left:
+        console.print(Text.assemble((part.name, "red"), f": left as it is, {obstacle}"))
+    written = count(sum(part.files for part in plan.todo), "file")
     console.print(
         Text(
-            f"{plan.table.name}: {count(len(plan.tasks), 'partition')} to be brought to {words(plan.table.spec)}, "
-            f"{count(len(written), 'file')} and {size(total(written))} to be written anew."
+            f"{plan.table.name}: {count(len(plan.todo), 'partition')} to be brought to {words(plan.table.spec)}, "
+            f"{written} and {size(total(plan.todo))} to be written anew."
         )
     )
+
+
+def _why(part: Partition) -> str:
+    if part.spec is None:
+        return f"[{part.state}]{f' {part.problem}' if part.problem else ''}"
+    most = part.files_per_bucket or 0
+    return f"{words(part.spec)}{f', up to {most:,} files of a bucket' if most > 1 else ''}"
 
 
 def _print_grid(console: Console, lines: Iterator[tuple[str, str, str]]) -> None:

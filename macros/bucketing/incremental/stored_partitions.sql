@@ -1,0 +1,19 @@
+{#- The partitions that the metastore has of a table, with rows or without, as lists of strings, NULL as none. -#}
+{% macro stored_partitions(relation) -%}
+  {%- set partitions = [] -%}
+  {%- for row in run_query('show partitions ' ~ spark_bucketing.quote_relation(relation)).rows -%}
+    {%- set values = [] -%}
+    {%- for part in row[0].split('/') -%}
+      {%- set value = part.split('=', 1)[1] -%}
+      {%- do values.append(none if value == '__HIVE_DEFAULT_PARTITION__' else modules.re.sub('%([0-9A-Fa-f]{2})', spark_bucketing.unescaped, value)) -%}
+    {%- endfor -%}
+    {%- do partitions.append(values) -%}
+  {%- endfor -%}
+  {{ return(partitions) }}
+{%- endmacro %}
+
+
+{#- found: a match of %41, as names of partitions have characters that paths cannot. -#}
+{% macro unescaped(found) -%}
+  {{ return('%c' | format(found.group(1) | int(base=16))) }}
+{%- endmacro %}
