@@ -13,7 +13,7 @@ EXTENSION := .venv/spark-bucketing-extension.jar
 export SPARK_BUCKETING_CACHE := $(CURDIR)/.venv/spark-bucketing
 
 .DEFAULT_GOAL := help
-.PHONY: help setup machine demo evolution test test-long fuzz bench lint format clean
+.PHONY: help setup machine demo evolution test test-long fuzz bench bench-tpch lint format clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -52,6 +52,10 @@ fuzz: setup ## Compare random queries with and without the extension: SEED=1 CAS
 bench: setup ## Time joins of bucketed tables against plain ones: SCALE=1
 	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable 'python_plugin[bench]'
 	@$(BIN)/python benchmarks/run.py --scale $(or $(SCALE),1)
+
+bench-tpch: setup ## Time TPC-H's 22 queries with and without the extension, over whole, small and empty inputs: SCALE=1
+	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable 'python_plugin[bench]'
+	@$(BIN)/python benchmarks/tpch.py --scale $(or $(SCALE),1)
 
 lint: setup ## Check style, types, imports and SQL
 	@$(BIN)/ruff check --config $(CONFIG) $(PY)

@@ -25,14 +25,28 @@ QUERIES: dict[str, str] = {
     ),
 }
 
+ORDERS = "(select count(o_orderkey), max(o_orderdate) from {orders})"
+LINEITEM = "(select count(l_orderkey), sum(l_extendedprice) from {%s})"
+# What a query cannot be faster than: its inputs' columns are read and added up, and nothing is joined.
+SCANS: dict[str, str] = {
+    "join": f"select * from {LINEITEM % 'lineitem'} cross join {ORDERS}",
+    "join, group by a superset of the key": f"select * from {LINEITEM % 'lineitem'} cross join {ORDERS}",
+    "one-to-many: 64 buckets against 16": f"select * from {LINEITEM % 'lineitem_fine'} cross join {ORDERS}",
+    "union of two tables, joined": (
+        f"select * from {LINEITEM % 'lineitem_old'} cross join {LINEITEM % 'lineitem_new'} cross join {ORDERS}"
+    ),
+    "seven partitions, joined": f"select * from {LINEITEM % 'lineitem_years'} cross join {ORDERS}",
+}
+
 
 @dataclass(frozen=True)
 class Way:
-    """One way of running the queries: the layout of their tables, and settings."""
+    """One way of running the queries: the layout of their tables, settings, or only scans of their inputs."""
 
     name: str
     layout: str
     settings: dict[str, str]
+    scan: bool = False
 
 
 OFF = {"spark.bucketing.enabled": "false"}
@@ -43,6 +57,7 @@ WAYS = (
     Way("Spark layout, extension", "spark", ON),
     Way("Hive layout, stock", "hive", OFF),
     Way("Hive layout, extension", "hive", ON),
-    Way("Hive layout, unchecked", "hive", ON | {"spark.bucketing.read.check": "false"}),
+    Way("Hive layout, only scanned", "hive", OFF, scan=True),
 )
 BASELINE = WAYS[0]
+SCANNED = WAYS[-1].name

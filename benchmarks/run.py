@@ -8,7 +8,7 @@ import statistics
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cases import BASELINE, WAYS
+from cases import BASELINE, SCANNED, WAYS
 from measure import Measured, measure, planning
 from rich.bar import Bar
 from rich.console import Console
@@ -85,6 +85,7 @@ def _table(results: dict[str, dict[str, Measured]], options: argparse.Namespace)
         "tables",
         "seconds",
         "ratio",
+        "x only scanned",
         "exchanges",
         "sorts",
         "peak memory MiB",
@@ -98,6 +99,7 @@ def _table(results: dict[str, dict[str, Measured]], options: argparse.Namespace)
             figures = (
                 f"{seen.median:.2f}",
                 f"{ratio:.2f}x",
+                f"{seen.median / ways[SCANNED].median:.2f}x",
                 str(seen.exchanges),
                 str(seen.sorts),
                 f"{seen.memory_mib:.0f}",

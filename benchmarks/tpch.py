@@ -11,9 +11,10 @@ import json
 import statistics
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import yaml
+from measure import WrongRowsError
 from rich.console import Console
 from rich.table import Table
 from run import session
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 CASES = Path(__file__).parents[1] / "tests" / "cases" / "tpch"
 DATABASE = "tpch"
-INPUTS = {
+INPUTS: dict[str, dict[str, str]] = {
     "whole": {},
     "few orders": {"orders": "o_orderkey % 997 = 5"},
     "no orders": {"orders": "o_comment = 'none of them'"},
@@ -59,7 +60,7 @@ def main() -> None:
     spark.stop()
 
 
-def _create(spark: SparkSession, folder: Path, described: dict, layout: str) -> None:
+def _create(spark: SparkSession, folder: Path, described: dict[str, Any], layout: str) -> None:
     spark.sql(f"create database if not exists {DATABASE}_{layout}")
     spark.sql(f"use {DATABASE}_{layout}")
     buckets = described["layouts"][layout]["buckets"]
@@ -76,14 +77,14 @@ def _create(spark: SparkSession, folder: Path, described: dict, layout: str) -> 
 
 
 def measure(
-    spark: SparkSession, described: dict, options: argparse.Namespace, inputs: str, queries: dict[str, str]
+    spark: SparkSession, described: dict[str, Any], options: argparse.Namespace, inputs: str, queries: dict[str, str]
 ) -> dict[str, dict[str, dict[str, float]]]:
     """Run queries over these inputs in all ways, which take turns.
 
     Returns: for each query and way the medians in seconds, of planning and of the whole.
 
     Raises:
-        AssertionError: two ways gave different rows.
+        WrongRowsError: two ways gave different rows.
     """
     for name in described["tables"]:
         where = INPUTS[inputs].get(name, "true")
@@ -105,7 +106,8 @@ def measure(
                     seen[way].append((planned, time.perf_counter() - start))
                 rows.sort(key=repr)
                 expected = expected or rows
-                assert rows == expected, f"{query} over {inputs}: other rows with {way}"
+                if rows != expected:
+                    raise WrongRowsError(f"{query} over {inputs}: other rows with {way}")
         results[query] = {
             way: dict(zip(("planning", "whole"), map(statistics.median, zip(*runs, strict=True)), strict=True))
             for way, runs in seen.items()
@@ -122,13 +124,12 @@ def _table(title: str, results: dict[str, dict[str, dict[str, float]]]) -> Table
     table = Table(title=title)
     for column in ("query", "stock s", "extension s", "extension / stock", "planning s", "with extension"):
         table.add_column(column, justify="right")
-    sums = {way: {kind: sum(each[way][kind] for each in results.values()) for kind in ("planning", "whole")} for way in WAYS}
+    kinds = ("planning", "whole")
+    sums = {way: {kind: sum(each[way][kind] for each in results.values()) for kind in kinds} for way in WAYS}
     for query, seen in {**results, "sum": sums}.items():
         stock, ours = seen["stock"], seen["extension"]
-        ratio = f"{ours['whole'] / stock['whole']:.2f}"
-        table.add_row(
-            query, f"{stock['whole']:.2f}", f"{ours['whole']:.2f}", ratio, f"{stock['planning']:.2f}", f"{ours['planning']:.2f}"
-        )
+        figures = [stock["whole"], ours["whole"], ours["whole"] / stock["whole"], stock["planning"], ours["planning"]]
+        table.add_row(query, *(f"{figure:.2f}" for figure in figures))
     return table
 
 

@@ -76,7 +76,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 @pytest.fixture
 def extension(spark: SparkSession) -> Iterator[None]:
     """The session extension, switched on for one test, in which no query may be planned without it for an error."""
-    planner = spark.sparkContext._jvm.org.apache.spark.sql.bucketing.PlanWithBuckets  # type: ignore[union-attr]
+    planner = spark.sparkContext._jvm.org.apache.spark.sql.bucketing.read.PlanWithBuckets  # type: ignore[union-attr]
     before = planner.failures()
     with setting(spark, "spark.bucketing.enabled", "true"):
         yield

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import random
 import shutil
 from pathlib import Path
 
 from bucketed import Tables
 
 # Each is a method below, but for none, which most tables have.
-BREAKAGES = ("none",) * 6 + (
+BREAKAGES = ("none",) * 20 + (
     "hive names",
     "swap",
     "loose",
@@ -19,6 +21,12 @@ BREAKAGES = ("none",) * 6 + (
     "version",
     "empty",
     "cut",
+    "touch",
+    "other file",
+    "other length",
+    "restore",
+    "copy of all",
+    "rename of all",
 )
 
 
@@ -27,12 +35,13 @@ class Files:
 
     Args:
         tables: the database.
+        pick: makes the choices.
         name: of the table.
         buckets: that the table was created with.
     """
 
-    def __init__(self, tables: Tables, name: str, buckets: int) -> None:
-        self.tables, self.name, self.buckets = tables, name, buckets
+    def __init__(self, tables: Tables, pick: random.Random, name: str, buckets: int) -> None:
+        self.tables, self.random, self.name, self.buckets = tables, pick, name, buckets
 
     def damage(self, how: str) -> None:
         """Do one of BREAKAGES to the files, if there are any."""
@@ -48,12 +57,7 @@ class Files:
             _move(path, path.with_name(f"0{path.name[:5]}_0_copy_{number}"))
 
     def _swap(self, files: list[Path]) -> None:
-        first, second = files[0], files[-1]
-        aside = first.with_name("aside")
-        _move(first, aside)
-        if second != first:
-            _move(second, first)
-        _move(aside, second)
+        _swap(files[0], files[-1])
 
     def _loose(self, files: list[Path]) -> None:
         shutil.copy(files[0], files[0].with_name("part-00000-22222222-2222-2222-2222-222222222222-c000"))
@@ -62,7 +66,7 @@ class Files:
         _move(files[0], files[0].with_name(f"{self.buckets:05d}_0_high"))
 
     def _lose(self, files: list[Path]) -> None:
-        files[0].unlink()
+        self.random.choice(files).unlink()
 
     def _copy(self, files: list[Path]) -> None:
         shutil.copy(files[0], files[0].with_name(f"{files[0].name[:5]}_0_copy_9"))
@@ -78,7 +82,61 @@ class Files:
         for path in files:
             _move(path, path.with_name(f"{int(path.name[:5]) // 2:05d}_0_half_{path.name[:5]}"))
 
+    def _touch(self, files: list[Path]) -> None:
+        """Times as after a copy."""
+        for path in self.random.sample(files, self.random.randint(1, len(files))):
+            os.utime(path)
+
+    def _other_file(self, files: list[Path]) -> None:
+        """Other rows under the name and the time of a file; the length tells, where it is another one."""
+        path, other = self.random.choice(files), self.random.choice(files)
+        time = path.stat().st_mtime_ns
+        same_length = other.stat().st_size == path.stat().st_size
+        _copy(other, path)
+        os.utime(path, ns=(time, time + 10**6 * same_length))
+
+    def _other_length(self, files: list[Path]) -> None:
+        """Other rows under two names, each with the time that was there."""
+        first, last = files[0], files[-1]
+        times = [path.stat().st_mtime_ns for path in (first, last)]
+        differ = first.stat().st_size != last.stat().st_size
+        _swap(first, last)
+        for path, time in zip((first, last), times, strict=True):
+            if differ:
+                os.utime(path, ns=(time, time))
+
+    def _restore(self, files: list[Path]) -> None:
+        """From a backup that keeps times, after some were lost."""
+        for path in self.random.sample(files, self.random.randint(1, len(files))):
+            backup = path.with_name(f".backup-{path.name}")
+            shutil.copy2(path, backup)
+            path.unlink()
+            backup.rename(path)
+
+    def _copy_of_all(self, files: list[Path]) -> None:
+        """Every row twice."""
+        for number, path in enumerate(files):
+            shutil.copy2(path, path.with_name(f"{path.name[:5]}_0_again_{number}"))
+
+    def _rename_of_all(self, files: list[Path]) -> None:
+        """Every file is of the next bucket by its name."""
+        for number, path in enumerate(files):
+            _move(path, path.with_name(f"{(int(path.name[:5]) + 1) % self.buckets:05d}_0_next_{number}"))
+
+
+def _swap(first: Path, second: Path) -> None:
+    aside = first.with_name("aside")
+    _move(first, aside)
+    if second != first:
+        _move(second, first)
+    _move(aside, second)
+
 
 def _move(path: Path, target: Path) -> None:
     path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
     path.rename(target)
+
+
+def _copy(path: Path, target: Path) -> None:
+    target.with_name(f".{target.name}.crc").unlink(missing_ok=True)
+    target.write_bytes(path.read_bytes())

@@ -8,8 +8,9 @@ from collections import Counter
 from dataclasses import dataclass
 
 from broken_files import BREAKAGES, Files
-from broken_records import RECORD_BREAKAGES, Records
+from broken_seals import PARTITION_BREAKAGES, SEAL_BREAKAGES, Seals
 from bucketed import Tables
+from pyspark.errors import AnalysisException
 
 # The share of tables whose partitions have specs of their own, which are broken more often than not.
 EVOLVED = float(os.environ.get("EVOLVED", "0.3"))
@@ -21,6 +22,10 @@ COLUMNS = {
     "n": ("decimal(9,2)", "cast(pmod(id * {b}, {m}) / 4 as decimal(9,2))"),
     "v": ("double", "if(id % 31 = 0, null, id / 8)"),
 }
+# How rows are written: by the extension, which seals them, or by stock Spark, in so many tasks; then sealed or not.
+FILLS = ("extension",) * 4 + ("stock sealed",) * 3 + ("1 sealed", "3 sealed", "stock")
+# What is done once all is broken.
+CURES = ("",) * 4 + ("seal", "append", "overwrite")
 KEYS = ("k", "k", "k", "t", "l", "d", "n")
 SCHEMA = ", ".join(f"{name} {sql_type}" for name, (sql_type, _) in COLUMNS.items())
 
@@ -34,16 +39,17 @@ class Table:
     buckets: int
     sorted_by: str
     layout: str
-    fills: tuple[int, ...]
+    fills: tuple[str, ...]
     partitioned: bool
     evolved: tuple[tuple[str, int], ...]
     breakage: str
-    records: tuple[str, ...] = ()
+    seals: tuple[str, ...]
+    cure: str
 
     @property
-    def is_whole(self) -> bool:
-        """Whether nothing was done to it."""
-        return self.breakage == "none" and not self.records
+    def is_broken(self) -> bool:
+        """Whether something was done to it."""
+        return self.breakage != "none" or bool(self.seals)
 
 
 @dataclass(frozen=True)
@@ -70,41 +76,61 @@ class Generator:
     def __init__(self, tables: Tables, seed: int) -> None:
         self.tables, self.random = tables, random.Random(seed)
 
-    def table(self, name: str) -> Table:
+    def table(self, name: str, others: list[str]) -> Table:
         """Create a table, fill it, and perhaps break it."""
         pick = self.random
         keys = tuple(dict.fromkeys(pick.choice(KEYS) for _ in range(pick.choice((1, 1, 1, 2)))))
         evolves = pick.random() < EVOLVED
         layouts = ("hive parquet", "hive parquet", "hive parquet", "hive orc") + ("spark parquet",) * (not evolves)
         layout, partitioned = pick.choice(layouts), evolves or pick.random() < 0.3
-        breakage = pick.choice(BREAKAGES) if layout.startswith("hive") else "none"
-        # Of another version of the hash no spec can be altered.
-        alterable = evolves and breakage != "version"
+        hive = layout.startswith("hive")
+        breakage = pick.choice(BREAKAGES) if hive else "none"
+        breakages = SEAL_BREAKAGES[:9] if not hive else SEAL_BREAKAGES + PARTITION_BREAKAGES * partitioned
+        # Of another version of the hash nothing is altered.
+        breakable = breakage != "version" and pick.random() < 0.4
         made = Table(
             name=name,
             keys=keys,
-            buckets=pick.choice((1, 2, 4, 4, 8, 8, 6, 12, 16)),
+            buckets=pick.choice((1, 2, 4, 4, 4, 8, 8, 6, 12)),
             sorted_by=pick.choice((", ".join(keys), ", ".join(keys), ", ".join((*keys, "v")), "v", "")),
             layout=layout,
-            fills=tuple(pick.choice((0, 0, 0, 1, 3)) for _ in range(3 if evolves else pick.choice((1, 1, 2)))),
+            fills=tuple(pick.choice(FILLS) for _ in range(3 if evolves else pick.choice((1, 1, 2)))),
             partitioned=partitioned,
             evolved=self._evolution(keys) if evolves else (),
             breakage=breakage,
-            records=tuple(pick.sample(RECORD_BREAKAGES, pick.choice((0, 1, 1, 2)))) if alterable else (),
+            seals=tuple(pick.sample(breakages, pick.choice((1, 1, 2)))) if breakable else (),
+            cure=pick.choice(CURES) if hive else "",
         )
         self._make(made)
         if made.breakage != "none":
-            Files(self.tables, name, made.buckets).damage(made.breakage)
-        for how in made.records:
-            Records(self.tables, pick, name, self._rows(), tuple(dict.fromkeys((*keys, *KEYS)))).damage(how)
+            Files(self.tables, pick, name, made.buckets).damage(made.breakage)
+        for how in made.seals:
+            broken_keys = tuple(dict.fromkeys((*keys, *KEYS)))
+            Seals(self.tables, pick, name, self._rows(), broken_keys, others).damage(how)
+        self._cure(made)
         return made
+
+    def _cure(self, table: Table) -> None:
+        """What may make a table whole, or more of it broken; refused for another version of the hash."""
+        into = " partition (p = 'x')" if table.partitioned else ""
+        statement = {
+            "seal": f"alter table {table.name} seal buckets",
+            "append": f"insert into {table.name}{into} {self._rows()}",
+            "overwrite": f"insert overwrite {table.name}{into} {self._rows()}",
+        }.get(table.cure)
+        try:
+            if statement:
+                self.tables.sql(statement)
+        except AnalysisException as error:
+            refusable = table.breakage == "version" or set(table.seals) & {"not clustered", "reordered"}
+            assert refusable, f"{error}\n{table}"
 
     def _evolution(self, keys: tuple[str, ...]) -> tuple[tuple[str, int], ...]:
         """Bucket columns and numbers of the second partition and the third: other numbers mostly, sometimes other columns."""
         return tuple(
             (
                 ", ".join(keys) if self.random.random() < 0.8 else self.random.choice(KEYS),
-                self.random.choice((2, 4, 8, 12, 16)),
+                self.random.choice((2, 4, 8, 12)),
             )
             for _ in range(2)
         )
@@ -122,21 +148,28 @@ class Generator:
             rest="partitioned by (p string)" if table.partitioned else "",
         )
         by, buckets = ", ".join(table.keys), table.buckets
-        for fill, files in enumerate(table.fills):
-            if fill and table.evolved:
-                by, buckets = table.evolved[fill - 1]
+        for number, fill in enumerate(table.fills):
+            if number and table.evolved:
+                by, buckets = table.evolved[number - 1]
                 self.tables.sql(f"alter table {table.name} clustered by ({by}) sorted by ({by}) into {buckets} buckets")
-            self._fill(table, files, fill, by, buckets)
+            self._fill(table, fill, number, by, buckets)
 
-    def _fill(self, table: Table, files: int, fill: int, by: str, buckets: int) -> None:
+    def _fill(self, table: Table, fill: str, number: int, by: str, buckets: int) -> None:
         rows = self._rows()
         if table.partitioned:
-            rows = f"select *, '{'xyz'[fill]}' as p from ({rows})"
-        if table.layout.startswith("spark") and not files:
+            rows = f"select *, '{'xyz'[number]}' as p from ({rows})"
+        how, _, seal = fill.partition(" ")
+        if how == "extension":
+            self.tables.sql(f"insert into {table.name} {rows}")
+        elif how == "stock" and table.layout.startswith("spark"):
             # Spark's own hash spreads rows over tasks as it spreads them over buckets.
-            self.tables.sql(f"insert into {table.name} select /*+ REPARTITION({buckets}, {by}) */ * from ({rows})")
+            with self.tables.settings({"spark.bucketing.enabled": "false"}):
+                self.tables.sql(f"insert into {table.name} select /*+ REPARTITION({buckets}, {by}) */ * from ({rows})")
+            if seal:
+                self.tables.seal(table.name)
         else:
-            self.tables.fill(table.name, by, buckets, rows, files=files)
+            files = 0 if how == "stock" else int(how)
+            self.tables.fill(table.name, by, buckets, rows, files=files, sealed=bool(seal))
 
     def _rows(self) -> str:
         """A query of random rows."""
@@ -146,7 +179,7 @@ class Generator:
             "m": self.random.choice((5, 60, 300)),
         }
         columns = ", ".join(f"{sql.format(**numbers)} as {name}" for name, (_, sql) in COLUMNS.items())
-        return f"select {columns} from range({self.random.choice((0, 3, 60, 300))})"
+        return f"select {columns} from range({self.random.choice((0, 3, 60, 150))})"
 
     def settings(self) -> dict[str, str]:
         """Settings of Spark and of the extension for one query."""
@@ -154,16 +187,17 @@ class Generator:
         return {
             "spark.sql.adaptive.enabled": pick(("true", "true", "false")),
             "spark.sql.autoBroadcastJoinThreshold": pick(("-1", "-1", "-1", "10485760")),
-            "spark.sql.codegen.wholeStage": pick(("true", "true", "true", "false")),
+            # Small data are read sooner than code is compiled for them.
+            "spark.sql.codegen.wholeStage": pick(("true", "false", "false", "false")),
+            "spark.sql.codegen.factoryMode": pick(("FALLBACK", "NO_CODEGEN", "NO_CODEGEN", "NO_CODEGEN")),
             "spark.sql.join.preferSortMergeJoin": pick(("true", "false")),
             "spark.sql.parquet.enableVectorizedReader": pick(("true", "true", "false")),
             "spark.sql.requireAllClusterKeysForCoPartition": pick(("true", "false")),
-            "spark.sql.shuffle.partitions": pick(("1", "4", "8")),
+            "spark.sql.shuffle.partitions": pick(("1", "2", "4")),
             "spark.bucketing.join.alignment": pick(("auto", "coalesce", "split", "off")),
             "spark.bucketing.read.mergeFiles": pick(("0", "3", "64")),
             "spark.bucketing.union.enabled": pick(("true", "true", "false")),
-            "spark.bucketing.probe.files": pick(("0", "1", "16")),
-            "spark.bucketing.probe.rows": pick(("1", "50")),
+            "spark.bucketing.read.sparkLayout": pick(("true", "true", "true", "false")),
         }
 
     def query(self, pool: list[Table]) -> Query:

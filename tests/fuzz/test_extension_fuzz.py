@@ -1,4 +1,4 @@
-"""Random queries over random tables, whole and broken: the same rows with the extension and without, or a clear error.
+"""Random queries over random tables, whole and broken: the same rows with the extension and without.
 
 A short run is part of `make test`; `make fuzz SEED=7 CASES=2000` runs more, and names the seed and the case that fails. With
 `EVOLVED=1` partitions of all tables have specs of their own.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Callable
+from time import monotonic
 
 import pytest
 from bucketed import Tables
@@ -20,63 +20,72 @@ from pyspark.sql import SparkSession
 
 SEED = int(os.environ.get("SEED", "1"))
 CASES = int(os.environ.get("CASES", "14"))
-TABLES, QUERIES_PER_POOL = 7, 40
+TABLES, CASES_PER_POOL = 6, 240
+# Stock Spark answers a query once, and the extension under several settings.
+SETTINGS_PER_QUERY = 4
+STOCK = {
+    "spark.bucketing.enabled": "false",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
 # Of how many cases with tables that evolved it is certain that some are read as bucketed.
 ENOUGH = 60
-OURS = "is not bucketed as its metadata says"
 
 
 @pytest.mark.usefixtures("extension")
 def test_random_queries_return_the_same_rows(spark: SparkSession) -> None:
-    tables = Tables(spark, "extension_fuzz")
+    tables, began = Tables(spark, "extension_fuzz"), monotonic()
     seen: Counter[str] = Counter()
-    mixed, broken = seen.copy(), seen.copy()
-    for start in range(0, CASES, QUERIES_PER_POOL):
+    mixed, broken, codes = seen.copy(), seen.copy(), seen.copy()
+    for start in range(0, CASES, CASES_PER_POOL):
         generator = Generator(tables, SEED * 100_000 + start)
-        jvm = spark.sparkContext._jvm
-        assert jvm is not None
-        jvm.org.apache.spark.sql.bucketing.BucketTrust.clear()
-        pool = [generator.table(f"t{number}") for number in range(TABLES)]
-        for case in range(start, min(start + QUERIES_PER_POOL, CASES)):
-            query = generator.query(pool)
-            kind = compare(tables, generator, pool, query, f"seed {SEED}, case {case}")
-            read = [table for table in pool if re.search(rf"\b{table.name}\b", query.rows)]
+        pool: list[Table] = []
+        for number in range(TABLES):
+            pool.append(generator.table(f"t{number}", [table.name for table in pool]))
+        print(f"\n{number + 1} tables after {monotonic() - began:.0f} s", flush=True)
+        for case in range(start, min(start + CASES_PER_POOL, CASES)):
+            if (case - start) % SETTINGS_PER_QUERY == 0:
+                query = generator.query(pool)
+                stock = outcome(tables, query.rows, STOCK)
+                read = [table for table in pool if re.search(rf"\b{table.name}\b", query.rows)]
+            kind, plan = compare(tables, generator.settings(), pool, query, stock, f"seed {SEED}, case {case}")
             seen[kind] += 1
             mixed[kind] += any(table.evolved for table in read)
-            broken[kind] += any(table.records for table in read)
-        print(f"\n{seen.total()} cases of seed {SEED}: {dict(seen)}", flush=True)
-        print(f"of tables of mixed specs: {dict(mixed)}, with broken records: {dict(broken)}", flush=True)
+            broken[kind] += any(table.is_broken for table in read)
+            codes.update(set(re.findall(r"Bucketed: false \[([a-z-]+)\]", plan)))
+        print(f"\n{seen.total()} cases of seed {SEED} in {monotonic() - began:.0f} s: {dict(seen)}", flush=True)
+        print(f"of mixed specs: {dict(mixed)}, of broken tables: {dict(broken)}, codes: {dict(codes)}", flush=True)
     assert seen["bucketed"] > 0
     # Each pool has a few tables that evolved, by chance none; of several pools some have.
     if EVOLVED * CASES >= ENOUGH:
         assert mixed["bucketed"] > 0, "no table of mixed specs was read as bucketed"
-        assert broken["bucketed"] > 0, "no table with a broken record was read as bucketed"
-        assert broken["plain"] > 0, "no table with a broken record was read plainly"
+        assert broken["bucketed"] > 0, "no broken table was read as bucketed"
+        assert broken["plain"] > 0, "no broken table was read plainly"
 
 
-def compare(tables: Tables, generator: Generator, pool: list[Table], query: Query, case: str) -> str:
-    """Run one query with and without the extension; says what the plan did."""
-    settings = generator.settings()
-    told = f"{case}\n{query.text}\n{settings}\n" + "\n".join(map(str, pool))
-    with tables.settings(settings):
-        stock, _ = outcome(lambda: (tables.stock_rows(query.rows), ""))
-        kind = "plain"
-        # Each failure tells the session of one file more that it cannot trust.
-        for _ in range(12):
-            rows, plan = outcome(lambda: tables.run(query.text))
-            if not (isinstance(rows, str) and OURS in rows):
-                break
-            assert not all(table.is_whole for table in pool), f"{rows}\n{told}"
-            kind = "failed, then plain"
-        if isinstance(stock, str):
-            return "fails without the extension as well"
-        assert not isinstance(rows, str) and query.is_answered(rows, stock), f"{rows}\n{told}"
-        return "bucketed" if kind == "plain" and "Bucketed: true" in plan else kind
+Outcome = tuple[list[str], str] | str
 
 
-def outcome(run: Callable[[], tuple[list[str], str]]) -> tuple[list[str] | str, str]:
+def compare(
+    tables: Tables, settings: dict[str, str], pool: list[Table], query: Query, stock: Outcome, case: str
+) -> tuple[str, str]:
+    """Run one query with the extension; returns what the plan did, and the plan."""
+    found = outcome(tables, query.text, settings)
+    if isinstance(stock, str):
+        return "fails without the extension as well", ""
+    described = f"{case}\n{query.text}\n{settings}\n" + "\n".join(map(str, pool))
+    assert not isinstance(found, str), f"{found}\n{described}"
+    rows, plan = found
+    assert query.is_answered(rows, stock[0]), f"{rows[:5]}, and not {stock[0][:5]}\n{described}\n{plan}"
+    return "bucketed" if "Bucketed: true (" in plan else "plain", plan
+
+
+def outcome(tables: Tables, query: str, settings: dict[str, str]) -> Outcome:
     """Rows and plan, or the message of an error."""
     try:
-        return run()
+        with tables.settings(settings):
+            return tables.run(query)
     except (PySparkException, Py4JJavaError) as error:
-        return str(error), ""
+        return str(error)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from test_crash_safety import READS, statements
+from dying import READS, statements
 
 from conftest import Failed, Project
 

@@ -1,10 +1,11 @@
-"""`spark-bucketing evolution` on real tables: what it shows and finds, and what it mends."""
+"""`spark-bucketing evolution` and `seal` on real tables: what they show and find, and what they seal."""
 
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
-from typing import Any
+from pathlib import Path
 
 import pytest
 from bucketed import Tables
@@ -20,13 +21,12 @@ from evolving import (  # noqa: F401
     locations,
     make,
     record,
+    sealed,
     set_parameter,
     sums,
-    unrecord,
 )
 from pyspark.sql import SparkSession
 
-from spark_bucketing.evolution.rows import read_evidence
 from spark_bucketing.evolution.warehouse import Warehouse
 
 pytestmark = pytest.mark.usefixtures("extension")
@@ -40,12 +40,17 @@ def test_specs_are_shown_as_ranges(tables: Tables, command: Callable[..., Result
     assert "ds=a .. ds=b 2 partitions 4 buckets by (k), sorted by (k)" in lines
     assert "ds=c 1 partition 8 buckets by (k), sorted by (k)" in lines
     assert "all partitions together: as 4 buckets by (k)" in lines
-    tables.sql("alter table shown partition (ds = 'b') not clustered")
+    set_parameter(tables, "shown", "b", "bucketing.hash", None)
     data = json.loads(command("show", f"{DB}.shown", "--format", "json").output)
-    assert [(read["first"], read["last"], read["num_buckets"]) for read in data["readable"]] == [
-        ("ds=a", "ds=a", 4),
-        ("ds=b", "ds=b", None),
-        ("ds=c", "ds=c", 8),
+    assert [(read["first"], read["last"], read["num_buckets"], read["why"]) for read in data["readable"]] == [
+        ("ds=a", "ds=a", 4, None),
+        ("ds=b", "ds=b", None, "partition ds=b is seal-unreadable"),
+        ("ds=c", "ds=c", 8, None),
+    ]
+    assert [(found["status"], found["files"]) for found in data["ranges"]] == [
+        ("sealed", 4),
+        ("seal-unreadable", 4),
+        ("sealed", 8),
     ]
 
 
@@ -68,82 +73,61 @@ def test_what_show_says_of_reading_is_what_the_planner_does(
     if expected:
         assert f"Bucketed: true ({expected} Hive buckets" in plan
     else:
-        assert together["why"][:40] in plan
-
-
-def test_a_table_that_never_evolved_is_fine(tables: Tables, command: Callable[..., Result]) -> None:
-    make(tables, "never")
-    with tables.settings({"spark.bucketing.enabled": "false"}):
-        tables.sql("insert into never partition (ds = 'a') select 1, 1")
-    fine(command, "never")
-    assert "No spec was ever altered" in command("show", f"{DB}.never").output
-    assert "every record is what the files are" in command("repair", f"{DB}.never").output
-    assert record(tables, "never")["ds=a"][0] is None
+        assert "Bucketed: false" in plan
 
 
 BREAKS: dict[str, Callable[[Tables, str], object]] = {
     "a key is gone": lambda t, n: set_parameter(t, n, "a", "bucketing.hash", None),
     "no number": lambda t, n: set_parameter(t, n, "a", "bucketing.num_buckets", "many"),
-    "no JSON": lambda t, n: set_parameter(t, n, "a", "bucketing.columns", "[k"),
     "another version": lambda t, n: set_parameter(t, n, "a", "bucketing.spec_version", "9"),
-    "another number": lambda t, n: set_parameter(t, n, "a", "bucketing.num_buckets", "16"),
-    "another column": lambda t, n: set_parameter(t, n, "a", "bucketing.columns", '["v"]'),
-    "a column that is not there": lambda t, n: set_parameter(t, n, "a", "bucketing.columns", '["gone"]'),
-    "no order": lambda t, n: set_parameter(t, n, "a", "bucketing.sort_columns", "[]"),
-    "no record": lambda t, n: unrecord(t, n),
-    "said to have none": lambda t, n: t.sql(f"alter table {n} partition (ds = 'a') not clustered"),
-    "analyzed": lambda t, n: t.sql(f"analyze table {n} partition (ds = 'a') compute statistics"),
-    "serde properties": lambda t, n: t.sql(f"alter table {n} partition (ds = 'a') set serdeproperties ('x' = 'y')"),
+    "another digest": lambda t, n: set_parameter(t, n, "a", "bucketing.digest", "0" * 32),
+    "other files": lambda t, n: [os.utime(path, (1, 1)) for path in locations(t, n)["ds=a"].glob("0*")],
 }
 
 
-QUICK_BREAKS = ("a key is gone", "analyzed")
-
-
-@pytest.mark.parametrize(
-    "how", [pytest.param(how, marks=[] if how in QUICK_BREAKS else [pytest.mark.long]) for how in BREAKS]
-)
-def test_every_broken_record_is_found_and_repaired(tables: Tables, command: Callable[..., Result], how: str) -> None:
+@pytest.mark.parametrize("how", BREAKS)
+def test_a_broken_seal_is_found_and_repaired(tables: Tables, command: Callable[..., Result], how: str) -> None:
     evolved(tables, "broken", {"a": 4, "b": 8})
     BREAKS[how](tables, "broken")
     before = record(tables, "broken")
-    # Files that are more than their record says are no mistake.
-    if how != "said to have none":
-        found = command("verify", f"{DB}.broken", "--rows")
-        assert found.exit_code == 1 and found.output.startswith("ds=a: found"), found.output
+    assert before["ds=a"][0] in ("seal-unreadable", "seal-broken"), before
+    found = command("verify", f"{DB}.broken")
+    assert found.exit_code == 0 and "ds=a: would be sealed, 4 buckets by (k), sorted by (k)" in found.output
+    assert "1 sealed, 1 unchanged; the keys of 4 files were read" in found.output
     dry = command("repair", f"{DB}.broken", "--dry-run")
     assert (dry.exit_code, record(tables, "broken")) == (0, before)
-    assert "would write 4 buckets by (k), sorted by (k)" in dry.output
+    assert command("repair", f"{DB}.broken", "--where", "ds = 'b'").exit_code == 0
+    assert record(tables, "broken") == before
     repaired = command("repair", f"{DB}.broken")
-    assert repaired.exit_code == 0, repaired.output
-    assert record(tables, "broken") == {"ds=a": (4, 4, None), "ds=b": (8, 8, None)}
-    assert "every record is what the files are" in command("repair", f"{DB}.broken").output
-    fine(command, "broken")
+    assert (repaired.exit_code, record(tables, "broken")) == (0, sealed(a=4, b=8))
+    again = json.loads(command("seal", f"{DB}.broken", "--format", "json").output)
+    assert [(found["partition"], found["status"], found["files_read"]) for found in again["partitions"]] == [
+        ("ds=a", "unchanged", 0),
+        ("ds=b", "unchanged", 0),
+    ]
 
 
-@pytest.mark.long
-def test_a_partition_that_is_overwritten_while_its_rows_are_looked_at_keeps_its_own_record(
-    tables: Tables, command: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    evolved(tables, "moving", {"a": 4, "b": 8})
-    for ds in ("a", "b"):
-        tables.sql(f"alter table moving partition (ds = '{ds}') not clustered")
-
-    def read_and_overwrite(*what: Any) -> Any:
-        found = read_evidence(*what)
-        fill(tables, "moving", "a")
-        return found
-
-    monkeypatch.setattr("spark_bucketing.cli_evolution.read_evidence", read_and_overwrite)
-    result = command("repair", f"{DB}.moving")
-    assert result.exit_code == 2 and "1 partition got no record" in result.output and "ds=a" in result.output
-    assert record(tables, "moving") == {"ds=a": (8, 8, None), "ds=b": (8, 8, None)}
-    fine(command, "moving")
+def test_files_that_are_no_buckets_are_named(tables: Tables, command: Callable[..., Result]) -> None:
+    evolved(tables, "loose", {"a": 4, "b": 4})
+    first, second = sorted(locations(tables, "loose")["ds=a"].glob("0*"))[:2]
+    data = first.read_bytes()
+    first.write_bytes(second.read_bytes())
+    second.write_bytes(data)
+    for path in first.parent.glob(".*.crc"):
+        path.unlink()
+    rows = sums(tables, "loose")
+    for found in (command("verify", f"{DB}.loose"), command("seal", f"{DB}.loose")):
+        assert found.exit_code == 1 and f"ds=a: found {first.name}" in found.output, found.output
+        assert "1 refused, 1 unchanged" in found.output
+    data_of = json.loads(command("seal", f"{DB}.loose", "--format", "json").output)["partitions"][0]
+    assert data_of["status"] == "refused" and first.name in data_of["problem"]
+    assert record(tables, "loose")["ds=b"] == ("sealed", 4, 1)
+    assert sums(tables, "loose") == rows
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("numbers", [(8, 4), (4, 8)], ids=["fewer", "more"])
-def test_a_stale_record_is_found_by_the_rows(
+def test_files_of_another_partition_are_sealed_as_what_they_are(
     tables: Tables, command: Callable[..., Result], numbers: tuple[int, int]
 ) -> None:
     evolved(tables, "stale", {"a": numbers[0], "b": numbers[1]})
@@ -152,34 +136,9 @@ def test_a_stale_record_is_found_by_the_rows(
         path.unlink()
     for path in files["ds=b"].glob("0*"):
         (files["ds=a"] / path.name).write_bytes(path.read_bytes())
-    by_names = command("verify", f"{DB}.stale")
-    assert by_names.exit_code == (1 if numbers[1] > numbers[0] else 0)
-    by_rows = command("verify", f"{DB}.stale", "--rows")
-    assert by_rows.exit_code == 1
-    assert f"expected files of {numbers[0]} buckets" in by_rows.output
+    assert record(tables, "stale")["ds=a"][0] == "seal-broken"
     assert command("repair", f"{DB}.stale").exit_code == 0
-    assert record(tables, "stale")["ds=a"] == (numbers[1], numbers[1], None)
-    fine(command, "stale")
-
-
-@pytest.mark.long
-def test_files_that_prove_nothing_are_recorded_so(tables: Tables, command: Callable[..., Result]) -> None:
-    evolved(tables, "loose", {"a": 4, "b": 4})
-    folder = locations(tables, "loose")["ds=a"]
-    first, second = sorted(folder.glob("0*"))[:2]
-    data = first.read_bytes()
-    first.write_bytes(second.read_bytes())
-    second.write_bytes(data)
-    for path in folder.glob(".*.crc"):
-        path.unlink()
-    tables.sql("refresh table loose")
-    rows = sums(tables, "loose")
-    assert command("verify", f"{DB}.loose").exit_code == 0
-    assert "holds rows of bucket" in command("verify", f"{DB}.loose", "--rows").output
-    assert "the files prove no spec" in command("repair", f"{DB}.loose").output
-    assert record(tables, "loose") == {"ds=a": (0, 0, None), "ds=b": (4, 4, None)}
-    assert sums(tables, "loose") == rows
-    fine(command, "loose")
+    assert record(tables, "stale") == sealed(a=numbers[1], b=numbers[1])
 
 
 def test_unsorted_files_lose_their_order_only(tables: Tables, command: Callable[..., Result]) -> None:
@@ -187,57 +146,32 @@ def test_unsorted_files_lose_their_order_only(tables: Tables, command: Callable[
     tables.sql("alter table unsorted clustered by (k) sorted by (v) into 4 buckets")
     tables.sql("insert overwrite table unsorted partition (ds = 'a') select cast(id as int), -id from range(40)")
     alter(tables, "unsorted", 4)
-    alter(tables, "unsorted", 4, "partition (ds = 'a')")
-    assert "rows that are smaller than the one before" in command("verify", f"{DB}.unsorted", "--rows").output
-    assert command("repair", f"{DB}.unsorted").exit_code == 0
-    rows = tables.sql(f"select num_buckets, sort_columns from bucket_specs('{DB}.unsorted')")
-    assert rows == [(4, [])]
+    set_parameter(tables, "unsorted", "a", "bucketing.digest", None)
+    found = command("seal", f"{DB}.unsorted")
+    assert found.exit_code == 0 and "ds=a: sealed, 4 buckets by (k)" in found.output, found.output
 
 
-@pytest.mark.parametrize("clustered", [True, False], ids=["clustered", "not clustered"])
-def test_records_that_no_reader_asks_for_are_found_and_shown_to_readers_again(
-    tables: Tables, command: Callable[..., Result], clustered: bool
-) -> None:
-    evolved(tables, "hidden", {"a": 4, "b": 8})
-    if not clustered:
-        tables.sql("alter table hidden not clustered")
-    tables.sql("alter table hidden unset tblproperties ('bucketing.evolved')")
-    records = record(tables, "hidden")
-    assert "that no reader asks for" in command("show", f"{DB}.hidden").output
-    found = command("verify", f"{DB}.hidden", "--rows")
-    assert found.exit_code == 1 and found.output.count(": found") == 1, found.output
-    assert f"{DB}.hidden: found no property bucketing.evolved=true" in found.output
-    assert "would set bucketing.evolved=true" in command("repair", f"{DB}.hidden", "--dry-run").output
-    assert command("verify", f"{DB}.hidden").exit_code == 1
-    assert "sets bucketing.evolved=true" in command("repair", f"{DB}.hidden").output
-    assert record(tables, "hidden") == records
-    fine(command, "hidden")
-    alone = "select k, count(*) from hidden where ds = 'a' group by k"
-    with tables.settings({"spark.bucketing.enabled": "true"}):
-        assert "Bucketed: true (4 Hive buckets" in tables.plan(alone)
-
-
-def test_places_of_the_tables_spec_that_differ_are_found(tables: Tables, command: Callable[..., Result]) -> None:
-    evolved(tables, "apart", {"a": 4})
-    jvm, session = tables.spark.sparkContext._jvm, tables.spark._jsparkSession
-    assert jvm is not None
-    client = session.sharedState().externalCatalog().unwrapped().client()
-    metastore = jvm.org.apache.hadoop.hive.ql.metadata.Hive.get(client.conf()).getMSC()
-    table = metastore.getTable(DB, "apart")
-    table.getSd().setNumBuckets(32)
-    metastore.alter_table(DB, "apart", table)
-    result = command("verify", f"{DB}.apart")
-    assert result.exit_code == 1
-    assert "its descriptor says 32 buckets by (k), sorted by (k), and Spark's table properties say 4" in result.output
-    alter(tables, "apart", 4)
-    fine(command, "apart")
+def test_a_table_without_partitions_is_sealed(tables: Tables, command: Callable[..., Result], tmp_path: Path) -> None:
+    tables.sql("drop table if exists whole")
+    tables.sql("create table whole (k int) clustered by (k) sorted by (k) into 4 buckets stored as parquet")
+    with tables.settings({"spark.bucketing.enabled": "false"}):
+        tables.sql("insert into whole select cast(id as int) from range(40)")
+    query = "select k, count(*) from whole group by k"
+    assert "[not-sealed]" in tables.plan(query)
+    found = command("seal", f"{DB}.whole")
+    assert found.exit_code == 0 and f"{DB}.whole: sealed, 4 buckets by (k), sorted by (k)" in found.output, found.output
+    assert "Bucketed: true (4 Hive buckets" in tables.plan(query)
 
 
 REFUSED = [
     ("nowhere", ("show", f"{DB}.nowhere"), f"There is no table {DB}.nowhere"),
     ("view", ("show", f"{DB}.a_view"), "is a view"),
-    ("unpartitioned", ("verify", f"{DB}.one"), "has no partitions"),
-    ("spark layout", ("repair", f"{DB}.spark"), "4 buckets of the Spark layout, which cannot evolve"),
+    ("unpartitioned", ("show", f"{DB}.one"), "has no partitions"),
+    ("spark layout", ("rewrite", f"{DB}.spark"), "4 buckets of the Spark layout, which cannot evolve"),
+    ("nothing to seal", ("seal", f"{DB}.nowhere"), f"There is no table {DB}.nowhere"),
+    ("seal plain", ("seal", f"{DB}.plain"), "found a table without buckets"),
+    ("seal version", ("repair", f"{DB}.version_2"), "found bucketing_version 2"),
+    ("seal other column", ("verify", f"{DB}.refused", "--where", "k = 1"), "k"),
     ("plain", ("rewrite", f"{DB}.plain"), "or on_bucket_change='evolve' of its dbt model"),
     ("name", ("show", "a.b.c"), "is no name of a table"),
     ("other column", ("rewrite", f"{DB}.refused", "--where", "k = 1"), "partition columns only, which are ds"),
@@ -281,15 +215,21 @@ def test_what_cannot_be_done_is_said(
 def test_a_session_without_the_extension_says_what_to_do(
     refused: None, command: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from spark_bucketing.errors import SparkError
-
     real = Warehouse.rows
 
     def rows(self: Warehouse, query: str) -> list[dict[str, object]]:
-        if "hive_bucket" in query:
-            raise SparkError("no such function")
-        return real(self, query)
+        return [] if "show user functions" in query else real(self, query)
 
     monkeypatch.setattr(Warehouse, "rows", rows)
-    result = command("show", f"{DB}.refused")
-    assert result.exit_code == 2 and "spark-bucketing extension conf --format profiles" in result.output
+    for name in ("show", "seal"):
+        result = command(name, f"{DB}.refused")
+        assert result.exit_code == 2 and "spark-bucketing extension conf --format profiles" in result.output
+
+
+def test_settings_under_which_rows_are_left_out_come_back(tables: Tables, command: Callable[..., Result]) -> None:
+    evolved(tables, "settled", {"a": 4, "b": 8})
+    loose = {"spark.sql.files.ignoreMissingFiles": "true", "spark.bucketing.write.distribute": "false"}
+    with tables.settings(loose):
+        assert command("rewrite", f"{DB}.settled").exit_code == 0
+        assert {key: tables.spark.conf.get(key) for key in loose} == loose
+    assert record(tables, "settled") == sealed(a=8, b=8)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from test_bucketed_table import assert_one_file_per_bucket
-from test_evolution_runs import EVOLVING, PLAIN, ROWS, assert_files_match_records, days, records, source, spec
+from test_evolution_runs import EVOLVING, PLAIN, ROWS, assert_files_match_seals, days, records, source, spec
 
 from conftest import Project
 from spark_bucketing.session import setting
@@ -51,7 +51,7 @@ def test_columns_and_buckets_may_change_together(new_project: Callable[..., Proj
             "2": spec(8, "w"),
             "3": old if kept else spec(8, "w"),
         }
-        assert_files_match_records(project, name)
+        assert_files_match_seals(project, name)
 
 
 @pytest.mark.long

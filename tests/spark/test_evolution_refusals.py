@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from test_crash_safety import statements
+from dying import statements
 from test_evolution_runs import EVOLVING, ROWS, alterations, days, files_of, records, source, spec
 
 from conftest import Failed, Project

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from test_crash_safety import statements
+from dying import statements
 
 from conftest import Project
 from spark_bucketing.session import setting
@@ -50,18 +50,18 @@ def days(*numbers: int) -> str:
 
 
 def records(project: Project, table: str) -> dict[str, Spec]:
-    """The bucket spec of each partition by its record, which its descriptor must agree with; None without a record."""
+    """The bucket spec that each partition is sealed with, which its descriptor must agree with; PLAIN without a seal."""
     rows = project.rows(f"select * from bucket_specs('{project.schema}.{table}')")
     found: dict[str, Spec] = {}
     for row in rows:
-        assert row.problem is None
         name = row.partition.removeprefix("ds=2024-01-0").removeprefix("month=2013-")
         described = (row.descriptor_num_buckets, row.descriptor_bucket_columns, row.descriptor_sort_columns)
-        if row.num_buckets is None:
-            found[name] = None
-        else:
+        assert row.status in ("sealed", "not-sealed"), row
+        if row.status == "sealed":
             assert described == (row.num_buckets, row.bucket_columns, row.sort_columns), row.partition
-            found[name] = (row.num_buckets, tuple(row.bucket_columns), tuple(row.sort_columns))
+        found[name] = (
+            (row.num_buckets, tuple(row.bucket_columns), tuple(row.sort_columns)) if row.status == "sealed" else PLAIN
+        )
     return found
 
 
@@ -84,18 +84,18 @@ def content(project: Project, table: str) -> list[str]:
     return sorted(map(str, project.rows(f"select k, v, ds from {project.table(table)}")))
 
 
-def assert_files_match_records(project: Project, table: str) -> None:
-    """Names and rows of the files of each partition are those of its record, one file for each bucket."""
+def assert_files_match_seals(project: Project, table: str) -> None:
+    """Names and rows of the files of each partition are those of its seal, one file for each bucket."""
     project.spark.sql(
         "create or replace temporary function stock_hive_hash as 'org.apache.hadoop.hive.ql.udf.generic.GenericUDFHash'"
     )
     for row in project.rows(f"select * from bucket_specs('{project.schema}.{table}')"):
         files = [path.name for path in project.files(table) if path.parent.name == row.partition]
-        assert row.num_buckets is not None and files, row
         ids = [int(found[1]) for file in files if (found := re.match(r"(\d+)_\d+_part", file))]
-        if row.num_buckets == 0:
+        if row.status == "not-sealed":
             assert not ids, f"{row.partition} has buckets"
             continue
+        assert files and row.status == "sealed", row
         assert len(ids) == len(files) == len(set(ids)) and max(ids) < row.num_buckets, (row, files)
         bucket = f"(stock_hive_hash({', '.join(row.bucket_columns)}) & 2147483647) % {row.num_buckets}"
         wrong = project.rows(
@@ -172,15 +172,13 @@ def history(request: pytest.FixtureRequest, new_project: Callable[..., Project],
 
 def test_written_partitions_get_the_new_spec_and_others_keep_theirs(history: History) -> None:
     for case in history.cases:
-        # Nothing is recorded of a plain table as long as it is one.
-        first = spec(4) if case.startswith("bucketed") else None
-        old = first or PLAIN
+        first = spec(4) if case.startswith("bucketed") else PLAIN
         last: Spec = (4, ("k",), ("k", "v"))
         expected = [
             {"1": first, "2": first, "3": first},
-            {"1": old, "2": spec(8), "3": old, "4": spec(8)},
-            {"1": old, "2": spec(8), "3": old, "4": spec(8)},
-            {"1": old, "2": spec(8), "3": last, "4": spec(8)},
+            {"1": first, "2": spec(8), "3": first, "4": spec(8)},
+            {"1": first, "2": spec(8), "3": first, "4": spec(8)},
+            {"1": first, "2": spec(8), "3": last, "4": spec(8)},
         ]
         assert [after[case] for after in history.records] == expected
 
@@ -214,9 +212,9 @@ def test_no_row_is_lost_or_doubled(history: History) -> None:
             assert content(project, case) == expected
 
 
-def test_files_are_what_the_records_say(history: History) -> None:
+def test_files_are_what_the_seals_say(history: History) -> None:
     for case in history.cases:
-        assert_files_match_records(history.project, case)
+        assert_files_match_seals(history.project, case)
 
 
 def test_the_table_is_altered_once_for_each_change_and_never_without_one(history: History) -> None:

@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable
 
 import pytest
+from dying import statements
 from test_bucketed_table import assert_one_file_per_bucket
-from test_crash_safety import statements
 
 from conftest import Failed, Project
 

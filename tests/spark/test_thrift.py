@@ -4,67 +4,28 @@ from __future__ import annotations
 
 import json
 import os
-import socket
+import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import pyspark
 import pytest
 import yaml
 from click.testing import CliRunner
+from elsewhere import COMMAND
+from served import HOST, thrift_server
 
-from conftest import QUICK_JVM, Project
+from conftest import Project
 from spark_bucketing.cli import main
-
-HOST = "127.0.0.1"
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        return int(probe.getsockname()[1])
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
-    """Port of a Thrift Server on the loopback address, with a metastore of its own."""
-    home = tmp_path_factory.mktemp("thrift")
-    port = free_port()
-    conf = {
-        "spark.master": "local[2]",
-        "spark.driver.memory": "2g",
-        "spark.ui.enabled": "false",
-        "spark.sql.shuffle.partitions": "4",
-        "spark.sql.warehouse.dir": str(home / "warehouse"),
-        "spark.hadoop.javax.jdo.option.ConnectionURL": f"jdbc:derby:;databaseName={home / 'metastore'};create=true",
-        # Hive deletes a session's folder of resources when it closes: one that all sessions share would go while others
-        # open. Its default has one for each session, in the temporary folder.
-        "spark.driver.extraJavaOptions": f"-Dderby.system.home={home} -Djava.io.tmpdir={home} {QUICK_JVM}",
-    }
-    command = [str(Path(pyspark.__file__).parent / "bin" / "spark-submit")]
-    for key, value in conf.items():
-        command += ["--conf", f"{key}={value}"]
-    command += ["--class", "org.apache.spark.sql.hive.thriftserver.HiveThriftServer2", "spark-internal"]
-    command += ["--hiveconf", f"hive.server2.thrift.bind.host={HOST}", "--hiveconf", f"hive.server2.thrift.port={port}"]
-    environment = os.environ | {"SPARK_HOME": str(Path(pyspark.__file__).parent)}
-    with (home / "log").open("w") as log:
-        process = subprocess.Popen(command, cwd=home, stdout=log, stderr=log, env=environment)
-    try:
-        for _ in range(240):
-            assert process.poll() is None, (home / "log").read_text()[-2000:]
-            with socket.socket() as probe:
-                if probe.connect_ex((HOST, port)) == 0:
-                    break
-            time.sleep(0.5)
-        else:
-            pytest.fail("the Thrift Server did not start")
+    """Port of a server of stock Spark."""
+    with thrift_server(tmp_path_factory.mktemp("thrift")) as port:
         yield port
-    finally:
-        process.terminate()
-        process.wait(60)
 
 
 @pytest.mark.parametrize("bucket_hash", ["hive", pytest.param("spark", marks=pytest.mark.long)])
@@ -141,3 +102,58 @@ def test_the_check_asks_over_thrift(server: int, new_project: Callable[..., Proj
     project.write("profiles.yml", yaml.safe_dump({"t": {"target": "t", "outputs": {"t": output | {"port": 1}}}}))
     away = CliRunner().invoke(main, ["check", *place])
     assert away.exit_code == 2 and "connect" in away.output and "Traceback" not in away.output
+
+
+@pytest.mark.long
+def test_the_commands_of_evolution_over_thrift(tmp_path: Path, new_project: Callable[..., Project]) -> None:
+    from pyhive import hive
+
+    from spark_bucketing.extension.build import build_jar
+    from spark_bucketing.extension.settings import extension_settings
+
+    project = new_project()
+    with (
+        thrift_server(tmp_path, extension_settings(build_jar())) as port,
+        hive.connect(HOST, port) as connection,
+        connection.cursor() as cursor,
+    ):
+
+        def query(sql: str) -> list[tuple[Any, ...]]:
+            cursor.execute(sql)
+            return list(cursor.fetchall()) if cursor.description else []
+
+        output = {"type": "spark", "method": "thrift", "host": HOST, "port": port, "user": "me", "schema": "s"}
+        project.write("profiles.yml", yaml.safe_dump({"t": {"target": "t", "outputs": {"t": output}}}))
+        place = ["--project-dir", str(project.folder), "--profiles-dir", str(project.folder)]
+        rows = "select p, count(*), sum(v) from s.t group by p order by p"
+        query("create database s")
+        query(
+            "create table s.t (k bigint, v bigint) partitioned by (p int) clustered by (k) sorted by (k) into 4 buckets "
+            "stored as parquet"
+        )
+        query("insert into s.t select id, id * 7, cast(id % 5 as int) from range(3000000)")
+        query("alter table s.t clustered by (k) sorted by (k) into 8 buckets")
+        before = query(rows)
+        with subprocess.Popen(
+            [*COMMAND, "rewrite", "t", *place], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        ) as process:
+            while process.poll() is None and not list(tmp_path.glob("warehouse/s.db/t__dbt_staged/_temporary")):
+                time.sleep(0.05)
+            os.kill(process.pid, signal.SIGINT)
+            said = process.communicate(timeout=60)[0]
+        assert process.returncode == 130 and said.splitlines()[-1].startswith("Interrupted."), said
+        assert query(rows) == before
+        # What it was doing has ended.
+        time.sleep(2)
+        assert not list(tmp_path.glob("warehouse/s.db/t__dbt_staged/_temporary"))
+        done = CliRunner().invoke(main, ["evolution", "rewrite", "t", "--where", "p < 9", *place])
+        assert done.exit_code == 0 and "5 partitions brought to the table's spec" in done.output, done.output
+        assert query("select distinct status, num_buckets from bucket_specs('s.t')") == [("sealed", 8)]
+        assert query(rows) == before
+        assert query("show tables in s") == [("s", "t", False)]
+        shown = CliRunner().invoke(main, ["evolution", "show", "s.t", *place, "--format", "json"])
+        assert json.loads(shown.output)["all_partitions"]["num_buckets"] == 8
+        sealed = CliRunner().invoke(main, ["seal", "s.t", *place])
+        assert sealed.exit_code == 0 and "5 unchanged" in sealed.output, sealed.output
+        missing = CliRunner().invoke(main, ["seal", "s.nowhere", *place])
+        assert missing.exit_code == 2 and "There is no table s.nowhere" in missing.output, missing.output

@@ -154,13 +154,13 @@ def rewrite(
     """
     with _opened(table, project_dir, profiles_dir, target) as (warehouse, name):
         found = read_table(warehouse, name)
-        # A mistake in it is found before anything is done.
-        select_partitions(warehouse, found, where)
+        # A mistake in the predicate is found before anything is done.
+        chosen, unclear = select_partitions(warehouse, found, where)
         if dry_run:
             _say_what_is_first(warehouse, name)
         elif Rewriter(warehouse, found, click.echo).recover():
             found = read_table(warehouse, name)
-        chosen, unclear = select_partitions(warehouse, found, where)
+            chosen, unclear = select_partitions(warehouse, found, where)
         plan = plan_rewrite(found, chosen, unclear)
         if found.partitions and not chosen:
             click.echo(f"{name}: none of {count(len(found.partitions), 'partition')} matches --where.")

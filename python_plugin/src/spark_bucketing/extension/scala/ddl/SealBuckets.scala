@@ -63,20 +63,29 @@ case class SealBucketsCommand(name: TableIdentifier, partition: Option[TablePart
     val unread = candidates.filter(_.specs.nonEmpty).flatMap(_.unread)
     val verdicts = new FileVerdicts(relation, table.identifier.unquotedString, specs).of(unread)
     val verdictOf = unread.map(_.getPath).zip(verdicts.map(specs.zip(_).toMap)).toMap
-    val outcomes = candidates.map(candidate => SealOutcome.of(candidate, candidate.unread.map(file => verdictOf.getOrElse(file.getPath, Map.empty[SealedSpec, FileVerdict]))))
-    if (!asked.dryRun) write(session, table, hash, outcomes.filter(_.isNew))
-    outcomes.map(_.row)
+    val outcomes = candidates.map { candidate =>
+      SealOutcome.of(candidate, candidate.unread.map(file => verdictOf.getOrElse(file.getPath, Map.empty)))
+    }
+    (if (asked.dryRun) outcomes else write(session, table, hash, outcomes)).map(_.row)
   }
 
-  private def write(session: SparkSession, table: CatalogTable, hash: BucketHash, outcomes: Seq[SealOutcome]): Unit = {
+  /** A partition is written as a whole, so that one that was altered while its files were read is left alone. */
+  private def write(
+      session: SparkSession, table: CatalogTable, hash: BucketHash, outcomes: Seq[SealOutcome]): Seq[SealOutcome] = {
     val store = PartitionStore.of(session)
-    val changes = outcomes.flatMap(outcome => outcome.part.partition.map { partition =>
+    lazy val now = store.list(table).map(partition => partition.name -> partition).toMap
+    def isAltered(partition: StoredPartition) = !now.get(partition.name).exists(_.isSame(partition))
+    val kept = outcomes.map { outcome =>
+      if (outcome.isNew && outcome.part.partition.exists(isAltered)) outcome.altered else outcome
+    }
+    val (ofTable, ofPartitions) = kept.filter(_.isNew).partition(_.part.partition.isEmpty)
+    ofTable.foreach(outcome => store.sealTable(table, outcome.seal))
+    if (ofPartitions.nonEmpty) store.change(table, ofPartitions.map { outcome =>
       val described = outcome.seal.map(seal => DescribedBuckets.of(Some(seal.spec.bucketSpec))).filter(_ => hash == BucketHash.Hive)
-      PartitionChange(partition, outcome.seal, described)
+      PartitionChange(now(outcome.part.name), outcome.seal, described)
     })
-    if (changes.nonEmpty) store.change(table, changes)
-    outcomes.filter(_.part.partition.isEmpty).foreach(outcome => store.sealTable(table, outcome.seal))
-    if (outcomes.nonEmpty) Compat.refresh(session, table.identifier)
+    if (ofTable.nonEmpty || ofPartitions.nonEmpty) Compat.refresh(session, table.identifier)
+    kept
   }
 }
 
@@ -123,6 +132,9 @@ private object SealBucketsCommand {
 private case class SealOutcome(part: PartFiles, status: String, seal: Option[Seal], read: Int, problem: Option[String]) {
 
   def isNew: Boolean = status == SealOutcome.NewlySealed
+
+  def altered: SealOutcome = copy(status = SealOutcome.Refused, seal = None,
+    problem = Some("the partition was altered while its files were read: run the statement again"))
 
   def row: Row = {
     val spec = seal.map(_.spec)

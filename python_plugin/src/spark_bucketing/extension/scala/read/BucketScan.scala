@@ -214,7 +214,7 @@ private[bucketing] class AsPlanned(table: String, conf: Broadcast[SerializableCo
     if (found.getLen != file.fileSize || found.getModificationTime != file.modificationTime) throw new SparkException(
       s"A file of table $table was replaced while the query ran: $path was planned with ${file.fileSize} bytes of " +
         s"${Instant.ofEpochMilli(file.modificationTime)}, found ${found.getLen} bytes of " +
-        s"${Instant.ofEpochMilli(found.getModificationTime)}. Run the query again.")
+        s"${Instant.ofEpochMilli(found.getModificationTime)}. REFRESH TABLE $table, and run the query again.")
   }
 }
 

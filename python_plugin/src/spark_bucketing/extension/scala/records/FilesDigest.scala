@@ -17,6 +17,17 @@ case class FilesDigest(count: Long, bytes: Long, high: Long, low: Long) {
   def +(other: FilesDigest): FilesDigest =
     FilesDigest(count + other.count, bytes + other.bytes, high + other.high, low + other.low)
 
+  /** The sum with the hash of a text in it, or without it: a seal's spec, so that nobody changes one without the other. */
+  def plus(text: String): FilesDigest = {
+    val (first, second) = FilesDigest.hash(text)
+    copy(high = high + first, low = low + second)
+  }
+
+  def minus(text: String): FilesDigest = {
+    val (first, second) = FilesDigest.hash(text)
+    copy(high = high - first, low = low - second)
+  }
+
   def hex: String = f"$high%016x$low%016x"
 }
 
@@ -28,8 +39,13 @@ object FilesDigest {
 
   /** @param modified milliseconds since 1970 */
   def of(name: String, length: Long, modified: Long): FilesDigest = {
-    val hash = ByteBuffer.wrap(MessageDigest.getInstance("SHA-256").digest(s"$name\n$length\n$modified".getBytes(UTF_8)))
-    FilesDigest(1, length, hash.getLong, hash.getLong)
+    val (high, low) = hash(s"$name\n$length\n$modified")
+    FilesDigest(1, length, high, low)
+  }
+
+  private def hash(text: String): (Long, Long) = {
+    val bytes = ByteBuffer.wrap(MessageDigest.getInstance("SHA-256").digest(text.getBytes(UTF_8)))
+    (bytes.getLong, bytes.getLong)
   }
 
   def sum(digests: Iterator[FilesDigest]): FilesDigest = digests.foldLeft(None)(_ + _)

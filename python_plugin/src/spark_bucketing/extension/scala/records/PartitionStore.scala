@@ -38,6 +38,9 @@ case class StoredPartition(
     name: String, location: String, parameters: Map[String, String], described: Option[DescribedBuckets], raw: AnyRef) {
 
   def seal: Option[Either[String, Seal]] = Seal.parse(parameters)
+
+  def isSame(other: StoredPartition): Boolean =
+    (location, parameters, described) == ((other.location, other.parameters, other.described))
 }
 
 /** What shall be the buckets of a partition: its seal, or none; and, None to leave it, its descriptor. */

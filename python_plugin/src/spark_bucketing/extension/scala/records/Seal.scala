@@ -62,16 +62,19 @@ object SealedSpec {
  */
 case class Seal(spec: SealedSpec, files: FilesDigest) {
 
-  def parameters: Map[String, String] = Map(
-    Seal.Version -> Seal.Latest,
-    Seal.NumBuckets -> spec.numBuckets.toString,
-    Seal.Columns -> Seal.json(spec.columns),
-    Seal.SortColumns -> Seal.json(spec.sortColumns),
-    Seal.Hash -> spec.hash.name,
-    Seal.Schema -> Seal.json(spec.schema),
-    Seal.Files -> files.count.toString,
-    Seal.Bytes -> files.bytes.toString,
-    Seal.Digest -> files.hex)
+  def parameters: Map[String, String] = {
+    val ofSpec = Map(
+      Seal.Version -> Seal.Latest,
+      Seal.NumBuckets -> spec.numBuckets.toString,
+      Seal.Columns -> Seal.json(spec.columns),
+      Seal.SortColumns -> Seal.json(spec.sortColumns),
+      Seal.Hash -> spec.hash.name,
+      Seal.Schema -> Seal.json(spec.schema))
+    ofSpec ++ Map(
+      Seal.Files -> files.count.toString,
+      Seal.Bytes -> files.bytes.toString,
+      Seal.Digest -> files.plus(Seal.specText(ofSpec)).hex)
+  }
 }
 
 object Seal {
@@ -112,8 +115,12 @@ object Seal {
       count <- value(Files, "a number of files")(text => Some(text.toLong).filter(_ >= 0))
       bytes <- value(Bytes, "a number of bytes")(text => Some(text.toLong).filter(_ >= 0))
       digest <- value(Digest, "32 hexadecimal digits")(FilesDigest.parse(count, bytes, _))
-    } yield Seal(SealedSpec(buckets, columns, sorts, hash, schema), digest)
+    } yield Seal(SealedSpec(buckets, columns, sorts, hash, schema), digest.minus(specText(of)))
   }
+
+  /** The spec as it is written, which the digest is of as well: one that was changed by hand fits no files. */
+  private def specText(of: collection.Map[String, String]): String =
+    Seq(NumBuckets, Columns, SortColumns, Hash, Schema).map(of).mkString("\n")
 
   private def elements(text: String): Option[Seq[JsonNode]] =
     Option(Json.readTree(text)).filter(_.isArray).map(_.elements.asScala.toSeq)

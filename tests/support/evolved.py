@@ -1,4 +1,4 @@
-"""Tables whose partitions have bucket specs of their own, and what the metastore keeps of these."""
+"""Tables whose partitions have bucket specs of their own, their seals, and what else the metastore keeps of them."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def with_new_rows(spark: SparkSession, database: str) -> Tables:
 
 
 class Kept(NamedTuple):
-    """Number of buckets that a partition has by its record, None without one, and by its descriptor."""
+    """The number of buckets that a partition is sealed with, or the code of its seal, None without one; and its descriptor's."""
 
-    recorded: int | None
+    of_seal: int | str | None
     described: int
 
 
@@ -37,18 +37,18 @@ def create(tables: Tables, name: str, buckets: int = 4, partition: str = "p bigi
 
 
 def kept(tables: Tables, name: str) -> dict[str, Kept]:
-    """What is kept of each partition; records and descriptors of the same number have to be equal."""
+    """What is kept of each partition; seals and descriptors of the same number have to be equal."""
     rows = tables.sql(
-        "select partition, num_buckets, bucket_columns, sort_columns, problem, "
+        "select partition, status, num_buckets, bucket_columns, sort_columns, "
         "descriptor_num_buckets, descriptor_bucket_columns, descriptor_sort_columns "
         f"from bucket_specs('{tables.database}.{name}')"
     )
     found = {}
-    for partition, recorded, columns, sorts, problem, described, *descriptor in rows:
-        assert problem is None, (partition, problem)
-        if recorded is not None and recorded == described:
+    for partition, status, number, columns, sorts, described, *descriptor in rows:
+        if number is not None and number == described:
             assert [columns, sorts] == descriptor, partition
-        found[str(partition)] = Kept(recorded, described)  # type: ignore[arg-type]
+        whole = number if status in ("sealed", "empty") else None if status == "not-sealed" else str(status)
+        found[str(partition)] = Kept(whole, int(str(described or 0)))  # type: ignore[arg-type]
     return found
 
 
@@ -59,28 +59,48 @@ def _client(spark: SparkSession) -> JavaObject:
 
 
 def put_parameters(tables: Tables, name: str, partition: str, parameters: dict[str, str | None]) -> None:
-    """Write partition parameters by hand; None removes one."""
-    client = _client(tables.spark)
-    found = client.getPartition(tables.database, name, partition)
+    """Write parameters of a partition, or of the table for none, by hand; None removes one."""
+    found = _stored(tables, name, partition)
     for key, value in parameters.items():
         if value is None:
             found.getParameters().remove(key)
         else:
-            found.putToParameters(key, value)
-    client.alter_partition(tables.database, name, found)
+            found.getParameters().put(key, value)
+    _alter(tables, name, partition, found)
+
+
+def _alter(tables: Tables, name: str, partition: str, altered: JavaObject) -> None:
+    client = _client(tables.spark)
+    if partition:
+        client.alter_partition(tables.database, name, altered)
+    else:
+        client.alter_table(tables.database, name, altered)
+
+
+def _stored(tables: Tables, name: str, partition: str) -> JavaObject:
+    client = _client(tables.spark)
+    if partition:
+        return client.getPartition(tables.database, name, partition)
+    return client.getTable(tables.database, name)
 
 
 def put_descriptor(tables: Tables, name: str, partition: str, buckets: int) -> None:
-    """Write another number of buckets into a partition's descriptor by hand."""
-    client = _client(tables.spark)
-    found = client.getPartition(tables.database, name, partition)
+    """Write another number of buckets into the descriptor of a partition, or of the table for none, by hand."""
+    found = _stored(tables, name, partition)
     found.getSd().setNumBuckets(buckets)
-    client.alter_partition(tables.database, name, found)
+    _alter(tables, name, partition, found)
 
 
-def parameters(tables: Tables, name: str, partition: str) -> dict[str, str]:
-    """The parameters of a partition that are a record's."""
-    found = _client(tables.spark).getPartition(tables.database, name, partition).getParameters()
+def put_schema(tables: Tables, name: str, columns: str) -> None:
+    """Other data columns for the files that there are."""
+    jvm: Any = tables.spark.sparkContext._jvm
+    schema = jvm.org.apache.spark.sql.types.StructType.fromDDL(columns)
+    tables.spark._jsparkSession.sharedState().externalCatalog().alterTableDataSchema(tables.database, name, schema)
+
+
+def seal_of(tables: Tables, name: str, partition: str = "") -> dict[str, str]:
+    """The parameters of a partition, or of a table, that are a seal's."""
+    found = _stored(tables, name, partition).getParameters()
     return {str(key): str(found[key]) for key in found if str(key).startswith("bucketing.")}
 
 

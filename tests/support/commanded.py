@@ -39,6 +39,7 @@ def evolution_of(project: Project) -> Callable[..., Result]:
     place = ("--project-dir", str(project.folder), "--profiles-dir", str(project.folder))
 
     def run(*arguments: str) -> Result:
-        return CliRunner().invoke(main, ["evolution", *arguments, *place])
+        group = () if arguments[0] == "seal" else ("evolution",)
+        return CliRunner().invoke(main, [*group, *arguments, *place])
 
     return run

@@ -25,8 +25,22 @@ class Shape(NamedTuple):
     bucketed: int
 
 
+class Sealed(NamedTuple):
+    """What SEAL BUCKETS says of a partition, or of a table without partitions."""
+
+    partition: str
+    status: str
+    buckets: int | None
+    columns: list[str] | None
+    sorts: list[str] | None
+    files: int
+    bytes: int
+    files_read: int
+    problem: str | None
+
+
 class Tables:
-    """A database of tables, written on stock Spark with one sorted file per bucket unless asked otherwise."""
+    """A database of tables, written by stock Spark with one sorted file per bucket unless asked otherwise, and sealed."""
 
     def __init__(self, spark: SparkSession, database: str) -> None:
         self.spark, self.database = spark, database
@@ -48,28 +62,45 @@ class Tables:
         sorted_by: str | None = None,
         rest: str = "",
         stored: str = "stored as parquet",
+        sealed: bool = True,
     ) -> None:
-        """Create a table of the Hive layout and fill it, if there is a query."""
+        """Create a table, of the Hive layout unless asked otherwise, and fill it, if there is a query."""
         self.sql(f"drop table if exists {name}")
         order = "" if sorted_by == "" else f"sorted by ({sorted_by or by})"
         spark_layout = stored.startswith("using")
         head, tail = (f"{stored} {rest}", "") if spark_layout else (rest, stored)
         self.sql(f"create table {name} ({columns}) {head} clustered by ({by}) {order} into {buckets} buckets {tail}")
         if query:
-            self.fill(name, by, buckets, query, how="insert overwrite table")
+            self.fill(name, by, buckets, query, how="insert overwrite table", sealed=sealed)
 
-    def fill(self, name: str, by: str, buckets: int, query: str, how: str = "insert into", files: int = 0) -> None:
-        """Write rows: each bucket on a task of its own, or spread over `files` tasks."""
+    def fill(
+        self,
+        name: str,
+        by: str,
+        buckets: int,
+        query: str,
+        how: str = "insert into",
+        files: int = 0,
+        sealed: bool = True,
+    ) -> None:
+        """Write rows by stock Spark: each bucket on a task of its own, or spread over `files` tasks. Then seal them."""
         self.sql(f"refresh table {name}")
-        if files:
-            self.sql(f"{how} {name} select /*+ REPARTITION({files}) */ * from ({query})")
-            return
         salts = f"array({','.join(map(str, _salts(self.spark, buckets)))})"
         bucket = f"(stock_hive_hash({by}) & 2147483647) % {buckets}"
-        self.sql(
-            f"{how} {name} select /*+ REPARTITION({buckets}, __salt) */ * except (__salt) "
-            f"from (select *, {salts}[{bucket}] as __salt from ({query}))"
-        )
+        rows = f"select /*+ REPARTITION({files}) */ * from ({query})"
+        if not files:
+            rows = (
+                f"select /*+ REPARTITION({buckets}, __salt) */ * except (__salt) "
+                f"from (select *, {salts}[{bucket}] as __salt from ({query}))"
+            )
+        with setting(self.spark, "spark.bucketing.enabled", "false"):
+            self.sql(f"{how} {name} {rows}")
+        if sealed:
+            self.seal(name)
+
+    def seal(self, name: str, rest: str = "") -> list[Sealed]:
+        """Seal a table's files, and say what became of each partition."""
+        return [Sealed(*row) for row in self.sql(f"alter table {name} seal buckets {rest}")]  # type: ignore[arg-type]
 
     def folder(self, name: str) -> Path:
         """Where a table's files are."""

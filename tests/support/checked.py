@@ -22,7 +22,7 @@ from spark_bucketing.evolution.rewrite import Rewriter, plan_rewrite
 from spark_bucketing.evolution.select import select_partitions
 from spark_bucketing.evolution.warehouse import Warehouse
 from spark_bucketing.plan import Statistics, parse_plan, parse_statistics
-from spark_bucketing.session import setting
+from spark_bucketing.session import SessionStatements, setting
 from spark_bucketing.spec import BucketSpec
 
 if TYPE_CHECKING:
@@ -166,11 +166,11 @@ class Checked:
     def _rewrite(self, full: str, where: str) -> None:
         """What `spark-bucketing evolution rewrite --where` does."""
         self._facts.pop(full, None)
-        with Warehouse(self.spark).settled() as warehouse:
+        with Warehouse(SessionStatements(self.spark)).settled() as warehouse:
             table = read_table(warehouse, full)
-            plan = plan_rewrite(warehouse, table, select_partitions(warehouse, table, where))
-            for task in plan.tasks:
-                Rewriter(warehouse, table, print).run(task)
+            chosen, _ = select_partitions(warehouse, table, where)
+            for batch in plan_rewrite(table, chosen).batches():
+                Rewriter(warehouse, table, print).run(batch)
 
     @contextmanager
     def fixed(self, fix: Fix) -> Iterator[dict[str, str]]:

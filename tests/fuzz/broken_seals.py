@@ -1,0 +1,223 @@
+"""What may happen to the seals of a table, to its partitions and to its columns, behind the extension's back."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+from pathlib import Path
+
+from bucketed import Tables
+from evolved import put_parameters, put_schema, seal_of
+
+# Each is a method below. Some are of partitions, and do nothing to a table without.
+SEAL_BREAKAGES = (
+    "other number",
+    "other columns",
+    "other order",
+    "other schema",
+    "other hash",
+    "other counts",
+    "other digest",
+    "no seal",
+    "broken",
+    "of another",
+    "described otherwise",
+    "stock overwrite",
+    "stock append",
+    "retyped",
+    "reordered",
+    "not clustered",
+    "altered again",
+    "emptied",
+)
+PARTITION_BREAKAGES = ("wiped", "location", "copied location", "added", "rename", "swapped names", "added again")
+KEYS = ("spec_version", "num_buckets", "columns", "sort_columns", "hash", "schema", "files", "bytes", "digest")
+# Values that no seal has: another version, no JSON, no number, and what contradicts the rest.
+UNREADABLE: tuple[dict[str, str | None], ...] = (
+    {"spec_version": "1"},
+    {"hash": "murmur3"},
+    {"columns": "k"},
+    {"columns": '["k", "k"]'},
+    {"sort_columns": '{"k": 1}'},
+    {"schema": "[]"},
+    {"schema": '[{"name": "k"}]'},
+    {"num_buckets": "-4"},
+    {"num_buckets": "many"},
+    {"num_buckets": "0"},
+    {"files": "none"},
+    {"bytes": "-1"},
+    {"digest": "abc"},
+)
+
+
+class Seals:
+    """Breaks the seals of one table.
+
+    Args:
+        tables: the database.
+        pick: makes the choices.
+        name: of the table.
+        rows: query of rows for a partition.
+        keys: columns that rows can be bucketed by.
+        others: tables whose seals can be copied.
+    """
+
+    def __init__(
+        self, tables: Tables, pick: random.Random, name: str, rows: str, keys: tuple[str, ...], others: list[str]
+    ) -> None:
+        self.tables, self.random, self.name, self.rows, self.keys, self.others = tables, pick, name, rows, keys, others
+        self.partitions = self._partitions(name)
+
+    def damage(self, how: str) -> None:
+        """Do one of the breakages to a partition, or to the table where it has none."""
+        if how in SEAL_BREAKAGES or self.partitions:
+            getattr(self, f"_{how.replace(' ', '_')}")(self.random.choice(self.partitions or [""]))
+            self.tables.sql(f"refresh table {self.name}")
+
+    def _partitions(self, name: str) -> list[str]:
+        described = self.tables.sql(f"describe extended {name}")
+        if not any(row[0] == "# Partition Information" for row in described):
+            return []
+        return sorted(str(row[0]).partition("=")[2] for row in self.tables.sql(f"show partitions {name}"))
+
+    def _put(self, partition: str, values: dict[str, str | None]) -> None:
+        parameters = {f"bucketing.{key}": value for key, value in values.items()}
+        put_parameters(self.tables, self.name, f"p={partition}" if partition else "", parameters)
+
+    def _number(self) -> int:
+        return self.random.choice((1, 2, 3, 4, 6, 8, 12, 16, 32))
+
+    def _spec(self) -> str:
+        key = self.random.choice(self.keys)
+        order = self.random.choice(("", f"sorted by ({key})", f"sorted by ({key}, v)", "sorted by (v)"))
+        return f"clustered by ({key}) {order} into {self._number()} buckets"
+
+    def _of(self, partition: str) -> str:
+        return f"alter table {self.name} partition (p = '{partition}')" if partition else f"alter table {self.name}"
+
+    def _other_number(self, partition: str) -> None:
+        """The digest is of the spec as well: another number alone fits no files."""
+        self._put(partition, {"num_buckets": str(self._number())})
+
+    def _other_columns(self, partition: str) -> None:
+        key = self.random.choice(self.keys)
+        schema = json.dumps([{"name": key, "position": "ktldnv".index(key), "type": "int"}])
+        self._put(partition, {"columns": json.dumps([key]), "sort_columns": "[]", "schema": schema})
+
+    def _other_order(self, partition: str) -> None:
+        columns = self.random.choice(((self.random.choice(self.keys),), ("v",), ("gone",), ()))
+        self._put(partition, {"sort_columns": json.dumps(columns)})
+
+    def _other_schema(self, partition: str) -> None:
+        schema = seal_of(self.tables, self.name, partition and f"p={partition}").get("bucketing.schema", "[]")
+        self._put(partition, {"schema": schema.replace('"int"', '"bigint"').replace('"position":0', '"position":1')})
+
+    def _other_hash(self, partition: str) -> None:
+        self._put(partition, {"hash": self.random.choice(("hive", "spark"))})
+
+    def _other_counts(self, partition: str) -> None:
+        self._put(partition, {self.random.choice(("files", "bytes")): str(self._number())})
+
+    def _other_digest(self, partition: str) -> None:
+        self._put(partition, {"digest": f"{self.random.getrandbits(128):032x}"})
+
+    def _no_seal(self, partition: str) -> None:
+        self._put(partition, dict.fromkeys(KEYS))
+
+    def _broken(self, partition: str) -> None:
+        missing: dict[str, str | None] = dict.fromkeys(self.random.sample(KEYS, self.random.choice((1, 1, 3))))
+        self._put(partition, self.random.choice((missing, *UNREADABLE)))
+
+    def _of_another(self, partition: str) -> None:
+        """The seal of another table, or of another partition."""
+        name = self.random.choice([*self.others, self.name])
+        other = self.random.choice(self._partitions(name) or [""])
+        seal = seal_of(self.tables, name, other and f"p={other}")
+        self._put(partition, {key: seal.get(f"bucketing.{key}") for key in KEYS})
+
+    def _described_otherwise(self, partition: str) -> None:
+        """Where a partition's seal does not agree, it goes."""
+        self.tables.sql(f"{self._of(partition)} {self._spec()}")
+
+    def _wiped(self, partition: str) -> None:
+        self.tables.sql(f"analyze table {self.name} partition (p = '{partition}') compute statistics noscan")
+
+    def _write(self, how: str, partition: str) -> None:
+        """By stock Spark: buckets of the table's spec; or none, as after a query in the same session."""
+        if self.random.random() < 0.5:
+            self.tables.sql(f"refresh table {self.name}")
+        else:
+            self.tables.stock_rows(f"select count(*) from {self.name}")
+        into = f"partition (p = '{partition}')" if partition else ""
+        with self.tables.settings({"spark.bucketing.enabled": "false"}):
+            self.tables.sql(f"insert {how} table {self.name} {into} {self.rows}")
+
+    def _stock_overwrite(self, partition: str) -> None:
+        self._write("overwrite", partition)
+
+    def _stock_append(self, partition: str) -> None:
+        self._write("into", partition)
+
+    def _columns(self) -> list[str]:
+        described = self.tables.sql(f"describe table {self.name}")
+        return [f"{name} {kind}" for name, kind, _ in described[: self._end(described)] if name != "p"]
+
+    def _end(self, described: list[tuple[object, ...]]) -> int:
+        return next((i for i, row in enumerate(described) if str(row[0]).startswith("#")), len(described))
+
+    def _retyped(self, _: str) -> None:
+        """Read as a wider type, negative numbers hash otherwise."""
+        put_schema(self.tables, self.name, ", ".join(self._columns()).replace("k int", "k bigint"))
+
+    def _reordered(self, _: str) -> None:
+        columns = self._columns()
+        self.random.shuffle(columns)
+        put_schema(self.tables, self.name, ", ".join(columns))
+
+    def _folder(self, partition: str) -> Path:
+        found = self.tables.sql(f"describe formatted {self.name} partition (p = '{partition}')")
+        return Path(str(next(row[1] for row in found if row[0] == "Location")).removeprefix("file:"))
+
+    def _location(self, partition: str) -> None:
+        other = self._folder(self.random.choice(self.partitions))
+        self.tables.sql(f"{self._of(partition)} set location '{other}'")
+
+    def _copied_location(self, partition: str) -> None:
+        """Also with times kept: then the files of another partition are not those that were sealed here, either."""
+        other = self._folder(self.random.choice(self.partitions))
+        copy = self.tables.folder(self.name) / f".copy-{self.random.randrange(10**9)}"
+        keeps = self.random.choice((shutil.copy, shutil.copy2))
+        shutil.copytree(other, copy, copy_function=keeps) if other.exists() else copy.mkdir()
+        self.tables.sql(f"{self._of(partition)} set location '{copy}'")
+
+    def _added(self, partition: str) -> None:
+        folder = self._folder(partition)
+        self.tables.sql(f"alter table {self.name} add if not exists partition (p = 'w') location '{folder}'")
+
+    def _added_again(self, partition: str) -> None:
+        """Dropped without its files, and found again."""
+        folder, aside = self._folder(partition), self.tables.folder(self.name) / ".aside"
+        if folder.exists():
+            folder.rename(aside)
+            self.tables.sql(f"{self._of(partition)}".replace(" partition", " drop partition"))
+            aside.rename(folder)
+            self.tables.sql(f"msck repair table {self.name}")
+
+    def _rename(self, partition: str) -> None:
+        self.tables.sql(f"{self._of(partition)} rename to partition (p = 'v{partition}')")
+
+    def _swapped_names(self, partition: str) -> None:
+        other = self.random.choice(self.partitions)
+        if other != partition:
+            for before, after in ((partition, "aside"), (other, partition), ("aside", other)):
+                self.tables.sql(f"{self._of(before)} rename to partition (p = '{after}')")
+
+    def _not_clustered(self, _: str) -> None:
+        self.tables.sql(f"alter table {self.name} not clustered")
+
+    def _altered_again(self, _: str) -> None:
+        self.tables.sql(f"alter table {self.name} {self._spec()}")
+
+    def _emptied(self, partition: str) -> None:
+        self.tables.sql(f"{self._of(partition).replace('alter', 'truncate')}")

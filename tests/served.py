@@ -1,0 +1,70 @@
+"""A Spark Thrift Server on the loopback address, with a metastore of its own."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import pyspark
+import pytest
+
+from conftest import QUICK_JVM
+
+HOST = "127.0.0.1"
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind((HOST, 0))
+        return int(probe.getsockname()[1])
+
+
+@contextmanager
+def thrift_server(home: Path, settings: Mapping[str, str] | None = None) -> Iterator[int]:
+    """Start a server, and stop it at the end of the block.
+
+    Args:
+        home: an empty folder.
+        settings: Spark settings, beside those that it needs.
+
+    Returns: its port.
+    """
+    port = _free_port()
+    conf = {
+        "spark.master": "local[2]",
+        "spark.driver.memory": "2g",
+        "spark.ui.enabled": "false",
+        "spark.sql.shuffle.partitions": "4",
+        "spark.sql.warehouse.dir": str(home / "warehouse"),
+        "spark.hadoop.javax.jdo.option.ConnectionURL": f"jdbc:derby:;databaseName={home / 'metastore'};create=true",
+        # Hive deletes a session's folder of resources when it closes: one that all sessions share would go while others
+        # open. Its default has one for each session, in the temporary folder.
+        "spark.driver.extraJavaOptions": f"-Dderby.system.home={home} -Djava.io.tmpdir={home} {QUICK_JVM}",
+        **(settings or {}),
+    }
+    command = [str(Path(pyspark.__file__).parent / "bin" / "spark-submit")]
+    for key, value in conf.items():
+        command += ["--conf", f"{key}={value}"]
+    command += ["--class", "org.apache.spark.sql.hive.thriftserver.HiveThriftServer2", "spark-internal"]
+    command += ["--hiveconf", f"hive.server2.thrift.bind.host={HOST}", "--hiveconf", f"hive.server2.thrift.port={port}"]
+    environment = os.environ | {"SPARK_HOME": str(Path(pyspark.__file__).parent)}
+    with (home / "log").open("w") as log:
+        process = subprocess.Popen(command, cwd=home, stdout=log, stderr=log, env=environment)
+    try:
+        for _ in range(240):
+            assert process.poll() is None, (home / "log").read_text()[-2000:]
+            with socket.socket() as probe:
+                if probe.connect_ex((HOST, port)) == 0:
+                    break
+            time.sleep(0.5)
+        else:
+            pytest.fail("the Thrift Server did not start")
+        yield port
+    finally:
+        process.terminate()
+        process.wait(60)

@@ -1,0 +1,391 @@
+"""Whatever happens to files, seals and columns: a query returns the rows of stock Spark, and EXPLAIN says by a code why."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from bucketed import Tables
+from evolved import put_descriptor, put_parameters, put_schema, seal_of
+from intercepted import failing, intercepted
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.usefixtures("extension")
+
+NUMBERS = "select cast(pmod(id * 37, 600) - 100 as int) as k, id as v from range({})"
+INSERT = f"insert into t {NUMBERS.format(300)}"
+QUERIES = (
+    "select * from t full join good on t.k = good.k",
+    "select k, count(*), sum(v) from t group by k",
+    "select * from t where k = -7",
+)
+SEALED, BROKEN = "", "seal-broken"
+
+
+@pytest.fixture(scope="module")
+def database(spark: SparkSession) -> Tables:
+    """A database with a table to join, and one whose files are others of the same names and buckets."""
+    made = Tables(spark, "seals")
+    made.make("good", "k int, v bigint", "k", 8, NUMBERS.format(900))
+    return made
+
+
+@pytest.fixture
+def tables(database: Tables) -> Iterator[Tables]:
+    """The table `t`, written and sealed by an INSERT, and `other`, which is like it."""
+    # dbt-spark, whose tests share this session, switches ANSI mode off.
+    settings = {"spark.sql.autoBroadcastJoinThreshold": "-1", "spark.sql.ansi.enabled": "true"}
+    with database.settings(settings):
+        for name, rows in (("t", 900), ("other", 800)):
+            database.make(name, "k int, v bigint", "k", 8)
+            database.sql(f"insert into {name} {NUMBERS.format(rows)}")
+        folder = database.folder("t")
+        yield database
+        # It may be elsewhere by now, and no table is made in a folder that there is already.
+        for there in (folder, database.folder("t")):
+            shutil.rmtree(there, ignore_errors=True)
+        database.sql("drop table t")
+
+
+def code_of(tables: Tables, query: str = QUERIES[1]) -> str:
+    """By which code a query reads `t` plainly; empty where it is read by its buckets."""
+    plan = "\n".join(str(row[0]) for row in tables.sql(f"explain {query}"))
+    found = re.search(r"Bucketed: false \[([a-z-]+)\]", plan)
+    assert found or "Bucketed: true" in plan, plan
+    return found[1] if found else ""
+
+
+def assert_same_rows(tables: Tables) -> None:
+    for query in QUERIES:
+        try:
+            expected = tables.stock_rows(query)
+        except (PySparkException, Py4JJavaError):
+            continue
+        assert tables.rows(query) == expected, query
+
+
+def stock(tables: Tables, statement: str) -> None:
+    tables.sql("refresh table t")
+    with tables.settings({"spark.bucketing.enabled": "false"}):
+        tables.sql(statement)
+
+
+def put(path: Path, content: bytes, time: int = 0) -> None:
+    """Another file under a name, with a time in nanoseconds or a new one."""
+    path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
+    path.unlink(missing_ok=True)
+    path.write_bytes(content)
+    if time:
+        os.utime(path, ns=(time, time))
+
+
+def added(tables: Tables) -> None:
+    first = tables.files("t")[0]
+    shutil.copy2(first, first.with_name(f"{first.name[:5]}_0_copy_1"))
+
+
+def removed(tables: Tables) -> None:
+    tables.files("t")[0].unlink()
+
+
+def swapped(tables: Tables) -> None:
+    """Each under the other's name, with the other's time."""
+    mine, theirs = tables.files("t")[0], tables.files("other")[0]
+    (first, second), (time, other) = (
+        [path.read_bytes() for path in (mine, theirs)],
+        [path.stat().st_mtime_ns for path in (mine, theirs)],
+    )
+    put(mine, second, other)
+    put(theirs, first, time)
+
+
+def same_length(tables: Tables) -> None:
+    path = tables.files("t")[0]
+    put(path, path.read_bytes(), path.stat().st_mtime_ns + 2_000_000)
+
+
+def same_time(tables: Tables) -> None:
+    path, other = tables.files("t")[0], tables.files("other")[0]
+    assert path.stat().st_size != other.stat().st_size
+    put(path, other.read_bytes(), path.stat().st_mtime_ns)
+
+
+def truncated(tables: Tables) -> None:
+    path = tables.files("t")[0]
+    put(path, path.read_bytes()[:-9])
+
+
+def emptied(tables: Tables) -> None:
+    put(tables.files("t")[0], b"")
+
+
+def moved(tables: Tables, copy: Callable[..., Any]) -> None:
+    """To another folder, as by a backup that was restored or a table that was copied."""
+    folder, target = tables.folder("t"), tables.folder("t").with_name("t_moved")
+    shutil.rmtree(target, ignore_errors=True)
+    shutil.copytree(folder, target, copy_function=copy)
+    tables.sql(f"alter table t set location '{target}'")
+
+
+def touched(tables: Tables) -> None:
+    """As by a store whose renames are copies, and whose times are whole seconds."""
+    for path in tables.files("t"):
+        os.utime(path, (1_700_000_000, 1_700_000_000))
+
+
+def nested(tables: Tables) -> None:
+    (tables.folder("t") / "more").mkdir()
+    shutil.copy2(tables.files("other")[0], tables.folder("t") / "more")
+
+
+def retyped(tables: Tables) -> None:
+    put_schema(tables, "t", "k bigint, v bigint")
+
+
+def reordered(tables: Tables) -> None:
+    put_schema(tables, "t", "v bigint, k int")
+
+
+def seal_copied(tables: Tables) -> None:
+    put_parameters(tables, "t", "", dict(seal_of(tables, "other")))
+
+
+def altered(key: str, value: str | None) -> Callable[[Tables], None]:
+    return lambda tables: put_parameters(tables, "t", "", {key: value})
+
+
+def two_appends(tables: Tables) -> None:
+    """The second one begins and ends while the first one writes its seal, which is then of the first one's files only."""
+    calls: list[None] = []
+
+    def act(_: Any, call: Callable[[], Any]) -> Any:
+        calls.append(None)
+        if len(calls) == 1:
+            Tables(tables.spark, "seals").sql(INSERT)
+        return call()
+
+    with intercepted(tables.spark, "alter_table_with_environmentContext", act):
+        tables.sql(INSERT)
+    assert len(calls) > 1
+
+
+def death(statement: str) -> Callable[[Tables], None]:
+    """Between the commit and the seal."""
+
+    def act(tables: Tables) -> None:
+        with failing(tables.spark, "alter_table_with_environmentContext") as failed:
+            tables.sql(statement)
+        assert failed
+
+    return act
+
+
+def loaded(tables: Tables) -> None:
+    shutil.copytree(tables.folder("other"), tables.folder("t") / ".stage")
+    tables.sql(f"load data inpath '{tables.folder('t')}/.stage' into table t")
+
+
+def statements(*texts: str) -> Callable[[Tables], None]:
+    """Those that start with `stock:` run without the extension."""
+
+    def act(tables: Tables) -> None:
+        for text in texts:
+            if text.startswith("stock:"):
+                stock(tables, text.removeprefix("stock:"))
+            else:
+                tables.sql(text)
+
+    return act
+
+
+def forgetful(tables: Tables) -> None:
+    """After a SELECT, stock Spark writes files without buckets."""
+    with tables.settings({"spark.bucketing.enabled": "false"}):
+        tables.sql("select count(*) from t")
+        tables.sql(INSERT)
+
+
+class Case(NamedTuple):
+    """What is done, the code of a read then, and what SEAL BUCKETS makes of it; None for a statement that is refused."""
+
+    do: Callable[[Tables], None]
+    code: str
+    then: str | None
+
+
+CASES = {
+    "nothing": Case(statements(), SEALED, "unchanged"),
+    "a file added": Case(added, BROKEN, "sealed"),
+    "a file removed": Case(removed, BROKEN, "sealed"),
+    "files swapped between tables": Case(swapped, BROKEN, "sealed"),
+    "a file replaced by one of its length": Case(same_length, BROKEN, "sealed"),
+    "a file replaced by one of its time": Case(same_time, BROKEN, "sealed"),
+    "a file truncated": Case(truncated, BROKEN, None),
+    "a file emptied": Case(emptied, BROKEN, "sealed"),
+    "restored with its times": Case(lambda tables: moved(tables, shutil.copy2), SEALED, "unchanged"),
+    "copied": Case(lambda tables: moved(tables, shutil.copy), BROKEN, "sealed"),
+    "times changed": Case(touched, BROKEN, "sealed"),
+    "a folder among the files": Case(nested, BROKEN, "refused"),
+    "a wider type": Case(retyped, "columns-changed", "refused"),
+    "another order of columns": Case(reordered, "columns-changed", "sealed"),
+    "another number in Spark's properties": Case(
+        altered("spark.sql.sources.schema.numBuckets", "16"), SEALED, "unchanged"
+    ),
+    "another number in the descriptor": Case(lambda tables: put_descriptor(tables, "t", "", 16), SEALED, "unchanged"),
+    "another number in the seal": Case(altered("bucketing.num_buckets", "16"), BROKEN, "sealed"),
+    "another column in the seal": Case(altered("bucketing.sort_columns", "[]"), BROKEN, "sealed"),
+    "another digest": Case(altered("bucketing.digest", "0" * 32), BROKEN, "sealed"),
+    "a key of the seal is missing": Case(altered("bucketing.bytes", None), "seal-unreadable", "sealed"),
+    "a later version of seals": Case(altered("bucketing.spec_version", "3"), "seal-unreadable", "sealed"),
+    "the seal of another table": Case(seal_copied, BROKEN, "sealed"),
+    "hashes of version 2": Case(
+        statements("alter table t set tblproperties ('bucketing_version' = '2')"), "bucketing-version", None
+    ),
+    "two appends at once": Case(two_appends, BROKEN, "sealed"),
+    "an append that dies before its seal": Case(death(INSERT), BROKEN, "sealed"),
+    "an overwrite that dies before its seal": Case(death(INSERT.replace("into", "overwrite")), BROKEN, "sealed"),
+    "an append": Case(statements(INSERT, INSERT), SEALED, "unchanged"),
+    "an append after one that died": Case(
+        lambda tables: [do(tables) for do in (death(INSERT), statements(INSERT))] and None, BROKEN, "sealed"
+    ),
+    "an append by stock Spark": Case(statements(f"stock:{INSERT}"), BROKEN, "sealed"),
+    "an append to that": Case(statements(f"stock:{INSERT}", INSERT), BROKEN, "sealed"),
+    "an overwrite of that": Case(
+        statements(f"stock:{INSERT}", INSERT.replace("into", "overwrite")), SEALED, "unchanged"
+    ),
+    "an overwrite by stock Spark": Case(statements(f"stock:{INSERT.replace('into', 'overwrite')}"), BROKEN, "sealed"),
+    "an append by stock Spark that forgets the buckets": Case(forgetful, BROKEN, "refused"),
+    "LOAD DATA": Case(loaded, BROKEN, "sealed"),
+    "TRUNCATE": Case(statements("truncate table t"), SEALED, "empty"),
+    "TRUNCATE and INSERT": Case(statements("truncate table t", INSERT), SEALED, "unchanged"),
+    "TRUNCATE and INSERT by stock Spark": Case(statements("truncate table t", f"stock:{INSERT}"), BROKEN, "sealed"),
+    "another number for what is written next": Case(
+        statements("alter table t clustered by (k) sorted by (k) into 12 buckets"), SEALED, "unchanged"
+    ),
+    "an append by another number": Case(
+        statements("alter table t clustered by (k) sorted by (k) into 12 buckets", INSERT), "not-sealed", "refused"
+    ),
+}
+
+# The rest is as good, and takes long.
+QUICK = (
+    "nothing", "a file", "files swapped", "copied", "times", "a wider type", "another number", "the seal", "two appends",
+    "an append", "TRUNCATE and INSERT",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[] if name.startswith(QUICK) else pytest.mark.long) for name in CASES]
+)
+def test_damage_is_read_plainly_and_may_be_sealed_again(tables: Tables, name: str) -> None:
+    case = CASES[name]
+    assert code_of(tables) == SEALED
+    case.do(tables)
+    tables.sql("refresh table t")
+    assert code_of(tables) == case.code
+    assert_same_rows(tables)
+    if case.then is None:
+        with pytest.raises((PySparkException, Py4JJavaError)):
+            tables.seal("t")
+    else:
+        (outcome,) = tables.seal("t")
+        assert outcome.status == case.then, outcome
+        assert (outcome.problem is not None) == (case.then == "refused"), outcome
+        if case.then in ("sealed", "unchanged"):
+            assert code_of(tables) == SEALED
+    assert_same_rows(tables)
+
+
+KEYS = {
+    "boolean": "id % 3 = 0",
+    "tinyint": "if(id % 7 = 0, null, id % 100 - 50)",
+    "smallint": "id % 900 - 400",
+    "bigint": "(id % 500 - 250) * 10000000000",
+    "date": "date_add(date'1969-11-01', cast(id % 400 as int))",
+    "decimal(12,3)": "if(id % 5 = 0, null, (id % 300 - 100) / 8)",
+    "decimal(30,9)": "(id % 300 - 100) * 12345678.875",
+    "string": "case id % 9 when 0 then null when 1 then '' when 2 then 'é' when 3 then '漢字' when 4 then 'z\\u0301' "
+    "else concat('key', id % 77) end",
+}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("sql_type", KEYS)
+@pytest.mark.parametrize("by", ["writes", "statement"])
+def test_every_type_of_key_is_sealed_and_read_right(tables: Tables, sql_type: str, by: str) -> None:
+    rows = f"select cast({KEYS[sql_type]} as {sql_type}) as k, id as v from range(900)"
+    for name in ("t", "u"):
+        tables.make(name, f"k {sql_type}, v bigint", "k", 8)
+        if by == "writes":
+            tables.sql(f"insert into {name} {rows}")
+        else:
+            tables.fill(name, "k", 8, rows)
+    query = "select * from t full join u on t.k = u.k"
+    assert tables.shape(query) == (0, 0, 2)
+    assert tables.rows(query) == tables.stock_rows(query)
+
+
+@pytest.mark.parametrize(
+    ("sql_type", "value"),
+    [
+        ("timestamp", "timestamp_seconds(id - 4.5)"),
+        ("binary", "cast(id as string)"),
+        ("float", "id / 2"),
+        ("double", "if(id % 3 = 0, -0.0D, if(id % 3 = 1, 0.0D, double('NaN')))"),
+        ("varchar(9)", "cast(id as string)"),
+        ("char(9)", "cast(id as string)"),
+    ],
+)
+def test_keys_of_types_that_engines_hash_differently_are_never_sealed(
+    tables: Tables, sql_type: str, value: str
+) -> None:
+    tables.make("t", f"k {sql_type}, v bigint", "k", 8)
+    tables.sql(f"insert into t select cast({value} as {sql_type}), id from range(300)")
+    assert seal_of(tables, "t") == {}
+    assert code_of(tables) == "not-sealed"
+    (outcome,) = tables.seal("t")
+    assert outcome.status == "refused" and "of a type" in str(outcome.problem)
+    query = "select k, count(*) from t group by k"
+    assert tables.rows(query) == tables.stock_rows(query)
+
+
+def test_decimals_of_different_scale_are_different_keys(tables: Tables) -> None:
+    for name, sql_type in (("t", "decimal(10,2)"), ("u", "decimal(12,4)")):
+        tables.make(name, f"k {sql_type}, v bigint", "k", 8)
+        tables.sql(f"insert into {name} select cast(id / 4 as {sql_type}), id from range(500)")
+    query = "select * from t full join u on t.k = u.k"
+    assert tables.rows(query) == tables.stock_rows(query)
+
+
+def test_a_table_of_another_file_format_or_none_is_left_alone(tables: Tables) -> None:
+    with tables.settings({"spark.sql.hive.convertMetastoreParquet": "false"}):
+        assert "Bucketed" not in tables.plan(QUERIES[1].replace("t ", "other "))
+
+
+def test_the_spark_layout_is_left_to_stock_spark_until_it_is_sealed(tables: Tables) -> None:
+    tables.make("s", "k int, v bigint", "k", 4, stored="using parquet")
+    with tables.settings({"spark.bucketing.enabled": "false"}):
+        tables.sql(f"insert into s select /*+ REPARTITION(4, k) */ * from ({NUMBERS.format(500)})")
+    query = "select * from s a join s b on a.k = b.k"
+    assert tables.shape(query) == (0, 2, 2), "as stock Spark plans it"
+    assert "4 Spark buckets" not in tables.plan(query)
+    assert [of.status for of in tables.seal("s")] == ["sealed"]
+    assert tables.shape(query) == (0, 0, 2)
+    assert "true (4 Spark buckets, sorted)" in tables.plan(query)
+    assert tables.rows(query) == tables.stock_rows(query)
+    tables.sql(f"insert into s {NUMBERS.format(100)}")
+    assert "true (4 Spark buckets, merged)" in tables.plan(query)
+    assert tables.rows(query) == tables.stock_rows(query)
+
+
+def test_a_table_without_files_is_read_by_its_own_spec(tables: Tables) -> None:
+    tables.make("none", "k int, v bigint", "k", 16)
+    assert tables.shape("select * from none join good on none.k = good.k").bucketed == 2
+    assert "true (16 Hive buckets" in tables.plan("select k, count(*) from none group by k")

@@ -1,0 +1,259 @@
+"""ALTER TABLE ... SEAL BUCKETS: files of others are read once, and sealed as far as they are what the table says."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from bucketed import Tables
+from evolved import Kept, create, kept, seal_of, with_new_rows
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.usefixtures("extension", "dynamic_partitions")
+
+SCHEMA = "k int, v bigint"
+NUMBERS = "select if(id % 50 = 3, null, cast(pmod(id * 37, 600) - 100 as int)) as k, id as v from range({})"
+GROUPED = "select k, count(*), sum(v) from t group by k"
+JOINED = "select a.k, a.v, b.v from t a join t b on a.k = b.k"
+
+
+@pytest.fixture(scope="module")
+def database(spark: SparkSession) -> Tables:
+    made = with_new_rows(spark, "seal_buckets")
+    made.sql("create or replace view a_view as select 1 as k")
+    made.sql(f"create or replace temporary view numbers as {NUMBERS.format(700)}")
+    return made
+
+
+@pytest.fixture
+def tables(database: Tables) -> Iterator[Tables]:
+    with database.settings({"spark.sql.autoBroadcastJoinThreshold": "-1"}):
+        yield database
+
+
+def unsealed(tables: Tables, buckets: int = 8, sorted_by: str | None = None, files: int = 0) -> None:
+    """The table `t` as stock Spark writes it."""
+    tables.make("t", SCHEMA, "k", buckets, sorted_by=sorted_by)
+    tables.fill("t", "k", buckets, "select * from numbers", files=files, sealed=False)
+
+
+def same_rows(tables: Tables) -> None:
+    tables.sql("refresh table t")
+    for query in (GROUPED, JOINED):
+        assert tables.rows(query) == tables.stock_rows(query)
+
+
+@pytest.mark.parametrize("name", [r"0\1_0", r"0\1_0_copy_1", r"\1_0_20240101_120000_00001_trino_\1"])
+def test_files_of_other_engines_are_sealed_by_their_names(tables: Tables, name: str) -> None:
+    unsealed(tables)
+    tables.rename("t", name)
+    assert "Bucketed: false [not-sealed]" in tables.plan(GROUPED)
+    (outcome,) = tables.seal("t")
+    size = sum(path.stat().st_size for path in tables.files("t"))
+    assert outcome == ("", "sealed", 8, ["k"], ["k"], 8, size, 8, None)
+    assert "Bucketed: true (8 Hive buckets, sorted)" in tables.plan(JOINED)
+    same_rows(tables)
+
+
+def test_several_files_of_a_bucket_are_sealed_and_merged(tables: Tables) -> None:
+    unsealed(tables, files=3)
+    assert tables.seal("t")[0].status == "sealed"
+    assert "Bucketed: true (8 Hive buckets, merged)" in tables.plan(JOINED)
+    same_rows(tables)
+
+
+def craft(tables: Tables, query: str, number: int = 0) -> Path:
+    """Another file under the name of one of the table's files."""
+    tables.sql("drop table if exists crafted")
+    tables.sql(f"create table crafted using parquet as select /*+ coalesce(1) */ k, v from ({query}) order by n")
+    (made,), target = tables.files("crafted"), tables.files("t")[number]
+    target.with_name(f".{target.name}.crc").unlink(missing_ok=True)
+    shutil.copy(made, target)
+    tables.sql("refresh table t")
+    return target
+
+
+ROWS = "select cast(id * 8 as int) as k, id as v, id as n from range(90) union all select {}"
+UNSORTED = {
+    "a smaller key at the end": ROWS.format("16, 1L, 900L"),
+    "NULL last, as Hive's descending order or another engine has it": ROWS.format("null, 1L, 900L"),
+}
+
+
+@pytest.mark.parametrize("name", UNSORTED)
+def test_files_that_are_not_sorted_are_sealed_as_such(tables: Tables, name: str) -> None:
+    unsealed(tables)
+    path = craft(tables, UNSORTED[name])
+    (outcome,) = tables.seal("t")
+    assert (outcome.status, outcome.buckets, outcome.sorts) == ("sealed", 8, [])
+    assert outcome.problem and "not sorted by k" in outcome.problem and path.name in outcome.problem
+    assert "Bucketed: true (8 Hive buckets)" in tables.plan(JOINED)
+    same_rows(tables)
+
+
+def test_a_row_in_another_bucket_is_named_with_its_file(tables: Tables) -> None:
+    unsealed(tables)
+    path = craft(tables, ROWS.format("801, 1L, 900L"))
+    (outcome,) = tables.seal("t")
+    assert (outcome.status, outcome.buckets, outcome.files_read) == ("refused", None, 8)
+    assert outcome.problem and f"a row of bucket 1 in a file of bucket 0: {path.name}" in outcome.problem
+    assert "Bucketed: false [not-sealed]" in tables.plan(GROUPED)
+    same_rows(tables)
+
+
+REFUSED_FILES = {
+    "no bucket": (r"part-\1", "no bucket in the name of a file: part-0000"),
+    "the Spark layout's": (r"part-\1-x_\1.c000", "no bucket in the name"),
+    "ids above the number": (r"00008_0_\1", "a file of bucket 8, where there are 8"),
+    "another bucket's": (r"00001_0_\1", "a row of bucket"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED_FILES)
+def test_files_whose_names_say_otherwise_are_refused(tables: Tables, name: str) -> None:
+    unsealed(tables)
+    renamed, words = REFUSED_FILES[name]
+    tables.rename("t", renamed)
+    (outcome,) = tables.seal("t")
+    assert outcome.status == "refused" and words in str(outcome.problem)
+    same_rows(tables)
+
+
+@pytest.mark.parametrize(
+    ("other", "status"),
+    [
+        ("clustered by (k) sorted by (k) into 16 buckets", "refused"),
+        ("clustered by (k) sorted by (k) into 4 buckets", "refused"),
+        ("clustered by (v) sorted by (v) into 8 buckets", "refused"),
+        ("clustered by (k) sorted by (v) into 8 buckets", "sealed"),
+    ],
+)
+def test_files_of_another_spec_are_refused(tables: Tables, other: str, status: str) -> None:
+    unsealed(tables)
+    tables.sql(f"alter table t {other}")
+    assert tables.seal("t")[0].status == status
+    same_rows(tables)
+
+
+def test_sealed_files_are_not_read_again_and_an_append_alone_is(tables: Tables) -> None:
+    unsealed(tables)
+    assert tables.seal("t")[0][:2] + tables.seal("t")[0][5:] == ("", "sealed", 8, *tables.seal("t")[0][6:])
+    again = tables.seal("t")[0]
+    assert (again.status, again.files, again.files_read) == ("unchanged", 8, 0)
+    tables.fill("t", "k", 8, "select * from numbers where v < 300", sealed=False)
+    more = tables.seal("t")[0]
+    assert (more.status, more.files, more.files_read) == ("sealed", 16, 8)
+    assert "Bucketed: true (8 Hive buckets, merged)" in tables.plan(JOINED)
+    same_rows(tables)
+
+
+def test_a_dry_run_says_the_same_and_writes_nothing(tables: Tables) -> None:
+    unsealed(tables)
+    dry = tables.seal("t", "dry run")
+    assert seal_of(tables, "t") == {} and "[not-sealed]" in tables.plan(GROUPED)
+    assert tables.seal("t") == dry and dry[0].status == "sealed"
+    assert tables.seal("t", "DRY RUN")[0].status == "unchanged"
+
+
+@pytest.fixture
+def days(tables: Tables) -> Tables:
+    """A table whose partitions p=0 and p=1 stock Spark wrote, and which has an empty one."""
+    create(tables, "days")
+    with tables.settings({"spark.bucketing.enabled": "false"}):
+        tables.sql("insert into days select * from new_rows")
+    tables.sql("alter table days add partition (p = 7)")
+    return tables
+
+
+@pytest.mark.parametrize(
+    ("where", "sealed"),
+    [
+        ("", {"p=0", "p=1", "p=7"}),
+        ("where p = 1", {"p=1"}),
+        ("where p > 0 and p < 5", {"p=1"}),
+        ("WHERE p in (0, 7) DRY RUN", {"p=0", "p=7"}),
+        ("where p = 99", set()),
+    ],
+)
+def test_where_selects_partitions(days: Tables, where: str, sealed: set[str]) -> None:
+    outcomes = {outcome.partition: outcome for outcome in days.seal("days", where)}
+    assert set(outcomes) == sealed
+    assert all(of.status == ("empty" if name == "p=7" else "sealed") for name, of in outcomes.items())
+    whole = set() if "DRY" in where else sealed - {"p=7"}
+    assert {name for name, of in kept(days, "days").items() if of == Kept(4, 4)} == whole
+    query = "select k, count(*) from days where p < 7 group by k"
+    assert ("Bucketed: true" in days.plan(query)) == (len(whole) == 2)
+    assert days.rows(query) == days.stock_rows(query)
+
+
+def test_a_partition_is_named_by_its_values(days: Tables) -> None:
+    outcomes = [tuple(row) for row in days.sql("alter table days partition (p = 1) seal buckets")]
+    assert [row[:2] for row in outcomes] == [("p=1", "sealed")]
+    assert kept(days, "days")["p=0"] == Kept(None, 4)
+
+
+def test_partitions_of_several_specs_are_sealed_by_what_their_descriptors_say(days: Tables) -> None:
+    days.sql("alter table days clustered by (k) sorted by (k) into 8 buckets")
+    assert {of.partition: of.buckets for of in days.seal("days") if of.files} == {"p=0": 4, "p=1": 4}
+
+
+def test_a_partition_that_does_not_hold_leaves_the_others(days: Tables) -> None:
+    shutil.rmtree(days.folder("days") / "p=0")
+    days.sql("alter table days partition (p = 0) clustered by (v) into 4 buckets")
+    shutil.copytree(days.folder("days") / "p=1", days.folder("days") / "p=0")
+    shutil.copytree(days.folder("days") / "p=1", days.folder("days") / "p=0" / "more")
+    statuses = {of.partition: of.status for of in days.seal("days")}
+    assert statuses == {"p=0": "refused", "p=1": "sealed", "p=7": "empty"}
+
+
+REFUSED = [
+    ("alter table days seal buckets where v = 'x'", "predicate v = 'x'.*partition columns p"),
+    ("alter table days seal buckets where p =", "PARSE_SYNTAX_ERROR"),
+    ("alter table days seal buckets where p = (select 1)", "without subqueries|subquer"),
+    ("alter table days seal buckets where rand() > p", "predicate rand"),
+    ("alter table days seal buckets where", "found where behind SEAL BUCKETS"),
+    ("alter table days seal buckets now", "found now behind SEAL BUCKETS"),
+    ("alter table days partition (p = 99) seal buckets where q", "q"),
+    ("alter table t seal buckets where k = 1", "found no partitions"),
+    ("alter table a_view seal buckets", "EXPECT_TABLE_NOT_VIEW.*ALTER TABLE ... SEAL BUCKETS"),
+    ("alter table new_rows seal buckets", "new_rows"),
+    ("alter table nothing seal buckets", "TABLE_OR_VIEW_NOT_FOUND"),
+    ("alter table loose seal buckets", "a table without buckets.*CLUSTERED BY"),
+    ("alter table version_2 seal buckets", "bucketing_version 2.*version 1"),
+    ("alter table text seal buckets", "Hive's classes|TextInputFormat|PARQUET or ORC"),
+]
+
+
+@pytest.mark.parametrize(("statement", "message"), REFUSED, ids=[statement for statement, _ in REFUSED])
+def test_what_cannot_be_had_is_an_error(days: Tables, statement: str, message: str) -> None:
+    for create_it in (
+        "create table if not exists loose (k int) stored as parquet",
+        "create table if not exists text (k int) clustered by (k) into 2 buckets stored as textfile",
+        "create table if not exists version_2 (k int) clustered by (k) into 2 buckets stored as parquet "
+        "tblproperties ('bucketing_version' = '2')",
+        "create table if not exists t (k int, v bigint) clustered by (k) into 2 buckets stored as parquet",
+    ):
+        days.sql(create_it)
+    with pytest.raises(PySparkException) as caught:
+        days.sql(statement)
+    assert re.search(message, str(caught.value), re.DOTALL | re.IGNORECASE), caught.value
+    assert "SET LOCATION" not in str(caught.value)
+    # What PySpark, and dbt with it, may ask of an error.
+    assert caught.value.getCondition() and caught.value.getMessage()
+
+
+def test_the_statement_is_explained_and_not_run(tables: Tables) -> None:
+    unsealed(tables)
+    assert "SealBucketsCommand" in str(tables.sql("explain alter table t seal buckets"))
+    assert seal_of(tables, "t") == {}
+
+
+def test_it_works_where_the_extension_is_switched_off(tables: Tables) -> None:
+    unsealed(tables)
+    with tables.settings({"spark.bucketing.enabled": "false"}):
+        assert tables.seal("t")[0].status == "sealed"
+    assert "Bucketed: true" in tables.plan(GROUPED)

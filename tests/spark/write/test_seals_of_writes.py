@@ -1,0 +1,269 @@
+"""Every INSERT with the extension seals what it wrote, and keeps the descriptors of partitions in step with the seals."""
+
+from __future__ import annotations
+
+import json
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+from bucketed import Tables
+from evolved import Kept, create, kept, logged, metastore_calls, put_parameters, seal_of, with_new_rows
+from intercepted import failing
+from pyspark.sql import SparkSession
+
+from conftest import REPOSITORY
+from spark_bucketing.session import setting
+
+pytestmark = pytest.mark.usefixtures("extension", "dynamic_partitions")
+
+
+@pytest.fixture(scope="module")
+def tables(spark: SparkSession) -> Tables:
+    """A database for tables that evolve."""
+    return with_new_rows(spark, "seals_of_writes")
+
+
+FOUR, EIGHT, PLAIN = Kept(4, 4), Kept(8, 8), Kept(None, 0)
+# Statements on a table of 8 buckets, with partitions p=0 and p=1 of 4; what is kept of the partitions that they write.
+WRITES: list[tuple[str, dict[str, Kept]]] = [
+    ("insert into {t} partition (p = 5) select k, v from new_rows", {"p=5": EIGHT}),
+    ("insert into {t} partition (p = 5) select k, v from new_rows where false", {"p=5": EIGHT}),
+    ("insert into {t} select k, v, p + 5 from new_rows", {"p=5": EIGHT, "p=6": EIGHT}),
+    ("insert overwrite table {t} partition (p = 1) select k, v from new_rows", {"p=1": EIGHT}),
+    ("insert overwrite table {t} partition (p = 1) select k, v from new_rows where false", {"p=1": EIGHT}),
+    ("insert overwrite table {t} partition (p) select * from new_rows", {"p=0": EIGHT, "p=1": EIGHT}),
+    ("insert overwrite table {t} partition (p = 1) if not exists select k, v from new_rows", {}),
+    ("insert overwrite table {t} partition (p = 5) if not exists select k, v from new_rows", {"p=5": EIGHT}),
+    ("insert into {t} partition (p = 1) select k, v from new_rows", {"p=1": PLAIN}),
+    ("insert into {t} select * from new_rows where p = 1", {"p=1": PLAIN}),
+    (
+        "insert into {t} select k, v, if(p = 1, null, 0) from new_rows",
+        {"p=0": PLAIN, "p=__HIVE_DEFAULT_PARTITION__": EIGHT},
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["InsertIntoHadoopFsRelationCommand", pytest.param("InsertIntoHiveTable", marks=pytest.mark.long)],
+)
+@pytest.mark.parametrize(
+    ("statement", "written"), WRITES, ids=lambda value: value[:70] if isinstance(value, str) else ""
+)
+def test_a_write_seals_each_partition_that_it_wrote(
+    tables: Tables, statement: str, written: dict[str, Kept], command: str
+) -> None:
+    convert = str(command == "InsertIntoHadoopFsRelationCommand").lower()
+    settings = {
+        "spark.sql.hive.convertMetastoreParquet": convert,
+        "spark.sql.sources.partitionOverwriteMode": "dynamic",
+    }
+    create(tables, "t")
+    with tables.settings(settings):
+        tables.sql("insert into t select * from new_rows")
+        old = dict.fromkeys(["p=0", "p=1"], FOUR)
+        assert kept(tables, "t") == old
+        tables.sql("alter table t clustered by (k) sorted by (k) into 8 buckets")
+        assert f"Execute {command} " in str(tables.sql(f"explain {statement.format(t='t')}")), (
+            "EXPLAIN reads as on stock Spark"
+        )
+        tables.sql(statement.format(t="t"))
+    assert kept(tables, "t") == old | written
+    assert tables.rows("select * from t") == tables.stock_rows("select * from t")
+
+
+def digest_of(seal: dict[str, str], files: list[tuple[str, int, int]]) -> str:
+    """As docs/seal.md has it: names, bytes and milliseconds of the files, and the spec."""
+    spec = "\n".join(seal[f"bucketing.{key}"] for key in ("num_buckets", "columns", "sort_columns", "hash", "schema"))
+    sums = [0, 0]
+    for text in (spec, *(f"{name}\n{length}\n{modified}" for name, length, modified in files)):
+        digest = sha256(text.encode()).digest()
+        for place in (0, 1):
+            sums[place] += int.from_bytes(digest[8 * place : 8 * place + 8], "big")
+    return "".join(f"{total % 2**64:016x}" for total in sums)
+
+
+def listed(files: list[Path]) -> list[tuple[str, int, int]]:
+    return [(path.name, path.stat().st_size, path.stat().st_mtime_ns // 10**6) for path in files]
+
+
+def test_the_seal_is_as_the_documents_say(tables: Tables) -> None:
+    tables.make("t", "V string, K bigint", "v, K", 3, rest="partitioned by (p bigint)", sorted_by="v")
+    tables.sql("insert into t select v, k, p from new_rows")
+    for partition in ("p=0", "p=1"):
+        files = [path for path in tables.files("t") if path.parent.name == partition]
+        seal = seal_of(tables, "t", partition)
+        assert seal == {
+            "bucketing.spec_version": "2",
+            "bucketing.num_buckets": "3",
+            "bucketing.columns": '["v","k"]',
+            "bucketing.sort_columns": '["v"]',
+            "bucketing.hash": "hive",
+            "bucketing.schema": '[{"name":"v","position":0,"type":"string"},{"name":"k","position":1,"type":"bigint"}]',
+            "bucketing.files": str(len(files)),
+            "bucketing.bytes": str(sum(path.stat().st_size for path in files)),
+            "bucketing.digest": digest_of(seal, listed(files)),
+        }
+        (found,) = tables.sql(f"select * from bucket_specs('t') where partition = '{partition}'")
+        spec = (3, ["v", "k"], ["v"])
+        assert found == (
+            partition, f"file:{tables.folder('t')}/{partition}", "sealed", *spec, "hive", len(files),
+            int(seal["bucketing.bytes"]), 1, None, *spec,
+        )  # fmt: skip
+
+
+def test_stock_spark_computes_the_digest_by_the_query_of_the_documents(tables: Tables) -> None:
+    text = (REPOSITORY / "docs" / "seal.md").read_text()
+    query = text.partition("```sql\n")[2].partition("```")[0]
+    tables.make("t", "k bigint, v string", "k", 4)
+    tables.sql("insert into t select k, v from new_rows")
+    tables.sql("insert into t select k, v from new_rows")
+    seal = seal_of(tables, "t")
+    values = {key: f"'{seal[f'bucketing.{key}']}'" for key in ("columns", "sort_columns", "hash", "schema")}
+    values |= {"folder": str(tables.folder("t")), "num_buckets": seal["bucketing.num_buckets"]}
+    for key, value in values.items():
+        query = query.replace(f"${{{key}}}", value)
+    with tables.settings({"spark.bucketing.enabled": "false"}):
+        assert tables.sql(query) == [
+            (int(seal["bucketing.files"]), int(seal["bucketing.bytes"]), seal["bucketing.digest"])
+        ]
+    assert json.loads(seal["bucketing.schema"]) == [{"name": "k", "position": 0, "type": "bigint"}]
+
+
+@pytest.mark.parametrize("stored", ["using parquet", "stored as parquet"])
+def test_a_table_created_from_a_query_and_saved_frames_are_sealed(tables: Tables, stored: str) -> None:
+    tables.sql("drop table if exists made")
+    head, tail = (stored, "") if stored.startswith("using") else ("", stored)
+    tables.sql(
+        f"create table made {head} clustered by (k) sorted by (k) into 4 buckets {tail} as select * from new_rows"
+    )
+    assert set(kept(tables, "made")) == {""} and kept(tables, "made")[""].of_seal == 4
+    frame = tables.spark.table("new_rows")
+    frame.write.insertInto("made", overwrite=True)
+    assert kept(tables, "made")[""].of_seal == 4
+    frame.write.bucketBy(2, "k").sortBy("k").partitionBy("p").mode("overwrite").saveAsTable("made")
+    assert {of.of_seal for of in kept(tables, "made").values()} == {2}
+
+
+def test_files_of_others_keep_a_partition_without_a_seal(tables: Tables) -> None:
+    create(tables, "t")
+    with setting(tables.spark, "spark.bucketing.enabled", "false"):
+        tables.sql("insert into t select * from new_rows where p = 0")
+    tables.sql("insert into t select * from new_rows")
+    assert kept(tables, "t") == {"p=0": Kept(None, 4), "p=1": FOUR}
+    tables.sql("insert overwrite table t partition (p = 0) select k, v from new_rows")
+    assert kept(tables, "t")["p=0"] == FOUR
+
+
+def test_tables_without_buckets_pay_nothing(tables: Tables) -> None:
+    tables.sql("drop table if exists plain")
+    tables.sql("create table plain (k bigint, v string) partitioned by (p bigint) stored as parquet")
+    with metastore_calls(tables.spark) as calls:
+        tables.sql("insert into plain select * from new_rows")
+    assert not {"get_partitions_by_names", "alter_partitions"} & set(calls)
+    assert kept(tables, "plain") == {"p=0": PLAIN, "p=1": PLAIN}
+
+
+def test_an_append_costs_two_calls_for_all_partitions(tables: Tables) -> None:
+    create(tables, "t")
+    tables.sql("insert into t select * from new_rows")
+    with metastore_calls(tables.spark) as calls:
+        tables.sql("insert into t select * from new_rows")
+    assert [calls.count(name) for name in ("get_partitions_by_names", "alter_partitions")] == [1, 1]
+    assert kept(tables, "t") == dict.fromkeys(["p=0", "p=1"], FOUR)
+
+
+def test_a_descriptor_out_of_step_is_mended_by_the_next_write(tables: Tables) -> None:
+    create(tables, "t")
+    with setting(tables.spark, "spark.sql.statistics.size.autoUpdate.enabled", "true"):
+        tables.sql("insert into t select * from new_rows")
+        assert kept(tables, "t") == dict.fromkeys(["p=0", "p=1"], FOUR)
+        tables.sql("analyze table t partition (p = 0) compute statistics")
+        assert kept(tables, "t")["p=0"] == Kept(4, 0)
+        tables.sql("insert into t select * from new_rows")
+        assert kept(tables, "t") == dict.fromkeys(["p=0", "p=1"], FOUR)
+
+
+HARD = ["a b", "x=1/y", "it's", 'say "hi"', "100%", "é", "__HIVE_DEFAULT_PARTITION__"]
+
+
+def test_partitions_of_every_name_are_sealed(tables: Tables) -> None:
+    create(tables, "hard", partition="Ds string, d date, N int")
+    values = ", ".join(f'"{value}"' if '"' not in value else f"'{value}'" for value in HARD)
+    query = f"""
+        select id as k, cast(id as string) as v, nullif(array({values})[id % 7], '__HIVE_DEFAULT_PARTITION__') as ds,
+          if(id % 7 = 1, null, date'2024-02-29') as d, cast(id % 7 - 3 as int) as n from range(70)
+    """
+    tables.sql(f"insert into hard {query}")
+    found = kept(tables, "hard")
+    assert set(found.values()) == {FOUR} and len(found) == 7, found
+    tables.sql("alter table hard clustered by (v) into 2 buckets")
+    tables.sql("alter table hard partition (D = null) not clustered")
+    tables.sql("alter table hard partition (d = date'2024-02-29', ds = 'it''s') clustered by (v) into 2 buckets")
+    after = kept(tables, "hard")
+    assert [name.split("/")[0] for name, of in after.items() if of == Kept(None, 2)] == ["ds=it%27s"]
+    assert [name.split("/")[0] for name, of in after.items() if of == PLAIN] == ["ds=x%3D1%2Fy"]
+    tables.sql(
+        f"insert overwrite table hard partition (ds = '100%', d, n) select k, v, d, n from ({query}) where ds = '100%'"
+    )
+    assert Kept(2, 2) in {of for name, of in kept(tables, "hard").items() if name.startswith("ds=100%25")}
+    assert tables.rows("select k, count(*) from hard group by k") == tables.stock_rows(
+        "select k, count(*) from hard group by k"
+    )
+
+
+# What a seal may have become, and what bucket_specs says of it.
+DAMAGED: list[tuple[dict[str, str | None], str, str]] = [
+    ({"hash": None}, "seal-unreadable", "bucketing.hash is missing"),
+    ({"hash": "murmur"}, "seal-unreadable", "bucketing.hash is murmur, expected hive"),
+    ({"spec_version": "1"}, "seal-unreadable", "bucketing.spec_version is 1, expected 2"),
+    ({"num_buckets": "-4"}, "seal-unreadable", "bucketing.num_buckets is -4"),
+    ({"num_buckets": "0"}, "seal-unreadable", "bucketing.num_buckets is 0"),
+    ({"columns": "k"}, "seal-unreadable", "bucketing.columns is k"),
+    ({"columns": '["k", 1]'}, "seal-unreadable", 'bucketing.columns is ["k", 1]'),
+    ({"columns": '["k"] x'}, "seal-unreadable", 'bucketing.columns is ["k"] x'),
+    ({"sort_columns": '["k","K"]'}, "seal-unreadable", 'bucketing.sort_columns is ["k","K"]'),
+    ({"schema": "[]"}, "seal-unreadable", "bucketing.schema is of other columns"),
+    ({"schema": '[{"name":"k"}]'}, "seal-unreadable", "bucketing.schema is"),
+    ({"files": "-1"}, "seal-unreadable", "bucketing.files is -1"),
+    ({"digest": "FF" * 16}, "seal-unreadable", "expected 32 hexadecimal digits"),
+    ({"num_buckets": "2"}, "seal-broken", "which are not"),
+    ({"files": "9"}, "seal-broken", "which are not the 9 that were sealed"),
+]
+
+
+def test_a_damaged_seal_is_named_and_an_overwrite_replaces_it(tables: Tables) -> None:
+    create(tables, "t")
+    tables.sql(f"insert into t select k, v, k % {len(DAMAGED)} from new_rows")
+    for number, (change, _, _) in enumerate(DAMAGED):
+        put_parameters(tables, "t", f"p={number}", {f"bucketing.{key}": value for key, value in change.items()})
+    specs = "select partition, status, problem from bucket_specs('t')"
+    found = {str(partition): (status, str(problem)) for partition, status, problem in tables.sql(specs)}
+    for number, (_, code, words) in enumerate(DAMAGED):
+        status, problem = found[f"p={number}"]
+        assert status == code and words in problem, (number, problem)
+    tables.sql("refresh table t")
+    query = "select k, count(*) from t where p = 0 group by k"
+    assert "Bucketed: false [seal-unreadable]" in tables.plan(query)
+    assert tables.rows(query) == tables.stock_rows(query)
+    tables.sql("insert overwrite table t partition (p = 0) select k, v from new_rows")
+    assert kept(tables, "t")["p=0"] == FOUR
+
+
+@pytest.mark.parametrize("partitioned", [True, False])
+def test_a_seal_that_cannot_be_written_does_not_fail_the_insert(tables: Tables, partitioned: bool) -> None:
+    if partitioned:
+        create(tables, "t")
+    else:
+        tables.make("t", "k bigint, v string, p bigint", "k", 4)
+    call = "alter_partitions" if partitioned else "alter_table_with_environmentContext"
+    with (
+        logged(tables.spark, "org.apache.spark.sql.bucketing.write.Sealing") as lines,
+        failing(tables.spark, call) as failed,
+    ):
+        tables.sql("insert into t select * from new_rows")
+    assert failed and tables.sql("select count(*) from t") == [(40,)]
+    assert {of.of_seal for of in kept(tables, "t").values()} == {None}
+    warning = next(line for line in lines if "could not be sealed" in line)
+    assert "ALTER TABLE `spark_catalog`.`seals_of_writes`.`t` SEAL BUCKETS" in warning
