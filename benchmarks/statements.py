@@ -1,8 +1,8 @@
-"""Count the statements that dbt sends for a model of few rows, and the seconds that it takes: `python benchmarks/statements.py`.
+"""Count the statements that dbt sends for a model of few rows, and its seconds: `python benchmarks/statements.py`.
 
-Each way of materializing is a project of its own with two models that are alike, run over and over: the first run makes the tables, the
-others replace them or add to them. What is counted is the second model, since a run asks some things once for all of its models.
-Seconds are the median of the runs after the first, statements those of the last.
+Each way of materializing is a project of its own with two models that are alike, run over and over: the first run makes
+the tables, the others replace them or add to them. What is counted is the second model, since a run asks some things
+once for all of its models. Seconds are the median of the runs after the first, statements those of the last.
 """
 
 from __future__ import annotations
@@ -94,9 +94,17 @@ def main() -> None:
                 for enabled, seen in kinds.items():
                     console.print(f"\n{name}, extension {'on' if enabled == 'true' else 'off'}")
                     for number, statement in enumerate(seen.statements, 1):
-                        console.print(f"  {number:2} {statement}", highlight=False, markup=False, overflow="ellipsis", no_wrap=True)
+                        console.print(
+                            f"  {number:2} {statement}",
+                            highlight=False,
+                            markup=False,
+                            overflow="ellipsis",
+                            no_wrap=True,
+                        )
         if options.output:
-            options.output.write_text(json.dumps({n: {k: vars(s) for k, s in w.items()} for n, w in figures.items()}, indent=2))
+            options.output.write_text(
+                json.dumps({n: {k: vars(s) for k, s in w.items()} for n, w in figures.items()}, indent=2)
+            )
         spark.stop()
 
 
@@ -111,7 +119,7 @@ def _session(folder: Path) -> SparkSession:
             "spark.sql.shuffle.partitions": "4",
             "spark.log.structuredLogging.enabled": "false",
             "spark.sql.warehouse.dir": str(folder / "warehouse"),
-            "spark.hadoop.javax.jdo.option.ConnectionURL": f"jdbc:derby:;databaseName={folder / 'metastore'};create=true",
+            "spark.hadoop.javax.jdo.option.ConnectionURL": f"jdbc:derby:;databaseName={folder}/metastore;create=true",
             "spark.driver.extraJavaOptions": f"-Dderby.system.home={folder} -Dderby.system.durability=test",
         }
     )

@@ -8,7 +8,7 @@
     {%- set layout = spark_bucketing.tested_layout(relation) -%}
     {%- set specs = spark_bucketing.tested_specs(model, relation, layout) if not layout.problem and not layout.unbucketed else none -%}
     {%- set several = [] -%}
-    {%- for part in (specs.sealed if specs else []) if part.files != 1 and part.files is not none and part.files > 1 -%}
+    {%- for part in (specs.sealed if specs else []) if part.files is none or part.files > 1 -%}
       {%- do several.append([part.location, part.partition, part.files]) -%}
     {%- endfor -%}
     {%- if layout.problem -%}

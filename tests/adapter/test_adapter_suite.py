@@ -5,8 +5,11 @@ Each class of dbt's is run twice. What fails is written down with its reason (ad
 
 from __future__ import annotations
 
+from types import FunctionType
+
 import pytest
 from adapter_cases import CASES, DIFFERENCES, Case
+from adapter_fixtures import *  # noqa: F403 - as a conftest.py would, of which there can be only one
 
 
 def suite(case: Case, kind: str) -> type:
@@ -20,12 +23,11 @@ def suite(case: Case, kind: str) -> type:
     return made if case.quick else pytest.mark.long(made)
 
 
-def _copied(function):  # type: ignore[no-untyped-def]
+def _copied(function: FunctionType) -> FunctionType:
     # A mark on dbt's own function would be there for the other kind as well.
-    from types import FunctionType
-
-    copy = FunctionType(function.__code__, function.__globals__, function.__name__, function.__defaults__, function.__closure__)
-    copy.pytestmark = list(getattr(function, "pytestmark", []))  # type: ignore[attr-defined]
+    code, defaults = function.__code__, function.__defaults__
+    copy = FunctionType(code, function.__globals__, function.__name__, defaults, function.__closure__)
+    copy.__dict__.update(function.__dict__, pytestmark=list(getattr(function, "pytestmark", [])))
     return copy
 
 

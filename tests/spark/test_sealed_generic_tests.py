@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 from test_generic_tests import FILE_TESTS, Tables, failed, rows_of
 
@@ -13,13 +11,15 @@ from spark_bucketing.session import setting
 VALID = "partition_bucket_specs_valid"
 TESTS = [*FILE_TESTS, VALID]
 ROWS = "select cast(id * 7 % 300 as bigint) as k, {} as p from range(300)"
-TABLE = "create table {} (k bigint) partitioned by (p int) clustered by (k) sorted by (k) into 4 buckets stored as parquet"
+TABLE = (
+    "create table {} (k bigint) partitioned by (p int) clustered by (k) sorted by (k) into 4 buckets stored as parquet"
+)
 
 
 @pytest.fixture
-def shop(project: Project, extension: None, dynamic_partitions: None) -> Iterator[Project]:
+def shop(project: Project, extension: None, dynamic_partitions: None) -> Project:
     project.spark.sql(f"create schema {project.schema}")
-    yield project
+    return project
 
 
 def run(project: Project, text: str) -> None:

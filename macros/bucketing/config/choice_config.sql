@@ -5,7 +5,8 @@
     {{ return(default) }}
   {%- endif -%}
   {%- if value is not string or value | lower not in choices -%}
-    {% do spark_bucketing.raise_config_error(setting, value, 'one of ' ~ choices | join(', '), setting ~ "='" ~ (aliases.get(value | string | lower) or spark_bucketing.nearest_name(value, choices) or default or choices[0]) ~ "'") %}
+    {%- set meant = aliases.get(value | string | lower) or spark_bucketing.nearest_name(value, choices) or default or choices[0] -%}
+    {% do spark_bucketing.raise_config_error(setting, value, 'one of ' ~ choices | join(', '), setting ~ "='" ~ meant ~ "'") %}
   {%- endif -%}
   {{ return(value | lower) }}
 {%- endmacro %}

@@ -16,7 +16,8 @@
       {% do exceptions.warn("Model '" ~ model.name ~ "': these columns are documented, and the model does not have them: " ~ missing | join(', ')) %}
     {%- endif -%}
     {%- if long -%}
-      {% do exceptions.warn("Model '" ~ model.name ~ "': the descriptions of these columns are cut to 256 characters in the metastore, which holds no more: " ~ long | join(', ')) %}
+      {% do exceptions.warn("Model '" ~ model.name ~ "': the descriptions of these columns are cut to 256 characters in the metastore, which holds no more: "
+          ~ long | join(', ')) %}
     {%- endif -%}
   {%- endif -%}
 {%- endmacro %}

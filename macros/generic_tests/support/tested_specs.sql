@@ -22,15 +22,16 @@
   {%- set state = namespace(plain=0) -%}
   {#- The 'v' keeps dbt from reading anything but text. -#}
   {%- for row in run_query(question).rows -%}
+    {#- Fields that are NULL are not in the JSON. -#}
     {%- set part = fromjson(row[0][1:]) -%}
     {%- set described = {'buckets': part.descriptor_num_buckets or 0, 'clustered_by': part.descriptor_bucket_columns or [], 'sorted_by': part.descriptor_sort_columns or []} -%}
     {%- set known = {'partition': part.partition, 'location': part.location, 'status': part.status, 'problem': part.problem or '',
-        'files': part.max_files_per_bucket, 'described': described} -%}
+        'files': part.get('max_files_per_bucket'), 'described': described} -%}
     {%- if part.status == 'sealed' -%}
       {%- do sealed.append(dict(known, buckets=part.num_buckets, clustered_by=part.bucket_columns, sorted_by=part.sort_columns)) -%}
     {%- elif described.buckets and (part.status != 'empty' or not part.partition) -%}
       {%- do loose.append(dict(known, **described)) -%}
-    {%- elif part.status != 'empty' and layout.buckets and (part.max_files_per_bucket is not none or layout.bucket_hash == 'spark') -%}
+    {%- elif part.status != 'empty' and layout.buckets and (part.get('max_files_per_bucket') is not none or layout.bucket_hash == 'spark') -%}
       {%- do loose.append(dict(known, buckets=layout.buckets, clustered_by=layout.clustered_by, sorted_by=layout.sorted_by)) -%}
     {%- elif part.status != 'empty' -%}
       {%- set state.plain = state.plain + 1 -%}

@@ -12,11 +12,10 @@ from dbt.tests.fixtures import project as fixtures
 from conftest import REPOSITORY
 
 if TYPE_CHECKING:
+    from adapter_cases import Case
     from pyspark.sql import SparkSession
 
-    from adapter_cases import Case
-
-# All of them but `project_files` are dbt's: they come before those of the same names in the folder above.
+# All of them but those below are dbt's. In a test's module, they come before those of the same names in conftest.py.
 globals().update({name: value for name, value in vars(fixtures).items() if type(value).__name__.startswith("Fixture")})
 
 MATERIALIZED = re.compile(r"""(\+?materialized['"]?\s*[=:]\s*)(['"])(table|incremental)\2""")
