@@ -1,0 +1,40 @@
+"""Names of files: the macros and the session extension read from them what Python does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import yaml
+from conftest import Project
+from pyspark.sql import SparkSession
+
+CASES = yaml.safe_load((Path(__file__).parents[2] / "cases" / "shared" / "file_names.yml").read_text())
+EXPECTED = {case["name"]: (case["hive"], case["spark"]) for case in CASES}
+
+
+def test_the_extension_reads_names(spark: SparkSession) -> None:
+    assert spark.sparkContext._jvm is not None
+    bucketing = spark.sparkContext._jvm.org.apache.spark.sql.bucketing
+
+    def read(name: str, layout: str) -> object:
+        found = bucketing.records.BucketFiles.bucketOf(name, bucketing.hash.BucketHash.named(layout).get())
+        return found.get() if found.isDefined() else None
+
+    assert {name: (read(name, "hive"), read(name, "spark")) for name in EXPECTED} == EXPECTED
+
+
+@pytest.fixture
+def reading(new_project: Callable[..., Project]) -> Project:
+    project = new_project()
+    paths = ", ".join(f"'file:/w/t_00009.x/{name}'" for name in EXPECTED)
+    columns = ", ".join(f"{{{{ spark_bucketing.bucket_of_path('path', '{hash}') }}}} as {hash}" for hash in ("hive", "spark"))
+    project.model("names", f"select path, {columns} from (select explode(array({paths})) as path)", materialized="table")
+    project.dbt("run")
+    return project
+
+
+def test_the_macros_read_names(reading: Project) -> None:
+    rows = reading.rows("select * from {schema}.names")
+    assert {row.path.rsplit("/", 1)[1]: (row.hive, row.spark) for row in rows} == EXPECTED
