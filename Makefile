@@ -13,7 +13,7 @@ EXTENSION := .venv/spark-bucketing-extension.jar
 export SPARK_BUCKETING_CACHE := $(CURDIR)/.venv/spark-bucketing
 
 .DEFAULT_GOAL := help
-.PHONY: help setup machine demo evolution test test-long fuzz bench bench-tpch lint format clean
+.PHONY: help setup machine demo evolution test test-long test-dbt fuzz bench bench-tpch lint format clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -45,6 +45,9 @@ test: lint ## Run every check and every test but the long ones
 
 test-long: setup ## Run the tests that take long: more random cases, more deaths
 	@$(BIN)/pytest --config-file $(CONFIG) --rootdir . -m long $(WORKERS) tests
+
+test-dbt: setup ## Run dbt's own tests for adapters, with stock and with bucketed materializations
+	@$(BIN)/pytest --config-file $(CONFIG) --rootdir . $(WORKERS) tests/adapter
 
 fuzz: setup ## Compare random queries with and without the extension: SEED=1 CASES=1000 EVOLVED=0.3
 	@SEED=$(or $(SEED),1) CASES=$(or $(CASES),1000) EVOLVED=$(or $(EVOLVED),0.3) $(BIN)/pytest --config-file $(CONFIG) --rootdir . -s tests/fuzz

@@ -11,9 +11,11 @@
       {% do spark_bucketing.raise_argument_error('bucket_skew_below', 'ratio', ratio,
           'a number greater than 1: the largest bucket is never smaller than the mean', 'ratio: 2') %}
     {%- endif -%}
-    {%- set specs = spark_bucketing.tested_specs(relation, layout) if not layout.problem else {'problem': layout.problem} -%}
-    {%- if specs.problem -%}
-      {{ spark_bucketing.cannot_tell_sql(specs.problem) }}
+    {%- set specs = spark_bucketing.tested_specs(model, relation, layout) if not layout.problem and not layout.unbucketed else none -%}
+    {%- if layout.problem -%}
+      {{ spark_bucketing.cannot_tell_sql(layout.problem) }}
+    {%- elif layout.unbucketed -%}
+      {{ spark_bucketing.failure_sql(layout.unbucketed) }}
     {%- else -%}
       select *
       from (
@@ -28,8 +30,8 @@
               group by file
             )
             {%- if specs %}
-            left join {{ specs.sql }} as partitions on {{ spark_bucketing.directory_of_file('file') }} = partitions.directory
-            where not buckets <=> 0
+            left join {{ specs.all_sql }} as partitions on {{ spark_bucketing.directory_of_file('file') }} = partitions.directory
+            where buckets is not null or file = ''
             {%- else %}
             cross join (select {{ layout.buckets }} as buckets, 0 as spec)
             {%- endif %}

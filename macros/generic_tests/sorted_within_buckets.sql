@@ -10,27 +10,35 @@
   {%- if execute -%}
     {%- set relation = spark_bucketing.tested_relation(model) -%}
     {%- set layout = spark_bucketing.tested_layout(relation) -%}
-    {%- set specs = spark_bucketing.tested_specs(relation, layout) if not layout.problem else {'problem': layout.problem} -%}
-    {%- set groups = specs.groups if specs and not specs.problem else [layout] -%}
+    {%- set specs = spark_bucketing.tested_specs(model, relation, layout) if not layout.problem and not layout.unbucketed else none -%}
+    {%- set groups = specs.groups if specs else [layout] -%}
     {%- set orders = [] -%}
     {%- for group in groups -%}
       {%- do orders.append('struct(' ~ spark_bucketing.quote_columns(group.sorted_by) ~ ')' if group.sorted_by else 'cast(null as struct<none: int>)') -%}
     {%- endfor -%}
-    {%- if specs and specs.problem -%}
-      {{ spark_bucketing.cannot_tell_sql(specs.problem) }}
-    {%- elif not groups | selectattr('sorted_by') | list -%}
+    {%- set unsorted = [] -%}
+    {%- for part in (specs.sealed if specs else []) if part.described.sorted_by and not part.sorted_by -%}
+      {%- do unsorted.append([part.location, part.partition, 'rows that are not sorted by ' ~ part.described.sorted_by | join(', ')]) -%}
+    {%- endfor -%}
+    {%- if layout.problem -%}
+      {{ spark_bucketing.cannot_tell_sql(layout.problem) }}
+    {%- elif layout.unbucketed -%}
+      {{ spark_bucketing.failure_sql(layout.unbucketed) }}
+    {%- elif not layout.sorted_by and not groups | selectattr('sorted_by') | list -%}
       {{ spark_bucketing.cannot_tell_sql(spark_bucketing.test_problem(relation, 'a bucketed table without (ascending) sort columns',
           'SORTED BY columns', 'set `sorted_by` in the config of the model, or leave this test out')) }}
+    {%- elif specs and (unsorted or not specs.loose) -%}
+      {{ spark_bucketing.literal_rows_sql(['directory', 'partition', 'problem'], unsorted) }}
     {%- else -%}
       select *
       from (
         {%- if specs %}
-        select file, if(file = '' or spec is null, file_rows, get(unsorted, spec)) as unsorted_rows
-        from ({{ spark_bucketing.unsorted_rows_sql(model, orders) }})
+        select file, if(file = '', file_rows, get(unsorted, spec)) as unsorted_rows
+        from ({{ spark_bucketing.unsorted_rows_sql(specs.rows, orders) }})
         left join {{ specs.sql }} as partitions on {{ spark_bucketing.directory_of_file('file') }} = partitions.directory
         {%- else %}
         select file, if(file = '', file_rows, unsorted[0]) as unsorted_rows
-        from ({{ spark_bucketing.unsorted_rows_sql(model, orders) }})
+        from ({{ spark_bucketing.unsorted_rows_sql(spark_bucketing.tested_rows(model), orders) }})
         {%- endif %}
       )
       where unsorted_rows > 0

@@ -12,8 +12,9 @@
     {% do spark_bucketing.build_batches(target_relation, layout, existing) %}
   {%- elif rebuild -%}
     {#- Not `compiled_code`: dbt made that when there still was a table, perhaps, and a hook has dropped it since. -#}
-    {%- set source = spark_bucketing.model_view(spark_bucketing.render_model(false)) -%}
-    {%- set columns = spark_bucketing.table_columns(source) -%}
+    {%- set source = spark_bucketing.model_source(spark_bucketing.render_model(false)) -%}
+    {%- set columns = spark_bucketing.query_columns(source) -%}
+    {% do spark_bucketing.validate_merge_columns(columns, increment) %}
     {% do spark_bucketing.build_table(target_relation, source, columns, spark_bucketing.resolve_layout(layout, columns), existing) %}
   {%- elif increment.strategy == 'microbatch' -%}
     {%- for batch in spark_bucketing.microbatches(incremental=true) -%}
@@ -23,7 +24,6 @@
   {%- else -%}
     {% do spark_bucketing.add_increment(target_relation, spark_bucketing.render_model(true), layout, increment) %}
   {%- endif -%}
-  {% do spark_bucketing.drop_model_view() %}
   {%- if not rebuild -%}
     {% do spark_bucketing.persist_changed_docs(target_relation) %}
   {%- endif -%}

@@ -6,10 +6,9 @@
   {% do spark_bucketing.validate_session() %}
 
   {%- set existing = spark_bucketing.recover_relation(target_relation, rebuild=true) -%}
-  {%- set source = spark_bucketing.model_view(compiled_code) -%}
-  {%- set columns = spark_bucketing.table_columns(source) -%}
+  {%- set source = spark_bucketing.model_source(compiled_code) -%}
+  {%- set columns = spark_bucketing.query_columns(source) -%}
   {% do spark_bucketing.build_table(target_relation, source, columns, spark_bucketing.resolve_layout(layout, columns), existing) %}
-  {% do spark_bucketing.drop_model_view() %}
 
   {% do apply_grants(target_relation, config.get('grants'), should_revoke(existing, full_refresh_mode=true)) %}
 

@@ -410,12 +410,6 @@ def test_sorting_is_seen_across_the_splits_of_a_file(good: Project, file_format:
 
 CANNOT_TELL = [
     (
-        "a_plain_table",
-        "create table {} (k bigint) using parquet",
-        [*FILE_TESTS, "bucket_skew_below"],
-        "a table without buckets",
-    ),
-    (
         "a_view",
         "create view {} as select 1 as k",
         [*FILE_TESTS, "bucket_skew_below", "bucket_spec_matches_config"],
@@ -453,6 +447,19 @@ CANNOT_TELL = [
         "neither a model",
     ),
 ]
+
+
+def test_a_plain_table_fails_with_a_message(project: Project) -> None:
+    project.spark.sql(f"create schema {project.schema}")
+    project.spark.sql(f"create table {project.table('plain')} using parquet as select 1L as k")
+    tables = Tables(project)
+    names = [*FILE_TESTS, "bucket_skew_below"]
+    tables.tests("plain", *({"test": name, "arguments": {"ratio": 2} if "skew" in name else {}} for name in names))
+    results = tables.run()
+    for name in names:
+        result = results[f"plain__{name}"]
+        assert result.status == "fail" and result.failures == 1
+        assert "a table without buckets" in rows_of(project, result)[0].problem
 
 
 def test_what_cannot_be_told_is_an_error(new_project: Callable[..., Project]) -> None:

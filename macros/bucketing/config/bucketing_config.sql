@@ -1,5 +1,6 @@
 {#- Everything that a bucketed model's config says, validated without asking the warehouse. -#}
 {% macro bucketing_config() -%}
+  {% do spark_bucketing.validate_config_keys() %}
   {%- set clustered_by = spark_bucketing.column_list_config('clustered_by') -%}
   {%- set buckets = spark_bucketing.integer_config('buckets', 1, 100000) -%}
   {%- if not clustered_by -%}

@@ -1,5 +1,9 @@
-{#- A config that names columns, one as a string or several as a list, as a list of distinct names. -#}
-{% macro column_list_config(setting, default=none) -%}
+{#-
+  A config that names columns, one as a string or several as a list, as a list of distinct names.
+
+  repeated: whether a name may come twice
+-#}
+{% macro column_list_config(setting, default=none, repeated=false) -%}
   {%- set value = config.get(setting) -%}
   {%- if value is none -%}
     {{ return(default) }}
@@ -9,14 +13,18 @@
     {% do spark_bucketing.raise_config_error(setting, value, 'a column name or a list of column names', setting ~ "=['column_a', 'column_b']") %}
   {%- endif -%}
   {%- set seen = [] -%}
+  {%- set distinct = [] -%}
   {%- for name in names -%}
     {%- if name is not string or not name | trim -%}
       {% do spark_bucketing.raise_config_error(setting, names, 'column names, each a non-empty string', setting ~ "=['column_a', 'column_b']") %}
     {%- endif -%}
-    {%- if name | lower in seen -%}
+    {%- if name | lower in seen and not repeated -%}
       {% do spark_bucketing.raise_config_error(setting, names, 'each column once', "leave out the second '" ~ name ~ "'") %}
+    {%- endif -%}
+    {%- if name | lower not in seen -%}
+      {%- do distinct.append(name) -%}
     {%- endif -%}
     {%- do seen.append(name | lower) -%}
   {%- endfor -%}
-  {{ return(names | list) }}
+  {{ return(distinct) }}
 {%- endmacro %}

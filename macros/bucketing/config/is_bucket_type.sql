@@ -1,4 +1,5 @@
-{% macro is_bucket_type(type, bucket_hash) -%}
+{#- types: from bucket_types() or hashed_types() -#}
+{% macro is_bucket_type(type, types) -%}
   {%- set base = modules.re.split('[(<]', type | lower)[0] | trim -%}
-  {{ return(base in spark_bucketing.bucket_types(bucket_hash) and ' collate ' not in type | lower) }}
+  {{ return(base in types and ' collate ' not in type | lower) }}
 {%- endmacro %}

@@ -29,5 +29,6 @@
     {%- do resolved.update({setting: names}) -%}
   {%- endfor -%}
   {% do spark_bucketing.validate_column_types(columns, resolved) %}
+  {% do spark_bucketing.validate_docs(columns) %}
   {{ return(resolved) }}
 {%- endmacro %}

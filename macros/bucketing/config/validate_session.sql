@@ -9,7 +9,7 @@
       'spark.sql.hive.convertinsertingpartitionedtable': 'true',
       'spark.sql.parser.escapedstringliterals': 'false',
   } -%}
-  {%- for row in run_query('set').rows if row[0] | lower in needed and row[1] | string | lower != needed[row[0] | lower] -%}
+  {%- for key, row in spark_bucketing.session_settings().items() if key in needed and row[1] | string | lower != needed[key] -%}
     {% do exceptions.raise_compiler_error("Model '" ~ model.name ~ "' cannot be written in this session.\n  found:    " ~ row[0] ~ ' = ' ~ row[1]
         ~ '\n  expected: ' ~ needed[row[0] | lower] ~ '\n  instead:  take the setting out of the profile (server_side_parameters), a hook or the cluster') %}
   {%- endfor -%}

@@ -13,12 +13,14 @@
   batch: {start, end} of a microbatch, or none
 -#}
 {% macro add_increment(relation, sql, layout, increment, batch=none) -%}
-  {%- set source = spark_bucketing.model_view(sql) -%}
-  {%- set columns = spark_bucketing.table_columns(source) -%}
+  {%- set source = spark_bucketing.model_source(sql) -%}
+  {%- set columns = spark_bucketing.query_columns(source) -%}
   {%- set layout = spark_bucketing.resolve_layout(layout, columns) -%}
+  {% do spark_bucketing.validate_merge_columns(columns, increment) %}
   {%- set existing = spark_bucketing.table_layout(relation) -%}
   {%- set existing_columns = spark_bucketing.table_columns(spark_bucketing.quote_relation(relation)) -%}
   {%- set reconciled = spark_bucketing.reconcile_columns(increment.on_schema_change, columns, existing_columns) -%}
+  {% do spark_bucketing.validate_merge_columns(reconciled.columns, increment) %}
   {% do spark_bucketing.fill_columns(reconciled.columns, layout) %}
   {%- set change = spark_bucketing.layout_changes(layout, existing) -%}
   {%- set rewrite = change == 'rewrite' or reconciled.rewrite -%}
@@ -31,6 +33,11 @@
   {%- elif overwrite and not rewrite and not batch and not spark_bucketing.reads_relation(source, relation) -%}
     {% do spark_bucketing.alter_relation(relation, reconciled.added, change, layout, existing) %}
     {% do spark_bucketing.overwrite_partitions(relation, source, reconciled.columns, layout) %}
+  {%- elif increment.strategy == 'append' and not layout.partition_by and not rewrite and not spark_bucketing.converted_columns(reconciled.columns) -%}
+    {#- All of the table is read once and the query once, so that its rows need no table of their own. -#}
+    {%- set kept = spark_bucketing.aligned_rows(relation, spark_bucketing.without_expressions(reconciled.columns), existing_columns, layout) -%}
+    {%- set rows = '(select ' ~ spark_bucketing.select_list(reconciled.columns, []) ~ ' from ' ~ source ~ ')' -%}
+    {% do spark_bucketing.build_table(relation, '(' ~ kept ~ ' union all ' ~ rows ~ ')', spark_bucketing.without_expressions(reconciled.columns), layout, existing) %}
   {%- else -%}
     {%- set input = spark_bucketing.load_input(relation, source, reconciled.columns, layout) -%}
     {%- set plain = spark_bucketing.without_expressions(reconciled.columns) -%}
@@ -46,6 +53,6 @@
       {% do spark_bucketing.alter_relation(relation, reconciled.added, change, layout, existing) %}
       {% do spark_bucketing.apply_increment(relation, input, plain, layout, increment, existing) %}
     {%- endif -%}
-    {% do spark_bucketing.drop_relation_with_files(input) %}
+    {% do spark_bucketing.drop_relation_with_files(input, {'type': 'table', 'external': false}) %}
   {%- endif -%}
 {%- endmacro %}

@@ -10,12 +10,13 @@
   {%- set aligned = [] -%}
   {%- for column in columns -%}
     {%- set name = spark_bucketing.quote_identifier(column.name) -%}
+    {%- set type = spark_bucketing.quoted_type(column.type) -%}
     {%- if column.name not in types -%}
-      {%- set value = 'cast(null as ' ~ column.type ~ ')' -%}
+      {%- set value = 'cast(null as ' ~ type ~ ')' -%}
     {%- elif types[column.name] != column.type -%}
       {#- Outside ANSI mode a cast makes NULL of what it can't convert. -#}
       {%- set error = spark_bucketing.string_literal('column ' ~ column.name ~ ' has a value that is no ' ~ column.type ~ ': ') -%}
-      {%- set value = 'if(' ~ name ~ ' is null, null, coalesce(try_cast(' ~ name ~ ' as ' ~ column.type ~ '), raise_error('
+      {%- set value = 'if(' ~ name ~ ' is null, null, coalesce(try_cast(' ~ name ~ ' as ' ~ type ~ '), raise_error('
           ~ error ~ ' || cast(' ~ name ~ ' as string))))' -%}
     {%- else -%}
       {%- set value = name -%}

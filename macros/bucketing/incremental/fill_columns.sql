@@ -8,7 +8,7 @@
   {%- set widening = ['tinyint', 'smallint', 'int', 'bigint'] -%}
   {%- for column in columns -%}
     {%- if column.from is none -%}
-      {%- do column.update({'expression': 'cast(null as ' ~ column.type ~ ')'}) -%}
+      {%- do column.update({'expression': 'cast(null as ' ~ spark_bucketing.quoted_type(column.type) ~ ')'}) -%}
     {%- else -%}
       {%- set name = column.from.get('expression', spark_bucketing.quote_identifier(column.from.name)) -%}
       {%- do column.update({'expression': name}) -%}

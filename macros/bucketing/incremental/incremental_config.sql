@@ -1,19 +1,21 @@
 {#- What an incremental model's config says beyond its layout: {strategy, unique_key, update_columns, predicates, on_schema_change}. -#}
 {% macro incremental_config(layout) -%}
-  {%- set strategy = spark_bucketing.choice_config('incremental_strategy', ['append', 'insert_overwrite', 'merge', 'microbatch'], 'append') -%}
-  {%- set unique_key = spark_bucketing.column_list_config('unique_key', []) -%}
+  {%- set strategy = spark_bucketing.choice_config('incremental_strategy', ['append', 'insert_overwrite', 'merge', 'microbatch'], 'append',
+      {'delete+insert': 'merge', 'delete_insert': 'merge', 'upsert': 'merge', 'replace_where': 'insert_overwrite', 'overwrite': 'insert_overwrite'}) -%}
+  {%- set unique_key = spark_bucketing.column_list_config('unique_key', [], repeated=true) -%}
   {%- set update = spark_bucketing.column_list_config('merge_update_columns', []) -%}
   {%- set exclude = spark_bucketing.column_list_config('merge_exclude_columns', []) -%}
   {%- set predicates = config.get('predicates') or config.get('incremental_predicates') or [] -%}
   {%- if strategy == 'merge' and not unique_key -%}
-    {% do spark_bucketing.raise_config_error('unique_key', none, "for incremental_strategy='merge' the column or columns that identify a row",
-        "unique_key=['id'], or incremental_strategy='append'") %}
+    {#- As in dbt, where nothing matches without a key. -#}
+    {% do exceptions.warn("Model '" ~ model.name ~ "': incremental_strategy='merge' without `unique_key` appends all rows. Give it unique_key=['id'], or say incremental_strategy='append'.") %}
+    {%- set strategy = 'append' -%}
   {%- elif strategy == 'microbatch' -%}
     {% do spark_bucketing.validate_microbatch(layout) %}
   {%- elif update and exclude -%}
     {% do spark_bucketing.raise_config_error('merge_update_columns', update, 'one of merge_update_columns and merge_exclude_columns', 'leave one of the two out') %}
   {%- endif -%}
-  {%- if strategy != 'merge' -%}
+  {%- if strategy != 'merge' and config.get('incremental_strategy') | lower != 'merge' -%}
     {%- for setting in ['unique_key', 'merge_update_columns', 'merge_exclude_columns', 'incremental_predicates'] if config.get(setting) -%}
       {% do exceptions.warn("Model '" ~ model.name ~ "': `" ~ setting ~ "` has no effect with incremental_strategy='" ~ strategy ~ "'; it belongs to 'merge'.") %}
     {%- endfor -%}

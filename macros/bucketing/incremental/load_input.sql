@@ -5,9 +5,24 @@
 {% macro load_input(relation, source, columns, layout) -%}
   {%- set input = spark_bucketing.sibling(relation, 'input') -%}
   {% do spark_bucketing.drop_relation_with_files(input) %}
-  {%- set create = 'create table ' ~ spark_bucketing.quote_relation(input) ~ ' (' ~ spark_bucketing.column_definitions(columns, []) ~ ') using parquet' -%}
-  {% do spark_bucketing.execute_sql(spark_bucketing.in_free_location(input, create)) %}
   {%- set select = 'select ' ~ spark_bucketing.select_list(columns, layout.partition_by) ~ ' from ' ~ source -%}
-  {% do spark_bucketing.execute_sql('insert into ' ~ spark_bucketing.quote_relation(input) ~ ' ' ~ select) %}
+  {%- set create = 'create table ' ~ spark_bucketing.quote_relation(input) -%}
+  {%- if not spark_bucketing.converted_columns(columns) -%}
+    {% do spark_bucketing.execute_sql(spark_bucketing.in_free_location(input, create ~ ' using parquet as ' ~ select)) %}
+  {%- else -%}
+    {#- An INSERT converts as an INSERT into the table would, or refuses to. -#}
+    {% do spark_bucketing.execute_sql(spark_bucketing.in_free_location(input, create ~ ' (' ~ spark_bucketing.column_definitions(columns, []) ~ ') using parquet')) %}
+    {% do spark_bucketing.execute_sql('insert into ' ~ spark_bucketing.quote_relation(input) ~ ' ' ~ select) %}
+  {%- endif -%}
   {{ return(input) }}
+{%- endmacro %}
+
+
+{#- Those of reconciled columns that the query does not return, or of another type than the table is to have. -#}
+{% macro converted_columns(columns) -%}
+  {%- set converted = [] -%}
+  {%- for column in columns if not column.from or column.from.type != column.type or column.from.is_void -%}
+    {%- do converted.append(column) -%}
+  {%- endfor -%}
+  {{ return(converted) }}
 {%- endmacro %}

@@ -16,7 +16,7 @@
     {%- set before = in_table.get(column.name | lower) -%}
     {%- if before is none -%}
       {%- do added.append(column) -%}
-    {%- elif before.type | lower != column.type | lower -%}
+    {%- elif before.type | lower != column.type | lower and not column.is_void -%}
       {%- do retyped.append(column.name ~ ' ' ~ before.type ~ ' -> ' ~ column.type) -%}
     {%- endif -%}
   {%- endfor -%}
@@ -39,7 +39,7 @@
   {%- for column in existing_columns -%}
     {%- set queried = in_query.get(column.name | lower) -%}
     {%- if queried and sync -%}
-      {%- do columns.append({'name': column.name, 'type': queried.type, 'from': queried}) -%}
+      {%- do columns.append({'name': column.name, 'type': column.type if queried.is_void else queried.type, 'from': queried}) -%}
     {%- elif queried or not sync -%}
       {%- do columns.append({'name': column.name, 'type': column.type, 'from': queried}) -%}
     {%- endif -%}

@@ -1,15 +1,9 @@
 {#-
-  Columns of the merge exist, and no row of the table is matched by two rows of the input: MERGE INTO refuses that, too.
+  No row of the table is matched by two rows of the input: MERGE INTO refuses that, too.
 
   rows: from aligned_rows()
 -#}
 {% macro validate_merge(rows, input, columns, merge) -%}
-  {%- set names = columns | map(attribute='name') | map('lower') | list -%}
-  {%- for setting, listed in [('unique_key', merge.unique_key), ('merge_update_columns', merge.update_columns), ('merge_exclude_columns', merge.exclude_columns)] -%}
-    {%- for name in listed if name | lower not in names -%}
-      {% do spark_bucketing.raise_config_error(setting, name, 'columns of the model: ' ~ columns | map(attribute='name') | join(', '), 'name one of these') %}
-    {%- endfor -%}
-  {%- endfor -%}
   {%- set keys = spark_bucketing.quote_columns(merge.unique_key) -%}
   {%- set repeated -%}
     select {{ keys }} from {{ spark_bucketing.quote_relation(input) }} group by {{ keys }} having count(*) > 1

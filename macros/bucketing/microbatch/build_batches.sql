@@ -4,8 +4,8 @@
   {%- set batches = spark_bucketing.microbatches(incremental=false) -%}
   {%- for batch in batches -%}
     {% do spark_bucketing.log_batch(relation, batch, loop) %}
-    {%- set source = spark_bucketing.model_view(spark_bucketing.render_model(false, batch)) -%}
-    {%- set columns = spark_bucketing.table_columns(source) -%}
+    {%- set source = spark_bucketing.model_source(spark_bucketing.render_model(false, batch)) -%}
+    {%- set columns = spark_bucketing.query_columns(source) -%}
     {%- set resolved = spark_bucketing.resolve_layout(layout, columns) -%}
     {%- if loop.first -%}
       {% do spark_bucketing.create_bucketed_table(tmp, columns, resolved) %}
@@ -14,5 +14,6 @@
   {%- endfor -%}
   {% do spark_bucketing.validate_partitions_of_batches(tmp, layout) %}
   {% do spark_bucketing.verify_buckets(tmp, layout) %}
+  {% do spark_bucketing.declare_complete(tmp) %}
   {% do spark_bucketing.replace_relation(tmp, relation, existing) %}
 {%- endmacro %}

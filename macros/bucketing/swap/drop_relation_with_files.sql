@@ -1,10 +1,17 @@
 {#-
   Drops a table or view if it exists. An external table that this package built is dropped together with the directory of
   that build, and only that: a location which does not end in the build's own id is somebody else's and stays.
+
+  existing: its table_layout(), where that is known
 -#}
-{% macro drop_relation_with_files(relation) -%}
-  {%- if relation.identifier | lower in spark_bucketing.existing_names(relation, [relation.identifier]) -%}
-    {%- set existing = spark_bucketing.table_layout(relation) -%}
+{% macro drop_relation_with_files(relation, existing=none) -%}
+  {%- if not existing and context.get('__spark_bucketing_made', {}).get(spark_bucketing.quote_relation(relation)) -%}
+    {#- Made by this very run. -#}
+    {%- set existing = {'type': 'table', 'external': false} -%}
+  {%- endif -%}
+  {%- if existing or (spark_bucketing.known_relation(relation) is not false
+      and relation.identifier | lower in spark_bucketing.existing_names(relation, [relation.identifier])) -%}
+    {%- set existing = existing or spark_bucketing.table_layout(relation) -%}
     {%- set drop = 'drop ' ~ existing.type ~ ' if exists ' ~ spark_bucketing.quote_relation(relation) -%}
     {%- if not existing.external -%}
       {% do spark_bucketing.execute_sql(drop) %}
@@ -17,5 +24,7 @@
       {% do spark_bucketing.execute_sql(drop) %}
       {% do log('The files of ' ~ relation ~ ' in ' ~ existing.location ~ ' were not written by this package and are left alone.', info=true) %}
     {%- endif -%}
+    {%- do context.get('__spark_bucketing_made', {}).pop(spark_bucketing.quote_relation(relation), none) -%}
+    {%- do context.setdefault('__spark_bucketing_relations', {}).update({relation.schema ~ '.' ~ relation.identifier | lower: false}) -%}
   {%- endif -%}
 {%- endmacro %}

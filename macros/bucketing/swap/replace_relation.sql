@@ -4,7 +4,7 @@
   existing: table_layout() of what is replaced, or none
 -#}
 {% macro replace_relation(finished, relation, existing) -%}
-  {% do spark_bucketing.swap_relations(finished, relation, existing.type if existing else none) %}
+  {% do spark_bucketing.swap_relations(finished, relation, existing) %}
   {%- if existing -%}
     {% do spark_bucketing.drop_relation_with_files(spark_bucketing.sibling(relation, 'staged')) %}
   {%- endif -%}

@@ -30,7 +30,7 @@
   {%- endif %}
   into {{ layout.buckets }} buckets
   {%- if hive %}
-  stored as {{ layout.file_format }}
+  {{ spark_bucketing.hive_storage_clause(layout) }}
   {%- endif %}
   {%- if layout.location_root %}
   location {{ spark_bucketing.string_literal(layout.location_root.rstrip('/') ~ '/' ~ model.alias ~ '/' ~ build) }}
@@ -47,4 +47,15 @@
     {%- do spelled.append(dict(column, name=column.name | lower) if column.name | lower in keys else column) -%}
   {%- endfor -%}
   {{ return(spelled) }}
+{%- endmacro %}
+
+
+{#- STORED AS, spelled out, since it takes no options. Without the first of them, a session's cap on rows per file splits buckets. -#}
+{% macro hive_storage_clause(layout) -%}
+  {%- set classes = {
+      'parquet': ['ql.io.parquet.serde.ParquetHiveSerDe', 'ql.io.parquet.MapredParquetInputFormat', 'ql.io.parquet.MapredParquetOutputFormat'],
+      'orc': ['ql.io.orc.OrcSerde', 'ql.io.orc.OrcInputFormat', 'ql.io.orc.OrcOutputFormat'],
+  }[layout.file_format] -%}
+  row format serde 'org.apache.hadoop.hive.{{ classes[0] }}' with serdeproperties {{ spark_bucketing.property_list(dict(layout.options, maxRecordsPerFile='0')) }}
+  stored as inputformat 'org.apache.hadoop.hive.{{ classes[1] }}' outputformat 'org.apache.hadoop.hive.{{ classes[2] }}'
 {%- endmacro %}

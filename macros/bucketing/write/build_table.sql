@@ -7,8 +7,10 @@
 -#}
 {% macro build_table(relation, source, columns, layout, existing) -%}
   {%- set tmp = spark_bucketing.sibling(relation, 'tmp') -%}
+  {% do spark_bucketing.warn_of_tiny_files(source, layout) %}
   {% do spark_bucketing.create_bucketed_table(tmp, columns, layout) %}
   {% do spark_bucketing.insert_bucketed(tmp, source, columns, layout) %}
   {% do spark_bucketing.verify_buckets(tmp, layout) %}
+  {% do spark_bucketing.declare_complete(tmp) %}
   {% do spark_bucketing.replace_relation(tmp, relation, existing) %}
 {%- endmacro %}

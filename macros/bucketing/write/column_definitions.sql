@@ -3,7 +3,8 @@
   {%- set definitions = [] -%}
   {%- for column in spark_bucketing.order_columns(columns, partition_by) -%}
     {%- set comment = spark_bucketing.column_comment(column) -%}
-    {%- do definitions.append(spark_bucketing.quote_identifier(column.name) ~ ' ' ~ column.type ~ (' comment ' ~ spark_bucketing.string_literal(comment) if comment else '')) -%}
+    {%- set definition = spark_bucketing.quote_identifier(column.name) ~ ' ' ~ spark_bucketing.quoted_type(column.type) -%}
+    {%- do definitions.append(definition ~ (' comment ' ~ spark_bucketing.string_literal(comment) if comment else '')) -%}
   {%- endfor -%}
   {{ return(definitions | join(',\n    ')) }}
 {%- endmacro %}

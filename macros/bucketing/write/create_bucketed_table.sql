@@ -8,9 +8,5 @@
   {% do spark_bucketing.drop_relation_with_files(relation) %}
   {%- set create = spark_bucketing.bucketed_table_ddl(relation, columns, layout) -%}
   {% do spark_bucketing.execute_sql(create if layout.location_root else spark_bucketing.in_free_location(relation, create)) %}
-  {%- if layout.bucket_hash == 'hive' -%}
-    {#- STORED AS takes no options, so they follow. Without the first one, a session's cap on rows per file splits buckets. -#}
-    {%- set properties = dict(layout.options, maxRecordsPerFile='0') -%}
-    {% do spark_bucketing.execute_sql('alter table ' ~ spark_bucketing.quote_relation(relation) ~ ' set serdeproperties ' ~ spark_bucketing.property_list(properties)) %}
-  {%- endif -%}
+  {%- do context.setdefault('__spark_bucketing_made', {}).update({spark_bucketing.quote_relation(relation): layout.location_root is none}) -%}
 {%- endmacro %}

@@ -4,14 +4,21 @@
   by this session only. bucket_id() knows what each of them may be given.
 -#}
 {% macro hive_hash_function() -%}
-  {%- if run_query("show user functions like 'hive_hash'").rows -%}
-    {#- A function of the user's own may have that name. -#}
-    {%- set description = run_query('describe function hive_hash').columns[0].values() -%}
-    {%- if 'Class: org.apache.spark.sql.bucketing.HiveHashOf' in description -%}
-      {{ return('hive_hash') }}
-    {%- endif -%}
+  {%- if spark_bucketing.is_extensions_function('hive_hash', 'HiveHashOf') -%}
+    {{ return('hive_hash') }}
   {%- endif -%}
   {%- set name = 'spark_bucketing_hive_hash' -%}
   {% do spark_bucketing.execute_sql("create or replace temporary function " ~ name ~ " as 'org.apache.hadoop.hive.ql.udf.generic.GenericUDFHash'") %}
   {{ return(name) }}
+{%- endmacro %}
+
+
+{#- Whether the session extension is loaded and this function is its own: one of the user's may have that name. Asked once in a run. -#}
+{% macro is_extensions_function(name, class) -%}
+  {%- set cache = spark_bucketing.run_cache() -%}
+  {%- if name not in cache -%}
+    {%- set known = run_query("show user functions like '" ~ name ~ "'").rows -%}
+    {%- do cache.update({name: run_query('describe function ' ~ name).columns[0].values() | list if known else []}) -%}
+  {%- endif -%}
+  {{ return(modules.re.search('Class: org[.]apache[.]spark[.]sql[.]bucketing[.](?:[a-z]+[.])?' ~ class, cache[name] | join('\n')) is not none) }}
 {%- endmacro %}

@@ -2,7 +2,8 @@
   INSERT that writes exactly one file for each bucket (of each partition) that has rows.
 
   The hint wraps a subquery, since on a UNION it would bind to the first branch only; bucket and partition columns have
-  the table's types below it, since the table's hash and the shuffle's must be taken of the same value.
+  the table's types below it, since the table's hash and the shuffle's must be taken of the same value. The session extension
+  does all of that itself.
 
   relation: the bucketed table
   source: SQL of a relation or of a query in parentheses
@@ -22,11 +23,15 @@
   {%- for name in layout.clustered_by -%}
     {%- do bucket_columns.append(by_name[name | lower]) -%}
   {%- endfor -%}
-  {%- set hive_hash = spark_bucketing.hive_hash_function() if layout.bucket_hash == 'hive' else none -%}
+  {%- set distributed = spark_bucketing.distributes_writes(layout) -%}
+  {%- set hive_hash = spark_bucketing.hive_hash_function() if layout.bucket_hash == 'hive' and not distributed else none -%}
   {%- set bucket = spark_bucketing.bucket_id(bucket_columns, layout.buckets, layout.bucket_hash, hive_hash) -%}
   {%- set tasks = spark_bucketing.write_tasks(layout) -%}
-  {#- A SELECT on a Hive-layout table leaves a relation without buckets in Spark's cache, and the next INSERT would use it. -#}
-  {% do spark_bucketing.execute_sql('refresh table ' ~ spark_bucketing.quote_relation(relation)) %}
+  {%- if not distributed and relation.identifier != spark_bucketing.sibling(this, 'tmp').identifier -%}
+    {#- A SELECT on a Hive-layout table leaves a relation without buckets in Spark's cache, and the next INSERT would use it. -#}
+    {% do spark_bucketing.execute_sql('refresh table ' ~ spark_bucketing.quote_relation(relation)) %}
+  {%- endif -%}
+  {% do spark_bucketing.forget_relations(spark_bucketing.quote_relation(relation)) %}
   {% call statement('main') -%}
     {%- if and_then %}
     begin
@@ -38,6 +43,10 @@
     {%- if layout.partition_by %}
     partition ({{ spark_bucketing.quote_columns(layout.partition_by) }})
     {%- endif %}
+    {%- if distributed %}
+    select {{ spark_bucketing.select_list(ordered, layout.partition_by) }}
+    from {{ source }}
+    {%- else %}
     select /*+ repartition({{ tasks }}, `__spark_bucketing_key`) */ {{ spark_bucketing.quote_columns(names) }}
     from (
       select
@@ -48,10 +57,18 @@
         from {{ source }}
       )
     )
+    {%- endif %}
     {%- if and_then -%}
     ;
     {{ and_then | join(';\n    ') }};
     end
     {%- endif %}
   {%- endcall %}
+{%- endmacro %}
+
+
+{#- Whether the session extension spreads the rows of an INSERT: one task for each bucket, of each partition as many as the session shuffles with. -#}
+{% macro distributes_writes(layout) -%}
+  {%- set setting = spark_bucketing.session_settings().get('spark.bucketing.write.distribute') -%}
+  {{ return(spark_bucketing.leaves_seals() and not layout.write_tasks and (setting is none or setting[1] | lower == 'true')) }}
 {%- endmacro %}

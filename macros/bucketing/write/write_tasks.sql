@@ -6,7 +6,8 @@
   {%- if layout.write_tasks -%}
     {{ return(layout.write_tasks) }}
   {%- elif layout.partition_by -%}
-    {%- set shuffle_partitions = run_query('set spark.sql.shuffle.partitions').rows[0][1] | int -%}
+    {%- set row = spark_bucketing.session_settings().get('spark.sql.shuffle.partitions') -%}
+    {%- set shuffle_partitions = row[1] | int if row else 200 -%}
     {{ return([layout.buckets, shuffle_partitions] | max) }}
   {%- else -%}
     {{ return(layout.buckets) }}

@@ -18,8 +18,8 @@
     {%- if column is none or name | lower in layout.partition_by | map('lower') -%}
       {{ return({'problem': spark_bucketing.test_problem(relation, 'bucket column ' ~ name ~ ', which is no data column of the table',
           'one of ' ~ by_name.values() | map(attribute='name') | join(', '), 'repair the record of the partitions that name it')}) }}
-    {%- elif not spark_bucketing.is_bucket_type(column.type, layout.bucket_hash) -%}
-      {%- set types = spark_bucketing.bucket_types(layout.bucket_hash) | join(', ') -%}
+    {%- elif not spark_bucketing.is_bucket_type(column.type, spark_bucketing.hashed_types(layout.bucket_hash)) -%}
+      {%- set types = spark_bucketing.hashed_types(layout.bucket_hash) | join(', ') -%}
       {{ return({'problem': spark_bucketing.test_problem(relation,
           'bucket column ' ~ name ~ ' ' ~ column.type ~ ' in the ' ~ layout.bucket_hash ~ ' layout',
           'a column of type ' ~ types ~ ': the hash of others is not certain', 'bucket by another column')}) }}

@@ -8,6 +8,13 @@
 {%- endmacro %}
 
 
+{#- Query for one row with a message: what is known to be wrong is a failure, and no error. -#}
+{% macro failure_sql(problem) -%}
+  {% do log(problem, info=true) %}
+  select {{ spark_bucketing.string_literal(problem) }} as problem
+{%- endmacro %}
+
+
 {% macro test_problem(relation, found, expected, instead) -%}
   {{ return(
       "Cannot tell: test '" ~ model.name ~ "' of " ~ relation.schema ~ '.' ~ relation.identifier

@@ -21,33 +21,33 @@
 
 
 {#-
-  The same for partitions with specs of their own, with the partition and its number of buckets. Each row's bucket is computed by every
-  spec that there is, and each file's rows are then looked at by the one of its partition. Files of partitions without buckets
-  are left out; where the spec is not known, bucket_of_rows is NULL.
+  The same for the loose partitions of tested_specs(), with the partition and its number of buckets. Each row's bucket is computed by every
+  spec that there is, and each file's rows are then looked at by the one of its partition.
 
-  specs: from tested_specs(), each group with `key_columns`, its bucket columns with their types, unless it has no buckets
+  specs: from specs_with_keys()
 -#}
-{% macro rows_by_own_bucket_sql(tested, specs) -%}
-  {%- set hive_hash = spark_bucketing.hive_hash_function() -%}
+{% macro rows_by_own_bucket_sql(specs, layout) -%}
+  {%- set hive_hash = spark_bucketing.hive_hash_function() if layout.bucket_hash == 'hive' else none -%}
   {%- set ids = [] -%}
   {%- for group in specs.groups -%}
-    {%- do ids.append(spark_bucketing.bucket_id(group.key_columns, group.buckets, 'hive', hive_hash) if group.key_columns else 'cast(null as int)') -%}
+    {%- do ids.append(spark_bucketing.bucket_id(group.key_columns, group.buckets, layout.bucket_hash, hive_hash)) -%}
   {%- endfor -%}
   select
     file,
     partition,
     buckets,
-    {{ spark_bucketing.bucket_of_path('file', 'hive') }} as bucket_in_name,
+    {{ spark_bucketing.bucket_of_path('file', layout.bucket_hash) }} as bucket_in_name,
     get(bucket_ids, spec) as bucket_of_rows,
     row_count
   from (
     select file, bucket_ids, count(*) as row_count
     from (
       select input_file_name() as file, cast(array({{ ids | join(', ') }}) as array<int>) as bucket_ids
-      from {{ spark_bucketing.tested_rows(tested) }}
+      from {{ specs.rows }}
     )
     group by file, bucket_ids
   )
+  {#- Rows whose file is not known any more, because of a `where` that shuffles, must not pass. -#}
   left join {{ specs.sql }} as partitions on {{ spark_bucketing.directory_of_file('file') }} = partitions.directory
-  where not buckets <=> 0
+  where buckets is not null or file = ''
 {%- endmacro %}

@@ -1,7 +1,7 @@
 {#-
-  table_layout() of the relation under test, with `problem`: why it can't be tested, or none.
+  table_layout() of the relation under test, with `problem`: why it can't be tested, or none, and `unbucketed`: that it has no buckets.
 
-  bucketed: whether a table without buckets is a problem
+  bucketed: whether a table without buckets is a failure
 -#}
 {% macro tested_layout(relation, bucketed=true) -%}
   {%- set expected = 'a bucketed table' -%}
@@ -12,9 +12,10 @@
   {%- set problem = none -%}
   {%- if layout.type == 'view' -%}
     {%- set problem = spark_bucketing.test_problem(relation, 'a view', expected, 'test the table below it') -%}
-  {%- elif bucketed and not layout.buckets and not layout.evolved -%}
-    {%- set problem = spark_bucketing.test_problem(relation, 'a table without buckets', expected,
-        "materialized='bucketed_table' with `clustered_by` and `buckets`") -%}
+  {%- endif -%}
+  {%- if bucketed and not problem and not layout.buckets -%}
+    {%- do layout.update({'unbucketed': spark_bucketing.test_problem(relation, 'a table without buckets', expected,
+        "materialized='bucketed_table' with `clustered_by` and `buckets`") | replace('Cannot tell: test', 'Failed: test')}) -%}
   {%- endif -%}
   {%- do layout.update({'problem': problem}) -%}
   {{ return(layout) }}

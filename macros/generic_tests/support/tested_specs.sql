@@ -1,33 +1,90 @@
 {#-
-  The bucket specs of a table's partitions, or {problem}:
-    groups  the different specs, each {clustered_by, sorted_by, buckets} and the names of its key, in a certain order
-    sql     query for directory, partition, buckets, and `spec`, the index of its group; both NULL for a broken record
-  For a table that never evolved there is one spec, and nothing is asked: none.
+  What is known of a table's partitions (of the table, if it has none) without reading a row, or {problem}. None where the session
+  has no session extension that could be asked; then all files are looked at by the table's own spec.
+    sealed   partitions whose files are proven: list of {partition, location, buckets, clustered_by, sorted_by, files, described}
+    loose    those that have buckets and no (valid) seal, by their own descriptor, or by the table's spec where that is
+             lost and their files have names of buckets; also `status` and `problem`
+    plain    how many have no buckets: they are left out, which is said
+    groups   the different specs of the loose ones, each {clustered_by, sorted_by, buckets}
+    sql      query for directory, partition, buckets, and `spec`, the index of its group, of the loose ones
+    all_sql  the same of the sealed ones as well
+    rows     what the rows of the loose ones are selected from
 -#}
-{% macro tested_specs(relation, layout) -%}
-  {%- if not layout.evolved -%}
+{% macro tested_specs(tested, relation, layout) -%}
+  {%- if not spark_bucketing.is_extensions_function('bucket_specs', 'BucketSpecsFunction') -%}
     {{ return(none) }}
   {%- endif -%}
-  {%- set missing = spark_bucketing.missing_bucket_specs() -%}
-  {%- if missing -%}
-    {{ return({'problem': spark_bucketing.test_problem(relation, 'a table whose partitions have bucket specs of their own, and ' ~ missing.found,
-        'a session that can be asked for them', missing.instead)}) }}
+  {%- set question -%}
+    select concat('v', to_json(struct(*))) from bucket_specs({{ spark_bucketing.string_literal(spark_bucketing.quote_relation(relation)) }}) order by partition
+  {%- endset -%}
+  {%- set sealed = [] -%}
+  {%- set loose = [] -%}
+  {%- set state = namespace(plain=0) -%}
+  {#- The 'v' keeps dbt from reading anything but text. -#}
+  {%- for row in run_query(question).rows -%}
+    {#- Fields that are NULL are not in the JSON. -#}
+    {%- set part = fromjson(row[0][1:]) -%}
+    {%- set described = {'buckets': part.descriptor_num_buckets or 0, 'clustered_by': part.descriptor_bucket_columns or [], 'sorted_by': part.descriptor_sort_columns or []} -%}
+    {%- set known = {'partition': part.partition, 'location': part.location, 'status': part.status, 'problem': part.problem or '',
+        'files': part.get('max_files_per_bucket'), 'described': described} -%}
+    {%- if part.status == 'sealed' -%}
+      {%- do sealed.append(dict(known, buckets=part.num_buckets, clustered_by=part.bucket_columns, sorted_by=part.sort_columns)) -%}
+    {%- elif described.buckets and (part.status != 'empty' or not part.partition) -%}
+      {%- do loose.append(dict(known, **described)) -%}
+    {%- elif part.status != 'empty' and layout.buckets and (part.get('max_files_per_bucket') is not none or layout.bucket_hash == 'spark') -%}
+      {%- do loose.append(dict(known, buckets=layout.buckets, clustered_by=layout.clustered_by, sorted_by=layout.sorted_by)) -%}
+    {%- elif part.status != 'empty' -%}
+      {%- set state.plain = state.plain + 1 -%}
+    {%- endif -%}
+  {%- endfor -%}
+  {%- if state.plain -%}
+    {% do log("Test '" ~ model.name ~ "' of " ~ relation ~ ': ' ~ state.plain ~ ' of ' ~ (state.plain + sealed | length + loose | length)
+        ~ ' partition(s) have no buckets and are left out.', info=true) %}
   {%- endif -%}
-  {{ return(spark_bucketing.partition_groups(relation, layout)) }}
+  {%- set groups = [] -%}
+  {%- for part in sealed + loose -%}
+    {%- set group = {'buckets': part.buckets, 'clustered_by': part.clustered_by, 'sorted_by': part.sorted_by} -%}
+    {%- do groups.append(group) if group not in groups -%}
+  {%- endfor -%}
+  {{ return({
+      'sealed': sealed,
+      'loose': loose,
+      'plain': state.plain,
+      'groups': groups,
+      'sql': spark_bucketing.partitions_sql(loose, groups),
+      'all_sql': spark_bucketing.partitions_sql(sealed + loose, groups),
+      'rows': spark_bucketing.rows_of_partitions(tested, relation, layout, loose),
+  }) }}
 {%- endmacro %}
 
 
-{% macro partition_groups(relation, layout) -%}
-  {%- set partitions = spark_bucketing.partition_specs_sql(relation, layout) -%}
-  {%- set key = "to_json(array(cast(buckets as string), to_json(clustered_by), to_json(sorted_by)))" -%}
-  {%- set groups = [] -%}
-  {%- set cases = [] -%}
-  {#- The 'v' keeps dbt from reading anything but text. -#}
-  {%- for row in run_query("select distinct concat('v', " ~ key ~ ') as spec from (' ~ partitions ~ ') where buckets is not null order by spec').rows -%}
-    {%- set parts = fromjson(row[0][1:]) -%}
-    {%- do groups.append({'buckets': parts[0] | int, 'clustered_by': fromjson(parts[1]), 'sorted_by': fromjson(parts[2])}) -%}
-    {%- do cases.append('when ' ~ spark_bucketing.string_literal(row[0][1:]) ~ ' then ' ~ loop.index0) -%}
+{% macro partitions_sql(parts, groups) -%}
+  {%- set rows = [] -%}
+  {%- for part in parts -%}
+    {%- set group = {'buckets': part.buckets, 'clustered_by': part.clustered_by, 'sorted_by': part.sorted_by} -%}
+    {%- do rows.append('(' ~ spark_bucketing.directory_of_location(spark_bucketing.string_literal(part.location)) ~ ', '
+        ~ spark_bucketing.string_literal(part.partition) ~ ', ' ~ part.buckets ~ ', ' ~ groups.index(group) ~ ')') -%}
   {%- endfor -%}
-  {%- set spec = 'case ' ~ key ~ ' ' ~ cases | join(' ') ~ ' end' if cases else 'cast(null as int)' -%}
-  {{ return({'groups': groups, 'sql': '(select *, ' ~ spec ~ ' as spec from (' ~ partitions ~ '))'}) }}
+  {{ return('(select * from values ' ~ (rows or ["('', '', 0, 0)"]) | join(', ') ~ ' as parts (directory, partition, buckets, spec))') }}
+{%- endmacro %}
+
+
+{#- The rows under test in these partitions, so that no other is read. -#}
+{% macro rows_of_partitions(tested, relation, layout, parts) -%}
+  {%- set rows = spark_bucketing.tested_rows(tested) -%}
+  {%- if not layout.partition_by or not parts -%}
+    {{ return(rows) }}
+  {%- endif -%}
+  {%- set partitions = [] -%}
+  {%- for part in parts -%}
+    {%- set values = [] -%}
+    {%- for item in part.partition.split('/') -%}
+      {%- set value = item.split('=', 1)[1] -%}
+      {%- do values.append(none if value == '__HIVE_DEFAULT_PARTITION__' else modules.re.sub('%([0-9A-Fa-f]{2})', spark_bucketing.unescaped, value)) -%}
+    {%- endfor -%}
+    {%- do partitions.append(values) -%}
+  {%- endfor -%}
+  {%- set columns = spark_bucketing.table_columns(spark_bucketing.quote_relation(relation)) -%}
+  {{ return('(select * from ' ~ rows ~ ' where '
+      ~ spark_bucketing.partition_predicate(spark_bucketing.partition_columns(columns, layout), partitions) ~ ')') }}
 {%- endmacro %}

@@ -2,9 +2,10 @@
   Query for the rows of each file that are smaller than the row before them: file, file_rows, and `unsorted`, their number by each
   of the orders.
 
+  rows: SQL of the relation or subquery that they are selected from
   orders: SQL of structs to compare
 -#}
-{% macro unsorted_rows_sql(tested, orders) -%}
+{% macro unsorted_rows_sql(rows, orders) -%}
   select
     file,
     count(*) as file_rows,
@@ -23,7 +24,7 @@
         {%- for order in orders %}
         {{ order }} as key_{{ loop.index }}{{ ',' if not loop.last }}
         {%- endfor %}
-      from {{ spark_bucketing.tested_rows(tested) }}
+      from {{ rows }}
     )
   )
   group by file

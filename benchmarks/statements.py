@@ -1,0 +1,207 @@
+"""Count the statements that dbt sends for a model of few rows, and its seconds: `python benchmarks/statements.py`.
+
+Each way of materializing is a project of its own with two models that are alike, run over and over: the first run makes
+the tables, the others replace them or add to them. What is counted is the second model, since a run asks some things
+once for all of its models. Seconds are the median of the runs after the first, statements those of the last.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.table import Table
+
+from spark_bucketing.extension.build import build_jar
+from spark_bucketing.extension.settings import extension_settings
+from spark_bucketing.session import open_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ROOT = Path(__file__).parents[1]
+BUCKETS: dict[str, Any] = {"clustered_by": ["id"], "buckets": 4}
+PARTITIONS: dict[str, Any] = {"partition_by": ["p"]}
+# Name of a way: config of the model, and the way of dbt-spark that it is compared with.
+WAYS: dict[str, tuple[dict[str, Any], str]] = {
+    "stock table": ({"materialized": "table"}, "stock table"),
+    "stock append": ({"materialized": "incremental", "incremental_strategy": "append"}, "stock append"),
+    "stock insert_overwrite": (
+        {"materialized": "incremental", "incremental_strategy": "insert_overwrite", **PARTITIONS},
+        "stock insert_overwrite",
+    ),
+    "table": ({"materialized": "bucketed_table", **BUCKETS}, "stock table"),
+    **{
+        f"{strategy}{', partitioned' if partitions else ''}": (
+            {
+                "materialized": "bucketed_incremental",
+                "incremental_strategy": strategy,
+                **BUCKETS,
+                **partitions,
+                **({"unique_key": "id"} if strategy == "merge" else {}),
+            },
+            f"stock {'append' if strategy == 'merge' else strategy}",
+        )
+        for strategy, kinds in (
+            ("insert_overwrite", [PARTITIONS]),
+            ("append", [{}, PARTITIONS]),
+            ("merge", [{}, PARTITIONS]),
+        )
+        for partitions in kinds
+    },
+}
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What one way took."""
+
+    statements: list[str]
+    seconds: float
+
+
+def main() -> None:
+    """Run all ways on stock Spark and with the extension, and print and write what they took."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=3000, help="rows of the model")
+    parser.add_argument("--runs", type=int, default=4, help="runs after the first one")
+    parser.add_argument("--show", action="store_true", help="print the statements")
+    parser.add_argument("--only", help="only ways with this in their name")
+    parser.add_argument("--output", type=Path, help="JSON file for the figures")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        spark = _session(Path(folder))
+        figures: dict[str, dict[str, Seen]] = {}
+        for number, (name, (config, _)) in enumerate(WAYS.items()):
+            if options.only and options.only not in name and not name.startswith("stock"):
+                continue
+            for enabled in ("false", "true"):
+                spark.conf.set("spark.bucketing.enabled", enabled)
+                project = _project(Path(folder) / f"way{number}_{enabled}", config, options.rows)
+                figures.setdefault(name, {})[enabled] = _measured(project, options.runs)
+        console = Console(width=120)
+        console.print(_table(figures, options.rows))
+        if options.show:
+            for name, kinds in figures.items():
+                for enabled, seen in kinds.items():
+                    console.print(f"\n{name}, extension {'on' if enabled == 'true' else 'off'}")
+                    for number, statement in enumerate(seen.statements, 1):
+                        console.print(
+                            f"  {number:2} {statement}",
+                            highlight=False,
+                            markup=False,
+                            overflow="ellipsis",
+                            no_wrap=True,
+                        )
+        if options.output:
+            options.output.write_text(
+                json.dumps({n: {k: vars(s) for k, s in w.items()} for n, w in figures.items()}, indent=2)
+            )
+        spark.stop()
+
+
+def _session(folder: Path) -> SparkSession:
+    spark = open_session(
+        extension_settings(build_jar())
+        | {
+            "spark.master": "local[2]",
+            "spark.driver.memory": "2g",
+            "spark.ui.enabled": "false",
+            "spark.ui.showConsoleProgress": "false",
+            "spark.sql.shuffle.partitions": "4",
+            "spark.log.structuredLogging.enabled": "false",
+            "spark.sql.warehouse.dir": str(folder / "warehouse"),
+            "spark.hadoop.javax.jdo.option.ConnectionURL": f"jdbc:derby:;databaseName={folder}/metastore;create=true",
+            "spark.driver.extraJavaOptions": f"-Dderby.system.home={folder} -Dderby.system.durability=test",
+        }
+    )
+    spark.sparkContext.setLogLevel("OFF")
+    return spark
+
+
+def _project(folder: Path, config: Mapping[str, Any], rows: int) -> Path:
+    packages = folder / "dbt_packages"
+    packages.mkdir(parents=True)
+    (packages / "spark_bucketing").symlink_to(ROOT)
+    output = {"type": "spark", "method": "session", "host": "NA", "schema": folder.name, "threads": 1}
+    arguments = ", ".join(f"{key}={value!r}" for key, value in config.items())
+    query = f"select id, id % 100 as v, cast(id % 2 as int) as p from range({rows})"
+    files = {
+        "dbt_project.yml": json.dumps({"name": "t", "profile": "t"}),
+        "packages.yml": json.dumps({"packages": [{"local": str(ROOT)}]}),
+        "profiles.yml": json.dumps({"t": {"target": "t", "outputs": {"t": output}}}),
+        "models/m1.sql": f"{{{{ config({arguments}) }}}}\n{query}\n",
+        "models/m2.sql": f"{{{{ config({arguments}) }}}}\n{query}\n-- depends_on: {{{{ ref('m1') }}}}\n",
+    }
+    for name, text in files.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(text)
+    return folder
+
+
+def _measured(project: Path, runs: int) -> Seen:
+    seconds = []
+    for _ in range(runs + 1):
+        with _sent() as statements:
+            seconds.append(_run(project))
+    return Seen(statements, statistics.median(seconds[1:]))
+
+
+def _run(project: Path) -> float:
+    from dbt.cli.main import dbtRunner
+
+    place = ["--project-dir", str(project), "--profiles-dir", str(project)]
+    outcome = dbtRunner().invoke(["--quiet", "run", *place])
+    results = getattr(outcome.result, "results", [])
+    if not outcome.success:
+        raise SystemExit(f"{project.name}: {results[0].message if results else outcome.exception}")
+    return float(next(result.execution_time for result in results if result.node.name == "m2"))
+
+
+@contextmanager
+def _sent() -> Iterator[list[str]]:
+    """The statements of the second model, without those that dbt sends for all models of a run."""
+    from dbt.adapters.spark.session import Cursor
+
+    sent: list[str] = []
+    execute = Cursor.execute
+
+    def watched(self: Cursor, sql: str, *parameters: object) -> None:
+        comment, _, text = sql.partition("*/")
+        if '"node_id": "model.t.m2"' in comment:
+            sent.append(" ".join(text.split()))
+        execute(self, sql, *parameters)
+
+    Cursor.execute = watched
+    try:
+        yield sent
+    finally:
+        Cursor.execute = execute
+
+
+def _table(figures: Mapping[str, Mapping[str, Seen]], rows: int) -> Table:
+    table = Table(title=f"A model of {rows:,} rows, run again: statements, seconds, and times of dbt-spark's own")
+    table.add_column("materialization")
+    for kind in ("extension off", "extension on"):
+        table.add_column(f"{kind}: statements", justify="right")
+        table.add_column("seconds", justify="right")
+        table.add_column("x stock", justify="right")
+    for name, kinds in figures.items():
+        cells = []
+        for enabled in ("false", "true"):
+            seen, stock = kinds[enabled], figures[WAYS[name][1]][enabled]
+            cells += [str(len(seen.statements)), f"{seen.seconds:.2f}", f"{seen.seconds / stock.seconds:.1f}"]
+        table.add_row(name, *cells)
+    return table
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,31 @@
+{#- The one of these names that a word is a slip of, or none: a letter or two more, less or other, and those of another kind left out. -#}
+{% macro nearest_name(word, names) -%}
+  {%- set nearest = namespace(name=none, distance=3) -%}
+  {%- set plain = modules.re.sub('[^a-z0-9]', '', word | string | lower) -%}
+  {%- for name in names -%}
+    {%- set other = modules.re.sub('[^a-z0-9]', '', name) -%}
+    {#- Of a short word two letters are too much. -#}
+    {%- if (plain | length - other | length) | abs < nearest.distance -%}
+      {%- set distance = spark_bucketing.edit_distance(plain, other) -%}
+      {%- if distance < nearest.distance and distance <= other | length // 3 -%}
+        {%- set nearest.name = name -%}
+        {%- set nearest.distance = distance -%}
+      {%- endif -%}
+    {%- endif -%}
+  {%- endfor -%}
+  {{ return(nearest.name) }}
+{%- endmacro %}
+
+
+{#- Levenshtein's distance: how many letters are to be put in, taken out or replaced. -#}
+{% macro edit_distance(word, other) -%}
+  {%- set state = namespace(row=range(other | length + 1) | list) -%}
+  {%- for letter in word -%}
+    {%- set row = [loop.index] -%}
+    {%- for other_letter in other -%}
+      {%- do row.append([state.row[loop.index] + 1, row[-1] + 1, state.row[loop.index0] + (0 if letter == other_letter else 1)] | min) -%}
+    {%- endfor -%}
+    {%- set state.row = row -%}
+  {%- endfor -%}
+  {{ return(state.row[-1]) }}
+{%- endmacro %}

@@ -1,0 +1,42 @@
+{#-
+  Raises for a key that is nearly one of those that these materializations read: dbt takes any key, and nobody would read this one.
+-#}
+{% macro validate_config_keys() -%}
+  {%- set others = {
+      'clustered_by': ['cluster_by', 'bucket_by', 'bucketed_by', 'bucket_columns', 'bucket_keys', 'bucket_key', 'cluster_columns'],
+      'buckets': ['bucket', 'num_buckets', 'n_buckets', 'bucket_count', 'number_of_buckets', 'into_buckets'],
+      'sorted_by': ['sort_by', 'order_by', 'ordered_by', 'sort_columns', 'sort_keys', 'sort_key'],
+      'bucket_hash': ['hash', 'hash_function', 'bucketing_hash', 'bucketing'],
+      'file_format': ['format', 'stored_as'],
+      'partition_by': ['partitioned_by', 'partition_columns'],
+      'write_tasks': ['tasks'],
+      'location_root': ['location'],
+      'tblproperties': ['table_properties', 'properties'],
+      'on_bucket_change': ['on_buckets_change', 'on_layout_change'],
+      'incremental_strategy': ['strategy'],
+      'unique_key': [],
+      'on_schema_change': [],
+      'merge_update_columns': [],
+      'merge_exclude_columns': [],
+      'incremental_predicates': [],
+      'options': [],
+      'batch_size': [],
+      'event_time': [],
+      'lookback': [],
+  } -%}
+  {#- What dbt's own and those of dbt-spark are called, lest one of them be taken for a slip. -#}
+  {%- set known = others.keys() | list + ['predicates', 'begin', 'tags', 'meta', 'docs', 'group', 'alias', 'schema', 'database', 'access', 'enabled', 'contract',
+      'quoting', 'grants', 'packages', 'materialized', 'full_refresh', 'persist_docs', 'column_types', 'freshness', 'sql_header', 'pre-hook', 'post-hook',
+      'pre_hook', 'post_hook', 'on_configuration_change', 'concurrent_batches', 'static_analysis', 'matched_condition', 'not_matched_condition'] -%}
+  {%- for key, value in model.config.items() if value is not none and key not in known -%}
+    {%- set meant = namespace(key=none) -%}
+    {%- for ours, slips in others.items() if key | lower | replace('-', '_') in slips + [ours] -%}
+      {%- set meant.key = ours -%}
+    {%- endfor -%}
+    {%- set right = meant.key or spark_bucketing.nearest_name(key, others.keys() | list) -%}
+    {%- if right -%}
+      {%- set text = "'" ~ value ~ "'" if value is string else value -%}
+      {% do spark_bucketing.raise_config_error(key, key ~ '=' ~ text, 'a key that is read, and `' ~ key ~ '` is none: `' ~ right ~ '` is', right ~ '=' ~ text) %}
+    {%- endif -%}
+  {%- endfor -%}
+{%- endmacro %}

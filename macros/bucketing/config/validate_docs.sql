@@ -1,0 +1,23 @@
+{#- Warns of column docs that cannot be persisted as they are, once for each model. -#}
+{% macro validate_docs(columns) -%}
+  {%- if config.persist_column_docs() and '__spark_bucketing_docs' not in context -%}
+    {%- do context.update({'__spark_bucketing_docs': true}) -%}
+    {%- set names = columns | map(attribute='name') | map('lower') | list -%}
+    {%- set missing = [] -%}
+    {%- set long = [] -%}
+    {%- for name, documented in model.columns.items() -%}
+      {%- if name | lower not in names -%}
+        {%- do missing.append(name) -%}
+      {%- elif spark_bucketing.utf16_length(documented.description or '') > 256 -%}
+        {%- do long.append(name) -%}
+      {%- endif -%}
+    {%- endfor -%}
+    {%- if missing -%}
+      {% do exceptions.warn("Model '" ~ model.name ~ "': these columns are documented, and the model does not have them: " ~ missing | join(', ')) %}
+    {%- endif -%}
+    {%- if long -%}
+      {% do exceptions.warn("Model '" ~ model.name ~ "': the descriptions of these columns are cut to 256 characters in the metastore, which holds no more: "
+          ~ long | join(', ')) %}
+    {%- endif -%}
+  {%- endif -%}
+{%- endmacro %}

@@ -1,0 +1,83 @@
+"""dbt's own fixtures for adapters, whose models are written as they are (stock) or with bucketed materializations."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from dbt.tests.fixtures import project as fixtures
+
+from conftest import REPOSITORY
+
+if TYPE_CHECKING:
+    from adapter_cases import Case
+    from pyspark.sql import SparkSession
+
+# All of them but those below are dbt's. In a test's module, they come before those of the same names in conftest.py.
+globals().update({name: value for name, value in vars(fixtures).items() if type(value).__name__.startswith("Fixture")})
+
+MATERIALIZED = re.compile(r"""(\+?materialized['"]?\s*[=:]\s*)(['"])(table|incremental)\2""")
+BY_VARIABLE = 'materialized=var("materialized_var", "table")'
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_spark(spark: SparkSession) -> None:
+    """dbt takes the session that there is; without a shuffle of 6 tasks for each of many tiny tables."""
+    spark.conf.set("spark.sql.shuffle.partitions", "1")
+
+
+@pytest.fixture(scope="class")
+def dbt_profile_target() -> dict[str, Any]:
+    return {"type": "spark", "method": "session", "host": "NA", "threads": 1}
+
+
+@pytest.fixture(scope="class")
+def packages() -> dict[str, Any]:
+    return {"packages": [{"local": str(REPOSITORY)}]}
+
+
+@pytest.fixture(scope="class")
+def project_files(
+    request: pytest.FixtureRequest,
+    project_root: Any,
+    models: Mapping[str, Any],
+    macros: Mapping[str, Any],
+    snapshots: Mapping[str, Any],
+    properties: Mapping[str, Any],
+    seeds: Mapping[str, Any],
+    tests: Mapping[str, Any],
+    analyses: Mapping[str, Any],
+    selectors_yml: object,
+    dependencies_yml: object,
+    packages_yml: object,
+    dbt_project_yml: object,
+) -> None:
+    """Write dbt's project, with this repository installed, and its models bucketed if the class says so."""
+    case = request.cls.case if request.cls.bucketed else None
+    written = {name: bucketed(text, case) if case else text for name, text in {**models, **properties}.items()}
+    folders = [("models", written), ("macros", macros), ("snapshots", snapshots), ("seeds", seeds), ("tests", tests)]
+    for folder, files in [*folders, ("analyses", analyses)]:
+        fixtures.write_project_files(project_root, folder, files)
+    project_root.mkdir("dbt_packages").join("spark_bucketing").mksymlinkto(str(REPOSITORY))
+
+
+def bucketed(text: Any, case: Case) -> Any:
+    """A model's file with the bucketed materialization in the place of dbt-spark's, and what that needs."""
+    if not isinstance(text, str):
+        return {name: bucketed(below, case) for name, below in text.items()}
+    if "def model(" in text:
+        return text
+    more = {"clustered_by": case.by, "buckets": 3}
+
+    def config(match: re.Match[str]) -> str:
+        keys = more | (case.incremental if match[3] == "incremental" else {})
+        if "=" in match[1]:
+            return f"{match[1]}'bucketed_{match[3]}'" + "".join(f", {key}={value!r}" for key, value in keys.items())
+        return f"{match[1]}bucketed_{match[3]}"
+
+    kind = BY_VARIABLE.removeprefix("materialized=")
+    names = {"table": "bucketed_table", "incremental": "bucketed_incremental"}
+    by_variable = f"materialized={names!r}.get({kind}, {kind}), clustered_by={case.by!r}, buckets=3"
+    return MATERIALIZED.sub(config, text.replace(BY_VARIABLE, by_variable))

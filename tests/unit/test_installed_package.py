@@ -1,0 +1,46 @@
+"""What a project gets that installs this one: macros and tests to use, and nothing of the showcase."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from conftest import REPOSITORY
+
+
+@pytest.mark.parametrize("profile", ["theirs", "shop"])
+def test_nothing_of_the_showcase_is_in_the_manifest(tmp_path: Path, profile: str) -> None:
+    from dbt.cli.main import dbtRunner
+
+    output = {"type": "spark", "method": "session", "host": "NA", "schema": "s", "threads": 1}
+    files = {
+        "dbt_project.yml": {"name": "shop", "profile": profile},
+        "packages.yml": {"packages": [{"local": str(REPOSITORY)}]},
+        "profiles.yml": {profile: {"target": "t", "outputs": {"t": output}}},
+    }
+    for name, content in files.items():
+        (tmp_path / name).write_text(yaml.safe_dump(content))
+    (tmp_path / "models").mkdir()
+    (tmp_path / "models" / "m.sql").write_text("select 1 as k")
+    place = ["--project-dir", str(tmp_path), "--profiles-dir", str(tmp_path), "--quiet"]
+    for command in ("deps", "parse"):
+        assert dbtRunner().invoke([command, *place]).success
+    manifest = json.loads((tmp_path / "target" / "manifest.json").read_text())
+    ours = {
+        kind: [name for name in content if "spark_bucketing" in name]
+        for kind, content in manifest.items()
+        if isinstance(content, dict) and kind != "macros"
+    }
+    assert not any(ours.values()), ours
+    assert any(name.startswith("macro.spark_bucketing.") for name in manifest["macros"])
+
+
+def test_the_showcase_is_there_in_its_own_project(tmp_path: Path) -> None:
+    from dbt.cli.main import dbtRunner
+
+    place = ["--project-dir", str(REPOSITORY), "--profiles-dir", str(REPOSITORY), "--target-path", str(tmp_path)]
+    result = dbtRunner().invoke(["parse", *place, "--quiet", "--no-partial-parse"]).result
+    assert "model.spark_bucketing.flights_by_plane" in result.nodes
