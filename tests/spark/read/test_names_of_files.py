@@ -31,7 +31,7 @@ def reading(new_project: Callable[..., Project]) -> Project:
     project = new_project()
     paths = ", ".join(f"'file:/w/t_00009.x/{name}'" for name in EXPECTED)
     columns = ", ".join(
-        f"{{{{ spark_bucketing.bucket_of_path('path', '{hash}') }}}} as {hash}" for hash in ("hive", "spark")
+        f"{{{{ spark_bucketing.bucket_of_path('path', '{layout}') }}}} as {layout}" for layout in ("hive", "spark")
     )
     project.model(
         "names", f"select path, {columns} from (select explode(array({paths})) as path)", materialized="table"
