@@ -112,8 +112,11 @@ def test_the_commands_of_evolution_over_thrift(tmp_path: Path, new_project: Call
     from spark_bucketing.extension.settings import extension_settings
 
     project = new_project()
+    settings = dict(extension_settings(build_jar()))
+    # Hive closes the class loader of spark.jars together with a session, and what was not loaded by then never is.
+    settings["spark.driver.extraClassPath"] = settings.pop("spark.jars")
     with (
-        thrift_server(tmp_path, extension_settings(build_jar())) as port,
+        thrift_server(tmp_path, settings) as port,
         hive.connect(HOST, port) as connection,
         connection.cursor() as cursor,
     ):
