@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -160,9 +160,10 @@ class Checked:
             sizes = Statistics(folders=parse_statistics(explained.cost).folders)
             judged = judge(plan, facts, values, sql, sizes)
             live = LiveHypotheses(planner, asking, lambda: self.beside({**PLANNING, **settings}))
-            query = live.query(sql, plan, with_sizes(facts, sizes), values, sizes)
-            assert query is not None, f"not planned over hypothetical tables: {sql}"
-            results = Proposals(query, judged, Settings(values)).results()
+            with closing(live):
+                query = live.query(sql, plan, with_sizes(facts, sizes), values, sizes)
+                assert query is not None, f"not planned over hypothetical tables: {sql}"
+                results = tuple(Proposals(query, judged, Settings(values)).results())
             return tuple(replace(one, result=result) for one, result in zip(judged, results, strict=True))
 
     @contextmanager
