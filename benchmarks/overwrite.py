@@ -13,7 +13,6 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -106,15 +105,20 @@ def overwrite(spark: SparkSession, partitions: int, rows: int, seen: Seen) -> No
 
 
 def _count(session: SparkSession, partitions: int, rows: int, stop: threading.Event, answers: Counter[str]) -> None:
+    expected = dict.fromkeys(range(partitions), rows)
     while not stop.is_set():
-        try:
-            session.sql("refresh table t")
-            found = {row.p: row["count"] for row in session.table("t").groupBy("p").count().collect()}
-            answers["right" if found == dict.fromkeys(range(partitions), rows) else "rows missing"] += 1
-        except Exception as error:
-            answers[
-                "failed" if "FILE_NOT_EXIST" in str(error) or "does not exist" in str(error) else type(error).__name__
-            ] += 1
+        answers[_answer(session, expected)] += 1
+
+
+def _answer(session: SparkSession, expected: dict[int, int]) -> str:
+    try:
+        session.sql("refresh table t")
+        found = {row.p: row["count"] for row in session.table("t").groupBy("p").count().collect()}
+    except Exception as error:
+        if "FILE_NOT_EXIST" in str(error) or "does not exist" in str(error):
+            return "failed"
+        raise
+    return "right" if found == expected else "rows missing"
 
 
 def _folder(spark: SparkSession) -> Path:
@@ -145,7 +149,7 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         spark = _session(Path(folder))
-        print("partitions  statement  commit   one folder empty    any folder empty   counts while it ran")
+        print("partitions  statement      commit  one missing  any missing   counts of a reader")
         for partitions in options.partitions:
             seen = Seen()
             _make(spark, partitions, options.rows)
@@ -156,12 +160,12 @@ def main() -> None:
 
 
 def _line(partitions: int, seen: Seen) -> str:
-    milliseconds: Callable[[float], str] = "{:,.1f} ms".format
-    middle, most = statistics.median(seen.gaps) * 1000, max(seen.gaps) * 1000
+    commit, missing = (statistics.median(found) * 1000 for found in (seen.commit, seen.missing))
+    longest = max(seen.gaps) * 1000
     answers = ", ".join(f"{number} {answer}" for answer, number in sorted(seen.answers.items()))
     return (
-        f"{partitions:>10}  {statistics.median(seen.statement):>7.2f} s  {milliseconds(statistics.median(seen.commit) * 1000):>9}"
-        f"  {milliseconds(middle)} (most {milliseconds(most)})  {milliseconds(statistics.median(seen.missing) * 1000)}   {answers}"
+        f"{partitions:>10}  {statistics.median(seen.statement):>7.1f} s  {commit:>7.1f} ms  {longest:>7.1f} ms"
+        f"  {missing:>7.1f} ms   {answers}"
     )
 
 

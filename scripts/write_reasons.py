@@ -6,8 +6,8 @@ import inspect
 from pathlib import Path
 
 from spark_bucketing.eligibility import PROJECT_RULES, RULES
+from spark_bucketing.eligibility.movements import Reason
 from spark_bucketing.eligibility.project_rules import ProjectReason
-from spark_bucketing.eligibility.steps import Reason
 
 TARGET = Path(__file__).parents[1] / "docs" / "reasons.md"
 HEAD = """# Reasons

@@ -31,6 +31,8 @@ SESSION_CONF = {
     "spark.driver.memory": "3g",
     "spark.ui.enabled": "false",
     "spark.sql.shuffle.partitions": "6",
+    # A task for each bucket, however small, so that plans are those of large tables.
+    "spark.bucketing.read.partitionBytes": "0",
     "spark.default.parallelism": "3",
     "spark.log.structuredLogging.enabled": "false",
 }

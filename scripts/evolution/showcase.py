@@ -16,12 +16,12 @@ from typing import Any
 from answers import Answer, ask, difference
 from steps import KEYS, Step, month_name
 
-from spark_bucketing.check.planner import PLAN_SETTINGS
 from spark_bucketing.errors import ProjectError, TableError
 from spark_bucketing.evolution.read import merging_of, read_table
 from spark_bucketing.evolution.warehouse import Warehouse
 from spark_bucketing.extension.build import build_jar
 from spark_bucketing.extension.settings import extension_settings
+from spark_bucketing.plan.explained import PLAN_SETTINGS
 from spark_bucketing.project.profile import session_target
 from spark_bucketing.report.evolution import write_specs
 from spark_bucketing.session import SessionStatements, open_session

@@ -14,10 +14,10 @@ from click.testing import CliRunner, Result
 from commanded import COMMAND, environment, verdicts
 
 from spark_bucketing.check.facts import Facts
-from spark_bucketing.check.planner import SqlPlanner
-from spark_bucketing.check.run import Subject, run
+from spark_bucketing.check.planner import Planner, SqlPlanner
+from spark_bucketing.check.run import Checker, Progress, Subject
 from spark_bucketing.check.session_planner import SessionPlanner
-from spark_bucketing.check.subjects import live_steps
+from spark_bucketing.check.subjects import live_tasks
 from spark_bucketing.cli import main
 from spark_bucketing.eligibility.model import Verdict
 from spark_bucketing.errors import SparkError
@@ -28,6 +28,10 @@ if TYPE_CHECKING:
     from conftest import Project
 
 LARGE = "set spark.sql.autoBroadcastJoinThreshold=-1"
+
+
+def run(planner: Planner, subjects: list[Subject], report: Callable[[str], None] = lambda _: None) -> Progress:
+    return Checker(planner, {}, Facts(planner)).run(live_tasks(subjects), report)
 
 
 def check(project: Project, *arguments: str) -> Result:
@@ -124,6 +128,8 @@ def test_live_dbt_s_selectors_choose(shop: Project) -> None:
     assert set(checked(shop, "--select", "config.materialized:view,bad+")) == {"bad", "above"}
     wrong = check(shop, "--select", "nope:x")
     assert wrong.exit_code == 2 and "nope" in wrong.output and "Traceback" not in wrong.output
+    nothing = check(shop, "--select", "people")
+    assert nothing.exit_code == 2 and "Nothing is selected" in nothing.output
 
 
 def test_live_files_of_sql_and_analyses(shop: Project, tmp_path: Path) -> None:
@@ -176,9 +182,7 @@ def test_live_sizes_of_bucketed_tables_are_those_of_their_files_where_nobody_has
     planner = SessionPlanner("live", spark)
     size = Facts(planner).of([table])[table].size_bytes
     assert size is not None and 100 < size < 100_000
-    result = run(
-        planner, live_steps([Subject("q", "q", f"select count(*) from {table} group by d")]), {}, Facts(planner)
-    )
+    result = run(planner, [Subject("q", "q", f"select count(*) from {table} group by d")])
     (operator,) = result.results[0].operators
     assert operator.findings[0].bytes_shuffled == size
 
@@ -201,6 +205,44 @@ def test_live_models_that_do_not_compile_are_unknown_with_dbt_s_words_and_the_ot
     assert result.exit_code == 2
     assert errors["good"] is None and "broken!" in errors["broken"] and "torn!" in errors["torn"]
     assert "TABLE_OR_VIEW_NOT_FOUND" in errors["child"]
+
+
+def test_live_names_without_a_schema_are_those_of_the_target(shop: Project, tmp_path: Path) -> None:
+    (tmp_path / "q.sql").write_text("select * from clicks a join odd b on a.user_id = b.user_id")
+    before = shop.spark.catalog.currentDatabase()
+    (model,) = checked(shop, str(tmp_path / "q.sql")).values()
+    assert model["error"] is None and verdicts(model)[0][0] == "join"
+    assert shop.spark.catalog.currentDatabase() == before
+
+
+def test_live_a_table_that_is_configured_with_buckets_and_built_without_says_so(shop: Project) -> None:
+    shop.model("later", "select id as user_id from range(10)", materialized="table", file_format="parquet")
+    shop.model(
+        "uses_later", "select user_id, count(*) as c from {{ ref('later') }} group by user_id", materialized="view"
+    )
+    shop.dbt("run", "--select", "later")
+    shop.model(
+        "later", "select id as user_id from range(10)", materialized="bucketed_table", clustered_by="user_id", buckets=8
+    )
+    try:
+        (operator,) = checked(shop, "--select", "uses_later")["uses_later"]["operators"]
+    finally:
+        (shop.folder / "models" / "later.sql").unlink()
+        (shop.folder / "models" / "uses_later.sql").unlink()
+    assert "is configured with 8 buckets of user_id, not built yet" in operator["description"]
+
+
+def test_live_fixes_are_tried_out_over_views_too(shop: Project) -> None:
+    sql = "select a.user_id, b.name from {{ ref('bad') }} as b join {{ ref('clicks') }} as a on a.user_id = b.user_id"
+    shop.model("over_view", sql, materialized="view")
+    try:
+        found = checked(shop, "--select", "over_view")["over_view"]
+    finally:
+        (shop.folder / "models" / "over_view.sql").unlink()
+    findings = [finding for operator in found["operators"] for finding in operator["findings"]]
+    assert not any("plans this otherwise" in finding["message"] for finding in findings)
+    fixes = [fix for finding in findings for fix in finding["fixes"]]
+    assert fixes and all(fix["after"]["exchanges"] <= fix["before"]["exchanges"] for fix in fixes)
 
 
 def test_live_what_is_not_built_says_so(shop: Project) -> None:
@@ -256,7 +298,7 @@ def test_ctrl_c_leaves_a_report_of_what_was_done(spark: SparkSession) -> None:
         if name == "b":
             raise KeyboardInterrupt
 
-    progress = run(planner, live_steps(subjects), {}, Facts(planner), tell=interrupt)
+    progress = run(planner, subjects, interrupt)
     assert [result.name for result in progress.results] == ["a"]
     assert progress.unfinished == ("b", "c")
 
@@ -267,7 +309,7 @@ def test_a_planner_of_sql_alone_answers_the_same(spark: SparkSession, shop: Proj
     (subject,) = [
         Subject("q", "q", f"select * from {shop.schema}.clicks a join {shop.schema}.odd b on a.user_id = b.user_id")
     ]
-    one, two = (run(each, live_steps([subject]), {}, Facts(each)).results[0] for each in (session, over_wire))
+    one, two = (run(each, [subject]).results[0] for each in (session, over_wire))
     assert [operator.verdict for operator in one.operators] == [operator.verdict for operator in two.operators]
     assert one.operators[0].verdict in (Verdict.SHUFFLED, Verdict.ONE_SIDED)
     with pytest.raises(SparkError, match="TABLE_OR_VIEW_NOT_FOUND"):

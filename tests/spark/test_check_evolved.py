@@ -27,7 +27,7 @@ def project(new_project: Callable[..., Project]) -> Project:
 
 
 @pytest.fixture(autouse=True)
-def other(tables: Tables) -> None:
+def other(tables: Tables, extension: None) -> None:
     make(tables, "other")
     tables.sql("insert into other select cast(id as int), id, 'x' from range(40)")
 
@@ -52,7 +52,7 @@ def test_the_mixed_partitions_and_the_smallest_rewrite_are_named(tables: Tables,
         f"{DB}.mixed is read as a plain table: its bucket specs differ: 3 buckets in ds=2024-01 and 1 more, "
         "4 buckets in ds=2024-02, 8 buckets in ds=2024-04.",
         f"fix (then sort-free): Run `{COMMAND}` to bring 2 partitions (ds=2024-01, ds=2024-03) to 8 buckets by (k), "
-        "sorted by (k).",
+        "sorted by (k). [whole query: 1 Exchange to 0, 1 Sort to 0]",
     ]
     (model,) = json.loads(check(project, JOIN, "--format", "json").stdout)["models"]
     (finding,) = [finding for operator in model["operators"] for finding in operator["findings"]]
@@ -79,6 +79,6 @@ def test_partitions_without_buckets_are_counted_behind_the_first_name(tables: Ta
     alter(tables, "mixed", 8)
     output = check(project, JOIN).output
     assert (
-        "mixed is read as a plain table: partitions ds=a and 1 more are recorded as ones without buckets.\n" in output
+        "mixed is read as a plain table: partition ds=a and 1 more: its files are not sealed (not-sealed).\n" in output
     )
     assert """--where "ds in ('a', 'b')"` to bring 2 partitions (ds=a, ds=b) to 8 buckets""" in output

@@ -7,6 +7,8 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,99 +16,110 @@ import pytest
 import yaml
 from commanded import COMMAND, environment, explained
 
-from spark_bucketing.check.ddl import ShadowLayout, create_table
-from spark_bucketing.check.facts import Facts
-from spark_bucketing.check.offline import planner_settings
-from spark_bucketing.check.session_planner import SessionPlanner
+from spark_bucketing.check.facts import OfflineFacts
+from spark_bucketing.check.offline import OfflinePlanner, whatif_beside
+from spark_bucketing.check.proposals import counts_of
 from spark_bucketing.check.shadow import Shadow
 from spark_bucketing.errors import SparkError
+from spark_bucketing.plan.whatif import HypotheticalTable, WhatIf
 from spark_bucketing.project.catalog import CatalogTable
 from spark_bucketing.project.manifest import Manifest, Node
-from spark_bucketing.session import setting
 from spark_bucketing.spec import BucketSpec
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from conftest import Project
 
 REPOSITORY = Path(__file__).parents[2]
 
 
-def shadow_of(
-    spark: SparkSession, schema: str, nodes: list[Node], catalog: dict[str, CatalogTable] | None = None
-) -> Shadow:
-    for key, value in planner_settings({}).items():
-        spark.conf.set(key, value)
-    spark.sql(f"create schema if not exists {schema}")
-    shadow = Shadow(
-        SessionPlanner("offline", spark), Manifest({one.unique_id: one for one in nodes}), catalog or {}, Path()
-    )
+@pytest.fixture
+def whatif(spark: SparkSession) -> Iterator[WhatIf]:
+    with whatif_beside(spark, True) as made:
+        yield made
+
+
+def shadow_of(whatif: WhatIf, nodes: list[Node], catalog: dict[str, CatalogTable] | None = None) -> Shadow:
+    shadow = Shadow(whatif, Manifest({one.unique_id: one for one in nodes}), catalog or {}, Path())
     for one in nodes:
         shadow.create(one)
-    spark.conf.unset("spark.sql.optimizer.excludedRules")
     return shadow
 
 
-def test_shadows_have_the_layout_and_the_size_of_the_tables(spark: SparkSession, project: Project) -> None:
-    s = project.schema
+def test_shadows_have_the_layout_and_the_size_of_the_tables(whatif: WhatIf) -> None:
     config = {"clustered_by": ["k"], "buckets": 8, "partition_by": ["ds"], "sorted_by": ["k", "v"]}
-    source = Node(
-        "source.p.a", "a", "source", "m.yml", f"{s}.a", "source", columns={"k": "bigint", "v": "string", "ds": "date"}
-    )
-    big = Node("model.p.b", "b", "model", "b.sql", f"{s}.b", "bucketed_table", f"select * from {s}.a", config=config)
-    small = Node("model.p.c", "c", "model", "c.sql", f"{s}.c", "table", f"select k from {s}.a")
-    view = Node("model.p.v", "v", "model", "v.sql", f"{s}.v", "view", f"select * from {s}.b")
-    path = Node(
-        "source.p.x",
-        "x",
-        "source",
-        "m.yml",
-        "csv.`/no/file` with (header = true)",
-        "source",
-        source_name="raw",
-        columns={"k": "int"},
-    )
-    shadow = shadow_of(spark, s, [source, big, small, view, path], {"model.p.c": CatalogTable({"k": "bigint"}, 1000)})
-    assert shadow.missing == {} and shadow.unsized == {f"{s}.a", f"{s}.b", "raw__offline.x"}
-    facts = Facts(SessionPlanner("x", spark), shadow.unsized).of([f"{s}.b", f"{s}.c"])
-    assert facts[f"{s}.b"].spec == BucketSpec(8, ("k",), ("k", "v"), "hive")
-    assert facts[f"{s}.b"].partition_columns == ("ds",) and facts[f"{s}.b"].files_per_bucket == 1
-    assert (facts[f"{s}.b"].size_bytes, facts[f"{s}.c"].size_bytes) == (None, 1000)
-    assert shadow.rewritten("select * from csv.`/no/file` with (header = true)") == "select * from `raw__offline`.`x`"
+    columns = {"k": "bigint", "v": "string", "ds": "date"}
+    source = Node("source.p.a", "a", "source", "m.yml", "s.a", "source", columns=columns)
+    big = Node("model.p.b", "b", "model", "b.sql", "s.b", "bucketed_table", "select * from s.a", config=config)
+    small = Node("model.p.c", "c", "model", "c.sql", "s.c", "table", "select k from s.a")
+    view = Node("model.p.v", "v", "model", "v.sql", "s.v", "view", "select * from s.b")
+    external = "csv.`/no/file` with (header = true)"
+    path = Node("source.p.x", "x", "source", "m.yml", external, "source", source_name="raw", columns={"k": "int"})
+    shadow = shadow_of(whatif, [source, big, small, view, path], {"model.p.c": CatalogTable({"k": "bigint"}, 1000)})
+    assert shadow.missing == {} and shadow.unsized == {"s.a", "s.b", "raw__offline.x"}
+    asked = OfflineFacts(OfflinePlanner(whatif))
+    asked.unsized = shadow.unsized
+    facts = asked.of(["s.b", "s.c"])
+    assert facts["s.b"].spec == BucketSpec(8, ("k",), ("k", "v"), "hive")
+    assert facts["s.b"].partition_columns == ("ds",) and facts["s.b"].files_per_bucket == 1
+    assert (facts["s.b"].size_bytes, facts["s.c"].size_bytes) == (None, 1000)
+    assert shadow.rewritten(f"select * from {external}") == "select * from `raw__offline`.`x`"
+    assert {node.table for node in whatif.plan("select * from s.v").walk() if node.table} == {"s.b"}
 
 
-def test_no_shadow_is_broadcast_for_being_empty_but_a_small_table_is(spark: SparkSession, project: Project) -> None:
-    s = project.schema
-    spark.sql(f"create schema {s}")
-    for name, size in (("a", None), ("b", None), ("small", 1000)):
-        for kind, spec in (
-            ("plain", None),
-            ("hive", BucketSpec(4, ("k",), ("k",), "hive")),
-            ("spark", BucketSpec(4, ("k",), (), "spark")),
-        ):
-            for partition in ((), ("ds",)):
-                table = f"{s}.{name}_{kind}_{len(partition)}"
-                spark.sql(create_table(table, {"k": "bigint", "ds": "string"}, ShadowLayout(spec, partition), size))
-    rules = "spark.sql.optimizer.excludedRules"
-    broadcast = setting(spark, "spark.sql.autoBroadcastJoinThreshold", "10485760")
-    with broadcast, setting(spark, rules, planner_settings({})[rules]):
-        planner = SessionPlanner("offline", spark)
-        for kind in ("plain", "hive", "spark"):
-            for partitioned in (0, 1):
-                join = f"select * from {s}.a_{kind}_{partitioned} x join {s}.{{}}_{kind}_{partitioned} y on x.k = y.k where y.ds = 'd' and x.ds = 'd'"
-                assert "Broadcast" not in planner.explain(join.format("b")).formatted, (kind, partitioned)
-                assert "Broadcast" in planner.explain(join.format("small")).formatted, (kind, partitioned)
+def test_no_shadow_is_broadcast_for_being_empty_but_a_small_table_is(whatif: WhatIf) -> None:
+    specs = {
+        "plain": None,
+        "hive": BucketSpec(4, ("k",), ("k",), "hive"),
+        "spark": BucketSpec(4, ("k",), (), "spark"),
+    }
+    broadcast = {"spark.sql.autoBroadcastJoinThreshold": "10485760"}
+    for kind, spec in specs.items():
+        for by in ((), ("ds",)):
+            for name, size in (("a", None), ("b", None), ("small", 1000)):
+                whatif.define(HypotheticalTable(f"s.{name}", {"k": "bigint", "ds": "string"}, spec, by, size))
+            join = "select * from s.a x join s.{} y on x.k = y.k where y.ds = 'd' and x.ds = 'd'"
+            assert "Broadcast" not in whatif.explain(join.format("b"), settings=broadcast).formatted, (kind, by)
+            assert "Broadcast" in whatif.explain(join.format("small"), settings=broadcast).formatted, (kind, by)
 
 
-def test_what_has_no_shadow_says_why_in_the_errors_of_its_readers(spark: SparkSession, project: Project) -> None:
-    s = project.schema
-    source = Node("source.p.a", "a", "source", "m.yml", f"{s}.a", "source", columns={"k": None})
-    shadow = shadow_of(spark, s, [source])
-    assert "source 'a'" in shadow.missing[f"{s}.a"]
+def test_what_has_no_shadow_says_why_in_the_errors_of_its_readers(whatif: WhatIf) -> None:
+    shadow = shadow_of(whatif, [Node("source.p.a", "a", "source", "m.yml", "s.a", "source", columns={"k": None})])
+    assert "source 'a'" in shadow.missing["s.a"]
     with pytest.raises(SparkError) as error:
-        SessionPlanner("x", spark).explain(f"select * from {s}.a")
+        whatif.explain("select * from s.a")
     assert "data_type" in shadow.why(str(error.value))
+
+
+ON = {"spark.bucketing.enabled": "true", "spark.sql.autoBroadcastJoinThreshold": "-1"}
+JOIN = "select * from s.a join s.b on a.k = b.k"
+
+
+def test_a_question_has_tables_and_settings_of_its_own(whatif: WhatIf, spark: SparkSession) -> None:
+    by = BucketSpec(8, ("k",), ("k",), "hive")
+    tables = [HypotheticalTable(f"s.{name}", {"k": "bigint", "v": "string"}, by) for name in "ab"]
+    for table in tables:
+        whatif.define(table)
+    other = replace(tables[1], spec=replace(by, num_buckets=12))
+
+    def exchanges(*changed: HypotheticalTable, **settings: str) -> int:
+        return counts_of(whatif.plan(JOIN, changed, {**ON, **settings})).exchanges
+
+    assert [exchanges(), exchanges(other), exchanges(replace(other, spec=None)), exchanges()] == [0, 1, 1, 0]
+    assert counts_of(whatif.plan(JOIN, settings={**ON, "spark.bucketing.enabled": "false"})).exchanges == 2
+    assert counts_of(whatif.plan(JOIN, [tables[0].retyped({"k": "int"})], ON)).exchanges == 1
+    assert not spark.catalog.databaseExists("s") and not spark.catalog.databaseExists("spark_bucketing_whatif")
+
+
+def test_files_that_a_bucket_has_too_many_of_are_sorted_unless_they_are_merged(whatif: WhatIf) -> None:
+    for hash_ in ("hive", "spark"):
+        by = BucketSpec(8, ("k",), ("k",), hash_)
+        for name, files in (("a", 3), ("b", 1)):
+            whatif.define(HypotheticalTable(f"s.{name}", {"k": "bigint"}, by, size_bytes=9000, files_per_bucket=files))
+        assert counts_of(whatif.plan(JOIN, settings=ON)).sorts == 0
+        assert counts_of(whatif.plan(JOIN, settings={**ON, "spark.bucketing.read.mergeFiles": "2"})).sorts == 1
+    stock = {"spark.bucketing.enabled": "false", "spark.sql.legacy.bucketedTableScan.outputOrdering": "true"}
+    assert counts_of(whatif.plan(JOIN, settings={**ON, **stock})).sorts == 1
 
 
 @pytest.mark.long
@@ -136,7 +149,7 @@ def test_offline_and_live_agree_on_the_showcase(tmp_path: Path) -> None:
     live, offline = reports
     assert live == offline
     assert len(live) == 21 and sum(map(len, live.values())) >= 17
-    assert live[files[0]] == live[files[1]] == [("join", "shuffled", ["limit-before-check"] * 2)]
+    assert live[files[0]] == live[files[1]] == [("join", "sort-free", [])]
     assert "unexplained" not in str(live)
 
 

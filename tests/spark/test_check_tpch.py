@@ -12,7 +12,6 @@ from checked import Applied, Checked, apply_fixes, made
 from pyspark.sql import SparkSession
 
 from spark_bucketing.eligibility.verdicts import reads_buckets
-from spark_bucketing.eligibility.world import World
 
 FOLDER = Path(__file__).parents[1] / "cases" / "tpch"
 QUERIES = {path.stem: path.read_text() for path in sorted(FOLDER.glob("q*.sql"))}
@@ -59,8 +58,7 @@ def unexplained(checked: Checked, sql: str, settings: dict[str, str]) -> list[st
     missing = []
     for judged in checked.judge(sql, settings):
         op = judged.operator
-        world = World({}, {name: checked.facts(name) for name in judged.result.tables})
-        if not reads_buckets(op, world):
+        if not reads_buckets(op, {name: checked.facts(name) for name in judged.result.tables}):
             continue
         there = {node.number for side in op.sides for node in (*side.exchanges, *side.sorts)}
         covered = {number for numbers in judged.explains for number in numbers}
@@ -68,8 +66,11 @@ def unexplained(checked: Checked, sql: str, settings: dict[str, str]) -> list[st
         missing += [
             f"{judged.result.description}: {f.reason}" for f in judged.result.findings if f.reason == "unexplained"
         ]
-        if not judged.modelled:
-            missing.append(f"{judged.result.description}: the model of the planner gives another plan")
+        missing += [
+            f"{judged.result.description}: {f.message}"
+            for f in judged.result.findings
+            if "plans this otherwise" in f.message
+        ]
     return missing
 
 

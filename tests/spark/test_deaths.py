@@ -614,6 +614,7 @@ def test_ctrl_c_cancels_what_spark_does(tmp_path: Path) -> None:
         assert process.wait(60) == 130, log.read_text()
     said = [line for line in log.read_text().splitlines() if "WARN" not in line]
     assert said[-1].startswith("Interrupted.") and "Traceback" not in log.read_text() and DONE not in log.read_text()
+    assert not list(tmp_path.glob("warehouse/s.db/t__dbt_staged/p=*/0*")), "the INSERT has gone on to its end"
     found, done, specs, again, tables = elsewhere.run(ROWS, ("rewrite", "s.t"), SPECS, ROWS, TABLES)
     assert (found, again) == (rows, rows)
     assert done[0] == 0 and "dropping it" in done[1], done[1]

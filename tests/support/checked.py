@@ -13,15 +13,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spark_bucketing.check.facts import Facts
+from spark_bucketing.check.hypotheses import LiveHypotheses
+from spark_bucketing.check.offline import whatif_beside
+from spark_bucketing.check.proposals import Proposals
 from spark_bucketing.check.session_planner import SessionPlanner
-from spark_bucketing.eligibility import SETTINGS, tables_of
-from spark_bucketing.eligibility.judging import Judged, judge_nodes
+from spark_bucketing.eligibility import SETTINGS, Settings, judge, tables_of
+from spark_bucketing.eligibility.judging import Judged, with_sizes
 from spark_bucketing.eligibility.model import Fix, TableFacts
+from spark_bucketing.eligibility.scans import note_of
 from spark_bucketing.evolution.read import read_table
 from spark_bucketing.evolution.rewrite import Rewriter, plan_rewrite
 from spark_bucketing.evolution.select import select_partitions
 from spark_bucketing.evolution.warehouse import Warehouse
 from spark_bucketing.plan import Statistics, parse_plan, parse_statistics
+from spark_bucketing.plan.whatif import WhatIf
 from spark_bucketing.session import SessionStatements, setting
 from spark_bucketing.spec import BucketSpec
 
@@ -80,6 +85,8 @@ class Checked:
     tables: Mapping[str, Made]
     files_per_bucket: dict[str, int] = field(default_factory=dict)
     _facts: dict[str, TableFacts] = field(default_factory=dict)
+    _whatif: WhatIf | None = None
+    _opened: ExitStack = field(default_factory=ExitStack)
 
     def create(self) -> None:
         """Create the database and all of its tables."""
@@ -132,36 +139,39 @@ class Checked:
         return self._facts[full]
 
     def _described(self, full: str) -> TableFacts:
-        rows = [(row.col_name, row.data_type) for row in self.spark.sql(f"describe table extended {full}").collect()]
-        split = next(i for i, (name, _) in enumerate(rows) if not name or name.startswith("#"))
-        made_as = self.tables[full.split(".")[1]]
-        if made_as.earlier:
-            return self._evolved(full, made_as)
-        return TableFacts(
-            full,
-            {name.lower(): kind for name, kind in rows[:split]},
-            BucketSpec.from_description(dict(rows[split:])),
-            made_as.partitioned,
-            made_as.size,
-            self.files_per_bucket[full],
-        )
-
-    def _evolved(self, full: str, made_as: Made) -> TableFacts:
-        """As the check itself asks for it."""
+        """As the check itself asks for it, but for statistics, which are those of the test."""
         facts = Facts(SessionPlanner("", self.spark)).of([full])[full]
-        return replace(facts, size_bytes=made_as.size, files_per_bucket=self.files_per_bucket[full])
+        size = self.tables[full.split(".")[1]].size
+        return replace(facts, size_bytes=size or facts.size_bytes, files_per_bucket=self.files_per_bucket[full])
 
     def judge(self, sql: str, settings: Mapping[str, str]) -> tuple[Judged, ...]:
-        """What the check says of a query, by the planner of this session."""
+        """What the check says of a query, by the planner of this session, and the fixes of one beside it."""
         with _settings(self.spark, {**PLANNING, **settings}):
             self.spark.sql(f"use {self.database}")
-            with SessionPlanner("", self.spark).settled() as planner:
+            planner = SessionPlanner("", self.spark)
+            with planner.printing_in_full():
                 explained = planner.explain(sql)
             plan = parse_plan(explained.formatted)
+            plainly = {node.table for node in plan.walk() if node.table and note_of(node).objection}
+            asking = Facts(planner)
             facts = {name: self.facts(name) for name in tables_of(plan)}
-            values = {name: str(self.spark.conf.get(name)) for name in SETTINGS}
-            folders = parse_statistics(explained.cost).folders
-            return judge_nodes(plan, facts, values, sql, Statistics(folders=folders))
+            facts = {name: asking.with_partitions(found) if name in plainly else found for name, found in facts.items()}
+            values = {name: str(self.spark.conf.get(name, "<undefined>")) for name in SETTINGS}
+            sizes = Statistics(folders=parse_statistics(explained.cost).folders)
+            judged = judge(plan, facts, values, sql, sizes)
+            live = LiveHypotheses(planner, asking, lambda: self.beside({**PLANNING, **settings}))
+            query = live.query(sql, plan, with_sizes(facts, sizes), values, sizes)
+            assert query is not None, f"not planned over hypothetical tables: {sql}"
+            results = Proposals(query, judged, Settings(values)).results()
+            return tuple(replace(one, result=result) for one, result in zip(judged, results, strict=True))
+
+    @contextmanager
+    def beside(self, settings: Mapping[str, str]) -> Iterator[WhatIf]:
+        """One planner of hypothetical tables for all, with the settings of a query."""
+        if self._whatif is None:
+            self._whatif = self._opened.enter_context(whatif_beside(self.spark, True))
+        with _settings(self._whatif.session, settings):
+            yield self._whatif
 
     def _rewrite(self, full: str, where: str) -> None:
         """What `spark-bucketing evolution rewrite --where` does."""
@@ -186,7 +196,9 @@ class Checked:
             elif name in before:
                 table = after.get(name, before[name])
                 columns = {**table.columns, **part.column_types}
-                after[name] = replace(table, files=0, rename=None, spec=part.spec or table.spec, columns=columns)
+                after[name] = replace(
+                    table, files=0, rename=None, earlier={}, spec=part.spec or table.spec, columns=columns
+                )
         try:
             for name, table in after.items():
                 self.make(name, table)

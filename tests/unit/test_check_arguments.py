@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 from reported import CLEAN, JOINED, REPORT
 
 import spark_bucketing.cli_check
-from spark_bucketing.check.command import Request, Tell
+from spark_bucketing.check.command import OnProgress, Request
 from spark_bucketing.cli import main
 from spark_bucketing.eligibility.model import Report
 from spark_bucketing.report.check_report import FORMATS
@@ -31,7 +31,7 @@ def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[Report],
     def answer(report: Report) -> list[Request]:
         requests: list[Request] = []
 
-        def check_project(request: Request, tell: Tell) -> Report:
+        def check_project(request: Request, on_progress: OnProgress) -> Report:
             requests.append(request)
             return report
 

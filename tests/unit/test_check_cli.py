@@ -19,7 +19,7 @@ from click.testing import CliRunner, Result
 from reported import CLEAN, REPORT
 
 import spark_bucketing.cli_check
-from spark_bucketing.check.command import Request, Tell
+from spark_bucketing.check.command import OnProgress, Request
 from spark_bucketing.cli import main
 from spark_bucketing.eligibility.model import Report
 from spark_bucketing.errors import ProjectError
@@ -42,9 +42,9 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Callable[[Report], list[Request]]:
     def answer(report: Report) -> list[Request]:
         requests: list[Request] = []
 
-        def check_project(request: Request, tell: Tell) -> Report:
+        def check_project(request: Request, on_progress: OnProgress) -> Report:
             requests.append(request)
-            tell("m", 0, 1)
+            on_progress("m", 0, 1)
             return report
 
         monkeypatch.setattr(spark_bucketing.cli_check, "check_project", check_project)
@@ -218,8 +218,8 @@ import spark_bucketing.cli_check as command
 from spark_bucketing.cli import main
 from spark_bucketing.eligibility.model import Report
 
-def check_project(request, tell):
-    tell("the_model", 3, 12)
+def check_project(request, on_progress):
+    on_progress("the_model", 3, 12)
     return Report(())
 
 command.check_project = check_project

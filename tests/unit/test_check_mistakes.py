@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 import spark_bucketing.cli_check
 from spark_bucketing.check.acceptance import allowed_reasons
 from spark_bucketing.check.command import _folder_from
-from spark_bucketing.check.ddl import configured_layout
+from spark_bucketing.check.layout_config import configured_layout
 from spark_bucketing.check.run import with_inputs
 from spark_bucketing.check.shadow import Shadow
 from spark_bucketing.check.sql_text import one_statement, renamed
@@ -23,28 +23,28 @@ from spark_bucketing.check.subjects import file_subject
 from spark_bucketing.cli import main
 from spark_bucketing.eligibility.model import Input, ModelResult, OperatorResult, Verdict
 from spark_bucketing.errors import ProfileError, ProjectError
+from spark_bucketing.plan.whatif import HypotheticalTable
 from spark_bucketing.project.catalog import CatalogTable
 from spark_bucketing.project.freshness import is_fresh, read_project
 from spark_bucketing.project.manifest import Manifest, Node, read_manifest
 from spark_bucketing.project.profile import read_target
 
 
-class Statements:
-    """Takes the statements of shadows; what they mean is for a real Spark to say."""
+class Definitions:
+    """Takes the definitions of tables; what they mean is for a real Spark to say."""
 
     def __init__(self) -> None:
-        self.said: list[str] = []
+        self.tables: dict[str, HypotheticalTable] = {}
 
-    def rows(self, sql: str) -> list[Any]:
-        self.said.append(sql)
-        return []
+    def define(self, table: HypotheticalTable) -> None:
+        self.tables[table.name] = table
 
 
-def shadow_of(*nodes: Node) -> tuple[Shadow, Statements]:
-    planner = Statements()
+def shadow_of(*nodes: Node) -> tuple[Shadow, Definitions]:
+    whatif = Definitions()
     catalog = {node.unique_id: CatalogTable({"k": "int"}) for node in nodes}
     manifest = Manifest({node.unique_id: node for node in nodes})
-    return Shadow(planner, manifest, catalog, Path()), planner  # type: ignore[arg-type]
+    return Shadow(whatif, manifest, catalog, Path()), whatif  # type: ignore[arg-type]
 
 
 def source(unique_id: str, relation: str, **meta: Any) -> Node:
@@ -53,13 +53,13 @@ def source(unique_id: str, relation: str, **meta: Any) -> Node:
 
 def test_nodes_of_the_same_name_have_shadows_of_their_own() -> None:
     nodes = [source("source.p.users.v1", "lake.p.users_v1"), source("source.p.users.v2", "lake.p.users_v2")]
-    shadow, planner = shadow_of(*nodes, source("source.q.other", "lake.q.other"))
+    shadow, whatif = shadow_of(*nodes, source("source.q.other", "lake.q.other"))
     names = {shadow.relation(node) for node in nodes}
     assert len(names) == 2 and all(str(name).startswith("`raw__offline`.`users_") for name in names)
     assert shadow.rewritten("select * from lake.q.other") == "select * from `raw__offline`.`other`"
     for node in nodes:
         shadow.create(node)
-    assert shadow.missing == {} and len({sql for sql in planner.said if sql.startswith("create table")}) == 2
+    assert shadow.missing == {} and len(whatif.tables) == 2
 
 
 def test_names_are_replaced_where_they_are_names_of_their_own() -> None:
@@ -90,10 +90,10 @@ def test_a_config_that_makes_no_sense_is_an_error_of_its_table_alone(config: dic
 
 def test_an_error_that_nobody_has_thought_of_leaves_the_other_shadows() -> None:
     node = source("source.p.a", "s.a")
-    shadow, planner = shadow_of(node)
-    planner.said = None  # type: ignore[assignment]
+    shadow, whatif = shadow_of(node)
+    whatif.tables = None  # type: ignore[assignment]
     shadow.create(node)
-    assert "AttributeError" in shadow.missing["s.a"]
+    assert "TypeError" in shadow.missing["s.a"]
 
 
 @pytest.mark.parametrize("allow", [[["union"]], [{"a": 1}], [5]])

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from spark_bucketing.check.ddl import UNKNOWN_SIZE, ShadowLayout, configured_layout, create_table
 from spark_bucketing.check.facts import described, files_per_bucket, honest_settings
+from spark_bucketing.check.layout_config import ConfiguredLayout, configured_layout
 from spark_bucketing.check.offline import parallelism, planner_settings, uses_extension
 from spark_bucketing.check.run import Subject
-from spark_bucketing.check.subjects import file_subject, model_subject, offline_steps, selectable
+from spark_bucketing.check.subjects import file_subject, model_subject, offline_tasks, selectable
 from spark_bucketing.eligibility.model import TableFacts
 from spark_bucketing.errors import ProjectError
 from spark_bucketing.extension.settings import EXTENSION_CLASS
+from spark_bucketing.plan.whatif import HypotheticalTable
+from spark_bucketing.plan.whatif.tables import UNKNOWN_SIZE
 from spark_bucketing.project.manifest import Manifest, Node, relation_parts, table_name
 from spark_bucketing.project.seeds import seed_columns
 from spark_bucketing.spec import BucketSpec
@@ -26,22 +29,22 @@ HIVE = {"clustered_by": ["K"], "buckets": 8, "partition_by": "ds"}
 @pytest.mark.parametrize(
     ("config", "materialized", "layout"),
     [
-        (HIVE, "bucketed_table", ShadowLayout(BucketSpec(8, ("K",), ("K",), "hive"), ("ds",))),
-        (HIVE | {"sorted_by": []}, "bucketed_table", ShadowLayout(BucketSpec(8, ("K",), (), "hive"), ("ds",))),
+        (HIVE, "bucketed_table", ConfiguredLayout(BucketSpec(8, ("K",), ("K",), "hive"), ("ds",))),
+        (HIVE | {"sorted_by": []}, "bucketed_table", ConfiguredLayout(BucketSpec(8, ("K",), (), "hive"), ("ds",))),
         (
             HIVE | {"bucket_hash": "SPARK"},
             "bucketed_incremental",
-            ShadowLayout(BucketSpec(8, ("K",), ("K",), "spark"), ("ds",)),
+            ConfiguredLayout(BucketSpec(8, ("K",), ("K",), "spark"), ("ds",)),
         ),
-        (HIVE, "table", ShadowLayout(BucketSpec(8, ("K",), (), "spark"), ("ds",))),
-        (HIVE | {"file_format": "delta"}, "incremental", ShadowLayout(None, ("ds",))),
-        (HIVE | {"bucket_hash": "hive"}, "source", ShadowLayout(BucketSpec(8, ("K",), (), "hive"), ("ds",))),
-        ({"clustered_by": "k"}, "table", ShadowLayout()),
-        ({"file_format": "orc"}, "table", ShadowLayout(None, (), "orc")),
+        (HIVE, "table", ConfiguredLayout(BucketSpec(8, ("K",), (), "spark"), ("ds",))),
+        (HIVE | {"file_format": "delta"}, "incremental", ConfiguredLayout(None, ("ds",))),
+        (HIVE | {"bucket_hash": "hive"}, "source", ConfiguredLayout(BucketSpec(8, ("K",), (), "hive"), ("ds",))),
+        ({"clustered_by": "k"}, "table", ConfiguredLayout()),
+        ({"file_format": "orc"}, "table", ConfiguredLayout(None, (), "orc")),
     ],
 )
 def test_a_shadow_is_stored_as_the_model_s_config_says(
-    config: dict[str, Any], materialized: str, layout: ShadowLayout
+    config: dict[str, Any], materialized: str, layout: ConfiguredLayout
 ) -> None:
     assert configured_layout(config, materialized, "m") == layout
 
@@ -52,18 +55,19 @@ def test_half_a_layout_is_an_error_that_names_the_model(config: dict[str, Any]) 
         configured_layout(config, "bucketed_table", "orders")
 
 
-def test_the_statement_of_a_hive_layout_shadow() -> None:
-    layout = configured_layout(HIVE, "bucketed_table", "m")
-    assert create_table("s.t", {"ds": "date", "K": "bigint", "a`b": "void"}, layout, 5000) == (
-        "create table s.t (`k` bigint, `a``b` string, `ds` date)\npartitioned by (`ds`)\nclustered by (`K`)\n"
-        "sorted by (`K`)\ninto 8 buckets\nstored as parquet\n"
-        "tblproperties ('totalSize' = '5000', 'numRows' = '50', 'bucketing_version' = '1')"
-    )
+def test_a_table_of_unknown_size_is_large_and_none_is_without_size() -> None:
+    assert HypotheticalTable("s.t", {}).size == UNKNOWN_SIZE
+    assert HypotheticalTable("s.t", {}, size_bytes=0).size == 1
 
 
-def test_a_shadow_of_unknown_size_is_large() -> None:
-    assert f"'totalSize' = '{UNKNOWN_SIZE}'" in create_table("t", {"a": "int"}, ShadowLayout(), None)
-    assert "'totalSize' = '1'" in create_table("t", {"a": "int"}, ShadowLayout(), 0)
+def test_tables_have_a_name_of_their_own_for_all_that_decides_over_plans() -> None:
+    table = HypotheticalTable("s.t", {"k": "int"}, BucketSpec(8, ("k",), ("k",), "hive"))
+    others = (
+        replace(table, name="s.u"), replace(table, columns={"k": "bigint"}), replace(table, size_bytes=1),
+        replace(table, spec=None), replace(table, files_per_bucket=2), replace(table, partition_columns=("k",)),
+    )  # fmt: skip
+    assert len({table.content, *(other.content for other in others)}) == 1 + len(others)
+    assert table.retyped({"k": "bigint"}) == others[1]
 
 
 DESCRIPTION = [
@@ -188,12 +192,12 @@ def test_models_with_a_query_of_their_own_are_checked() -> None:
 
 
 def test_offline_only_what_is_read_has_a_shadow(tmp_path: Path) -> None:
-    steps = offline_steps([model_subject(MANIFEST.nodes["model.p.y"], tmp_path)], MANIFEST)
-    assert [(step.subject and step.subject.name, step.shadow_of and step.shadow_of.name) for step in steps] == [
+    tasks = offline_tasks([model_subject(MANIFEST.nodes["model.p.y"], tmp_path)], MANIFEST)
+    assert [(task.subject and task.subject.name, task.shadow_of and task.shadow_of.name) for task in tasks] == [
         (None, "a"), (None, "x"), ("y", None),
     ]  # fmt: skip
-    whole = offline_steps([Subject("q.sql", "q.sql", "select 1")], MANIFEST)
-    assert {step.shadow_of.name for step in whole if step.shadow_of} == {"a", "x", "y", "z", "lonely"}
+    whole = offline_tasks([Subject("q.sql", "q.sql", "select 1")], MANIFEST)
+    assert {task.shadow_of.name for task in whole if task.shadow_of} == {"a", "x", "y", "z", "lonely"}
     assert whole[-1].subject
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import inspect
 import re
 import runpy
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
 from spark_bucketing.eligibility import PROJECT_RULES, RULES, SETTINGS, judge, project_findings, tables_of
+from spark_bucketing.eligibility.judging import Judged
 from spark_bucketing.eligibility.model import OperatorResult, TableFacts, Verdict
 from spark_bucketing.extension.settings import EXTENSION_CLASS
 from spark_bucketing.plan import Statistics, parse_plan
@@ -35,57 +37,54 @@ TABLES = {
 }  # fmt: skip
 
 
-def said(name: str, settings: dict[str, str], sql: str | None = None) -> tuple[OperatorResult, ...]:
+def results(judged: Iterable[Judged]) -> tuple[OperatorResult, ...]:
+    return tuple(found.result for found in judged)
+
+
+def judged(name: str, settings: dict[str, str], sql: str | None = None) -> tuple[Judged, ...]:
     return judge(parse_plan((PLANS / f"{name}.txt").read_text()), TABLES, settings, sql)
 
 
+def read(name: str, settings: dict[str, str], sql: str | None = None) -> tuple[OperatorResult, ...]:
+    return results(judged(name, settings, sql))
+
+
 def test_bucket_counts_that_divide_are_a_matter_of_settings() -> None:
-    (join,) = said("bucket_counts", {"spark.sql.shuffle.partitions": "6"})
+    (found,) = judged("bucket_counts", {"spark.sql.shuffle.partitions": "6"})
+    join = found.result
     assert join.verdict is Verdict.ONE_SIDED
     assert (join.exchanges, join.sorts, join.tables) == (1, 2, ("d.s8", "d.s16"))
-    first = join.findings[0]
-    assert (first.reason, first.level, first.bytes_shuffled) == ("bucket-merging-off", "warning", 8000)
-    assert [fix.kind for fix in first.fixes] == ["setting", "extension", "bucket_spec", "bucket_spec"]
-    assert first.fixes[0].settings == {"spark.sql.bucketing.coalesceBucketsInJoin.enabled": "true"}
+    # Without Spark nothing is tried out, and what is not tried out is no fix.
+    assert (join.findings[0].reason, join.findings[0].level, join.findings[0].fixes) == (
+        "bucket-merging-off",
+        "note",
+        (),
+    )
+    assert join.findings[0].bytes_shuffled == 8000
+    changes = found.changes[0]
+    assert [change.kind for change in changes] == ["setting", "extension", "bucket_spec", "bucket_spec"]
+    assert changes[0].settings == {"spark.sql.bucketing.coalesceBucketsInJoin.enabled": "true"}
 
 
 def test_bytes_are_of_the_columns_that_are_read_where_spark_tells_them() -> None:
     plan = parse_plan((PLANS / "bucket_counts").with_suffix(".txt").read_text())
     column = next(node for node in plan.walk() if node.table == "d.s8").output or ()
-    told = Statistics({"d.s8": 8000, "d.s16": 16000}, {column[0].id: ("d.s8", 300)})
-    (join,) = judge(plan, TABLES, {"spark.sql.shuffle.partitions": "6"}, None, told)
+    sizes = Statistics({"d.s8": 8000, "d.s16": 16000}, {column[0].id: ("d.s8", 300)})
+    (join,) = results(judge(plan, TABLES, {"spark.sql.shuffle.partitions": "6"}, None, sizes))
     assert join.findings[0].bytes_shuffled == 300
 
 
-def test_fixes_promise_no_more_than_the_model_of_the_planner_says() -> None:
-    (join,) = said("types", {"spark.sql.shuffle.partitions": "6"})
-    (fix,) = join.findings[0].fixes
-    assert (fix.kind, fix.table, fix.column_types) == ("column_type", "d.s8", {"k": "bigint"})
-    # The extension is not there, and without it or a setting both sides are sorted.
-    assert fix.promises is Verdict.SHUFFLE_FREE
-
-
-def test_nothing_is_promised_where_the_model_has_another_plan() -> None:
-    # The plan is one of stock Spark, the settings say that the extension is there.
-    (join,) = said("hive_stock", LOADED)
-    assert join.verdict is Verdict.SHUFFLED
-    assert [fix for finding in join.findings for fix in finding.fixes] == []
-    (join,) = said("bucket_counts", {"spark.sql.bucketing.coalesceBucketsInJoin.enabled": "true"})
-    assert join.verdict is Verdict.ONE_SIDED
-    assert [fix for finding in join.findings for fix in finding.fixes] == []
-
-
-def test_a_fix_that_does_not_help_is_none() -> None:
-    group, join = said("grouped_join", {"spark.sql.shuffle.partitions": "6"})
-    assert (group.verdict, join.verdict) == (Verdict.SHUFFLED, Verdict.SHUFFLE_FREE)
-    assert [(finding.reason, finding.fixes) for finding in group.findings] == [("keys-do-not-cover-buckets", ())]
+def test_what_a_key_of_another_type_would_take() -> None:
+    (join,) = judged("types", {"spark.sql.shuffle.partitions": "6"})
+    change = join.changes[0][0]
+    assert (change.kind, change.table, change.column_types) == ("column_type", "d.s8", {"k": "bigint"})
 
 
 def test_the_hive_layout_is_plain_to_stock_spark() -> None:
-    (join,) = said("hive_stock", {"spark.sql.shuffle.partitions": "6"})
-    assert {finding.reason for finding in join.findings} == {"hive-layout-without-extension"}
-    assert join.findings[0].fixes[0].settings["spark.sql.extensions"] == EXTENSION_CLASS
-    assert join.findings[0].fixes[0].promises is Verdict.SORT_FREE
+    (join,) = judged("hive_stock", {"spark.sql.shuffle.partitions": "6"})
+    assert {finding.reason for finding in join.result.findings} == {"hive-layout-without-extension"}
+    assert join.changes[0][0].settings["spark.sql.extensions"] == EXTENSION_CLASS
+    assert join.changes[0][0].planned_settings == {"spark.bucketing.enabled": "true"}
 
 
 def test_other_engines_operators_are_unknown_and_never_good() -> None:
@@ -93,13 +92,13 @@ def test_other_engines_operators_are_unknown_and_never_good() -> None:
     plan = parse_plan(
         re.sub(r"\bSort \(7\)|\(7\) Sort$", lambda found: found[0].replace("Sort", "CometSort"), text, flags=re.M)
     )
-    (join,) = judge(plan, TABLES, {})
+    (join,) = results(judge(plan, TABLES, {}))
     assert join.verdict is Verdict.UNKNOWN
 
 
 def test_keys_that_cannot_be_read_are_unknown() -> None:
     text = (PLANS / "bucket_counts.txt").read_text().replace("Left keys [1]: [k#35]", "Left keys [1]: [f(k#35, a, (b)]")
-    (join,) = judge(parse_plan(text), TABLES, {})
+    (join,) = results(judge(parse_plan(text), TABLES, {}))
     assert join.verdict is Verdict.UNKNOWN
 
 
@@ -110,28 +109,28 @@ def test_tables_of_a_plan_are_those_of_subqueries_too() -> None:
 def test_what_reads_a_table_that_nobody_could_describe_is_unknown() -> None:
     plan = parse_plan((PLANS / "bucket_counts.txt").read_text())
     for known in ({}, {"d.s8": TABLES["d.s8"]}):
-        (join,) = judge(plan, known, {})
+        (join,) = results(judge(plan, known, {}))
         assert (join.verdict, join.findings) == (Verdict.UNKNOWN, ())
         assert "Spark cannot describe d.s16" in join.description
-    (join,) = judge(plan, {name: facts(name[2:]) for name in ("d.s8", "d.s16")}, {})
+    (join,) = results(judge(plan, {name: facts(name[2:]) for name in ("d.s8", "d.s16")}, {}))
     assert (join.verdict, join.findings) == (Verdict.NOT_BUCKETED, ())
 
 
 def test_lines_are_those_of_the_clause_with_the_operators_columns() -> None:
     sql = "-- join k\nselect *\nfrom s8\njoin s16\n  on s8.k = s16.k\nwhere t <> 'join' and s8.k > s16.k\n"
-    assert {finding.line for finding in said("bucket_counts", {}, sql)[0].findings} == {4}
+    assert {finding.line for finding in read("bucket_counts", {}, sql)[0].findings} == {4}
 
 
 def test_of_joins_of_the_same_columns_the_line_is_that_which_names_the_table() -> None:
     sql = "select * from s8\njoin plain as o on o.k = s8.k and o.v > s16.u\njoin d.s16 as p on p.k = s8.k"
-    assert {finding.line for finding in said("bucket_counts", {}, sql)[0].findings} == {3}
+    assert {finding.line for finding in read("bucket_counts", {}, sql)[0].findings} == {3}
 
 
 @pytest.mark.parametrize(
     "sql", ["select * from s8 join s16 on s8.k = s16.k\njoin s16 as o on o.k = s8.k", "not ' sql", "select 1"]
 )
 def test_no_line_rather_than_a_wrong_one(sql: str) -> None:
-    assert {finding.line for finding in said("bucket_counts", {}, sql)[0].findings} == {None}
+    assert {finding.line for finding in read("bucket_counts", {}, sql)[0].findings} == {None}
 
 
 def test_slugs_are_unique_and_name_the_files() -> None:

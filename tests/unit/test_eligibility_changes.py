@@ -7,21 +7,20 @@ import shlex
 
 import pytest
 
-from spark_bucketing.eligibility.changes import rewrite_files, rewrite_partitions
+from spark_bucketing.eligibility.changes import bucket, rewrite_files, rewrite_partitions
 from spark_bucketing.eligibility.model import TableFacts
-from spark_bucketing.eligibility.world import World
 from spark_bucketing.evolution.model import Column, Partition, RecordState, Table
 from spark_bucketing.spec import BucketSpec
 
 EIGHT = BucketSpec(8, ("k",), ("k",), "hive")
 
 
-def world(column: str, *values: str) -> World:
+def table(column: str, *values: str) -> TableFacts:
     parts = tuple(
         Partition(f"{column}={value}", (value,), f"file:/t/{value}", RecordState.UNBUCKETED) for value in values
     )
-    table = Table("db.t", EIGHT, (Column(column, "string"),), True, parts)
-    return World({}, {"db.t": TableFacts("db.t", {}, EIGHT, (column,), partitions=table)})
+    partitions = Table("db.t", EIGHT, (Column(column, "string"),), True, parts)
+    return TableFacts("db.t", {}, EIGHT, (column,), partitions=partitions)
 
 
 @pytest.mark.parametrize(
@@ -34,15 +33,22 @@ def world(column: str, *values: str) -> World:
     ],
 )
 def test_a_rewrite_can_be_copied_into_a_shell(column: str, value: str, quoted: str, predicate: str) -> None:
-    made = world(column, value, "zzz")
-    partitions = made.tables["db.t"].partitions
-    assert partitions is not None
-    change = rewrite_partitions(made, "db.t", partitions.partitions[:1])
+    made = table(column, value, "zzz")
+    assert made.partitions is not None
+    change = rewrite_partitions(made, made.partitions.partitions[:1])
     command = f"spark-bucketing evolution rewrite db.t --where {quoted}"
     assert change.text == f"Run `{command}` to bring partition {column}={value} to 8 buckets by (k), sorted by (k)."
-    assert shlex.split(command)[-1] == change.fields["where"] == predicate
+    assert shlex.split(command)[-1] == change.where == predicate
 
 
 def test_no_command_ends_with_the_sentence() -> None:
-    text = rewrite_files(world("ds", "a"), "db.t").text
+    text = rewrite_files(table("ds", "a")).text
     assert re.search(r"`dbt run --full-refresh` ", text)
+
+
+def test_no_table_is_bucketed_by_its_own_partition_column() -> None:
+    assert bucket(table("ds", "a"), BucketSpec(8, ("ds",), ("ds",), "hive")) == ()
+    assert bucket(table("ds", "a"), BucketSpec(8, ("k",), ("k", "ds"), "hive")) == ()
+    assert bucket(table("ds", "a"), EIGHT) == ()
+    (change,) = bucket(table("ds", "a"), BucketSpec(16, ("k",), ("k",), "hive"))
+    assert change.text == "Bucket db.t with clustered_by=['k'], buckets=16, bucket_hash='hive'."

@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from spark_bucketing.check.baseline import write_baseline
-from spark_bucketing.check.command import Request, Tell, check_project
+from spark_bucketing.check.command import OnProgress, Request, check_project
 from spark_bucketing.check.outcome import FailOn, exit_code
 from spark_bucketing.eligibility.model import Report
 from spark_bucketing.errors import ProjectError
@@ -122,6 +122,13 @@ def _is_selector(word: str) -> bool:
     show_default=True,
     help="Mildest level of a finding that makes the exit code 1.",
 )
+@click.option(
+    "--time-limit",
+    type=click.FloatRange(min=1),
+    default=120.0,
+    show_default=True,
+    help="Seconds for each query, after which it is unknown.",
+)
 @click.option("--baseline", type=_READ, help="A file of findings that are accepted, so that only new ones fail.")
 @click.option(
     "--write-baseline",
@@ -139,20 +146,18 @@ def check(ctx: click.Context, /, **options: Any) -> None:
 
     A model's meta can accept a reason: bucketing: {allow: [bucket-count-mismatch]}.
 
-    Exit codes: 0 clean, 1 findings at or above --fail-on, 2 could not run, or could not tell for some query.
+    Exit codes: 0 clean, 1 findings at or above --fail-on, 2 could not run, or could not show for some query.
     """
     fail_on: FailOn = options["fail_on"]
     new_baseline: Path | None = options["new_baseline"]
     # Before anything that takes long.
     for path in filter(None, (options["output"], new_baseline)):
         _check_writable(path)
-    with _progress() as tell:
+    with _progress() as show:
         try:
-            report = check_project(_request(options), tell)
+            report = check_project(_request(options), show)
         except KeyboardInterrupt as interrupt:
             raise ProjectError("Interrupted before anything was checked.") from interrupt
-    if not report.models and not report.unfinished:
-        click.echo("There is nothing to check: no model is selected.", err=True)
     _write(report, options, fail_on)
     if new_baseline:
         part = bool(options["files"] or options["select"] or options["exclude"])
@@ -185,6 +190,7 @@ def _request(options: dict[str, Any]) -> Request:
         offline=options["offline"],
         extension=options["extension"],
         baseline=absolute(options["baseline"]),
+        time_limit=options["time_limit"],
     )
 
 
@@ -216,7 +222,7 @@ def _write(report: Report, options: dict[str, Any], fail_on: FailOn) -> None:
 
 
 @contextmanager
-def _progress() -> Iterator[Tell]:
+def _progress() -> Iterator[OnProgress]:
     """A bar on standard error, where that is a terminal; nothing elsewhere."""
     if not Console(stderr=True).is_terminal or not sys.stderr.isatty():
         yield lambda *_: None
@@ -227,7 +233,7 @@ def _progress() -> Iterator[Tell]:
     with terminal, Progress(*columns, console=Console(file=terminal), transient=True) as bar:
         task = bar.add_task("", total=None)
 
-        def tell(what: str, done: int, total: int) -> None:
+        def show(what: str, done: int, total: int) -> None:
             bar.update(task, description=what, completed=done, total=total or None)
 
-        yield tell
+        yield show

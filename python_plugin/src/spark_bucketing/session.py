@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
+from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from spark_bucketing.errors import SparkError
@@ -16,11 +17,12 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def open_session(settings: Mapping[str, str]) -> SparkSession:
-    """Start Spark with Hive support, or reuse the session of this process, as dbt-spark's session method does.
+def open_session(settings: Mapping[str, str], hive: bool = True) -> SparkSession:
+    """Start Spark, or reuse the session of this process, as dbt-spark's session method does.
 
     Args:
         settings: Spark settings, such as a dbt target's server_side_parameters.
+        hive: with Hive support, whose metastore takes a while to start.
 
     Raises:
         SparkError: Spark does not start, or another process holds the metastore.
@@ -30,7 +32,7 @@ def open_session(settings: Mapping[str, str]) -> SparkSession:
     with tempfile.TemporaryFile() as log:
         try:
             with _stderr_into(log):
-                builder = SparkSession.builder.enableHiveSupport()
+                builder = SparkSession.builder.enableHiveSupport() if hive else SparkSession.builder
                 for key, value in settings.items():
                     builder = builder.config(key, value)
                 session = builder.getOrCreate()
@@ -39,6 +41,90 @@ def open_session(settings: Mapping[str, str]) -> SparkSession:
     with spark_call("The metastore does not answer."):
         session.sql("show databases").collect()
     return session
+
+
+def open_beside(
+    session: SparkSession, settings: Mapping[str, str], jar: Path | None = None, extension: str | None = None
+) -> SparkSession:
+    """A second session in the Spark of this process, with a catalog in memory that shares nothing with the first one.
+
+    Args:
+        session: an open one, which keeps its catalog and settings.
+        settings: of the new session, static ones too.
+        jar: of an extension that the first session does not have.
+        extension: its class.
+
+    Raises:
+        SparkError: Spark does not make one.
+    """
+    from pyspark.sql import SparkSession
+
+    context = session.sparkContext
+    jvm = context._jvm
+    with spark_call("No second session could be started."), _extended(context, jar, extension):
+        options = jvm.java.util.HashMap()  # type: ignore[union-attr]
+        for key, value in {**settings, "spark.sql.catalogImplementation": "in-memory"}.items():
+            options.put(key, value)
+        java = jvm.org.apache.spark.sql.classic.SparkSession(context._jsc.sc(), options)  # type: ignore[union-attr]
+        java.sessionState()
+        with active_session(session):
+            return SparkSession(context, jsparkSession=java)
+
+
+@contextmanager
+def _extended(context: Any, jar: Path | None, extension: str | None) -> Iterator[None]:
+    """Inside the block new sessions have one more extension, whose classes this thread finds."""
+    if jar is None or extension is None:
+        yield
+        return
+    jvm, conf, key = context._jvm, context._jsc.sc().conf(), "spark.sql.extensions"
+    before, thread = conf.get(key, ""), jvm.java.lang.Thread.currentThread()
+    loader = thread.getContextClassLoader()
+    urls = context._gateway.new_array(jvm.java.net.URL, 1)
+    urls[0] = jvm.java.net.URI(jar.as_uri()).toURL()
+    thread.setContextClassLoader(jvm.java.net.URLClassLoader(urls, loader))
+    conf.set(key, ",".join(name for name in (before, extension) if name))
+    try:
+        yield
+    finally:
+        thread.setContextClassLoader(loader)
+        conf.set(key, before) if before else conf.remove(key)
+
+
+@contextmanager
+def active_session(session: SparkSession) -> Iterator[None]:
+    """Make a session the one whose settings Spark goes by in this thread, inside the block."""
+    sessions = session.sparkContext._jvm.org.apache.spark.sql.classic.SparkSession  # type: ignore[union-attr]
+    before = sessions.getActiveSession()
+    sessions.setActiveSession(session._jsparkSession)
+    try:
+        yield
+    finally:
+        if before.isDefined():
+            sessions.setActiveSession(before.get())
+
+
+def explain_execution(session: SparkSession, sql: str, cost: bool = True) -> tuple[str, str]:
+    """What EXPLAIN FORMATTED and EXPLAIN COST print of one plan, without running a command as session.sql() would.
+
+    Args:
+        session: the active one.
+        sql: a query or a command.
+        cost: whether sizes are wanted as well; an empty text otherwise.
+    """
+    execution = query_execution(session, sql)
+    mode = session.sparkContext._jvm.org.apache.spark.sql.execution.ExplainMode.fromString  # type: ignore[union-attr]
+    formatted = execution.explainString(mode("formatted"))
+    return formatted, execution.explainString(mode("cost")) if cost else ""
+
+
+def query_execution(session: SparkSession, sql: str) -> Any:
+    """Spark's QueryExecution of a statement, analysed and not run."""
+    state = session._jsparkSession.sessionState()
+    modes = session.sparkContext._jvm.org.apache.spark.sql.execution.CommandExecutionMode  # type: ignore[union-attr]
+    execution = state.executePlan(state.sqlParser().parsePlan(sql), modes.SKIP())
+    execution.assertAnalyzed()
+    return execution
 
 
 def quiet_errors() -> None:

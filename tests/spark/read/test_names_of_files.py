@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 import yaml
-from conftest import Project
 from pyspark.sql import SparkSession
+
+from conftest import Project
 
 CASES = yaml.safe_load((Path(__file__).parents[2] / "cases" / "shared" / "file_names.yml").read_text())
 EXPECTED = {case["name"]: (case["hive"], case["spark"]) for case in CASES}
@@ -29,8 +30,12 @@ def test_the_extension_reads_names(spark: SparkSession) -> None:
 def reading(new_project: Callable[..., Project]) -> Project:
     project = new_project()
     paths = ", ".join(f"'file:/w/t_00009.x/{name}'" for name in EXPECTED)
-    columns = ", ".join(f"{{{{ spark_bucketing.bucket_of_path('path', '{hash}') }}}} as {hash}" for hash in ("hive", "spark"))
-    project.model("names", f"select path, {columns} from (select explode(array({paths})) as path)", materialized="table")
+    columns = ", ".join(
+        f"{{{{ spark_bucketing.bucket_of_path('path', '{layout}') }}}} as {layout}" for layout in ("hive", "spark")
+    )
+    project.model(
+        "names", f"select path, {columns} from (select explode(array({paths})) as path)", materialized="table"
+    )
     project.dbt("run")
     return project
 

@@ -10,7 +10,6 @@ from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.usefixtures("extension")
 
-PROBED = {"spark.bucketing.pruning": "probed"}
 ROWS = (
     "select if(id % 50 = 0, null, cast(id % 200 - 90 as int)) as k, concat('é', id % 7) as t, id as v from range(1500)"
 )
@@ -18,11 +17,12 @@ ROWS = (
 
 @pytest.fixture(scope="module")
 def tables(spark: SparkSession) -> Tables:
-    made = Tables(spark, "extension_pruning")
+    made = Tables(spark, "pruning")
     made.make("a", "k int, t string, v bigint", "k", 8, ROWS)
     made.make("m", "k int, t string, v bigint", "k, t", 16, ROWS)
     made.make("h", "k int, t string, v bigint", "k", 8, ROWS)
     made.rename("h", r"0\1_0")
+    made.seal("h")
     made.make("typed", "d date, n decimal(9,2), l bigint", "d, n, l", 4)
     typed = "select date_add(date'1969-12-20', cast(id % 30 as int)) as d, cast(id % 9 / 4 as decimal(9,2)) as n, id % 5 - 2 as l"
     made.fill("typed", "d, n, l", 4, f"{typed} from range(900)")
@@ -63,9 +63,8 @@ FILTERS = [
 @pytest.mark.parametrize(("table", "where", "buckets"), FILTERS)
 def test_buckets_left_by_a_filter(tables: Tables, table: str, where: str, buckets: int | None) -> None:
     query = f"select * from {table} where {where}"
-    with tables.settings(PROBED):
-        plan = tables.plan(query)
-        assert tables.rows(query) == tables.stock_rows(query)
+    plan = tables.plan(query)
+    assert tables.rows(query) == tables.stock_rows(query)
     found = re.search(r"SelectedBucketsCount: (\d+) out of", plan)
     if buckets == 0 and found is None:
         assert "LocalTableScan" in plan
@@ -77,24 +76,11 @@ def test_buckets_left_by_a_filter(tables: Tables, table: str, where: str, bucket
 @pytest.mark.parametrize(("table", "where", "buckets"), [case for case in FILTERS if case[2]])
 def test_a_pruned_scan_is_still_bucketed(tables: Tables, table: str, where: str, buckets: int) -> None:
     query = f"select k, count(*) from (select {'k' if table != 'typed' else 'd as k, n, l'} from {table} where {where}) group by k"
-    with tables.settings(PROBED):
-        assert tables.rows(query) == tables.stock_rows(query)
+    assert tables.rows(query) == tables.stock_rows(query)
 
 
-def test_by_default_files_are_left_out_once_they_were_read_and_checked(spark: SparkSession, tables: Tables) -> None:
-    jvm = spark.sparkContext._jvm
-    assert jvm is not None
-    jvm.org.apache.spark.sql.bucketing.BucketTrust.clear()
-    query = "select * from a where k = 5"
+def test_nothing_is_left_out_of_files_that_are_not_sealed(tables: Tables) -> None:
+    tables.make("u", "k int, t string, v bigint", "k", 8, ROWS, sealed=False)
+    query = "select * from u where k = 5"
     assert "SelectedBucketsCount" not in tables.plan(query)
-    tables.sql("select k, count(*) from a where k is not null group by k")
-    assert "SelectedBucketsCount: 1 out of 8" in tables.plan(query)
-    # The rows without a key were not all read: a filter on the key may have skipped them.
-    assert "SelectedBucketsCount" not in tables.plan("select * from a where k is null")
-    tables.sql("select k, count(*) from a group by k")
-    assert "SelectedBucketsCount: 1 out of 8" in tables.plan("select * from a where k is null")
-
-
-def test_pruning_can_be_switched_off(tables: Tables) -> None:
-    with tables.settings({"spark.bucketing.pruning": "off"}):
-        assert "SelectedBucketsCount" not in tables.plan("select * from a where k = 5")
+    assert tables.rows(query) == tables.stock_rows(query)

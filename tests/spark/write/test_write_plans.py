@@ -20,7 +20,7 @@ pytestmark = pytest.mark.usefixtures("extension", "dynamic_partitions")
 @pytest.fixture(scope="module")
 def tables(spark: SparkSession) -> Tables:
     """A database with scattered rows, and tables of 8 buckets and fewer to write from; the session has 3 cores."""
-    made = Tables(spark, "extension_write_plans")
+    made = Tables(spark, "write_plans")
     made.sql(f"create or replace temporary view scattered as {SCATTERED}")
     for name, buckets in (("from8", 8), ("other8", 8), ("from4", 4), ("from2", 2)):
         made.make(
@@ -118,7 +118,7 @@ def test_a_table_of_bucketing_version_2_is_refused(
     with pytest.raises(AnalysisException) as error:
         write(tables)
     message = str(error.value)
-    assert "Cannot write into `spark_catalog`.`extension_write_plans`.`two`: its bucketing_version is 2" in message
+    assert "Cannot write into `spark_catalog`.`write_plans`.`two`: its bucketing_version is 2" in message
     assert "Expected bucketing_version 1" in message
     assert "SET TBLPROPERTIES ('bucketing_version'='1')" in message
     assert tables.files("two") == []
@@ -153,7 +153,7 @@ def test_the_macros_shuffle_and_the_extensions_are_one(project: Project, spark: 
 
 def test_what_is_computed_above_a_shuffle_keeps_it(spark: SparkSession) -> None:
     """It may be the reason for the shuffle; a column that is passed on is none."""
-    tables = Tables(spark, "extension_write_plans")
+    tables = Tables(spark, "write_plans")
     tables.make("spread", "k int, v double", "k", 4)
     rows = "select /*+ REPARTITION(2) */ id from range(9999)"
     computed = str(tables.sql(f"explain insert into spread select cast(id as int), sqrt(id) from ({rows})"))
@@ -163,7 +163,7 @@ def test_what_is_computed_above_a_shuffle_keeps_it(spark: SparkSession) -> None:
 
 
 def test_a_few_rows_are_written_by_one_task(spark: SparkSession) -> None:
-    tables = Tables(spark, "extension_write_plans")
+    tables = Tables(spark, "write_plans")
     tables.make("tiny", "k int, v double", "k", 64)
     tables.sql("insert into tiny values (1, 1), (2, 2), (3, 3), (4, 4)")
     assert [path.name[:5] for path in tables.files("tiny")] == ["00001", "00002", "00003", "00004"]

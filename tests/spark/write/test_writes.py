@@ -18,7 +18,7 @@ pytestmark = pytest.mark.usefixtures("extension", "dynamic_partitions")
 @pytest.fixture(scope="module")
 def tables(spark: SparkSession) -> Tables:
     """A database with scattered rows."""
-    made = Tables(spark, "extension_writes")
+    made = Tables(spark, "writes")
     made.sql(f"create or replace temporary view scattered as {SCATTERED}")
     return made
 

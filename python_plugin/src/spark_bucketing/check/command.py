@@ -4,35 +4,43 @@ from __future__ import annotations
 
 import operator
 import os
+import shutil
+import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from datetime import datetime, timezone
 from pathlib import Path
 
 from spark_bucketing.check.acceptance import Baseline, accept, allowed_reasons
 from spark_bucketing.check.artifacts import Artifacts, Project
 from spark_bucketing.check.baseline import read_baseline
-from spark_bucketing.check.ddl import configured_layout
-from spark_bucketing.check.facts import Facts, honest_settings, settings_of
-from spark_bucketing.check.offline import offline_planner, uses_extension
+from spark_bucketing.check.configured import with_configured
+from spark_bucketing.check.effects import with_effects
+from spark_bucketing.check.facts import Facts, OfflineFacts, honest_settings, settings_of
+from spark_bucketing.check.hypotheses import Hypotheses, LiveHypotheses, OfflineHypotheses
+from spark_bucketing.check.layout_config import configured_layout
+from spark_bucketing.check.offline import OfflinePlanner, embedded_whatif, uses_extension, whatif_beside
 from spark_bucketing.check.owners import with_owners
 from spark_bucketing.check.planner import Planner, SqlPlanner, spark_version
-from spark_bucketing.check.run import Subject, run, with_inputs
+from spark_bucketing.check.run import Checker, Subject, with_inputs
 from spark_bucketing.check.session_planner import SessionPlanner
 from spark_bucketing.check.shadow import Shadow
-from spark_bucketing.check.subjects import file_subject, live_steps, model_subject, offline_steps, selectable
-from spark_bucketing.eligibility import RULES, SETTINGS, project_findings
+from spark_bucketing.check.subjects import file_subject, live_tasks, model_subject, offline_tasks, selectable
+from spark_bucketing.eligibility import RULES, SETTINGS, Settings, project_findings
 from spark_bucketing.eligibility.model import Report
-from spark_bucketing.errors import BucketingError
+from spark_bucketing.errors import BucketingError, ProjectError
+from spark_bucketing.plan.whatif import WhatIf
 from spark_bucketing.project.connection import Connection
 from spark_bucketing.project.dbt import Selection
+from spark_bucketing.project.freshness import read_project
 from spark_bucketing.project.manifest import Manifest, table_name
 from spark_bucketing.project.profile import Target, read_target
-from spark_bucketing.session import open_session
+from spark_bucketing.session import open_session, quiet_errors
 from spark_bucketing.spec import BucketSpec
 
-Tell = Callable[[str, int, int], None]
-"""Is told what is at work, how many models are done, and of how many."""
+OnProgress = Callable[[str, int, int], None]
+"""Is called with what is at work, how many models are done, and of how many."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +59,7 @@ class Request:
         offline: plan without the warehouse.
         extension: offline, whether the session extension is loaded; None for what the target's settings say.
         baseline: a file of accepted findings.
+        time_limit: seconds for each query; None for no limit.
     """
 
     files: tuple[Path, ...] = ()
@@ -64,14 +73,15 @@ class Request:
     offline: bool = False
     extension: bool | None = None
     baseline: Path | None = None
+    time_limit: float | None = None
 
 
-def check_project(request: Request, tell: Tell = lambda *_: None) -> Report:
+def check_project(request: Request, on_progress: OnProgress = lambda *_: None) -> Report:
     """Check models or files of SQL.
 
     Args:
         request: what, and where.
-        tell: is told how far it is.
+        on_progress: is called with how far it is.
 
     Raises:
         BucketingError: it could not run.
@@ -83,16 +93,18 @@ def check_project(request: Request, tell: Tell = lambda *_: None) -> Report:
     start = Path.cwd()
     # dbt goes to the project's folder, and relative paths of a profile start there.
     with _folder(target.project_dir):
-        tell("starting Spark" if request.offline or target.method == "session" else "connecting", 0, 0)
+        on_progress("starting Spark" if request.offline or target.method == "session" else "connecting", 0, 0)
         with _planner(request, target) as planner:
-            report = _checked(request, project, planner, baseline, tell)
+            report = _checked(request, project, planner, baseline, on_progress)
     return replace(report, folder=_folder_from(start, target.project_dir))
 
 
-def _checked(request: Request, project: Project, planner: Planner, baseline: Baseline, tell: Tell) -> Report:
+def _checked(
+    request: Request, project: Project, planner: Planner, baseline: Baseline, on_progress: OnProgress
+) -> Report:
     version = spark_version(planner)
-    settings = honest_settings(planner, settings_of(planner, SETTINGS))
-    tell("compiling the project", 0, 0)
+    settings = _settings(request, project.target, planner)
+    on_progress("compiling the project", 0, 0)
     artifacts = _artifacts(request, project)
     manifest = artifacts.manifest if artifacts else Manifest({})
     subjects = _subjects(request, project, artifacts)
@@ -103,22 +115,42 @@ def _checked(request: Request, project: Project, planner: Planner, baseline: Bas
         if subject.unique_id
     }
     shadow = None
-    if isinstance(planner, SessionPlanner) and request.offline and artifacts:
-        shadow = Shadow(planner, manifest, artifacts.catalog, project.target.project_dir)
-    steps = offline_steps(subjects, manifest) if shadow else live_steps(subjects)
-    told = iter(range(len(steps)))
-    facts = Facts(planner)
-    progress = run(planner, steps, settings, facts, shadow, lambda name: tell(name, next(told), len(steps)))
-    specs = _specs(manifest, subjects, facts)
+    if isinstance(planner, OfflinePlanner) and artifacts:
+        shadow = Shadow(planner.whatif, manifest, artifacts.catalog, project.target.project_dir)
+    tasks = offline_tasks(subjects, manifest) if shadow else live_tasks(subjects)
+    done = iter(range(len(tasks)))
+    facts = OfflineFacts(planner) if isinstance(planner, OfflinePlanner) else Facts(planner)
+    with _hypotheses(project.target, planner, facts) as hypotheses:
+        checker = Checker(planner, settings, facts, hypotheses, shadow, request.time_limit)
+        progress = checker.run(tasks, lambda name: on_progress(name, next(done), len(tasks)))
+        on_progress("trying fixes out on other queries", 0, 0)
+        results = with_effects(progress.results, [] if progress.unfinished else checker.queries)
+    configured = _configured(manifest, subjects)
+    results = with_configured(results, configured, facts.known())
+    # The configs', where nobody asked the metastore.
+    built = {table.name.lower(): table.spec for table in facts.known()}
+    specs = {name: spec for name, spec in {**configured, **built}.items() if spec}
     # Offline, some tables have other names.
     relation = shadow.relation if shadow else operator.attrgetter("relation")
     report = Report(
-        models=with_owners(with_inputs(progress.results, manifest, relation), manifest, relation),
+        models=with_owners(with_inputs(results, manifest, relation), manifest, relation),
         project=project_findings(settings, version, specs),
         planner=f"{planner.label}, Spark {version}",
         unfinished=progress.unfinished,
+        about=_about(project.target),
     )
     return accept(report, allowed, baseline)
+
+
+def _about(target: Target) -> Mapping[str, str]:
+    """What a report is of: the project, the target, the commit of a repository, and the day."""
+    git = shutil.which("git")
+    command = [git or "git", "-C", str(target.project_dir), "rev-parse", "--short", "HEAD"]
+    commit = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip() if git else ""
+    name = str(read_project(target.project_dir).get("name", ""))
+    date = datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
+    found = {"project": name, "target": f"{target.profile}.{target.name}", "commit": commit, "date": date}
+    return {key: value for key, value in found.items() if value}
 
 
 def _folder_from(start: Path, project_dir: Path) -> str:
@@ -134,29 +166,35 @@ def _folder_from(start: Path, project_dir: Path) -> str:
 
 def _artifacts(request: Request, project: Project) -> Artifacts | None:
     """The manifest, unless plain SQL files from elsewhere are checked live, which need none."""
-    home = project.target.project_dir
-    elsewhere = request.files and not any(file.is_relative_to(home) for file in request.files)
+    folder = project.target.project_dir
+    elsewhere = request.files and not any(file.is_relative_to(folder) for file in request.files)
     if elsewhere and not request.selection and not request.offline and not request.manifest:
         return None
     return project.artifacts(request.manifest, request.compile_anyway)
 
 
 def _subjects(request: Request, project: Project, artifacts: Artifacts | None) -> Sequence[Subject]:
-    home = project.target.project_dir
+    folder = project.target.project_dir
     manifest, errors = (artifacts.manifest, artifacts.errors) if artifacts else (None, {})
-    files = [file_subject(file, home, manifest, errors) for file in request.files]
+    files = [file_subject(file, folder, manifest, errors) for file in request.files]
     if artifacts is None or manifest is None or (files and not request.selection):
         return files
     names = selectable(manifest)
     if request.selection:
         chosen = set(project.select(request.selection, artifacts.path))
         names = tuple(name for name in names if name in chosen)
-    return [*(model_subject(manifest.nodes[name], home, errors.get(name)) for name in names), *files]
+        if not names and not files:
+            raise ProjectError(
+                "Nothing is selected.\n  found:    no model and no snapshot by these --select and --exclude\n"
+                "  expected: at least one that has a query\n"
+                "  instead:  others; `dbt ls` with the same selectors shows what these mean"
+            )
+    return [*(model_subject(manifest.nodes[name], folder, errors.get(name)) for name in names), *files]
 
 
-def _specs(manifest: Manifest, subjects: Sequence[Subject], facts: Facts) -> Mapping[str, BucketSpec]:
-    """Bucket specs of what was checked and what it reads, by table: the configs', where nobody asked the metastore."""
-    specs = {}
+def _configured(manifest: Manifest, subjects: Sequence[Subject]) -> dict[str, BucketSpec]:
+    """Bucket specs of what was checked and what it reads, by table, as the configs have them."""
+    specs: dict[str, BucketSpec | None] = {}
     for name in manifest.with_ancestors(subject.unique_id for subject in subjects if subject.unique_id):
         node = manifest.nodes[name]
         try:
@@ -164,25 +202,74 @@ def _specs(manifest: Manifest, subjects: Sequence[Subject], facts: Facts) -> Map
         # dbt says so when the model is built.
         except BucketingError:
             continue
-    specs |= {table.name.lower(): table.spec for table in facts.known()}
     return {name: spec for name, spec in specs.items() if spec}
+
+
+def _settings(request: Request, target: Target, planner: Planner) -> Mapping[str, str]:
+    """The settings that reasons read; the extension counts as loaded where the session's plans are made with it."""
+    settings = dict(honest_settings(planner, settings_of(planner, SETTINGS)))
+    if request.offline and not _wants_extension(request, target):
+        settings["spark.sql.extensions"] = target.settings.get("spark.sql.extensions", "")
+    return settings
+
+
+def _wants_extension(request: Request, target: Target) -> bool:
+    return uses_extension(target.settings) if request.extension is None else request.extension
+
+
+@contextmanager
+def _hypotheses(target: Target, planner: Planner, facts: Facts) -> Iterator[Hypotheses]:
+    if isinstance(planner, OfflinePlanner):
+        yield OfflineHypotheses(planner.whatif)
+        return
+
+    def start() -> AbstractContextManager[WhatIf]:
+        loaded = Settings(honest_settings(planner, settings_of(planner, SETTINGS))).loaded
+        if isinstance(planner, SessionPlanner):
+            return whatif_beside(planner.session, loaded)
+        # Over the wire, the session's own settings are those that somebody set.
+        settings = {str(row[0]): str(row[1]) for row in planner.rows("set")}
+        return embedded_whatif({**target.settings, **settings}, loaded)
+
+    live = LiveHypotheses(planner, facts, start)
+    try:
+        yield live
+    finally:
+        live.close()
 
 
 @contextmanager
 def _planner(request: Request, target: Target) -> Iterator[Planner]:
     if request.offline:
-        extension = uses_extension(target.settings) if request.extension is None else request.extension
-        with offline_planner(target.settings, extension) as offline, offline.settled():
-            yield offline
+        extension = _wants_extension(request, target)
+        with embedded_whatif(target.settings, extension) as whatif:
+            if target.schema:
+                whatif.use(target.schema)
+            yield OfflinePlanner(whatif)
     elif target.method == "session":
-        with SessionPlanner("live (session)", open_session(target.settings)).settled() as live:
-            yield live
+        session = open_session(target.settings)
+        quiet_errors()
+        with SessionPlanner("live (session)", session).printing_in_full() as live:
+            before = session.catalog.currentDatabase()
+            _use(live, target.schema)
+            try:
+                yield live
+            finally:
+                session.catalog.setCurrentDatabase(before)
     else:
         connection = Connection(target)
         try:
-            yield SqlPlanner(f"live ({target.method})", connection.rows)
+            over_wire = SqlPlanner(f"live ({target.method})", connection.rows)
+            _use(over_wire, target.schema)
+            yield over_wire
         finally:
             connection.close()
+
+
+def _use(planner: Planner, schema: str) -> None:
+    """Resolve names without a schema in the target's own, where that is there already."""
+    with suppress(BucketingError):
+        planner.rows(f"use `{schema}`")
 
 
 @contextmanager

@@ -5,14 +5,16 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+from spark_bucketing.check.offline import OfflinePlanner
 from spark_bucketing.check.planner import Planner, read_setting
 from spark_bucketing.eligibility.model import TableFacts
 from spark_bucketing.errors import SparkError
 from spark_bucketing.evolution import sql
 from spark_bucketing.evolution.model import Column, Table
-from spark_bucketing.evolution.records import EVOLVED, lower, partition_of
+from spark_bucketing.evolution.records import lower, partition_of
 from spark_bucketing.extension.settings import EXTENSION_CLASS
 from spark_bucketing.layout.names import bucket_of
 from spark_bucketing.project.manifest import relation_parts
@@ -51,7 +53,7 @@ class Facts:
         return tuple(facts for facts in self._known.values() if facts)
 
     def _ask(self, name: str) -> TableFacts | None:
-        quoted = ".".join(f"`{part.replace('`', '``')}`" for part in relation_parts(name) or name.split("."))
+        quoted = _quoted(name)
         try:
             rows = self._planner.rows(f"describe table extended {quoted}")
         except SparkError:
@@ -65,7 +67,7 @@ class Facts:
             partition_columns=facts.partition_columns,
             size_bytes=self._size(quoted, facts) if sized else None,
             files_per_bucket=self._files_per_bucket(quoted, facts) if facts.spec else None,
-            partitions=self._partitions(quoted, facts, rows),
+            file_format=facts.file_format,
         )
 
     def _size(self, quoted: str, facts: TableFacts) -> int | None:
@@ -77,16 +79,18 @@ class Facts:
         except SparkError:
             return None
 
-    def _partitions(self, quoted: str, facts: TableFacts, rows: Sequence[tuple[Any, ...]]) -> Table | None:
-        """The specs of the partitions of a table of which some spec was altered, where the session can tell them."""
-        if not any(row[0] == "Table Properties" and f"{EVOLVED}=true" in str(row[1]) for row in rows):
-            return None
+    def with_partitions(self, facts: TableFacts) -> TableFacts:
+        """The same with the specs of its partitions, where the session can tell them; it lists their files for that."""
+        if facts.partitions is not None or not facts.partition_columns:
+            return facts
         try:
-            found = self._planner.rows(sql.bucket_specs(quoted))
+            found = self._planner.rows(sql.bucket_specs(_quoted(facts.name)))
         except SparkError:
-            return None
+            return facts
         columns = tuple(Column(name, facts.columns.get(name, "string")) for name in facts.partition_columns)
-        return Table(facts.name, lower(facts.spec), columns, True, tuple(map(partition_of, found))).ordered()
+        partitions = Table(facts.name, lower(facts.spec), columns, True, tuple(map(partition_of, found))).ordered()
+        self._known[facts.name] = replace(facts, partitions=partitions)
+        return replace(facts, partitions=partitions)
 
     def _files_per_bucket(self, quoted: str, facts: TableFacts) -> int | None:
         try:
@@ -96,6 +100,35 @@ class Facts:
         return files_per_bucket(paths, facts) if paths is not None else None
 
 
+def _quoted(name: str) -> str:
+    return ".".join(f"`{part.replace('`', '``')}`" for part in relation_parts(name) or name.split("."))
+
+
+class OfflineFacts(Facts):
+    """Facts of hypothetical tables.
+
+    Args:
+        planner: of these tables.
+    """
+
+    def __init__(self, planner: OfflinePlanner) -> None:
+        super().__init__(planner)
+        self._whatif = planner.whatif
+
+    def _ask(self, name: str) -> TableFacts | None:
+        table = self._whatif.table(name)
+        if table is None:
+            return None
+        columns = {column.lower(): kind for column, kind in table.columns.items()}
+        size = None if name.lower() in self.unsized else table.size_bytes
+        return TableFacts(name, columns, table.spec, table.partition_columns, size, 1, None, table.format)
+
+
+def details_of(rows: Sequence[tuple[Any, ...]]) -> Mapping[str, str]:
+    """The detailed information of DESCRIBE TABLE EXTENDED, by name."""
+    return _sections(rows)[2]
+
+
 def described(name: str, rows: Sequence[tuple[Any, ...]]) -> TableFacts:
     """Read the rows of DESCRIBE TABLE EXTENDED.
 
@@ -103,6 +136,20 @@ def described(name: str, rows: Sequence[tuple[Any, ...]]) -> TableFacts:
         name: the table's.
         rows: col_name, data_type and comment.
     """
+    columns, partitions, details = _sections(rows)
+    size = _BYTES.search(details.get("Statistics", ""))
+    return TableFacts(
+        name=name,
+        columns=columns,
+        spec=BucketSpec.from_description(details),
+        partition_columns=tuple(partitions),
+        size_bytes=int(size[1]) if size else None,
+        file_format=_format(details),
+    )
+
+
+def _sections(rows: Sequence[tuple[Any, ...]]) -> tuple[dict[str, str], list[str], dict[str, str]]:
+    """Columns, partition columns and details."""
     columns: dict[str, str] = {}
     partitions: list[str] = []
     details: dict[str, str] = {}
@@ -121,14 +168,14 @@ def described(name: str, rows: Sequence[tuple[Any, ...]]) -> TableFacts:
             partitions.append(key.lower())
         elif section == _DETAILS:
             details[key] = value
-    size = _BYTES.search(details.get("Statistics", ""))
-    return TableFacts(
-        name=name,
-        columns=columns,
-        spec=BucketSpec.from_description(details),
-        partition_columns=tuple(partitions),
-        size_bytes=int(size[1]) if size else None,
-    )
+    return columns, partitions, details
+
+
+def _format(details: Mapping[str, str]) -> str:
+    provider = details.get("Provider", "").lower()
+    # Hive's are told by the class that reads them.
+    hives = "orc" if "orc" in details.get("InputFormat", "").lower() else "parquet"
+    return hives if provider in ("", "hive") else provider
 
 
 def files_per_bucket(paths: Iterable[str], facts: TableFacts) -> int | None:

@@ -1,19 +1,25 @@
-"""An embedded Spark with a metastore of its own, in memory, for planning without a warehouse."""
+"""An embedded Spark for planning without a warehouse: nothing but hypothetical tables."""
 
 from __future__ import annotations
 
 import os
 import re
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from spark_bucketing.check.session_planner import SessionPlanner
-from spark_bucketing.errors import SparkError
+from spark_bucketing.eligibility.settings import ENABLED
+from spark_bucketing.errors import ExtensionError, SparkError
 from spark_bucketing.extension.build import build_jar
 from spark_bucketing.extension.settings import EXTENSION_CLASS, extension_settings
-from spark_bucketing.session import is_open, open_session
+from spark_bucketing.plan.explained import Explained
+from spark_bucketing.plan.whatif import WhatIf
+from spark_bucketing.session import is_open, open_beside, open_session, quiet_errors
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 # Settings of a target that say where its warehouse is, or that need jars which are not here.
 _LEFT_OUT = (
@@ -30,11 +36,41 @@ _LEFT_OUT = (
 _PLANNER = ("spark.sql.", "spark.bucketing.")
 _PARALLELISM = "spark.default.parallelism"
 _EXCLUDED = "spark.sql.optimizer.excludedRules"
-# They would take the size of a shadow's partitions, of which there are none, for the size of the table.
+# They would take the size of a table's partitions, of which there are none, for the size of the table.
 _PARTITION_RULES = (
     "org.apache.spark.sql.execution.datasources.PruneFileSourcePartitions",
     "org.apache.spark.sql.hive.execution.PruneHiveTablePartitions",
 )
+# Every name's relation stays in Spark's cache, where WhatIf has put it; and no table's buckets are read several as one
+# for its being empty here.
+_OF_WHATIF = {"spark.sql.filesourceTableRelationCacheSize": "1000000", "spark.bucketing.read.partitionBytes": "0"}
+
+
+class OfflinePlanner:
+    """Answers for hypothetical tables.
+
+    Args:
+        whatif: the planner of these.
+    """
+
+    label = "offline"
+
+    def __init__(self, whatif: WhatIf) -> None:
+        self.whatif = whatif
+
+    def rows(self, sql: str) -> Sequence[tuple[Any, ...]]:
+        """Rows of a statement."""
+        return self.whatif.rows(sql)
+
+    def explain(self, sql: str) -> Explained:
+        """The plan of a query."""
+        return self.whatif.explain(sql, cost=True)
+
+    def data_files(self, table: str) -> None:
+        """None: there are no files."""
+
+    def size_of(self, table: str) -> None:
+        """None, for the same reason."""
 
 
 def uses_extension(settings: Mapping[str, str]) -> bool:
@@ -67,35 +103,78 @@ def parallelism(settings: Mapping[str, str]) -> Mapping[str, str]:
 
 
 @contextmanager
-def offline_planner(settings: Mapping[str, str], extension: bool) -> Iterator[SessionPlanner]:
+def embedded_whatif(settings: Mapping[str, str], extension: bool) -> Iterator[WhatIf]:
     """Start a Spark that shares nothing with any warehouse; it is gone after the block.
+
+    The session extension is loaded in any case, so that it can be tried out; where nobody asks for it, it is off.
 
     Args:
         settings: the target's server_side_parameters.
-        extension: load the session extension, which is built when it has to be.
+        extension: use the session extension.
 
     Raises:
         SparkError: Spark does not start, or this process has one already.
-        ExtensionError: the extension cannot be built.
+        ExtensionError: the extension is asked for and cannot be built.
     """
     if is_open():
         raise SparkError(
-            "This process has a Spark session already, and --offline needs one with a metastore of its own: "
+            "This process has a Spark session already, and planning without a warehouse needs one of its own: "
             "run spark-bucketing check in a process of its own."
         )
+    try:
+        jar: Path | None = build_jar()
+    except ExtensionError:
+        if extension:
+            raise
+        jar = None
     with tempfile.TemporaryDirectory(prefix="spark-bucketing-", ignore_cleanup_errors=True) as name:
-        session = open_session(_session_settings(Path(name), settings, extension))
+        switched = {} if extension else {ENABLED: "false"}
+        session = open_session({**_session_settings(Path(name), settings, jar), **switched}, hive=False)
         session.sparkContext.setLogLevel("OFF")
+        quiet_errors()
         try:
-            yield SessionPlanner("offline", session)
+            yield WhatIf(session, _tables_in(Path(name)), jar is not None)
         finally:
             session.stop()
 
 
-def _session_settings(home: Path, settings: Mapping[str, str], extension: bool) -> Mapping[str, str]:
+@contextmanager
+def whatif_beside(session: SparkSession, extension: bool) -> Iterator[WhatIf]:
+    """A planner in the Spark of a live session, with the session's settings and none of its tables.
+
+    Args:
+        session: the live one.
+        extension: whether it has the session extension.
+
+    Raises:
+        SparkError: Spark does not make one.
+    """
+    settings = planner_settings({str(key): str(value) for key, value in session.conf.getAll.items()})
+    with tempfile.TemporaryDirectory(prefix="spark-bucketing-", ignore_cleanup_errors=True) as name:
+        jar = None
+        if not extension:
+            try:
+                jar = build_jar()
+            except ExtensionError:
+                jar = None
+        own = {**settings, **_OF_WHATIF, "spark.sql.warehouse.dir": str(Path(name) / "warehouse")}
+        if not extension:
+            own[ENABLED] = "false"
+        beside = open_beside(session, own, jar, EXTENSION_CLASS if jar else None)
+        yield WhatIf(beside, _tables_in(Path(name)), extension or jar is not None)
+
+
+def _tables_in(parent: Path) -> Path:
+    folder = parent / "tables"
+    folder.mkdir()
+    return folder
+
+
+def _session_settings(folder: Path, settings: Mapping[str, str], jar: Path | None) -> Mapping[str, str]:
     return {
         **planner_settings(settings),
-        **(extension_settings(build_jar()) if extension else {}),
+        **(extension_settings(jar) if jar else {}),
+        **_OF_WHATIF,
         # Nothing is run, so one thread is enough; the number of those that run the models decides over some joins.
         "spark.master": "local[1]",
         **parallelism(settings),
@@ -104,11 +183,8 @@ def _session_settings(home: Path, settings: Mapping[str, str], extension: bool) 
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.log.level": "ERROR",
-        "spark.local.dir": str(home / "local"),
-        "spark.sql.warehouse.dir": str(home / "warehouse"),
-        "spark.sql.catalogImplementation": "hive",
-        "spark.hadoop.javax.jdo.option.ConnectionURL": f"jdbc:derby:memory:{home.name};create=true",
-        "spark.hadoop.hive.downloaded.resources.dir": str(home / "resources"),
-        "spark.hadoop.hive.exec.scratchdir": str(home / "hive"),
-        "spark.driver.extraJavaOptions": f'"-Dderby.system.home={home}" -XX:-UsePerfData',
+        "spark.local.dir": str(folder / "local"),
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        # Plans are made once each, too seldom for the best compiler.
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData",
     }

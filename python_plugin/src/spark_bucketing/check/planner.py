@@ -2,29 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 from spark_bucketing.errors import SparkError
-from spark_bucketing.plan import EXPLAIN_SETTINGS
+from spark_bucketing.plan.explained import PLAN_SETTINGS, Explained
 
-# Besides what makes plans whole: the folders that a scan reads, which tell its partitions. Each may be 100 characters.
-PLAN_SETTINGS: Mapping[str, str] = {**EXPLAIN_SETTINGS, "spark.sql.maxMetadataStringLength": "10000000"}
 _UNDEFINED = "<undefined>"
-
-
-@dataclass(frozen=True)
-class Explained:
-    """Spark's answers for one query.
-
-    Args:
-        formatted: the text of EXPLAIN FORMATTED.
-        cost: the text of EXPLAIN COST.
-    """
-
-    formatted: str
-    cost: str
 
 
 class Planner(Protocol):

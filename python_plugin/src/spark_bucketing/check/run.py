@@ -6,13 +6,18 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from spark_bucketing.check.facts import Facts
-from spark_bucketing.check.lines import source_line
+from spark_bucketing.check.hypotheses import Hypotheses, has_changes
 from spark_bucketing.check.planner import Planner
+from spark_bucketing.check.proposals import HypotheticalQuery, Proposals, counts_of
 from spark_bucketing.check.shadow import Shadow
-from spark_bucketing.eligibility import judge, tables_of
-from spark_bucketing.eligibility.model import Input, ModelResult, OperatorResult, Verdict
+from spark_bucketing.check.source_lines import source_line
+from spark_bucketing.check.time_limit import Deadline, in_time
+from spark_bucketing.eligibility import Settings, judge, tables_of
+from spark_bucketing.eligibility.judging import with_sizes
+from spark_bucketing.eligibility.model import Input, ModelResult, OperatorResult, TableFacts, Verdict
+from spark_bucketing.eligibility.scans import note_of
 from spark_bucketing.errors import BucketingError
-from spark_bucketing.plan import parse_plan, parse_statistics
+from spark_bucketing.plan import Plan, parse_plan, parse_statistics
 from spark_bucketing.project.manifest import Manifest, Node, table_name
 
 # Of several operators that read a table, the one that a graph shows for it.
@@ -56,7 +61,7 @@ class Subject:
 
 
 @dataclass(frozen=True)
-class Step:
+class Task:
     """What is done next: a query is checked, or the shadow of a node is created, or both in this order."""
 
     subject: Subject | None = None
@@ -71,65 +76,94 @@ class Progress:
     unfinished: tuple[str, ...] = ()
 
 
-def run(
-    planner: Planner,
-    steps: Sequence[Step],
-    settings: Mapping[str, str],
-    facts: Facts,
-    shadow: Shadow | None = None,
-    tell: Callable[[str], None] = lambda _: None,
-) -> Progress:
-    """Go through the steps, until they are done or somebody presses Ctrl-C.
+@dataclass
+class Checker:
+    """Plans and judges one query after the other.
 
     Args:
         planner: what answers.
-        steps: in an order in which every shadow comes before what reads it.
-        settings: of the session, for the rules.
+        settings: of the session, for the reasons.
         facts: of its tables.
+        hypotheses: tries out what could be changed; None to propose nothing.
         shadow: of the project, offline.
-        tell: is told what is at work before each step.
+        time_limit: seconds for each query; None for no limit.
     """
-    progress = Progress()
-    try:
-        for step in steps:
-            tell(step.subject.name if step.subject else step.shadow_of.name if step.shadow_of else "")
-            if step.subject:
-                progress.results.append(check(planner, step.subject, settings, facts, shadow))
-            if step.shadow_of and shadow:
-                shadow.create(step.shadow_of)
-                facts.unsized |= shadow.unsized
-    except KeyboardInterrupt:
-        done = {(result.unique_id, result.path) for result in progress.results}
-        waiting = (step.subject for step in steps if step.subject)
-        progress.unfinished = tuple(
-            subject.name for subject in waiting if (subject.unique_id, subject.path) not in done
+
+    planner: Planner
+    settings: Mapping[str, str]
+    facts: Facts
+    hypotheses: Hypotheses | None = None
+    shadow: Shadow | None = None
+    time_limit: float | None = None
+    queries: list[tuple[ModelResult, HypotheticalQuery]] = field(default_factory=list)
+
+    def run(self, tasks: Sequence[Task], report: Callable[[str], None] = lambda _: None) -> Progress:
+        """Go through the tasks, until they are done or somebody presses Ctrl-C.
+
+        Args:
+            tasks: in an order in which every shadow comes before what reads it.
+            report: is called with the name of what is at work before each task.
+        """
+        progress = Progress()
+        try:
+            for task in tasks:
+                report(task.subject.name if task.subject else task.shadow_of.name if task.shadow_of else "")
+                if task.subject:
+                    progress.results.append(self.check(task.subject))
+                if task.shadow_of and self.shadow:
+                    self.shadow.create(task.shadow_of)
+                    self.facts.unsized |= self.shadow.unsized
+        except KeyboardInterrupt:
+            done = {(result.unique_id, result.path) for result in progress.results}
+            waiting = (task.subject for task in tasks if task.subject)
+            progress.unfinished = tuple(
+                subject.name for subject in waiting if (subject.unique_id, subject.path) not in done
+            )
+        return progress
+
+    def check(self, subject: Subject) -> ModelResult:
+        """Plan and judge one query; what cannot be planned or judged, or takes too long, has an error in its result."""
+        result = ModelResult(
+            name=subject.name, path=subject.path, unique_id=subject.unique_id, depends_on=subject.depends_on
         )
-    return progress
+        if subject.sql is None:
+            return replace(result, error=subject.error or _UNCOMPILED)
+        try:
+            sql = self.shadow.rewritten(subject.sql) if self.shadow else subject.sql
+            operators, query = in_time(lambda deadline: self._judged(sql, deadline), self.time_limit)
+        except BucketingError as error:
+            why = self.shadow.why(str(error)) if self.shadow else _hinted(str(error), subject)
+            return replace(result, error=why)
+        # A plan of a shape that nobody has thought of is no reason to leave the other models unchecked.
+        except Exception as error:
+            why = f"Its plan cannot be judged, which is a mistake of this program: {type(error).__name__}: {error}"
+            return replace(result, error=why)
+        result = replace(result, operators=tuple(_mapped_back(operator, sql, subject.raw) for operator in operators))
+        if query:
+            query.forget()
+            self.queries.append((result, query))
+        return result
 
+    def _described(self, plan: Plan) -> Mapping[str, TableFacts]:
+        """Facts of a plan's tables, with those of partitions where these are read plainly."""
+        plainly = {node.table for node in plan.walk() if node.table and note_of(node).objection}
+        found = self.facts.of(tables_of(plan))
+        return {name: self.facts.with_partitions(facts) if name in plainly else facts for name, facts in found.items()}
 
-def check(
-    planner: Planner, subject: Subject, settings: Mapping[str, str], facts: Facts, shadow: Shadow | None = None
-) -> ModelResult:
-    """Plan and judge one query; what cannot be planned or judged has an error in its result."""
-    result = ModelResult(
-        name=subject.name, path=subject.path, unique_id=subject.unique_id, depends_on=subject.depends_on
-    )
-    if subject.sql is None:
-        return replace(result, error=subject.error or _UNCOMPILED)
-    try:
-        sql = shadow.rewritten(subject.sql) if shadow else subject.sql
-        explained = planner.explain(sql)
+    def _judged(self, sql: str, deadline: Deadline) -> tuple[tuple[OperatorResult, ...], HypotheticalQuery | None]:
+        explained = self.planner.explain(sql)
         plan = parse_plan(explained.formatted)
-        tables = facts.of(tables_of(plan))
-        sizes = parse_statistics(explained.cost).of(lambda table: _sized(table, facts))
-        operators = judge(plan, tables, settings, sql, sizes)
-    except BucketingError as error:
-        return replace(result, error=shadow.why(str(error)) if shadow else _hinted(str(error), subject))
-    # A plan of a shape that nobody has thought of is no reason to leave the other models unchecked.
-    except Exception as error:
-        said = f"Its plan cannot be judged, which is a mistake of this program: {type(error).__name__}: {error}"
-        return replace(result, error=said)
-    return replace(result, operators=tuple(_mapped_back(operator, sql, subject.raw) for operator in operators))
+        sizes = parse_statistics(explained.cost).of(lambda table: _sized(table, self.facts))
+        tables = with_sizes(self._described(plan), sizes)
+        judged = judge(plan, tables, self.settings, sql, sizes)
+        query = None
+        if self.hypotheses and (has_changes(judged) or self.shadow):
+            query = self.hypotheses.query(sql, plan, tables, self.settings, sizes)
+        if query is None:
+            return tuple(found.result for found in judged), None
+        if self.shadow:
+            query.known(judged, counts_of(plan))
+        return tuple(Proposals(query, judged, Settings(self.settings), deadline.passed).results()), query
 
 
 def with_inputs(

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
-from spark_bucketing.check.planner import PLAN_SETTINGS, Explained
-from spark_bucketing.session import setting, spark_call
+from spark_bucketing.plan.explained import PLAN_SETTINGS, Explained
+from spark_bucketing.session import active_session, explain_execution, setting, spark_call
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,16 +31,8 @@ class SessionPlanner:
 
     def explain(self, sql: str) -> Explained:
         """The plan of a query, which is planned once for both texts."""
-        with spark_call(""):
-            execution = self._execution(sql)
-            mode = self._jvm.org.apache.spark.sql.execution.ExplainMode.fromString
-            return Explained(execution.explainString(mode("formatted")), execution.explainString(mode("cost")))
-
-    def columns(self, sql: str) -> dict[str, str]:
-        """Names and types of the columns that a query returns, without planning it to the end."""
-        with spark_call(""):
-            fields = self._execution(sql).analyzed().schema().fields()
-            return {field.name(): field.dataType().sql() for field in fields}
+        with active_session(self.session), spark_call(""):
+            return Explained(*explain_execution(self.session, sql))
 
     def data_files(self, table: str) -> Sequence[str]:
         """Paths of a table's files, as Spark lists them now."""
@@ -62,21 +54,9 @@ class SessionPlanner:
             return int(files.sizeInBytes())
 
     @contextmanager
-    def settled(self) -> Iterator[SessionPlanner]:
+    def printing_in_full(self) -> Iterator[SessionPlanner]:
         """Inside the block plans are printed in full; the session's settings are afterwards what they were."""
         with ExitStack() as stack:
             for key, value in PLAN_SETTINGS.items():
                 stack.enter_context(setting(self.session, key, value))
             yield self
-
-    @property
-    def _jvm(self) -> Any:
-        return self.session.sparkContext._jvm
-
-    def _execution(self, sql: str) -> Any:
-        """Spark's QueryExecution, as EXPLAIN makes it: session.sql() would run a command at once."""
-        state = self.session._jsparkSession.sessionState()
-        skip = self._jvm.org.apache.spark.sql.execution.CommandExecutionMode.SKIP()
-        execution = state.executePlan(state.sqlParser().parsePlan(sql), skip)
-        execution.assertAnalyzed()
-        return execution

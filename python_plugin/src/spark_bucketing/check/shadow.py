@@ -18,10 +18,10 @@ from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
 
-from spark_bucketing.check.ddl import configured_layout, create_table
-from spark_bucketing.check.session_planner import SessionPlanner
+from spark_bucketing.check.layout_config import configured_layout
 from spark_bucketing.check.sql_text import renamed
 from spark_bucketing.errors import BucketingError, ProjectError
+from spark_bucketing.plan.whatif import HypotheticalTable, WhatIf
 from spark_bucketing.project.catalog import CatalogTable
 from spark_bucketing.project.manifest import Manifest, Node, relation_parts, table_name
 from spark_bucketing.project.seeds import seed_columns
@@ -40,18 +40,17 @@ class Shadow:
     """The shadows of one project.
 
     Args:
-        planner: a Spark with a metastore of its own, empty and to be thrown away.
+        whatif: a planner of hypothetical tables.
         manifest: the project's.
         catalog: its catalog, which may be empty.
         project_dir: its folder, where seeds are.
     """
 
     def __init__(
-        self, planner: SessionPlanner, manifest: Manifest, catalog: Mapping[str, CatalogTable], project_dir: Path
+        self, whatif: WhatIf, manifest: Manifest, catalog: Mapping[str, CatalogTable], project_dir: Path
     ) -> None:
-        self._planner, self._manifest, self._catalog = planner, manifest, catalog
+        self._whatif, self._manifest, self._catalog = whatif, manifest, catalog
         self._project_dir = project_dir
-        self._schemas: set[str] = set()
         #: What could not be created, by table name, and why.
         self.missing: dict[str, str] = {}
         #: Tables whose size is made up.
@@ -75,36 +74,33 @@ class Shadow:
         if relation is None or node.resource_type in _WITHOUT_TABLE or node.materialized in _WITHOUT_TABLE:
             return
         try:
-            self._create_schema(relation)
+            name = table_name(relation)
             if node.materialized == "view":
-                self._planner.rows(f"create or replace view {relation} as\n{self.sql(node)}")
+                self._whatif.define_view(name, str(self.sql(node)))
                 return
             meta = node.meta.get("bucketing")
             config = meta if node.resource_type == "source" and isinstance(meta, Mapping) else node.config
             layout = configured_layout(config, node.materialized, node.name)
             known = self._catalog.get(node.unique_id)
             size = known.size_bytes if known else None
-            self._planner.rows(create_table(relation, self._columns(node), layout, size))
+            columns = self._columns(node)
+            self._whatif.define(
+                HypotheticalTable(name, columns, layout.spec, layout.partition_by, size, layout.file_format)
+            )
             if size is None:
-                self.unsized.add(table_name(relation))
+                self.unsized.add(name)
         except BucketingError as error:
             self.missing[table_name(relation)] = f"{node.resource_type} {node.name!r}: {error}"
         # A config of a form that nobody has thought of: what reads the table cannot be planned, and says so.
         except Exception as error:
-            said = f"{type(error).__name__}: {error}, which is a mistake of this program"
-            self.missing[table_name(relation)] = f"{node.resource_type} {node.name!r}: {said}"
+            why = f"{type(error).__name__}: {error}, which is a mistake of this program"
+            self.missing[table_name(relation)] = f"{node.resource_type} {node.name!r}: {why}"
 
     def why(self, error: str) -> str:
         """An error of the planner, with the reason when a table is missing because it has no shadow."""
         plain = error.replace("`", "").lower()
         reasons = [reason for name, reason in self.missing.items() if re.search(rf"\b{re.escape(name)}\b", plain)]
         return "\n".join([error, *(f"There is no shadow of {reason}" for reason in reasons)])
-
-    def _create_schema(self, relation: str) -> None:
-        schema = ".".join(f"`{part}`" for part in (relation_parts(relation) or ())[:-1])
-        if schema and schema not in self._schemas:
-            self._planner.rows(f"create schema if not exists {schema}")
-            self._schemas.add(schema)
 
     def _columns(self, node: Node) -> Mapping[str, str]:
         typed = {name: kind for name, kind in node.columns.items() if kind}
@@ -130,7 +126,7 @@ class Shadow:
         sql = self.sql(node)
         if sql is None:
             raise ProjectError(f"its columns are not known, since it has no compiled SQL.\n{_EXPECTED}")
-        columns = self._planner.columns(sql)
+        columns = self._whatif.columns(sql)
         if node.resource_type != "snapshot":
             return columns
         called = node.config.get("snapshot_meta_column_names") or {}

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from spark_bucketing.check.run import Step, Subject
+from spark_bucketing.check.run import Subject, Task
 from spark_bucketing.check.sql_text import one_statement
 from spark_bucketing.errors import ProjectError
 from spark_bucketing.project.manifest import Manifest, Node
@@ -73,12 +73,12 @@ def file_subject(
     return Subject(path, path, one_statement(text), text)
 
 
-def live_steps(subjects: Iterable[Subject]) -> list[Step]:
+def live_tasks(subjects: Iterable[Subject]) -> list[Task]:
     """Every query, once."""
-    return [Step(subject) for subject in dict.fromkeys(subjects)]
+    return [Task(subject) for subject in dict.fromkeys(subjects)]
 
 
-def offline_steps(subjects: Sequence[Subject], manifest: Manifest) -> list[Step]:
+def offline_tasks(subjects: Sequence[Subject], manifest: Manifest) -> list[Task]:
     """Every query, and before it the shadow of every table that it may read.
 
     Args:
@@ -89,13 +89,13 @@ def offline_steps(subjects: Sequence[Subject], manifest: Manifest) -> list[Step]
     files = [subject for subject in dict.fromkeys(subjects) if subject.unique_id not in by_id]
     wanted = set(manifest.nodes) if files else manifest.with_ancestors(str(name) for name in by_id)
     read = {parent for name in wanted for parent in manifest.nodes[name].depends_on}
-    steps = []
+    tasks = []
     for name in manifest.order:
         if name in wanted and manifest.nodes[name].resource_type != "test":
             shadow_of = manifest.nodes[name] if name in read or files else None
             if name in by_id or shadow_of:
-                steps.append(Step(by_id.get(name), shadow_of))
-    return [*steps, *(Step(subject) for subject in files)]
+                tasks.append(Task(by_id.get(name), shadow_of))
+    return [*tasks, *(Task(subject) for subject in files)]
 
 
 def _has_query(node: Node) -> bool:

@@ -4,8 +4,8 @@ from spark_bucketing.eligibility.judging import judge, tables_of
 from spark_bucketing.eligibility.project_rules import PROJECT_RULES, project_findings
 from spark_bucketing.eligibility.rules import AT_THE_END
 from spark_bucketing.eligibility.rules import RULES as _RULES
-from spark_bucketing.eligibility.world import SETTINGS
+from spark_bucketing.eligibility.settings import SETTINGS, Settings
 
 RULES = (*_RULES, AT_THE_END)
 
-__all__ = ["PROJECT_RULES", "RULES", "SETTINGS", "judge", "project_findings", "tables_of"]
+__all__ = ["PROJECT_RULES", "RULES", "SETTINGS", "Settings", "judge", "project_findings", "tables_of"]

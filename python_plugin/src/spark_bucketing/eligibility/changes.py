@@ -1,94 +1,135 @@
-"""What could be changed: settings, tables and queries, in the words for the user."""
+"""What could be changed: settings, tables and queries, in the words for the user. Whether it helps, Spark says."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
-from spark_bucketing.eligibility.lineage import Source
-from spark_bucketing.eligibility.steps import Change, Step
-from spark_bucketing.eligibility.world import World
+from spark_bucketing.eligibility.model import FixKind, TableFacts
+from spark_bucketing.eligibility.rewrites import without_repartitions
+from spark_bucketing.eligibility.scans import is_left_to_stock
+from spark_bucketing.eligibility.settings import ENABLED, SPARK_LAYOUT, Settings
 from spark_bucketing.evolution.commands import rewriting
 from spark_bucketing.evolution.covering import covering
-from spark_bucketing.evolution.model import Partition, RecordState, words
+from spark_bucketing.evolution.model import Partition, words
 from spark_bucketing.extension.settings import EXTENSION_CLASS
-from spark_bucketing.plan import Node
 from spark_bucketing.spec import BucketHash, BucketSpec
 
-SPARK_LAYOUT = "spark.bucketing.read.sparkLayout"
+if TYPE_CHECKING:
+    from spark_bucketing.eligibility.lineage import Source
+    from spark_bucketing.eligibility.movements import Movement
+
+_EXTENSIONS = "spark.sql.extensions"
 
 
-def set_to(world: World, settings: Mapping[str, str], why: str = "") -> Change:
+@dataclass(frozen=True)
+class Change:
+    """Something that could be done about a movement; whether it helps is found out by planning with it.
+
+    Args:
+        kind: what is changed.
+        text: for the user: what to write.
+        settings: with other values.
+        table: that is written anew.
+        spec: which it is planned with then; for kind bucket_spec, the user is to give it this one.
+        column_types: of the table, by lower-case names.
+        where: for kind rewrite_files: a predicate for the partitions, where these are not all.
+        rewrite: makes other SQL of the query.
+        planned_as_if: settings by which empty tables are planned as the changed ones will be.
+    """
+
+    kind: FixKind
+    text: str
+    settings: Mapping[str, str] = field(default_factory=dict)
+    table: str | None = None
+    spec: BucketSpec | None = None
+    column_types: Mapping[str, str] = field(default_factory=dict)
+    where: str | None = None
+    rewrite: Callable[[str], str] | None = None
+    planned_as_if: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def planned_settings(self) -> dict[str, str]:
+        """The settings that a session can change; the extension is there already, and switched on by one of them."""
+        settings = {**self.settings, **self.planned_as_if}
+        return {name: value for name, value in settings.items() if name != _EXTENSIONS}
+
+
+def set_to(settings: Mapping[str, str], why: str = "") -> Change:
     """Give settings other values."""
-    words = " and ".join(f"{name}={value}" for name, value in settings.items())
-    return Change("setting", f"Set {words}{why}.", world.setting(settings), {"settings": dict(settings)})
+    text = " and ".join(f"{name}={value}" for name, value in settings.items())
+    return Change("setting", f"Set {text}{why}.", settings)
 
 
-def switch_extension_on(world: World) -> Change:
+def switch_extension_on(settings: Settings) -> Change:
     """Load the extension, or switch it on where it is loaded."""
-    if world.loaded:
-        settings = {"spark.bucketing.enabled": "true"}
-        return Change("extension", "Set spark.bucketing.enabled=true.", world.setting(settings), {"settings": settings})
-    others = [name for name in world.get("spark.sql.extensions").split(",") if name.strip()]
-    settings = {"spark.sql.extensions": ",".join([*others, EXTENSION_CLASS]), "spark.bucketing.enabled": "true"}
+    if settings.loaded:
+        return Change("extension", f"Set {ENABLED}=true.", {ENABLED: "true"})
+    others = [name for name in settings.get(_EXTENSIONS).split(",") if name.strip()]
     text = "Load the session extension: `spark-bucketing extension conf` prints the settings."
-    return Change("extension", text, world.setting(settings), {"settings": settings})
+    return Change("extension", text, {_EXTENSIONS: ",".join([*others, EXTENSION_CLASS]), ENABLED: "true"})
 
 
-def let_extension_read(world: World, table: str) -> tuple[Change, ...]:
-    """Have the extension read a table that stock Spark reads; nothing where it cannot."""
-    if not world.extension:
-        return (switch_extension_on(world),)
-    spec = world.spec(table)
-    if spec is None or spec.bucket_hash != "spark" or world.on(SPARK_LAYOUT):
+def let_extension_read(movement: Movement) -> tuple[Change, ...]:
+    """Have the extension read a table that stock Spark reads; nothing where it does already."""
+    settings, facts = movement.settings, movement.facts
+    if not settings.extension:
+        return (switch_extension_on(settings),)
+    if not settings.on(SPARK_LAYOUT):
+        return (set_to({SPARK_LAYOUT: "true"}),)
+    left = movement.scan is not None and facts is not None and is_left_to_stock(movement.scan, facts, settings)
+    return (seal(facts),) if left and facts else ()
+
+
+def merge_files(movement: Movement, number: int) -> tuple[Change, ...]:
+    """Have the extension merge sorted files of a bucket while it reads them."""
+    settings = movement.settings
+    if not settings.extension:
+        return (switch_extension_on(settings),)
+    return (set_to({"spark.bucketing.read.mergeFiles": str(max(64, number))}),)
+
+
+def bucket(facts: TableFacts, spec: BucketSpec) -> tuple[Change, ...]:
+    """Write a table anew with this spec; nothing where Spark refuses that: by a partition column, say."""
+    taken = {name.lower() for name in facts.partition_columns}
+    if spec == facts.spec or taken & {name.lower() for name in (*spec.bucket_columns, *spec.sort_columns)}:
         return ()
-    return (set_to(world, {SPARK_LAYOUT: "true"}),)
-
-
-def bucket(world: World, table: str, spec: BucketSpec) -> Change:
-    """Write a table anew with this spec."""
     order = f", sorted_by={list(spec.sort_columns)}" if spec.sort_columns != spec.bucket_columns else ""
     config = f"clustered_by={list(spec.bucket_columns)}, buckets={spec.num_buckets}{order}"
-    text = f"Bucket {table} with {config}, bucket_hash='{spec.bucket_hash}'."
-    return Change("bucket_spec", text, world.bucketing(table, spec), {"table": table, "spec": spec})
+    text = f"Bucket {facts.name} with {config}, bucket_hash='{spec.bucket_hash}'."
+    return (Change("bucket_spec", text, table=facts.name, spec=spec),)
 
 
-def retype(world: World, table: str, columns: Mapping[str, str]) -> Change:
+def retype(facts: TableFacts, columns: Mapping[str, str]) -> Change:
     """Give columns of a table another type."""
-    words = " and ".join(f"{name} {column_type}" for name, column_type in columns.items())
-    text = f"Make it the same type in both tables: {words} in {table}."
-    return Change("column_type", text, world.retyping(table, columns), {"table": table, "column_types": dict(columns)})
+    types = " and ".join(f"{name} {column_type}" for name, column_type in columns.items())
+    text = f"Make it the same type in both tables: {types} in {facts.name}."
+    return Change("column_type", text, table=facts.name, spec=facts.spec, column_types=dict(columns))
 
 
-def rewrite_files(world: World, table: str) -> Change:
+def rewrite_files(facts: TableFacts) -> Change:
     """Write a table anew as it is meant to be."""
-    changed = replace(world, rewritten=world.rewritten | {table})
-    text = f"Run `dbt run --full-refresh` to write {table} anew with one sorted file for each bucket."
-    return Change("rewrite_files", text, changed, {"table": table})
+    text = f"Run `dbt run --full-refresh` to write {facts.name} anew with one sorted file for each bucket."
+    return Change("rewrite_files", text, table=facts.name, spec=facts.spec)
 
 
-def rewrite_partitions(world: World, table: str, chosen: Sequence[Partition]) -> Change:
+def seal(facts: TableFacts) -> Change:
+    """Prove that a table's files are its buckets."""
+    text = f"Run `spark-bucketing seal {facts.name}` to prove that its files are its buckets, where they are."
+    return Change("rewrite_files", text, table=facts.name, spec=facts.spec, planned_as_if={SPARK_LAYOUT: "true"})
+
+
+def rewrite_partitions(facts: TableFacts, chosen: Sequence[Partition]) -> Change:
     """Bring some partitions to the table's own spec."""
-    facts = world.tables[table]
     found = facts.partitions
     if found is None or found.spec is None:
-        return rewrite_files(world, table)
+        return rewrite_files(facts)
     where = covering(found, chosen)
-    names = {partition.name for partition in chosen}
-    after = tuple(
-        replace(partition, state=RecordState.BUCKETED, spec=found.spec) if partition.name in names else partition
-        for partition in found.partitions
-    )
-    changed = replace(
-        world,
-        tables={**world.tables, table: replace(facts, partitions=replace(found, partitions=after))},
-        rewritten=world.rewritten | {table},
-    )
-    command = rewriting(table, where)
     # No full stop after a command, which would be copied along with it.
-    text = f"Run `{command}` to bring {_few(chosen)} to {words(found.spec)}."
-    return Change("rewrite_files", text, changed, {"table": table, "where": where})
+    text = f"Run `{rewriting(facts.name, where)}` to bring {_few(chosen)} to {words(found.spec)}."
+    return Change("rewrite_files", text, table=facts.name, spec=facts.spec, where=where)
 
 
 def _few(chosen: Sequence[Partition]) -> str:
@@ -97,74 +138,68 @@ def _few(chosen: Sequence[Partition]) -> str:
     return f"{len(chosen):,} partitions ({', '.join(found.name for found in chosen[:3])}{', ...' * (len(chosen) > 3)})"
 
 
-def rewrite_query(text: str, world: World) -> Change:
+def rewrite_query(text: str, rewrite: Callable[[str], str]) -> Change:
     """Write the query otherwise."""
-    return Change("sql", text, world)
+    return Change("sql", text, rewrite=rewrite)
 
 
-def leave_out(node: Node, world: World) -> Change:
-    """Leave out a hint or clause that asks for a shuffle."""
-    changed = replace(world, skipped=world.skipped | {node.number})
-    return rewrite_query("Leave out the hint or clause: REPARTITION, REBALANCE, DISTRIBUTE BY, CLUSTER BY.", changed)
+def leave_out_repartition() -> Change:
+    """Leave out what asks for a shuffle."""
+    text = "Leave out the hint or clause: REPARTITION, REBALANCE, DISTRIBUTE BY, CLUSTER BY."
+    return rewrite_query(text, without_repartitions)
 
 
-def match_other(step: Step) -> Iterator[Change]:
+def match_other(movement: Movement) -> Iterator[Change]:
     """Bucket this side's table as the other side's is, by the columns that it is joined with."""
-    other, places = step.other, _columns_by_place(step)
+    other, places = movement.other, _columns_by_place(movement)
     if other is None or not places:
         return
-    table = next(iter(places.values())).scan.table or ""
-    for found in other.within:
-        if found.hashed.table is None or not all(min(at) in places for at in found.places):
+    facts = movement.tables[next(iter(places.values())).scan.table or ""]
+    for arrival in other.arrivals:
+        if not all(min(at) in places for at in arrival.places):
             continue
-        columns = [places[min(at)] for at in found.places]
+        columns = [places[min(at)] for at in arrival.places]
         by = tuple(source.column.name.lower() for source in columns)
-        kind: BucketHash = "hive" if found.hashed.kind == "hive" else "spark"
-        spec = BucketSpec(found.hashed.partitions, by, by, kind)
+        kind: BucketHash = "hive" if arrival.kind == "hive" else "spark"
         types = {source.column.name.lower(): source.cast for source in columns if source.wrapped}
-        if spec != step.world.spec(table):
-            yield _with_types(bucket(step.world, table, spec), table, types)
+        for change in bucket(facts, BucketSpec(arrival.partitions, by, by, kind)):
+            yield _with_types(change, types)
         return
 
 
-def _with_types(change: Change, table: str, types: Mapping[str, str]) -> Change:
+def _with_types(change: Change, types: Mapping[str, str]) -> Change:
     if not types:
         return change
-    also = retype(change.world, table, types)
-    words = " and ".join(f"{name} {column_type}" for name, column_type in types.items())
-    text = f"{change.text} Make it the same type as there, too: {words}."
-    return Change(change.kind, text, also.world, {**change.fields, "column_types": dict(types)})
+    names = " and ".join(f"{name} {column_type}" for name, column_type in types.items())
+    text = f"{change.text} Make it the same type as there, too: {names}."
+    return replace(change, text=text, column_types=dict(types))
 
 
-def match_either(step: Step) -> tuple[Change, ...]:
+def match_either(movement: Movement) -> tuple[Change, ...]:
     """Bucket one side's table as the other one is, the smaller table first."""
-    both = [(step.table, tuple(match_other(step)))]
-    if step.other is not None:
-        both.append((step.other.table, tuple(match_other(step.other))))
-
-    def size(item: tuple[str, tuple[Change, ...]]) -> int:
-        facts = step.world.tables.get(item[0])
-        return (facts.size_bytes if facts else None) or 0
-
-    return tuple(change for _, changes in sorted(both, key=size) for change in changes)
+    both = [(movement.facts, tuple(match_other(movement)))]
+    if movement.other is not None:
+        both.append((movement.other.facts, tuple(match_other(movement.other))))
+    ordered = sorted(both, key=lambda item: (item[0].size_bytes if item[0] else None) or 0)
+    return tuple(change for _, changes in ordered for change in changes)
 
 
-def bucket_by_keys(step: Step) -> tuple[Change, ...]:
+def bucket_by_keys(movement: Movement) -> tuple[Change, ...]:
     """Bucket this side's table by the keys themselves, in the number and hash that it has."""
-    columns = step.plain_columns()
-    if columns is None or columns[0] != step.table or step.spec is None:
+    columns, facts = movement.plain_columns(), movement.facts
+    if columns is None or facts is None or facts.spec is None or columns[0] != facts.name:
         return ()
     by = tuple(dict.fromkeys(columns[1]))
-    return (bucket(step.world, step.table, replace(step.spec, bucket_columns=by, sort_columns=by)),)
+    return bucket(facts, replace(facts.spec, bucket_columns=by, sort_columns=by))
 
 
-def _columns_by_place(step: Step) -> dict[int, Source]:
+def _columns_by_place(movement: Movement) -> dict[int, Source]:
     """The keys of this side that are columns of one table, plain or cast to the other side's type, by their place."""
-    times = Counter(source.column.id for source in step.sources if source)
+    times = Counter(source.column.id for source in movement.sources if source)
     found = {
         place: source
-        for place, source in enumerate(step.sources)
-        if source and source.scan.table in step.world.tables
+        for place, source in enumerate(movement.sources)
+        if source and source.scan.table in movement.tables
         # A column that is a key in another type as well has to keep its own.
         if not source.wrapped or (source.cast and times[source.column.id] == 1)
     }

@@ -33,7 +33,7 @@ _WRAPPERS = (
     "ResultQueryStage", "InputAdapter", "WholeStageCodegen", "Subquery", "ReusedSubquery", "SubqueryBroadcast",
     "SubqueryAdaptiveBroadcast",
 )  # fmt: skip
-_EXTENSION = ("BucketUnion", "BucketCheck", "BucketDrain", "BucketDrainInput", "BucketedRows")
+_EXTENSION = ("BucketUnion", "BucketedRows")
 _WRITERS = (
     "Execute", "WriteFiles", "AppendData", "OverwriteByExpression", "OverwritePartitionsDynamic", "ReplaceData",
     "WriteDelta", "CreateTableAsSelect", "AtomicCreateTableAsSelect", "ReplaceTableAsSelect",

@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 
-from spark_bucketing.eligibility.world import World
 from spark_bucketing.plan import Node
 from spark_bucketing.plan.lists import Attribute, ids_in
 from spark_bucketing.plan.tree import AGGREGATES
 
 _CAST = re.compile(r"^cast\((?P<of>#\d+) as (?P<type>[a-z]+(?:\([\d,]+\))?)\)$")
-# What Spark writes for `<=>`, INTERSECT and EXCEPT: a pair of keys for each column.
-_NULL_SAFE = re.compile(r"^(?:coalesce\((?P<of>#\d+), .*\)|isnull\((?P<same>#\d+)\))$", re.DOTALL)
-
-
 _MOST_STEPS = 10_000
 
 
@@ -49,12 +43,25 @@ def source_of(key: str, node: Node) -> Source | None:
 
 def sources_of(key: str, node: Node) -> tuple[Source, ...]:
     """All columns of tables from which a key is computed; none where one of them cannot be followed."""
+    if key not in node.remembered:
+        node.remembered[key] = _sources(key, node)
+    found: tuple[Source, ...] = node.remembered[key]
+    return found
+
+
+def _sources(key: str, node: Node) -> tuple[Source, ...]:
     found: dict[tuple[int, int], Source] = {}
     todo = [(key, node, "", "")]
+    # What a column is that is passed on as it is, it is on the whole way.
+    passed: list[tuple[str, Node]] = []
     for _ in range(_MOST_STEPS):
         if not todo:
-            return tuple(found.values())
+            return _remembered(passed, tuple(found.values()))
         text, place, wrapped, cast = todo.pop()
+        if not todo and not found and not wrapped and re.fullmatch(r"#\d+", text):
+            if text in place.remembered:
+                return _remembered(passed, place.remembered[text])
+            passed.append((text, place))
         ids = ids_in(text)
         if not ids or text != f"#{ids[0]}":
             match = _CAST.match(text)
@@ -70,6 +77,12 @@ def sources_of(key: str, node: Node) -> tuple[Source, ...]:
             else:
                 todo.append((defined, maker.children[0], wrapped, cast))
     return ()
+
+
+def _remembered(passed: list[tuple[str, Node]], sources: tuple[Source, ...]) -> tuple[Source, ...]:
+    for text, place in passed:
+        place.remembered[text] = sources
+    return sources
 
 
 def _defined(wanted: int, node: Node) -> tuple[Node, Attribute | str] | None:
@@ -95,63 +108,6 @@ def _by_place(wanted: int, node: Node) -> tuple[Node, str] | None:
     places = [i for i, column in enumerate(node.output or ()) if column.id == wanted]
     below = node.children[0].output
     return (node, below[places[0]].key) if places and below and len(below) > places[0] else None
-
-
-def key_in(key: str, entry: Node, world: World, unwrapped: bool = False) -> str:
-    """A key as it would be if columns had the types of a world: casts to a column's own type go away.
-
-    Args:
-        key: a canonical expression over the input's columns.
-        entry: the input.
-        world: settings and tables.
-        unwrapped: leave out all casts, and what makes a comparison null-safe.
-    """
-    if unwrapped:
-        safe = _NULL_SAFE.match(key)
-        found = _CAST.match(key)
-        return (safe["of"] or safe["same"]) if safe else found["of"] if found else key
-    return _without_cast(key, entry, world)
-
-
-def _without_cast(key: str, entry: Node, world: World) -> str:
-    found = _CAST.match(key) if world.retyped or world.unwrapped else None
-    if found is None:
-        return key
-    if world.unwrapped:
-        return found["of"]
-    source = source_of(found["of"], entry)
-    if source is None or source.wrapped or source.scan.table is None:
-        return key
-    columns = world.retyped.get(source.scan.table, {})
-    return found["of"] if columns.get(source.column.name.lower()) == found["type"] else key
-
-
-def names_above(node: Node, world: World, place: int = 0) -> Callable[[str], tuple[str, ...]]:
-    """What keys of an operator's input are called in its output.
-
-    Args:
-        node: a projection, aggregate, union or reused exchange; anything else keeps all names.
-        world: settings and tables.
-        place: which of the inputs.
-    """
-    if node.operator in ("Union", "BucketUnion", "ReusedExchange"):
-        below, above = node.children[place].output, node.output
-        if below is None or above is None or len(below) != len(above):
-            return lambda _key: ()
-        return lambda key: tuple(up.key for down, up in zip(below, above, strict=True) if down.key == key)
-    results = node.results
-    if results is None:
-        return lambda key: (key,)
-    entry = node.children[0]
-
-    def names(key: str) -> tuple[str, ...]:
-        return tuple(
-            result.attribute.key
-            for result in results
-            if key in (result.expression, _without_cast(result.expression, entry, world))
-        )
-
-    return names
 
 
 def describe(key: str, text: str, entry: Node) -> str:

@@ -40,6 +40,7 @@ class TableFacts:
         size_bytes: of all files, where statistics or the warehouse know.
         files_per_bucket: most files that a bucket of a partition has; None where nobody looked (offline).
         partitions: the specs of its partitions, where these differ from the table's or may do so.
+        file_format: parquet, orc and so on.
     """
 
     name: str
@@ -49,6 +50,33 @@ class TableFacts:
     size_bytes: int | None = None
     files_per_bucket: int | None = None
     partitions: Table | None = None
+    file_format: str = "parquet"
+
+
+@dataclass(frozen=True)
+class PlanCounts:
+    """Exchanges and Sorts of a whole plan."""
+
+    exchanges: int = 0
+    sorts: int = 0
+
+    def __add__(self, other: PlanCounts) -> PlanCounts:
+        return PlanCounts(self.exchanges + other.exchanges, self.sorts + other.sorts)
+
+
+@dataclass(frozen=True)
+class OtherQuery:
+    """What a fix does to another query of the project that reads the table.
+
+    Args:
+        name: the model's, or the file's.
+        before: its Exchanges and Sorts.
+        after: the same with the fix; None where Spark cannot plan it any more.
+    """
+
+    name: str
+    before: PlanCounts
+    after: PlanCounts | None
 
 
 @dataclass(frozen=True)
@@ -65,6 +93,9 @@ class Fix:
         promises: the best verdict that the operator has afterwards.
         also: a further change without which this one is of no use; the text says both.
         where: for kind rewrite_files: a predicate that selects the partitions, where these are not all.
+        before: Exchanges and Sorts of the whole query.
+        after: the same with the fix.
+        others: other queries of the project whose plans it changes.
     """
 
     kind: FixKind
@@ -76,6 +107,9 @@ class Fix:
     column_types: Mapping[str, str] = field(default_factory=dict)
     also: tuple[Fix, ...] = ()
     where: str | None = None
+    before: PlanCounts = PlanCounts()
+    after: PlanCounts = PlanCounts()
+    others: tuple[OtherQuery, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -177,6 +211,7 @@ class Report:
         planner: what answered: "live (session)", "live (thrift)" or "offline", with Spark's version.
         unfinished: models that were not reached, when the run was interrupted.
         folder: the project's, relative to the folder where the check ran; empty when it is the same.
+        about: project, target, commit and date, as far as they are known.
     """
 
     models: tuple[ModelResult, ...]
@@ -184,3 +219,4 @@ class Report:
     planner: str = ""
     unfinished: tuple[str, ...] = ()
     folder: str = ""
+    about: Mapping[str, str] = field(default_factory=dict)

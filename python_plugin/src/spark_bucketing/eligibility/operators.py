@@ -23,15 +23,7 @@ from spark_bucketing.plan.tree import AGGREGATES, JOINS
 
 _PARTIAL = re.compile(r"^(?:partial_|merge_)")
 _ORDER = re.compile(r" (?:ASC|DESC) NULLS (?:FIRST|LAST)$")
-PASSING = (
-    "Exchange",
-    "Sort",
-    "AQEShuffleRead",
-    "ShuffleQueryStage",
-    "ColumnarToRow",
-    "BucketCheck",
-    "BucketDrainInput",
-)
+PASSING = ("Exchange", "Sort", "AQEShuffleRead", "ShuffleQueryStage", "ColumnarToRow")
 
 
 @dataclass(frozen=True, eq=False)

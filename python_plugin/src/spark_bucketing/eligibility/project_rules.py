@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from spark_bucketing.eligibility.changes import switch_extension_on
 from spark_bucketing.eligibility.model import Finding, Fix, Verdict
-from spark_bucketing.eligibility.world import World
+from spark_bucketing.eligibility.settings import Settings
 from spark_bucketing.spec import BucketSpec
 
 
@@ -18,7 +18,7 @@ from spark_bucketing.spec import BucketSpec
 class Checked:
     """What is known of a project: its session's settings, Spark's version, and its bucketed tables."""
 
-    world: World
+    settings: Settings
     version: tuple[int, ...]
     specs: Mapping[str, BucketSpec]
 
@@ -103,20 +103,20 @@ class DisablingSetting(ProjectReason):
 
     def find(self, project: Checked) -> Iterator[Finding]:
         """Applies to each such setting."""
-        world, specs = project.world, project.specs
+        settings, specs = project.settings, project.specs
         if not specs:
             return
         hive = any(spec.bucket_hash == "hive" for spec in specs.values())
-        if not world.on("spark.sql.sources.bucketing.enabled"):
+        if not settings.on("spark.sql.sources.bucketing.enabled"):
             yield self._setting("spark.sql.sources.bucketing.enabled", "false", "true", "Spark ignores all buckets")
         for name in ("spark.sql.hive.convertMetastoreParquet", "spark.sql.hive.convertMetastoreOrc"):
-            if hive and not world.on(name):
+            if hive and not settings.on(name):
                 yield self._setting(
                     name, "false", "true", "Hive's own reader reads the Hive layout, and knows no buckets"
                 )
-        if world.number("spark.sql.files.maxRecordsPerFile") > 0:
+        if settings.number("spark.sql.files.maxRecordsPerFile") > 0:
             name = "spark.sql.files.maxRecordsPerFile"
-            yield self._setting(name, world.get(name), "0", "a bucket is written as several files")
+            yield self._setting(name, settings.get(name), "0", "a bucket is written as several files")
 
     def _setting(self, name: str, value: str, wanted: str, effect: str) -> Finding:
         fix = Fix("setting", f"Set {name}={wanted}.", Verdict.SORT_FREE, {name: wanted})
@@ -140,17 +140,17 @@ class ProjectWithoutExtension(ProjectReason):
 
     def find(self, project: Checked) -> Iterator[Finding]:
         """Applies to projects with the Hive layout."""
-        world, specs = project.world, project.specs
+        settings, specs = project.settings, project.specs
         names = sorted(name for name, spec in specs.items() if spec.bucket_hash == "hive")
-        if not names or world.extension:
+        if not names or settings.extension:
             return
-        change = switch_extension_on(world)
-        fix = Fix(change.kind, change.text, Verdict.SORT_FREE, **change.fields)
+        change = switch_extension_on(settings)
+        fix = Fix(change.kind, change.text, Verdict.SORT_FREE, change.settings)
         shown = ", ".join(names[:3]) + (f" and {len(names) - 3:,} more" if len(names) > 3 else "")
         yield Finding(
             self.slug,
             f"This session reads {shown}, of the Hive layout, as plain tables: the extension is not "
-            f"{'switched on' if world.loaded else 'loaded'}.",
+            f"{'switched on' if settings.loaded else 'loaded'}.",
             tuple(names),
             fixes=(fix,),
         )
@@ -170,5 +170,5 @@ def project_findings(
         specs: the project's bucketed tables, by name.
     """
     version = tuple(int(part) for part in re.findall(r"\d+", spark_version)[:3])
-    project = Checked(World(settings, {}), version, specs)
+    project = Checked(Settings(settings), version, specs)
     return tuple(finding for reason in PROJECT_RULES for finding in reason.find(project))

@@ -1,12 +1,12 @@
-"""The verdict on an operator, from the plan at hand or from the model of one."""
+"""The verdict on an operator, from the plan."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from spark_bucketing.eligibility.known import GATHERING, is_known
-from spark_bucketing.eligibility.model import Verdict
+from spark_bucketing.eligibility.model import TableFacts, Verdict
 from spark_bucketing.eligibility.operators import Operator, Side
-from spark_bucketing.eligibility.planner import Outcome, Planner
-from spark_bucketing.eligibility.world import World
 from spark_bucketing.plan import Node
 
 # From good to bad; only these can be compared.
@@ -32,16 +32,6 @@ def local_sorts(side: Side) -> tuple[Node, ...]:
     return tuple(node for node in side.sorts if not node.is_global_sort)
 
 
-def outcome_of(op: Operator) -> Outcome:
-    """What an operator does to its inputs in the plan at hand."""
-    if op.broadcast or (op.kind == "join" and op.keyless):
-        return Outcome(tuple(False for _ in op.sides), tuple(False for _ in op.sides))
-    return Outcome(
-        tuple(needed_exchange(side) is not None for side in op.sides),
-        tuple(bool(local_sorts(side)) for side in op.sides),
-    )
-
-
 def is_understood(op: Operator) -> bool:
     """Whether keys and ways could be read, and everything on the ways is known."""
     if op.foreign or any(side.keys is None for side in op.sides):
@@ -49,12 +39,12 @@ def is_understood(op: Operator) -> bool:
     return all(is_known(node) for side in op.sides for node in side.way)
 
 
-def is_described(op: Operator, world: World) -> bool:
+def is_described(op: Operator, tables: Mapping[str, TableFacts]) -> bool:
     """Whether the metastore says of all tables below how they are bucketed, or that they are not."""
-    return all(scan.table in world.tables for side in op.sides for scan in side.scans)
+    return all(scan.table in tables for side in op.sides for scan in side.scans)
 
 
-def why_unknown(op: Operator, world: World) -> str:
+def why_unknown(op: Operator, tables: Mapping[str, TableFacts]) -> str:
     """What is not known of an operator whose verdict is unknown, for the user."""
     foreign = {node.operator for side in op.sides for node in side.way if not is_known(node)}
     if op.foreign or foreign:
@@ -62,54 +52,34 @@ def why_unknown(op: Operator, world: World) -> str:
         return f"not an operator of Spark's: {names}"
     if not is_understood(op):
         return "its keys cannot be read"
-    missing = {scan.table for side in op.sides for scan in side.scans if scan.table and scan.table not in world.tables}
+    missing = {scan.table for side in op.sides for scan in side.scans if scan.table and scan.table not in tables}
     return f"Spark cannot describe {', '.join(sorted(missing))}"
 
 
-def reads_buckets(op: Operator, world: World) -> bool:
+def reads_buckets(op: Operator, tables: Mapping[str, TableFacts]) -> bool:
     """Whether a table below is bucketed by its metadata."""
-    return any(world.spec(scan.table) for side in op.sides for scan in side.scans)
+    found = (tables.get(scan.table or "") for side in op.sides for scan in side.scans)
+    return any(facts is not None and facts.spec is not None for facts in found)
 
 
-def verdict(op: Operator, outcome: Outcome, world: World) -> Verdict:
+def verdict(op: Operator, tables: Mapping[str, TableFacts]) -> Verdict:
     """How rows come together.
 
     Args:
         op: the operator.
-        outcome: what it does to its inputs.
-        world: settings and tables.
+        tables: what is known of the plan's tables.
     """
     if not is_understood(op):
         return Verdict.UNKNOWN
     if op.broadcast:
         return Verdict.BROADCAST
-    if not is_described(op, world):
+    if not is_described(op, tables):
         return Verdict.UNKNOWN
-    if not reads_buckets(op, world):
+    if not reads_buckets(op, tables):
         return Verdict.NOT_BUCKETED
     if op.kind == "join" and op.keyless:
         return Verdict.SHUFFLED
-    moved = [
-        by_itself or _moved_on_the_way(side, world) for side, by_itself in zip(op.sides, outcome.shuffled, strict=True)
-    ]
+    moved = [bool(side.exchanges) for side in op.sides]
     if any(moved):
         return Verdict.SHUFFLED if all(moved) else Verdict.ONE_SIDED
-    return (
-        Verdict.SHUFFLE_FREE
-        if any(outcome.sorted) or any(side.sorts for side in op.sides if _global(side))
-        else (Verdict.SORT_FREE)
-    )
-
-
-def modelled(planner: Planner) -> dict[int, Verdict]:
-    """Verdicts of all operators by their number, as a model has them."""
-    return {number: verdict(op, planner.outcomes[number], planner.world) for number, op in planner.operators.items()}
-
-
-def _global(side: Side) -> bool:
-    return any(node.is_global_sort for node in side.sorts)
-
-
-def _moved_on_the_way(side: Side, world: World) -> bool:
-    needed = needed_exchange(side)
-    return any(node is not needed and node.number not in world.skipped for node in side.exchanges)
+    return Verdict.SHUFFLE_FREE if any(side.sorts for side in op.sides) else Verdict.SORT_FREE

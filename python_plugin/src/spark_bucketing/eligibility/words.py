@@ -1,11 +1,12 @@
-"""How things are said in messages."""
+"""The words of messages."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from spark_bucketing.eligibility.movements import Movement
 from spark_bucketing.eligibility.operators import Operator
-from spark_bucketing.eligibility.steps import Step
+from spark_bucketing.eligibility.verdicts import needed_exchange
 from spark_bucketing.plan import Node
 from spark_bucketing.spec import BucketSpec
 
@@ -25,10 +26,14 @@ def plural(noun: str, number: int) -> str:
     return noun if number == 1 else noun + "s"
 
 
-def purpose(step: Step) -> str:
+def purpose(movement: Movement) -> str:
     """What the operator does by which keys: `joined by d.t.k`."""
     done = {"join": "joined by", "aggregate": "grouped by", "distinct": "made distinct by", "window": "partitioned by"}
-    return f"{done[step.op.kind]} {series(step.key_texts)}" if step.key_texts else done[step.op.kind].split(" by")[0]
+    return (
+        f"{done[movement.op.kind]} {series(movement.key_texts)}"
+        if movement.key_texts
+        else done[movement.op.kind].split(" by")[0]
+    )
 
 
 _DOINGS = {
@@ -47,22 +52,24 @@ _DOINGS = {
 }
 
 
-def doing(node: Node, step: Step) -> str:
+def doing(node: Node, movement: Movement) -> str:
     """What an operator does to the rows that came by buckets."""
     if node.operator == "Exchange" and node.shuffle and node.shuffle.requested:
         return "a REPARTITION, DISTRIBUTE BY, CLUSTER BY or REBALANCE in the query moves the rows"
     if node.is_global_sort or (node.shuffle and node.shuffle.kind == "range"):
         return "an ORDER BY of all rows moves them"
-    if node.number in step.planner.operators:
-        return _operator_doing(step.planner.operators[node.number], step)
+    owner = movement.query.owners.get(node.number) if node.operator == "Exchange" else None
+    op = owner or movement.query.operators.get(node.number)
+    if op is not None and op is not movement.op:
+        return _operator_doing(op, movement)
     return _DOINGS.get(node.operator, f"the operator {node.operator} comes in between")
 
 
-def _operator_doing(op: Operator, step: Step) -> str:
+def _operator_doing(op: Operator, movement: Movement) -> str:
     if op.foreign:
         return f"the operator {op.node.operator} comes in between"
-    sides = [Step(step.planner, op, place, op.node) for place in range(len(op.sides))]
-    if any(step.planner.outcomes[op.node.number].shuffled):
+    sides = [type(movement)(movement.query, op, place, op.node) for place in range(len(op.sides))]
+    if any(needed_exchange(side) for side in op.sides):
         keys = next((side.key_texts for side in sides if side.key_texts), ())
         return f"the {op.kind} by {series(keys)} below moves the rows"
     if op.node.join_type.startswith("FullOuter"):

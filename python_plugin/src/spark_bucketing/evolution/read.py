@@ -151,7 +151,9 @@ def _lenient(options: Mapping[str, str]) -> tuple[str, ...]:
 
 def merging_of(warehouse: Warehouse) -> Merging:
     """When this session reads different numbers of buckets together."""
-    tasks = warehouse.rows("select max(spark_partition_id()) + 1 as tasks from range(100000)")
+    tasks = warehouse.rows(
+        "select max(task) + 1 as tasks from (select spark_partition_id() as task from range(100000))"
+    )
     return Merging(
         warehouse.conf("spark.bucketing.join.alignment", "auto"),
         int(tasks[0]["tasks"]),

@@ -26,21 +26,25 @@ def select_partitions(
     Raises:
         TableError: the predicate uses other columns, or is none.
     """
-    if not table.partitions:
-        return (), frozenset()
     places = range(len(table.columns))
     rows = (
         f"({place}, {', '.join('null' if value is None else sql.text(value) for value in partition.values)})"
         for place, partition in enumerate(table.partitions)
     )
+    # The predicate of a table without partitions has to be one, too.
+    nothing = f"(-1, {', '.join('null' for _ in places)})"
     values = ", ".join(f"v{i}" for i in places)
     typed = ", ".join(f"try_cast(v{i} as {table.columns[i].type}) as {sql.name(table.columns[i].name)}" for i in places)
     spelled = ", ".join(f"try_cast(try_cast(v{i} as {table.columns[i].type}) as string)" for i in places)
     # The values' own columns must not be found by the predicate, nor may a comment at its end hide the bracket.
     query = (
-        f"select spark_bucketing_place as place, to_json(spark_bucketing_spelled) as spelled, ({where or 'true'}\n) "  # noqa: S608
-        f"as chosen from (select place as spark_bucketing_place, array({spelled}) as spark_bucketing_spelled, {typed} "
-        f"from values {', '.join(rows)} as v(place, {values})) as {sql.name(sql.parts(table.name)[-1])}"
+        f"with typed as (select place as spark_bucketing_place, array({spelled}) as spark_bucketing_spelled, {typed} "  # noqa: S608
+        f"from values {', '.join((nothing, *rows))} as v(place, {values})), marked as ("
+        "select spark_bucketing_place as place, spark_bucketing_spelled as spelled, 0 as chosen from typed union all "
+        "select spark_bucketing_place, spark_bucketing_spelled, 1 from typed "
+        f"as {sql.name(sql.parts(table.name)[-1])} where ({where or 'true'}\n)) "
+        "select place, to_json(spelled) as spelled, max(chosen) as chosen from marked where place >= 0 "
+        "group by place, spelled"
     )
     try:
         found = {row["place"]: row for row in warehouse.rows(query)}
@@ -53,7 +57,7 @@ def select_partitions(
             f'"{_example(table)}".'
         ) from error
     alike = Counter(row["spelled"] for row in found.values())
-    chosen = tuple(part for place, part in enumerate(table.partitions) if str(found[place]["chosen"]).lower() == "true")
+    chosen = tuple(part for place, part in enumerate(table.partitions) if found[place]["chosen"])
     unclear = frozenset(
         part.name
         for place, part in enumerate(table.partitions)

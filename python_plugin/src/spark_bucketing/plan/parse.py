@@ -54,26 +54,27 @@ def parse_plan(text: str) -> Plan:
     """
     if _START not in text:
         # Spark answers with the error as text, below a heading of its own.
-        said = " ".join(line.strip() for line in text.splitlines() if line.strip())
-        raise PlanError(f"Spark could not plan the query. {said or 'It said nothing.'}")
+        answer = " ".join(line.strip() for line in text.splitlines() if line.strip())
+        raise PlanError(f"Spark could not plan the query. {answer or 'It does not say why.'}")
     lines = text[text.index(_START) + len(_START) :].splitlines()
     trees = _trees(lines)
     if not trees:
         raise PlanError("Spark's physical plan has no operator that could be read.")
     details = _details(lines, {line.number: line.label for tree in trees for line in _all(tree)})
     built: dict[int, Node] = {}
+    lines_by_number = {line.number: line for tree in trees for line in _all(tree)}
     # Shared trees are those of an exchange that is reused: they are built before what refers to them.
-    roots = [
-        _build(tree, details, built, {line.number: line for root in trees for line in _all(root)}) for tree in trees
-    ]
+    roots = [_build(tree, details, built, lines_by_number) for tree in trees]
     distinct = {root.number: root for root in roots}
     return Plan(roots[0], tuple(root for root in distinct.values() if root is not roots[0]))
 
 
 def _all(line: _Line) -> Iterable[_Line]:
-    yield line
-    for below in line.below:
-        yield from _all(below)
+    waiting = [line]
+    while waiting:
+        found = waiting.pop()
+        yield found
+        waiting += reversed(found.below)
 
 
 def _trees(lines: Sequence[str]) -> list[_Line]:
@@ -139,15 +140,20 @@ def _same(head: str, label: str) -> bool:
     return label.startswith(head) or head.startswith(label.split(" ", 1)[0])
 
 
-def _build(line: _Line, details: Mapping[int, _Details], built: dict[int, Node], lines: Mapping[int, _Line]) -> Node:
-    if line.number in built:
-        return built[line.number]
-    about = details.get(line.number, _Details())
-    children = tuple(_build(below, details, built, lines) for below in line.below)
-    if about.reuses is not None and about.reuses in lines:
-        children = (_build(lines[about.reuses], details, built, lines),)
-    name, _, title = line.label.partition(" ")
-    name = name.removesuffix(_SKEWED)
-    node = Node(line.number, name, title, about.values, about.counts, children)
-    built[line.number] = node
-    return node
+def _build(top: _Line, details: Mapping[int, _Details], built: dict[int, Node], lines: Mapping[int, _Line]) -> Node:
+    """The node of a line, after all those below it; plans may be deeper than Python's stack, so nothing recurs."""
+    waiting = [(top, False)]
+    while waiting:
+        line, is_ready = waiting.pop()
+        if line.number in built:
+            continue
+        about = details.get(line.number, _Details())
+        below = [lines[about.reuses]] if about.reuses is not None and about.reuses in lines else line.below
+        if not is_ready:
+            waiting += [(line, True), *((other, False) for other in below)]
+            continue
+        children = tuple(built[other.number] for other in below if other.number in built)
+        name, _, title = line.label.partition(" ")
+        name = name.removesuffix(_SKEWED)
+        built[line.number] = Node(line.number, name, title, about.values, about.counts, children)
+    return built[top.number]

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 from spark_bucketing.plan.lists import (
     Attribute,
@@ -54,6 +55,7 @@ class Node:
         details: the lines about it, by what stands before the colon and without the number of elements.
         counts: these numbers of elements.
         children: its inputs.
+        remembered: what was found out about expressions over its output, which is asked again and again.
     """
 
     number: int
@@ -62,6 +64,7 @@ class Node:
     details: Mapping[str, str] = field(default_factory=dict)
     counts: Mapping[str, int] = field(default_factory=dict)
     children: tuple[Node, ...] = ()
+    remembered: dict[str, Any] = field(default_factory=dict, repr=False)
 
     def walk(self) -> Iterator[Node]:
         """This operator and all below it, from the top, left to right, each once however often it is reused."""
@@ -74,7 +77,7 @@ class Node:
                 yield node
                 waiting += reversed(node.children)
 
-    @property
+    @cached_property
     def table(self) -> str | None:
         """The table that a scan reads, without the catalog where that is Spark's own; None for anything else."""
         if self.operator not in ("Scan", "BatchScan") or self.title.startswith("In-memory"):
@@ -88,7 +91,7 @@ class Node:
             name = name.rpartition(" ")[2]
         return name.removeprefix(SESSION_CATALOG) if re.fullmatch(r"[^\[\]()]+\.[^\[\]()]+", name) else None
 
-    @property
+    @cached_property
     def shuffle(self) -> Shuffle | None:
         """How an Exchange spreads rows; None for anything else."""
         return _shuffle(self.details.get("Arguments", "")) if self.operator == "Exchange" else None

@@ -16,8 +16,8 @@ def write_github(report: Report, file: TextIO) -> None:
     for found in open_findings(report):
         file.write(_annotation(report, found))
     for model in unknown_models(report):
-        said = why_unknown(model)
-        file.write(_command("error", from_root(report, model.path), None, f"{model.name} could not be checked", said))
+        why = why_unknown(model)
+        file.write(_command("error", from_root(report, model.path), None, f"{model.name} could not be checked", why))
     if report.unfinished:
         file.write(_command("error", None, None, "interrupted", f"Not reached: {', '.join(report.unfinished)}"))
     file.write(f"{one_line(summary(report))}\n")

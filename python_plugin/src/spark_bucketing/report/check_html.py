@@ -8,10 +8,11 @@ from html import escape
 from pathlib import Path
 from typing import TextIO
 
+from spark_bucketing.check.effects import wanted_specs, worse_for
 from spark_bucketing.check.outcome import Found, alike_findings, all_findings, open_findings, unknown_models
 from spark_bucketing.eligibility.model import ModelResult, Report, Verdict
 from spark_bucketing.report.graph import NODE_HEIGHT, NODE_WIDTH, Point, draw
-from spark_bucketing.report.words import count, operators_of, place, size, verdict_counts, why_unknown
+from spark_bucketing.report.words import count, effect, operators_of, place, size, verdict_counts, why_unknown
 
 _CLASSES = {verdict: verdict.value.removesuffix(" on purpose").replace(" ", "-") for verdict in Verdict}
 # More nodes than people look at: then only those between which something is bucketed are drawn.
@@ -20,6 +21,7 @@ _DULL = (None, Verdict.NOT_BUCKETED, Verdict.BROADCAST)
 _GOOD = (Verdict.SHUFFLE_FREE, Verdict.SORT_FREE)
 _NOTE = "Each line is a model reading another, in the colour of the worst that happens to its rows there."
 _LONGEST_NAME = 25
+_SMALLEST = 0.6
 _WORST_FIRST = (Verdict.SHUFFLED, Verdict.ONE_SIDED, Verdict.UNKNOWN, Verdict.SHUFFLE_FREE, Verdict.SORT_FREE)
 
 
@@ -31,7 +33,7 @@ def write_html(report: Report, file: TextIO) -> None:
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>spark-bucketing check</title>\n<style>\n{style}</style>\n</head>\n<body>\n<main>\n"
     )
-    for part in (_head(report), _graph(report), _unknown(report), _findings(report), _models(report)):
+    for part in (_head(report), _graph(report), _unknown(report), _findings(report), _specs(report), _models(report)):
         file.writelines(f"{line}\n" for line in part)
     file.write("</main>\n</body>\n</html>\n")
 
@@ -39,17 +41,19 @@ def write_html(report: Report, file: TextIO) -> None:
 def _head(report: Report) -> Iterator[str]:
     operators = operators_of(report.models)
     counts = verdict_counts(operators)
-    yield f'<h1>Bucketing check</h1>\n<p class="lead">Planned by Spark: {escape(report.planner)}</p>'
+    about = " · ".join(f"{key} {value}" for key, value in report.about.items())
+    yield f'<h1>Bucketing check</h1>\n<p class="lead">{escape(about)}</p>' if about else "<h1>Bucketing check</h1>"
+    yield f'<p class="lead">Planned by Spark: {escape(report.planner)}</p>'
     if report.unfinished:
         names = escape(", ".join(report.unfinished))
         yield f'<p class="card">Interrupted: {count(len(report.unfinished), "query")} not reached: {names}</p>'
     found = open_findings(report)
     moved = sum(each.finding.bytes_shuffled or 0 for each in found)
-    accepted = sum(1 for each in all_findings(report) if each.finding.accepted)
+    accepted = len(alike_findings([each for each in all_findings(report) if each.finding.accepted]))
     tiles = [
         (f"{len(report.models):,}", "queries"),
         (f"{len(operators):,}", "joins, aggregates, windows"),
-        (f"{len(found):,}", "findings" + (f", {accepted:,} more accepted" if accepted else "")),
+        (f"{len(alike_findings(found)):,}", "findings" + (f", {accepted:,} more accepted" if accepted else "")),
         (f"{len(unknown_models(report)):,}", "could not be told"),
     ]
     if moved:
@@ -86,7 +90,9 @@ def _graph(report: Report) -> Iterator[str]:
     drawing = draw(names, edges)
     yield f'<h2>Models</h2>\n<p class="lead">{note} Grey: no table with buckets, or no join and no grouping.</p>'
     width, height = drawing.width + 4, drawing.height + 4
-    box = f'width="{width:.0f}" height="{height:.0f}" viewBox="-2 -2 {width:.0f} {height:.0f}"'
+    # As wide as the page, down to where names can still be read; then it scrolls.
+    box = f'width="{width:.0f}" height="{height:.0f}" viewBox="-2 -2 {width:.0f} {height:.0f}" '
+    box += f'style="min-width:{width * _SMALLEST:.0f}px"'
     yield f'<div class="card graph"><svg {box} role="img" aria-label="Graph of models">'
     for (parent, child), points in sorted(drawing.edges.items(), key=lambda item: edges[item[0]] is not None):
         verdict = edges[parent, child]
@@ -134,22 +140,36 @@ def _unknown(report: Report) -> Iterator[str]:
     if models:
         yield "<h2>Could not be told</h2>"
     for model in models:
-        said = why_unknown(model)
+        why = why_unknown(model)
         where = f'<code class="where">{escape(model.path)}</code>'
         head = f"<header><b>{escape(model.name)}</b>{where}</header>"
-        yield f'<div class="card finding">{head}<p>{escape(said)}</p></div>'
+        yield f'<div class="card finding">{head}<p>{escape(why)}</p></div>'
 
 
 def _findings(report: Report) -> Iterator[str]:
     found = open_findings(report)
     accepted = [each for each in all_findings(report) if each.finding.accepted]
-    yield f"<h2>{count(len(found), 'finding').capitalize()}</h2>" if found else "<h2>No findings</h2>"
+    number = len(alike_findings(found))
+    yield f"<h2>{count(number, 'finding').capitalize()}</h2>" if found else "<h2>No findings</h2>"
     for alike in alike_findings(found):
         yield _finding(alike)
     if accepted:
-        yield f"<details><summary>{count(len(accepted), 'finding')} accepted</summary>"
-        yield from map(_finding, alike_findings(accepted))
+        alike_accepted = alike_findings(accepted)
+        yield f"<details><summary>{count(len(alike_accepted), 'finding')} accepted</summary>"
+        yield from map(_finding, alike_accepted)
         yield "</details>"
+
+
+def _specs(report: Report) -> Iterator[str]:
+    wanted = wanted_specs(report.models)
+    if wanted:
+        yield "<h2>Tables of which several queries want different buckets</h2>"
+    for table, specs in wanted.items():
+        rows = "".join(
+            f"<tr><td><code>{escape(text)}</code></td><td>{escape(', '.join(names))}</td></tr>"
+            for text, names in specs.items()
+        )
+        yield f'<div class="card finding"><header><b>{escape(table)}</b></header><table>{rows}</table></div>'
 
 
 def _finding(alike: Sequence[Found]) -> str:
@@ -163,7 +183,8 @@ def _finding(alike: Sequence[Found]) -> str:
         else ""
     )
     fixes = "".join(
-        f'<div class="fix"><b>Fix</b> {escape(fix.text)}{" → " + _pill(fix.promises) if operator else ""}</div>'
+        f'<div class="fix{" hurts" if worse_for(fix) else ""}"><b>Fix</b> {escape(fix.text)}'
+        f"{' → ' + _pill(fix.promises) + escape(effect(fix)) if operator else ''}</div>"
         for fix in finding.fixes
     )
     messages = "".join(

@@ -6,7 +6,8 @@ import json
 from typing import Any, TextIO
 
 from spark_bucketing.check.acceptance import fingerprint, model_key
-from spark_bucketing.eligibility.model import Finding, Fix, ModelResult, OperatorResult, Report
+from spark_bucketing.check.effects import wanted_specs
+from spark_bucketing.eligibility.model import Finding, Fix, ModelResult, OperatorResult, PlanCounts, Report
 
 # Raised when something that was there is gone or means something else; what is new leaves it as it is.
 SCHEMA_VERSION = 1
@@ -26,6 +27,11 @@ def as_data(report: Report) -> dict[str, Any]:
         "models": [_model(model) for model in report.models],
         "project": [_finding("", None, finding) for finding in report.project],
         "unfinished": list(report.unfinished),
+        "about": dict(report.about),
+        "wanted_specs": [
+            {"table": table, "specs": [{"config": text, "serves": list(names)} for text, names in specs.items()]}
+            for table, specs in wanted_specs(report.models).items()
+        ],
     }
 
 
@@ -90,4 +96,18 @@ def _fix(fix: Fix) -> dict[str, Any]:
         "column_types": dict(fix.column_types),
         "where": fix.where,
         "also": [_fix(further) for further in fix.also],
+        "before": _counts(fix.before),
+        "after": _counts(fix.after),
+        "others": [
+            {
+                "name": other.name,
+                "before": _counts(other.before),
+                "after": _counts(other.after) if other.after else None,
+            }
+            for other in fix.others
+        ],
     }
+
+
+def _counts(counts: PlanCounts) -> dict[str, int]:
+    return {"exchanges": counts.exchanges, "sorts": counts.sorts}

@@ -9,9 +9,10 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
+from spark_bucketing.check.effects import wanted_specs
 from spark_bucketing.check.outcome import Found, alike_findings, is_unclear, open_findings, unknown_models
 from spark_bucketing.eligibility.model import ModelResult, Report, Verdict
-from spark_bucketing.report.words import operators_of, place, size, summary, verdict_counts
+from spark_bucketing.report.words import effect, operators_of, place, size, summary, verdict_counts
 
 _LEVELS = {"error": "bold red", "warning": "yellow", "note": "cyan"}
 _VERDICTS = {
@@ -43,6 +44,11 @@ def write_text(report: Report, file: TextIO, verbose: bool = False, plain: bool 
         _write_findings(console, alike)
     for model in unknown_models(report):
         _write_unknown(console, model)
+    for table, specs in wanted_specs(report.models).items():
+        console.print(Text.assemble((table, "bold"), "  several queries want different buckets"))
+        for text, names in specs.items():
+            _indented(console, Text(f"{text}: serves {', '.join(names)}"))
+        console.print()
     if verbose:
         _write_operators(console, report)
     if report.unfinished:
@@ -66,7 +72,7 @@ def _write_findings(console: Console, alike: Sequence[Found]) -> None:
         promise = (
             Text.assemble(("fix", "green"), f" (then {fix.promises.value}): ") if operator else Text("fix: ", "green")
         )
-        _indented(console, promise.append(fix.text))
+        _indented(console, promise.append(fix.text).append(effect(fix) if operator else ""))
     console.print()
 
 

@@ -106,7 +106,6 @@ def write_sealed(table: str, found: Sequence[Sealed], dry_run: bool, form: str, 
         where = item.partition or table
         if item.status == REFUSED:
             console.print(Text.assemble((where, "red"), f": found {item.problem}"))
-            console.print(Text(f"    expected files of {words(item.spec) if item.spec else 'some bucket spec'}"))
         elif item.status == SEALED or item.problem:
             weaker = f" ({item.problem})" if item.problem else ""
             spec = f"{words(item.spec)}, {count(item.files, 'file')}, {size(item.size)}{weaker}"

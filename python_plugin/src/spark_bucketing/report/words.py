@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import PurePath
 
+from spark_bucketing.check.effects import worse_for
 from spark_bucketing.check.outcome import Found, all_findings, is_unclear, open_findings, unknown_models
-from spark_bucketing.eligibility.model import ModelResult, OperatorResult, Report, Verdict
+from spark_bucketing.eligibility.model import Fix, ModelResult, OperatorResult, Report, Verdict
 
 _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 
@@ -42,6 +43,23 @@ def why_unknown(model: ModelResult) -> str:
     """Why nothing can be told of a model: Spark's words, or which of its operators were not understood."""
     unclear = "; ".join(f"{op.kind}: {op.description}" for op in filter(is_unclear, model.operators))
     return model.error or f"Not understood: {unclear}"
+
+
+def effect(fix: Fix) -> str:
+    """What a fix does to the whole query, and to others of the project; empty where that was not planned."""
+    if fix.before == fix.after:
+        return ""
+    pairs = [("Exchange", fix.before.exchanges, fix.after.exchanges), ("Sort", fix.before.sorts, fix.after.sorts)]
+    parts = [f"{count(before, noun)} to {after:,}" for noun, before, after in pairs if before or after]
+    text = f" [whole query: {', '.join(parts)}]"
+    worse = worse_for(fix)
+    better = [other.name for other in fix.others if other.name not in worse]
+    text += f" [better: {_some(better)}]" if better else ""
+    return text + (f" [worse: {_some(worse)}]" if worse else "")
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:5]) + (f" and {len(names) - 5:,} more" if len(names) > 5 else "")
 
 
 def one_line(text: str) -> str:

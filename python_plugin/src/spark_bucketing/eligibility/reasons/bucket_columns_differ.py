@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from spark_bucketing.eligibility.changes import match_either
-from spark_bucketing.eligibility.steps import Explanation, Reason, Step
+from spark_bucketing.eligibility.movements import Explanation, Movement, Reason
 from spark_bucketing.eligibility.words import buckets
 
 
@@ -25,16 +25,16 @@ class BucketColumnsDiffer(Reason):
     slug = "bucket-columns-differ"
     summary = "both sides are bucketed, by different keys of the join"
 
-    def explain(self, step: Step) -> Explanation | None:
+    def explain(self, movement: Movement) -> Explanation | None:
         """Applies where both sides' buckets serve the join, and not each other."""
-        other = step.other
-        if not step.needed or other is None or not step.within or not other.within:
+        other = movement.other
+        if not movement.needed or other is None or not movement.arrivals or not other.arrivals:
             return None
-        if step.spec is None or other.spec is None:
+        if movement.spec is None or other.spec is None:
             return None
         return Explanation(
-            f"{step.table} has {buckets(step.spec)} and {other.table} has {buckets(other.spec)}: these are "
+            f"{movement.table} has {buckets(movement.spec)} and {other.table} has {buckets(other.spec)}: these are "
             "different keys of the join.",
-            (step.table, other.table),
-            match_either(step),
+            (movement.table, other.table),
+            match_either(movement),
         )

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from spark_bucketing.eligibility.changes import let_extension_read, match_either, set_to
-from spark_bucketing.eligibility.joining import divides
-from spark_bucketing.eligibility.pairs import closest
-from spark_bucketing.eligibility.steps import Change, Explanation, Reason, Step
+from spark_bucketing.eligibility.arrivals import divides
+from spark_bucketing.eligibility.changes import Change, let_extension_read, match_either, set_to
+from spark_bucketing.eligibility.movements import Explanation, Movement, Reason
 
 SETTING = "spark.sql.bucketing.coalesceBucketsInJoin.enabled"
 RATIO = "spark.sql.bucketing.coalesceBucketsInJoin.maxBucketRatio"
@@ -29,29 +28,29 @@ class BucketMergingOff(Reason):
     slug = "bucket-merging-off"
     summary = "the bucket counts divide, but merging buckets is off or over its ratio"
 
-    def explain(self, step: Step) -> Explanation | None:
+    def explain(self, movement: Movement) -> Explanation | None:
         """Applies where the sides' bucket counts differ and divide."""
-        pair = closest(step) if step.needed else None
-        if pair is None or pair[0].hashed.kind != pair[1].hashed.kind:
+        pair = movement.closest if movement.needed else None
+        if pair is None or pair[0].kind != pair[1].kind:
             return None
-        here, there = pair[0].hashed, pair[1].hashed
+        here, there = pair[0], pair[1]
         counts = (here.partitions, there.partitions)
         if here.table is None or there.table is None or counts[0] == counts[1] or not divides(*counts):
             return None
         ratio = max(counts) // min(counts)
-        limit = step.world.number(RATIO)
+        limit = movement.settings.number(RATIO)
         over = f", and {ratio} is above {RATIO}={limit}" if ratio > limit else ""
-        reads = step.world.extension_reads(here.table)
+        reads = movement.by_extension
         setting = ALIGNMENT if reads else SETTING
         return Explanation(
             f"{here.table} has {counts[0]:,} buckets and {there.table} has {counts[1]:,}: {ratio} buckets of one "
-            f"are 1 of the other, but {setting}={step.world.get(setting)} does not let them be read so{over}.",
+            f"are 1 of the other, but {setting}={movement.settings.get(setting)} does not let them be read so{over}.",
             (here.table, there.table),
-            (*self._settings(step, here.table, ratio, limit), *match_either(step)),
+            (*self._settings(movement, ratio, limit), *match_either(movement)),
         )
 
-    def _settings(self, step: Step, table: str, ratio: int, limit: int) -> tuple[Change, ...]:
-        if step.world.extension_reads(table):
-            return (set_to(step.world, {ALIGNMENT: "coalesce" if ratio > limit else "auto"}),)
+    def _settings(self, movement: Movement, ratio: int, limit: int) -> tuple[Change, ...]:
+        if movement.by_extension:
+            return (set_to({ALIGNMENT: "coalesce" if ratio > limit else "auto"}),)
         over = {RATIO: str(ratio)} if ratio > limit else {}
-        return (set_to(step.world, {SETTING: "true", **over}), *let_extension_read(step.world, table))
+        return (set_to({SETTING: "true", **over}), *let_extension_read(movement))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from spark_bucketing.eligibility.changes import set_to
-from spark_bucketing.eligibility.steps import Explanation, Reason, Step
+from spark_bucketing.eligibility.movements import Explanation, Movement, Reason
 
 SETTING = "spark.sql.sources.bucketing.enabled"
 
@@ -26,9 +26,9 @@ class BucketingOff(Reason):
     slug = "bucketing-off"
     summary = "a setting tells Spark to ignore buckets"
 
-    def explain(self, step: Step) -> Explanation | None:
+    def explain(self, movement: Movement) -> Explanation | None:
         """Applies where the setting is false and the table has buckets."""
-        if not (step.spec and step.needed) or step.world.on(SETTING):
+        if not (movement.spec and movement.needed) or movement.settings.on(SETTING):
             return None
-        message = f"{step.table} is bucketed, and {SETTING}=false tells Spark to ignore that."
-        return Explanation(message, (step.table,), (set_to(step.world, {SETTING: "true"}),))
+        message = f"{movement.table} is bucketed, and {SETTING}=false tells Spark to ignore that."
+        return Explanation(message, (movement.table,), (set_to({SETTING: "true"}),))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from spark_bucketing.eligibility.changes import rewrite_query
-from spark_bucketing.eligibility.steps import Change, Explanation, Reason, Step
+from spark_bucketing.eligibility.changes import Change, rewrite_query
+from spark_bucketing.eligibility.movements import Explanation, Movement, Reason
+from spark_bucketing.eligibility.rewrites import with_plain_equality, without_casts
 from spark_bucketing.eligibility.words import purpose, series
+
+_PLAINLY = "Where the keys are never NULL, join with = instead of <=>, INTERSECT or EXCEPT."
 
 
 class ExpressionOverKey(Reason):
@@ -32,38 +33,43 @@ class ExpressionOverKey(Reason):
     slug = "expression-over-key"
     summary = "an expression or cast over the key hides the buckets"
 
-    def explain(self, step: Step) -> Explanation | None:
+    def explain(self, movement: Movement) -> Explanation | None:
         """Applies where a key is computed from a bucket column, in the join or on the way to it."""
-        if not step.needed or step.spec is None or step.scan is None:
+        if not movement.needed or movement.spec is None or movement.scan is None:
             return None
-        columns = {name.lower() for name in step.spec.bucket_columns}
+        columns = {name.lower() for name in movement.spec.bucket_columns}
         wrapped = [
             source
-            for source in step.columns
-            if source.wrapped and source.scan.number == step.scan.number and source.column.name.lower() in columns
+            for source in movement.columns
+            if source.wrapped and source.scan.number == movement.scan.number and source.column.name.lower() in columns
         ]
         plain = {
-            s.column.name.lower() for s in step.sources if s and not s.wrapped and s.scan.number == step.scan.number
+            s.column.name.lower()
+            for s in movement.sources
+            if s and not s.wrapped and s.scan.number == movement.scan.number
         }
         if not wrapped or columns <= plain:
             return None
         names = series(list(dict.fromkeys(source.column.name for source in wrapped)))
         return Explanation(
-            f"{step.table} is bucketed by {series(step.spec.bucket_columns)} and {purpose(step)}: an expression over "
-            f"{names} is not where the rows are.",
-            (step.table,),
-            self._changes(step),
+            f"{movement.table} is bucketed by {series(movement.spec.bucket_columns)} and {purpose(movement)}: an "
+            f"expression over {names} is not where the rows are.",
+            (movement.table,),
+            self._changes(movement),
         )
 
-    def _changes(self, step: Step) -> tuple[Change, ...]:
-        other = step.other
+    def _changes(self, movement: Movement) -> tuple[Change, ...]:
+        other = movement.other
         if other is None:
             return ()
-        world = replace(step.world, unwrapped=step.world.unwrapped | {step.op.node.number})
-        casts = all(s and s.cast and o and o.cast for s, o in zip(step.sources, other.sources, strict=False))
-        null_safe = any(key.startswith("isnull(") for key in step.keys)
+        casts = all(s and s.cast and o and o.cast for s, o in zip(movement.sources, other.sources, strict=False))
+        null_safe = any(key.startswith("isnull(") for key in movement.keys)
         if null_safe:
             return (
-                rewrite_query("Where the keys are never NULL, join with = instead of <=>, INTERSECT or EXCEPT.", world),
+                rewrite_query(
+                    "Where the keys are never NULL, join with = instead of <=>, INTERSECT or EXCEPT.",
+                    with_plain_equality,
+                ),
             )
-        return (rewrite_query("Join by the columns themselves: both sides are cast alike.", world),) if casts else ()
+        text = "Join by the columns themselves: both sides are cast alike."
+        return (rewrite_query(text, without_casts),) if casts else ()

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from spark_bucketing.eligibility.changes import match_either
-from spark_bucketing.eligibility.pairs import closest
-from spark_bucketing.eligibility.steps import Explanation, Reason, Step
+from spark_bucketing.eligibility.movements import Explanation, Movement, Reason
 
 
 class HashMismatch(Reason):
@@ -25,17 +24,17 @@ class HashMismatch(Reason):
     slug = "hash-mismatch"
     summary = "one table has the Hive layout, the other one the Spark layout"
 
-    def explain(self, step: Step) -> Explanation | None:
+    def explain(self, movement: Movement) -> Explanation | None:
         """Applies where both sides are bucketed, by different hashes."""
-        pair = closest(step) if step.needed else None
-        if pair is None or pair[0].hashed.kind == pair[1].hashed.kind:
+        pair = movement.closest if movement.needed else None
+        if pair is None or pair[0].kind == pair[1].kind:
             return None
-        here, there = pair[0].hashed, pair[1].hashed
+        here, there = pair[0], pair[1]
         if here.table is None or there.table is None:
             return None
         return Explanation(
             f"{here.table} is bucketed by {here.kind.capitalize()}'s hash and {there.table} by "
             f"{there.kind.capitalize()}'s: equal keys are in different buckets.",
             (here.table, there.table),
-            match_either(step),
+            match_either(movement),
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from spark_bucketing.eligibility.changes import match_other, switch_extension_on
-from spark_bucketing.eligibility.steps import Explanation, Reason, Step
+from spark_bucketing.eligibility.movements import Explanation, Movement, Reason
 from spark_bucketing.eligibility.words import buckets
 
 
@@ -24,13 +24,17 @@ class HiveLayoutWithoutExtension(Reason):
     slug = "hive-layout-without-extension"
     summary = "stock Spark does not read the Hive layout as bucketed; the session extension does"
 
-    def explain(self, step: Step) -> Explanation | None:
+    def explain(self, movement: Movement) -> Explanation | None:
         """Applies to bucketed tables of the Hive layout, without the extension."""
-        if not (step.spec and step.needed) or step.spec.bucket_hash != "hive" or step.world.extension:
+        if (
+            not (movement.spec and movement.needed)
+            or movement.spec.bucket_hash != "hive"
+            or movement.settings.extension
+        ):
             return None
         return Explanation(
-            f"{step.table} has {buckets(step.spec)} in the Hive layout, and this session does not use the extension "
-            "that reads them: to stock Spark it is a plain table.",
-            (step.table,),
-            (switch_extension_on(step.world), *match_other(step)),
+            f"{movement.table} has {buckets(movement.spec)} in the Hive layout, and this session does not use the "
+            "extension that reads them: to stock Spark it is a plain table.",
+            (movement.table,),
+            (switch_extension_on(movement.settings), *match_other(movement)),
         )

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from spark_bucketing.eligibility.changes import match_other, retype
-from spark_bucketing.eligibility.steps import Change, Explanation, Reason, Step
+from spark_bucketing.eligibility.changes import Change, match_other, retype
+from spark_bucketing.eligibility.movements import Explanation, Movement, Reason
 
 
 class KeyTypesDiffer(Reason):
@@ -28,22 +28,22 @@ class KeyTypesDiffer(Reason):
     slug = "key-types-differ"
     summary = "the keys have different types, and a cast hides the buckets"
 
-    def explain(self, step: Step) -> Explanation | None:
+    def explain(self, movement: Movement) -> Explanation | None:
         """Applies where a bucket column is cast to the type of the column that it is compared with."""
-        other = step.other
-        if other is None or not step.needed:
+        other = movement.other
+        if other is None or not movement.needed:
             return None
-        for source, theirs in zip(step.sources, other.sources, strict=False):
-            if not source or not theirs or not source.cast or source.scan.table not in step.world.tables:
+        for source, theirs in zip(movement.sources, other.sources, strict=False):
+            if not source or not theirs or not source.cast or source.scan.table not in movement.tables:
                 continue
-            here = step.world.tables[source.scan.table or ""]
-            there = step.world.tables.get(theirs.scan.table or "")
+            here = movement.tables[source.scan.table or ""]
+            there = movement.tables.get(theirs.scan.table or "")
             own = here.columns.get(source.column.name.lower(), "?")
             their_type = theirs.cast or (there.columns.get(theirs.column.name.lower(), "?") if there else "?")
             if own == source.cast or (theirs.cast and there and there.columns.get(theirs.column.name.lower()) == own):
                 continue
-            own_type = retype(step.world, here.name, {source.column.name.lower(): source.cast})
-            changes: list[Change] = [own_type, *match_other(step)]
+            own_type = retype(here, {source.column.name.lower(): source.cast})
+            changes: list[Change] = [own_type, *match_other(movement)]
             return Explanation(
                 f"{here.name}.{source.column.name} is {own} and is compared with "
                 f"{theirs.scan.table}.{theirs.column.name}, which is {their_type}: it is cast to {source.cast}, and "

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from spark_bucketing.eligibility.arrivals import broken_at
 from spark_bucketing.eligibility.changes import bucket_by_keys, match_other
-from spark_bucketing.eligibility.path import broken_at
-from spark_bucketing.eligibility.steps import Explanation, Reason, Step
+from spark_bucketing.eligibility.movements import Explanation, Movement, Reason
 from spark_bucketing.eligibility.words import buckets, purpose, series
 
 
@@ -27,16 +27,16 @@ class KeysDoNotCoverBuckets(Reason):
     slug = "keys-do-not-cover-buckets"
     summary = "a bucket column is missing among the keys"
 
-    def explain(self, step: Step) -> Explanation | None:
+    def explain(self, movement: Movement) -> Explanation | None:
         """Applies where the table's bucket columns are not all among the keys."""
-        if not step.needed or step.spec is None or not step.uncovered:
+        if not movement.needed or movement.spec is None or not movement.uncovered:
             return None
-        lost_at = broken_at(step) if step.readable else None
+        lost_at = broken_at(movement) if movement.readable else None
         if lost_at is not None and lost_at.operator == "Expand":
             return None
         return Explanation(
-            f"{step.table} has {buckets(step.spec)} and is {purpose(step)}: {series(step.uncovered)} "
-            f"{'are' if len(step.uncovered) > 1 else 'is'} missing among the keys.",
-            (step.table,),
-            (*match_other(step), *bucket_by_keys(step)),
+            f"{movement.table} has {buckets(movement.spec)} and is {purpose(movement)}: {series(movement.uncovered)} "
+            f"{'are' if len(movement.uncovered) > 1 else 'is'} missing among the keys.",
+            (movement.table,),
+            (*match_other(movement), *bucket_by_keys(movement)),
         )

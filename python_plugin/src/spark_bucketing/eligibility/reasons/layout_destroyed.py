@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from spark_bucketing.eligibility.changes import leave_out
+from spark_bucketing.eligibility.arrivals import broken_at
+from spark_bucketing.eligibility.changes import leave_out_repartition
 from spark_bucketing.eligibility.known import GATHERING
-from spark_bucketing.eligibility.path import broken_at
-from spark_bucketing.eligibility.steps import Explanation, Reason, Step
+from spark_bucketing.eligibility.movements import Explanation, Movement, Reason
 from spark_bucketing.eligibility.words import buckets, doing, purpose
 
 
@@ -26,18 +26,20 @@ class LayoutDestroyed(Reason):
     slug = "layout-destroyed"
     summary = "an operator in between spreads the rows otherwise: LIMIT, ORDER BY, another join or grouping"
 
-    def explain(self, step: Step) -> Explanation | None:
+    def explain(self, movement: Movement) -> Explanation | None:
         """Applies where the buckets get lost on the way, and to the Exchanges of what loses them."""
-        if not step.needed:
-            tables = tuple(dict.fromkeys(scan.table for scan in step.node.walk() if scan.table))
-            limit = step.node.operator in GATHERING
-            above = next((n for n in step.side.way if step.node in n.children and not limit), step.node)
-            return Explanation(f"On the way, {doing(above, step)}. That is what the query asks for.", tables)
-        if not step.readable or step.spec is None:
+        if not movement.needed:
+            tables = tuple(dict.fromkeys(scan.table for scan in movement.node.walk() if scan.table))
+            limit = movement.node.operator in GATHERING
+            above = next((n for n in movement.side.way if movement.node in n.children and not limit), movement.node)
+            return Explanation(f"On the way, {doing(above, movement)}. That is what the query asks for.", tables)
+        if not movement.readable or movement.spec is None:
             return None
-        node = broken_at(step)
+        node = broken_at(movement)
         if node is None:
             return None
-        message = f"{step.table} has {buckets(step.spec)} and is {purpose(step)}, but {doing(node, step)}."
+        message = (
+            f"{movement.table} has {buckets(movement.spec)} and is {purpose(movement)}, but {doing(node, movement)}."
+        )
         asked = node.shuffle is not None and node.shuffle.requested
-        return Explanation(message, (step.table,), (leave_out(node, step.world),) if asked else ())
+        return Explanation(message, (movement.table,), (leave_out_repartition(),) if asked else ())

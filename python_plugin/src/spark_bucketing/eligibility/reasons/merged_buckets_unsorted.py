@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from spark_bucketing.eligibility.changes import let_extension_read, match_either, set_to
-from spark_bucketing.eligibility.pairs import closest
-from spark_bucketing.eligibility.steps import Explanation, Reason, Step
+from spark_bucketing.eligibility.movements import Explanation, Movement, Reason
 
 MERGED = "spark.bucketing.read.mergeFiles"
 
@@ -26,20 +25,19 @@ class MergedBucketsUnsorted(Reason):
     summary = "several buckets are read as one, which loses their order"
     about = ("Sort",)
 
-    def explain(self, step: Step) -> Explanation | None:
+    def explain(self, movement: Movement) -> Explanation | None:
         """Applies to a Sort of the side with more buckets, where nothing is shuffled."""
-        pair = closest(step)
-        if pair is None or pair[0].hashed.table is None or pair[1].hashed.table is None:
+        pair = movement.closest
+        if pair is None or pair[0].table is None or pair[1].table is None:
             return None
-        here, there = pair[0].hashed, pair[1].hashed
-        if here.partitions <= there.partitions or any(side.exchanges for side in step.op.sides):
+        here, there = pair[0], pair[1]
+        if here.partitions <= there.partitions or any(side.exchanges for side in movement.op.sides):
             return None
-        table = here.table or ""
-        reads = step.world.extension_reads(table)
-        changes = (set_to(step.world, {MERGED: "64"}),) if reads else let_extension_read(step.world, table)
+        reads = movement.by_extension
+        changes = (set_to({MERGED: "64"}),) if reads else let_extension_read(movement)
         return Explanation(
             f"{here.table} has {here.partitions:,} buckets and {there.table} has {there.partitions:,}: "
             f"{here.partitions // there.partitions} sorted files are read one after the other, and sorted again.",
             (here.table or "", there.table or ""),
-            (*match_either(step), *changes),
+            (*match_either(movement), *changes),
         )

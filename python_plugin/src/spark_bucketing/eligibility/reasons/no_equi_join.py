@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spark_bucketing.eligibility.steps import Explanation, Reason, Step
+from spark_bucketing.eligibility.movements import Explanation, Movement, Reason
 from spark_bucketing.eligibility.words import series
 
 
@@ -29,11 +29,11 @@ class NoEquiJoin(Reason):
     summary = "the join has no equality between the sides, and buckets serve equalities only"
     about = ("Join",)
 
-    def explain(self, step: Step) -> Explanation | None:
+    def explain(self, movement: Movement) -> Explanation | None:
         """Applies to a join without keys, which is no broadcast."""
-        if step.op.kind != "join" or not step.op.keyless or step.op.broadcast:
+        if movement.op.kind != "join" or not movement.op.keyless or movement.op.broadcast:
             return None
-        tables = tuple(dict.fromkeys(scan.table for side in step.op.sides for scan in side.scans if scan.table))
+        tables = tuple(dict.fromkeys(scan.table for side in movement.op.sides for scan in side.scans if scan.table))
         who = f"{series(tables)} are" if len(tables) > 1 else f"{series(tables)} is"
         return Explanation(
             f"{who} joined without an equality between the sides: every row is compared with every "

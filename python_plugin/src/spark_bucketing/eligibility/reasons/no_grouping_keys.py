@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spark_bucketing.eligibility.steps import Explanation, Reason, Step
+from spark_bucketing.eligibility.movements import Explanation, Movement, Reason
 
 
 class NoGroupingKeys(Reason):
@@ -30,11 +30,11 @@ class NoGroupingKeys(Reason):
     summary = "all rows go into one partition, since there is no key to group them by"
     about = ("Exchange", "Sort")
 
-    def explain(self, step: Step) -> Explanation | None:
+    def explain(self, movement: Movement) -> Explanation | None:
         """Applies to what has no keys, but to no join."""
-        if step.op.kind == "join" or step.side.keys != () or not step.needed:
+        if movement.op.kind == "join" or movement.side.keys != () or not movement.needed:
             return None
-        if step.op.kind == "window":
+        if movement.op.kind == "window":
             return Explanation("A window without PARTITION BY brings all rows into one task; no buckets can help that.")
         return Explanation(
             "An aggregate without GROUP BY brings one row of each task together; nothing is to be gained."

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+from spark_bucketing.eligibility.arrivals import disordered_at, reads_in_order
 from spark_bucketing.eligibility.changes import let_extension_read
-from spark_bucketing.eligibility.path import disordered_at
-from spark_bucketing.eligibility.steps import Explanation, Reason, Step
-from spark_bucketing.eligibility.world import bucket_read
+from spark_bucketing.eligibility.movements import Explanation, Movement, Reason
 
 
 class OrderLost(Reason):
@@ -28,16 +27,15 @@ class OrderLost(Reason):
     summary = "an operator in between loses the order of the files"
     about = ("Sort",)
 
-    def explain(self, step: Step) -> Explanation | None:
+    def explain(self, movement: Movement) -> Explanation | None:
         """Applies to a Sort whose order the scan has."""
-        if step.scan is None:
+        if movement.scan is None:
             return None
-        read = bucket_read(step.scan, step.world)
-        node = disordered_at(step) if read and read.order else None
+        node = disordered_at(movement) if reads_in_order(movement) else None
         if node is None:
             return None
         return Explanation(
-            f"{step.table} is read in order, but {node.operator} does not keep it.",
-            (step.table,),
-            () if step.world.extension_reads(step.table) else let_extension_read(step.world, step.table),
+            f"{movement.table} is read in order, but {node.operator} does not keep it.",
+            (movement.table,),
+            () if movement.by_extension else let_extension_read(movement),
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from spark_bucketing.eligibility.changes import let_extension_read, set_to
-from spark_bucketing.eligibility.steps import Explanation, Reason, Step
+from spark_bucketing.eligibility.movements import Explanation, Movement, Reason
 
 SETTING = "spark.sql.legacy.bucketedTableScan.outputOrdering"
 
@@ -25,16 +25,18 @@ class OrderingOff(Reason):
     summary = "the files are sorted, but a setting keeps Spark from relying on it"
     about = ("Sort",)
 
-    def explain(self, step: Step) -> Explanation | None:
+    def explain(self, movement: Movement) -> Explanation | None:
         """Applies to a Sort above a scan of stock Spark's, whose setting is off."""
-        if not step.readable or step.world.extension_reads(step.table) or step.world.on(SETTING):
+        if not movement.readable or movement.by_extension or movement.settings.on(SETTING):
             return None
         stock = (
-            " It is stock Spark that reads this table: the extension leaves it alone." if step.world.extension else ""
+            " It is stock Spark that reads this table: the extension leaves it alone."
+            if movement.settings.extension
+            else ""
         )
         return Explanation(
-            f"The files of {step.table} are sorted as wanted, but {SETTING}=false keeps Spark from relying on "
+            f"The files of {movement.table} are sorted as wanted, but {SETTING}=false keeps Spark from relying on "
             f"it.{stock}",
-            (step.table,),
-            (set_to(step.world, {SETTING: "true"}), *let_extension_read(step.world, step.table)),
+            (movement.table,),
+            (set_to({SETTING: "true"}), *let_extension_read(movement)),
         )

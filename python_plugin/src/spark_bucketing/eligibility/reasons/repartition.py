@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from spark_bucketing.eligibility.changes import leave_out
-from spark_bucketing.eligibility.steps import Explanation, Reason, Step
+from spark_bucketing.eligibility.changes import leave_out_repartition
+from spark_bucketing.eligibility.movements import Explanation, Movement, Reason
 
 
 class Repartition(Reason):
@@ -27,13 +27,14 @@ class Repartition(Reason):
     slug = "repartition"
     summary = "the query itself asks for a shuffle, by a hint or clause"
 
-    def explain(self, step: Step) -> Explanation | None:
+    def explain(self, movement: Movement) -> Explanation | None:
         """Applies to Exchanges that a user asked for."""
-        shuffle = step.node.shuffle
+        shuffle = movement.node.shuffle
         if shuffle is None or not shuffle.requested:
             return None
+        how = movement.node.details["Arguments"].split(", [plan_id")[0]
         return Explanation(
-            f"The query asks for a shuffle ({step.node.details['Arguments'].split(', [plan_id')[0]}) of what it reads.",
-            tuple(dict.fromkeys(scan.table for scan in step.node.walk() if scan.table)),
-            (leave_out(step.node, step.world),),
+            f"The query asks for a shuffle ({how}) of what it reads.",
+            tuple(dict.fromkeys(scan.table for scan in movement.node.walk() if scan.table)),
+            (leave_out_repartition(),),
         )

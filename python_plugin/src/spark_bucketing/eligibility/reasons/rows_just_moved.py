@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spark_bucketing.eligibility.steps import Explanation, Reason, Step
+from spark_bucketing.eligibility.movements import Explanation, Movement, Reason
 from spark_bucketing.eligibility.words import purpose
 
 
@@ -22,9 +22,9 @@ class RowsJustMoved(Reason):
     summary = "the rows come from an operator that moved them, in no order"
     about = ("Sort",)
 
-    def explain(self, step: Step) -> Explanation | None:
+    def explain(self, movement: Movement) -> Explanation | None:
         """Applies to a Sort whose input is not a scan's buckets."""
-        if step.readable and any(hashed.table for hashed in step.layout.hashed):
+        if movement.readable and any(arrival.table for arrival in movement.arrivals):
             return None
-        tables = tuple(dict.fromkeys(scan.table for scan in step.side.scans if scan.table))
-        return Explanation(f"The rows {purpose(step)} come from operators that leave them in no order.", tables)
+        tables = tuple(dict.fromkeys(scan.table for scan in movement.side.scans if scan.table))
+        return Explanation(f"The rows {purpose(movement)} come from operators that leave them in no order.", tables)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from spark_bucketing.eligibility.changes import let_extension_read, rewrite_files, set_to
-from spark_bucketing.eligibility.steps import Change, Explanation, Reason, Step
+from spark_bucketing.eligibility.changes import Change, merge_files, rewrite_files
+from spark_bucketing.eligibility.movements import Explanation, Movement, Reason
 
 MERGED = "spark.bucketing.read.mergeFiles"
 
@@ -24,18 +24,15 @@ class SeveralFilesPerBucket(Reason):
     summary = "a bucket has several files"
     about = ("Sort",)
 
-    def explain(self, step: Step) -> Explanation | None:
+    def explain(self, movement: Movement) -> Explanation | None:
         """Applies to a Sort above a scan of a table that has more than one file in a bucket."""
-        if not step.readable or step.facts is None or (step.facts.files_per_bucket or 1) < 2:
+        if not movement.readable or movement.facts is None or (movement.facts.files_per_bucket or 1) < 2:
             return None
-        files = step.facts.files_per_bucket or 1
-        changes: list[Change] = [rewrite_files(step.world, step.table)]
-        if step.world.extension_reads(step.table):
-            changes.append(set_to(step.world, {MERGED: str(max(64, files))}))
-        else:
-            changes += let_extension_read(step.world, step.table)
+        files = movement.facts.files_per_bucket or 1
+        changes: list[Change] = [rewrite_files(movement.facts)]
+        changes += merge_files(movement, files)
         return Explanation(
-            f"A bucket of {step.table} has {files:,} files: they are sorted one by one, and not together.",
-            (step.table,),
+            f"A bucket of {movement.table} has {files:,} files: they are sorted one by one, and not together.",
+            (movement.table,),
             tuple(changes),
         )

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from spark_bucketing.eligibility.changes import let_extension_read, set_to
-from spark_bucketing.eligibility.steps import Explanation, Reason, Step
-from spark_bucketing.eligibility.world import partitions_read, reads_all_partitions
+from spark_bucketing.eligibility.changes import merge_files
+from spark_bucketing.eligibility.movements import Explanation, Movement, Reason
+from spark_bucketing.eligibility.scans import partitions_read, reads_all_partitions
 
 MERGED = "spark.bucketing.read.mergeFiles"
 
@@ -31,17 +31,16 @@ class SeveralPartitions(Reason):
     summary = "a bucket has a file in each of the selected partitions"
     about = ("Sort",)
 
-    def explain(self, step: Step) -> Explanation | None:
+    def explain(self, movement: Movement) -> Explanation | None:
         """Applies to a Sort above a scan of several partitions."""
-        if not step.readable or step.scan is None or step.facts is None:
+        if not movement.readable or movement.scan is None or movement.facts is None:
             return None
-        number = partitions_read(step.scan, step.facts)
+        number = partitions_read(movement.scan, movement.facts)
         if number < 2:
             return None
-        which = "All" if reads_all_partitions(step.scan) else f"{number:,}"
-        merge = set_to(step.world, {MERGED: str(max(64, number * (step.facts.files_per_bucket or 1)))})
+        which = "All" if reads_all_partitions(movement.scan) else f"{number:,}"
         return Explanation(
-            f"{which} partitions of {step.table} are read, and a bucket has a sorted file in each of them.",
-            (step.table,),
-            (merge,) if step.world.extension_reads(step.table) else let_extension_read(step.world, step.table),
+            f"{which} partitions of {movement.table} are read, and a bucket has a sorted file in each of them.",
+            (movement.table,),
+            merge_files(movement, number * (movement.facts.files_per_bucket or 1)),
         )

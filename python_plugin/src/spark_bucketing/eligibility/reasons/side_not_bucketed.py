@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from spark_bucketing.eligibility.changes import match_other
-from spark_bucketing.eligibility.steps import Explanation, Reason, Step
+from spark_bucketing.eligibility.movements import Explanation, Movement, Reason
 from spark_bucketing.eligibility.words import buckets, purpose, series
 
 
@@ -25,15 +25,15 @@ class SideNotBucketed(Reason):
     slug = "side-not-bucketed"
     summary = "this side of the join has no buckets, while the other one has"
 
-    def explain(self, step: Step) -> Explanation | None:
+    def explain(self, movement: Movement) -> Explanation | None:
         """Applies to a side without any bucketed table, or whose keys come from a plain one."""
-        if step.other is None or not step.needed or not step.keys:
+        if movement.other is None or not movement.needed or not movement.keys:
             return None
-        columns = step.plain_columns()
-        plain = columns is not None and step.world.spec(columns[0]) is None
-        if step.scan is not None and not plain:
+        columns = movement.plain_columns()
+        plain = columns is not None and movement.spec_of(columns[0]) is None
+        if movement.scan is not None and not plain:
             return None
-        tables = tuple(dict.fromkeys(scan.table for scan in step.side.scans if scan.table))
+        tables = tuple(dict.fromkeys(scan.table for scan in movement.side.scans if scan.table))
         here = (
             f"{series(tables)} {'are' if len(tables) > 1 else 'is'} not bucketed"
             if tables
@@ -41,5 +41,5 @@ class SideNotBucketed(Reason):
         )
         if plain and columns:
             here = f"{columns[0]} is not bucketed"
-        there = f"; {step.other.table} has {buckets(step.other.spec)}" if step.other.spec else ""
-        return Explanation(f"{here}, and is {purpose(step)}{there}.", tables, tuple(match_other(step)))
+        there = f"; {movement.other.table} has {buckets(movement.other.spec)}" if movement.other.spec else ""
+        return Explanation(f"{here}, and is {purpose(movement)}{there}.", tables, tuple(match_other(movement)))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from spark_bucketing.eligibility.changes import bucket
-from spark_bucketing.eligibility.steps import Change, Explanation, Reason, Step
+from spark_bucketing.eligibility.changes import Change, bucket
+from spark_bucketing.eligibility.movements import Explanation, Movement, Reason
 from spark_bucketing.eligibility.words import series
 
 
@@ -35,35 +35,40 @@ class SortColumnsMismatch(Reason):
     summary = "the files are sorted otherwise than the operator wants"
     about = ("Sort",)
 
-    def explain(self, step: Step) -> Explanation | None:
+    def explain(self, movement: Movement) -> Explanation | None:
         """Applies to a Sort by other columns than the table's sort columns."""
-        if not step.readable or step.spec is None:
+        if not movement.readable or movement.spec is None:
             return None
-        wanted = step.order_columns()
-        have = tuple(name.lower() for name in step.spec.sort_columns)
-        if wanted is not None and self._serves(step, wanted, have):
+        wanted = movement.order_columns()
+        have = tuple(name.lower() for name in movement.spec.sort_columns)
+        if wanted is not None and self._serves(movement, wanted, have):
             return None
         order = f"sorted by {series(have)}" if have else "not sorted"
-        words = step.node.details.get("Arguments", "").partition("]")[0].strip("[")
+        words = movement.node.details.get("Arguments", "").partition("]")[0].strip("[")
         return Explanation(
-            f"The files of {step.table} are {order}, and the rows are wanted in the order of {_plain(words)}.",
-            (step.table,),
-            self._changes(step, wanted),
+            f"The files of {movement.table} are {order}, and the rows are wanted in the order of {_plain(words)}.",
+            (movement.table,),
+            self._changes(movement, wanted),
         )
 
-    def _serves(self, step: Step, wanted: tuple[str, ...], have: tuple[str, ...]) -> bool:
+    def _serves(self, movement: Movement, wanted: tuple[str, ...], have: tuple[str, ...]) -> bool:
         # The keys of a join are compared in the order of the buckets' columns.
-        if step.op.kind == "join" and step.spec and sorted(wanted) == sorted(map(str.lower, step.spec.bucket_columns)):
+        if (
+            movement.op.kind == "join"
+            and movement.spec
+            and sorted(wanted) == sorted(map(str.lower, movement.spec.bucket_columns))
+        ):
             return sorted(have[: len(wanted)]) == sorted(wanted)
         return have[: len(wanted)] == wanted
 
-    def _changes(self, step: Step, wanted: tuple[str, ...] | None) -> tuple[Change, ...]:
-        if wanted is None or step.spec is None:
+    def _changes(self, movement: Movement, wanted: tuple[str, ...] | None) -> tuple[Change, ...]:
+        if wanted is None or movement.spec is None or movement.facts is None:
             return ()
-        first = [name.lower() for name in step.spec.bucket_columns if name.lower() in wanted]
+        first = [name.lower() for name in movement.spec.bucket_columns if name.lower() in wanted]
         rest = [name for name in wanted if name not in first]
         orders = dict.fromkeys([wanted, (*first, *rest)])
-        return tuple(bucket(step.world, step.table, replace(step.spec, sort_columns=order)) for order in orders)
+        specs = (replace(movement.spec, sort_columns=order) for order in orders)
+        return tuple(change for spec in specs for change in bucket(movement.facts, spec))
 
 
 def _plain(order: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from spark_bucketing.eligibility.changes import match_either, set_to
-from spark_bucketing.eligibility.steps import Explanation, Reason, Step
+from spark_bucketing.eligibility.movements import Explanation, Movement, Reason
 from spark_bucketing.eligibility.words import buckets, purpose
 
 SETTING = "spark.sql.requireAllClusterKeysForCoPartition"
@@ -30,13 +30,19 @@ class SupersetKeys(Reason):
     slug = "superset-keys"
     summary = "the join has more keys than the buckets, and a setting forbids that"
 
-    def explain(self, step: Step) -> Explanation | None:
+    def explain(self, movement: Movement) -> Explanation | None:
         """Applies where the layout fits the keys but for the setting."""
-        if not step.needed or step.other is None or step.spec is None or not step.within or step.usable:
+        if (
+            not movement.needed
+            or movement.other is None
+            or movement.spec is None
+            or not movement.arrivals
+            or movement.usable
+        ):
             return None
         return Explanation(
-            f"{step.table} has {buckets(step.spec)} and is {purpose(step)}, which are more keys; {SETTING}=true wants "
-            "the buckets to be of all of them.",
-            (step.table,),
-            (set_to(step.world, {SETTING: "false"}), *match_either(step)),
+            f"{movement.table} has {buckets(movement.spec)} and is {purpose(movement)}, which are more keys; "
+            f"{SETTING}=true wants the buckets to be of all of them.",
+            (movement.table,),
+            (set_to({SETTING: "false"}), *match_either(movement)),
         )

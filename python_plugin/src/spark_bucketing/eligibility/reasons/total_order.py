@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spark_bucketing.eligibility.steps import Explanation, Reason, Step
+from spark_bucketing.eligibility.movements import Explanation, Movement, Reason
 from spark_bucketing.eligibility.words import doing
 
 
@@ -26,6 +26,6 @@ class TotalOrder(Reason):
     summary = "the outcome as a whole is sorted, limited or spread; buckets cannot help that"
     about = ("Exchange", "Sort")
 
-    def explain(self, step: Step) -> Explanation | None:
+    def explain(self, movement: Movement) -> Explanation | None:
         """Applies to what stands above all operators."""
-        return Explanation(f"At the end, {doing(step.node, step)}; buckets cannot help that.")
+        return Explanation(f"At the end, {doing(movement.node, movement)}; buckets cannot help that.")

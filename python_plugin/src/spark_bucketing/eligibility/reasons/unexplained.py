@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spark_bucketing.eligibility.steps import Explanation, Reason, Step
+from spark_bucketing.eligibility.movements import Explanation, Movement, Reason
 
 
 class Unexplained(Reason):
@@ -21,8 +21,8 @@ class Unexplained(Reason):
     summary = "the check found no reason; a gap in the check itself"
     about = ("Exchange", "Sort", "Join")
 
-    def explain(self, step: Step) -> Explanation | None:
+    def explain(self, movement: Movement) -> Explanation | None:
         """Applies to everything."""
-        tables = tuple(dict.fromkeys(scan.table for scan in step.side.scans if scan.table))
-        what = f"{'an' if step.about == 'Exchange' else 'a'} {step.about}"
+        tables = tuple(dict.fromkeys(scan.table for scan in movement.side.scans if scan.table))
+        what = f"{'an' if movement.about == 'Exchange' else 'a'} {movement.about}"
         return Explanation(f"Spark puts {what} here, and no reason for it is known to this check.", tables)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from spark_bucketing.eligibility.steps import Explanation, Reason, Step
-from spark_bucketing.eligibility.world import objection
+from spark_bucketing.eligibility.movements import Explanation, Movement, Reason
+from spark_bucketing.eligibility.scans import COLUMN_CODES
 
 
 class UnsupportedBucketColumn(Reason):
@@ -22,9 +22,9 @@ class UnsupportedBucketColumn(Reason):
     slug = "unsupported-bucket-column"
     summary = "buckets of this type or version cannot be read as such"
 
-    def explain(self, step: Step) -> Explanation | None:
+    def explain(self, movement: Movement) -> Explanation | None:
         """Applies where the extension says so."""
-        why = objection(step.scan) if step.scan and step.needed else None
-        if why is None or not why.startswith(("bucket column", "its bucketing_version", "several columns")):
+        note = movement.note if movement.needed else None
+        if note is None or note.code not in COLUMN_CODES:
             return None
-        return Explanation(f"{step.table} cannot be read as bucketed: {why}.", (step.table,))
+        return Explanation(f"{movement.table} cannot be read as bucketed: {note.words}.", (movement.table,))

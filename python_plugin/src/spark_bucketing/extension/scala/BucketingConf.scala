@@ -26,6 +26,14 @@ object BucketingConf {
     .checkValue(_ >= 0, "a number of files is not negative")
     .createWithDefault(64)
 
+  val PARTITION_BYTES: ConfigEntry[Long] = SQLConf
+    .buildConf("spark.bucketing.read.partitionBytes")
+    .doc("Small buckets are read several as one, until a task has about so many bytes of files, as long as there is a task " +
+      "for each core. 0 reads each bucket in a task of its own.")
+    .version("0.1.0")
+    .bytesConf(ByteUnit.BYTE)
+    .createWithDefaultString("8m")
+
   val ALIGNMENT: ConfigEntry[String] = SQLConf
     .buildConf("spark.bucketing.join.alignment")
     .doc("How tables of N and k x N buckets are joined without moving rows: 'coalesce' reads k buckets as one (N tasks), " +
@@ -68,6 +76,7 @@ object BucketingConf {
 
   def enabled: Boolean = SQLConf.get.getConf(ENABLED)
   def mergeBytes: Long = SQLConf.get.getConf(MERGE_BYTES)
+  def partitionBytes: Long = SQLConf.get.getConf(PARTITION_BYTES)
   def mergeFiles: Int = SQLConf.get.getConf(MERGE_FILES)
   def alignment: String = SQLConf.get.getConf(ALIGNMENT)
   def unitesBuckets: Boolean = SQLConf.get.getConf(UNION)

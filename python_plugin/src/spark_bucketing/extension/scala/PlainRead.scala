@@ -19,6 +19,7 @@ object PlainRead {
   val UnsupportedColumn = "unsupported-column"
   val ColumnNotRead = "column-not-read"
   val AmbiguousColumn = "ambiguous-column"
+  val PositionalColumns = "positional-columns"
   val BucketingVersion = "bucketing-version"
 
   val NotNeeded: PlainRead = PlainRead("not-needed", "no operator needs its buckets")

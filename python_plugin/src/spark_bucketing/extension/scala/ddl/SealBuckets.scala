@@ -6,7 +6,7 @@ import org.apache.hadoop.fs.FileStatus
 import org.apache.spark.sql.{AnalysisException, Row, SparkSession}
 import org.apache.spark.sql.bucketing.compat.Compat
 import org.apache.spark.sql.bucketing.hash.BucketHash
-import org.apache.spark.sql.bucketing.read.{FileVerdict, FileVerdicts}
+import org.apache.spark.sql.bucketing.read.{FileVerdict, FileVerdicts, SealedSpecs}
 import org.apache.spark.sql.bucketing.records._
 import org.apache.spark.sql.catalyst.TableIdentifier
 import org.apache.spark.sql.catalyst.catalog.{BucketSpec, CatalogTable}
@@ -105,8 +105,13 @@ private object SealBucketsCommand {
     if (table.partitionColumnNames.nonEmpty && !table.tracksPartitionsInCatalog) throw refused(table,
       "found a table whose partitions the metastore does not know", "partitions in the metastore",
       s"MSCK REPAIR TABLE ${table.identifier.quotedString}, and then this statement again")
-    Compat.filesOf(session, table.identifier).getOrElse(throw refused(table, "found files that Spark reads by Hive's classes",
+    val relation = Compat.filesOf(session, table.identifier).getOrElse(throw refused(table,
+      "found files that Spark reads by Hive's classes",
       "PARQUET or ORC, and spark.sql.hive.convertMetastoreParquet and convertMetastoreOrc on", "SET them to true"))
+    SealedSpecs.otherColumns(relation).foreach { why =>
+      throw refused(table, why.words, "columns that every session reads alike", "SET it to false")
+    }
+    relation
   }
 
   private def candidate(part: PartFiles, table: CatalogTable, relation: HadoopFsRelation, hash: BucketHash): SealCandidate = {

@@ -211,11 +211,15 @@ private[bucketing] class AsPlanned(table: String, conf: Broadcast[SerializableCo
   def check(file: PartitionedFile): Unit = {
     val path = file.toPath
     val found = path.getFileSystem(conf.value.value).getFileStatus(path)
-    if (found.getLen != file.fileSize || found.getModificationTime != file.modificationTime) throw new SparkException(
+    if (found.getLen != file.fileSize || !isSameTime(found.getModificationTime, file.modificationTime)) throw new SparkException(
       s"A file of table $table was replaced while the query ran: $path was planned with ${file.fileSize} bytes of " +
         s"${Instant.ofEpochMilli(file.modificationTime)}, found ${found.getLen} bytes of " +
         s"${Instant.ofEpochMilli(found.getModificationTime)}. REFRESH TABLE $table, and run the query again.")
   }
+
+  // Some object stores list files with milliseconds, and tell of one file in whole seconds.
+  private def isSameTime(one: Long, other: Long): Boolean =
+    one == other || (one % 1000 == 0 || other % 1000 == 0) && one / 1000 == other / 1000
 }
 
 object BucketScan {

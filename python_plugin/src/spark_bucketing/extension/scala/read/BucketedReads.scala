@@ -53,7 +53,7 @@ object BucketedReads extends Logging {
 
   private def compare(claimed: SparkPlan): SparkPlan = {
     val needed = BucketNeeds.of(claimed)
-    claimed.transformUp {
+    val proven = claimed.transformUp {
       case scan: BucketScan if needed.contains(scan) => listed(scan) match {
         case Right(found) => pruned(found).getOrElse(found).as(found.read.of.buckets)
         case Left(why) => stockScan(scan).getOrElse(scan.plain(why))
@@ -64,6 +64,7 @@ object BucketedReads extends Logging {
         some.getOrElse(scan).plain(PlainRead.NotNeeded)
       }
     }
+    SmallBuckets(proven)
   }
 
   /** The scan with its files, where these are the sealed ones. They are listed once, for both kinds of reading. */

@@ -11,8 +11,9 @@ import org.apache.spark.sql.catalyst.catalog.{BucketSpec, CatalogTable}
 import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.execution.FileSourceScanExec
 import org.apache.spark.sql.execution.command.DDLUtils
-import org.apache.spark.sql.execution.datasources.{LogicalRelation, PartitioningUtils}
+import org.apache.spark.sql.execution.datasources.{HadoopFsRelation, LogicalRelation, PartitioningUtils}
 import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.sources.DataSourceRegister
 import org.apache.spark.sql.types._
 
 /** The files of a scan, listed when they are asked for. Who relies on what they are reads them, and no others. */
@@ -40,6 +41,23 @@ object SealedSpecs {
     tableOf(scan).flatMap { table =>
       if (DDLUtils.isHiveTable(table)) hiveLayout(scan, table, files) else sparkLayout(scan, table, files)
     }
+
+  /**
+   * Why the columns of a table may be other ones in its files than they were when these were sealed: that is by the
+   * session's settings, and a seal does not know them.
+   */
+  def otherColumns(relation: HadoopFsRelation): Option[PlainRead] = relation.fileFormat match {
+    case _ if SQLConf.get.caseSensitiveAnalysis =>
+      Some(PlainRead(AmbiguousColumn, "spark.sql.caseSensitive is true, and files may name columns in another case"))
+    case format: DataSourceRegister if format.shortName == "orc" && isPositional(relation) =>
+      Some(PlainRead(PositionalColumns, s"$ByPosition is true, and files may have columns in another order"))
+    case _ => None
+  }
+
+  private val ByPosition = "orc.force.positional.evolution"
+
+  private def isPositional(relation: HadoopFsRelation): Boolean =
+    relation.sparkSession.sessionState.newHadoopConfWithOptions(relation.options).getBoolean(ByPosition, false)
 
   /** The metastore's table behind a scan. The planner leaves the logical plan of a scan with it, so nothing is asked. */
   private def tableOf(scan: FileSourceScanExec): Option[CatalogTable] =
@@ -72,7 +90,7 @@ object SealedSpecs {
 
   private def buckets(
       scan: FileSourceScanExec, table: CatalogTable, ofTable: BucketSpec, hash: BucketHash,
-      files: FilesOnDemand): Either[PlainRead, BucketRead] = {
+      files: FilesOnDemand): Either[PlainRead, BucketRead] = otherColumns(scan.relation).toLeft(()).flatMap { _ =>
     val parts = if (table.partitionColumnNames.isEmpty) Seq(whole(scan, table, hash)) else partitions(scan, table, hash)
     val cores = scan.relation.sparkSession.sparkContext.defaultParallelism
     // Nothing is written yet: what will be, by the table's spec, is what the plan is made for.

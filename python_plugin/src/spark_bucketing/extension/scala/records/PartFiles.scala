@@ -69,7 +69,8 @@ object PartFiles {
     val conf = Compat.hadoopConf(session)
     if (table.partitionColumnNames.isEmpty) {
       val (files, folders) = children(new Path(table.location), conf)
-      Seq(PartFiles(None, table.location.toString, Seal.parse(table.properties), table.bucketSpec, files, folders))
+      val described = DescribedBuckets.of(table.bucketSpec).bucketSpec
+      Seq(PartFiles(None, table.location.toString, Seal.parse(table.properties), described, files, folders))
     } else {
       val partitions = PartitionStore.of(session).list(table).filter(wanted)
       atOnce(partitions) { partition =>

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pyspark
 import pytest
 from bucketed import Tables
-from evolved import Kept, create, kept, logged, parameters, with_new_rows
+from evolved import Kept, create, kept, logged, put_parameters, seal_of, with_new_rows
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.usefixtures("extension", "dynamic_partitions")
 @pytest.fixture(scope="module")
 def tables(spark: SparkSession) -> Tables:
     """A database for tables that are looked at by either interface."""
-    return with_new_rows(spark, "evolution_any_catalog")
+    return with_new_rows(spark, "any_catalog")
 
 
 class Store:
@@ -37,7 +37,7 @@ class Store:
     def __init__(self, tables: Tables, table: str) -> None:
         jvm: Any = tables.spark.sparkContext._jvm
         self.jvm = jvm
-        self.bucketing = self.jvm.org.apache.spark.sql.bucketing
+        self.bucketing = self.jvm.org.apache.spark.sql.bucketing.records
         session = tables.spark._jsparkSession
         self.java = self.bucketing.CatalogPartitions(session.sharedState().externalCatalog())
         name = session.sessionState().sqlParser().parseTableIdentifier(f"{tables.database}.{table}")
@@ -53,9 +53,9 @@ class Store:
     def list(self, **values: str) -> dict[str, JavaObject]:
         return self.found(self.java.list(self.table, self.values(values)))
 
-    def record(self, partition: JavaObject, spec: JavaObject) -> None:
-        pair = self.jvm.scala.Tuple2(partition, self.bucketing.PartitionRecord.of(spec))
-        self.java.record(self.table, self.jvm.PythonUtils.toSeq([pair]), False)
+    def seal(self, partition: JavaObject, seal: JavaObject, described: JavaObject) -> None:
+        change = self.bucketing.PartitionChange(partition, seal, described)
+        self.java.change(self.table, self.jvm.PythonUtils.toSeq([change]), False)
 
 
 def test_partitions_are_those_that_hives_client_finds(tables: Tables) -> None:
@@ -71,36 +71,25 @@ def test_partitions_are_those_that_hives_client_finds(tables: Tables) -> None:
     assert {name: str(partition.location()) for name, partition in found.items()} == expected
     for partition in found.values():
         assert partition.described().isEmpty()
-        assert partition.record().get().value().numBuckets() == 4
+        assert partition.seal().get().value().spec().numBuckets() == 4
     assert set(store.list(p="1")) == {name for name in expected if name.startswith("p=1/")}
-    names = store.java.names(store.table, store.values({"s": "x/=1"}))
-    assert {str(names.apply(place)) for place in range(names.length())} == {"p=0/s=x%2F%3D1", "p=1/s=x%2F%3D1"}
 
 
-def test_partitions_are_found_by_their_values(tables: Tables) -> None:
-    create(tables, "t", partition="p bigint, s string")
-    tables.sql("insert into t select k, v, p, if(k % 3 = 0, null, 'x') from new_rows")
-    store = Store(tables, "t")
-    asked: list[dict[str, str | None]] = [{"p": "0", "s": "x"}, {"p": "7", "s": "x"}, {"P": "1", "S": None}]
-    for values in asked[:2]:
-        wanted = store.jvm.PythonUtils.toSeq([store.values(values)])
-        assert set(store.found(store.java.find(store.table, wanted))) == ({"p=0/s=x"} if values["p"] == "0" else set())
-    assert store.java.nameOf(store.table, store.values(asked[2])) == "p=1/s=__HIVE_DEFAULT_PARTITION__"
-
-
-def test_a_record_is_written_and_its_descriptor_is_said_to_be_behind(tables: Tables) -> None:
+def test_a_seal_is_written_and_its_descriptor_is_said_to_be_behind(tables: Tables) -> None:
     create(tables, "t")
     tables.sql("insert into t select * from new_rows")
-    tables.sql("alter table t partition (p = 0) not clustered")
-    before = parameters(tables, "t", "p=1")
+    before = seal_of(tables, "t", "p=0")
     store = Store(tables, "t")
-    with logged(tables.spark, "org.apache.spark.sql.bucketing.CatalogPartitions") as lines:
-        store.record(store.list()["p=0"], store.table.bucketSpec())
+    found = store.list()["p=0"]
+    option, some = store.jvm.scala.Option, found.seal().get().value()
+    described = option.apply(store.bucketing.DescribedBuckets.of(store.table.bucketSpec()))
+    put_parameters(tables, "t", "p=0", dict.fromkeys(before))
+    with logged(tables.spark, "org.apache.spark.sql.bucketing.records.CatalogPartitions") as lines:
+        store.seal(store.list()["p=0"], option.apply(some), described)
     assert "descriptors of 1 partitions of" in lines[0] and "spark.sql.hive.metastore.jars" in lines[0]
     # By Spark's own interface a descriptor loses its buckets.
     assert kept(tables, "t") == {"p=0": Kept(4, 0), "p=1": Kept(4, 4)}
-    assert parameters(tables, "t", "p=0") == before
-    assert store.list()["p=0"].record().get().value().columns().apply(0) == "k"
+    assert seal_of(tables, "t", "p=0") == before
 
 
 def test_the_spec_of_a_table_cannot_be_changed(tables: Tables) -> None:
@@ -121,13 +110,13 @@ builder = SparkSession.builder.enableHiveSupport()
 for key, value in json.loads(sys.argv[1]).items():
     builder = builder.config(key, value)
 spark = builder.getOrCreate()
-store = spark._jvm.org.apache.spark.sql.bucketing.PartitionStore.of(spark._jsparkSession)
+store = spark._jvm.org.apache.spark.sql.bucketing.records.PartitionStore.of(spark._jsparkSession)
 said = {"store": store.getClass().getSimpleName()}
 layout = "partitioned by (p bigint) clustered by (k) sorted by (k) into 4 buckets stored as parquet"
 spark.sql(f"create table t (k bigint, v string) {layout}")
 spark.sql("insert into t select id, 'x', id % 2 from range(40)")
 spark.sql("insert overwrite t partition (p = 1) select id, 'y' from range(40)")
-said["specs"] = [list(row) for row in spark.sql("select partition, num_buckets, problem from bucket_specs('t')").collect()]
+said["specs"] = [list(row) for row in spark.sql("select partition, num_buckets, status from bucket_specs('t')").collect()]
 frame = spark.sql("select k, count(*) from t group by k")
 said["rows"] = frame.count()
 said["plan"] = frame._jdf.queryExecution().executedPlan().toString()
@@ -140,7 +129,7 @@ print("SAID" + json.dumps(said))
 
 
 @pytest.mark.long
-def test_a_client_of_its_own_leaves_records_and_reads_buckets(tmp_path: Path) -> None:
+def test_a_client_of_its_own_seals_and_reads_buckets(tmp_path: Path) -> None:
     jars = Path(pyspark.__file__).parent / "jars"
     conf = extension_settings(build_jar()) | {
         "spark.master": "local[2]",
@@ -160,7 +149,7 @@ def test_a_client_of_its_own_leaves_records_and_reads_buckets(tmp_path: Path) ->
     assert ran.returncode == 0, ran.stderr[-3000:]
     said = json.loads(next(line for line in ran.stdout.splitlines() if "SAID" in line).partition("SAID")[2])
     assert said["store"] == "CatalogPartitions"
-    assert said["specs"] == [["p=0", 4, None], ["p=1", 4, None]]
+    assert said["specs"] == [["p=0", 4, "sealed"], ["p=1", 4, "sealed"]]
     assert said["rows"] == 40 and "Bucketed: true (4 Hive buckets" in said["plan"]
     assert said["refused"].startswith(
         "Cannot change the buckets of `spark_catalog`.`default`.`t`: found a metastore client"

@@ -34,7 +34,7 @@ class _Clause:
     relation: frozenset[str]
 
 
-class Lines:
+class Clauses:
     """The clauses of a query.
 
     Args:
@@ -45,16 +45,17 @@ class Lines:
     def __init__(self, sql: str | None, operators: Sequence[Operator]) -> None:
         self._clauses = tuple(_clauses(_words(sql))) if sql else ()
         self._operators = operators
+        self._names = {id(op): _column_names(op) for op in operators} if self._clauses else {}
 
     def line_of(self, op: Operator) -> int | None:
         """The line of an operator's clause, from 1; None where it is not certain."""
         keywords = _KINDS[op.kind]
         candidates = [clause for clause in self._clauses if clause.keyword in keywords]
-        names = _column_names(op)
+        names = self._names.get(id(op))
         if not names:
             return None
         fitting = [clause for clause in candidates if names <= clause.words]
-        alike = [other for other in self._operators if other.kind == op.kind and _column_names(other) == names]
+        alike = [other for other in self._operators if other.kind == op.kind and self._names[id(other)] == names]
         # One clause may be planned several times, where a subquery is used twice; IN and EXISTS are joins without one.
         lines = {clause.line for clause in fitting}
         if len({_meaning(other) for other in alike}) > len(fitting) > 0:

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.usefixtures("extension", "dynamic_partitions")
 @pytest.fixture(scope="module")
 def tables(spark: SparkSession) -> Tables:
     """A database for tables that are altered."""
-    return with_new_rows(spark, "evolution_ddl")
+    return with_new_rows(spark, "alter_buckets")
 
 
 def test_the_table_changes_in_all_places(tables: Tables) -> None:
@@ -35,8 +35,7 @@ def test_the_table_changes_in_all_places(tables: Tables) -> None:
         "sortCol.0": "v",
     }
     assert found.spark == "8 [`v`, `k`] [`v`]"
-    properties = table_properties(tables, "t")
-    assert (properties["bucketing.evolved"], properties["bucketing_version"]) == ("true", "1")
+    assert table_properties(tables, "t")["bucketing_version"] == "1"
     tables.sql("alter table t clustered by (k) into 2 buckets")
     assert places(tables, "t").properties == {"numBuckets": "2", "numBucketCols": "1", "bucketCol.0": "k"}
     tables.sql("alter table t not clustered")
@@ -49,7 +48,6 @@ def test_a_statement_that_changes_nothing_brings_the_places_into_step(tables: Ta
     with metastore_calls(tables.spark) as calls:
         tables.sql("alter table t clustered by (k) sorted by (k) into 4 buckets")
     assert places(tables, "t") == before
-    assert "bucketing.evolved" not in table_properties(tables, "t")
     assert not [call for call in calls if "partitions" in call]
 
 
@@ -80,8 +78,8 @@ def test_a_long_statement_of_ours_is_parsed(tables: Tables) -> None:
 SPELLINGS = [
     "ALTER TABLE t CLUSTERED BY (k) INTO 8 BUCKETS",
     '/* {"app": "dbt", "node_id": "model.t"} */\nalter table t clustered by (k) into 8 buckets',
-    "-- by hand\n alter /* the */ table\n`evolution_ddl`.`t` Clustered By(`K`)Into 8 Buckets ; -- done\n;",
-    "alter table spark_catalog.evolution_ddl.t clustered by (k) into 8 buckets /* ; */",
+    "-- by hand\n alter /* the */ table\n`alter_buckets`.`t` Clustered By(`K`)Into 8 Buckets ; -- done\n;",
+    "alter table spark_catalog.alter_buckets.t clustered by (k) into 8 buckets /* ; */",
     "alter table t clustered by (k) into ${t.buckets} buckets",
 ]
 
@@ -116,7 +114,7 @@ def test_parameters_stand_for_partition_values(tables: Tables) -> None:
     create(tables, "t")
     tables.sql("insert into t select * from new_rows")
     tables.spark.sql("alter table t partition (p = :p) clustered by (k) into 8 buckets", args={"p": 1})
-    assert kept(tables, "t") == {"p=0": Kept(4, 4), "p=1": Kept(8, 8)}
+    assert kept(tables, "t") == {"p=0": Kept(4, 4), "p=1": Kept(None, 8)}
 
 
 OTHERS = [
@@ -137,27 +135,25 @@ def test_other_statements_are_left_to_spark(tables: Tables) -> None:
         tables.sql("alter table `not` not sorted")
 
 
-def test_old_partitions_keep_their_specs(tables: Tables) -> None:
+def test_partitions_keep_their_seals(tables: Tables) -> None:
     create(tables, "t")
-    with setting(tables.spark, "spark.bucketing.enabled", "false"):
-        tables.sql("insert into t select k, v, k % 3 from new_rows")
-        tables.sql("analyze table t partition (p = 0) compute statistics")
-        assert kept(tables, "t") == {"p=0": Kept(None, 0), "p=1": Kept(None, 4), "p=2": Kept(None, 4)}
-        with metastore_calls(tables.spark) as calls:
-            tables.sql("alter table t clustered by (k) sorted by (k) into 8 buckets")
-        assert [calls.count(name) for name in ("get_partitions", "alter_partitions", "alter_table")] == [1, 1, 1]
-        assert calls.index("alter_partitions") < calls.index("alter_table"), "a crash in between changes nothing"
-        tables.sql("insert into t values (1, 'x', 3)")
-        tables.sql("alter table t partition (p = 1) not clustered")
-        tables.sql("alter table t not clustered")
-        tables.sql("insert into t values (1, 'x', 4)")
-        tables.sql("alter table t clustered by (v) into 16 buckets")
+    tables.sql("insert into t select k, v, k % 3 from new_rows")
+    with metastore_calls(tables.spark) as calls:
+        tables.sql("alter table t clustered by (k) sorted by (k) into 8 buckets")
+    assert not [call for call in calls if "partition" in call], "only the table changes"
+    tables.sql("insert into t values (1, 'x', 3)")
+    tables.sql("alter table t partition (p = 1) not clustered")
+    tables.sql("alter table t partition (p = 0) clustered by (k) sorted by (k) into 4 buckets")
+    tables.sql("alter table t not clustered")
+    tables.sql("insert into t values (1, 'x', 4)")
+    tables.sql("alter table t clustered by (v) into 16 buckets")
+    four = Kept(4, 4)
     assert kept(tables, "t") == {
-        "p=0": Kept(4, 4),
-        "p=1": Kept(0, 0),
-        "p=2": Kept(4, 4),
+        "p=0": four,
+        "p=1": Kept(None, 0),
+        "p=2": four,
         "p=3": Kept(8, 8),
-        "p=4": Kept(0, 0),
+        "p=4": Kept(None, 0),
     }
     assert tables.rows("select * from t") == tables.stock_rows("select * from t")
 
@@ -171,20 +167,18 @@ def test_a_partial_specification_is_of_all_partitions_that_match(tables: Tables)
     tables.sql("alter table t partition (N = '01') clustered by (k) sorted by (k) into 8 buckets")
     tables.sql("alter table t partition (d = '2024-01-02') clustered by (v) into 2 buckets")
     assert kept(tables, "t") == {
-        "d=2024-01-01/n=1": Kept(8, 8),
-        "d=2024-01-02/n=2": Kept(2, 2),
-        "d=2024-01-02/n=7": Kept(2, 2),
+        "d=2024-01-01/n=1": Kept(None, 8),
+        "d=2024-01-02/n=2": Kept(None, 2),
+        "d=2024-01-02/n=7": Kept(None, 2),
     }
     assert places(tables, "t").descriptor == (4, ["k"], ["k"])
-    assert table_properties(tables, "t")["bucketing.evolved"] == "true"
 
 
-def test_correcting_a_partition_leaves_the_others_with_the_spec_that_they_had(tables: Tables) -> None:
+def test_a_partition_alone_is_described_otherwise(tables: Tables) -> None:
     create(tables, "t")
-    with setting(tables.spark, "spark.bucketing.enabled", "false"):
-        tables.sql("insert into t select * from new_rows")
+    tables.sql("insert into t select * from new_rows")
     tables.sql("alter table t partition (p = 1) clustered by (k) into 2 buckets")
-    assert kept(tables, "t") == {"p=0": Kept(4, 4), "p=1": Kept(2, 2)}
+    assert kept(tables, "t") == {"p=0": Kept(4, 4), "p=1": Kept(None, 2)}
     with metastore_calls(tables.spark) as calls:
         tables.sql("alter table t partition (p = 1) clustered by (k) into 2 buckets")
     assert not [call for call in calls if call.startswith("alter")]
@@ -195,7 +189,7 @@ def test_an_unpartitioned_table_changes_its_spec_alone(tables: Tables) -> None:
     before = tables.rows("select * from u")
     tables.sql("alter table u clustered by (k) sorted by (k) into 8 buckets")
     assert places(tables, "u").descriptor == (8, ["k"], ["k"])
-    assert tables.sql("select * from bucket_specs('u')") == []
+    assert kept(tables, "u") == {"": Kept(4, 8)}
     joined = "select a.k, b.v from u a join u b on a.k = b.k"
     assert tables.rows("select * from u") == before
     assert tables.rows(joined) == tables.stock_rows(joined)
@@ -260,7 +254,7 @@ REFUSED = [
     ("select * from bucket_specs('nothing')", "TABLE_OR_VIEW_NOT_FOUND"),
     (
         "select * from bucket_specs('a_view')",
-        "provided: the view `spark_catalog`.`evolution_ddl`.`a_view`.*that it reads",
+        "provided: the view `spark_catalog`.`alter_buckets`.`a_view`.*that it reads",
     ),
     ("select * from bucket_specs('new_rows')", "provided: the temporary view `new_rows`.*that it reads"),
     ("select * from bucket_specs('no_schema.t')", "TABLE_OR_VIEW_NOT_FOUND|SCHEMA_NOT_FOUND"),

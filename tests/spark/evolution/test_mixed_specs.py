@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 import pytest
 from bucketed import Shape, Tables
-from py4j.protocol import Py4JJavaError
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.usefixtures("extension", "dynamic_partitions")
 
-ERRORS = (PySparkException, Py4JJavaError)
 SCHEMA = "k int, j int, v bigint"
 ROWS = "select cast(pmod(id * 37 + {n}, 90) - 20 as int) as k, cast(pmod(id * {n}, 70) as int) as j, id as v from range(400)"
 # The partitions of `grown`, in the order in which they are written: by which columns, and into how many buckets.
@@ -23,7 +19,7 @@ SPECS = {"a": ("k", 4), "b": ("k", 8), "c": ("k", 16), "d": ("j", 8), "e": ("k",
 @pytest.fixture(scope="module")
 def grown(spark: SparkSession) -> Tables:
     """A table that grew, and tables to join it with."""
-    tables = Tables(spark, "evolution_reads")
+    tables = Tables(spark, "mixed_specs")
     evolve(tables, "grown", SPECS)
     for buckets in (4, 8, 16):
         tables.make(f"h{buckets}", SCHEMA, "k", buckets, ROWS.format(n=5))
@@ -32,17 +28,9 @@ def grown(spark: SparkSession) -> Tables:
 
 
 @pytest.fixture
-def tables(spark: SparkSession, grown: Tables) -> Iterator[Tables]:
-    forget(spark)
-    settings = {"spark.sql.autoBroadcastJoinThreshold": "-1", "spark.bucketing.pruning": "checked"}
-    with grown.settings(settings):
+def tables(grown: Tables) -> Iterator[Tables]:
+    with grown.settings({"spark.sql.autoBroadcastJoinThreshold": "-1"}):
         yield grown
-
-
-def forget(spark: SparkSession) -> None:
-    jvm = spark.sparkContext._jvm
-    assert jvm is not None
-    jvm.org.apache.spark.sql.bucketing.BucketTrust.clear()
 
 
 def evolve(tables: Tables, name: str, specs: dict[str, tuple[str, int]]) -> None:
@@ -115,13 +103,13 @@ def days(*names: str) -> str:
         pytest.param(
             f"select k, count(*) from {days('d')} group by k",
             (1, 0, 0),
-            "(bucket column j is not read)",
+            "false [column-not-read] (bucket column j is not read)",
             id="no longer by k",
         ),
         pytest.param(
             f"select k, count(*) from {days('a', 'b', 'd')} group by k",
             (1, 0, 0),
-            "(its bucket specs differ: by k in ds=a and 1 more, by j in ds=d)",
+            "false [mixed-specs] (its bucket specs differ: by k in ds=a and 1 more, by j in ds=d)",
             id="two columns",
         ),
         pytest.param(
@@ -144,7 +132,7 @@ def test_numbers_are_brought_together_as_those_of_two_tables_are(tables: Tables)
     query = f"select k, count(*) from {days('a', 'c')} group by k"
     assert "(4 Hive buckets of partitions with 4, 16)" in tables.plan(query)
     with tables.settings({"spark.bucketing.join.alignment": "off"}):
-        assert "its bucket specs differ: 4 buckets in ds=a, 16 buckets in ds=c" in tables.plan(query)
+        assert "[mixed-specs] (its bucket specs differ: 4 buckets in ds=a, 16 buckets in ds=c" in tables.plan(query)
         assert tables.rows(query) == tables.stock_rows(query)
 
 
@@ -160,43 +148,17 @@ def test_partitions_that_are_left_out_while_the_query_runs(tables: Tables, aqe: 
             assert tables.rows(query) == tables.stock_rows(query) != []
 
 
-@pytest.mark.parametrize(
-    ("record", "read"),
-    [
-        pytest.param("not clustered", r"partition ds=b is recorded as one without buckets\)", id="no buckets"),
-        pytest.param(
-            "clustered by (k) into 16 buckets", r"a row of bucket \d+ in a file of bucket \d: ", id="more buckets"
-        ),
-        pytest.param("clustered by (k) into 4 buckets", "a file of bucket", id="fewer buckets"),
-        pytest.param(
-            "clustered by (j) into 8 buckets", r"a row of bucket \d in a file of bucket \d: ", id="another column"
-        ),
-        pytest.param("clustered by (k) sorted by (v) into 8 buckets", "an unsorted file", id="another order"),
-    ],
-)
-def test_a_record_counts_only_as_far_as_the_files_agree(tables: Tables, record: str, read: str) -> None:
-    tables.sql(f"alter table grown partition (ds = 'b') {record}")
-    try:
-        key = "j" if "(j)" in record else "k"
-        query = f"select {key}, max(v) from {days('b')} group by {key}"
-        assert re.search(rf"Bucketed: false \({read}", tables.plan(query))
-        for names in (("b",), ("a", "b"), tuple("abc")):
-            query = f"select t.k, h8.v from {days(*names)} t join h8 on t.k = h8.k"
-            assert tables.rows(query) == tables.stock_rows(query) != []
-    finally:
-        tables.sql("alter table grown partition (ds = 'b') clustered by (k) sorted by (k) into 8 buckets")
-
-
-def test_a_record_that_only_the_rows_contradict_fails_the_query_and_then_is_read_plainly(tables: Tables) -> None:
-    tables.sql("alter table grown partition (ds = 'b') clustered by (k) into 16 buckets")
-    query = f"select t.k, h16.v from {days('b')} t join h16 on t.k = h16.k"
-    try:
-        with tables.settings({"spark.bucketing.probe.files": "0"}):
-            with pytest.raises(ERRORS, match="grown is not bucketed as its metadata says"):
-                tables.rows(query)
-            assert tables.rows(query) == tables.stock_rows(query) != []
-    finally:
-        tables.sql("alter table grown partition (ds = 'b') clustered by (k) sorted by (k) into 8 buckets")
+def test_a_partition_whose_descriptor_is_altered_is_sealed_anew(tables: Tables) -> None:
+    """A seal is of its own spec: where the descriptor is to say another one, the seal goes until the files are read."""
+    query = f"select k, max(v) from {days('b')} group by k"
+    partition = "alter table grown partition (ds = 'b')"
+    for spec, status in (("(k) into 16", "refused"), ("(j) into 8", "refused"), ("(k) sorted by (k) into 8", "sealed")):
+        tables.sql(f"{partition} clustered by {spec} buckets")
+        assert "[not-sealed]" in tables.plan(query) or status == "sealed"
+        assert tables.rows(query) == tables.stock_rows(query) != []
+        ((_, found, *_),) = tables.sql(f"{partition} seal buckets")
+        assert found == status
+    assert "(8 Hive buckets" in tables.plan(query)
 
 
 def test_rows_that_stock_spark_inserts_are_read_plainly(tables: Tables) -> None:
@@ -213,15 +175,16 @@ def test_rows_that_stock_spark_inserts_are_read_plainly(tables: Tables) -> None:
     assert tables.rows(query) == tables.stock_rows(query)
 
 
-def test_a_table_that_is_no_longer_clustered_keeps_its_old_buckets(tables: Tables) -> None:
+def test_a_table_that_is_no_longer_clustered_is_read_plainly(tables: Tables) -> None:
     evolve(tables, "plain_again", {"a": ("k", 4), "b": ("k", 8)})
     tables.sql("alter table plain_again not clustered")
+    query = "select k, count(*) from plain_again group by k"
+    assert "Bucketed" not in tables.plan(query)
     tables.sql(f"insert into plain_again select *, 'c' as ds from ({ROWS.format(n=9)})")
-    old = "select k, count(*) from plain_again where ds < 'c' group by k"
-    assert tables.shape(old) == (0, 0, 1)
-    assert tables.rows(old) == tables.stock_rows(old)
-    assert tables.shape(old.replace("where ds < 'c'", "")) == (1, 0, 0)
-    assert tables.rows(old.replace("where ds < 'c'", "")) == tables.stock_rows(old.replace("where ds < 'c'", ""))
+    tables.sql("alter table plain_again clustered by (k) sorted by (k) into 8 buckets")
+    assert "[not-sealed] (partition ds=c: " in tables.plan(query)
+    assert "4 Hive buckets of partitions with 4, 8" in tables.plan(query.replace("group", "where ds < 'c' group"))
+    assert tables.rows(query) == tables.stock_rows(query)
 
 
 # What is done to a partition so that it has no files, and what makes its record one that does not fit.
@@ -266,18 +229,16 @@ def test_a_partition_that_was_empty_when_the_query_was_planned(sparse: Tables) -
     """Rows that a stream, say, brings between planning and execution belong to the next query."""
     empty(sparse, "added")
     before = sparse.rows(BY_K)
-    for check in ("true", "false"):
-        with sparse.settings({"spark.bucketing.read.check": check}):
-            frame = sparse.spark.sql(BY_K)
-            plan = str(frame._jdf.queryExecution().executedPlan().toString())
-            assert "Bucketed: true (4 Hive buckets of partitions with 4, 8" in plan
-            with sparse.settings({"spark.bucketing.enabled": "false"}):
-                sparse.sql("insert into sparse select k, j, v, 'n' from sparse where ds = 'a'")
-            assert sorted(repr(tuple(row)) for row in frame.collect()) == before
-            assert sparse.shape(BY_K).bucketed == 0
-            assert sparse.rows(BY_K) == sparse.stock_rows(BY_K) != before
-            sparse.sql("truncate table sparse partition (ds = 'n')")
-            assert sparse.rows(BY_K) == before
+    frame = sparse.spark.sql(BY_K)
+    plan = str(frame._jdf.queryExecution().executedPlan().toString())
+    assert "Bucketed: true (4 Hive buckets of partitions with 4, 8" in plan
+    with sparse.settings({"spark.bucketing.enabled": "false"}):
+        sparse.sql("insert into sparse select k, j, v, 'n' from sparse where ds = 'a'")
+    assert sorted(repr(tuple(row)) for row in frame.collect()) == before
+    assert sparse.shape(BY_K).bucketed == 0
+    assert sparse.rows(BY_K) == sparse.stock_rows(BY_K) != before
+    sparse.sql("truncate table sparse partition (ds = 'n')")
+    assert sparse.rows(BY_K) == before
 
 
 def test_only_the_order_that_all_partitions_have_is_relied_on(tables: Tables) -> None:
@@ -292,19 +253,11 @@ def test_only_the_order_that_all_partitions_have_is_relied_on(tables: Tables) ->
         assert tables.rows(ranked.format(days=days_)) == tables.stock_rows(ranked.format(days=days_)) != []
 
 
-def test_a_partition_without_a_record_is_read_by_the_tables_spec(tables: Tables) -> None:
-    evolve(tables, "unrecorded", {"a": ("k", 4), "b": ("k", 8)})
-    tables.sql(f"alter table unrecorded add partition (ds = 'n') location '{tables.folder('unrecorded')}/ds=b'")
-    query = "select k, count(*), sum(v) from unrecorded where ds in ('a', 'n') group by k"
-    assert "(4 Hive buckets of partitions with 4, 8)" in tables.plan(query)
-    assert tables.rows(query) == tables.stock_rows(query) != []
-
-
 def test_what_another_session_altered_is_seen(tables: Tables) -> None:
     evolve(tables, "shared", {"a": ("k", 4)})
     query = "select k, count(*), sum(v) from shared group by k"
     assert "(4 Hive buckets, sorted)" in tables.plan(query)
     other = tables.spark.newSession()
-    other.sql("alter table evolution_reads.shared partition (ds = 'a') not clustered").collect()
-    assert "partition ds=a is recorded as one without buckets" in tables.plan(query)
+    other.sql("alter table mixed_specs.shared partition (ds = 'a') not clustered").collect()
+    assert "[not-sealed] (partition ds=a: its files are not sealed)" in tables.plan(query)
     assert tables.rows(query) == tables.stock_rows(query) != []

@@ -7,21 +7,14 @@ from typing import Any
 
 import pytest
 from bucketed import Tables
-from evolved import ROWS, Kept, create, kept, places, table_properties
+from evolved import ROWS, create, places
 from intercepted import intercepted
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.usefixtures("extension", "dynamic_partitions")
 
-DB = "evolution_put_back"
-EIGHT = {
-    "bucketing.spec_version": "1",
-    "bucketing.num_buckets": "8",
-    "bucketing.columns": '["k"]',
-    "bucketing.sort_columns": '["k"]',
-    "bucketing.hash": "hive",
-}
+DB = "put_back"
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +38,7 @@ def test_a_spec_that_another_statement_puts_back_is_set_again(tables: Tables, wh
         seen.append(str(before.getParameters().get("spark.sql.sources.schema.numBuckets")))
         if len(seen) < 3:
             now = before if what == "all" else client.getTable(DB, "t")
-            now.getParameters().remove("bucketing.evolved")
+            now.putToParameters("spark.sql.sources.schema.numBuckets", "4")
             client.alter_table(DB, "t", now)
         return result
 
@@ -54,7 +47,6 @@ def test_a_spec_that_another_statement_puts_back_is_set_again(tables: Tables, wh
     assert len(seen) == 3
     assert places(tables, "t").descriptor == (8, ["k"], ["k"])
     assert places(tables, "t").properties["numBuckets"] == "8"
-    assert table_properties(tables, "t")["bucketing.evolved"] == "true"
 
 
 def test_a_spec_that_is_put_back_again_and_again_is_an_error(tables: Tables) -> None:
@@ -91,24 +83,3 @@ def test_a_spec_that_another_statement_alters_is_left(tables: Tables) -> None:
     with intercepted(tables.spark, "alter_table_with_environmentContext", alter_further):
         tables.sql("alter table t clustered by (k) sorted by (k) into 8 buckets")
     assert places(tables, "t").descriptor == (16, ["k"], ["k"])
-
-
-def test_a_record_that_a_write_has_left_meanwhile_is_kept_by_an_alteration(tables: Tables) -> None:
-    """A partition is there for a moment before its record is; its descriptor is the table's, whatever its files are."""
-    create(tables, "t")
-    with tables.settings({"spark.bucketing.enabled": "false"}):
-        tables.sql("insert into t select * from new_rows")
-    assert set(kept(tables, "t").values()) == {Kept(None, 4)}
-
-    def record_meanwhile(client: Any, call: Callable[[], Any]) -> Any:
-        listed = call()
-        written = client.getPartition(DB, "t", "p=1")
-        for key, value in EIGHT.items():
-            written.putToParameters(key, value)
-        written.getSd().setNumBuckets(8)
-        client.alter_partition(DB, "t", written)
-        return listed
-
-    with intercepted(tables.spark, "listPartitions", record_meanwhile):
-        tables.sql("alter table t clustered by (k) sorted by (k) into 16 buckets")
-    assert kept(tables, "t") == {"p=0": Kept(4, 4), "p=1": Kept(8, 8)}

@@ -1,0 +1,128 @@
+"""What the fixes for one query do to the other queries of the project that read the same table."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from spark_bucketing.check.proposals import HypotheticalQuery
+from spark_bucketing.eligibility.changes import Change
+from spark_bucketing.eligibility.model import Finding, Fix, ModelResult, OperatorResult, OtherQuery, PlanCounts
+
+# A table that everybody reads would be planned with each of its fixes for everybody.
+MOST_READERS = 25
+MOST_SECONDS = 60.0
+# What a table is bucketed by is a choice between its readers.
+_CHOICES = ("keys-do-not-cover-buckets",)
+_GROUPINGS = ("aggregate", "distinct", "window")
+
+Queries = Sequence[tuple[ModelResult, HypotheticalQuery]]
+
+
+def with_effects(
+    results: Iterable[ModelResult], queries: Queries, clock: Callable[[], float] = time.monotonic
+) -> tuple[ModelResult, ...]:
+    """Results whose fixes say what they do to other queries; a roll-up for which others would pay is a note.
+
+    Args:
+        results: of a run.
+        queries: those that can be planned again, with the names of their models.
+        clock: seconds that pass.
+    """
+    effects = _Effects(queries, clock() + MOST_SECONDS, clock)
+    return tuple(
+        replace(result, operators=tuple(effects.operator(result, operator) for operator in result.operators))
+        for result in results
+    )
+
+
+class _Effects:
+    def __init__(self, queries: Queries, end: float, clock: Callable[[], float]) -> None:
+        self._end, self._clock = end, clock
+        self._known: dict[tuple[str, str], tuple[OtherQuery, ...]] = {}
+        self._readers: dict[str, list[tuple[str, HypotheticalQuery]]] = {}
+        for result, query in queries:
+            for table in query.tables:
+                self._readers.setdefault(table, []).append((result.unique_id or result.path, query))
+        self._names = {result.unique_id or result.path: result.name for result, _ in queries}
+
+    def operator(self, result: ModelResult, operator: OperatorResult) -> OperatorResult:
+        findings = tuple(self._finding(result, operator, finding) for finding in operator.findings)
+        return replace(operator, findings=findings)
+
+    def _finding(self, result: ModelResult, operator: OperatorResult, finding: Finding) -> Finding:
+        fixes = tuple(self._fix(result, fix) for fix in finding.fixes)
+        if finding.reason in _CHOICES and operator.kind in _GROUPINGS:
+            fixes = tuple(fix for fix in fixes if fix.kind != "bucket_spec" or serves_all(fix))
+        if finding.fixes and not fixes:
+            return replace(finding, level="note", fixes=())
+        return replace(finding, fixes=fixes)
+
+    def _fix(self, result: ModelResult, fix: Fix) -> Fix:
+        if fix.kind not in ("bucket_spec", "column_type") or fix.table is None:
+            return fix
+        own = result.unique_id or result.path
+        others = tuple(other for other in self._others(fix, fix.table, own) if other.after != other.before)
+        return replace(fix, others=others)
+
+    def _others(self, fix: Fix, table: str, own: str) -> Iterator[OtherQuery]:
+        readers = [reader for reader in self._readers.get(table, ()) if reader[0] != own]
+        for name, query in readers[:MOST_READERS]:
+            key = (fix.text, name)
+            if key not in self._known:
+                if self._clock() > self._end:
+                    return
+                self._known[key] = tuple(self._planned(fix, name, query))
+            yield from self._known[key]
+
+    def _planned(self, fix: Fix, name: str, query: HypotheticalQuery) -> Iterator[OtherQuery]:
+        base = query.counts or (planned.counts if (planned := query.planned()) else None)
+        if base is not None:
+            after = query.planned([_change(part, query) for part in (fix, *fix.also)])
+            yield OtherQuery(self._names[name], base, after.counts if after else None)
+        query.forget()
+
+
+def _change(fix: Fix, query: HypotheticalQuery) -> Change:
+    table = query.tables.get(fix.table or "")
+    spec = fix.spec or (table.spec if table else None)
+    return Change(fix.kind, fix.text, fix.settings, fix.table, spec, fix.column_types)
+
+
+def worse_for(fix: Fix) -> tuple[str, ...]:
+    """Queries of the project that a fix gives more Exchanges or Sorts, or keeps from being planned."""
+    return tuple(
+        other.name
+        for other in fix.others
+        if other.after is None
+        or (other.after.exchanges, other.after.sorts) > (other.before.exchanges, other.before.sorts)
+    )
+
+
+def serves_all(fix: Fix) -> bool:
+    """Whether a fix saves more Exchanges than it costs, all queries together; Sorts where it saves no Exchange."""
+    before, after = fix.before, fix.after
+    for other in fix.others:
+        before, after = before + other.before, after + (other.after or PlanCounts(other.before.exchanges + 1))
+    return (after.exchanges, after.sorts) < (before.exchanges, before.sorts)
+
+
+def wanted_specs(results: Iterable[ModelResult]) -> Mapping[str, Mapping[str, tuple[str, ...]]]:
+    """Tables for which fixes of several queries want different specs: what to write, and the queries that it serves."""
+    found: dict[str, dict[str, list[str]]] = {}
+    for result in results:
+        for operator in result.operators:
+            for fix in (fix for finding in operator.findings for fix in finding.fixes):
+                if fix.kind == "bucket_spec" and fix.table and fix.spec:
+                    spec = fix.spec
+                    order = f", sorted_by={list(spec.sort_columns)}" if spec.sort_columns != spec.bucket_columns else ""
+                    text = f"clustered_by={list(spec.bucket_columns)}, buckets={spec.num_buckets}{order}"
+                    served = found.setdefault(fix.table, {}).setdefault(f"{text}, bucket_hash='{spec.bucket_hash}'", [])
+                    better = [o.name for o in fix.others if o.after and o.name not in worse_for(fix)]
+                    served += [name for name in (result.name, *better) if name not in served]
+    return {
+        table: {text: tuple(names) for text, names in sorted(specs.items(), key=lambda item: -len(item[1]))}
+        for table, specs in found.items()
+        if len(specs) > 1
+    }

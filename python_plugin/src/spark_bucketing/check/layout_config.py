@@ -1,0 +1,74 @@
+"""How a table is stored by a model's config."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from spark_bucketing.errors import ProjectError
+from spark_bucketing.spec import BucketHash, BucketSpec
+
+_OWN = ("bucketed_table", "bucketed_incremental")
+# Others, such as Delta, need jars that are not here; their tables have no buckets.
+_FORMATS = ("parquet", "orc", "csv", "json", "text")
+
+
+@dataclass(frozen=True)
+class ConfiguredLayout:
+    """How a table is stored; the same words as in BucketSpec."""
+
+    spec: BucketSpec | None = None
+    partition_by: tuple[str, ...] = ()
+    file_format: str = "parquet"
+
+
+def configured_layout(config: Mapping[str, Any], materialized: str, name: str) -> ConfiguredLayout:
+    """The layout that a model's config asks for, as this package's materializations or dbt-spark's own write it.
+
+    Args:
+        config: the model's; or the meta of a source, under `bucketing`, with the same keys.
+        materialized: how it is built.
+        name: the model's, for errors.
+
+    Raises:
+        ProjectError: buckets without a number, a number that is none, or columns that are no names.
+    """
+    partition_by = _names(config, "partition_by", name)
+    clustered_by = _names(config, "clustered_by", name)
+    own = materialized in _OWN
+    file_format = str(config.get("file_format") or "parquet").lower()
+    buckets = config.get("buckets")
+    if file_format not in _FORMATS:
+        return ConfiguredLayout(None, partition_by, "parquet")
+    if own and (not clustered_by or buckets is None):
+        raise ProjectError(
+            f"Invalid config of model {name!r}.\n  found:    clustered_by={list(clustered_by)}, buckets={buckets}\n"
+            "  expected: both\n  instead:  clustered_by=['the_join_key'], buckets=64"
+        )
+    if not clustered_by or buckets is None:
+        return ConfiguredLayout(None, partition_by, file_format)
+    if isinstance(buckets, bool) or not str(buckets).isdecimal() or int(buckets) < 1:
+        raise ProjectError(
+            f"Invalid `buckets` of {name!r}.\n  found:    {buckets}\n"
+            "  expected: an integer from 1\n  instead:  buckets=64"
+        )
+    default_sort = clustered_by if own else ()
+    sort_columns = default_sort if config.get("sorted_by") is None else _names(config, "sorted_by", name)
+    bucket_hash: BucketHash = "spark"
+    if str(config.get("bucket_hash") or ("hive" if own else "spark")).lower() == "hive":
+        bucket_hash = "hive"
+    return ConfiguredLayout(
+        BucketSpec(int(buckets), clustered_by, sort_columns, bucket_hash), partition_by, file_format
+    )
+
+
+def _names(config: Mapping[str, Any], key: str, model: str) -> tuple[str, ...]:
+    value = config.get(key)
+    names = [value] if isinstance(value, str) else [] if value is None else value
+    if not isinstance(names, (list, tuple)) or not all(isinstance(name, str) for name in names):
+        raise ProjectError(
+            f"Invalid `{key}` of {model!r}.\n  found:    {value}\n"
+            f"  expected: a column's name, or a list of them\n  instead:  {key}=['a_column']"
+        )
+    return tuple(names)

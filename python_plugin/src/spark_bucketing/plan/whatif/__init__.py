@@ -1,0 +1,11 @@
+"""What Spark would plan: the same SQL over tables that need not exist.
+
+| whatif = WhatIf(session)                              a session of its own, see open_beside
+| whatif.define(HypotheticalTable("shop.users", ...))   what a name means from now on
+| whatif.plan(sql, [other_users], settings)             a question: other tables and settings for this query alone
+"""
+
+from spark_bucketing.plan.whatif.planner import WhatIf
+from spark_bucketing.plan.whatif.tables import HypotheticalTable
+
+__all__ = ["HypotheticalTable", "WhatIf"]

@@ -1,0 +1,156 @@
+"""The places that keep a spec change together or not at all: a change that fails in the metastore at any call of its."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import pytest
+from bucketed import Tables
+from evolved import Kept, Places, create, kept, places, with_new_rows
+from intercepted import intercepted
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.usefixtures("extension", "dynamic_partitions")
+
+PARTITIONS, TABLE = "alter_partitions", "alter_table_with_environmentContext"
+QUERIES = ["select * from t", "select k, count(*), max(v) from t group by k"]
+
+
+@pytest.fixture(scope="module")
+def made(spark: SparkSession) -> Tables:
+    """A database for tables that are altered."""
+    return with_new_rows(spark, "together")
+
+
+@pytest.fixture
+def tables(made: Tables) -> Iterator[Tables]:
+    with made.settings({"spark.sql.autoBroadcastJoinThreshold": "-1"}):
+        yield made
+
+
+class State(NamedTuple):
+    """All that the metastore keeps of a table's specs."""
+
+    provider: str
+    table: Places
+    partitions: list[Kept]
+
+
+class Change(NamedTuple):
+    """A statement, the calls at which it may fail, and what is kept after it of p=0, p=1 and a new partition."""
+
+    stored: str
+    statement: str
+    calls: tuple[str, ...]
+    after: list[Kept]
+    descriptor: tuple[int, list[str], list[str]]
+    new_partition: Kept
+
+
+FOUR, NONE = Kept(4, 4), Kept(None, 0)
+CLUSTERED = "alter table t clustered by (k) sorted by (k) into 8 buckets"
+EIGHT = (8, ["k"], ["k"])
+CHANGES = {
+    "more buckets": Change("stored as parquet", CLUSTERED, (TABLE,), [FOUR] * 2, EIGHT, Kept(8, 8)),
+    "no buckets": Change("stored as orc", "alter table t not clustered", (TABLE,), [FOUR] * 2, (-1, [], []), NONE),
+    "a partition": Change(
+        "stored as parquet",
+        "alter table t partition (p = 1) not clustered",
+        (PARTITIONS,),
+        [FOUR, NONE],
+        (4, ["k"], ["k"]),
+        FOUR,
+    ),
+    "plain parquet": Change("using parquet", CLUSTERED, (PARTITIONS, TABLE), [NONE] * 2, EIGHT, Kept(8, 8)),
+    "plain orc": Change("using orc", CLUSTERED, (PARTITIONS, TABLE), [NONE] * 2, EIGHT, Kept(8, 8)),
+}
+# The deaths of these are in the same code as those of others.
+ALIKE = ("no buckets", "plain orc")
+DEATHS = [
+    pytest.param(change, call, id=f"{name}, {call}", marks=pytest.mark.long if name in ALIKE else ())
+    for name, change in CHANGES.items()
+    for call in change.calls
+]
+
+
+@contextmanager
+def failing_at(spark: SparkSession, name: str, number: int = 1) -> Iterator[None]:
+    """The n-th call of a name fails, during a block in which it has to come."""
+    seen = []
+
+    def act(_: Any, call: Callable[[], Any]) -> Any:
+        seen.append(name)
+        if len(seen) == number:
+            raise RuntimeError("the metastore failed on purpose")
+        return call()
+
+    with intercepted(spark, name, act):
+        yield
+    assert len(seen) == number
+
+
+def prepare(tables: Tables, stored: str) -> State:
+    """A table with two partitions, sealed where it has buckets."""
+    if stored.startswith("using"):
+        tables.sql("drop table if exists t")
+        tables.sql(f"create table t (k bigint, v string, p bigint) {stored} partitioned by (p)")
+    else:
+        create(tables, "t", stored=stored.removeprefix("stored as "))
+    tables.sql("insert into t select * from new_rows")
+    return state(tables)
+
+
+def state(tables: Tables) -> State:
+    provider = next(str(row[1]) for row in tables.sql("describe formatted t") if row[0] == "Provider")
+    return State(provider, places(tables, "t"), [of for _, of in sorted(kept(tables, "t").items())])
+
+
+def rows(tables: Tables) -> list[list[str]]:
+    """Rows of the queries. Stock Spark reads the same from the table as it is now."""
+    tables.sql("refresh table t")
+    assert tables.rows("select * from t") == tables.stock_rows("select * from t")
+    return [tables.rows(query) for query in QUERIES]
+
+
+@pytest.mark.parametrize(("change", "call"), DEATHS)
+def test_a_change_that_fails_leaves_the_old_spec_and_succeeds_when_it_is_repeated(
+    tables: Tables, change: Change, call: str
+) -> None:
+    before = prepare(tables, change.stored)
+    expected = rows(tables)
+    with failing_at(tables.spark, call), pytest.raises((PySparkException, Py4JJavaError), match="on purpose"):
+        tables.sql(change.statement)
+    assert state(tables) == before
+    assert rows(tables) == expected
+
+    tables.sql(change.statement)
+    now = state(tables)
+    assert (now.provider, now.partitions) == ("hive", change.after)
+    assert now.table.descriptor == change.descriptor
+    assert now.table.properties.get("numBuckets") == (str(change.descriptor[0]) if change.descriptor[1] else None)
+    assert rows(tables) == expected
+    tables.sql("insert into t select k, v, 2 from new_rows where p = 1")
+    assert kept(tables, "t")["p=2"] == change.new_partition
+    rows(tables)
+
+
+@pytest.mark.long
+def test_more_partitions_than_go_into_one_call_fail_and_are_repeated(tables: Tables) -> None:
+    """Of a thousand partitions at a time: those of the first call are of the Hive layout when the second one fails."""
+    prepare(tables, "using parquet")
+    tables.sql("alter table t add " + " ".join(f"partition (p = {p})" for p in range(2, 1002)))
+    before, expected = state(tables), rows(tables)
+    with (
+        failing_at(tables.spark, PARTITIONS, 2),
+        pytest.raises((PySparkException, Py4JJavaError), match="on purpose"),
+    ):
+        tables.sql(CLUSTERED)
+    assert state(tables) == before
+    assert rows(tables) == expected
+    tables.sql(CLUSTERED)
+    assert state(tables).table.descriptor == EIGHT
+    assert rows(tables) == expected

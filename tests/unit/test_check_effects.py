@@ -1,0 +1,116 @@
+"""What fixes do to other queries of a project, and what takes too long."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+
+from spark_bucketing.check.configured import with_configured
+from spark_bucketing.check.effects import serves_all, wanted_specs, with_effects, worse_for
+from spark_bucketing.check.time_limit import in_time
+from spark_bucketing.eligibility.model import (
+    Finding,
+    Fix,
+    ModelResult,
+    OperatorResult,
+    OtherQuery,
+    PlanCounts,
+    TableFacts,
+    Verdict,
+)
+from spark_bucketing.errors import PlanError
+from spark_bucketing.plan.whatif import HypotheticalTable
+from spark_bucketing.spec import BucketSpec
+
+BY_K, BY_J = (BucketSpec(8, (name,), (name,), "hive") for name in "kj")
+TABLE = HypotheticalTable("s.t", {"k": "int", "j": "int"}, BY_K)
+FIX = Fix("bucket_spec", "Bucket s.t by j.", Verdict.SORT_FREE, table="s.t", spec=BY_J, before=PlanCounts(1, 1))
+
+
+@dataclass
+class Planned:
+    counts: PlanCounts
+
+
+@dataclass
+class Query:
+    """Has these Exchanges, and so many by another spec."""
+
+    counts: PlanCounts
+    changed: PlanCounts
+    tables: dict[str, HypotheticalTable] = field(default_factory=lambda: {"s.t": TABLE})
+
+    def planned(self, changes: Any) -> Planned:
+        assert [(change.table, change.spec) for change in changes] == [("s.t", BY_J)]
+        return Planned(self.changed)
+
+    def forget(self) -> None:
+        pass
+
+
+def model(name: str, reason: str = "side-not-bucketed", kind: Any = "join", fix: Fix | None = FIX) -> ModelResult:
+    finding = Finding(reason, "", ("s.t",), "warning" if fix else "note", (fix,) if fix else ())
+    operator = OperatorResult(kind, "", Verdict.SHUFFLED, ("s.t",), 1, 1, (finding,))
+    return ModelResult(name, f"{name}.sql", (operator,), unique_id=f"model.p.{name}")
+
+
+def effects(first: ModelResult, *others: tuple[int, int]) -> Finding:
+    queries: list[Any] = [(first, Query(PlanCounts(1, 1), PlanCounts()))]
+    for i, (before, after) in enumerate(others):
+        queries.append((model(f"other{i}", fix=None), Query(PlanCounts(before), PlanCounts(after))))
+    (result,) = with_effects([first], queries)
+    return result.operators[0].findings[0]
+
+
+def test_a_fix_says_what_it_does_to_other_queries_that_read_the_table() -> None:
+    (fix,) = effects(model("a"), (1, 0), (0, 1), (2, 2)).fixes
+    assert fix.others == (
+        OtherQuery("other0", PlanCounts(1), PlanCounts(0)),
+        OtherQuery("other1", PlanCounts(0), PlanCounts(1)),
+    )
+    assert worse_for(fix) == ("other1",)
+
+
+@pytest.mark.parametrize(
+    ("others", "level"), [((), "warning"), (((0, 1),), "warning"), (((0, 1), (0, 1)), "note"), (((1, 0),), "warning")]
+)
+def test_a_roll_up_is_a_warning_only_where_the_project_gains(others: tuple[tuple[int, int], ...], level: str) -> None:
+    found = effects(model("a", "keys-do-not-cover-buckets", "aggregate"), *others)
+    # Sorts decide where as many Exchanges come as go.
+    assert found.level == level and bool(found.fixes) is (level == "warning")
+    assert effects(model("a"), *others).level == "warning"
+
+
+def test_what_cannot_be_planned_any_more_is_worse() -> None:
+    fix = replace(FIX, others=(OtherQuery("b", PlanCounts(), None),))
+    assert worse_for(fix) == ("b",) and serves_all(fix)
+    assert not serves_all(replace(fix, others=fix.others * 2))
+
+
+def test_tables_of_which_queries_want_different_buckets() -> None:
+    other = replace(FIX, spec=replace(BY_J, num_buckets=16), others=(OtherQuery("c", PlanCounts(1), PlanCounts()),))
+    wanted = wanted_specs([model("a"), model("b", fix=other)])
+    assert wanted == {
+        "s.t": {
+            "clustered_by=['j'], buckets=16, bucket_hash='hive'": ("b", "c"),
+            "clustered_by=['j'], buckets=8, bucket_hash='hive'": ("a",),
+        }
+    }
+    assert wanted_specs([model("a"), model("b")]) == {}
+
+
+def test_a_table_that_is_built_without_its_buckets_is_named() -> None:
+    (result,) = with_configured([model("a")], {"s.t": BY_K}, [TableFacts("s.t", {})])
+    assert "s.t is configured with 8 buckets of k, not built yet" in result.operators[0].findings[0].message
+    assert with_configured([model("a")], {"s.t": BY_K}, [TableFacts("s.t", {}, BY_K)]) == (model("a"),)
+
+
+def test_what_takes_too_long_is_an_error_and_what_fails_fails() -> None:
+    assert in_time(lambda deadline: deadline.passed(), 10) is False
+    with pytest.raises(PlanError, match=r"within 0\.1 s"):
+        in_time(lambda _: time.sleep(1), 0.1)
+    with pytest.raises(ZeroDivisionError):
+        in_time(lambda _: 1 // 0, 10)
