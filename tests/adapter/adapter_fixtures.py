@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from dbt.tests.fixtures import project as fixtures
 
 from conftest import REPOSITORY
+from spark_bucketing.session import setting
 
 if TYPE_CHECKING:
     from adapter_cases import Case
@@ -22,10 +24,21 @@ MATERIALIZED = re.compile(r"""(\+?materialized['"]?\s*[=:]\s*)(['"])(table|incre
 BY_VARIABLE = 'materialized=var("materialized_var", "table")'
 
 
-@pytest.fixture(scope="session", autouse=True)
-def one_spark(spark: SparkSession) -> None:
-    """dbt takes the session that there is; without a shuffle of 6 tasks for each of many tiny tables."""
-    spark.conf.set("spark.sql.shuffle.partitions", "1")
+# dbt's tests write dates and numbers as text, as Spark 3 let them; and tiny tables need no six tasks.
+SETTINGS = {
+    "spark.sql.storeAssignmentPolicy": "LEGACY",
+    "spark.sql.ansi.enabled": "false",
+    "spark.sql.shuffle.partitions": "1",
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def session_of_dbts_tests(spark: SparkSession) -> Iterator[None]:
+    """The session that dbt takes, since it is there."""
+    with ExitStack() as stack:
+        for key, value in SETTINGS.items():
+            stack.enter_context(setting(spark, key, value))
+        yield
 
 
 @pytest.fixture(scope="class")

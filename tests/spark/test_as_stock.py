@@ -199,6 +199,6 @@ def test_buckets_for_hardly_any_rows_are_warned_of(project: Project) -> None:
 
 @pytest.mark.parametrize("end", [";", "; -- done", ";\n/* all; of * it */\n", " -- done", ";;"])
 def test_a_query_may_end_as_a_statement_does(project: Project, end: str) -> None:
-    project.model("m", f"select 1 as k, '; -- text' as v{end}", **TABLE)
+    project.model("m", f"select 1 as k, '; -- text' as v -- it's;\n{end}", **TABLE)
     project.dbt("run")
     assert project.rows("select v from {schema}.m")[0].v == "; -- text"

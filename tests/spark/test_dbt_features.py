@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 
 import pytest
@@ -194,14 +193,11 @@ def test_models_build_side_by_side(project: Project) -> None:
         assert project.rows(f"select distinct v from {{schema}}.m{number}")[0].v == number
 
 
-def test_views_of_models_whose_names_join_to_the_same_text_are_told_apart(project: Project) -> None:
+def test_models_whose_names_join_to_the_same_text_are_told_apart(project: Project) -> None:
     # dbt builds `s`.`x_m` and `s_x`.`m` in two threads of one session.
     for name, config in {"x_m": {}, "m": {"schema": "x"}}.items():
         project.model(name, f"select '{name}' as k", **TABLE | config)
-    with statements(ignored=re.compile("no statement")) as sent:
-        project.dbt("run")
-    views = {statement for statement in sent if statement.startswith("create or replace temporary view")}
-    assert len({view.split(" as ")[0] for view in views}) == 2
+    project.dbt("run")
     assert [row.k for row in project.rows("select k from {schema}.x_m union all select k from {schema}_x.m")] == [
         "x_m",
         "m",

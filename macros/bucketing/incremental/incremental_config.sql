@@ -2,7 +2,7 @@
 {% macro incremental_config(layout) -%}
   {%- set strategy = spark_bucketing.choice_config('incremental_strategy', ['append', 'insert_overwrite', 'merge', 'microbatch'], 'append',
       {'delete+insert': 'merge', 'delete_insert': 'merge', 'upsert': 'merge', 'replace_where': 'insert_overwrite', 'overwrite': 'insert_overwrite'}) -%}
-  {%- set unique_key = spark_bucketing.column_list_config('unique_key', [], repeated=true) -%}
+  {%- set unique_key = spark_bucketing.column_list_config('unique_key', [], repeated=true) if config.get('unique_key') else [] -%}
   {%- set update = spark_bucketing.column_list_config('merge_update_columns', []) -%}
   {%- set exclude = spark_bucketing.column_list_config('merge_exclude_columns', []) -%}
   {%- set predicates = config.get('predicates') or config.get('incremental_predicates') or [] -%}

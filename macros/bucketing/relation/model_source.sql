@@ -12,11 +12,19 @@
 {%- endmacro %}
 
 
-{#- A statement may end with a semicolon and comments, a subquery may not. One within a string is preceded by an odd number of quotes. -#}
+{#- A statement may end with semicolons and comments after them, a subquery may not. -#}
 {% macro without_semicolon(sql) -%}
-  {%- set end = modules.re.search(';\\s*(?:--[^\n]*\\s*|/[*](?:[^*]|[*](?!/))*[*]/\\s*|;\\s*)*$', sql) -%}
-  {%- if end and sql[:end.start()].count("'") % 2 == 0 -%}
-    {{ return(sql[:end.start()]) }}
+  {%- if ';' not in sql -%}
+    {{ return(sql) }}
   {%- endif -%}
-  {{ return(sql) }}
+  {%- set tokens = "(?s)'(?:[^'\\\\]|\\\\.)*'|" ~ '"(?:[^"\\\\]|\\\\.)*"|`[^`]*`|--[^\n]*|/[*].*?[*]/' -%}
+  {%- set end = modules.re.search('(?:;\\s*)+$', modules.re.sub(tokens, spark_bucketing.blanked, sql)) -%}
+  {{ return(sql[:end.start()] if end else sql) }}
+{%- endmacro %}
+
+
+{#- found: a match of a string, a quoted name or a comment, in whose place comes as much of nothing. -#}
+{% macro blanked(found) -%}
+  {%- set text = found.group(0) -%}
+  {{ return((' ' if text.startswith('-') or text.startswith('/') else '_') * text | length) }}
 {%- endmacro %}
