@@ -19,7 +19,7 @@ def table(column: str, *values: str) -> TableFacts:
     parts = tuple(
         Partition(f"{column}={value}", (value,), f"file:/t/{value}", RecordState.UNBUCKETED) for value in values
     )
-    partitions = Table("db.t", EIGHT, (Column(column, "string"),), True, parts)
+    partitions = Table("db.t", EIGHT, (Column(column, "string"),), parts)
     return TableFacts("db.t", {}, EIGHT, (column,), partitions=partitions)
 
 

@@ -49,7 +49,7 @@ def part(name: str, said: BucketSpec | str | None, **more: object) -> Partition:
 
 
 def table(*partitions: Partition, own: BucketSpec | None = None, columns: tuple[Column, ...] = DS) -> Table:
-    return Table("db.t", spec(8) if own is None else own, columns, True, partitions).ordered()
+    return Table("db.t", spec(8) if own is None else own, columns, partitions).ordered()
 
 
 def test_neighbours_with_the_same_spec_are_a_range() -> None:

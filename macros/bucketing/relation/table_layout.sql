@@ -64,7 +64,6 @@
       'file_format': 'parquet' if 'parquet' in storage else ('orc' if 'orc' in storage else provider),
       'bucket_hash': 'hive' if provider == 'hive' else 'spark',
       'bucketing_version': modules.re.findall('(?:^\\[|, )bucketing_version=([^],]*)', details.get('Table Properties', '')) | first | default('1'),
-      'evolved': modules.re.search('(?:^\\[|, )bucketing[.]evolved=true', details.get('Table Properties', '')) is not none,
       'buckets': (details.get('Num Buckets') or 0) | int,
       'clustered_by': spark_bucketing.quoted_names(details.get('Bucket Columns', '')),
       'sorted_by': spark_bucketing.quoted_names(details.get('Sort Columns', '')),

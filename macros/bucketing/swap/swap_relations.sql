@@ -7,7 +7,7 @@
   may hold the only copy of the rows (validate_backup_location).
 
   An error of the metastore loses its words within a script, and its handler is not called. So whether the metastore lets these tables be
-  altered is tried before: the new one by declare_complete(), the previous one here, unless this package has built it.
+  altered is tried before: the new one by mark_written(), the previous one here, unless this package has built it.
 
   existing: table_layout() of what is replaced, or none
 -#}

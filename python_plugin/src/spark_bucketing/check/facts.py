@@ -88,7 +88,7 @@ class Facts:
         except SparkError:
             return facts
         columns = tuple(Column(name, facts.columns.get(name, "string")) for name in facts.partition_columns)
-        partitions = Table(facts.name, lower(facts.spec), columns, True, tuple(map(partition_of, found))).ordered()
+        partitions = Table(facts.name, lower(facts.spec), columns, tuple(map(partition_of, found))).ordered()
         self._known[facts.name] = replace(facts, partitions=partitions)
         return replace(facts, partitions=partitions)
 

@@ -79,7 +79,6 @@ class Table:
         name: qualified: db.t.
         spec: by which new partitions are written; None for none.
         columns: the partition columns.
-        evolved: without meaning.
         partitions: in the order of their values.
         names: of all columns, the partition columns last.
         types: of all columns.
@@ -92,7 +91,6 @@ class Table:
     name: str
     spec: BucketSpec | None
     columns: tuple[Column, ...]
-    evolved: bool = True
     partitions: tuple[Partition, ...] = ()
     names: tuple[str, ...] = ()
     types: tuple[str, ...] = ()

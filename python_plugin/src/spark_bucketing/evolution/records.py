@@ -11,8 +11,6 @@ from typing import Any
 from spark_bucketing.evolution.model import NULL_PARTITION, Partition, RecordState
 from spark_bucketing.spec import BucketSpec
 
-# Of tables altered by earlier versions.
-EVOLVED = "bucketing.evolved"
 _ESCAPED = re.compile("%([0-9A-Fa-f]{2})")
 
 

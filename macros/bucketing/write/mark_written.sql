@@ -3,8 +3,8 @@
   for an INSERT, and which is the size in dbt's catalog; and should it refuse to alter this table at all, it says so while the
   previous one is still in its place.
 -#}
-{% macro declare_complete(relation) -%}
+{% macro mark_written(relation) -%}
   {%- if not spark_bucketing.leaves_seals() -%}
-    {% do spark_bucketing.execute_sql('alter table ' ~ spark_bucketing.quote_relation(relation) ~ " set tblproperties ('bucketing.complete' = 'true')") %}
+    {% do spark_bucketing.execute_sql('alter table ' ~ spark_bucketing.quote_relation(relation) ~ " set tblproperties ('bucketing.written' = 'true')") %}
   {%- endif -%}
 {%- endmacro %}
