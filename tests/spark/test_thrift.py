@@ -109,12 +109,10 @@ def test_the_commands_of_evolution_over_thrift(tmp_path: Path, new_project: Call
     from pyhive import hive
 
     from spark_bucketing.extension.build import build_jar
-    from spark_bucketing.extension.settings import extension_settings
+    from spark_bucketing.extension.settings import server_settings
 
     project = new_project()
-    settings = dict(extension_settings(build_jar()))
-    # Hive closes the class loader of spark.jars together with a session, and what was not loaded by then never is.
-    settings["spark.driver.extraClassPath"] = settings.pop("spark.jars")
+    settings = server_settings(build_jar())
     with (
         thrift_server(tmp_path, settings) as port,
         hive.connect(HOST, port) as connection,

@@ -182,8 +182,8 @@ def test_the_settings_come_in_three_forms(world: World, form: str) -> None:
         assert yaml.safe_load(text) == {"server_side_parameters": expected}
         return
     words = [word for word in shlex.split(text) if word != "--conf"]
-    assert dict(word.split("=", 1) for word in words) == expected
-    assert len(text.splitlines()) == (1 if form == "conf" else 2)
+    assert dict(word.split("=", 1) for word in words) == expected | {"spark.driver.extraClassPath": jar}
+    assert len(text.splitlines()) == (1 if form == "conf" else 3)
 
 
 @pytest.mark.parametrize("name", ["a jar", "it's", 'say "x"', "a#b", "a: b", "$HOME"])

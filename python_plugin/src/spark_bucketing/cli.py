@@ -16,7 +16,7 @@ from spark_bucketing.cli_check import check, explain, project_options
 from spark_bucketing.cli_evolution import evolution, seal
 from spark_bucketing.errors import BucketingError
 from spark_bucketing.extension.build import CACHE_VARIABLE, build_jar, copy_jar
-from spark_bucketing.extension.settings import FORMATS, extension_settings
+from spark_bucketing.extension.settings import FORMATS, extension_settings, server_settings
 from spark_bucketing.layout.read import read_layouts
 from spark_bucketing.layout.table import TableLayout
 from spark_bucketing.project.profile import session_target
@@ -149,9 +149,11 @@ def build(cache_dir: Path | None, output: Path | None) -> None:
 def conf(form: str, cache_dir: Path | None, output: Path | None) -> None:
     """Print the settings that switch the extension on; the jar is built when it has to be.
 
-    Where a setting exists already, in spark.jars or spark.sql.extensions, append to it, after a comma.
+    Where a setting exists already, append to it: in spark.jars and spark.sql.extensions after a comma, in
+    spark.driver.extraClassPath after a colon.
     """
-    click.echo(FORMATS[form](extension_settings(_jar(cache_dir, output))))
+    settings = extension_settings if form == "profiles" else server_settings
+    click.echo(FORMATS[form](settings(_jar(cache_dir, output))))
 
 
 def exit_code(layouts: Sequence[TableLayout]) -> int:

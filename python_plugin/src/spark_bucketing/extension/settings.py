@@ -19,6 +19,18 @@ def extension_settings(jar: Path) -> dict[str, str]:
     return {"spark.jars": str(jar), "spark.sql.extensions": EXTENSION_CLASS}
 
 
+def server_settings(jar: Path) -> dict[str, str]:
+    """Spark settings that load the extension into any driver, a Thrift Server among them.
+
+    Hive closes the class loader of spark.jars together with the first session of a server that ends: what was not
+    loaded by then never is. The driver's own class path stays.
+
+    Args:
+        jar: the extension's jar, from build_jar(), which is to be there when the driver starts.
+    """
+    return {**extension_settings(jar), "spark.driver.extraClassPath": str(jar)}
+
+
 def as_properties(settings: Mapping[str, str]) -> str:
     """Lines for spark-defaults.conf, or any other properties file."""
     return "\n".join(f"{key}={value}" for key, value in settings.items())
