@@ -17,8 +17,13 @@
       {%- do orders.append('struct(' ~ spark_bucketing.quote_columns(group.sorted_by) ~ ')' if group.sorted_by else 'cast(null as struct<none: int>)') -%}
     {%- endfor -%}
     {%- set unsorted = [] -%}
-    {%- for part in (specs.sealed if specs else []) if part.described.sorted_by and not part.sorted_by -%}
-      {%- do unsorted.append([part.location, part.partition, 'rows that are not sorted by ' ~ part.described.sorted_by | join(', ')]) -%}
+    {%- for part in (specs.sealed if specs else []) if not part.sorted_by -%}
+      {#- What is sealed without an order has none in its descriptor either: of the table's own spec the table says it. -#}
+      {%- set is_of_table = part.buckets == layout.buckets and part.clustered_by == layout.clustered_by | map('lower') | list -%}
+      {%- set expected = part.described.sorted_by or (layout.sorted_by if is_of_table else []) -%}
+      {%- if expected -%}
+        {%- do unsorted.append([part.location, part.partition, 'rows that are not sorted by ' ~ expected | join(', ')]) -%}
+      {%- endif -%}
     {%- endfor -%}
     {%- if layout.problem -%}
       {{ spark_bucketing.cannot_tell_sql(layout.problem) }}

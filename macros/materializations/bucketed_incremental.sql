@@ -4,7 +4,7 @@
   {%- set target_relation = this.incorporate(type='table') -%}
 
   {{ run_hooks(pre_hooks) }}
-  {% do spark_bucketing.validate_session() %}
+  {% do spark_bucketing.validate_session(keeps_rows=true) %}
 
   {%- set existing = spark_bucketing.recover_relation(target_relation, rebuild=should_full_refresh()) -%}
   {%- set rebuild = existing is none or existing.type == 'view' or should_full_refresh() -%}

@@ -176,12 +176,12 @@ def test_a_table_written_without_buckets_never_replaces_the_old_one(
     project.dbt("run", v="old")
     execute = Cursor.execute
 
-    def read_after_refresh(self: Cursor, sql: str, *parameters: object) -> None:
+    def read_when_created(self: Cursor, sql: str, *parameters: object) -> None:
         execute(self, sql, *parameters)
-        if "refresh table" in sql:
+        if "create table" in sql and "m__dbt_tmp" in sql:
             project.rows("select * from {schema}.m__dbt_tmp")
 
-    monkeypatch.setattr(Cursor, "execute", read_after_refresh)
+    monkeypatch.setattr(Cursor, "execute", read_when_created)
     _, failure = project.attempt("run", v="new")
     assert "was not written as one file for each bucket" in failure and "no bucket in the name" in failure
     assert {row.v for row in project.rows("select distinct v from {schema}.m")} == {"old"}

@@ -63,12 +63,12 @@ def test_only_the_batchs_rows_of_the_input_are_read(events: Project) -> None:
     events.model("m", sql, **MICROBATCH)
     with statements(ignored=re.compile("no statement")) as sent:
         events.dbt("run", "--event-time-start", "2024-01-02", "--event-time-end", "2024-01-04", v="one")
-    views = [statement for statement in sent if "temporary view" in statement and "day >= '2024" in statement]
-    assert [re.findall(r"\d{4}-\d\d-\d\d(?= 00:00:00\+00:00)", view) for view in views] == [
+    inserts = [statement for statement in sent if "insert into" in statement and "day >= '2024" in statement]
+    assert [re.findall(r"\d{4}-\d\d-\d\d(?= 00:00:00\+00:00)", insert) for insert in inserts] == [
         ["2024-01-02", "2024-01-03"],
         ["2024-01-03", "2024-01-04"],
     ]
-    assert "-- 2024-01-02" in views[0]
+    assert "-- 2024-01-02" in inserts[0]
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,8 @@
   batch: {start, end} of a microbatch, or none
 -#}
 {% macro add_increment(relation, sql, layout, increment, batch=none) -%}
+  {#- Rows that stay are written again: those of files that the session has not listed yet as well. -#}
+  {% do spark_bucketing.execute_sql('refresh table ' ~ spark_bucketing.quote_relation(relation)) %}
   {%- set source = spark_bucketing.model_source(sql) -%}
   {%- set columns = spark_bucketing.query_columns(source) -%}
   {%- set layout = spark_bucketing.resolve_layout(layout, columns) -%}

@@ -14,6 +14,6 @@
   {%- endfor -%}
   {% do spark_bucketing.validate_partitions_of_batches(tmp, layout) %}
   {% do spark_bucketing.verify_buckets(tmp, layout) %}
-  {% do spark_bucketing.mark_written(tmp) %}
+  {% do spark_bucketing.mark_written(tmp, layout) %}
   {% do spark_bucketing.replace_relation(tmp, relation, existing) %}
 {%- endmacro %}

@@ -22,6 +22,9 @@
   {%- set state = namespace(exists=relation.identifier | lower in found) -%}
   {%- if roles.backup.identifier | lower in found -%}
     {%- if state.exists -%}
+      {#- Staged rows beside them were for the table that is the backup now. -#}
+      {% do spark_bucketing.drop_relation_with_files(roles.staged) %}
+      {%- set found = found | reject('equalto', roles.staged.identifier | lower) | list -%}
       {% do spark_bucketing.drop_relation_with_files(roles.backup) %}
     {%- else -%}
       {% do log("Restoring " ~ relation ~ " from its backup: an earlier run died while replacing it.", info=true) %}

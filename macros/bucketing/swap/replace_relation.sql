@@ -5,7 +5,4 @@
 -#}
 {% macro replace_relation(finished, relation, existing) -%}
   {% do spark_bucketing.swap_relations(finished, relation, existing) %}
-  {%- if existing -%}
-    {% do spark_bucketing.drop_relation_with_files(spark_bucketing.sibling(relation, 'staged')) %}
-  {%- endif -%}
 {%- endmacro %}

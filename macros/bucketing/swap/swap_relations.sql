@@ -17,6 +17,7 @@
   {%- set is_gone = existing and existing.type == 'table' and existing.location | default('', true) == spark_bucketing.default_location(relation)
       and relation.identifier | lower not in spark_bucketing.taken_locations() -%}
   {%- if is_gone -%}
+    {% do spark_bucketing.validate_backup_location(relation) %}
     {% do spark_bucketing.drop_relation_with_files(relation, existing) %}
   {%- endif -%}
   {%- if existing is none or is_gone -%}
@@ -40,6 +41,12 @@
       end
     {%- endset -%}
     {% do spark_bucketing.execute_sql(swap, 'swap') %}
-    {% do spark_bucketing.drop_relation_with_files(backup, existing) %}
+  {%- endif -%}
+  {%- if existing -%}
+    {#- Staged rows were for the previous table, and the backup beside the new one is what tells so: it goes last. -#}
+    {% do spark_bucketing.drop_relation_with_files(spark_bucketing.sibling(relation, 'staged')) %}
+    {%- if not is_gone -%}
+      {% do spark_bucketing.drop_relation_with_files(backup, existing) %}
+    {%- endif -%}
   {%- endif -%}
 {%- endmacro %}

@@ -1,16 +1,14 @@
 {#-
   What tells the files that are about to be written below a directory from those that are there, as {since, writes}.
     since   microseconds since 1970; the minutes are for clocks that differ between here, the driver and the storage
-    writes  ids of the writes since then: they may be of another bucket spec. Where writes leave seals, these tell.
+    writes  ids of the writes since then: they may be of another bucket spec, or of none
 -#}
 {% macro before_write(location) -%}
   {%- set since = (modules.datetime.datetime.now().timestamp() - 600) | int * 1000000 -%}
   {%- set writes = [''] -%}
-  {%- if not spark_bucketing.leaves_seals() -%}
-    {%- for row in run_query('select distinct ' ~ spark_bucketing.write_of_path('path') ~ ' from (' ~ spark_bucketing.files_below_sql(location, since) ~ ')').rows -%}
-      {%- do writes.append(row[0] or '') -%}
-    {%- endfor -%}
-  {%- endif -%}
+  {%- for row in run_query('select distinct ' ~ spark_bucketing.write_of_path('path') ~ ' from (' ~ spark_bucketing.files_below_sql(location, since) ~ ')').rows -%}
+    {%- do writes.append(row[0] or '') -%}
+  {%- endfor -%}
   {{ return({'since': since, 'writes': writes | unique | list}) }}
 {%- endmacro %}
 

@@ -11,6 +11,6 @@
   {% do spark_bucketing.create_bucketed_table(tmp, columns, layout) %}
   {% do spark_bucketing.insert_bucketed(tmp, source, columns, layout) %}
   {% do spark_bucketing.verify_buckets(tmp, layout) %}
-  {% do spark_bucketing.mark_written(tmp) %}
+  {% do spark_bucketing.mark_written(tmp, layout) %}
   {% do spark_bucketing.replace_relation(tmp, relation, existing) %}
 {%- endmacro %}

@@ -9,7 +9,7 @@
   {%- if spark_bucketing.leaves_seals() -%}
     {%- set unsealed -%}
       select location from bucket_specs({{ spark_bucketing.string_literal(spark_bucketing.quote_relation(relation)) }})
-      where status not in ('sealed', 'empty'){{ ' or max_files_per_bucket > 1' if not before }} limit 100
+      where status not in ('sealed', 'empty'){{ ' or max_files_per_bucket > 1' if not before }}
     {%- endset -%}
     {%- for row in run_query(unsealed).rows -%}
       {%- do loose.append(row[0]) -%}

@@ -9,7 +9,7 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.types.DataTypeUtils.toAttributes
 import org.apache.spark.sql.execution.datasources.{FileFormat, HadoopFsRelation, PartitionedFile}
-import org.apache.spark.sql.types.{DateType, StructField, StructType, TimestampType}
+import org.apache.spark.sql.types.{DateType, StructType}
 import org.apache.spark.util.SerializableConfiguration
 
 /**
@@ -69,13 +69,6 @@ class FileVerdicts(relation: HadoopFsRelation, table: String, specs: Seq[SealedS
 
 private object FileVerdicts {
 
-  /** The first day of the calendar that all engines count alike, in days and in microseconds. */
-  private val Gregorian = -141427
-  private val GregorianMicros = Gregorian * 86400000000L
-
-  // Spark says in its files by which calendar the days before that are counted.
-  private val OfSpark = """^(?:\d+_\d+_)?part-\d{5,}-[0-9a-f]{8}-.*""".r
-
   def look(name: String, rows: Iterator[InternalRow], specs: Seq[SealedSpec], schema: StructType): Seq[FileVerdict] = {
     val looks = specs.map(new Look(name, _, schema))
     rows.foreach(row => looks.foreach(_.see(row)))
@@ -86,12 +79,9 @@ private object FileVerdicts {
 
     private val attributes = toAttributes(schema)
     private val expected = BucketFiles.bucketOf(name, spec.hash).filter(_ < spec.numBuckets)
-    private val dates: Seq[InternalRow => Boolean] = schema.fields.zipWithIndex.toSeq
-      .filter { case (field, _) => !OfSpark.matches(name) && spec.schema.exists(_.name.equalsIgnoreCase(field.name)) }
-      .collect {
-        case (StructField(_, DateType, _, _), i) => row => !row.isNullAt(i) && row.getInt(i) < Gregorian
-        case (StructField(_, TimestampType, _, _), i) => row => !row.isNullAt(i) && row.getLong(i) < GregorianMicros
-      }
+    private val days = schema.fields.zipWithIndex.collect {
+      case (field, i) if field.dataType == DateType && spec.schema.exists(_.name.equalsIgnoreCase(field.name)) => i
+    }
     private var misplaced: Option[String] = if (expected.isDefined) None else Some(
       BucketFiles.bucketOf(name, spec.hash).fold(s"no bucket in the name of a file: $name") { bucket =>
         s"a file of bucket $bucket, where there are ${spec.numBuckets}: $name"
@@ -109,7 +99,7 @@ private object FileVerdicts {
     def see(row: InternalRow): Unit = if (misplaced.isEmpty) {
       val found = bucket.eval(row).asInstanceOf[Int]
       if (found != expected.get) misplaced = Some(s"a row of bucket $found in a file of bucket ${expected.get}: $name")
-      else if (dates.exists(_(row)))
+      else if (days.exists(SealedSpec.isBeforeGregorian(row, _)))
         misplaced = Some(s"a date before 1582-10-15, which engines count differently: $name")
       else if (spec.sortColumns.nonEmpty && unsorted.isEmpty) {
         val key = sortKey(row)

@@ -11,6 +11,7 @@ import com.fasterxml.jackson.databind.{DeserializationFeature, JsonNode}
 import com.fasterxml.jackson.databind.json.JsonMapper
 
 import org.apache.spark.sql.bucketing.hash.BucketHash
+import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.catalog.BucketSpec
 import org.apache.spark.sql.types.StructType
 
@@ -35,6 +36,12 @@ case class SealedSpec(
 }
 
 object SealedSpec {
+
+  /** The first day, since 1970, of the calendar that all engines count alike. */
+  private val Gregorian = -141427
+
+  /** Whether a date comes back out of a file as another one, by the format of the file or by the session's settings. */
+  def isBeforeGregorian(row: InternalRow, date: Int): Boolean = !row.isNullAt(date) && row.getInt(date) < Gregorian
 
   def lower(names: Seq[String]): Seq[String] = names.map(_.toLowerCase(Locale.ROOT))
 

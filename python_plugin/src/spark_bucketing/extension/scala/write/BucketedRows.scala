@@ -6,7 +6,7 @@ import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.bucketing.hash.BucketHash
 import org.apache.spark.sql.bucketing.read.BucketNeeds
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.{Add, Attribute, Empty2Null, Expression, Literal, Pmod, SortOrder}
+import org.apache.spark.sql.catalyst.expressions.{Add, Ascending, Attribute, Empty2Null, Expression, Literal, NullsFirst, Pmod, SortOrder}
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, UnaryNode}
 import org.apache.spark.sql.catalyst.plans.physical._
 import org.apache.spark.sql.catalyst.rules.Rule
@@ -83,7 +83,9 @@ case class BucketedRowsExec(
 
   override def output: Seq[Attribute] = child.output
   override def outputPartitioning: Partitioning = child.outputPartitioning
-  override def outputOrdering: Seq[SortOrder] = child.outputOrdering
+  // Spark's write looks at the columns of an order, and takes a descending one for that of the buckets.
+  override def outputOrdering: Seq[SortOrder] =
+    child.outputOrdering.takeWhile(order => order.direction == Ascending && order.nullOrdering == NullsFirst)
 
   override def requiredChildDistribution: Seq[Distribution] =
     ClusteredDistribution(partitioning.expressions, requireAllClusterKeys = false) :: Nil

@@ -35,7 +35,7 @@ case class BucketedWrites(session: SparkSession) extends Rule[LogicalPlan] with 
   private def prepared(write: V1WriteCommand): V1WriteCommand = {
     val table = Compat.writtenTable(write).filter(isBucketable).map(Compat.current(session, _))
     val buckets = distributed(table.filter(DDLUtils.isHiveTable).fold(write)(intoBuckets(write, _)))
-    if (buckets.bucketSpec.isDefined) SealedCommands(buckets, table) else buckets
+    if (buckets.bucketSpec.isDefined && BucketedWrites.isSealable(buckets)) SealedCommands(buckets, table) else buckets
   }
 
   private def isBucketable(table: CatalogTable): Boolean = DDLUtils.isHiveTable(table) || table.bucketSpec.isDefined
@@ -81,6 +81,13 @@ object BucketedWrites {
   /** A cap on rows per file, in whichever spelling, would make several files of a bucket. */
   private def uncapped(options: Map[String, String]): Map[String, String] =
     options.filterNot { case (name, _) => name.equalsIgnoreCase(CapOnRows) } + (CapOnRows -> "0")
+
+  /**
+   * Not where rows come in an order: Spark takes a descending one for that of the buckets. Nor where a task has several
+   * files open, and does not say which partition each of them is in.
+   */
+  private def isSealable(write: V1WriteCommand): Boolean =
+    write.query.outputOrdering.isEmpty && SQLConf.get.maxConcurrentOutputFileWriters == 0
 
   private def isDistributed(query: LogicalPlan): Boolean = query match {
     case Project(_, child) => isDistributed(child)

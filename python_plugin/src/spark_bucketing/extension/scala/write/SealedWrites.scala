@@ -18,7 +18,7 @@ import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.datasources._
 import org.apache.spark.sql.execution.metric.SQLMetric
-import org.apache.spark.sql.types.{StringType, StructType}
+import org.apache.spark.sql.types.{DateType, StringType, StructType}
 import org.apache.spark.util.SerializableConfiguration
 
 /**
@@ -36,11 +36,18 @@ case class WriteMode(overwrites: Boolean, onlyNew: Boolean, static: TablePartiti
  */
 case class WrittenFiles(names: Map[TablePartitionSpec, Set[String]])
 
-/** Spark's own statistics of a task, and the files that it wrote, each with the values of its partition. */
-private case class WrittenStats(of: WriteTaskStats, files: Seq[(InternalRow, String)]) extends WriteTaskStats
+/**
+ * Spark's own statistics of a task, and the files that it wrote, each with the values of its partition.
+ *
+ * @param asRead whether all rows come back out of the files as they were written
+ */
+private case class WrittenStats(of: WriteTaskStats, files: Seq[(InternalRow, String)], asRead: Boolean) extends WriteTaskStats
 
-private class FileNotingTask(hadoopConf: Configuration, commitTime: Option[SQLMetric])
+/** @param dates places of the bucket and sort columns that are dates */
+private class FileNotingTask(hadoopConf: Configuration, commitTime: Option[SQLMetric], dates: Array[Int])
     extends BasicWriteTaskStatsTracker(hadoopConf, commitTime) {
+
+  private var asRead = true
 
   private var partition: InternalRow = InternalRow.empty
   private val files = mutable.ArrayBuffer.empty[(InternalRow, String)]
@@ -55,7 +62,13 @@ private class FileNotingTask(hadoopConf: Configuration, commitTime: Option[SQLMe
     super.newFile(path)
   }
 
-  override def getFinalStats(commitTime: Long): WriteTaskStats = WrittenStats(super.getFinalStats(commitTime), files.toSeq)
+  override def newRow(path: String, row: InternalRow): Unit = {
+    if (dates.nonEmpty && asRead) asRead = !dates.exists(SealedSpec.isBeforeGregorian(row, _))
+    super.newRow(path, row)
+  }
+
+  override def getFinalStats(commitTime: Long): WriteTaskStats =
+    WrittenStats(super.getFinalStats(commitTime), files.toSeq, asRead)
 }
 
 private object FileNoting {
@@ -68,18 +81,18 @@ private object FileNoting {
 
 /** Spark's own statistics of a write, and the files that its tasks report once they are committed. */
 private class FileNotingJob(
-    hadoopConf: Configuration, metrics: Map[String, SQLMetric], commitTime: SQLMetric,
+    hadoopConf: Configuration, metrics: Map[String, SQLMetric], commitTime: SQLMetric, dates: Array[Int],
     @transient private val note: Seq[(InternalRow, String)] => Unit)
     extends BasicWriteJobStatsTracker(new SerializableConfiguration(hadoopConf), metrics, commitTime) {
 
   private val conf = new SerializableConfiguration(hadoopConf)
 
-  override def newTaskInstance(): WriteTaskStatsTracker = new FileNotingTask(conf.value, Some(commitTime))
+  override def newTaskInstance(): WriteTaskStatsTracker = new FileNotingTask(conf.value, Some(commitTime), dates)
 
   override def processStats(stats: Seq[WriteTaskStats], jobCommitTime: Long): Unit = {
     val written = stats.collect { case of: WrittenStats => of }
     super.processStats(written.map(_.of), jobCommitTime)
-    note(written.flatMap(_.files))
+    if (written.forall(_.asRead)) note(written.flatMap(_.files))
   }
 }
 
@@ -105,14 +118,25 @@ trait SealedWrite extends V1WriteCommand {
 
   override def basicWriteJobStatsTracker(hadoopConf: Configuration): BasicWriteJobStatsTracker = {
     val (own, commitTime) = metrics.partition { case (name, _) => name != BasicWriteJobStatsTracker.TASK_COMMIT_TIME }
-    new FileNotingJob(hadoopConf, own, commitTime(BasicWriteJobStatsTracker.TASK_COMMIT_TIME), files => reported = Some(files))
+    new FileNotingJob(
+      hadoopConf, own, commitTime(BasicWriteJobStatsTracker.TASK_COMMIT_TIME), dates, files => reported = Some(files))
+  }
+
+  /** Where bucket and sort columns of dates stand among the columns of the files. */
+  private def dates: Array[Int] = {
+    val partitioned = partitionColumns.map(_.exprId).toSet
+    val columns = query.output.filterNot(column => partitioned.contains(column.exprId))
+    val names = bucketSpec.toSeq.flatMap(spec => spec.bucketColumnNames ++ spec.sortColumnNames)
+    columns.indices.filter { i =>
+      columns(i).dataType == DateType && names.exists(_.equalsIgnoreCase(columns(i).name))
+    }.toArray
   }
 
   override def run(session: SparkSession, child: SparkPlan): Seq[Row] = {
     reported = None
     val rows = runOf(session, child)
     reported.foreach { files =>
-      val written = WrittenFiles(byPartition(files))
+      def written = WrittenFiles(byPartition(files))
       into match {
         case Some(found) => Sealing.after(session, found, bucketSpec.get, how, written)
         case None => Sealing.ofCreated(session, written)

@@ -26,16 +26,18 @@ import org.apache.spark.sql.execution.command.{CreateDataSourceTableAsSelectComm
  */
 object Sealing extends Logging {
 
-  def after(session: SparkSession, stale: CatalogTable, spec: BucketSpec, mode: WriteMode, written: WrittenFiles): Unit = {
-    val name = stale.identifier.quotedString
+  /** @param planned the table as the rows were written for it; without columns if it is new */
+  def after(session: SparkSession, planned: CatalogTable, spec: BucketSpec, mode: WriteMode, files: => WrittenFiles): Unit = {
+    val name = planned.identifier.quotedString
     try {
-      val table = Compat.current(session, stale)
-      SealedWrites.specOf(spec, PartFiles.hashOf(table), table.dataSchema) match {
+      val (table, written) = (Compat.current(session, planned), files)
+      val ofRows = if (planned.schema.isEmpty) table.dataSchema else planned.dataSchema
+      SealedWrites.specOf(spec, PartFiles.hashOf(table), ofRows).filter(_.fits(table.dataSchema)) match {
         case Some(of) if table.partitionColumnNames.isEmpty => sealTable(session, table, of, mode, written)
         case Some(of) => sealPartitions(session, table, of, mode, written)
-        case None => logInfo(s"The files written into $name are not sealed: its bucket columns are of types that nobody can rely on.")
+        case None => logInfo(s"The files written into $name are not sealed: its columns were altered meanwhile, or are of types that nobody can rely on.")
       }
-    } catch { case NonFatal(error) => logWarning(
+    } catch { case error @ (NonFatal(_) | _: LinkageError) => logWarning(
       s"The rows are written into $name, but its files could not be sealed: they are read plainly. " +
         s"Run: ALTER TABLE $name SEAL BUCKETS", error)
     }
@@ -53,9 +55,18 @@ object Sealing extends Logging {
       session: SparkSession, table: CatalogTable, spec: SealedSpec, mode: WriteMode, written: WrittenFiles): Unit = {
     val store = PartitionStore.of(session)
     val names = written.names.map { case (values, files) => store.nameOf(table, values) -> files }
-    val partitions = store.find(table, written.names.keys.toSeq).filterNot(mode.onlyNew && names(_).isEmpty)
-    val changes = PartFiles.atOnce(partitions) { partition =>
-      val after = sealOf(partition.seal, spec, mode, folder(session, partition.location, names(partition.name)))
+    val found = PartFiles.atOnce(store.find(table, written.names.keys.toSeq)) { partition =>
+      partition -> folder(session, partition.location, names(partition))
+    }
+    // A partition is written as a whole: what another statement has altered while folders were listed stays as that left it.
+    val now = store.find(table, written.names.keys.toSeq).map(partition => partition.name -> partition).toMap
+    val changes = for {
+      (before, files) <- found
+      // What IF NOT EXISTS has left alone.
+      if !mode.onlyNew || names(before).nonEmpty && files._1.isDefined
+      partition <- now.get(before.name) if partition.isSame(before)
+    } yield {
+      val after = sealOf(partition.seal, spec, mode, files)
       // Spark's own tables have no buckets in their partitions' descriptors.
       val described = if (spec.hash == BucketHash.Hive) Some(describe(partition, spec, after)) else None
       PartitionChange(partition, after, described)
