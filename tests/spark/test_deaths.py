@@ -593,6 +593,7 @@ TABLES = "show tables in s"
 DONE = "brought to the table's spec"
 
 
+@pytest.mark.long
 def test_ctrl_c_cancels_what_spark_does(tmp_path: Path) -> None:
     elsewhere = Elsewhere(tmp_path, "s")
     *_, rows = elsewhere.run(

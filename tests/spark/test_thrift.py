@@ -92,7 +92,7 @@ def test_the_check_asks_over_thrift(server: int, new_project: Callable[..., Proj
     place = ["--project-dir", str(project.folder), "--profiles-dir", str(project.folder)]
     result = CliRunner().invoke(main, ["check", *place, "--format", "json"])
     report = json.loads(result.stdout)
-    assert (result.exit_code, report["planner"][:15]) == (1, "live (thrift), ")
+    assert (result.exit_code, report["planner"][:15]) == (1, "live (thrift), "), result.output
     models = {model["name"]: model for model in report["models"]}
     assert [model["error"] for model in models.values()] == [None] * 5
     assert [operator["exchanges"] for operator in models["good"]["operators"]] == [0]

@@ -17,6 +17,7 @@ from spark_bucketing.plan.whatif import HypotheticalTable, WhatIf
 RANKS = {Verdict.SORT_FREE: 0, Verdict.SHUFFLE_FREE: 1, Verdict.ONE_SIDED: 2, Verdict.SHUFFLED: 3}
 # Settings that may have to go along with another change, before that one is of use.
 _ALONG = ({ORDERING: "true"}, {ALL_KEYS: "false"})
+_UNTRIED = " What would change that could not be tried out: there is no Spark for hypothetical tables here."
 _DIFFERS = " Over empty tables of the same layout Spark plans this otherwise, so that no fix can be tried out."
 
 
@@ -242,3 +243,12 @@ def _fix_of(
         before=before,
         after=after,
     )
+
+
+def untried(judged: Judged) -> OperatorResult:
+    """An operator whose findings may have fixes, which nobody could try out: warnings nevertheless."""
+    findings = [
+        replace(finding, level="warning", message=finding.message + _UNTRIED) if changes else finding
+        for finding, changes in zip(judged.result.findings, judged.changes, strict=True)
+    ]
+    return replace(judged.result, findings=tuple(findings))

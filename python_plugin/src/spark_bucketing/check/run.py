@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from spark_bucketing.check.facts import Facts
 from spark_bucketing.check.hypotheses import Hypotheses, has_changes
 from spark_bucketing.check.planner import Planner
-from spark_bucketing.check.proposals import HypotheticalQuery, Proposals, counts_of
+from spark_bucketing.check.proposals import HypotheticalQuery, Proposals, counts_of, untried
 from spark_bucketing.check.shadow import Shadow
 from spark_bucketing.check.source_lines import source_line
 from spark_bucketing.check.time_limit import Deadline, in_time
@@ -160,7 +160,7 @@ class Checker:
         if self.hypotheses and (has_changes(judged) or self.shadow):
             query = self.hypotheses.query(sql, plan, tables, self.settings, sizes)
         if query is None:
-            return tuple(found.result for found in judged), None
+            return tuple(untried(found) if self.hypotheses else found.result for found in judged), None
         if self.shadow:
             query.known(judged, counts_of(plan))
         return tuple(Proposals(query, judged, Settings(self.settings), deadline.passed).results()), query

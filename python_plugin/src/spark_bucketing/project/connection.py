@@ -21,7 +21,7 @@ class Connection:
 
         self._target = target
         self._manager = SparkConnectionManager(target.loaded, get_mp_context())
-        self._manager.set_connection_name("spark-bucketing check")
+        self._connection = self._manager.set_connection_name("spark-bucketing check")
 
     def rows(self, sql: str) -> Sequence[tuple[Any, ...]]:
         """Rows of a statement.
@@ -31,6 +31,9 @@ class Connection:
         """
         from dbt_common.exceptions import DbtBaseException
 
+        # dbt has a connection for each thread, and this one is for all: queries with a time limit run in threads.
+        if self._manager.get_if_exists() is None:
+            self._manager.set_thread_connection(self._connection)
         try:
             _, cursor = self._manager.add_query(sql, auto_begin=False)
             return [tuple(row) for row in cursor.fetchall()]
