@@ -52,11 +52,12 @@ def main() -> None:
     _create(spark, folder, described, options.layout)
     queries = {path.stem: path.read_text() for path in sorted(CASES.glob("q*.sql"))}
     chosen = {name: queries[name] for name in options.queries or queries}
-    results = {name: measure(spark, described, options, name, chosen) for name in options.inputs}
     console = Console(width=150)
-    for name, seconds in results.items():
-        console.print(_table(f"{name}, scale {options.scale:g}, medians of {options.repetitions}", seconds))
-    (folder / "tpch.json").write_text(json.dumps(results, indent=2))
+    results = {}
+    for name in options.inputs:
+        results[name] = measure(spark, described, options, name, chosen)
+        console.print(_table(f"{name}, scale {options.scale:g}, medians of {options.repetitions}", results[name]))
+        (folder / "tpch.json").write_text(json.dumps(results, indent=2))
     spark.stop()
 
 

@@ -75,7 +75,8 @@ def explain(tables: Tables, statement: str) -> str:
 
 
 def last_insert(spark: SparkSession) -> str:
-    """The plan of the session's last INSERT, as it ran."""
+    """The plan of the session's last INSERT, as it ran; Spark notes plans in a thread of its own, which lags behind."""
+    spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
     executions = spark._jsparkSession.sharedState().statusStore().executionsList()
     plans = [executions.apply(i).physicalPlanDescription() for i in range(executions.size())]
-    return str([plan for plan in plans if "Execute InsertIntoHadoopFsRelationCommand" in plan][-1])
+    return str([plan for plan in plans if "Execute InsertIntoHadoopFsRelationCommand" in (plan or "")][-1])

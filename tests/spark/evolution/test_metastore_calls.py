@@ -77,6 +77,19 @@ def test_the_number_of_calls_is_that_of_any_number_of_partitions(
     assert {name: number for name, number in few.items() if "partition" in name} == expected
 
 
+def test_what_adaptive_execution_plans_again_is_not_asked_again(tables: Tables) -> None:
+    query = (
+        "select a.k, b.v, c.most from {t} a join {t} b on a.k = b.k "
+        "join (select v, max(k) as most from {t} where k > 3 group by v) c on b.v = c.v "
+        "join (select most, count(*) from (select v, max(k) as most from {t} group by v) group by most) d on d.most = c.most"
+    )
+    seen = {}
+    for adaptive in ("false", "true"):
+        with tables.settings({"spark.sql.adaptive.enabled": adaptive}):
+            seen[adaptive] = calls(tables, "evolved12", query)
+    assert seen["true"] == seen["false"]
+
+
 @pytest.mark.parametrize("query", [GROUPED, JOINED], ids=["group by", "self join"])
 def test_these_queries_are_read_by_buckets(tables: Tables, query: str) -> None:
     text = query.format(t="evolved12")

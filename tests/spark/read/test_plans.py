@@ -112,6 +112,7 @@ CASES = [
     # No order is claimed where the table has none; one bucket is one partition; ORC is as Parquet.
     ("select * from unsorted u join b on u.k = b.k", 0, 1, 2),
     ("select sum(v) over (order by k) from one", 0, 0, 1),
+    ("select max(k), sum(v) from one", 1, 0, 0),
     ("select * from o join b on o.k = b.k", 0, 0, 2),
     # One partition of a partitioned table is one file per bucket.
     ("select * from days join b on days.k = b.k where ds = '2024-01-01'", 0, 0, 2),

@@ -147,8 +147,7 @@ def test_the_macros_shuffle_and_the_extensions_are_one(project: Project, spark: 
         assert f"`{name}" in plan
         final = plan.split("== Initial Plan ==")[0]
         assert len(re.findall(r"^[ :|+-]*(?:\* )?Exchange \(", final, re.MULTILINE)) == 1, plan
-        # By the extension where the session's INSERTs are left to it, else by the macros; never by both.
-        assert ("BucketedRows" in plan) != ("__spark_bucketing_key" in plan)
+        assert "BucketedRows" in plan and "__spark_bucketing_key" not in plan, plan
         assert len(project.files(name)) == buckets * (3 if partition_by else 1)
 
 

@@ -34,6 +34,14 @@ object BucketingConf {
     .bytesConf(ByteUnit.BYTE)
     .createWithDefaultString("8m")
 
+  val MAX_PARTITION_BYTES: ConfigEntry[Long] = SQLConf
+    .buildConf("spark.bucketing.read.maxPartitionBytes")
+    .doc("Larger buckets are not made use of where that leaves three quarters of the session's cores idle, or where one is " +
+      "as much larger than the others as spark.sql.adaptive.skewJoin.skewedPartitionFactor says: a shuffle is faster then.")
+    .version("0.1.0")
+    .bytesConf(ByteUnit.BYTE)
+    .createWithDefaultString("1g")
+
   val ALIGNMENT: ConfigEntry[String] = SQLConf
     .buildConf("spark.bucketing.join.alignment")
     .doc("How tables of N and k x N buckets are joined without moving rows: 'coalesce' reads k buckets as one (N tasks), " +
@@ -77,6 +85,7 @@ object BucketingConf {
   def enabled: Boolean = SQLConf.get.getConf(ENABLED)
   def mergeBytes: Long = SQLConf.get.getConf(MERGE_BYTES)
   def partitionBytes: Long = SQLConf.get.getConf(PARTITION_BYTES)
+  def maxPartitionBytes: Long = SQLConf.get.getConf(MAX_PARTITION_BYTES)
   def mergeFiles: Int = SQLConf.get.getConf(MERGE_FILES)
   def alignment: String = SQLConf.get.getConf(ALIGNMENT)
   def unitesBuckets: Boolean = SQLConf.get.getConf(UNION)

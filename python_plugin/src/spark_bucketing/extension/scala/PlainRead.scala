@@ -21,6 +21,8 @@ object PlainRead {
   val AmbiguousColumn = "ambiguous-column"
   val PositionalColumns = "positional-columns"
   val BucketingVersion = "bucketing-version"
+  val TooFewBuckets = "too-few-buckets"
+  val SkewedBuckets = "skewed-buckets"
 
   val NotNeeded: PlainRead = PlainRead("not-needed", "no operator needs its buckets")
 }

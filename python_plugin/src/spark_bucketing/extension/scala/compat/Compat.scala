@@ -23,6 +23,11 @@ object Compat {
   /** The session's planner with all its strategies, those of extensions among them. */
   def planner(session: SparkSession): SparkPlanner = session.asInstanceOf[ClassicSession].sessionState.planner
 
+  /** The rules of other extensions that put columnar operators in the place of Spark's. */
+  def otherColumnarRules(session: SparkSession): Seq[String] =
+    session.asInstanceOf[ClassicSession].sessionState.columnarRules.map(_.getClass.getName)
+      .filterNot(_.startsWith("org.apache.spark.sql.bucketing."))
+
   def hadoopConf(session: SparkSession): Configuration =
     session.asInstanceOf[ClassicSession].sessionState.newHadoopConf()
 

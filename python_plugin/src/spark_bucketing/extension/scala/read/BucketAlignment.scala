@@ -35,14 +35,8 @@ object BucketAlignment {
 
   /** The scans whose partitions are those of the plan; none unless all have the same number. */
   private def scans(plan: SparkPlan): Seq[BucketScan] = {
-    val found = reaching(plan)
+    val found = BucketNeeds.scansOf(plan)
     if (found.map(_.read.partitions).distinct.length == 1) found else Nil
-  }
-
-  private def reaching(plan: SparkPlan): Seq[BucketScan] = plan match {
-    case scan: BucketScan => Seq(scan)
-    case _ if BucketNeeds.keepsPartitions(plan) => plan.children.flatMap(reaching)
-    case _ => Nil
   }
 
   private def wanted(here: Seq[BucketScan], there: Seq[BucketScan]): Option[Int] = {
@@ -53,7 +47,7 @@ object BucketAlignment {
       case "split" => Some(many)
       case "off" => None
       case _ if worthSplitting(coarse, fine, many / few) => Some(many)
-      case _ if enoughTasks(few, many, cores(coarse)) => Some(few)
+      case _ if enoughTasks(few, many, cores(coarse), (bytes(coarse) + bytes(fine)) / few) => Some(few)
       case _ => None
     }
   }
@@ -61,15 +55,15 @@ object BucketAlignment {
   /** Whether files of up to so many buckets are better read as few than plainly. */
   def worthMerging(few: Int, many: Int, cores: Int): Boolean = few == many || few > 1 && (BucketingConf.alignment match {
     case "off" => false
-    case "auto" => enoughTasks(few, many, cores)
+    case "auto" => enoughTasks(few, many, cores, 0)
     case _ => true
   })
 
   // Too few tasks would be slower than moving rows.
-  private def enoughTasks(few: Int, many: Int, cores: Int): Boolean =
-    few >= cores || many / few <= SQLConf.get.coalesceBucketsInJoinMaxBucketRatio
+  private def enoughTasks(few: Int, many: Int, cores: Int, bytesOfTask: Long): Boolean = few >= cores ||
+    many / few <= SQLConf.get.coalesceBucketsInJoinMaxBucketRatio && !BucketTasks.areTooFew(few, bytesOfTask, cores)
 
-  private def cores(scans: Seq[BucketScan]): Int = scans.head.session.sparkContext.defaultParallelism
+  private def cores(scans: Seq[BucketScan]): Int = BucketTasks.cores(scans.head.session)
 
   /** Splitting reads the coarse side k times over: worth it for a small side, where the tasks are otherwise too few. */
   private def worthSplitting(coarse: Seq[BucketScan], fine: Seq[BucketScan], times: Int): Boolean =

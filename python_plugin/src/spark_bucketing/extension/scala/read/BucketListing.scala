@@ -56,8 +56,8 @@ object BucketListing {
    */
   def of(scan: FileSourceScanExec): BucketListing = {
     val filters = Seq(scan.partitionFilters, scan.dataFilters).map { all =>
-      OncePerPlanning.comparable(OncePerPlanning.known(all))
+      OncePerQuery.comparable(OncePerQuery.known(all))
     }
-    OncePerPlanning(new Asked(scan.relation.location, filters))(new BucketListing(scan.selectedPartitions))
+    OncePerQuery(new Asked(scan.relation.location, filters))(new BucketListing(scan.selectedPartitions))
   }
 }

@@ -5,6 +5,7 @@ import java.util.{Collections, IdentityHashMap, Set => JSet}
 
 import org.apache.spark.sql.catalyst.plans.physical._
 import org.apache.spark.sql.execution.SparkPlan
+import org.apache.spark.sql.execution.aggregate.BaseAggregateExec
 import org.apache.spark.sql.execution.exchange.Exchange
 import org.apache.spark.sql.internal.SQLConf
 
@@ -36,7 +37,9 @@ object BucketNeeds {
       // served by what lies below, since Spark puts an exchange between.
       val passes = used && (!SQLConf.get.autoBucketedScanEnabled || keepsPartitions(plan))
       plan.children.zip(plan.requiredChildDistribution).foreach { case (child, required) =>
-        collect(child, passes && required == UnspecifiedDistribution || serves(partitioning(child), required), needed)
+        // What a partial aggregate leaves is moved at no cost; that one task reads the whole table is one.
+        val served = serves(child, required) && !(required == AllTuples && plan.isInstanceOf[BaseAggregateExec])
+        collect(child, passes && required == UnspecifiedDistribution || served, needed)
       }
   }
 
@@ -44,8 +47,16 @@ object BucketNeeds {
   def keepsPartitions(plan: SparkPlan): Boolean =
     !plan.isInstanceOf[Exchange] && !partitioning(plan).isInstanceOf[UnknownPartitioning]
 
-  private def serves(partitioning: Partitioning, required: Distribution): Boolean = required match {
-    case AllTuples | _: ClusteredDistribution => partitioning.satisfies(required)
+  /** The scans whose partitions are those of a plan. */
+  def scansOf(plan: SparkPlan): Seq[BucketScan] = plan match {
+    case scan: BucketScan => Seq(scan)
+    case _ if keepsPartitions(plan) => plan.children.flatMap(scansOf)
+    case _ => Nil
+  }
+
+  /** Whether an operator that requires this of an input has its rows in place. */
+  def serves(child: SparkPlan, required: Distribution): Boolean = required match {
+    case AllTuples | _: ClusteredDistribution => partitioning(child).satisfies(required)
     case _ => false
   }
 }

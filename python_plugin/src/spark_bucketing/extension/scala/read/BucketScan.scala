@@ -147,6 +147,9 @@ class BucketScan(stock: FileSourceScanExec, val read: BucketRead, @transient val
     spread.copyWith(spread.read.copy(ordered = read.of.sorts.nonEmpty && spread.listedFiles.forall(_.length <= 1)))
   }
 
+  /** Bytes of the files of each partition. */
+  def bytesOfPartitions: Seq[Long] = listedFiles.map(_.map(_.length).sum)
+
   /** Whether the files of every partition can be merged by the sort columns: they are all open at the same time. */
   def mergeable: Boolean = read.of.sorts.nonEmpty && listedFiles.forall { files =>
     files.length <= 1 || files.length <= BucketingConf.mergeFiles && opened(files) <= BucketingConf.mergeBytes

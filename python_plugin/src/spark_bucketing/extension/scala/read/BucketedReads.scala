@@ -30,7 +30,10 @@ object BucketedReads extends Logging {
   }
 
   /** Spark's own bucketed scan, where there was one: what it makes of its layout is its own affair. */
-  private def stockScan(candidate: BucketScan): Option[FileSourceScanExec] = candidate.getTagValue(Stock)
+  private def stockScan(scan: BucketScan): Option[FileSourceScanExec] = scan.getTagValue(Stock)
+
+  private def stepBack(scan: BucketScan, why: PlainRead): FileSourceScanExec =
+    stockScan(scan).getOrElse(scan.plain(why))
 
   private def claim(scan: FileSourceScanExec): FileSourceScanExec = scan match {
     case _: ScanOfBuckets => scan
@@ -55,8 +58,8 @@ object BucketedReads extends Logging {
     val needed = BucketNeeds.of(claimed)
     val proven = claimed.transformUp {
       case scan: BucketScan if needed.contains(scan) => listed(scan) match {
-        case Right(found) => pruned(found).getOrElse(found).as(found.read.of.buckets)
-        case Left(why) => stockScan(scan).getOrElse(scan.plain(why))
+        case Right(found) => enough(pruned(found).getOrElse(found).as(found.read.of.buckets))
+        case Left(why) => stepBack(scan, why)
       }
       // Without use for its partitions, a scan may still leave out the buckets that its filters rule out.
       case scan: BucketScan => stockScan(scan).getOrElse {
@@ -64,8 +67,12 @@ object BucketedReads extends Logging {
         some.getOrElse(scan).plain(PlainRead.NotNeeded)
       }
     }
-    SmallBuckets(proven)
+    val tooFew = BucketTasks.tooFewForOthers(proven)
+    SmallBuckets(proven.transformUp { case scan: BucketScan if tooFew.contains(scan) => stepBack(scan, tooFew(scan)) })
   }
+
+  private def enough(found: BucketScan): FileSourceScanExec =
+    BucketTasks.objection(found).fold[FileSourceScanExec](found)(stepBack(found, _))
 
   /** The scan with its files, where these are the sealed ones. They are listed once, for both kinds of reading. */
   private def listed(candidate: BucketScan): Either[PlainRead, BucketScan] = {
@@ -73,7 +80,8 @@ object BucketedReads extends Logging {
       case found: BucketListing => found
       case _ => BucketListing.of(candidate)
     }
-    candidate.read.folders.objection(listing.files, candidate.read.of.hash).map { why =>
+    val folders = candidate.read.folders
+    OncePerQuery((listing, folders))(folders.objection(listing.files, candidate.read.of.hash)).map { why =>
       logInfo(s"Table ${candidate.read.of.table} is read plainly: $why")
       why
     }.toLeft(candidate.copyWith(listing = listing))

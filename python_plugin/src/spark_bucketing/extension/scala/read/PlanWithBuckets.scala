@@ -1,6 +1,7 @@
 package org.apache.spark.sql.bucketing
 package read
 
+import java.util.concurrent.ConcurrentHashMap
 import java.util.concurrent.atomic.AtomicLong
 
 import scala.util.control.NonFatal
@@ -22,21 +23,31 @@ import org.apache.spark.sql.internal.SQLConf
 case class PlanWithBuckets(session: SparkSession) extends SparkStrategy with Logging {
 
   override def apply(plan: LogicalPlan): Seq[SparkPlan] =
-    if (PlanWithBuckets.planning.get || !BucketingConf.enabled || !SQLConf.get.bucketingEnabled || isStreaming(plan)) Nil
+    if (PlanWithBuckets.planning.get || !BucketingConf.enabled || !SQLConf.get.bucketingEnabled || isStreaming(plan) ||
+      areScansReplaced) Nil
     else {
       PlanWithBuckets.planning.set(true)
       val planned = try Compat.planner(session).plan(plan).next() finally PlanWithBuckets.planning.set(false)
-      withBuckets(planned) :: Nil
+      withBuckets(plan, planned) :: Nil
     }
 
-  // A query that can be planned without buckets is not to fail for them.
-  private def withBuckets(planned: SparkPlan): SparkPlan =
-    try OncePerPlanning.within(BucketedReads(planned)) catch {
-      case NonFatal(error) =>
+  // A query that can be planned without buckets is not to fail for them, nor for classes that this Spark does not have.
+  private def withBuckets(query: LogicalPlan, planned: SparkPlan): SparkPlan =
+    try OncePerQuery.within(query)(BucketedReads(planned)) catch {
+      case error @ (NonFatal(_) | _: LinkageError) =>
         PlanWithBuckets.failures.incrementAndGet()
         logWarning("A query is planned without buckets, since planning it with them failed.", error)
         planned
     }
+
+  // Another engine takes a bucketed scan for Spark's, and would spread its files over tasks in its own way.
+  private def areScansReplaced: Boolean = {
+    val rules = Compat.otherColumnarRules(session)
+    rules.filter(PlanWithBuckets.warnedOf.add).foreach { rule =>
+      logWarning(s"Bucketed tables are read plainly in this session: $rule may replace their scans by its own.")
+    }
+    rules.nonEmpty
+  }
 
   // A stream keeps state by Spark's own hash, and its planner knows strategies that the session's does not.
   private def isStreaming(plan: LogicalPlan): Boolean =
@@ -48,6 +59,7 @@ object PlanWithBuckets {
   /** How many queries of this JVM were planned without buckets because of an error; tests see that there are none. */
   val failures = new AtomicLong
 
+  private val warnedOf = ConcurrentHashMap.newKeySet[String]
   private val planning = ThreadLocal.withInitial[Boolean](() => false)
 }
 

@@ -11,7 +11,7 @@ import org.apache.spark.sql.execution.datasources.PartitionedFile
  * @param common divides the numbers of buckets of all folders
  * @param seals by the folder (BucketFiles.folderOf); folders that had no files when they were looked at may be missing
  */
-class SealedFolders(val common: Int, seals: Map[String, Seal]) {
+case class SealedFolders(common: Int, seals: Map[String, Seal]) {
 
   private val counts: Map[String, Int] =
     if (seals.values.forall(_.spec.numBuckets == common)) Map.empty

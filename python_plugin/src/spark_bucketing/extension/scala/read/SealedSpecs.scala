@@ -1,6 +1,8 @@
 package org.apache.spark.sql.bucketing
 package read
 
+import scala.collection.mutable
+
 import org.apache.hadoop.fs.Path
 
 import org.apache.spark.sql.bucketing.compat.Compat
@@ -86,17 +88,17 @@ object SealedSpecs {
 
   /** As another session may have altered or sealed it since this one put it into its cache. */
   private def current(scan: FileSourceScanExec, table: CatalogTable): CatalogTable =
-    OncePerPlanning(table.identifier)(Compat.current(scan.relation.sparkSession, table))
+    OncePerQuery(table.identifier)(Compat.current(scan.relation.sparkSession, table))
 
   private def buckets(
       scan: FileSourceScanExec, table: CatalogTable, ofTable: BucketSpec, hash: BucketHash,
       files: FilesOnDemand): Either[PlainRead, BucketRead] = otherColumns(scan.relation).toLeft(()).flatMap { _ =>
     val parts = if (table.partitionColumnNames.isEmpty) Seq(whole(scan, table, hash)) else partitions(scan, table, hash)
-    val cores = scan.relation.sparkSession.sparkContext.defaultParallelism
+    val cores = BucketTasks.cores(scan.relation.sparkSession)
     // Nothing is written yet: what will be, by the table's spec, is what the plan is made for.
     def empty: Found = SealedSpec.of(ofTable, hash, scan.relation.dataSchema)
       .toRight(PlainRead(AmbiguousColumn, "its bucket columns are not those of its files"))
-      .map(_ -> new SealedFolders(ofTable.numBuckets, Map.empty))
+      .map(_ -> SealedFolders(ofTable.numBuckets, Map.empty))
     val found = together(parts, cores).orElse {
       val filled = withFiles(parts, files.listing)
       if (filled.isEmpty) empty else together(filled, cores)
@@ -112,31 +114,33 @@ object SealedSpecs {
 
   private def whole(scan: FileSourceScanExec, table: CatalogTable, hash: BucketHash): Part = {
     val conf = Compat.hadoopConf(scan.relation.sparkSession)
-    Part("", BucketFiles.folderOf(new Path(table.location), conf), sealOf(scan, table.properties, hash))
+    Part("", BucketFiles.folderOf(new Path(table.location), conf), sealOf(table.properties, hash, _.fits(scan.relation.dataSchema)))
   }
 
   /** The selected partitions, by one call to the metastore. Those left out while the query runs are among them. */
   private def partitions(scan: FileSourceScanExec, table: CatalogTable, hash: BucketHash): Seq[Part] = {
     val session = scan.relation.sparkSession
-    val filters = OncePerPlanning.known(scan.partitionFilters).filter(_.deterministic)
-    OncePerPlanning((table.identifier, hash, OncePerPlanning.comparable(filters))) {
+    val filters = OncePerQuery.known(scan.partitionFilters).filter(_.deterministic)
+    OncePerQuery((table.identifier, hash, OncePerQuery.comparable(filters))) {
       val conf = Compat.hadoopConf(session)
+      val known = mutable.Map.empty[SealedSpec, Boolean]
+      def fits(spec: SealedSpec) = known.getOrElseUpdate(spec, spec.fits(scan.relation.dataSchema))
       Compat.externalCatalog(session)
         .listPartitionsByFilter(table.database, table.identifier.table, filters, SQLConf.get.sessionLocalTimeZone)
         .map { partition =>
           val name = PartitioningUtils.getPathFragment(partition.spec, table.partitionSchema)
-          Part(name, BucketFiles.folderOf(new Path(partition.location), conf), sealOf(scan, partition.parameters, hash))
+          Part(name, BucketFiles.folderOf(new Path(partition.location), conf), sealOf(partition.parameters, hash, fits))
         }
     }
   }
 
   private def sealOf(
-      scan: FileSourceScanExec, properties: Map[String, String], hash: BucketHash): Either[PlainRead, Seal] =
+      properties: Map[String, String], hash: BucketHash, fits: SealedSpec => Boolean): Either[PlainRead, Seal] =
     Seal.parse(properties) match {
       case None => Left(PlainRead(NotSealed, "its files are not sealed"))
       case Some(Left(why)) => Left(PlainRead(SealUnreadable, why))
       case Some(Right(seal)) if seal.spec.hash != hash => Left(PlainRead(SealBroken, s"sealed by the hash ${seal.spec.hash.name}"))
-      case Some(Right(seal)) if !seal.spec.fits(scan.relation.dataSchema) =>
+      case Some(Right(seal)) if !fits(seal.spec) =>
         Left(PlainRead(ColumnsChanged, s"sealed were ${seal.spec.schema.map(c => s"${c.name} ${c.dataType}").mkString(", ")}"))
       case Some(Right(seal)) => Right(seal)
     }
@@ -157,7 +161,7 @@ object SealedSpecs {
       else {
         val sorts = specs.map(_._2.sortColumns).reduce((a, b) => a.zip(b).takeWhile { case (x, y) => x == y }.map(_._1))
         val spec = specs.head._2.copy(numBuckets = common, sortColumns = sorts)
-        Right(spec -> new SealedFolders(common, seals.map { case (_, folder, seal) => folder -> seal }.toMap))
+        Right(spec -> SealedFolders(common, seals.map { case (_, folder, seal) => folder -> seal }.toMap))
       }
     }
 

@@ -6,10 +6,9 @@ import scala.jdk.CollectionConverters._
 
 import org.apache.hadoop.hive.common.StatsSetupConst
 import org.apache.hadoop.hive.metastore.{IMetaStoreClient, Warehouse}
-import org.apache.hadoop.hive.metastore.api.{EnvironmentContext, FieldSchema, Order, Partition, StorageDescriptor, Table}
+import org.apache.hadoop.hive.metastore.api.{EnvironmentContext, FieldSchema, Order, Partition, StorageDescriptor}
 import org.apache.hadoop.hive.ql.metadata.Hive
 
-import org.apache.spark.sql.bucketing.ddl.BucketDdl
 import org.apache.spark.sql.bucketing.records._
 import org.apache.spark.sql.catalyst.catalog.{CatalogTable, ExternalCatalog, ExternalCatalogWithListener}
 import org.apache.spark.sql.catalyst.catalog.ExternalCatalogUtils.DEFAULT_PARTITION_NAME
@@ -71,40 +70,13 @@ class HivePartitions(client: HiveClientImpl) extends PartitionStore {
   override def check(table: CatalogTable, toHiveLayout: Boolean): Unit = if (toHiveLayout)
     HiveTableChange.checkHiveLayout(call(_.getTable(table.database, table.identifier.table)), table)
 
-  /**
-   * Spark's own statements on a table, such as SET TBLPROPERTIES, read it, and write all of it a moment later: what was
-   * changed in between is put back. So a change is looked at once more after such a moment, and made again if need be.
-   */
-  override def alterTable(table: CatalogTable, change: TableChange): Unit = {
-    @scala.annotation.tailrec
-    def keep(before: Table, looks: Int): Unit = {
-      Thread.sleep(Moment)
-      val now = call(_.getTable(table.database, table.identifier.table))
-      if (HiveTableChange.isUndone(now, before, change)) {
-        if (looks == 1) throw BucketDdl.refused(table, s"found that other statements put them back $Looks times",
-          "no other statement that writes the table's properties meanwhile", "run the statement once more")
-        alterOnce(table, change)
-        keep(before, looks - 1)
-      }
-    }
-    val before = alterOnce(table, change)
-    if (HiveTableChange.changes(before, change)) keep(before, Looks)
-  }
-
-  /** The table as it was before. */
-  private def alterOnce(table: CatalogTable, change: TableChange): Table = call { metastore =>
-    val found = metastore.getTable(table.database, table.identifier.table)
-    val altered = HiveTableChange(found, table, change)
+  override def alterTable(table: CatalogTable, change: TableChange): Unit = call { metastore =>
+    val altered = HiveTableChange(metastore.getTable(table.database, table.identifier.table), table, change)
     metastore.alter_table_with_environmentContext(table.database, table.identifier.table, altered, KeepStatistics)
-    found
   }
 }
 
 object HivePartitions {
-
-  // Longer than other statements take between their reading of a table and their writing of it; in milliseconds.
-  private val Moment = 50L
-  private val Looks = 5
 
   // Without this the metastore lists the files of each partition that is altered.
   private def KeepStatistics: EnvironmentContext =

@@ -42,33 +42,6 @@ object HiveTableChange {
 
   private def isOfBuckets(key: String): Boolean = OfBuckets.contains(key) || OfBucketColumns.exists(key.startsWith)
 
-  /** A table's buckets in the two places that keep them. */
-  private def places(table: Table): (DescribedBuckets, Map[String, String]) = (
-    HivePartitions.described(table.getSd), table.getParameters.asScala.toMap.filter { case (key, _) => isOfBuckets(key) })
-
-  private def places(spec: Option[BucketSpec]): (DescribedBuckets, Map[String, String]) = {
-    (DescribedBuckets.of(spec), spec.fold(Map.empty[String, String])(properties))
-  }
-
-  private def hasProperties(table: Table, change: TableChange): Boolean =
-    change.properties.forall { case (key, value) => value == table.getParameters.get(key) } &&
-      !(change.toHiveLayout && OfSparksTables.exists(table.getParameters.containsKey(_)))
-
-  /** Whether a change is one to such a table. */
-  def changes(before: Table, change: TableChange): Boolean =
-    !hasProperties(before, change) || places(before) != places(change.spec)
-
-  /**
-   * Whether some of a change was put back. Places that agree on a third spec are those of a statement like this one that
-   * came later.
-   */
-  def isUndone(now: Table, before: Table, change: TableChange): Boolean = {
-    val (descriptor, ofSpark) = places(now)
-    val (descriptorBefore, ofSparkBefore) = places(before)
-    !hasProperties(now, change) || places(now) != places(change.spec) &&
-      (descriptor == descriptorBefore || ofSpark == ofSparkBefore)
-  }
-
   /** The descriptor of Spark's own table, or of a partition of it, as one of the Hive layout. */
   def ofHive(descriptor: StorageDescriptor, table: CatalogTable): Unit = {
     val formats = HiveSerDe.sourceToSerDe(table.provider.get).get

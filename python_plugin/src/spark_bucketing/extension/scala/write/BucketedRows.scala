@@ -4,7 +4,7 @@ package write
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.bucketing.hash.BucketHash
-import org.apache.spark.sql.bucketing.read.BucketNeeds
+import org.apache.spark.sql.bucketing.read.{BucketNeeds, BucketTasks}
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Add, Ascending, Attribute, Empty2Null, Expression, Literal, NullsFirst, Pmod, SortOrder}
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, UnaryNode}
@@ -101,7 +101,7 @@ case class BucketedRowsExec(
   // Fewer tasks than there are buckets do, as long as they keep the cores busy.
   private def isByBucket(found: HashPartitioning): Boolean =
     found.numPartitions > 0 && buckets % found.numPartitions == 0 &&
-      found.numPartitions >= math.min(partitioning.numPartitions, session.sparkContext.defaultParallelism) &&
+      found.numPartitions >= math.min(partitioning.numPartitions, BucketTasks.cores(session)) &&
       hash.partitioning(keys, found.numPartitions).semanticEquals(found)
 
   override protected def doExecute(): RDD[InternalRow] = child.execute()

@@ -1,0 +1,47 @@
+"""Sessions in which another engine puts columnar operators in the place of Spark's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from spark_bucketing.extension.build import _compile
+from spark_bucketing.extension.spark_home import find_spark
+from spark_bucketing.session import active_session, open_beside
+
+ENGINE = """
+package engine
+import org.apache.spark.sql.SparkSessionExtensions
+import org.apache.spark.sql.execution.ColumnarRule
+class Rules extends ColumnarRule
+class Extension extends (SparkSessionExtensions => Unit) {
+  override def apply(extensions: SparkSessionExtensions): Unit = extensions.injectColumnar(_ => new Rules)
+}
+"""
+
+
+def plan(session: SparkSession, folder: Path) -> str:
+    """How a session reads a sealed table of the Spark layout."""
+    with active_session(session):
+        session.sql(
+            f"create table t (k bigint, v string) using parquet clustered by (k) sorted by (k) into 8 buckets "
+            f"location '{folder}'"
+        )
+        session.sql("insert into t select id, 'x' from range(99)")
+        frame = session.sql("select k, count(*) from t group by k")
+        assert len(frame.collect()) == 99
+        return str(frame._jdf.queryExecution().executedPlan().toString())
+
+
+@pytest.mark.long
+def test_tables_are_left_to_spark(spark: SparkSession, tmp_path: Path) -> None:
+    source, jar = tmp_path / "Engine.scala", tmp_path / "engine.jar"
+    source.write_text(ENGINE)
+    _compile(find_spark(), [source], jar)
+    enabled = {"spark.bucketing.enabled": "true"}
+    alone = open_beside(spark, enabled)
+    beside = open_beside(spark, enabled, jar, "engine.Extension")
+    assert "Bucketed: true (8 Spark buckets" in plan(alone, tmp_path / "alone")
+    assert "Spark buckets" not in plan(beside, tmp_path / "beside")
