@@ -16,6 +16,7 @@ class BucketingExtension extends (SparkSessionExtensions => Unit) {
     BucketSpecsFunction.register(extensions)
     extensions.injectParser((_, parser) => BucketDdlParser(parser))
     extensions.injectResolutionRule(_ => ResolveBucketDdl)
+    extensions.injectResolutionRule(_ => NoteTables)
     extensions.injectPlannerStrategy(PlanPartitionSpecs(_))
     extensions.injectPreCBORule(BucketedWrites(_))
     extensions.injectPlannerStrategy(PlanBucketedRows(_))

@@ -3,8 +3,10 @@ package read
 
 import scala.collection.mutable
 
+import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 
+import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.bucketing.compat.Compat
 import org.apache.spark.sql.bucketing.hash.BucketHash
 import org.apache.spark.sql.bucketing.PlainRead._
@@ -40,9 +42,11 @@ object SealedSpecs {
 
   /** How a scan's table can be read, or why plainly; None for what is left to stock Spark. */
   def of(scan: FileSourceScanExec, files: FilesOnDemand): Option[Either[PlainRead, BucketRead]] =
-    tableOf(scan).flatMap { table =>
-      if (DDLUtils.isHiveTable(table)) hiveLayout(scan, table, files) else sparkLayout(scan, table, files)
-    }
+    for {
+      relation <- relationOf(scan)
+      cached <- relation.catalogTable
+      read <- if (DDLUtils.isHiveTable(cached)) hiveLayout(scan, relation, cached, files) else sparkLayout(scan, cached, files)
+    } yield read
 
   /**
    * Why the columns of a table may be other ones in its files than they were when these were sealed: that is by the
@@ -61,15 +65,16 @@ object SealedSpecs {
   private def isPositional(relation: HadoopFsRelation): Boolean =
     relation.sparkSession.sessionState.newHadoopConfWithOptions(relation.options).getBoolean(ByPosition, false)
 
-  /** The metastore's table behind a scan. The planner leaves the logical plan of a scan with it, so nothing is asked. */
-  private def tableOf(scan: FileSourceScanExec): Option[CatalogTable] =
+  /** The relation behind a scan: the planner leaves the logical plan of a scan with it. */
+  private def relationOf(scan: FileSourceScanExec): Option[LogicalRelation] =
     scan.logicalLink.flatMap(_.collectFirst {
-      case relation: LogicalRelation if relation.relation == scan.relation => relation.catalogTable
-    }.flatten)
+      case relation: LogicalRelation if relation.relation == scan.relation => relation
+    })
 
   private def hiveLayout(
-      scan: FileSourceScanExec, cached: CatalogTable, files: FilesOnDemand): Option[Either[PlainRead, BucketRead]] = for {
-    table <- Some(current(scan, cached))
+      scan: FileSourceScanExec, relation: LogicalRelation, cached: CatalogTable,
+      files: FilesOnDemand): Option[Either[PlainRead, BucketRead]] = for {
+    table <- relation.getTagValue(NoteTables.AsAnalyzed).orElse(Some(current(scan, cached)))
     spec <- table.bucketSpec
   } yield table.properties.getOrElse("bucketing_version", "1").trim match {
     case "1" => buckets(scan, table, spec, BucketHash.Hive, files)
@@ -113,16 +118,18 @@ object SealedSpecs {
   }
 
   private def whole(scan: FileSourceScanExec, table: CatalogTable, hash: BucketHash): Part = {
-    val conf = Compat.hadoopConf(scan.relation.sparkSession)
+    val conf = hadoopConf(scan.relation.sparkSession)
     Part("", BucketFiles.folderOf(new Path(table.location), conf), sealOf(table.properties, hash, _.fits(scan.relation.dataSchema)))
   }
+
+  private def hadoopConf(session: SparkSession): Configuration = OncePerQuery("hadoop conf")(Compat.hadoopConf(session))
 
   /** The selected partitions, by one call to the metastore. Those left out while the query runs are among them. */
   private def partitions(scan: FileSourceScanExec, table: CatalogTable, hash: BucketHash): Seq[Part] = {
     val session = scan.relation.sparkSession
     val filters = OncePerQuery.known(scan.partitionFilters).filter(_.deterministic)
     OncePerQuery((table.identifier, hash, OncePerQuery.comparable(filters))) {
-      val conf = Compat.hadoopConf(session)
+      val conf = hadoopConf(session)
       val known = mutable.Map.empty[SealedSpec, Boolean]
       def fits(spec: SealedSpec) = known.getOrElseUpdate(spec, spec.fits(scan.relation.dataSchema))
       Compat.externalCatalog(session)

@@ -35,8 +35,15 @@ case class BucketedWrites(session: SparkSession) extends Rule[LogicalPlan] with 
   private def prepared(write: V1WriteCommand): V1WriteCommand = {
     val table = Compat.writtenTable(write).filter(isBucketable).map(Compat.current(session, _))
     val buckets = distributed(table.filter(DDLUtils.isHiveTable).fold(write)(intoBuckets(write, _)))
-    if (buckets.bucketSpec.isDefined && BucketedWrites.isSealable(buckets)) SealedCommands(buckets, table) else buckets
+    if (buckets.bucketSpec.isDefined && BucketedWrites.isSealable(buckets)) sealedWrite(buckets, table) else buckets
   }
+
+  // In a Spark whose commands are other ones, rows are written without a seal.
+  private def sealedWrite(write: V1WriteCommand, table: Option[CatalogTable]): V1WriteCommand =
+    try SealedCommands(write, table) catch { case error: LinkageError =>
+      logWarning(s"What is written into ${table.fold("a new table")(_.identifier.quotedString)} is not sealed.", error)
+      write
+    }
 
   private def isBucketable(table: CatalogTable): Boolean = DDLUtils.isHiveTable(table) || table.bucketSpec.isDefined
 

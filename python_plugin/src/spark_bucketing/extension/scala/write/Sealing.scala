@@ -102,11 +102,11 @@ object Sealing extends Logging {
   }
 
   private val Creating = "bucketing.creating"
-  private val created = new ConcurrentHashMap[String, WrittenFiles]
+  private val created = new ConcurrentHashMap[String, () => WrittenFiles]
 
   /** Notes the files of a table that is not there yet. */
-  def ofCreated(session: SparkSession, written: WrittenFiles): Unit =
-    Option(session.sparkContext.getLocalProperty(Creating)).foreach(created.put(_, written))
+  def ofCreated(session: SparkSession, written: => WrittenFiles): Unit =
+    Option(session.sparkContext.getLocalProperty(Creating)).foreach(created.put(_, () => written))
 
   /** Runs a CTAS, whose files are written by a command of its own in a thread of its own, and then seals them. */
   def create(session: SparkSession, table: CatalogTable)(run: => Seq[Row]): Seq[Row] = {
@@ -114,8 +114,9 @@ object Sealing extends Logging {
     session.sparkContext.setLocalProperty(Creating, id)
     try {
       val rows = run
-      Option(created.get(id)).foreach(
-        after(session, table, table.bucketSpec.get, WriteMode(overwrites = true, onlyNew = false, Map.empty), _))
+      Option(created.get(id)).foreach { written =>
+        after(session, table, table.bucketSpec.get, WriteMode(overwrites = true, onlyNew = false, Map.empty), written())
+      }
       rows
     } finally {
       session.sparkContext.setLocalProperty(Creating, null)
