@@ -15,11 +15,11 @@ from commanded import COMMAND, environment, verdicts
 
 from spark_bucketing.check.facts import Facts
 from spark_bucketing.check.planner import Planner, SqlPlanner
+from spark_bucketing.check.results import Verdict
 from spark_bucketing.check.run import Checker, Progress, Subject
 from spark_bucketing.check.session_planner import SessionPlanner
 from spark_bucketing.check.subjects import live_tasks
 from spark_bucketing.cli import main
-from spark_bucketing.eligibility.model import Verdict
 from spark_bucketing.errors import SparkError
 
 if TYPE_CHECKING:

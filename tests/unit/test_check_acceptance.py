@@ -12,7 +12,7 @@ from reported import BROKEN, CAST, CLEAN, JOINED, MISMATCH, REPORT, TOO_OLD, WID
 from spark_bucketing.check.acceptance import accept, allowed_reasons, fingerprint
 from spark_bucketing.check.baseline import read_baseline, write_baseline
 from spark_bucketing.check.outcome import FailOn, exit_code, open_findings, unknown_models
-from spark_bucketing.eligibility.model import Finding, Fix, Level, OperatorResult, Report, Verdict
+from spark_bucketing.check.results import Finding, Fix, Level, OperatorResult, Report, Verdict
 from spark_bucketing.errors import ProjectError
 
 SLUGS = ("bucket-count-mismatch", "union")
@@ -154,7 +154,7 @@ def test_a_finding_of_the_project_is_the_same_when_the_project_grows() -> None:
 
 def test_a_finding_of_the_project_about_another_setting_is_new() -> None:
     def setting(name: str) -> Finding:
-        return Finding("disabling-setting", name, fixes=(Fix("setting", "", Verdict.SORT_FREE, {name: "true"}),))
+        return Finding("disabling-setting", name, fixes=(Fix("setting", "", {name: "true"}),))
 
     assert fingerprint("", None, setting("spark.a")) != fingerprint("", None, setting("spark.b"))
 

@@ -14,8 +14,8 @@ from reported import CLEAN, JOINED, REPORT
 
 import spark_bucketing.cli_check
 from spark_bucketing.check.command import OnProgress, Request
+from spark_bucketing.check.results import Report
 from spark_bucketing.cli import main
-from spark_bucketing.eligibility.model import Report
 from spark_bucketing.report.check_report import FORMATS
 
 

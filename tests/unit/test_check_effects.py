@@ -10,24 +10,24 @@ import pytest
 
 from spark_bucketing.check.configured import with_configured
 from spark_bucketing.check.effects import serves_all, wanted_specs, with_effects, worse_for
-from spark_bucketing.check.time_limit import in_time
-from spark_bucketing.eligibility.model import (
+from spark_bucketing.check.results import (
     Finding,
     Fix,
     ModelResult,
     OperatorResult,
     OtherQuery,
-    PlanCounts,
-    TableFacts,
     Verdict,
 )
+from spark_bucketing.check.tables import TableFacts
+from spark_bucketing.check.time_limit import in_time
 from spark_bucketing.errors import PlanError
+from spark_bucketing.plan.tree import PlanCounts
 from spark_bucketing.plan.whatif import HypotheticalTable
 from spark_bucketing.spec import BucketSpec
 
 BY_K, BY_J = (BucketSpec(8, (name,), (name,), "hive") for name in "kj")
 TABLE = HypotheticalTable("s.t", {"k": "int", "j": "int"}, BY_K)
-FIX = Fix("bucket_spec", "Bucket s.t by j.", Verdict.SORT_FREE, table="s.t", spec=BY_J, before=PlanCounts(1, 1))
+FIX = Fix("bucket_spec", "Bucket s.t by j.", table="s.t", spec=BY_J, before=PlanCounts(1, 1))
 
 
 @dataclass

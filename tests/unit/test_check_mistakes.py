@@ -16,12 +16,12 @@ import spark_bucketing.cli_check
 from spark_bucketing.check.acceptance import allowed_reasons
 from spark_bucketing.check.command import _folder_from
 from spark_bucketing.check.layout_config import configured_layout
+from spark_bucketing.check.results import ModelResult, OperatorResult, Parent, Verdict
 from spark_bucketing.check.run import with_inputs
 from spark_bucketing.check.shadow import Shadow
 from spark_bucketing.check.sql_text import one_statement, renamed
 from spark_bucketing.check.subjects import file_subject
 from spark_bucketing.cli import main
-from spark_bucketing.eligibility.model import Input, ModelResult, OperatorResult, Verdict
 from spark_bucketing.errors import ProfileError, ProjectError
 from spark_bucketing.plan.whatif import HypotheticalTable
 from spark_bucketing.project.catalog import CatalogTable
@@ -217,8 +217,8 @@ def test_what_happens_to_the_rows_of_a_table_is_known_under_the_name_of_its_shad
     operator = OperatorResult("join", "", Verdict.SHUFFLED, ("raw__offline.events",))
     reader = ModelResult("a", "a.sql", (operator,), unique_id="model.p.a", depends_on=(node.unique_id,))
     manifest = Manifest({node.unique_id: node})
-    assert with_inputs([reader], manifest, shadow.relation)[0].inputs == (Input(node.unique_id, Verdict.SHUFFLED),)
-    assert with_inputs([reader], manifest, lambda node: node.relation)[0].inputs == (Input(node.unique_id, None),)
+    assert with_inputs([reader], manifest, shadow.relation)[0].inputs == (Parent(node.unique_id, Verdict.SHUFFLED),)
+    assert with_inputs([reader], manifest, lambda node: node.relation)[0].inputs == (Parent(node.unique_id, None),)
 
 
 def reached(folder: Path, **output: Any) -> Result:

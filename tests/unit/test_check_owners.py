@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from spark_bucketing.check.owners import with_owners
-from spark_bucketing.eligibility.model import Finding, Fix, ModelResult, OperatorResult, Verdict
+from spark_bucketing.check.results import Finding, Fix, ModelResult, OperatorResult, Verdict
 from spark_bucketing.project.manifest import Manifest, Node
 
 
 def bucket(table: str, *also: Fix) -> Fix:
-    return Fix("bucket_spec", f"Bucket {table}.", Verdict.SORT_FREE, table=table, also=also)
+    return Fix("bucket_spec", f"Bucket {table}.", table=table, also=also)
 
 
 def advised(*fixes: Fix) -> list[str]:
@@ -29,5 +29,5 @@ def test_what_dbt_cannot_bucket_is_said() -> None:
 
 
 def test_the_second_table_of_a_fix_counts_too_and_settings_do_not() -> None:
-    both, setting = advised(bucket("s.models", bucket("s.seeds")), Fix("setting", "Set a=b.", Verdict.SORT_FREE))
+    both, setting = advised(bucket("s.models", bucket("s.seeds")), Fix("setting", "Set a=b."))
     assert "s.seeds is a seed" in both and setting == "Set a=b."

@@ -14,7 +14,7 @@ from spark_bucketing.check.layout_config import ConfiguredLayout, configured_lay
 from spark_bucketing.check.offline import parallelism, planner_settings, uses_extension
 from spark_bucketing.check.run import Subject
 from spark_bucketing.check.subjects import file_subject, model_subject, offline_tasks, selectable
-from spark_bucketing.eligibility.model import TableFacts
+from spark_bucketing.check.tables import TableFacts
 from spark_bucketing.errors import ProjectError
 from spark_bucketing.extension.settings import EXTENSION_CLASS
 from spark_bucketing.plan.whatif import HypotheticalTable

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_bucketing.eligibility.partitions import selected_partitions
+from spark_bucketing.check.scans import selected_partitions
 from spark_bucketing.evolution import sql
 from spark_bucketing.evolution.commands import rewriting
 from spark_bucketing.evolution.covering import covering

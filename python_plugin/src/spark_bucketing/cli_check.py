@@ -18,7 +18,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from spark_bucketing.check.baseline import write_baseline
 from spark_bucketing.check.command import OnProgress, Request, check_project
 from spark_bucketing.check.outcome import FailOn, exit_code
-from spark_bucketing.eligibility.model import Report
+from spark_bucketing.check.results import Report
 from spark_bucketing.errors import ProjectError
 from spark_bucketing.project.dbt import Selection
 from spark_bucketing.report.check_report import FORMATS, write_report

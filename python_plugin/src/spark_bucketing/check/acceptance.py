@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from spark_bucketing.check.outcome import LEVELS
-from spark_bucketing.eligibility.model import Acceptance, Finding, ModelResult, OperatorResult, Report, Verdict
+from spark_bucketing.check.results import Acceptance, Finding, ModelResult, OperatorResult, Report, Verdict
 from spark_bucketing.errors import ProjectError
 
 # A model that could not be planned, and an operator that was not understood, in a baseline.

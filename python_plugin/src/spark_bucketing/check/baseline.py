@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from spark_bucketing.check.acceptance import UNKNOWN, UNPLANNED, Badness, Baseline, badness, fingerprint, model_key
-from spark_bucketing.eligibility.model import Finding, OperatorResult, Report, Verdict
+from spark_bucketing.check.results import Finding, OperatorResult, Report, Verdict
 from spark_bucketing.errors import ProjectError
 
 BASELINE_VERSION = 2

@@ -23,12 +23,13 @@ from spark_bucketing.check.layout_config import configured_layout
 from spark_bucketing.check.offline import OfflinePlanner, embedded_whatif, uses_extension, whatif_beside
 from spark_bucketing.check.owners import with_owners
 from spark_bucketing.check.planner import Planner, SqlPlanner, spark_version
+from spark_bucketing.check.reasons import REASONS, project_findings
+from spark_bucketing.check.results import Report
 from spark_bucketing.check.run import Checker, Subject, with_inputs
 from spark_bucketing.check.session_planner import SessionPlanner
+from spark_bucketing.check.settings import EXTENSIONS, SETTINGS, Settings
 from spark_bucketing.check.shadow import Shadow
 from spark_bucketing.check.subjects import file_subject, live_tasks, model_subject, offline_tasks, selectable
-from spark_bucketing.eligibility import RULES, SETTINGS, Settings, project_findings
-from spark_bucketing.eligibility.model import Report
 from spark_bucketing.errors import BucketingError, ProjectError
 from spark_bucketing.plan.whatif import WhatIf
 from spark_bucketing.project.connection import Connection
@@ -108,7 +109,7 @@ def _checked(
     artifacts = _artifacts(request, project)
     manifest = artifacts.manifest if artifacts else Manifest({})
     subjects = _subjects(request, project, artifacts)
-    known = {rule.slug for rule in RULES}
+    known = {reason.slug for reason in REASONS}
     allowed = {
         subject.unique_id: allowed_reasons(manifest.nodes[subject.unique_id].meta, subject.name, known)
         for subject in subjects
@@ -209,7 +210,7 @@ def _settings(request: Request, target: Target, planner: Planner) -> Mapping[str
     """The settings that reasons read; the extension counts as loaded where the session's plans are made with it."""
     settings = dict(honest_settings(planner, settings_of(planner, SETTINGS)))
     if request.offline and not _wants_extension(request, target):
-        settings["spark.sql.extensions"] = target.settings.get("spark.sql.extensions", "")
+        settings[EXTENSIONS] = target.settings.get(EXTENSIONS, "")
     return settings
 
 

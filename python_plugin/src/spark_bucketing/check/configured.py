@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from spark_bucketing.eligibility.model import ModelResult, OperatorResult, TableFacts, Verdict
-from spark_bucketing.eligibility.words import buckets
+from spark_bucketing.check.reasons.words import buckets
+from spark_bucketing.check.results import ModelResult, OperatorResult, Verdict
+from spark_bucketing.check.tables import TableFacts
 from spark_bucketing.project.manifest import table_name
 from spark_bucketing.spec import BucketSpec
 

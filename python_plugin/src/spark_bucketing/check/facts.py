@@ -10,7 +10,8 @@ from typing import Any
 
 from spark_bucketing.check.offline import OfflinePlanner
 from spark_bucketing.check.planner import Planner, read_setting
-from spark_bucketing.eligibility.model import TableFacts
+from spark_bucketing.check.settings import EXTENSIONS
+from spark_bucketing.check.tables import TableFacts
 from spark_bucketing.errors import SparkError
 from spark_bucketing.evolution import sql
 from spark_bucketing.evolution.model import Column, Table
@@ -59,16 +60,9 @@ class Facts:
         except SparkError:
             return None
         facts = described(name, rows)
-        sized = name.lower() not in self.unsized
-        return TableFacts(
-            name=name,
-            columns=facts.columns,
-            spec=facts.spec,
-            partition_columns=facts.partition_columns,
-            size_bytes=self._size(quoted, facts) if sized else None,
-            files_per_bucket=self._files_per_bucket(quoted, facts) if facts.spec else None,
-            file_format=facts.file_format,
-        )
+        size = self._size(quoted, facts) if name.lower() not in self.unsized else None
+        files = self._files_per_bucket(quoted, facts) if facts.spec else 1
+        return replace(facts, size_bytes=size, files_per_bucket=files)
 
     def _size(self, quoted: str, facts: TableFacts) -> int | None:
         # Files of bucketed tables are listed in any case; those of others may be very many.
@@ -92,12 +86,12 @@ class Facts:
         self._known[facts.name] = replace(facts, partitions=partitions)
         return replace(facts, partitions=partitions)
 
-    def _files_per_bucket(self, quoted: str, facts: TableFacts) -> int | None:
+    def _files_per_bucket(self, quoted: str, facts: TableFacts) -> int:
         try:
             paths = self._planner.data_files(quoted)
         except SparkError:
-            return None
-        return files_per_bucket(paths, facts) if paths is not None else None
+            paths = None
+        return files_per_bucket(paths or (), facts) or 1
 
 
 def _quoted(name: str) -> str:
@@ -121,7 +115,7 @@ class OfflineFacts(Facts):
             return None
         columns = {column.lower(): kind for column, kind in table.columns.items()}
         size = None if name.lower() in self.unsized else table.size_bytes
-        return TableFacts(name, columns, table.spec, table.partition_columns, size, 1, None, table.format)
+        return TableFacts(**vars(replace(table, name=name, columns=columns, size_bytes=size)))
 
 
 def details_of(rows: Sequence[tuple[Any, ...]]) -> Mapping[str, str]:
@@ -212,8 +206,8 @@ def honest_settings(planner: Planner, settings: Mapping[str, str]) -> Mapping[st
         planner: what answers.
         settings: from settings_of().
     """
-    named = settings.get("spark.sql.extensions", "")
+    named = settings.get(EXTENSIONS, "")
     if EXTENSION_CLASS not in named or planner.rows("show functions like 'hive_bucket'"):
         return settings
     others = [name for name in named.split(",") if name.strip() != EXTENSION_CLASS]
-    return {**settings, "spark.sql.extensions": ",".join(others)}
+    return {**settings, EXTENSIONS: ",".join(others)}

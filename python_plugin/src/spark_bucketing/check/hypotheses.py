@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack
+from dataclasses import replace
 from typing import Protocol
 
 from spark_bucketing.check.facts import Facts, details_of
 from spark_bucketing.check.planner import Planner
 from spark_bucketing.check.proposals import HypotheticalQuery
-from spark_bucketing.eligibility.judging import Judged
-from spark_bucketing.eligibility.model import TableFacts
-from spark_bucketing.eligibility.scans import files_as_read, is_left_to_stock, spec_as_read
-from spark_bucketing.eligibility.settings import SPARK_LAYOUT, Settings
+from spark_bucketing.check.query import Query
+from spark_bucketing.check.scans import spec_as_read
+from spark_bucketing.check.settings import SPARK_LAYOUT
 from spark_bucketing.errors import BucketingError, SparkError
-from spark_bucketing.plan import Plan, Statistics
 from spark_bucketing.plan.whatif import HypotheticalTable, WhatIf
 
 _MISSING = re.compile(r"TABLE_OR_VIEW_NOT_FOUND\][^`]*((?:`[^`]+`\.?)+)")
@@ -25,17 +24,12 @@ _MOST_NAMES = 200
 class Hypotheses(Protocol):
     """Makes hypothetical queries of those that were planned."""
 
-    def query(
-        self, sql: str, plan: Plan, tables: Mapping[str, TableFacts], settings: Mapping[str, str], sizes: Statistics
-    ) -> HypotheticalQuery | None:
+    def query(self, sql: str, query: Query) -> HypotheticalQuery | None:
         """A query, and its tables as they are; None where it cannot be planned without the warehouse.
 
         Args:
-            sql: the query.
-            plan: as the warehouse plans it.
-            tables: what is known of those that it reads.
-            settings: of the session.
-            sizes: and folders that the query reads.
+            sql: the text that is planned.
+            query: as the warehouse plans it.
         """
 
 
@@ -49,13 +43,10 @@ class OfflineHypotheses:
     def __init__(self, whatif: WhatIf) -> None:
         self._whatif = whatif
 
-    def query(
-        self, sql: str, plan: Plan, tables: Mapping[str, TableFacts], settings: Mapping[str, str], sizes: Statistics
-    ) -> HypotheticalQuery | None:
+    def query(self, sql: str, query: Query) -> HypotheticalQuery | None:
         """A query, and its tables as they are defined."""
-        del plan, sizes
-        known = {name: table for name in tables if (table := self._whatif.table(name))}
-        return HypotheticalQuery(self._whatif, sql, known, tables, settings)
+        known = {name: table for name in query.tables if (table := self._whatif.table(name))}
+        return HypotheticalQuery(self._whatif, query, sql, known)
 
 
 class LiveHypotheses:
@@ -77,33 +68,24 @@ class LiveHypotheses:
         """Let go of the planner."""
         self._stack.close()
 
-    def query(
-        self, sql: str, plan: Plan, tables: Mapping[str, TableFacts], settings: Mapping[str, str], sizes: Statistics
-    ) -> HypotheticalQuery | None:
+    def query(self, sql: str, query: Query) -> HypotheticalQuery | None:
         """A query, and its tables as the warehouse reads them."""
         whatif = self._started()
         if whatif is None:
             return None
-        known, session, values = {}, {}, Settings(settings)
-        for name, facts in tables.items():
-            scans = [node for node in plan.walk() if node.table == name]
-            spec = spec_as_read(scans, facts, sizes.folders)
-            if any(is_left_to_stock(scan, facts, values) for scan in scans):
+        known: dict[str, HypotheticalTable] = {}
+        session: dict[str, str] = {}
+        for name, facts in query.tables.items():
+            scans = [scan for node in query.plan.walk() if node.table == name and (scan := query.bucketed(node))]
+            files = max((scan.files for scan in scans), default=1)
+            known[name] = replace(facts, spec=spec_as_read(scans), files_per_bucket=files, partitions=None)
+            if any(scan.left_to_stock for scan in scans):
                 session = {SPARK_LAYOUT: "false"}
-            known[name] = HypotheticalTable(
-                name,
-                facts.columns,
-                spec,
-                facts.partition_columns,
-                facts.size_bytes,
-                facts.file_format,
-                files_as_read(scans, facts),
-            )
         try:
             self._complete(whatif, sql, list(known.values()))
         except BucketingError:
             return None
-        return HypotheticalQuery(whatif, sql, known, tables, settings, session)
+        return HypotheticalQuery(whatif, query, sql, known, session)
 
     def _started(self) -> WhatIf | None:
         if self._whatif is None and not self._failed:
@@ -126,8 +108,9 @@ class LiveHypotheses:
                 whatif.define(table)
         for _ in range(_MOST_NAMES):
             missing = self._missing(whatif, sql, tables)
-            if missing is None or not self._define(whatif, missing):
+            if missing is None:
                 return
+            self._define(whatif, missing)
 
     @staticmethod
     def _missing(whatif: WhatIf, sql: str, tables: Sequence[HypotheticalTable]) -> str | None:
@@ -145,25 +128,15 @@ class LiveHypotheses:
             return name[1]
         return None
 
-    def _define(self, whatif: WhatIf, quoted: str) -> bool:
+    def _define(self, whatif: WhatIf, quoted: str) -> None:
         """Define a view, or a table that a plan leaves out, such as one below a condition that never holds."""
         parts = [part.replace("``", "`") for part in re.findall(r"`((?:[^`]|``)+)`", quoted)][-2:]
         name = ".".join(parts if len(parts) == 2 else [str(whatif.rows("select current_database()")[0][0]), *parts])
         details = details_of(self._planner.rows(f"describe table extended {quoted}"))
         if text := details.get("View Text"):
             whatif.define_view(name, text)
-            return True
+            return
         facts = self._facts.of([name]).get(name)
         if facts is None or whatif.table(name):
             raise SparkError(f"{name} cannot be described.")
-        whatif.define(
-            HypotheticalTable(
-                name, facts.columns, facts.spec, facts.partition_columns, facts.size_bytes, facts.file_format
-            )
-        )
-        return True
-
-
-def has_changes(judged: Sequence[Judged]) -> bool:
-    """Whether there is something to try out."""
-    return any(changes for operator in judged for changes in operator.changes)
+        whatif.define(facts)

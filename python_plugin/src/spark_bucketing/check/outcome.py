@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple
 
-from spark_bucketing.eligibility.model import Finding, ModelResult, OperatorResult, Report, Verdict
+from spark_bucketing.check.results import Finding, ModelResult, OperatorResult, Report, Verdict
 
 FailOn = Literal["error", "warning", "note", "never"]
 LEVELS = ("error", "warning", "note")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
-from spark_bucketing.eligibility.model import Finding, Fix, ModelResult
+from spark_bucketing.check.results import Finding, Fix, ModelResult, OperatorResult, map_findings
 from spark_bucketing.project.manifest import Manifest, Node, table_name
 
 _TABLES = ("bucket_spec", "column_type", "rewrite_files")
@@ -31,20 +31,11 @@ def with_owners(
         for node in manifest.nodes.values()
         if node.resource_type in _ADVICE and (name := relation(node))
     }
-    return tuple(
-        replace(
-            result,
-            operators=tuple(
-                replace(operator, findings=tuple(_advised(finding, kinds) for finding in operator.findings))
-                for operator in result.operators
-            ),
-        )
-        for result in results
-    )
 
+    def advised(_: ModelResult, __: OperatorResult, finding: Finding) -> Finding:
+        return replace(finding, fixes=tuple(_fix(fix, kinds) for fix in finding.fixes))
 
-def _advised(finding: Finding, kinds: Mapping[str, str]) -> Finding:
-    return replace(finding, fixes=tuple(_fix(fix, kinds) for fix in finding.fixes))
+    return map_findings(results, advised)
 
 
 def _fix(fix: Fix, kinds: Mapping[str, str]) -> Fix:

@@ -6,16 +6,18 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from spark_bucketing.check.facts import Facts
-from spark_bucketing.check.hypotheses import Hypotheses, has_changes
+from spark_bucketing.check.hypotheses import Hypotheses
+from spark_bucketing.check.judge import judge
 from spark_bucketing.check.planner import Planner
-from spark_bucketing.check.proposals import HypotheticalQuery, Proposals, counts_of, untried
+from spark_bucketing.check.proposals import HypotheticalQuery, Proposals, has_candidates, untried
+from spark_bucketing.check.query import Query
+from spark_bucketing.check.results import ModelResult, OperatorResult, Parent, Verdict
+from spark_bucketing.check.scans import note_of
+from spark_bucketing.check.settings import Settings
 from spark_bucketing.check.shadow import Shadow
 from spark_bucketing.check.source_lines import source_line
+from spark_bucketing.check.tables import TableFacts
 from spark_bucketing.check.time_limit import Deadline, in_time
-from spark_bucketing.eligibility import Settings, judge, tables_of
-from spark_bucketing.eligibility.judging import with_sizes
-from spark_bucketing.eligibility.model import Input, ModelResult, OperatorResult, TableFacts, Verdict
-from spark_bucketing.eligibility.scans import note_of
 from spark_bucketing.errors import BucketingError
 from spark_bucketing.plan import Plan, parse_plan, parse_statistics
 from spark_bucketing.project.manifest import Manifest, Node, table_name
@@ -147,23 +149,23 @@ class Checker:
     def _described(self, plan: Plan) -> Mapping[str, TableFacts]:
         """Facts of a plan's tables, with those of partitions where these are read plainly."""
         plainly = {node.table for node in plan.walk() if node.table and note_of(node).objection}
-        found = self.facts.of(tables_of(plan))
+        found = self.facts.of(plan.tables)
         return {name: self.facts.with_partitions(facts) if name in plainly else facts for name, facts in found.items()}
 
     def _judged(self, sql: str, deadline: Deadline) -> tuple[tuple[OperatorResult, ...], HypotheticalQuery | None]:
         explained = self.planner.explain(sql)
         plan = parse_plan(explained.formatted)
         sizes = parse_statistics(explained.cost).of(lambda table: _sized(table, self.facts))
-        tables = with_sizes(self._described(plan), sizes)
-        judged = judge(plan, tables, self.settings, sql, sizes)
-        query = None
-        if self.hypotheses and (has_changes(judged) or self.shadow):
-            query = self.hypotheses.query(sql, plan, tables, self.settings, sizes)
-        if query is None:
+        query = Query(plan, self._described(plan), Settings(self.settings), sql, sizes)
+        judged = judge(query)
+        asked = None
+        if self.hypotheses and (has_candidates(judged) or self.shadow):
+            asked = self.hypotheses.query(sql, query)
+        if asked is None:
             return tuple(untried(found) if self.hypotheses else found.result for found in judged), None
         if self.shadow:
-            query.known(judged, counts_of(plan))
-        return tuple(Proposals(query, judged, Settings(self.settings), deadline.passed).results()), query
+            asked.known(judged)
+        return tuple(Proposals(asked, judged, deadline.passed).results()), asked
 
 
 def with_inputs(
@@ -181,7 +183,7 @@ def with_inputs(
         replace(
             result,
             inputs=tuple(
-                Input(parent, _worst(result, tables.get(parent, frozenset()))) for parent in result.depends_on
+                Parent(parent, _worst(result, tables.get(parent, frozenset()))) for parent in result.depends_on
             ),
         )
         for result in results

@@ -78,6 +78,30 @@ class Node:
                 waiting += reversed(node.children)
 
     @cached_property
+    def scans(self) -> tuple[Node, ...]:
+        """The scans of tables below, or this one itself."""
+        return tuple(node for node in self.walk() if node.table)
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """The tables that these read, each once."""
+        return tuple(dict.fromkeys(node.table for node in self.scans if node.table))
+
+    def way_from(self, scan: Node) -> tuple[Node, ...]:
+        """The nodes from a scan, without it, up to this one; none where it is not below this one."""
+        seen: set[int] = set()
+        # Each node with those above it: plans may be deeper than Python's stack, and have reused parts.
+        waiting: list[tuple[Node, Any]] = [(self, None)]
+        while waiting:
+            node, above = way = waiting.pop()
+            if node.number == scan.number:
+                return tuple(_unchained(above))
+            if node.number not in seen:
+                seen.add(node.number)
+                waiting += ((child, way) for child in reversed(node.children))
+        return ()
+
+    @cached_property
     def table(self) -> str | None:
         """The table that a scan reads, without the catalog where that is Spark's own; None for anything else."""
         if self.operator not in ("Scan", "BatchScan") or self.title.startswith("In-memory"):
@@ -164,6 +188,17 @@ class Node:
 
 
 @dataclass(frozen=True)
+class PlanCounts:
+    """Exchanges and Sorts of a whole plan."""
+
+    exchanges: int = 0
+    sorts: int = 0
+
+    def __add__(self, other: PlanCounts) -> PlanCounts:
+        return PlanCounts(self.exchanges + other.exchanges, self.sorts + other.sorts)
+
+
+@dataclass(frozen=True)
 class Plan:
     """A query's plan: its tree, and those of its subqueries."""
 
@@ -179,6 +214,23 @@ class Plan:
         """All operators."""
         for root in self.roots:
             yield from root.walk()
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """Tables that are read, by schema and name, each once, in the plan's order."""
+        return tuple(dict.fromkeys(table for root in self.roots for table in root.tables))
+
+    @property
+    def counts(self) -> PlanCounts:
+        """How many Exchanges and Sorts there are."""
+        operators = [node.operator for node in self.walk()]
+        return PlanCounts(operators.count("Exchange"), operators.count("Sort"))
+
+
+def _unchained(way: tuple[Node, Any] | None) -> Iterator[Node]:
+    while way:
+        node, way = way
+        yield node
 
 
 def _shuffle(text: str) -> Shuffle:

@@ -7,7 +7,8 @@ from typing import Any, TextIO
 
 from spark_bucketing.check.acceptance import fingerprint, model_key
 from spark_bucketing.check.effects import wanted_specs
-from spark_bucketing.eligibility.model import Finding, Fix, ModelResult, OperatorResult, PlanCounts, Report
+from spark_bucketing.check.results import Finding, Fix, ModelResult, OperatorResult, Report
+from spark_bucketing.plan.tree import PlanCounts
 
 # Raised when something that was there is gone or means something else; what is new leaves it as it is.
 SCHEMA_VERSION = 1
@@ -82,7 +83,7 @@ def _fix(fix: Fix) -> dict[str, Any]:
     return {
         "kind": fix.kind,
         "text": fix.text,
-        "promises": fix.promises.value,
+        "promises": fix.verdict.value,
         "settings": dict(fix.settings),
         "table": fix.table,
         "spec": None

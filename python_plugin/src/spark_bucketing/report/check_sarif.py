@@ -10,8 +10,8 @@ from urllib.parse import quote
 
 from spark_bucketing.check.acceptance import UNKNOWN, UNPLANNED, fingerprint, model_key
 from spark_bucketing.check.outcome import Found, all_findings, is_unclear, unknown_models
-from spark_bucketing.eligibility.model import Acceptance, Finding, ModelResult, OperatorResult, Report
-from spark_bucketing.report.reasons import ALL, documentation
+from spark_bucketing.check.results import Acceptance, Finding, ModelResult, OperatorResult, Report
+from spark_bucketing.report.reasons import ALL
 from spark_bucketing.report.words import from_root
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
@@ -29,7 +29,7 @@ def write_sarif(report: Report, file: TextIO) -> None:
 def as_sarif(report: Report) -> dict[str, Any]:
     """The report as a SARIF log of one run."""
     results = [_result(report, found) for found in all_findings(report)]
-    rules = [_rule(rule.slug, rule.summary, documentation(rule)) for rule in ALL]
+    rules = [_rule(rule.slug, rule.summary, rule.documentation) for rule in ALL]
     known = {rule["id"] for rule in rules}
     others = dict.fromkeys(result["ruleId"] for result in results if result["ruleId"] not in known)
     driver = {

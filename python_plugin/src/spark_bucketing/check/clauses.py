@@ -1,0 +1,145 @@
+"""Finds the lines of a query's clauses that an operator of its plan comes from.
+
+By words, not by meaning: a clause is an operator's when it alone has all the columns of the operator's keys. Where two
+clauses could be meant, there is no line rather than a wrong one.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from spark_bucketing.plan.lineage import source_of
+from spark_bucketing.plan.operators import Operator
+
+_ENDS = ("JOIN", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "UNION", "INTERSECT", "EXCEPT", "WINDOW", "LATERAL")
+_KINDS = {"join": ("JOIN",), "aggregate": ("GROUP",), "distinct": ("DISTINCT", "GROUP"), "window": ("OVER",)}
+
+
+@dataclass(frozen=True)
+class _Word:
+    text: str
+    line: int
+    opens: bool
+    closes: bool
+
+
+@dataclass(frozen=True)
+class _Clause:
+    keyword: str
+    line: int
+    words: frozenset[str]
+    relation: frozenset[str]
+
+
+class Clauses:
+    """The clauses of a query.
+
+    Args:
+        sql: the query; None when it is not known.
+        operators: all operators of its plan.
+    """
+
+    def __init__(self, sql: str | None, operators: Sequence[Operator]) -> None:
+        self._clauses = tuple(_clauses(_words(sql))) if sql else ()
+        self._operators = operators
+        self._names = {id(op): _column_names(op) for op in operators} if self._clauses else {}
+
+    def line_of(self, op: Operator) -> int | None:
+        """The line of an operator's clause, from 1; None where it is not certain."""
+        keywords = _KINDS[op.kind]
+        candidates = [clause for clause in self._clauses if clause.keyword in keywords]
+        names = self._names.get(id(op))
+        if not names:
+            return None
+        fitting = [clause for clause in candidates if names <= clause.words]
+        alike = [other for other in self._operators if other.kind == op.kind and self._names[id(other)] == names]
+        # One clause may be planned several times, where a subquery is used twice; IN and EXISTS are joins without one.
+        lines = {clause.line for clause in fitting}
+        if len({_meaning(other) for other in alike}) > len(fitting) > 0:
+            return None
+        if len(lines) > 1 and op.kind == "join":
+            lines = self._of_right_table(op, fitting, alike)
+        if len(lines) == 1:
+            return lines.pop()
+        if (
+            not fitting
+            and len(candidates) == 1
+            and len(alike) == len([o for o in self._operators if o.kind == op.kind]) == 1
+        ):
+            return candidates[0].line if "USING" in candidates[0].words else None
+        return None
+
+    def _of_right_table(self, op: Operator, fitting: Sequence[_Clause], alike: Sequence[Operator]) -> set[int]:
+        """Lines of the clauses that join the table to the right, where no other join of these columns has it there."""
+        own = _right_tables(op)
+        if any(own & _right_tables(other) for other in alike if other is not op):
+            return set()
+        return {clause.line for clause in fitting if own & clause.relation}
+
+
+def _right_tables(op: Operator) -> frozenset[str]:
+    """Names of the tables below the right side, without their schemas."""
+    return frozenset(table.lower().rpartition(".")[2] for table in op.sides[-1].entry.tables)
+
+
+def _column_names(op: Operator) -> frozenset[str]:
+    """Names of the keys' columns, as the query most likely has them."""
+    found = set()
+    for side in op.sides:
+        for key, text in zip(side.keys or (), side.texts, strict=False):
+            printed = re.match(r"^([\w ]+)#\d+L?$", text)
+            source = source_of(key, side.entry)
+            name = printed[1] if printed else source.column.name if source else ""
+            if name and not name.startswith("_grouping"):
+                found.add(name.lower())
+    return frozenset(found)
+
+
+def _meaning(op: Operator) -> tuple[object, ...]:
+    """What tells operators of the same keys apart, but not the same clause planned twice."""
+    return op.node.join_type, tuple(tuple(scan.table for scan in side.entry.scans) for side in op.sides)
+
+
+def _words(sql: str) -> list[_Word]:
+    """Words and brackets of a query without comments and literals; nothing where it cannot be read."""
+    try:
+        from sqlglot.dialects.spark import Spark
+        from sqlglot.errors import SqlglotError
+        from sqlglot.tokenizer_core import TokenType
+    except ImportError:
+        return []
+    try:
+        tokens = Spark().tokenize(sql)
+    except SqlglotError:
+        return []
+    return [
+        _Word(token.text, token.line, token.token_type == TokenType.L_PAREN, token.token_type == TokenType.R_PAREN)
+        for token in tokens
+        if token.token_type != TokenType.STRING
+    ]
+
+
+def _clauses(words: Sequence[_Word]) -> Iterator[_Clause]:
+    for place, word in enumerate(words):
+        keyword = re.sub(r"\s.*", "", word.text.upper())
+        if keyword not in ("JOIN", "GROUP", "DISTINCT", "OVER"):
+            continue
+        inside = [found.text.lower() for found in _until_end(words[place + 1 :], keyword)]
+        named = frozenset([*inside, *(text.upper() for text in inside if text == "using")])
+        joined = itertools.takewhile(lambda text: text not in ("on", "using"), inside)
+        yield _Clause(keyword, word.line, named, frozenset(joined))
+
+
+def _until_end(words: Sequence[_Word], keyword: str) -> Iterator[_Word]:
+    depth = 0
+    for word in words:
+        depth += word.opens - word.closes
+        first = re.sub(r"\s.*", "", word.text.upper())
+        over = keyword == "OVER" and depth == 0 and word.closes
+        selected = keyword == "DISTINCT" and first == "FROM" and depth == 0
+        if depth < 0 or over or selected or (depth == 0 and first in _ENDS):
+            return
+        yield word

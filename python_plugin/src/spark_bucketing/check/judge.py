@@ -1,0 +1,133 @@
+"""Judges a plan: what each operator does, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from spark_bucketing.check.query import Query
+from spark_bucketing.check.reasons import reason_for
+from spark_bucketing.check.reasons.movements import END, EXCHANGE, EXCHANGE_BELOW, JOIN, SORT, Movement
+from spark_bucketing.check.results import Candidate, Finding, OperatorResult, Verdict
+from spark_bucketing.check.verdicts import reads_buckets, undescribed, verdict, why_unknown
+from spark_bucketing.plan import Node
+from spark_bucketing.plan.operators import Operator
+
+_WORDS = {"aggregate": "GROUP BY", "distinct": "DISTINCT", "window": "window PARTITION BY"}
+_JOIN_WORDS = {
+    "Inner": "inner join", "LeftOuter": "left join", "RightOuter": "right join", "FullOuter": "full join",
+    "LeftSemi": "left semi join", "LeftAnti": "left anti join", "Existence": "exists", "Cross": "cross join",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Judged:
+    """An operator's result; for each of its findings what could be changed, and the plan's nodes that it explains."""
+
+    operator: Operator
+    result: OperatorResult
+    candidates: tuple[tuple[Candidate, ...], ...] = ()
+    explains: tuple[tuple[int, ...], ...] = ()
+
+
+def judge(query: Query, with_reasons: bool = True) -> tuple[Judged, ...]:
+    """Judge how the rows of each join, aggregate, distinct and window of a plan come together, and why.
+
+    Args:
+        query: the plan, and what is known of its session and tables.
+        with_reasons: find out why, too.
+    """
+    for node in reversed(list(query.plan.walk())):
+        # From the bottom up, since each asks those below: plans may be deeper than Python's stack.
+        _ = node.output
+    ends = dict(_ends(query)) if with_reasons else {}
+    return tuple(_judged(query, op, ends.get(number, []), with_reasons) for number, op in query.operators.items())
+
+
+def _judged(query: Query, op: Operator, ends: list[Movement], with_reasons: bool) -> Judged:
+    tables = query.tables
+    movements: list[Movement] = []
+    # What is not understood, or is not known of a table, has no reason that could be relied on.
+    if with_reasons and op.understood and not undescribed(op, tables) and reads_buckets(op, tables):
+        movements = [*_movements(query, op), *ends]
+    explained = [_explained(movement) for movement in movements]
+    found = verdict(op, tables)
+    result = OperatorResult(
+        kind=op.kind,
+        description=_description(query, op) + (f" ({why_unknown(op, tables)})" if found is Verdict.UNKNOWN else ""),
+        verdict=found,
+        tables=op.tables,
+        exchanges=len({node.number for side in op.sides for node in side.exchanges}),
+        sorts=len({node.number for side in op.sides for node in side.sorts}),
+        findings=tuple(finding for finding, _ in explained),
+    )
+    return Judged(op, result, tuple(what for _, what in explained), tuple(one.explains for one in movements))
+
+
+def _explained(movement: Movement) -> tuple[Finding, tuple[Candidate, ...]]:
+    slug, explanation = reason_for(movement)
+    finding = Finding(
+        reason=slug,
+        message=explanation.message,
+        tables=tuple(table for table in explanation.tables if table),
+        level="note",
+        line=movement.query.clauses.line_of(movement.op),
+        bytes_shuffled=_bytes(movement.query, movement.node),
+    )
+    return finding, explanation.candidates
+
+
+def _bytes(query: Query, node: Node) -> int | None:
+    """What is read of the tables below; how much of it filters and groupings leave, Spark does not know."""
+    sizes = [_read(query, scan) for scan in node.scans]
+    known = [size for size in sizes if size is not None]
+    return sum(known) if known and len(known) == len(sizes) else None
+
+
+def _read(query: Query, scan: Node) -> int | None:
+    facts = query.tables.get(scan.table or "")
+    reads = (query.statistics.reads.get(column.id) for column in scan.output or ())
+    found = next((size for _, size in filter(None, reads)), None)
+    return found if found is not None else facts.size_bytes if facts else None
+
+
+def _ends(query: Query) -> Iterator[tuple[int, list[Movement]]]:
+    """Exchanges and Sorts above all operators, by the uppermost operator below."""
+    for node in query.plan.roots:
+        top: list[Node] = []
+        while node.number not in query.operators and len(node.children) == 1:
+            if node.operator in ("Exchange", "Sort"):
+                top.append(node)
+            node = node.children[0]
+        op = query.operators.get(node.number)
+        if op is not None and top:
+            shown = next((part for part in top if part.is_global_sort), top[0])
+            yield node.number, [Movement(query, op, 0, shown, END, tuple(part.number for part in top))]
+
+
+def _movements(query: Query, op: Operator) -> Iterator[Movement]:
+    """What has to be explained: each Exchange, with the Sorts that come from it, and Sorts where nothing moves."""
+    if op.kind == "join" and op.keyless and not op.broadcast:
+        yield Movement(query, op, 0, op.node, JOIN)
+    for place, side in enumerate(op.sides):
+        needed = None if op.broadcast else side.needed
+        sorts = tuple(node.number for node in side.sorts)
+        for node in side.exchanges:
+            about = EXCHANGE if node is needed else EXCHANGE_BELOW
+            covered = sorts if node is (needed or side.exchanges[0]) else ()
+            yield Movement(query, op, place, node, about, (node.number, *covered))
+        if side.local_sorts and not side.exchanges:
+            yield Movement(query, op, place, side.local_sorts[0], SORT, sorts)
+
+
+def _description(query: Query, op: Operator) -> str:
+    if op.foreign:
+        return f"{op.node.operator} {op.node.title}".strip()
+    sides = [Movement(query, op, place, op.node) for place in range(len(op.sides))]
+    if op.kind != "join":
+        keys = ", ".join(sides[0].key_texts)
+        return f"{_WORDS[op.kind]} {keys}" if keys else f"{op.kind} of all rows"
+    pairs = [f"{left} = {right}" for left, right in zip(sides[0].key_texts, sides[1].key_texts, strict=False)]
+    left, right = (" and ".join(side.entry.tables) or "rows" for side in op.sides)
+    join = next((words for kind, words in _JOIN_WORDS.items() if op.node.join_type.startswith(kind)), "join")
+    return f"{join} of {left} with {right}" + (f" on {' AND '.join(pairs)}" if pairs else "")

@@ -1,0 +1,49 @@
+"""Why an Exchange or a Sort stands in a plan: all reasons, in the order in which they are asked."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from types import ModuleType
+
+from spark_bucketing.check.reasons import keys, project, queries, rest, sides, sorts, tables, ways
+from spark_bucketing.check.reasons.movements import Movement
+from spark_bucketing.check.reasons.project import FindInProject, ProjectFacts
+from spark_bucketing.check.reasons.reason import AnyReason, Explain, Explanation, Reason
+from spark_bucketing.check.results import Finding
+from spark_bucketing.check.settings import Settings
+from spark_bucketing.spec import BucketSpec
+
+
+def _of(module: ModuleType) -> list[AnyReason]:
+    """The reasons of a module, in the order in which they stand there."""
+    return [found for found in vars(module).values() if isinstance(found, Reason)]
+
+
+# First what is no matter of buckets, then whether the table can be read as bucketed at all, then whether its buckets
+# serve the keys, then whether they arrive, then whether they fit the other side; and sorts last.
+REASONS: tuple[Reason[Explain], ...] = tuple(
+    found for module in (queries, tables, keys, ways, sides, sorts, rest) for found in _of(module)
+)
+PROJECT_REASONS: tuple[Reason[FindInProject], ...] = tuple(_of(project))
+
+
+def reason_for(movement: Movement) -> tuple[str, Explanation]:
+    """The slug of the first reason that applies, and what it says."""
+    asked = (found for found in REASONS if movement.about in found.about)
+    return next((found.slug, explained) for found in asked if (explained := found.find(movement)))
+
+
+def project_findings(
+    settings: Mapping[str, str], spark_version: str, specs: Mapping[str, BucketSpec]
+) -> tuple[Finding, ...]:
+    """What is wrong with a project as a whole.
+
+    Args:
+        settings: values of the session's SETTINGS.
+        spark_version: in Spark's own form: 4.3.0.
+        specs: the project's bucketed tables, by name.
+    """
+    version = tuple(int(part) for part in re.findall(r"\d+", spark_version)[:3])
+    facts = ProjectFacts(Settings(settings), version, specs)
+    return tuple(finding for reason in PROJECT_REASONS for finding in reason.find(facts))
