@@ -18,6 +18,7 @@ from spark_bucketing.check.planner import Planner, SqlPlanner
 from spark_bucketing.check.results import Verdict
 from spark_bucketing.check.run import Checker, Progress, Subject
 from spark_bucketing.check.session_planner import SessionPlanner
+from spark_bucketing.check.session_settings import Settings
 from spark_bucketing.check.subjects import live_tasks
 from spark_bucketing.cli import main
 from spark_bucketing.errors import SparkError
@@ -31,7 +32,7 @@ LARGE = "set spark.sql.autoBroadcastJoinThreshold=-1"
 
 
 def run(planner: Planner, subjects: list[Subject], report: Callable[[str], None] = lambda _: None) -> Progress:
-    return Checker(planner, {}, Facts(planner)).run(live_tasks(subjects), report)
+    return Checker(planner, Settings(), Facts(planner)).run(live_tasks(subjects), report)
 
 
 def check(project: Project, *arguments: str) -> Result:

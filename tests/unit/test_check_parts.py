@@ -9,16 +9,17 @@ from typing import Any
 
 import pytest
 
-from spark_bucketing.check.facts import described, files_per_bucket, honest_settings
+from spark_bucketing.check.facts import described, files_per_bucket
 from spark_bucketing.check.layout_config import ConfiguredLayout, configured_layout
 from spark_bucketing.check.offline import parallelism, planner_settings, uses_extension
 from spark_bucketing.check.run import Subject
+from spark_bucketing.check.session_settings import read_settings
 from spark_bucketing.check.subjects import file_subject, model_subject, offline_tasks, selectable
-from spark_bucketing.check.tables import TableFacts
+from spark_bucketing.check.table_facts import TableFacts
 from spark_bucketing.errors import ProjectError
 from spark_bucketing.extension.settings import EXTENSION_CLASS
 from spark_bucketing.plan.whatif import HypotheticalTable
-from spark_bucketing.plan.whatif.tables import UNKNOWN_SIZE
+from spark_bucketing.plan.whatif.hypothetical import UNKNOWN_SIZE
 from spark_bucketing.project.manifest import Manifest, Node, relation_parts, table_name
 from spark_bucketing.project.seeds import seed_columns
 from spark_bucketing.spec import BucketSpec
@@ -107,10 +108,10 @@ def test_a_description_is_read_whatever_columns_are_called() -> None:
         ((), 1),
         (("ds=1/00000_0_a", "ds=2/00000_0_a", "ds=2/00001_0_a"), 1),
         (("ds=1/00000_0_a", "ds=1/00000_0_b"), 2),
-        (("ds=1/part-0",), None),
+        (("ds=1/part-0", "ds=1/00000_0_a", "ds=1/00000_0_b"), 1),
     ],
 )
-def test_files_of_a_bucket_are_counted_in_each_partition(names: tuple[str, ...], files: int | None) -> None:
+def test_files_of_a_bucket_are_counted_in_each_partition(names: tuple[str, ...], files: int) -> None:
     assert files_per_bucket([f"file:/t/{name}" for name in names], described("s.t", DESCRIPTION)) == files
 
 
@@ -234,23 +235,31 @@ def test_a_seed_s_columns_are_those_that_dbt_would_load(tmp_path: Path) -> None:
 
 
 class Answers:
-    """A planner that answers from a list; what a statement means is for a real Spark to say."""
+    """A session with settings and functions; what a statement means is for a real Spark to say."""
 
-    label = "answers"
-
-    def __init__(self, **answers: list[tuple[Any, ...]]) -> None:
-        self.answers = answers
+    def __init__(self, functions: list[tuple[Any, ...]], **settings: str) -> None:
+        self.functions, self.settings = functions, {"spark.sql.extensions": "<undefined>", **settings}
 
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
-        return self.answers[sql.split()[0]]
+        name = sql.partition("set ")[2]
+        return [(name, self.settings.get(name, "x"))] if name else self.functions
 
 
-def test_an_extension_that_the_session_could_not_load_is_not_believed() -> None:
-    settings = {"spark.sql.extensions": f"io.X,{EXTENSION_CLASS}", "a": "b"}
-    there, missing = Answers(show=[("hive_bucket",)]), Answers(show=[])
-    assert honest_settings(there, settings) == settings  # type: ignore[arg-type]
-    assert honest_settings(missing, settings) == {"spark.sql.extensions": "io.X", "a": "b"}  # type: ignore[arg-type]
-    assert honest_settings(missing, {"a": "b"}) == {"a": "b"}  # type: ignore[arg-type]
+@pytest.mark.parametrize(
+    ("functions", "named", "read"),
+    [
+        ([("hive_bucket",)], f"io.X,{EXTENSION_CLASS}", f"io.X,{EXTENSION_CLASS}"),
+        ([], f"io.X,{EXTENSION_CLASS}", "io.X"),
+        ([], "io.X", "io.X"),
+        ([], "<undefined>", ""),
+    ],
+)
+def test_an_extension_that_the_session_could_not_load_is_not_believed(
+    functions: list[tuple[Any, ...]], named: str, read: str
+) -> None:
+    settings = read_settings(Answers(functions, **{"spark.sql.extensions": named}))  # type: ignore[arg-type]
+    assert settings.get("spark.sql.extensions") == read and settings.loaded == (EXTENSION_CLASS in read)
+    assert settings.get("spark.sql.shuffle.partitions") == "x"
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import pytest
 
 from spark_bucketing.check.reasons import PROJECT_REASONS, REASONS, project_findings
 from spark_bucketing.check.reasons.reason import AnyReason
+from spark_bucketing.check.session_settings import Settings
 from spark_bucketing.extension.settings import EXTENSION_CLASS
 from spark_bucketing.spec import BucketSpec
 
@@ -65,4 +66,6 @@ DISABLING = [("disabling-setting", "warning")]
 def test_a_project_as_a_whole(
     settings: dict[str, str], version: str, specs: dict[str, BucketSpec], expected: list[tuple[str, str]]
 ) -> None:
-    assert [(finding.reason, finding.level) for finding in project_findings(settings, version, specs)] == expected
+    assert [
+        (finding.reason, finding.level) for finding in project_findings(Settings(settings), version, specs)
+    ] == expected

@@ -17,7 +17,7 @@ from spark_bucketing.check.artifacts import Artifacts, Project
 from spark_bucketing.check.baseline import read_baseline
 from spark_bucketing.check.configured import with_configured
 from spark_bucketing.check.effects import with_effects
-from spark_bucketing.check.facts import Facts, OfflineFacts, honest_settings, settings_of
+from spark_bucketing.check.facts import Facts, OfflineFacts
 from spark_bucketing.check.hypotheses import Hypotheses, LiveHypotheses, OfflineHypotheses
 from spark_bucketing.check.layout_config import configured_layout
 from spark_bucketing.check.offline import OfflinePlanner, embedded_whatif, uses_extension, whatif_beside
@@ -27,7 +27,7 @@ from spark_bucketing.check.reasons import REASONS, project_findings
 from spark_bucketing.check.results import Report
 from spark_bucketing.check.run import Checker, Subject, with_inputs
 from spark_bucketing.check.session_planner import SessionPlanner
-from spark_bucketing.check.settings import EXTENSIONS, SETTINGS, Settings
+from spark_bucketing.check.session_settings import EXTENSIONS, Settings, read_settings
 from spark_bucketing.check.shadow import Shadow
 from spark_bucketing.check.subjects import file_subject, live_tasks, model_subject, offline_tasks, selectable
 from spark_bucketing.errors import BucketingError, ProjectError
@@ -121,7 +121,7 @@ def _checked(
     tasks = offline_tasks(subjects, manifest) if shadow else live_tasks(subjects)
     done = iter(range(len(tasks)))
     facts = OfflineFacts(planner) if isinstance(planner, OfflinePlanner) else Facts(planner)
-    with _hypotheses(project.target, planner, facts) as hypotheses:
+    with _hypotheses(project.target, planner, facts, settings) as hypotheses:
         checker = Checker(planner, settings, facts, hypotheses, shadow, request.time_limit)
         progress = checker.run(tasks, lambda name: on_progress(name, next(done), len(tasks)))
         on_progress("trying fixes out on other queries", 0, 0)
@@ -206,11 +206,11 @@ def _configured(manifest: Manifest, subjects: Sequence[Subject]) -> dict[str, Bu
     return {name: spec for name, spec in specs.items() if spec}
 
 
-def _settings(request: Request, target: Target, planner: Planner) -> Mapping[str, str]:
+def _settings(request: Request, target: Target, planner: Planner) -> Settings:
     """The settings that reasons read; the extension counts as loaded where the session's plans are made with it."""
-    settings = dict(honest_settings(planner, settings_of(planner, SETTINGS)))
+    settings = read_settings(planner)
     if request.offline and not _wants_extension(request, target):
-        settings[EXTENSIONS] = target.settings.get(EXTENSIONS, "")
+        return settings.changed({EXTENSIONS: target.settings.get(EXTENSIONS, "")})
     return settings
 
 
@@ -219,18 +219,17 @@ def _wants_extension(request: Request, target: Target) -> bool:
 
 
 @contextmanager
-def _hypotheses(target: Target, planner: Planner, facts: Facts) -> Iterator[Hypotheses]:
+def _hypotheses(target: Target, planner: Planner, facts: Facts, settings: Settings) -> Iterator[Hypotheses]:
     if isinstance(planner, OfflinePlanner):
         yield OfflineHypotheses(planner.whatif)
         return
 
     def start() -> AbstractContextManager[WhatIf]:
-        loaded = Settings(honest_settings(planner, settings_of(planner, SETTINGS))).loaded
         if isinstance(planner, SessionPlanner):
-            return whatif_beside(planner.session, loaded)
+            return whatif_beside(planner.session, settings.loaded)
         # Over the wire, the session's own settings are those that somebody set.
-        settings = {str(row[0]): str(row[1]) for row in planner.rows("set")}
-        return embedded_whatif({**target.settings, **settings}, loaded)
+        given = {str(row[0]): str(row[1]) for row in planner.rows("set")}
+        return embedded_whatif({**target.settings, **given}, settings.loaded)
 
     live = LiveHypotheses(planner, facts, start)
     try:

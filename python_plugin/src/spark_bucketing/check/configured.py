@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from spark_bucketing.check.reasons.words import buckets
+from spark_bucketing.check.reasons.phrases import buckets
 from spark_bucketing.check.results import ModelResult, OperatorResult, Verdict
-from spark_bucketing.check.tables import TableFacts
+from spark_bucketing.check.table_facts import TableFacts
 from spark_bucketing.project.manifest import table_name
 from spark_bucketing.spec import BucketSpec
 

@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from spark_bucketing.check.offline import OfflinePlanner
-from spark_bucketing.check.planner import Planner, read_setting
-from spark_bucketing.check.settings import EXTENSIONS
-from spark_bucketing.check.tables import TableFacts
+from spark_bucketing.check.planner import Planner
+from spark_bucketing.check.table_facts import TableFacts
 from spark_bucketing.errors import SparkError
 from spark_bucketing.evolution import sql
 from spark_bucketing.evolution.model import Column, Table
 from spark_bucketing.evolution.records import lower, partition_of
-from spark_bucketing.extension.settings import EXTENSION_CLASS
 from spark_bucketing.layout.names import bucket_of
 from spark_bucketing.project.manifest import relation_parts
 from spark_bucketing.spec import BucketSpec
 
+Answer = TypeVar("Answer")
 _BYTES = re.compile(r"(\d+) bytes")
 _DETAILS, _PARTITIONS = "# Detailed Table Information", "# Partition Information"
 
@@ -60,16 +59,17 @@ class Facts:
         except SparkError:
             return None
         facts = described(name, rows)
-        size = self._size(quoted, facts) if name.lower() not in self.unsized else None
-        files = self._files_per_bucket(quoted, facts) if facts.spec else 1
-        return replace(facts, size_bytes=size, files_per_bucket=files)
+        if facts.spec:
+            # Files of bucketed tables are listed in any case; those of others may be very many.
+            files = files_per_bucket(self._listed(self._planner.data_files, quoted) or (), facts)
+            size = facts.size_bytes if facts.size_bytes is not None else self._listed(self._planner.size_of, quoted)
+            facts = replace(facts, size_bytes=size, files_per_bucket=files)
+        return replace(facts, size_bytes=None) if name.lower() in self.unsized else facts
 
-    def _size(self, quoted: str, facts: TableFacts) -> int | None:
-        # Files of bucketed tables are listed in any case; those of others may be very many.
-        if facts.size_bytes is not None or not facts.spec:
-            return facts.size_bytes
+    @staticmethod
+    def _listed(ask: Callable[[str], Answer | None], quoted: str) -> Answer | None:
         try:
-            return self._planner.size_of(quoted)
+            return ask(quoted)
         except SparkError:
             return None
 
@@ -85,13 +85,6 @@ class Facts:
         partitions = Table(facts.name, lower(facts.spec), columns, tuple(map(partition_of, found))).ordered()
         self._known[facts.name] = replace(facts, partitions=partitions)
         return replace(facts, partitions=partitions)
-
-    def _files_per_bucket(self, quoted: str, facts: TableFacts) -> int:
-        try:
-            paths = self._planner.data_files(quoted)
-        except SparkError:
-            paths = None
-        return files_per_bucket(paths or (), facts) or 1
 
 
 def _quoted(name: str) -> str:
@@ -172,42 +165,16 @@ def _format(details: Mapping[str, str]) -> str:
     return hives if provider in ("", "hive") else provider
 
 
-def files_per_bucket(paths: Iterable[str], facts: TableFacts) -> int | None:
-    """Most files that a bucket of one partition has.
-
-    Returns:
-        The number, 1 for a table without files, or None when a file's name has no bucket id.
-    """
+def files_per_bucket(paths: Iterable[str], facts: TableFacts) -> int:
+    """Most files that a bucket of one partition has; 1 where none is there, or a file's name has no bucket id."""
     if facts.spec is None:
-        return None
+        return 1
     numbers: Counter[tuple[str, int]] = Counter()
     for path in paths:
         folder, _, name = path.rpartition("/")
         bucket = bucket_of(name, facts.spec.bucket_hash)
         if bucket is None:
-            return None
+            return 1
         # Without partitions, all files are one partition's, wherever they are.
         numbers[folder if facts.partition_columns else "", bucket] += 1
     return max(numbers.values(), default=1)
-
-
-def settings_of(planner: Planner, names: Iterable[str]) -> Mapping[str, str]:
-    """Values of Spark settings in the planner's session; those that are not set and have no default are left out."""
-    values = ((name, read_setting(planner, name)) for name in names)
-    return {name: value for name, value in values if value is not None}
-
-
-def honest_settings(planner: Planner, settings: Mapping[str, str]) -> Mapping[str, str]:
-    """The settings without a session extension that they name and that the session does not have.
-
-    Where Spark cannot load an extension, since its jar is missing, it warns in its log and starts without it.
-
-    Args:
-        planner: what answers.
-        settings: from settings_of().
-    """
-    named = settings.get(EXTENSIONS, "")
-    if EXTENSION_CLASS not in named or planner.rows("show functions like 'hive_bucket'"):
-        return settings
-    others = [name for name in named.split(",") if name.strip() != EXTENSION_CLASS]
-    return {**settings, EXTENSIONS: ",".join(others)}

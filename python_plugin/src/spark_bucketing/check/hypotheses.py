@@ -13,7 +13,7 @@ from spark_bucketing.check.planner import Planner
 from spark_bucketing.check.proposals import HypotheticalQuery
 from spark_bucketing.check.query import Query
 from spark_bucketing.check.scans import spec_as_read
-from spark_bucketing.check.settings import SPARK_LAYOUT
+from spark_bucketing.check.session_settings import SPARK_LAYOUT
 from spark_bucketing.errors import BucketingError, SparkError
 from spark_bucketing.plan.whatif import HypotheticalTable, WhatIf
 

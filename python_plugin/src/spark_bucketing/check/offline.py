@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from spark_bucketing.check.settings import ENABLED
+from spark_bucketing.check.session_settings import ENABLED
 from spark_bucketing.errors import ExtensionError, SparkError
 from spark_bucketing.extension.build import build_jar
 from spark_bucketing.extension.settings import EXTENSION_CLASS, extension_settings

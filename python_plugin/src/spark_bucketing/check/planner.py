@@ -8,8 +8,6 @@ from typing import Any, Protocol
 from spark_bucketing.errors import SparkError
 from spark_bucketing.plan.explained import PLAN_SETTINGS, Explained
 
-_UNDEFINED = "<undefined>"
-
 
 class Planner(Protocol):
     """A Spark that answers."""
@@ -78,13 +76,6 @@ class SqlPlanner:
         if "== Physical Plan ==" not in text:
             raise SparkError(text.removeprefix("Error occurred during query planning:").strip())
         return text
-
-
-def read_setting(planner: Planner, name: str) -> str | None:
-    """The value that a Spark setting has in the session; None when it is neither set nor has a default."""
-    # One row: the key, and its value or default.
-    value = str(planner.rows(f"set {name}")[0][1])
-    return None if value == _UNDEFINED else value
 
 
 def spark_version(planner: Planner) -> str:

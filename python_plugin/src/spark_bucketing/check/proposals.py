@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from spark_bucketing.check.candidates import set_to
+from spark_bucketing.check.candidates import Candidates, set_to
 from spark_bucketing.check.judge import Judged, judge
 from spark_bucketing.check.query import Query
 from spark_bucketing.check.results import Candidate, Finding, Fix, OperatorResult, Verdict
 from spark_bucketing.check.rewrites import rewritten
-from spark_bucketing.check.settings import ALL_KEYS, ORDERING, Settings
+from spark_bucketing.check.session_settings import ALL_KEYS, ORDERING
 from spark_bucketing.check.verdicts import RANKS
 from spark_bucketing.errors import BucketingError
 from spark_bucketing.plan.tree import PlanCounts
@@ -20,8 +20,6 @@ from spark_bucketing.plan.whatif import HypotheticalTable, WhatIf
 _ALONG = ({ORDERING: "true"}, {ALL_KEYS: "false"})
 _UNTRIED = " What would change that could not be tried out: there is no Spark for hypothetical tables here."
 _DIFFERS = " Over empty tables of the same layout Spark plans this otherwise, so that no fix can be tried out."
-
-Candidates = tuple[Candidate, ...]
 
 
 @dataclass(frozen=True)
@@ -91,9 +89,9 @@ class HypotheticalQuery:
         if not self.whatif.has_extension and any(candidate.kind == "extension" for candidate in candidates):
             raise BucketingError("The extension is not there.")
         tables, facts, sql = dict(self.tables), dict(self.query.tables), self.sql
-        settings, session = dict(self.query.settings.values), dict(self.session)
+        settings, session = self.query.settings, dict(self.session)
         for candidate in candidates:
-            settings |= candidate.settings
+            settings = settings.changed(candidate.settings)
             session |= candidate.planned_settings
             sql = rewritten(sql, candidate.rewrite) if candidate.rewrite else sql
             if candidate.table in tables:
@@ -104,7 +102,7 @@ class HypotheticalQuery:
                     facts[candidate.table], spec=spec, columns=made.columns, files_per_bucket=1, partitions=None
                 )
         plan = self.whatif.plan(sql, tables.values(), session)
-        query = Query(plan, {name: facts[name] for name in plan.tables if name in facts}, Settings(settings))
+        query = Query(plan, {name: facts[name] for name in plan.tables if name in facts}, settings)
         return PlannedQuery(judge(query, with_reasons=False), plan.counts, query)
 
 

@@ -8,8 +8,8 @@ from functools import cached_property
 
 from spark_bucketing.check.clauses import Clauses
 from spark_bucketing.check.scans import BucketedScan
-from spark_bucketing.check.settings import Settings
-from spark_bucketing.check.tables import TableFacts
+from spark_bucketing.check.session_settings import Settings
+from spark_bucketing.check.table_facts import TableFacts
 from spark_bucketing.plan import Node, Plan, Statistics
 from spark_bucketing.plan.operators import Operator, find_operators
 

@@ -8,7 +8,7 @@ from enum import Enum
 from typing import Literal
 
 from spark_bucketing.check.rewrites import Rewrite
-from spark_bucketing.check.settings import EXTENSIONS
+from spark_bucketing.check.session_settings import EXTENSIONS
 from spark_bucketing.plan.known import OperatorKind
 from spark_bucketing.plan.tree import PlanCounts
 from spark_bucketing.spec import BucketSpec

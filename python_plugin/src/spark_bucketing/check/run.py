@@ -13,10 +13,10 @@ from spark_bucketing.check.proposals import HypotheticalQuery, Proposals, has_ca
 from spark_bucketing.check.query import Query
 from spark_bucketing.check.results import ModelResult, OperatorResult, Parent, Verdict
 from spark_bucketing.check.scans import note_of
-from spark_bucketing.check.settings import Settings
+from spark_bucketing.check.session_settings import Settings
 from spark_bucketing.check.shadow import Shadow
 from spark_bucketing.check.source_lines import source_line
-from spark_bucketing.check.tables import TableFacts
+from spark_bucketing.check.table_facts import TableFacts
 from spark_bucketing.check.time_limit import Deadline, in_time
 from spark_bucketing.errors import BucketingError
 from spark_bucketing.plan import Plan, parse_plan, parse_statistics
@@ -92,7 +92,7 @@ class Checker:
     """
 
     planner: Planner
-    settings: Mapping[str, str]
+    settings: Settings
     facts: Facts
     hypotheses: Hypotheses | None = None
     shadow: Shadow | None = None
@@ -156,7 +156,7 @@ class Checker:
         explained = self.planner.explain(sql)
         plan = parse_plan(explained.formatted)
         sizes = parse_statistics(explained.cost).of(lambda table: _sized(table, self.facts))
-        query = Query(plan, self._described(plan), Settings(self.settings), sql, sizes)
+        query = Query(plan, self._described(plan), self.settings, sql, sizes)
         judged = judge(query)
         asked = None
         if self.hypotheses and (has_candidates(judged) or self.shadow):

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from spark_bucketing.check.settings import BUCKETING, ORDERING, Settings
-from spark_bucketing.check.tables import TableFacts
+from spark_bucketing.check.session_settings import BUCKETING, ORDERING, Settings
+from spark_bucketing.check.table_facts import TableFacts
 from spark_bucketing.evolution.locations import plain
 from spark_bucketing.evolution.model import Partition, Table
-from spark_bucketing.evolution.reading import Merging, common_buckets
+from spark_bucketing.evolution.reading import Merging
 from spark_bucketing.plan import Node
 from spark_bucketing.plan.folders import Folders, scan_key
 from spark_bucketing.spec import BucketSpec
@@ -150,31 +150,12 @@ class BucketedScan:
         return self.facts.files_per_bucket * self.partitions_read
 
     @property
-    def spec_selected(self) -> BucketSpec | None:
-        """The spec by which the selected partitions can be read together; the table's where all have that."""
-        table = self.facts.partitions
-        claims = [table.claim(one) for one in selected_partitions(self.node, table, self.folders)] if table else []
-        if table is None or not claims:
-            return self.spec
-        specs = [claim for claim in claims if isinstance(claim, BucketSpec)]
-        common = common_buckets(specs, MERGING) if len(specs) == len(claims) else None
-        if common is None:
-            return None
-        order: list[str] = []
-        for names in zip(*(spec.sort_columns for spec in specs), strict=False):
-            if len(set(names)) > 1:
-                break
-            order.append(names[0])
-        return BucketSpec(common, specs[0].bucket_columns, tuple(order), "hive")
-
-    @property
     def spec_as_read(self) -> BucketSpec | None:
         """The spec by which a hypothetical table is planned as this scan is; None where it is read plainly."""
-        if self.note.code in (*SEAL_CODES, *MIXED_CODES):
+        if self.note.objection:
             return None
         number = _NUMBER.match(self.note.words) if self.note.bucketed else None
-        together = self.spec_selected
-        return replace(together or self.spec, num_buckets=int(number["buckets"])) if number else together
+        return replace(self.spec, num_buckets=int(number["buckets"])) if number else self.spec
 
 
 def spec_as_read(scans: Sequence[BucketedScan]) -> BucketSpec | None:

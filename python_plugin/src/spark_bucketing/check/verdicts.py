@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from spark_bucketing.check.results import Verdict
-from spark_bucketing.check.tables import TableFacts
+from spark_bucketing.check.table_facts import TableFacts
 from spark_bucketing.plan.known import is_known
 from spark_bucketing.plan.operators import Operator
 

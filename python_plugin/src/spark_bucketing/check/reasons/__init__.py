@@ -6,12 +6,12 @@ import re
 from collections.abc import Mapping
 from types import ModuleType
 
-from spark_bucketing.check.reasons import keys, project, queries, rest, sides, sorts, tables, ways
+from spark_bucketing.check.reasons import keys, plain_reads, project, queries, rest, sides, sorts, ways
 from spark_bucketing.check.reasons.movements import Movement
 from spark_bucketing.check.reasons.project import FindInProject, ProjectFacts
 from spark_bucketing.check.reasons.reason import AnyReason, Explain, Explanation, Reason
 from spark_bucketing.check.results import Finding
-from spark_bucketing.check.settings import Settings
+from spark_bucketing.check.session_settings import Settings
 from spark_bucketing.spec import BucketSpec
 
 
@@ -23,7 +23,7 @@ def _of(module: ModuleType) -> list[AnyReason]:
 # First what is no matter of buckets, then whether the table can be read as bucketed at all, then whether its buckets
 # serve the keys, then whether they arrive, then whether they fit the other side; and sorts last.
 REASONS: tuple[Reason[Explain], ...] = tuple(
-    found for module in (queries, tables, keys, ways, sides, sorts, rest) for found in _of(module)
+    found for module in (queries, plain_reads, keys, ways, sides, sorts, rest) for found in _of(module)
 )
 PROJECT_REASONS: tuple[Reason[FindInProject], ...] = tuple(_of(project))
 
@@ -34,16 +34,14 @@ def reason_for(movement: Movement) -> tuple[str, Explanation]:
     return next((found.slug, explained) for found in asked if (explained := found.find(movement)))
 
 
-def project_findings(
-    settings: Mapping[str, str], spark_version: str, specs: Mapping[str, BucketSpec]
-) -> tuple[Finding, ...]:
+def project_findings(settings: Settings, spark_version: str, specs: Mapping[str, BucketSpec]) -> tuple[Finding, ...]:
     """What is wrong with a project as a whole.
 
     Args:
-        settings: values of the session's SETTINGS.
+        settings: of the session.
         spark_version: in Spark's own form: 4.3.0.
         specs: the project's bucketed tables, by name.
     """
     version = tuple(int(part) for part in re.findall(r"\d+", spark_version)[:3])
-    facts = ProjectFacts(Settings(settings), version, specs)
+    facts = ProjectFacts(settings, version, specs)
     return tuple(finding for reason in PROJECT_REASONS for finding in reason.find(facts))

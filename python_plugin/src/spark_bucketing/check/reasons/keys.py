@@ -5,8 +5,8 @@ from __future__ import annotations
 from spark_bucketing.check.candidates import Candidates, bucket_by_keys, match_other, retype
 from spark_bucketing.check.reasons.movements import Movement
 from spark_bucketing.check.reasons.partitioning import lost_at
+from spark_bucketing.check.reasons.phrases import buckets, purpose, series
 from spark_bucketing.check.reasons.reason import Explanation, reason
-from spark_bucketing.check.reasons.words import buckets, purpose, series
 from spark_bucketing.check.results import Candidate
 from spark_bucketing.check.rewrites import with_plain_equality, without_casts
 

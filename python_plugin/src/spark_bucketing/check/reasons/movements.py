@@ -8,7 +8,7 @@ from functools import cached_property
 from spark_bucketing.check.query import Query
 from spark_bucketing.check.reasons.partitioning import Partitioning, partitionings
 from spark_bucketing.check.scans import BucketedScan
-from spark_bucketing.check.settings import ALL_KEYS, Settings
+from spark_bucketing.check.session_settings import ALL_KEYS, Settings
 from spark_bucketing.plan import Node
 from spark_bucketing.plan.lineage import Source, describe, source_of, sources_of
 from spark_bucketing.plan.lists import canonical

@@ -86,10 +86,9 @@ def _of_buckets(movement: Movement, scan: Node) -> Partitioning | None:
     table = movement.query.bucketed(scan)
     if table is None or not table.readable:
         return None
-    spec = table.spec_selected or table.spec
     ids = {column.name.lower(): column.id for column in scan.output or ()}
-    places = tuple(_places(movement, scan, ids.get(name.lower())) for name in spec.bucket_columns)
-    return Partitioning(spec.bucket_hash, places, spec.num_buckets, table.name) if all(places) else None
+    places = tuple(_places(movement, scan, ids.get(name)) for name in table.columns)
+    return Partitioning(table.spec.bucket_hash, places, table.spec.num_buckets, table.name) if all(places) else None
 
 
 def _of_shuffle(movement: Movement, exchange: Node) -> Partitioning | None:

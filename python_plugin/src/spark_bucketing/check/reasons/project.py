@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from spark_bucketing.check.candidates import set_to, switch_extension_on
 from spark_bucketing.check.reasons.reason import reason
 from spark_bucketing.check.results import Candidate, Finding, Fix
-from spark_bucketing.check.settings import BUCKETING, CONVERT_METASTORE, RECORDS_PER_FILE, Settings
+from spark_bucketing.check.session_settings import BUCKETING, CONVERT_METASTORE, RECORDS_PER_FILE, Settings
 from spark_bucketing.spec import BucketSpec
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from spark_bucketing.check.candidates import leave_out_repartition
 from spark_bucketing.check.reasons.movements import EXCHANGE, EXCHANGE_BELOW, JOIN, SORT, Movement
+from spark_bucketing.check.reasons.phrases import series
 from spark_bucketing.check.reasons.reason import Explanation, reason
-from spark_bucketing.check.reasons.words import series
 
 
 @reason("all rows go into one partition, since there is no key to group them by", EXCHANGE, SORT)

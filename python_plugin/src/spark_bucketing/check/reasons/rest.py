@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from spark_bucketing.check.reasons.movements import END, EXCHANGE, EXCHANGE_BELOW, JOIN, SORT, Movement
+from spark_bucketing.check.reasons.phrases import doing
 from spark_bucketing.check.reasons.reason import Explanation, reason
-from spark_bucketing.check.reasons.words import doing
 
 
 @reason("the check found no reason; a gap in the check itself", EXCHANGE, EXCHANGE_BELOW, SORT, JOIN)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from spark_bucketing.check.candidates import Candidates, let_extension_read, match_either, set_to
 from spark_bucketing.check.reasons.movements import Movement
+from spark_bucketing.check.reasons.phrases import buckets, purpose
 from spark_bucketing.check.reasons.reason import Explanation, reason
-from spark_bucketing.check.reasons.words import buckets, purpose
 from spark_bucketing.check.scans import BucketedScan
-from spark_bucketing.check.settings import ALIGNMENT, ALL_KEYS, COALESCE, COALESCE_RATIO, SHUFFLE_PARTITIONS
+from spark_bucketing.check.session_settings import ALIGNMENT, ALL_KEYS, COALESCE, COALESCE_RATIO, SHUFFLE_PARTITIONS
 
 
 @reason("the join has more keys than the buckets, and a setting forbids that")

@@ -16,10 +16,10 @@ from spark_bucketing.check.candidates import (
 )
 from spark_bucketing.check.reasons.movements import SORT, Movement
 from spark_bucketing.check.reasons.partitioning import disordered_at
+from spark_bucketing.check.reasons.phrases import purpose, series
 from spark_bucketing.check.reasons.reason import Explanation, reason
-from spark_bucketing.check.reasons.words import purpose, series
 from spark_bucketing.check.scans import BucketedScan
-from spark_bucketing.check.settings import MERGE_FILES, ORDERING
+from spark_bucketing.check.session_settings import MERGE_FILES, ORDERING
 
 
 @reason("several buckets are read as one, which loses their order", SORT)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from spark_bucketing.check.candidates import leave_out_repartition, let_extension_read, set_to
 from spark_bucketing.check.reasons.movements import EXCHANGE, EXCHANGE_BELOW, Movement
 from spark_bucketing.check.reasons.partitioning import lost_at
+from spark_bucketing.check.reasons.phrases import buckets, doing, purpose, series
 from spark_bucketing.check.reasons.reason import Explanation, reason
-from spark_bucketing.check.reasons.words import buckets, doing, purpose, series
-from spark_bucketing.check.settings import UNION
+from spark_bucketing.check.session_settings import UNION
 from spark_bucketing.plan.known import GATHERING
 
 

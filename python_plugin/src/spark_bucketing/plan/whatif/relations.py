@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spark_bucketing.plan.whatif.files import seal_of, write_files
-from spark_bucketing.plan.whatif.tables import HypotheticalTable
+from spark_bucketing.plan.whatif.hypothetical import HypotheticalTable
 from spark_bucketing.spec import BucketSpec
 
 if TYPE_CHECKING:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from spark_bucketing.check.candidates import match_other, rewrite_files, seal, set_to, switch_extension_on
 from spark_bucketing.check.reasons.movements import Movement
+from spark_bucketing.check.reasons.phrases import buckets, purpose, series
 from spark_bucketing.check.reasons.reason import Explanation, reason
-from spark_bucketing.check.reasons.words import buckets, purpose, series
 from spark_bucketing.check.scans import COLUMN_CODES, MIXED_CODES, SEAL_CODES
-from spark_bucketing.check.settings import BUCKETING
+from spark_bucketing.check.session_settings import BUCKETING
 
 
 @reason("this side of the join has no buckets, while the other one has")

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from spark_bucketing.plan.explained import PLAN_SETTINGS, Explained
 from spark_bucketing.plan.parse import parse_plan
 from spark_bucketing.plan.tree import Plan
+from spark_bucketing.plan.whatif.hypothetical import HypotheticalTable
 from spark_bucketing.plan.whatif.relations import SCHEMA, Relations
-from spark_bucketing.plan.whatif.tables import HypotheticalTable
 from spark_bucketing.session import active_session, explain_execution, setting, spark_call
 
 if TYPE_CHECKING:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from spark_bucketing.check.planner import Planner
 from spark_bucketing.extension.settings import EXTENSION_CLASS
 
 EXTENSIONS = "spark.sql.extensions"
@@ -65,6 +66,10 @@ class Settings:
         value = self.get(name)
         return int(value if re.fullmatch(r"-?\d+", value) else DEFAULTS[name])
 
+    def changed(self, values: Mapping[str, str]) -> Settings:
+        """The same with other values."""
+        return Settings({**self.values, **values})
+
     @property
     def loaded(self) -> bool:
         """Whether the session has the extension, switched on or not."""
@@ -74,3 +79,16 @@ class Settings:
     def extension(self) -> bool:
         """Whether the extension plans this session's queries."""
         return self.loaded and self.on(ENABLED)
+
+
+def read_settings(planner: Planner) -> Settings:
+    """The settings of a planner's session, without an extension that they name and that the session does not have.
+
+    Where Spark cannot load an extension, since its jar is missing, it warns in its log and starts without it.
+    """
+    # One row: the key, and its value or default.
+    settings = Settings({name: str(planner.rows(f"set {name}")[0][1]) for name in SETTINGS})
+    if not settings.loaded or planner.rows("show functions like 'hive_bucket'"):
+        return settings
+    others = [name for name in settings.get(EXTENSIONS).split(",") if name.strip() != EXTENSION_CLASS]
+    return settings.changed({EXTENSIONS: ",".join(others)})
