@@ -164,7 +164,7 @@ class Checked:
             judged = judge(query)
             live = LiveHypotheses(planner, asking, lambda: self.beside({**PLANNING, **settings}))
             with closing(live):
-                asked = live.query(sql, query)
+                asked = live.query(query)
                 assert asked is not None, f"not planned over hypothetical tables: {sql}"
                 results = tuple(Proposals(asked, judged).results())
             return tuple(replace(one, result=result) for one, result in zip(judged, results, strict=True))

@@ -36,7 +36,7 @@ TABLES = {
 
 
 def join_of(
-    name: str, tables: dict[str, TableFacts] = TABLES, sql: str | None = None, changed: tuple[str, str] = NOTHING
+    name: str, tables: dict[str, TableFacts] = TABLES, sql: str = "", changed: tuple[str, str] = NOTHING
 ) -> Judged:
     """The only operator of a plan, in whose text a pattern is replaced."""
     text = re.sub(*changed, (PLANS / f"{name}.txt").read_text(), flags=re.M)
@@ -62,7 +62,7 @@ def test_bytes_are_of_the_columns_that_are_read_where_spark_tells_them() -> None
     plan = parse_plan((PLANS / "bucket_counts.txt").read_text())
     column = next(node for node in plan.walk() if node.table == "d.s8").output or ()
     sizes = Statistics({"d.s8": 8000, "d.s16": 16000}, {column[0].id: ("d.s8", 300)})
-    (join,) = judge(Query(plan, TABLES, Settings(), None, sizes))
+    (join,) = judge(Query(plan, TABLES, Settings(), "", sizes))
     assert join.result.findings[0].bytes_shuffled == 300
 
 
@@ -89,7 +89,7 @@ def test_the_hive_layout_is_plain_to_stock_spark() -> None:
     ],
 )
 def test_what_is_not_understood_is_unknown(tables: dict[str, TableFacts], changed: tuple[str, str], why: str) -> None:
-    result = join_of("bucket_counts", tables, None, changed).result
+    result = join_of("bucket_counts", tables, "", changed).result
     assert (result.verdict, result.findings) == (Verdict.UNKNOWN, ())
     assert result.description.endswith(f"({why})")
 

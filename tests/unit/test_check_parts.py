@@ -11,7 +11,7 @@ import pytest
 
 from spark_bucketing.check.facts import described, files_per_bucket
 from spark_bucketing.check.layout_config import ConfiguredLayout, configured_layout
-from spark_bucketing.check.offline import parallelism, planner_settings, uses_extension
+from spark_bucketing.check.offline import parallelism, planner_settings
 from spark_bucketing.check.run import Subject
 from spark_bucketing.check.session_settings import read_settings
 from spark_bucketing.check.subjects import file_subject, model_subject, offline_tasks, selectable
@@ -136,8 +136,6 @@ def test_offline_takes_a_target_s_planner_settings_and_leaves_its_warehouse() ->
         "a.B,org.apache.spark.sql.execution.datasources.Prune"
     )
     assert settings == {"spark.sql.shuffle.partitions": "7", "spark.bucketing.enabled": "true"}
-    assert uses_extension({"spark.sql.extensions": "io.X,org.apache.spark.sql.bucketing.BucketingExtension"})
-    assert not uses_extension({})
 
 
 def test_offline_has_the_cores_that_the_target_says() -> None:

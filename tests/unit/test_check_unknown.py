@@ -48,7 +48,7 @@ def join(number: int, left: str, right: str, kind: str = "Inner", name: str = "S
     return f"({number}) {name}\nLeft keys [1]: [{left}]\nRight keys [1]: [{right}]\nJoin type: {kind}\nJoin condition: None"
 
 
-def judged(text: str, sql: str | None = None) -> list[OperatorResult]:
+def judged(text: str, sql: str = "") -> list[OperatorResult]:
     return [found.result for found in judge(Query(parse_plan(text), ALL, Settings(), sql))]
 
 

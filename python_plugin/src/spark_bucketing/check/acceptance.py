@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from spark_bucketing.check.outcome import LEVELS
-from spark_bucketing.check.results import Acceptance, Finding, ModelResult, OperatorResult, Report, Verdict
+from spark_bucketing.check.results import Acceptance, Finding, OperatorResult, Report, Verdict, map_findings
 from spark_bucketing.errors import ProjectError
 
 # A model that could not be planned, and an operator that was not understood, in a baseline.
@@ -107,23 +107,14 @@ def accept(report: Report, allowed: Mapping[str, Collection[str]], baseline: Bas
             return replace(finding, accepted="allow")
         return replace(finding, accepted=take(model, operator, finding))
 
-    def operator_marked(model: str, operator: OperatorResult) -> OperatorResult:
-        findings = tuple(marked(model, operator, finding) for finding in operator.findings)
-        unknown = operator.verdict is Verdict.UNKNOWN
-        return replace(
-            operator, findings=findings, accepted=take(model, operator, Finding(UNKNOWN, "")) if unknown else None
-        )
-
     models = []
-    for model in report.models:
-        key = model_key(model)
-        operators = tuple(operator_marked(key, operator) for operator in model.operators)
-        accepted = take(key, None, Finding(UNPLANNED, "")) if model.error else None
+    for model in map_findings(report.models, lambda model, operator, finding: marked(model.key, operator, finding)):
+        unknown = Finding(UNKNOWN, "")
+        operators = tuple(
+            replace(one, accepted=take(model.key, one, unknown)) if one.verdict is Verdict.UNKNOWN else one
+            for one in model.operators
+        )
+        accepted = take(model.key, None, Finding(UNPLANNED, "")) if model.error else None
         models.append(replace(model, operators=operators, accepted=accepted))
     project = tuple(marked("", None, finding) for finding in report.project)
     return replace(report, models=tuple(models), project=project)
-
-
-def model_key(model: ModelResult) -> str:
-    """What a model is called in fingerprints."""
-    return model.unique_id or model.path

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from spark_bucketing.check.acceptance import UNKNOWN, UNPLANNED, Badness, Baseline, badness, fingerprint, model_key
+from spark_bucketing.check.acceptance import UNKNOWN, UNPLANNED, Badness, Baseline, badness, fingerprint
 from spark_bucketing.check.results import Finding, OperatorResult, Report, Verdict
 from spark_bucketing.errors import ProjectError
 
@@ -59,7 +59,7 @@ def write_baseline(report: Report, path: Path, part: bool = False) -> int:
 
 
 def _kept(report: Report, path: Path, new: set[str]) -> Iterator[dict[str, Any]]:
-    checked = {model_key(model) for model in report.models}
+    checked = {model.key for model in report.models}
     for entry in _read(path):
         try:
             known = {"model": str(entry["model"]), "reason": str(entry["reason"]), "message": str(entry["message"])}
@@ -72,13 +72,12 @@ def _kept(report: Report, path: Path, new: set[str]) -> Iterator[dict[str, Any]]
 
 def _entries(report: Report) -> Iterator[dict[str, Any]]:
     for model in report.models:
-        key = model_key(model)
         if model.error:
-            yield _entry(key, None, Finding(UNPLANNED, model.error))
+            yield _entry(model.key, None, Finding(UNPLANNED, model.error))
         for operator in model.operators:
             if operator.verdict is Verdict.UNKNOWN:
-                yield _entry(key, operator, Finding(UNKNOWN, f"{operator.kind}: {operator.description}"))
-            yield from (_entry(key, operator, found) for found in operator.findings if found.accepted != "allow")
+                yield _entry(model.key, operator, Finding(UNKNOWN, f"{operator.kind}: {operator.description}"))
+            yield from (_entry(model.key, operator, found) for found in operator.findings if found.accepted != "allow")
     yield from (_entry("", None, found) for found in report.project)
 
 

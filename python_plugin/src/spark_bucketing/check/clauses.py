@@ -38,12 +38,12 @@ class Clauses:
     """The clauses of a query.
 
     Args:
-        sql: the query; None when it is not known.
+        sql: the query.
         operators: all operators of its plan.
     """
 
-    def __init__(self, sql: str | None, operators: Sequence[Operator]) -> None:
-        self._clauses = tuple(_clauses(_words(sql))) if sql else ()
+    def __init__(self, sql: str, operators: Sequence[Operator]) -> None:
+        self._clauses = tuple(_clauses(_words(sql)))
         self._operators = operators
         self._names = {id(op): _column_names(op) for op in operators} if self._clauses else {}
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
+from functools import partial
 from pathlib import Path
 
 from spark_bucketing.check.acceptance import Baseline, accept, allowed_reasons
@@ -18,9 +19,9 @@ from spark_bucketing.check.baseline import read_baseline
 from spark_bucketing.check.configured import with_configured
 from spark_bucketing.check.effects import with_effects
 from spark_bucketing.check.facts import Facts, OfflineFacts
-from spark_bucketing.check.hypotheses import Hypotheses, LiveHypotheses, OfflineHypotheses
+from spark_bucketing.check.hypotheses import Hypothesize, LiveHypotheses, offline_query
 from spark_bucketing.check.layout_config import configured_layout
-from spark_bucketing.check.offline import OfflinePlanner, embedded_whatif, uses_extension, whatif_beside
+from spark_bucketing.check.offline import OfflinePlanner, embedded_whatif, whatif_beside
 from spark_bucketing.check.owners import with_owners
 from spark_bucketing.check.planner import Planner, SqlPlanner, spark_version
 from spark_bucketing.check.reasons import REASONS, project_findings
@@ -215,13 +216,13 @@ def _settings(request: Request, target: Target, planner: Planner) -> Settings:
 
 
 def _wants_extension(request: Request, target: Target) -> bool:
-    return uses_extension(target.settings) if request.extension is None else request.extension
+    return Settings(target.settings).loaded if request.extension is None else request.extension
 
 
 @contextmanager
-def _hypotheses(target: Target, planner: Planner, facts: Facts, settings: Settings) -> Iterator[Hypotheses]:
+def _hypotheses(target: Target, planner: Planner, facts: Facts, settings: Settings) -> Iterator[Hypothesize]:
     if isinstance(planner, OfflinePlanner):
-        yield OfflineHypotheses(planner.whatif)
+        yield partial(offline_query, planner.whatif)
         return
 
     def start() -> AbstractContextManager[WhatIf]:
@@ -233,7 +234,7 @@ def _hypotheses(target: Target, planner: Planner, facts: Facts, settings: Settin
 
     live = LiveHypotheses(planner, facts, start)
     try:
-        yield live
+        yield live.query
     finally:
         live.close()
 

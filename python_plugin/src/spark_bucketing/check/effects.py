@@ -38,11 +38,10 @@ class _Effects:
     def __init__(self, queries: Queries, end: float, clock: Callable[[], float]) -> None:
         self._end, self._clock = end, clock
         self._known: dict[tuple[str, str], tuple[OtherQuery, ...]] = {}
-        self._readers: dict[str, list[tuple[str, HypotheticalQuery]]] = {}
+        self._readers: dict[str, list[tuple[ModelResult, HypotheticalQuery]]] = {}
         for result, query in queries:
             for table in query.tables:
-                self._readers.setdefault(table, []).append((result.unique_id or result.path, query))
-        self._names = {result.unique_id or result.path: result.name for result, _ in queries}
+                self._readers.setdefault(table, []).append((result, query))
 
     def finding(self, result: ModelResult, operator: OperatorResult, finding: Finding) -> Finding:
         fixes = tuple(self._fix(result, fix) for fix in finding.fixes)
@@ -55,25 +54,24 @@ class _Effects:
     def _fix(self, result: ModelResult, fix: Fix) -> Fix:
         if fix.kind not in ("bucket_spec", "column_type") or fix.table is None:
             return fix
-        own = result.unique_id or result.path
-        others = tuple(other for other in self._others(fix, fix.table, own) if other.after != other.before)
-        return replace(fix, others=others)
+        readers = [reader for reader in self._readers.get(fix.table, ()) if reader[0].key != result.key]
+        others = self._others(fix, readers[:MOST_READERS])
+        return replace(fix, others=tuple(other for other in others if other.after != other.before))
 
-    def _others(self, fix: Fix, table: str, own: str) -> Iterator[OtherQuery]:
-        readers = [reader for reader in self._readers.get(table, ()) if reader[0] != own]
-        for name, query in readers[:MOST_READERS]:
-            key = (fix.text, name)
+    def _others(self, fix: Fix, readers: Queries) -> Iterator[OtherQuery]:
+        for reader, query in readers:
+            key = (fix.text, reader.key)
             if key not in self._known:
                 if self._clock() > self._end:
                     return
-                self._known[key] = tuple(self._planned(fix, name, query))
+                self._known[key] = tuple(self._planned(fix, reader.name, query))
             yield from self._known[key]
 
     def _planned(self, fix: Fix, name: str, query: HypotheticalQuery) -> Iterator[OtherQuery]:
         base = query.counts or (planned.counts if (planned := query.planned()) else None)
         if base is not None:
             after = query.planned((fix, *fix.also))
-            yield OtherQuery(self._names[name], base, after.counts if after else None)
+            yield OtherQuery(name, base, after.counts if after else None)
         query.forget()
 
 

@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
-from typing import Protocol
 
 from spark_bucketing.check.facts import Facts, details_of
 from spark_bucketing.check.planner import Planner
@@ -21,32 +20,13 @@ _MISSING = re.compile(r"TABLE_OR_VIEW_NOT_FOUND\][^`]*((?:`[^`]+`\.?)+)")
 _MOST_NAMES = 200
 
 
-class Hypotheses(Protocol):
-    """Makes hypothetical queries of those that were planned."""
-
-    def query(self, sql: str, query: Query) -> HypotheticalQuery | None:
-        """A query, and its tables as they are; None where it cannot be planned without the warehouse.
-
-        Args:
-            sql: the text that is planned.
-            query: as the warehouse plans it.
-        """
+Hypothesize = Callable[[Query], HypotheticalQuery | None]
+"""Makes a hypothetical query of one that was planned; None where it cannot be planned without the warehouse."""
 
 
-class OfflineHypotheses:
-    """Of tables that are hypothetical anyway.
-
-    Args:
-        whatif: that has planned the query.
-    """
-
-    def __init__(self, whatif: WhatIf) -> None:
-        self._whatif = whatif
-
-    def query(self, sql: str, query: Query) -> HypotheticalQuery | None:
-        """A query, and its tables as they are defined."""
-        known = {name: table for name in query.tables if (table := self._whatif.table(name))}
-        return HypotheticalQuery(self._whatif, query, sql, known)
+def offline_query(whatif: WhatIf, query: Query) -> HypotheticalQuery:
+    """A query over tables that are hypothetical anyway, as they are defined."""
+    return HypotheticalQuery(whatif, query, {name: table for name in query.tables if (table := whatif.table(name))})
 
 
 class LiveHypotheses:
@@ -68,7 +48,7 @@ class LiveHypotheses:
         """Let go of the planner."""
         self._stack.close()
 
-    def query(self, sql: str, query: Query) -> HypotheticalQuery | None:
+    def query(self, query: Query) -> HypotheticalQuery | None:
         """A query, and its tables as the warehouse reads them."""
         whatif = self._started()
         if whatif is None:
@@ -82,10 +62,10 @@ class LiveHypotheses:
             if any(scan.left_to_stock for scan in scans):
                 session = {SPARK_LAYOUT: "false"}
         try:
-            self._complete(whatif, sql, list(known.values()))
+            self._complete(whatif, query.sql, list(known.values()))
         except BucketingError:
             return None
-        return HypotheticalQuery(whatif, query, sql, known, session)
+        return HypotheticalQuery(whatif, query, known, session)
 
     def _started(self) -> WhatIf | None:
         if self._whatif is None and not self._failed:

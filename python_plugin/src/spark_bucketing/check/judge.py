@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from spark_bucketing.check.query import Query
 from spark_bucketing.check.reasons import reason_for
 from spark_bucketing.check.reasons.movements import END, EXCHANGE, EXCHANGE_BELOW, JOIN, SORT, Movement
 from spark_bucketing.check.results import Candidate, Finding, OperatorResult, Verdict
-from spark_bucketing.check.verdicts import reads_buckets, undescribed, verdict, why_unknown
+from spark_bucketing.check.table_facts import TableFacts
 from spark_bucketing.plan import Node
+from spark_bucketing.plan.known import is_known
 from spark_bucketing.plan.operators import Operator
 
+# From good to bad; only these can be compared.
+RANKS = {Verdict.SORT_FREE: 0, Verdict.SHUFFLE_FREE: 1, Verdict.ONE_SIDED: 2, Verdict.SHUFFLED: 3}
+
+Tables = Mapping[str, TableFacts]
 _WORDS = {"aggregate": "GROUP BY", "distinct": "DISTINCT", "window": "window PARTITION BY"}
 _JOIN_WORDS = {
     "Inner": "inner join", "LeftOuter": "left join", "RightOuter": "right join", "FullOuter": "full join",
@@ -131,3 +136,47 @@ def _description(query: Query, op: Operator) -> str:
     left, right = (" and ".join(side.entry.tables) or "rows" for side in op.sides)
     join = next((words for kind, words in _JOIN_WORDS.items() if op.node.join_type.startswith(kind)), "join")
     return f"{join} of {left} with {right}" + (f" on {' AND '.join(pairs)}" if pairs else "")
+
+
+def undescribed(op: Operator, tables: Tables) -> list[str]:
+    """Tables below of which the metastore does not say whether they are bucketed."""
+    return sorted(set(op.tables) - tables.keys())
+
+
+def reads_buckets(op: Operator, tables: Tables) -> bool:
+    """Whether a table below is bucketed by its metadata."""
+    return any(name in tables and tables[name].spec is not None for name in op.tables)
+
+
+def why_unknown(op: Operator, tables: Tables) -> str:
+    """What is not known of an operator whose verdict is unknown, for the user."""
+    nodes = [op.node, *(node for side in op.sides for node in side.way)]
+    foreign = sorted({node.operator for node in nodes if not is_known(node)})
+    if foreign:
+        return f"not an operator of Spark's: {', '.join(foreign)}"
+    if not op.understood:
+        return "its keys cannot be read"
+    return f"Spark cannot describe {', '.join(undescribed(op, tables))}"
+
+
+def verdict(op: Operator, tables: Tables) -> Verdict:
+    """How rows come together.
+
+    Args:
+        op: the operator.
+        tables: what is known of the plan's tables.
+    """
+    if not op.understood:
+        return Verdict.UNKNOWN
+    if op.broadcast:
+        return Verdict.BROADCAST
+    if undescribed(op, tables):
+        return Verdict.UNKNOWN
+    if not reads_buckets(op, tables):
+        return Verdict.NOT_BUCKETED
+    if op.kind == "join" and op.keyless:
+        return Verdict.SHUFFLED
+    moved = [bool(side.exchanges) for side in op.sides]
+    if any(moved):
+        return Verdict.SHUFFLED if all(moved) else Verdict.ONE_SIDED
+    return Verdict.SHUFFLE_FREE if any(side.sorts for side in op.sides) else Verdict.SORT_FREE

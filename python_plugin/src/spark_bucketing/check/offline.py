@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from spark_bucketing.check.planner import Planner
 from spark_bucketing.check.session_settings import ENABLED
 from spark_bucketing.errors import ExtensionError, SparkError
 from spark_bucketing.extension.build import build_jar
@@ -46,7 +47,7 @@ _PARTITION_RULES = (
 _OF_WHATIF = {"spark.sql.filesourceTableRelationCacheSize": "1000000", "spark.bucketing.read.partitionBytes": "0"}
 
 
-class OfflinePlanner:
+class OfflinePlanner(Planner):
     """Answers for hypothetical tables.
 
     Args:
@@ -65,17 +66,6 @@ class OfflinePlanner:
     def explain(self, sql: str) -> Explained:
         """The plan of a query."""
         return self.whatif.explain(sql, cost=True)
-
-    def data_files(self, table: str) -> None:
-        """None: there are no files."""
-
-    def size_of(self, table: str) -> None:
-        """None, for the same reason."""
-
-
-def uses_extension(settings: Mapping[str, str]) -> bool:
-    """Whether a target's settings load the session extension."""
-    return EXTENSION_CLASS in settings.get("spark.sql.extensions", "")
 
 
 def planner_settings(settings: Mapping[str, str]) -> dict[str, str]:
@@ -121,12 +111,7 @@ def embedded_whatif(settings: Mapping[str, str], extension: bool) -> Iterator[Wh
             "This process has a Spark session already, and planning without a warehouse needs one of its own: "
             "run spark-bucketing check in a process of its own."
         )
-    try:
-        jar: Path | None = build_jar()
-    except ExtensionError:
-        if extension:
-            raise
-        jar = None
+    jar = _built(extension)
     with tempfile.TemporaryDirectory(prefix="spark-bucketing-", ignore_cleanup_errors=True) as name:
         switched = {} if extension else {ENABLED: "false"}
         session = open_session({**_session_settings(Path(name), settings, jar), **switched}, hive=False)
@@ -151,17 +136,21 @@ def whatif_beside(session: SparkSession, extension: bool) -> Iterator[WhatIf]:
     """
     settings = planner_settings({str(key): str(value) for key, value in session.conf.getAll.items()})
     with tempfile.TemporaryDirectory(prefix="spark-bucketing-", ignore_cleanup_errors=True) as name:
-        jar = None
-        if not extension:
-            try:
-                jar = build_jar()
-            except ExtensionError:
-                jar = None
+        jar = None if extension else _built(False)
         own = {**settings, **_OF_WHATIF, "spark.sql.warehouse.dir": str(Path(name) / "warehouse")}
         if not extension:
             own[ENABLED] = "false"
         beside = open_beside(session, own, jar, EXTENSION_CLASS if jar else None)
         yield WhatIf(beside, _tables_in(Path(name)), extension or jar is not None)
+
+
+def _built(needed: bool) -> Path | None:
+    try:
+        return build_jar()
+    except ExtensionError:
+        if needed:
+            raise
+        return None
 
 
 def _tables_in(parent: Path) -> Path:

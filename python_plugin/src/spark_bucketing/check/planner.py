@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from spark_bucketing.errors import SparkError
 from spark_bucketing.plan.explained import PLAN_SETTINGS, Explained
 
 
-class Planner(Protocol):
-    """A Spark that answers."""
+class Planner(ABC):
+    """A Spark that answers; a table's name is qualified and quoted."""
 
     label: str
 
+    @abstractmethod
     def rows(self, sql: str) -> Sequence[tuple[Any, ...]]:
         """Rows of a statement.
 
@@ -21,6 +23,7 @@ class Planner(Protocol):
             SparkError: Spark refuses it.
         """
 
+    @abstractmethod
     def explain(self, sql: str) -> Explained:
         """The plan of a query, which is not run.
 
@@ -28,22 +31,16 @@ class Planner(Protocol):
             SparkError: Spark cannot plan it.
         """
 
-    def data_files(self, table: str) -> Sequence[str] | None:
-        """Paths of a table's files; None where they cannot be listed.
+    def data_files(self, table: str) -> Sequence[str] | None:  # noqa: ARG002
+        """Paths of a table's files; None where they cannot be listed: SQL can do so only by reading them."""
+        return None
 
-        Args:
-            table: qualified and quoted.
-        """
-
-    def size_of(self, table: str) -> int | None:
-        """Bytes of a table's files, listed now; None where they cannot be.
-
-        Args:
-            table: qualified and quoted.
-        """
+    def size_of(self, table: str) -> int | None:  # noqa: ARG002
+        """Bytes of a table's files, listed now; None where they cannot be."""
+        return None
 
 
-class SqlPlanner:
+class SqlPlanner(Planner):
     """A Spark over the wire, which is asked in SQL alone.
 
     Args:
@@ -63,12 +60,6 @@ class SqlPlanner:
     def explain(self, sql: str) -> Explained:
         """The plan of a query, as EXPLAIN prints it."""
         return Explained(self._explain("formatted", sql), self._explain("cost", sql))
-
-    def data_files(self, table: str) -> None:
-        """None: SQL can list files only by reading them."""
-
-    def size_of(self, table: str) -> None:
-        """None, for the same reason."""
 
     def _explain(self, mode: str, sql: str) -> str:
         text = "\n".join(str(row[0]) for row in self.rows(f"explain {mode}\n{sql}"))

@@ -6,12 +6,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from spark_bucketing.check.candidates import Candidates, set_to
-from spark_bucketing.check.judge import Judged, judge
+from spark_bucketing.check.judge import RANKS, Judged, judge
 from spark_bucketing.check.query import Query
 from spark_bucketing.check.results import Candidate, Finding, Fix, OperatorResult, Verdict
-from spark_bucketing.check.rewrites import rewritten
 from spark_bucketing.check.session_settings import ALL_KEYS, ORDERING
-from spark_bucketing.check.verdicts import RANKS
+from spark_bucketing.check.sql_text import rewritten
 from spark_bucketing.errors import BucketingError
 from spark_bucketing.plan.tree import PlanCounts
 from spark_bucketing.plan.whatif import HypotheticalTable, WhatIf
@@ -50,7 +49,6 @@ class HypotheticalQuery:
     Args:
         whatif: plans it.
         query: as it is.
-        sql: its text.
         tables: that it reads, in the planner's terms.
         session: settings under which empty tables are planned as these tables are.
         counts: its Exchanges and Sorts as it is, once that is known.
@@ -58,7 +56,6 @@ class HypotheticalQuery:
 
     whatif: WhatIf
     query: Query
-    sql: str
     tables: Mapping[str, HypotheticalTable]
     session: Mapping[str, str] = field(default_factory=dict)
     counts: PlanCounts | None = None
@@ -88,7 +85,7 @@ class HypotheticalQuery:
     def _plan(self, candidates: Sequence[Candidate]) -> PlannedQuery:
         if not self.whatif.has_extension and any(candidate.kind == "extension" for candidate in candidates):
             raise BucketingError("The extension is not there.")
-        tables, facts, sql = dict(self.tables), dict(self.query.tables), self.sql
+        tables, facts, sql = dict(self.tables), dict(self.query.tables), self.query.sql
         settings, session = self.query.settings, dict(self.session)
         for candidate in candidates:
             settings = settings.changed(candidate.settings)

@@ -22,14 +22,14 @@ class Query:
         plan: the plan.
         described: what is known of the tables that it reads (Plan.tables), by schema and name.
         settings: of the session.
-        sql: the query, to find the lines of its clauses; None for none.
+        sql: the query's text.
         statistics: sizes of tables, and of what the query reads of them, where Spark tells them.
     """
 
     plan: Plan
     described: Mapping[str, TableFacts]
     settings: Settings
-    sql: str | None = None
+    sql: str = ""
     statistics: Statistics = field(default_factory=Statistics)
 
     @cached_property

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Literal
 
-from spark_bucketing.check.rewrites import Rewrite
 from spark_bucketing.check.session_settings import EXTENSIONS
+from spark_bucketing.check.sql_text import Rewrite
 from spark_bucketing.plan.known import OperatorKind
 from spark_bucketing.plan.tree import PlanCounts
 from spark_bucketing.spec import BucketSpec
@@ -184,6 +184,11 @@ class ModelResult:
     depends_on: tuple[str, ...] = ()
     inputs: tuple[Parent, ...] = ()
     accepted: Acceptance | None = None
+
+    @property
+    def key(self) -> str:
+        """By which it is told from others."""
+        return self.unique_id or self.path
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from spark_bucketing.check.facts import Facts
-from spark_bucketing.check.hypotheses import Hypotheses
+from spark_bucketing.check.hypotheses import Hypothesize
 from spark_bucketing.check.judge import judge
 from spark_bucketing.check.planner import Planner
 from spark_bucketing.check.proposals import HypotheticalQuery, Proposals, has_candidates, untried
@@ -17,7 +17,7 @@ from spark_bucketing.check.session_settings import Settings
 from spark_bucketing.check.shadow import Shadow
 from spark_bucketing.check.source_lines import source_line
 from spark_bucketing.check.table_facts import TableFacts
-from spark_bucketing.check.time_limit import Deadline, in_time
+from spark_bucketing.check.time_limit import in_time
 from spark_bucketing.errors import BucketingError
 from spark_bucketing.plan import Plan, parse_plan, parse_statistics
 from spark_bucketing.project.manifest import Manifest, Node, table_name
@@ -94,7 +94,7 @@ class Checker:
     planner: Planner
     settings: Settings
     facts: Facts
-    hypotheses: Hypotheses | None = None
+    hypotheses: Hypothesize | None = None
     shadow: Shadow | None = None
     time_limit: float | None = None
     queries: list[tuple[ModelResult, HypotheticalQuery]] = field(default_factory=list)
@@ -132,7 +132,7 @@ class Checker:
             return replace(result, error=subject.error or _UNCOMPILED)
         try:
             sql = self.shadow.rewritten(subject.sql) if self.shadow else subject.sql
-            operators, query = in_time(lambda deadline: self._judged(sql, deadline), self.time_limit)
+            operators, query = in_time(lambda is_late: self._judged(sql, is_late), self.time_limit)
         except BucketingError as error:
             why = self.shadow.why(str(error)) if self.shadow else _hinted(str(error), subject)
             return replace(result, error=why)
@@ -152,7 +152,9 @@ class Checker:
         found = self.facts.of(plan.tables)
         return {name: self.facts.with_partitions(facts) if name in plainly else facts for name, facts in found.items()}
 
-    def _judged(self, sql: str, deadline: Deadline) -> tuple[tuple[OperatorResult, ...], HypotheticalQuery | None]:
+    def _judged(
+        self, sql: str, is_late: Callable[[], bool]
+    ) -> tuple[tuple[OperatorResult, ...], HypotheticalQuery | None]:
         explained = self.planner.explain(sql)
         plan = parse_plan(explained.formatted)
         sizes = parse_statistics(explained.cost).of(lambda table: _sized(table, self.facts))
@@ -160,12 +162,12 @@ class Checker:
         judged = judge(query)
         asked = None
         if self.hypotheses and (has_candidates(judged) or self.shadow):
-            asked = self.hypotheses.query(sql, query)
+            asked = self.hypotheses(query)
         if asked is None:
             return tuple(untried(found) if self.hypotheses else found.result for found in judged), None
         if self.shadow:
             asked.known(judged)
-        return tuple(Proposals(asked, judged, deadline.passed).results()), asked
+        return tuple(Proposals(asked, judged, is_late).results()), asked
 
 
 def with_inputs(

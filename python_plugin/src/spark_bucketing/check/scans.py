@@ -13,7 +13,7 @@ from spark_bucketing.evolution.locations import plain
 from spark_bucketing.evolution.model import Partition, Table
 from spark_bucketing.evolution.reading import Merging
 from spark_bucketing.plan import Node
-from spark_bucketing.plan.folders import Folders, scan_key
+from spark_bucketing.plan.statistics import Folders, scan_key
 from spark_bucketing.spec import BucketSpec
 
 # Bucketed: true (8 Hive buckets, sorted)     Bucketed: false [not-sealed] (no seal in the metastore)

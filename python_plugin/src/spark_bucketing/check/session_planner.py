@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
+from spark_bucketing.check.planner import Planner
 from spark_bucketing.plan.explained import PLAN_SETTINGS, Explained
 from spark_bucketing.session import active_session, explain_execution, setting, spark_call
 
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-class SessionPlanner:
+class SessionPlanner(Planner):
     """A SparkSession of this process.
 
     Args:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeVar
 
 from spark_bucketing.errors import PlanError
@@ -13,35 +12,25 @@ from spark_bucketing.errors import PlanError
 Value = TypeVar("Value")
 
 
-@dataclass(frozen=True)
-class Deadline:
-    """A moment after which nothing more is begun; None for never."""
-
-    at: float | None = None
-
-    def passed(self) -> bool:
-        """Whether it is over."""
-        return self.at is not None and time.monotonic() > self.at
-
-
-def in_time(work: Callable[[Deadline], Value], seconds: float | None) -> Value:
+def in_time(work: Callable[[Callable[[], bool]], Value], seconds: float | None) -> Value:
     """The outcome of some work; what takes too long is left to itself.
 
     Args:
-        work: gets the moment at which it should have begun its last step.
+        work: gets a function that returns whether it is too late to begin another step.
         seconds: for all of it; None for no limit.
 
     Raises:
         PlanError: it took too long.
     """
     if seconds is None:
-        return work(Deadline())
+        return work(lambda: False)
+    end = time.monotonic() + seconds / 2
     outcome: list[Value] = []
     failure: list[BaseException] = []
 
     def run() -> None:
         try:
-            outcome.append(work(Deadline(time.monotonic() + seconds / 2)))
+            outcome.append(work(lambda: time.monotonic() > end))
         except BaseException as error:
             failure.append(error)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any, TextIO
 
-from spark_bucketing.check.acceptance import fingerprint, model_key
+from spark_bucketing.check.acceptance import fingerprint
 from spark_bucketing.check.effects import wanted_specs
 from spark_bucketing.check.results import Finding, Fix, ModelResult, OperatorResult, Report
 from spark_bucketing.plan.tree import PlanCounts
@@ -60,7 +60,7 @@ def _operator(model: ModelResult, operator: OperatorResult) -> dict[str, Any]:
         "exchanges": operator.exchanges,
         "sorts": operator.sorts,
         "accepted": operator.accepted,
-        "findings": [_finding(model_key(model), operator, finding) for finding in operator.findings],
+        "findings": [_finding(model.key, operator, finding) for finding in operator.findings],
     }
 
 

@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 from typing import Any, TextIO
 from urllib.parse import quote
 
-from spark_bucketing.check.acceptance import UNKNOWN, UNPLANNED, fingerprint, model_key
+from spark_bucketing.check.acceptance import UNKNOWN, UNPLANNED, fingerprint
 from spark_bucketing.check.outcome import Found, all_findings, is_unclear, unknown_models
 from spark_bucketing.check.results import Acceptance, Finding, ModelResult, OperatorResult, Report
 from spark_bucketing.report.reasons import ALL
@@ -68,7 +68,7 @@ def _rule(slug: str, summary: str, text: str) -> dict[str, Any]:
 
 def _result(report: Report, found: Found) -> dict[str, Any]:
     finding, model = found.finding, found.model
-    key = model_key(model) if model else ""
+    key = model.key if model else ""
     fixes = "".join(f"\nFix: {fix.text}" for fix in finding.fixes)
     result: dict[str, Any] = {
         "ruleId": finding.reason,
@@ -91,7 +91,7 @@ def _unplanned(report: Report, model: ModelResult) -> dict[str, Any]:
         "level": "none" if model.accepted else "error",
         "message": {"text": f"{model.name} could not be checked: {model.error}"},
         "locations": [_location(report, model.path, None)],
-        "properties": {"fingerprint": fingerprint(model_key(model), None, Finding(UNPLANNED, ""))},
+        "properties": {"fingerprint": fingerprint(model.key, None, Finding(UNPLANNED, ""))},
     }
 
 
@@ -101,7 +101,7 @@ def _unclear(report: Report, model: ModelResult, operator: OperatorResult) -> di
         "level": "error",
         "message": {"text": f"{model.name} has an operator that was not understood: {operator.description}"},
         "locations": [_location(report, model.path, None)],
-        "properties": {"fingerprint": fingerprint(model_key(model), operator, Finding(UNKNOWN, ""))},
+        "properties": {"fingerprint": fingerprint(model.key, operator, Finding(UNKNOWN, ""))},
     }
 
 

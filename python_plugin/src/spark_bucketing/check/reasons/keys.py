@@ -8,7 +8,7 @@ from spark_bucketing.check.reasons.partitioning import lost_at
 from spark_bucketing.check.reasons.phrases import buckets, purpose, series
 from spark_bucketing.check.reasons.reason import Explanation, reason
 from spark_bucketing.check.results import Candidate
-from spark_bucketing.check.rewrites import with_plain_equality, without_casts
+from spark_bucketing.check.sql_text import with_plain_equality, without_casts
 
 
 @reason("the keys have different types, and a cast hides the buckets")
