@@ -17,7 +17,7 @@ import yaml
 from commanded import COMMAND, environment, explained
 
 from spark_bucketing.check.facts import OfflineFacts
-from spark_bucketing.check.offline import OfflinePlanner, whatif_beside
+from spark_bucketing.check.offline import whatif_beside
 from spark_bucketing.check.shadow import Shadow
 from spark_bucketing.errors import SparkError
 from spark_bucketing.plan.whatif import HypotheticalTable, WhatIf
@@ -56,7 +56,7 @@ def test_shadows_have_the_layout_and_the_size_of_the_tables(whatif: WhatIf) -> N
     path = Node("source.p.x", "x", "source", "m.yml", external, "source", source_name="raw", columns={"k": "int"})
     shadow = shadow_of(whatif, [source, big, small, view, path], {"model.p.c": CatalogTable({"k": "bigint"}, 1000)})
     assert shadow.missing == {} and shadow.unsized == {"s.a", "s.b", "raw__offline.x"}
-    asked = OfflineFacts(OfflinePlanner(whatif))
+    asked = OfflineFacts(whatif)
     asked.unsized = shadow.unsized
     facts = asked.of(["s.b", "s.c"])
     assert facts["s.b"].spec == BucketSpec(8, ("k",), ("k", "v"), "hive")

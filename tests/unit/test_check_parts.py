@@ -192,12 +192,9 @@ def test_models_with_a_query_of_their_own_are_checked() -> None:
 
 def test_offline_only_what_is_read_has_a_shadow(tmp_path: Path) -> None:
     tasks = offline_tasks([model_subject(MANIFEST.nodes["model.p.y"], tmp_path)], MANIFEST)
-    assert [(task.subject and task.subject.name, task.shadow_of and task.shadow_of.name) for task in tasks] == [
-        (None, "a"), (None, "x"), ("y", None),
-    ]  # fmt: skip
-    whole = offline_tasks([Subject("q.sql", "q.sql", "select 1")], MANIFEST)
-    assert {task.shadow_of.name for task in whole if task.shadow_of} == {"a", "x", "y", "z", "lonely"}
-    assert whole[-1].subject
+    assert [(type(task), task.name) for task in tasks] == [(Node, "a"), (Node, "x"), (Subject, "y")]
+    *shadows, file = offline_tasks([Subject("q.sql", "q.sql", "select 1")], MANIFEST)
+    assert {task.name for task in shadows} == {"a", "x", "y", "z", "lonely"} and isinstance(file, Subject)
 
 
 def test_a_file_of_the_project_is_what_dbt_compiled_it_to(tmp_path: Path) -> None:

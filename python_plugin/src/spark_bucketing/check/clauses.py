@@ -10,20 +10,16 @@ import itertools
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from spark_bucketing.plan.lineage import source_of
 from spark_bucketing.plan.operators import Operator
 
+if TYPE_CHECKING:
+    from sqlglot.tokenizer_core import Token
+
 _ENDS = ("JOIN", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "UNION", "INTERSECT", "EXCEPT", "WINDOW", "LATERAL")
 _KINDS = {"join": ("JOIN",), "aggregate": ("GROUP",), "distinct": ("DISTINCT", "GROUP"), "window": ("OVER",)}
-
-
-@dataclass(frozen=True)
-class _Word:
-    text: str
-    line: int
-    opens: bool
-    closes: bool
 
 
 @dataclass(frozen=True)
@@ -103,28 +99,20 @@ def _meaning(op: Operator) -> tuple[object, ...]:
     return op.node.join_type, tuple(tuple(scan.table for scan in side.entry.scans) for side in op.sides)
 
 
-def _words(sql: str) -> list[_Word]:
+def _words(sql: str) -> list[Token]:
     """Words and brackets of a query without comments and literals; nothing where it cannot be read."""
+    from sqlglot.dialects.spark import Spark
+    from sqlglot.errors import SqlglotError
+
     try:
-        from sqlglot.dialects.spark import Spark
-        from sqlglot.errors import SqlglotError
-        from sqlglot.tokenizer_core import TokenType
-    except ImportError:
-        return []
-    try:
-        tokens = Spark().tokenize(sql)
+        return [token for token in Spark().tokenize(sql) if token.token_type.name != "STRING"]
     except SqlglotError:
         return []
-    return [
-        _Word(token.text, token.line, token.token_type == TokenType.L_PAREN, token.token_type == TokenType.R_PAREN)
-        for token in tokens
-        if token.token_type != TokenType.STRING
-    ]
 
 
-def _clauses(words: Sequence[_Word]) -> Iterator[_Clause]:
+def _clauses(words: Sequence[Token]) -> Iterator[_Clause]:
     for place, word in enumerate(words):
-        keyword = re.sub(r"\s.*", "", word.text.upper())
+        keyword = _first(word)
         if keyword not in ("JOIN", "GROUP", "DISTINCT", "OVER"):
             continue
         inside = [found.text.lower() for found in _until_end(words[place + 1 :], keyword)]
@@ -133,13 +121,18 @@ def _clauses(words: Sequence[_Word]) -> Iterator[_Clause]:
         yield _Clause(keyword, word.line, named, frozenset(joined))
 
 
-def _until_end(words: Sequence[_Word], keyword: str) -> Iterator[_Word]:
+def _until_end(words: Sequence[Token], keyword: str) -> Iterator[Token]:
     depth = 0
     for word in words:
-        depth += word.opens - word.closes
-        first = re.sub(r"\s.*", "", word.text.upper())
-        over = keyword == "OVER" and depth == 0 and word.closes
-        selected = keyword == "DISTINCT" and first == "FROM" and depth == 0
-        if depth < 0 or over or selected or (depth == 0 and first in _ENDS):
+        kind = word.token_type.name
+        depth += (kind == "L_PAREN") - (kind == "R_PAREN")
+        over = keyword == "OVER" and depth == 0 and kind == "R_PAREN"
+        selected = keyword == "DISTINCT" and depth == 0 and _first(word) == "FROM"
+        if depth < 0 or over or selected or (depth == 0 and _first(word) in _ENDS):
             return
         yield word
+
+
+def _first(word: Token) -> str:
+    """The first word of a keyword such as GROUP BY."""
+    return str(word.text.upper()).partition(" ")[0]

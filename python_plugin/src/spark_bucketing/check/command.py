@@ -21,17 +21,17 @@ from spark_bucketing.check.effects import with_effects
 from spark_bucketing.check.facts import Facts, OfflineFacts
 from spark_bucketing.check.hypotheses import Hypothesize, LiveHypotheses, offline_query
 from spark_bucketing.check.layout_config import configured_layout
-from spark_bucketing.check.offline import OfflinePlanner, embedded_whatif, whatif_beside
+from spark_bucketing.check.offline import embedded_whatif, whatif_beside
 from spark_bucketing.check.owners import with_owners
-from spark_bucketing.check.planner import Planner, SqlPlanner, spark_version
 from spark_bucketing.check.reasons import REASONS, project_findings
 from spark_bucketing.check.results import Report
 from spark_bucketing.check.run import Checker, Subject, with_inputs
 from spark_bucketing.check.session_planner import SessionPlanner
 from spark_bucketing.check.session_settings import EXTENSIONS, Settings, read_settings
 from spark_bucketing.check.shadow import Shadow
-from spark_bucketing.check.subjects import file_subject, live_tasks, model_subject, offline_tasks, selectable
+from spark_bucketing.check.subjects import file_subject, model_subject, offline_tasks, selectable
 from spark_bucketing.errors import BucketingError, ProjectError
+from spark_bucketing.plan.planner import Planner, SqlPlanner, spark_version
 from spark_bucketing.plan.whatif import WhatIf
 from spark_bucketing.project.connection import Connection
 from spark_bucketing.project.dbt import Selection
@@ -117,11 +117,11 @@ def _checked(
         if subject.unique_id
     }
     shadow = None
-    if isinstance(planner, OfflinePlanner) and artifacts:
-        shadow = Shadow(planner.whatif, manifest, artifacts.catalog, project.target.project_dir)
-    tasks = offline_tasks(subjects, manifest) if shadow else live_tasks(subjects)
+    if isinstance(planner, WhatIf) and artifacts:
+        shadow = Shadow(planner, manifest, artifacts.catalog, project.target.project_dir)
+    tasks = offline_tasks(subjects, manifest) if shadow else list(dict.fromkeys(subjects))
     done = iter(range(len(tasks)))
-    facts = OfflineFacts(planner) if isinstance(planner, OfflinePlanner) else Facts(planner)
+    facts = OfflineFacts(planner) if isinstance(planner, WhatIf) else Facts(planner)
     with _hypotheses(project.target, planner, facts, settings) as hypotheses:
         checker = Checker(planner, settings, facts, hypotheses, shadow, request.time_limit)
         progress = checker.run(tasks, lambda name: on_progress(name, next(done), len(tasks)))
@@ -221,8 +221,8 @@ def _wants_extension(request: Request, target: Target) -> bool:
 
 @contextmanager
 def _hypotheses(target: Target, planner: Planner, facts: Facts, settings: Settings) -> Iterator[Hypothesize]:
-    if isinstance(planner, OfflinePlanner):
-        yield partial(offline_query, planner.whatif)
+    if isinstance(planner, WhatIf):
+        yield partial(offline_query, planner)
         return
 
     def start() -> AbstractContextManager[WhatIf]:
@@ -246,7 +246,7 @@ def _planner(request: Request, target: Target) -> Iterator[Planner]:
         with embedded_whatif(target.settings, extension) as whatif:
             if target.schema:
                 whatif.use(target.schema)
-            yield OfflinePlanner(whatif)
+            yield whatif
     elif target.method == "session":
         session = open_session(target.settings)
         quiet_errors()

@@ -8,14 +8,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from spark_bucketing.check.offline import OfflinePlanner
-from spark_bucketing.check.planner import Planner
 from spark_bucketing.check.table_facts import TableFacts
 from spark_bucketing.errors import SparkError
 from spark_bucketing.evolution import sql
 from spark_bucketing.evolution.model import Column, Table
 from spark_bucketing.evolution.records import lower, partition_of
 from spark_bucketing.layout.names import bucket_of
+from spark_bucketing.plan.planner import Planner
+from spark_bucketing.plan.whatif import WhatIf
 from spark_bucketing.project.manifest import relation_parts
 from spark_bucketing.spec import BucketSpec
 
@@ -95,12 +95,12 @@ class OfflineFacts(Facts):
     """Facts of hypothetical tables.
 
     Args:
-        planner: of these tables.
+        whatif: of these tables.
     """
 
-    def __init__(self, planner: OfflinePlanner) -> None:
-        super().__init__(planner)
-        self._whatif = planner.whatif
+    def __init__(self, whatif: WhatIf) -> None:
+        super().__init__(whatif)
+        self._whatif = whatif
 
     def _ask(self, name: str) -> TableFacts | None:
         table = self._whatif.table(name)

@@ -8,12 +8,12 @@ from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 
 from spark_bucketing.check.facts import Facts, details_of
-from spark_bucketing.check.planner import Planner
 from spark_bucketing.check.proposals import HypotheticalQuery
 from spark_bucketing.check.query import Query
 from spark_bucketing.check.scans import spec_as_read
 from spark_bucketing.check.session_settings import SPARK_LAYOUT
 from spark_bucketing.errors import BucketingError, SparkError
+from spark_bucketing.plan.planner import Planner
 from spark_bucketing.plan.whatif import HypotheticalTable, WhatIf
 
 _MISSING = re.compile(r"TABLE_OR_VIEW_NOT_FOUND\][^`]*((?:`[^`]+`\.?)+)")

@@ -5,17 +5,15 @@ from __future__ import annotations
 import os
 import re
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from spark_bucketing.check.planner import Planner
 from spark_bucketing.check.session_settings import ENABLED
 from spark_bucketing.errors import ExtensionError, SparkError
 from spark_bucketing.extension.build import build_jar
 from spark_bucketing.extension.settings import EXTENSION_CLASS, extension_settings
-from spark_bucketing.plan.explained import Explained
 from spark_bucketing.plan.whatif import WhatIf
 from spark_bucketing.session import is_open, open_beside, open_session, quiet_errors
 
@@ -45,27 +43,6 @@ _PARTITION_RULES = (
 # Every name's relation stays in Spark's cache, where WhatIf has put it; and no table's buckets are read several as one
 # for its being empty here.
 _OF_WHATIF = {"spark.sql.filesourceTableRelationCacheSize": "1000000", "spark.bucketing.read.partitionBytes": "0"}
-
-
-class OfflinePlanner(Planner):
-    """Answers for hypothetical tables.
-
-    Args:
-        whatif: the planner of these.
-    """
-
-    label = "offline"
-
-    def __init__(self, whatif: WhatIf) -> None:
-        self.whatif = whatif
-
-    def rows(self, sql: str) -> Sequence[tuple[Any, ...]]:
-        """Rows of a statement."""
-        return self.whatif.rows(sql)
-
-    def explain(self, sql: str) -> Explained:
-        """The plan of a query."""
-        return self.whatif.explain(sql, cost=True)
 
 
 def planner_settings(settings: Mapping[str, str]) -> dict[str, str]:

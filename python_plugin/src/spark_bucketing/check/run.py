@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from spark_bucketing.check.facts import Facts
 from spark_bucketing.check.hypotheses import Hypothesize
 from spark_bucketing.check.judge import judge
-from spark_bucketing.check.planner import Planner
 from spark_bucketing.check.proposals import HypotheticalQuery, Proposals, has_candidates, untried
 from spark_bucketing.check.query import Query
 from spark_bucketing.check.results import ModelResult, OperatorResult, Parent, Verdict
@@ -20,6 +19,7 @@ from spark_bucketing.check.table_facts import TableFacts
 from spark_bucketing.check.time_limit import in_time
 from spark_bucketing.errors import BucketingError
 from spark_bucketing.plan import Plan, parse_plan, parse_statistics
+from spark_bucketing.plan.planner import Planner
 from spark_bucketing.project.manifest import Manifest, Node, table_name
 
 # Of several operators that read a table, the one that a graph shows for it.
@@ -62,12 +62,8 @@ class Subject:
     error: str | None = None
 
 
-@dataclass(frozen=True)
-class Task:
-    """What is done next: a query is checked, or the shadow of a node is created, or both in this order."""
-
-    subject: Subject | None = None
-    shadow_of: Node | None = None
+Task = Subject | Node
+"""A query that is checked, or a node whose shadow is created."""
 
 
 @dataclass
@@ -109,18 +105,16 @@ class Checker:
         progress = Progress()
         try:
             for task in tasks:
-                report(task.subject.name if task.subject else task.shadow_of.name if task.shadow_of else "")
-                if task.subject:
-                    progress.results.append(self.check(task.subject))
-                if task.shadow_of and self.shadow:
-                    self.shadow.create(task.shadow_of)
+                report(task.name)
+                if isinstance(task, Subject):
+                    progress.results.append(self.check(task))
+                elif self.shadow:
+                    self.shadow.create(task)
                     self.facts.unsized |= self.shadow.unsized
         except KeyboardInterrupt:
-            done = {(result.unique_id, result.path) for result in progress.results}
-            waiting = (task.subject for task in tasks if task.subject)
-            progress.unfinished = tuple(
-                subject.name for subject in waiting if (subject.unique_id, subject.path) not in done
-            )
+            done = {result.key for result in progress.results}
+            waiting = (task for task in tasks if isinstance(task, Subject))
+            progress.unfinished = tuple(one.name for one in waiting if (one.unique_id or one.path) not in done)
         return progress
 
     def check(self, subject: Subject) -> ModelResult:

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
-from spark_bucketing.check.planner import Planner
-from spark_bucketing.plan.explained import PLAN_SETTINGS, Explained
+from spark_bucketing.plan.planner import PLAN_SETTINGS, Explained, Planner
 from spark_bucketing.session import active_session, explain_execution, setting, spark_call
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from spark_bucketing.check.planner import Planner
 from spark_bucketing.extension.settings import EXTENSION_CLASS
+from spark_bucketing.plan.planner import Planner
 
 EXTENSIONS = "spark.sql.extensions"
 SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"

@@ -67,11 +67,9 @@ def rewritten(sql: str, rewrite: Rewrite) -> str:
     Raises:
         PlanError: the query cannot be read.
     """
-    try:
-        from sqlglot import exp, parse_one
-        from sqlglot.errors import SqlglotError
-    except ImportError as error:
-        raise PlanError("Without sqlglot no query can be written otherwise.") from error
+    from sqlglot import exp, parse_one
+    from sqlglot.errors import SqlglotError
+
     try:
         return str(parse_one(sql, read="spark").transform(lambda node: rewrite(node, exp)).sql(dialect="spark"))
     except (SqlglotError, RecursionError) as error:

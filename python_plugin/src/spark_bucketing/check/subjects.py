@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from spark_bucketing.check.run import Subject, Task
@@ -73,11 +73,6 @@ def file_subject(
     return Subject(path, path, one_statement(text), text)
 
 
-def live_tasks(subjects: Iterable[Subject]) -> list[Task]:
-    """Every query, once."""
-    return [Task(subject) for subject in dict.fromkeys(subjects)]
-
-
 def offline_tasks(subjects: Sequence[Subject], manifest: Manifest) -> list[Task]:
     """Every query, and before it the shadow of every table that it may read.
 
@@ -89,13 +84,13 @@ def offline_tasks(subjects: Sequence[Subject], manifest: Manifest) -> list[Task]
     files = [subject for subject in dict.fromkeys(subjects) if subject.unique_id not in by_id]
     wanted = set(manifest.nodes) if files else manifest.with_ancestors(str(name) for name in by_id)
     read = {parent for name in wanted for parent in manifest.nodes[name].depends_on}
-    tasks = []
+    tasks: list[Task] = []
     for name in manifest.order:
-        if name in wanted and manifest.nodes[name].resource_type != "test":
-            shadow_of = manifest.nodes[name] if name in read or files else None
-            if name in by_id or shadow_of:
-                tasks.append(Task(by_id.get(name), shadow_of))
-    return [*tasks, *(Task(subject) for subject in files)]
+        node = manifest.nodes[name]
+        if name in wanted and node.resource_type != "test":
+            tasks += [by_id[name]] if name in by_id else []
+            tasks += [node] if name in read or files else []
+    return [*tasks, *files]
 
 
 def _has_query(node: Node) -> bool:

@@ -17,12 +17,7 @@ def series(items: Sequence[str]) -> str:
 
 def buckets(spec: BucketSpec) -> str:
     """`8 buckets of k`."""
-    return f"{spec.num_buckets:,} {plural('bucket', spec.num_buckets)} of {series(spec.bucket_columns)}"
-
-
-def plural(noun: str, number: int) -> str:
-    """The noun, with an s where there are several."""
-    return noun if number == 1 else noun + "s"
+    return f"{spec.num_buckets:,} bucket{'' if spec.num_buckets == 1 else 's'} of {series(spec.bucket_columns)}"
 
 
 def purpose(movement: Movement) -> str:

@@ -82,15 +82,6 @@ class HypotheticalTable:
         """A name that no table with other columns, layout or size has; no longer than a metastore's names may be."""
         schema, _, table = self.name.lower().rpartition(".")
         readable = "".join(letter if letter.isalnum() else "_" for letter in f"{schema}_{table}")[:60]
-        described = repr(
-            (
-                self.name,
-                list(self.columns.items()),
-                self.spec,
-                self.partition_columns,
-                self.size_bytes,
-                self.format,
-                self.files_per_bucket,
-            )
-        )
+        layout = (self.spec, self.partition_columns, self.size_bytes, self.format, self.files_per_bucket)
+        described = repr((self.name, list(self.columns.items()), *layout))
         return f"{readable}_{sha256(described.encode()).hexdigest()[:16]}"

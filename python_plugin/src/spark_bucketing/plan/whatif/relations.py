@@ -95,7 +95,7 @@ class Relations:
         location = self._option(self._uri(folder.as_uri()))
         return {
             "storage": self._copied(prototype.storage(), locationUri=location),
-            "properties": self._utils.toScalaMap(_java_map(self._jvm, seal_of(table.spec, schema, files))),
+            "properties": self._utils.toScalaMap(seal_of(table.spec, schema, files)),
         }
 
     @property
@@ -144,13 +144,6 @@ class Relations:
         names = _iterated(instance.productElementNames())
         values = (changes[name] if name in changes else instance.productElement(i) for i, name in enumerate(names))
         return instance.copy(*values, *curried)
-
-
-def _java_map(jvm: Any, values: Mapping[str, str]) -> Any:
-    made = jvm.java.util.HashMap()
-    for key, value in values.items():
-        made.put(key, value)
-    return made
 
 
 def _iterated(iterator: Any) -> list[Any]:

@@ -8,8 +8,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from spark_bucketing.plan.explained import PLAN_SETTINGS, Explained
 from spark_bucketing.plan.parse import parse_plan
+from spark_bucketing.plan.planner import PLAN_SETTINGS, Explained, Planner
 from spark_bucketing.plan.tree import Plan
 from spark_bucketing.plan.whatif.hypothetical import HypotheticalTable
 from spark_bucketing.plan.whatif.relations import SCHEMA, Relations
@@ -23,7 +23,7 @@ _CONTENT = re.compile(rf"(?:spark_catalog\.)?{SCHEMA}\.(\w+)")
 _FIXED = ("spark.sql.extensions", "spark.sql.warehouse.dir", "spark.sql.catalogImplementation")
 
 
-class WhatIf:
+class WhatIf(Planner):
     """A planner of hypothetical tables.
 
     Args:
@@ -31,6 +31,8 @@ class WhatIf:
         folder: an empty folder.
         has_extension: whether the session has the extension; `spark.bucketing.enabled` switches it.
     """
+
+    label = "offline"
 
     def __init__(self, session: SparkSession, folder: Path, has_extension: bool) -> None:
         self.session, self.has_extension = session, has_extension
@@ -98,14 +100,14 @@ class WhatIf:
             SparkError: Spark cannot plan it.
             PlanError: the plan cannot be read.
         """
-        return parse_plan(self.explain(sql, tables, settings).formatted)
+        return parse_plan(self.explain(sql, tables, settings, cost=False).formatted)
 
     def explain(
         self,
         sql: str,
         tables: Iterable[HypotheticalTable] = (),
         settings: Mapping[str, str] | None = None,
-        cost: bool = False,
+        cost: bool = True,
     ) -> Explained:
         """The same as Spark prints it, with the names of the tables that are meant.
 
