@@ -12,7 +12,7 @@ from spark_bucketing.check.scans import BucketedScan
 from spark_bucketing.check.session_settings import Settings
 from spark_bucketing.check.table_facts import TableFacts
 from spark_bucketing.evolution.model import Column, Partition, RecordState, Table
-from spark_bucketing.plan import Node
+from spark_bucketing.plan import PlanNode
 from spark_bucketing.spec import BucketSpec
 
 EIGHT = BucketSpec(8, ("k",), ("k",), "hive")
@@ -46,7 +46,7 @@ def test_a_rewrite_can_be_copied_into_a_shell(column: str, value: str, quoted: s
 
 def test_no_command_ends_with_the_sentence() -> None:
     whole = TableFacts("db.t", {}, EIGHT)
-    text = rewrite_files(BucketedScan(Node(1, "Scan"), whole, EIGHT, Settings())).text
+    text = rewrite_files(BucketedScan(PlanNode(1, "Scan"), whole, EIGHT, Settings())).text
     assert re.search(r"`dbt run --full-refresh` ", text)
 
 

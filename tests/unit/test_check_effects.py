@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from spark_bucketing.check.configured import with_configured
+from spark_bucketing.check.configs import with_configured
 from spark_bucketing.check.effects import serves_all, wanted_specs, with_effects, worse_for
 from spark_bucketing.check.results import (
     Finding,

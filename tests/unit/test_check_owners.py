@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spark_bucketing.check.owners import with_owners
+from spark_bucketing.check.configs import with_owners
 from spark_bucketing.check.results import Finding, Fix, ModelResult, OperatorResult, Verdict
 from spark_bucketing.project.manifest import Manifest, Node
 

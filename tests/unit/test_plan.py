@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from spark_bucketing.errors import PlanError
-from spark_bucketing.plan import Plan, Statistics, parse_plan, parse_statistics
-from spark_bucketing.plan.lists import attribute_of, attributes, canonical, elements, named
+from spark_bucketing.plan import PhysicalPlan, Statistics, parse_plan, parse_statistics
+from spark_bucketing.plan.lists import attribute_of, attributes, canonical, elements, named_expression
 
 FOLDER = Path(__file__).parent / "plans"
 
 
-def plan(name: str) -> Plan:
+def plan(name: str) -> PhysicalPlan:
     return parse_plan((FOLDER / f"{name}.txt").read_text())
 
 
@@ -182,10 +182,10 @@ def test_only_a_whole_text_is_an_attribute() -> None:
 
 
 def test_select_lists_name_expressions() -> None:
-    found = named("cast(k#1 as bigint) AS kk#2L")
+    found = named_expression("cast(k#1 as bigint) AS kk#2L")
     assert found is not None
     assert (found.attribute.name, found.attribute.key, found.expression) == ("kk", "#2", "cast(#1 as bigint)")
-    assert named("1") is None
+    assert named_expression("1") is None
 
 
 def test_canonical_expressions_have_no_names() -> None:

@@ -25,7 +25,7 @@ class Artifacts:
     Args:
         manifest: compiled.
         path: its file.
-        errors: what dbt says of nodes that do not compile, by unique id.
+        errors: dbt's, of nodes that do not compile, by unique id.
         catalog: tables by unique id; empty when there is none.
     """
 

@@ -1,4 +1,4 @@
-"""What could be changed: settings, tables and queries, in the words for the user. Whether it helps, Spark says."""
+"""What could be changed: settings, tables and queries, in the words for the user. Whether it helps, Spark's plans show."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def let_extension_read(scan: BucketedScan) -> Candidates:
         return (switch_extension_on(scan.settings),)
     if not scan.settings.on(SPARK_LAYOUT):
         return (set_to({SPARK_LAYOUT: "true"}),)
-    return (seal(scan.facts),) if scan.left_to_stock else ()
+    return (seal_files(scan.facts),) if scan.left_to_stock else ()
 
 
 def merge_files(scan: BucketedScan) -> Candidate:
@@ -57,7 +57,7 @@ def merge_files(scan: BucketedScan) -> Candidate:
 
 
 def bucket(facts: TableFacts, spec: BucketSpec, types: Mapping[str, str] | None = None) -> Candidates:
-    """Write a table anew with this spec; nothing where Spark refuses that: by a partition column, say.
+    """Write a table anew with this spec; nothing where Spark refuses that, such as by a partition column.
 
     Args:
         facts: of the table.
@@ -79,7 +79,7 @@ def retype(facts: TableFacts, types: Mapping[str, str]) -> Candidate:
     return Candidate("column_type", text, table=facts.name, column_types=types)
 
 
-def seal(facts: TableFacts) -> Candidate:
+def seal_files(facts: TableFacts) -> Candidate:
     """Prove that a table's files are its buckets."""
     text = f"Run `spark-bucketing seal {facts.name}` to prove that its files are its buckets, where they are."
     return Candidate("rewrite_files", text, table=facts.name, planned_as_if={SPARK_LAYOUT: "true"})

@@ -95,7 +95,7 @@ def _column_names(op: Operator) -> frozenset[str]:
 
 
 def _meaning(op: Operator) -> tuple[object, ...]:
-    """What tells operators of the same keys apart, but not the same clause planned twice."""
+    """By which operators of the same keys differ, but not the same clause planned twice."""
     return op.node.join_type, tuple(tuple(scan.table for scan in side.entry.scans) for side in op.sides)
 
 

@@ -16,13 +16,12 @@ from pathlib import Path
 from spark_bucketing.check.acceptance import Baseline, accept, allowed_reasons
 from spark_bucketing.check.artifacts import Artifacts, Project
 from spark_bucketing.check.baseline import read_baseline
-from spark_bucketing.check.configured import with_configured
+from spark_bucketing.check.configs import with_configured, with_owners
 from spark_bucketing.check.effects import with_effects
 from spark_bucketing.check.facts import Facts, OfflineFacts
 from spark_bucketing.check.hypotheses import Hypothesize, LiveHypotheses, offline_query
 from spark_bucketing.check.layout_config import configured_layout
 from spark_bucketing.check.offline import embedded_whatif, whatif_beside
-from spark_bucketing.check.owners import with_owners
 from spark_bucketing.check.reasons import REASONS, project_findings
 from spark_bucketing.check.results import Report
 from spark_bucketing.check.run import Checker, Subject, with_inputs
@@ -59,7 +58,7 @@ class Request:
         manifest: an existing manifest.json.
         compile_anyway: compile even when there is a fresh manifest.
         offline: plan without the warehouse.
-        extension: offline, whether the session extension is loaded; None for what the target's settings say.
+        extension: offline, whether the session extension is loaded; None for what the target's settings have.
         baseline: a file of accepted findings.
         time_limit: seconds for each query; None for no limit.
     """
@@ -201,7 +200,7 @@ def _configured(manifest: Manifest, subjects: Sequence[Subject]) -> dict[str, Bu
         node = manifest.nodes[name]
         try:
             specs[table_name(node.relation or "")] = configured_layout(node.config, node.materialized, node.name).spec
-        # dbt says so when the model is built.
+        # That is an error of dbt's when the model is built.
         except BucketingError:
             continue
     return {name: spec for name, spec in specs.items() if spec}

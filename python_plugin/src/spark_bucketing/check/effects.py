@@ -23,7 +23,7 @@ Queries = Sequence[tuple[ModelResult, HypotheticalQuery]]
 def with_effects(
     results: Iterable[ModelResult], queries: Queries, clock: Callable[[], float] = time.monotonic
 ) -> tuple[ModelResult, ...]:
-    """Results whose fixes say what they do to other queries; a roll-up for which others would pay is a note.
+    """Results with the effects of fixes on other queries; a roll-up for which others would pay is a note.
 
     Args:
         results: of a run.

@@ -160,7 +160,7 @@ def _sections(rows: Sequence[tuple[Any, ...]]) -> tuple[dict[str, str], list[str
 
 def _format(details: Mapping[str, str]) -> str:
     provider = details.get("Provider", "").lower()
-    # Hive's are told by the class that reads them.
+    # Hive's formats are known by the class that reads them.
     hives = "orc" if "orc" in details.get("InputFormat", "").lower() else "parquet"
     return hives if provider in ("", "hive") else provider
 

@@ -10,7 +10,7 @@ from spark_bucketing.check.reasons import reason_for
 from spark_bucketing.check.reasons.movements import END, EXCHANGE, EXCHANGE_BELOW, JOIN, SORT, Movement
 from spark_bucketing.check.results import Candidate, Finding, OperatorResult, Verdict
 from spark_bucketing.check.table_facts import TableFacts
-from spark_bucketing.plan import Node
+from spark_bucketing.plan import PlanNode
 from spark_bucketing.plan.known import is_known
 from spark_bucketing.plan.operators import Operator
 
@@ -57,9 +57,11 @@ def _judged(query: Query, op: Operator, ends: list[Movement], with_reasons: bool
         movements = [*_movements(query, op), *ends]
     explained = [_explained(movement) for movement in movements]
     found = verdict(op, tables)
+    unknown = f" ({cause_of_unknown(op, tables)})" if found is Verdict.UNKNOWN else ""
     result = OperatorResult(
         kind=op.kind,
-        description=_description(query, op) + (f" ({why_unknown(op, tables)})" if found is Verdict.UNKNOWN else ""),
+        description=_description(query, op)
+        + (f" ({cause_of_unknown(op, tables)})" if found is Verdict.UNKNOWN else ""),
         verdict=found,
         tables=op.tables,
         exchanges=len({node.number for side in op.sides for node in side.exchanges}),
@@ -82,14 +84,14 @@ def _explained(movement: Movement) -> tuple[Finding, tuple[Candidate, ...]]:
     return finding, explanation.candidates
 
 
-def _bytes(query: Query, node: Node) -> int | None:
+def _bytes(query: Query, node: PlanNode) -> int | None:
     """What is read of the tables below; how much of it filters and groupings leave, Spark does not know."""
     sizes = [_read(query, scan) for scan in node.scans]
     known = [size for size in sizes if size is not None]
     return sum(known) if known and len(known) == len(sizes) else None
 
 
-def _read(query: Query, scan: Node) -> int | None:
+def _read(query: Query, scan: PlanNode) -> int | None:
     facts = query.tables.get(scan.table or "")
     reads = (query.statistics.reads.get(column.id) for column in scan.output or ())
     found = next((size for _, size in filter(None, reads)), None)
@@ -99,7 +101,7 @@ def _read(query: Query, scan: Node) -> int | None:
 def _ends(query: Query) -> Iterator[tuple[int, list[Movement]]]:
     """Exchanges and Sorts above all operators, by the uppermost operator below."""
     for node in query.plan.roots:
-        top: list[Node] = []
+        top: list[PlanNode] = []
         while node.number not in query.operators and len(node.children) == 1:
             if node.operator in ("Exchange", "Sort"):
                 top.append(node)
@@ -139,7 +141,7 @@ def _description(query: Query, op: Operator) -> str:
 
 
 def undescribed(op: Operator, tables: Tables) -> list[str]:
-    """Tables below of which the metastore does not say whether they are bucketed."""
+    """Tables below that the metastore does not describe."""
     return sorted(set(op.tables) - tables.keys())
 
 
@@ -148,7 +150,7 @@ def reads_buckets(op: Operator, tables: Tables) -> bool:
     return any(name in tables and tables[name].spec is not None for name in op.tables)
 
 
-def why_unknown(op: Operator, tables: Tables) -> str:
+def cause_of_unknown(op: Operator, tables: Tables) -> str:
     """What is not known of an operator whose verdict is unknown, for the user."""
     nodes = [op.node, *(node for side in op.sides for node in side.way)]
     foreign = sorted({node.operator for node in nodes if not is_known(node)})

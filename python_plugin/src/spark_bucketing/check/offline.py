@@ -20,7 +20,7 @@ from spark_bucketing.session import is_open, open_beside, open_session, quiet_er
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# Settings of a target that say where its warehouse is, or that need jars which are not here.
+# Settings of a target for its warehouse, or that need jars which are not here.
 _LEFT_OUT = (
     "spark.sql.warehouse.dir",
     "spark.sql.extensions",

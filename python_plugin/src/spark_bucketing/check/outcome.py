@@ -66,9 +66,9 @@ def unknown_models(report: Report) -> list[ModelResult]:
 
 
 def exit_code(report: Report, fail_on: FailOn) -> int:
-    """0 clean, 1 findings at this level or a worse one, 2 when something could not be told or was interrupted.
+    """0 clean, 1 findings at this level or a worse one, 2 when something is unknown or was interrupted.
 
-    An interruption goes before findings, and those before queries that could not be told.
+    An interruption goes before findings, and those before queries that are unknown.
 
     Args:
         report: of a run, with what is accepted marked.

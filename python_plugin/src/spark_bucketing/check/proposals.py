@@ -173,7 +173,7 @@ class Proposals:
         return ORDERING not in along or not (settings.extension or any(c.kind == "extension" for c in candidates))
 
     def _by_two(self, candidate: Candidate, base: PlannedQuery, place: int) -> Fix | None:
-        """A candidate together with what is due next where it was made: both sides of a join are to be sorted, say.
+        """A candidate together with what is due next where it was made: such as the sort of a join's other side.
 
         Only where neither is of use alone: what the second one would do by itself is a fix of another finding.
         """

@@ -10,7 +10,7 @@ from spark_bucketing.check.clauses import Clauses
 from spark_bucketing.check.scans import BucketedScan
 from spark_bucketing.check.session_settings import Settings
 from spark_bucketing.check.table_facts import TableFacts
-from spark_bucketing.plan import Node, Plan, Statistics
+from spark_bucketing.plan import PhysicalPlan, PlanNode, Statistics
 from spark_bucketing.plan.operators import Operator, find_operators
 
 
@@ -20,13 +20,13 @@ class Query:
 
     Args:
         plan: the plan.
-        described: what is known of the tables that it reads (Plan.tables), by schema and name.
+        described: what is known of the tables that it reads (PhysicalPlan.tables), by schema and name.
         settings: of the session.
         sql: the query's text.
-        statistics: sizes of tables, and of what the query reads of them, where Spark tells them.
+        statistics: sizes of tables, and of what the query reads of them, where Spark prints them.
     """
 
-    plan: Plan
+    plan: PhysicalPlan
     described: Mapping[str, TableFacts]
     settings: Settings
     sql: str = ""
@@ -61,7 +61,7 @@ class Query:
         """Where the operators come from in the query's text."""
         return Clauses(self.sql, tuple(self.operators.values()))
 
-    def bucketed(self, scan: Node) -> BucketedScan | None:
+    def bucketed(self, scan: PlanNode) -> BucketedScan | None:
         """A scan of a table that is bucketed by its metadata; None for any other."""
         facts = self.tables.get(scan.table or "")
         if facts is None or facts.spec is None:

@@ -187,7 +187,7 @@ class ModelResult:
 
     @property
     def key(self) -> str:
-        """By which it is told from others."""
+        """By which it is identified."""
         return self.unique_id or self.path
 
 

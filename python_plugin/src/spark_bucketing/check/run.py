@@ -18,7 +18,7 @@ from spark_bucketing.check.source_lines import source_line
 from spark_bucketing.check.table_facts import TableFacts
 from spark_bucketing.check.time_limit import in_time
 from spark_bucketing.errors import BucketingError
-from spark_bucketing.plan import Plan, parse_plan, parse_statistics
+from spark_bucketing.plan import PhysicalPlan, parse_plan, parse_statistics
 from spark_bucketing.plan.planner import Planner
 from spark_bucketing.project.manifest import Manifest, Node, table_name
 
@@ -140,7 +140,7 @@ class Checker:
             self.queries.append((result, query))
         return result
 
-    def _described(self, plan: Plan) -> Mapping[str, TableFacts]:
+    def _described(self, plan: PhysicalPlan) -> Mapping[str, TableFacts]:
         """Facts of a plan's tables, with those of partitions where these are read plainly."""
         plainly = {node.table for node in plan.walk() if node.table and note_of(node).objection}
         found = self.facts.of(plan.tables)

@@ -12,7 +12,7 @@ from spark_bucketing.check.table_facts import TableFacts
 from spark_bucketing.evolution.locations import plain
 from spark_bucketing.evolution.model import Partition, Table
 from spark_bucketing.evolution.reading import Merging
-from spark_bucketing.plan import Node
+from spark_bucketing.plan import PlanNode
 from spark_bucketing.plan.statistics import Folders, scan_key
 from spark_bucketing.spec import BucketSpec
 
@@ -29,12 +29,12 @@ MERGING = Merging()
 
 @dataclass(frozen=True)
 class ScanNote:
-    """What EXPLAIN says in the line `Bucketed:` of a scan.
+    """What EXPLAIN prints in the line `Bucketed:` of a scan.
 
     Args:
         bucketed: whether it is read as bucketed; None without such a line.
-        code: why it is not, where the extension says so.
-        words: the same for people, or how it is read; stock Spark says nothing of that.
+        code: why it is not, where the extension has a reason.
+        words: the same for people, or how it is read; stock Spark prints nothing of that.
     """
 
     bucketed: bool | None = None
@@ -52,8 +52,8 @@ class ScanNote:
         return bool(self.bucketed and self.words)
 
 
-def note_of(scan: Node) -> ScanNote:
-    """What EXPLAIN says of a scan's buckets."""
+def note_of(scan: PlanNode) -> ScanNote:
+    """What EXPLAIN prints of a scan's buckets."""
     found = _NOTE.match(scan.details.get("Bucketed", ""))
     if found is None:
         return ScanNote()
@@ -72,7 +72,7 @@ class BucketedScan:
         folders: that Spark reads, by scan.
     """
 
-    node: Node
+    node: PlanNode
     facts: TableFacts
     spec: BucketSpec
     settings: Settings
@@ -90,7 +90,7 @@ class BucketedScan:
 
     @cached_property
     def note(self) -> ScanNote:
-        """What EXPLAIN says of its buckets."""
+        """What EXPLAIN prints of its buckets."""
         return note_of(self.node)
 
     @property
@@ -106,7 +106,7 @@ class BucketedScan:
 
     @cached_property
     def readable(self) -> bool:
-        """Whether it can be read as bucketed, by what EXPLAIN and the metastore say."""
+        """Whether it can be read as bucketed, by EXPLAIN and the metastore."""
         if self.note.bucketed:
             return True
         if self.note.objection or not self.settings.on(BUCKETING):
@@ -132,7 +132,7 @@ class BucketedScan:
 
     @property
     def partitions_read(self) -> int:
-        """How many partitions it reads, as far as EXPLAIN tells; 1 for a table without partitions.
+        """How many partitions it reads, as far as EXPLAIN shows; 1 for a table without partitions.
 
         EXPLAIN prints one path and counts the others; where all partitions are read, it prints the table's own, and
         there are taken to be two.
@@ -164,8 +164,8 @@ def spec_as_read(scans: Sequence[BucketedScan]) -> BucketSpec | None:
     return None if None in specs or not specs else specs[-1]
 
 
-def selected_partitions(scan: Node, table: Table, folders: Folders) -> tuple[Partition, ...]:
-    """The partitions that a scan selects, before it runs; all of them where that cannot be told.
+def selected_partitions(scan: PlanNode, table: Table, folders: Folders) -> tuple[Partition, ...]:
+    """The partitions that a scan selects, before it runs; all of them where that is not known.
 
     Args:
         scan: of the table.

@@ -47,7 +47,7 @@ class SessionPlanner(Planner):
             if leaf.getClass().getSimpleName() != "LogicalRelation":
                 return None
             files = leaf.relation().location()
-            # Without statistics the index of a partitioned table says Spark's default, and that of its files knows.
+            # Without statistics the index of a partitioned table has Spark's default, and that of its files knows.
             if files.getClass().getSimpleName() == "CatalogFileIndex":
                 no_filters = leaf.output().take(0)
                 files = files.filterPartitions(no_filters)

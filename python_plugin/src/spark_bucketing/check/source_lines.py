@@ -21,7 +21,7 @@ def source_line(compiled: str, line: int, raw: str) -> int | None:
         raw: the model's file.
 
     Returns:
-        The line of the model's file, from 1; None where it cannot be told.
+        The line of the model's file, from 1; None where it is not certain.
     """
     lines = compiled.splitlines()
     if not 1 <= line <= len(lines) or not lines[line - 1].strip():

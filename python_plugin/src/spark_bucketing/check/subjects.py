@@ -26,7 +26,7 @@ def model_subject(node: Node, project_dir: Path, error: str | None = None) -> Su
     Args:
         node: the node.
         project_dir: folder of its project.
-        error: what dbt says when it does not compile.
+        error: dbt's, when it does not compile.
     """
     if error is None and node.language != "sql":
         error = f"It is a {node.language.capitalize()} model, which has no SQL that could be planned."
@@ -49,7 +49,7 @@ def file_subject(
         file: absolute.
         project_dir: folder of the project, absolute.
         manifest: the project's; None when no file lies in its folder.
-        errors: what dbt says of nodes that do not compile, by unique id.
+        errors: dbt's, of nodes that do not compile, by unique id.
 
     Raises:
         ProjectError: the file cannot be read, or has Jinja that nobody compiles.

@@ -2,7 +2,7 @@
 
 A name that is not here, such as another engine's CometExchange or PhotonShuffleMapStage, may move or sort rows under
 any name. Operators that gather rows by a key without being a join, aggregate or window of SQL (FlatMapGroupsInPandas,
-MergingSessions, SortMergeAsOfJoin) are left out on purpose, since nothing here says where their rows go.
+MergingSessions, SortMergeAsOfJoin) are left out on purpose, since it is not known here where their rows go.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import Literal
 
-from spark_bucketing.plan.tree import AGGREGATES, JOINS, Node
+from spark_bucketing.plan.tree import AGGREGATES, JOINS, PlanNode
 
 OperatorKind = Literal["join", "aggregate", "distinct", "window", "other"]
 # Of a limit: they bring rows into one task without an Exchange in the plan.
@@ -47,12 +47,12 @@ _TRANSITION = re.compile(r"(?:ColumnarToRow|RowToColumnar)$")
 _KINDS: tuple[tuple[str, OperatorKind], ...] = (("Join", "join"), ("Window", "window"), ("Agg", "aggregate"))
 
 
-def is_known(node: Node) -> bool:
+def is_known(node: PlanNode) -> bool:
     """Whether it is known what an operator does to its rows."""
     return node.operator in KNOWN or _TRANSITION.search(node.operator) is not None
 
 
-def foreign_kind(node: Node) -> OperatorKind | None:
+def foreign_kind(node: PlanNode) -> OperatorKind | None:
     """What an operator that is not known is by its name: a join, an aggregate, a window; None for anything else."""
     if is_known(node):
         return None

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from spark_bucketing.plan.lists import Attribute, ids_in
-from spark_bucketing.plan.tree import AGGREGATES, Node
+from spark_bucketing.plan.tree import AGGREGATES, PlanNode
 
 _CAST = re.compile(r"^cast\((?P<of>#\d+) as (?P<type>[a-z]+(?:\([\d,]+\))?)\)$")
 _MOST_STEPS = 10_000
@@ -23,13 +23,13 @@ class Source:
         cast: the type that a cast gives the column, when the expression is nothing but that.
     """
 
-    scan: Node
+    scan: PlanNode
     column: Attribute
     wrapped: str = ""
     cast: str = ""
 
 
-def source_of(key: str, node: Node) -> Source | None:
+def source_of(key: str, node: PlanNode) -> Source | None:
     """The table's column that a key of an operator's input comes from; None where it is no single one.
 
     Args:
@@ -40,7 +40,7 @@ def source_of(key: str, node: Node) -> Source | None:
     return found[0] if len(found) == 1 else None
 
 
-def sources_of(key: str, node: Node) -> tuple[Source, ...]:
+def sources_of(key: str, node: PlanNode) -> tuple[Source, ...]:
     """All columns of tables from which a key is computed; none where one of them cannot be followed."""
     if key not in node.remembered:
         node.remembered[key] = _sources(key, node)
@@ -48,11 +48,11 @@ def sources_of(key: str, node: Node) -> tuple[Source, ...]:
     return found
 
 
-def _sources(key: str, node: Node) -> tuple[Source, ...]:
+def _sources(key: str, node: PlanNode) -> tuple[Source, ...]:
     found: dict[tuple[int, int], Source] = {}
     todo = [(key, node, "", "")]
     # What a column is that is passed on as it is, it is on the whole way.
-    passed: list[tuple[str, Node]] = []
+    passed: list[tuple[str, PlanNode]] = []
     for _ in range(_MOST_STEPS):
         if not todo:
             return _remembered(passed, tuple(found.values()))
@@ -78,13 +78,13 @@ def _sources(key: str, node: Node) -> tuple[Source, ...]:
     return ()
 
 
-def _remembered(passed: list[tuple[str, Node]], sources: tuple[Source, ...]) -> tuple[Source, ...]:
+def _remembered(passed: list[tuple[str, PlanNode]], sources: tuple[Source, ...]) -> tuple[Source, ...]:
     for text, place in passed:
         place.remembered[text] = sources
     return sources
 
 
-def _defined(wanted: int, node: Node) -> tuple[Node, Attribute | str] | None:
+def _defined(wanted: int, node: PlanNode) -> tuple[PlanNode, Attribute | str] | None:
     """The node below that makes an attribute: a scan with its column, or another one with the expression for it."""
     for _ in range(_MOST_STEPS):
         if not node.children:
@@ -103,13 +103,13 @@ def _defined(wanted: int, node: Node) -> tuple[Node, Attribute | str] | None:
     return None
 
 
-def _by_place(wanted: int, node: Node) -> tuple[Node, str] | None:
+def _by_place(wanted: int, node: PlanNode) -> tuple[PlanNode, str] | None:
     places = [i for i, column in enumerate(node.output or ()) if column.id == wanted]
     below = node.children[0].output
     return (node, below[places[0]].key) if places and below and len(below) > places[0] else None
 
 
-def describe(key: str, text: str, entry: Node) -> str:
+def key_text(key: str, text: str, entry: PlanNode) -> str:
     """A key for people: the table's column, or the expression that it stands for, without ids."""
     source = source_of(key, entry)
     if source and source.scan.table and not source.wrapped:

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from spark_bucketing.plan.known import GATHERING, OperatorKind, foreign_kind, is_known
-from spark_bucketing.plan.lists import arguments, canonical, elements, is_balanced, named
-from spark_bucketing.plan.tree import AGGREGATES, JOINS, Node
+from spark_bucketing.plan.lists import arguments, canonical, elements, is_balanced, named_expression
+from spark_bucketing.plan.tree import AGGREGATES, JOINS, PlanNode
 
 _PARTIAL = re.compile(r"^(?:partial_|merge_)")
 _ORDER = re.compile(r" (?:ASC|DESC) NULLS (?:FIRST|LAST)$")
@@ -37,26 +37,26 @@ class Side:
 
     keys: tuple[str, ...] | None
     texts: tuple[str, ...]
-    entry: Node
-    way: tuple[Node, ...]
+    entry: PlanNode
+    way: tuple[PlanNode, ...]
 
     @cached_property
-    def exchanges(self) -> tuple[Node, ...]:
+    def exchanges(self) -> tuple[PlanNode, ...]:
         """What moves rows on the way: Exchanges, and limits that gather rows without one."""
         return tuple(node for node in self.way if _moves(node))
 
     @cached_property
-    def sorts(self) -> tuple[Node, ...]:
+    def sorts(self) -> tuple[PlanNode, ...]:
         """Sorts on the way."""
         return tuple(node for node in self.way if node.operator == "Sort")
 
     @property
-    def local_sorts(self) -> tuple[Node, ...]:
+    def local_sorts(self) -> tuple[PlanNode, ...]:
         """Sorts within partitions."""
         return tuple(node for node in self.sorts if not node.is_global_sort)
 
     @cached_property
-    def needed(self) -> Node | None:
+    def needed(self) -> PlanNode | None:
         """The Exchange that the operator itself needs, and nothing on the way: the uppermost one by its keys."""
         for node in self.exchanges:
             if node.operator in GATHERING:
@@ -82,7 +82,7 @@ class Operator:
     """
 
     kind: OperatorKind
-    node: Node
+    node: PlanNode
     sides: tuple[Side, ...]
     order: tuple[str, ...] = ()
 
@@ -113,7 +113,7 @@ class Operator:
         return any(side.keys == () for side in self.sides)
 
 
-def find_operators(root: Node) -> Iterator[Operator]:
+def find_operators(root: PlanNode) -> Iterator[Operator]:
     """The operators of a tree, from the top.
 
     What is not known is an operator of its own where it is a join, an aggregate or a window by its name, or on no way
@@ -139,20 +139,20 @@ def find_operators(root: Node) -> Iterator[Operator]:
             yield op
 
 
-def is_operator(node: Node) -> bool:
+def is_operator(node: PlanNode) -> bool:
     """Whether a node is one of an operator."""
     own = node.operator in JOINS or node.operator in AGGREGATES or node.operator == "Window"
     return own or foreign_kind(node) is not None
 
 
-def _moves(node: Node) -> bool:
+def _moves(node: PlanNode) -> bool:
     if node.operator == "ReusedExchange":
         # What was broadcast once is not moved again.
         return not any(child.operator == "BroadcastExchange" for child in node.children)
     return node.operator == "Exchange" or node.operator in GATHERING
 
 
-def _way(entry: Node) -> Iterator[Node]:
+def _way(entry: PlanNode) -> Iterator[PlanNode]:
     seen: set[int] = set()
     waiting = [entry]
     while waiting:
@@ -167,12 +167,12 @@ def _way(entry: Node) -> Iterator[Node]:
             waiting += reversed(node.children)
 
 
-def _foreign(node: Node) -> Operator:
+def _foreign(node: PlanNode) -> Operator:
     sides = tuple(Side(None, (), child, tuple(_way(child))) for child in node.children)
     return Operator(foreign_kind(node) or "other", node, sides)
 
 
-def _join(node: Node) -> Operator:
+def _join(node: PlanNode) -> Operator:
     sides = []
     for child, name in zip(node.children, ("Left keys", "Right keys"), strict=True):
         texts = node.expressions(name)
@@ -181,12 +181,12 @@ def _join(node: Node) -> Operator:
     return Operator("join", node, tuple(sides))
 
 
-def _key_ids(node: Node) -> tuple[int, ...] | None:
-    found = [named(key) for key in node.expressions("Keys") or ()]
+def _key_ids(node: PlanNode) -> tuple[int, ...] | None:
+    found = [named_expression(key) for key in node.expressions("Keys") or ()]
     return None if None in found else tuple(sorted(item.attribute.id for item in found if item))
 
 
-def _chain(top: Node) -> list[Node]:
+def _chain(top: PlanNode) -> list[PlanNode]:
     """The nodes of one aggregate, with what lies between them, from the top."""
     chain, pending, below = [top], [], top.children[0]
     while True:
@@ -200,7 +200,7 @@ def _chain(top: Node) -> list[Node]:
         pending, below = [], below.children[0]
 
 
-def _is_part(below: Node, above: Node) -> bool:
+def _is_part(below: PlanNode, above: PlanNode) -> bool:
     """Whether the lower one begins what the upper one ends: the same keys, and partial functions."""
     lower, upper = below.expressions("Functions"), above.expressions("Functions")
     if lower is None or upper is None or _key_ids(below) is None or _key_ids(below) != _key_ids(above):
@@ -208,10 +208,10 @@ def _is_part(below: Node, above: Node) -> bool:
     return all(_PARTIAL.match(function) for function in lower) if lower else not upper
 
 
-def _aggregate(chain: list[Node]) -> Operator:
+def _aggregate(chain: list[PlanNode]) -> Operator:
     top, bottom = chain[0], chain[-1]
     texts = bottom.expressions("Keys")
-    found = [named(text) for text in texts] if texts is not None else [None]
+    found = [named_expression(text) for text in texts] if texts is not None else [None]
     keys = None if None in found else tuple(item.attribute.key for item in found if item)
     below = bottom.children[0]
     way = (*(node for node in chain[1:] if node.operator not in AGGREGATES), *_way(below))
@@ -220,7 +220,7 @@ def _aggregate(chain: list[Node]) -> Operator:
     return Operator(kind, top, (Side(keys, texts or (), below, way),))
 
 
-def _window(node: Node) -> Operator:
+def _window(node: PlanNode) -> Operator:
     # The functions, then what they are partitioned by and in which order; a list without elements is not printed.
     text = node.details.get("Arguments", "")
     lists = [elements(part, None) for part in arguments(text)[1:]]

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from spark_bucketing.plan.tree import SESSION_CATALOG, Node
+from spark_bucketing.plan.tree import SESSION_CATALOG, PlanNode
 
 # A relation prints as `Relation spark_catalog.d.t[k#1,v#2L] parquet, Statistics(sizeInBytes=1.5 MiB, rowCount=3)`.
 _RELATION = re.compile(r"Relation (?P<table>\S+?)\[(?P<columns>[^\n]*?)\] \w+")
@@ -22,7 +22,7 @@ _IDS = re.compile(r"#(\d+)L?(?:,|$)")
 _UNITS = {unit: 1024**power for power, unit in enumerate(("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"))}
 # Spark's size for a table of unknown size is the largest number that there is (spark.sql.defaultSizeInBytes): 8 EiB.
 _NO_SIZE = 1024**6
-# What lies on a scan before rows of others come in: a size above joins is a product, which says nothing.
+# What lies on a scan before rows of others come in: a size above joins is a product, which means nothing.
 _OF_ONE_SCAN = ("Project", "Filter")
 
 # FileScan parquet spark_catalog.d.t[k#1] ..., Location: InMemoryFileIndex(2 paths)[file:/d.db/t/ds=1,
@@ -65,7 +65,7 @@ class Statistics:
 
 
 def parse_statistics(text: str) -> Statistics:
-    """What Spark expects to read; empty where it tells nothing.
+    """What Spark expects to read; empty where it prints none.
 
     Args:
         text: the answer of EXPLAIN COST.
@@ -109,7 +109,7 @@ def _bytes(line: str) -> int | None:
     return int(float(found["size"].replace(",", "")) * _UNITS[found["unit"] or ""])
 
 
-def scan_key(scan: Node) -> ScanKey:
+def scan_key(scan: PlanNode) -> ScanKey:
     """By which a scan's folders are found."""
     return scan.table or "", _ID.sub("", scan.details.get("PartitionFilters", "[]"))
 

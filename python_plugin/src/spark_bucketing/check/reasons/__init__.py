@@ -29,7 +29,7 @@ PROJECT_REASONS: tuple[Reason[FindInProject], ...] = tuple(_of(project))
 
 
 def reason_for(movement: Movement) -> tuple[str, Explanation]:
-    """The slug of the first reason that applies, and what it says."""
+    """The slug of the first reason that applies, and its explanation."""
     asked = (found for found in REASONS if movement.about in found.about)
     return next((found.slug, explained) for found in asked if (explained := found.find(movement)))
 

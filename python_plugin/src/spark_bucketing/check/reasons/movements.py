@@ -9,8 +9,8 @@ from spark_bucketing.check.query import Query
 from spark_bucketing.check.reasons.partitioning import Partitioning, partitionings
 from spark_bucketing.check.scans import BucketedScan
 from spark_bucketing.check.session_settings import ALL_KEYS, Settings
-from spark_bucketing.plan import Node
-from spark_bucketing.plan.lineage import Source, describe, source_of, sources_of
+from spark_bucketing.plan import PlanNode
+from spark_bucketing.plan.lineage import Source, key_text, source_of, sources_of
 from spark_bucketing.plan.lists import canonical
 from spark_bucketing.plan.operators import Operator, Side
 
@@ -37,7 +37,7 @@ class Movement:
     query: Query
     op: Operator
     place: int
-    node: Node
+    node: PlanNode
     about: str = EXCHANGE
     explains: tuple[int, ...] = ()
 
@@ -120,7 +120,7 @@ class Movement:
     def key_texts(self) -> tuple[str, ...]:
         """The keys for people."""
         pairs = zip(self.keys, self.side.texts, strict=False)
-        return tuple(describe(key, text.rpartition(" AS ")[0] or text, self.side.entry) for key, text in pairs)
+        return tuple(key_text(key, text.rpartition(" AS ")[0] or text, self.side.entry) for key, text in pairs)
 
     def order_columns(self) -> tuple[str, ...] | None:
         """The table's columns by which the operator wants its rows in order; None when no file can be in that order."""
@@ -142,7 +142,7 @@ class Movement:
             return None
         return table, tuple(source.column.name.lower() for source in plain)
 
-    def _names_of(self, scan: Node) -> set[str]:
+    def _names_of(self, scan: PlanNode) -> set[str]:
         """Columns of a scan from which the keys are computed."""
         return {source.column.name.lower() for source in self.columns if source.scan.number == scan.number}
 

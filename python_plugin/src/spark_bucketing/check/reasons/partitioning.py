@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from spark_bucketing.plan import Node
+from spark_bucketing.plan import PlanNode
 from spark_bucketing.plan.lineage import source_of
 
 if TYPE_CHECKING:
@@ -55,24 +55,24 @@ def partitionings(movement: Movement) -> tuple[Partitioning, ...]:
     return tuple(dict.fromkeys(one for one in found if one))
 
 
-def lost_at(movement: Movement) -> Node | None:
+def lost_at(movement: Movement) -> PlanNode | None:
     """The lowest node above the scan where the scan's buckets are lost; None when they reach the operator."""
     return _first(movement, ("Exchange",))
 
 
-def disordered_at(movement: Movement) -> Node | None:
+def disordered_at(movement: Movement) -> PlanNode | None:
     """The lowest node above the scan whose rows are in no order; None when the order reaches the operator."""
     return _first(movement, _DISORDERING)
 
 
-def _first(movement: Movement, operators: tuple[str, ...]) -> Node | None:
+def _first(movement: Movement, operators: tuple[str, ...]) -> PlanNode | None:
     if movement.table is None:
         return None
     above = _upwards(movement, movement.table.node)
     return next((node for below, node in above if node.operator in operators or not _keeps(node, below)), None)
 
 
-def _partitioning(movement: Movement, scan: Node) -> Partitioning | None:
+def _partitioning(movement: Movement, scan: PlanNode) -> Partitioning | None:
     found = _of_buckets(movement, scan)
     for below, node in _upwards(movement, scan):
         if node.operator == "Exchange":
@@ -82,7 +82,7 @@ def _partitioning(movement: Movement, scan: Node) -> Partitioning | None:
     return found
 
 
-def _of_buckets(movement: Movement, scan: Node) -> Partitioning | None:
+def _of_buckets(movement: Movement, scan: PlanNode) -> Partitioning | None:
     table = movement.query.bucketed(scan)
     if table is None or not table.readable:
         return None
@@ -91,7 +91,7 @@ def _of_buckets(movement: Movement, scan: Node) -> Partitioning | None:
     return Partitioning(table.spec.bucket_hash, places, table.spec.num_buckets, table.name) if all(places) else None
 
 
-def _of_shuffle(movement: Movement, exchange: Node) -> Partitioning | None:
+def _of_shuffle(movement: Movement, exchange: PlanNode) -> Partitioning | None:
     shuffle = exchange.shuffle
     if shuffle is None or shuffle.kind not in ("hash", "hive") or not shuffle.partitions:
         return None
@@ -101,7 +101,7 @@ def _of_shuffle(movement: Movement, exchange: Node) -> Partitioning | None:
     return Partitioning(kind, tuple(map(frozenset, places)), shuffle.partitions) if places and all(places) else None
 
 
-def _places(movement: Movement, scan: Node, column: int | None) -> frozenset[int]:
+def _places(movement: Movement, scan: PlanNode, column: int | None) -> frozenset[int]:
     """The places of the operator's keys that are this column of a scan."""
     return frozenset(
         place
@@ -110,7 +110,7 @@ def _places(movement: Movement, scan: Node, column: int | None) -> frozenset[int
     )
 
 
-def _upwards(movement: Movement, scan: Node) -> Iterator[tuple[Node, Node]]:
+def _upwards(movement: Movement, scan: PlanNode) -> Iterator[tuple[PlanNode, PlanNode]]:
     """The nodes above a scan, with the one below each, up to the operator; but for what the operator itself needs."""
     below = scan
     for node in movement.side.entry.way_from(scan):
@@ -119,7 +119,7 @@ def _upwards(movement: Movement, scan: Node) -> Iterator[tuple[Node, Node]]:
         below = node
 
 
-def _keeps(node: Node, below: Node) -> bool:
+def _keeps(node: PlanNode, below: PlanNode) -> bool:
     """Whether the rows of an input are where they were, under the same keys."""
     if node.operator in _SPREADING:
         return False

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from spark_bucketing.check.reasons.movements import Movement
-from spark_bucketing.plan import Node
+from spark_bucketing.plan import PlanNode
 from spark_bucketing.plan.operators import Operator
 from spark_bucketing.spec import BucketSpec
 
@@ -43,7 +43,7 @@ _DOINGS = {
 }
 
 
-def doing(node: Node, movement: Movement) -> str:
+def doing(node: PlanNode, movement: Movement) -> str:
     """What an operator does to the rows that came by buckets."""
     if node.operator == "Exchange" and node.shuffle and node.shuffle.requested:
         return "a REPARTITION, DISTRIBUTE BY, CLUSTER BY or REBALANCE in the query moves the rows"

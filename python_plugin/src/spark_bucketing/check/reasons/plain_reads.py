@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spark_bucketing.check.candidates import match_other, rewrite_files, seal, set_to, switch_extension_on
+from spark_bucketing.check.candidates import match_other, rewrite_files, seal_files, set_to, switch_extension_on
 from spark_bucketing.check.reasons.movements import Movement
 from spark_bucketing.check.reasons.phrases import buckets, purpose, series
 from spark_bucketing.check.reasons.reason import Explanation, reason
@@ -148,4 +148,4 @@ def not_sealed(movement: Movement) -> Explanation | None:
     if table is None or table.note.code not in SEAL_CODES:
         return None
     message = f"{table.name} is read as a plain table: {table.note.words} ({table.note.code})."
-    return Explanation(message, (table.name,), (seal(table.facts), rewrite_files(table)))
+    return Explanation(message, (table.name,), (seal_files(table.facts), rewrite_files(table)))

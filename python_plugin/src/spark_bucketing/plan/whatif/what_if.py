@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from spark_bucketing.plan.parse import parse_plan
 from spark_bucketing.plan.planner import PLAN_SETTINGS, Explained, Planner
-from spark_bucketing.plan.tree import Plan
+from spark_bucketing.plan.tree import PhysicalPlan
 from spark_bucketing.plan.whatif.hypothetical import HypotheticalTable
 from spark_bucketing.plan.whatif.relations import SCHEMA, Relations
 from spark_bucketing.session import active_session, explain_execution, setting, spark_call
@@ -93,7 +93,7 @@ class WhatIf(Planner):
 
     def plan(
         self, sql: str, tables: Iterable[HypotheticalTable] = (), settings: Mapping[str, str] | None = None
-    ) -> Plan:
+    ) -> PhysicalPlan:
         """The plan of a query, in which some tables and settings are others, for this query alone.
 
         Raises:
