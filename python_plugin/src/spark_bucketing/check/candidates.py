@@ -1,4 +1,4 @@
-"""What could be changed: settings, tables and queries, in the words for the user. Whether it helps, Spark's plans show."""
+"""What could be changed: settings, tables and queries, in words for the user; Spark's plans show whether it helps."""
 
 from __future__ import annotations
 

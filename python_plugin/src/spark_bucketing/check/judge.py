@@ -12,6 +12,7 @@ from spark_bucketing.check.results import Candidate, Finding, OperatorResult, Ve
 from spark_bucketing.check.table_facts import TableFacts
 from spark_bucketing.plan import PlanNode
 from spark_bucketing.plan.known import is_known
+from spark_bucketing.plan.lineage import origins
 from spark_bucketing.plan.operators import Operator
 
 # From good to bad; only these can be compared.
@@ -42,9 +43,9 @@ def judge(query: Query, with_reasons: bool = True) -> tuple[Judged, ...]:
         query: the plan, and what is known of its session and tables.
         with_reasons: find out why, too.
     """
-    for node in reversed(list(query.plan.walk())):
+    for node in query.plan.nodes:
         # From the bottom up, since each asks those below: plans may be deeper than Python's stack.
-        _ = node.output
+        origins(node)
     ends = dict(_ends(query)) if with_reasons else {}
     return tuple(_judged(query, op, ends.get(number, []), with_reasons) for number, op in query.operators.items())
 
@@ -60,8 +61,7 @@ def _judged(query: Query, op: Operator, ends: list[Movement], with_reasons: bool
     unknown = f" ({cause_of_unknown(op, tables)})" if found is Verdict.UNKNOWN else ""
     result = OperatorResult(
         kind=op.kind,
-        description=_description(query, op)
-        + (f" ({cause_of_unknown(op, tables)})" if found is Verdict.UNKNOWN else ""),
+        description=_description(query, op) + unknown,
         verdict=found,
         tables=op.tables,
         exchanges=len({node.number for side in op.sides for node in side.exchanges}),

@@ -91,7 +91,7 @@ class Shadow:
                 self.unsized.add(name)
         except BucketingError as error:
             self.missing[table_name(relation)] = f"{node.resource_type} {node.name!r}: {error}"
-        # A config of a form that nobody has thought of: what reads the table cannot be planned, which is an error of its own.
+        # A config of a form that nobody has thought of: what reads the table cannot be planned.
         except Exception as error:
             why = f"{type(error).__name__}: {error}, which is a mistake of this program"
             self.missing[table_name(relation)] = f"{node.resource_type} {node.name!r}: {why}"

@@ -1,15 +1,16 @@
-"""Follows columns through a plan: from an operator's key down to a table's column, and up under other names."""
+"""Follows columns through a plan: from a table's column up to an operator's key."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 from spark_bucketing.plan.lists import Attribute, ids_in
 from spark_bucketing.plan.tree import AGGREGATES, PlanNode
 
 _CAST = re.compile(r"^cast\((?P<of>#\d+) as (?P<type>[a-z]+(?:\([\d,]+\))?)\)$")
-_MOST_STEPS = 10_000
+_MAKING = (*AGGREGATES, "Project")
 
 
 @dataclass(frozen=True)
@@ -29,93 +30,77 @@ class Source:
     cast: str = ""
 
 
-def source_of(key: str, node: PlanNode) -> Source | None:
-    """The table's column that a key of an operator's input comes from; None where it is no single one.
+Sources = tuple[Source, ...]
 
-    Args:
-        key: a canonical expression over the input's columns.
-        node: the input.
+
+def origins(node: PlanNode) -> Mapping[int, Sources]:
+    """The tables' columns from which each column of an operator's output is computed, by its id.
+
+    Columns that cannot be followed are left out. To be asked of children first, where a plan may be a deep one.
     """
-    found = sources_of(key, node)
-    return found[0] if len(found) == 1 else None
-
-
-def sources_of(key: str, node: PlanNode) -> tuple[Source, ...]:
-    """All columns of tables from which a key is computed; none where one of them cannot be followed."""
-    if key not in node.remembered:
-        node.remembered[key] = _sources(key, node)
-    found: tuple[Source, ...] = node.remembered[key]
+    if "origins" not in node.remembered:
+        node.remembered["origins"] = _origins(node)
+    found: Mapping[int, Sources] = node.remembered["origins"]
     return found
 
 
-def _sources(key: str, node: PlanNode) -> tuple[Source, ...]:
-    found: dict[tuple[int, int], Source] = {}
-    todo = [(key, node, "", "")]
-    # What a column is that is passed on as it is, it is on the whole way.
-    passed: list[tuple[str, PlanNode]] = []
-    for _ in range(_MOST_STEPS):
-        if not todo:
-            return _remembered(passed, tuple(found.values()))
-        text, place, wrapped, cast = todo.pop()
-        if not todo and not found and not wrapped and re.fullmatch(r"#\d+", text):
-            if text in place.remembered:
-                return _remembered(passed, place.remembered[text])
-            passed.append((text, place))
-        ids = ids_in(text)
-        if not ids or text != f"#{ids[0]}":
-            match = _CAST.match(text)
-            cast = match["type"] if match and not wrapped else ""
-            wrapped = wrapped or text
-        for wanted in ids:
-            step = _defined(wanted, place)
-            if step is None:
-                return ()
-            maker, defined = step
-            if isinstance(defined, Attribute):
-                found[maker.number, wanted] = Source(maker, defined, wrapped, cast)
-            else:
-                todo.append((defined, maker.children[0], wrapped, cast))
-    return ()
+def _origins(node: PlanNode) -> Mapping[int, Sources]:
+    if node.table:
+        return {column.id: (Source(node, column),) for column in node.output or ()}
+    below = [origins(child) for child in node.children]
+    if node.operator == "ReusedExchange":
+        # The same columns under other ids.
+        pairs = zip(node.output or (), node.children[0].output or (), strict=False) if below else ()
+        return {own.id: below[0][there.id] for own, there in pairs if there.id in below[0]}
+    if node.operator in _MAKING:
+        made = ((result.attribute.id, _computed(result.expression, below[0])) for result in node.results or ())
+        return {column: sources for column, sources in made if sources}
+    if len(below) == 1:
+        return below[0]
+    return {column: sources for side in reversed(below) for column, sources in side.items()}
 
 
-def _remembered(passed: list[tuple[str, PlanNode]], sources: tuple[Source, ...]) -> tuple[Source, ...]:
-    for text, place in passed:
-        place.remembered[text] = sources
-    return sources
+def _computed(expression: str, known: Mapping[int, Sources]) -> Sources:
+    """The sources of an expression; none where one of its columns cannot be followed."""
+    ids = ids_in(expression)
+    if not all(column in known for column in ids):
+        return ()
+    found = {(source.scan.number, source.column.id): source for column in ids for source in known[column]}
+    if ids and expression == f"#{ids[0]}":
+        return tuple(found.values())
+    match = _CAST.match(expression)
+    return tuple(
+        replace(source, wrapped=expression, cast=match["type"] if match and not source.wrapped else "")
+        for source in found.values()
+    )
 
 
-def _defined(wanted: int, node: PlanNode) -> tuple[PlanNode, Attribute | str] | None:
-    """The node below that makes an attribute: a scan with its column, or another one with the expression for it."""
-    for _ in range(_MOST_STEPS):
-        if not node.children:
-            found = next((column for column in node.output or () if column.id == wanted), None)
-            return (node, found) if found and node.table else None
-        if node.operator == "ReusedExchange":
-            return _by_place(wanted, node)
-        results = node.results if node.operator in (*AGGREGATES, "Project") else ()
-        for result in results or ():
-            if result.attribute.id == wanted and result.expression != f"#{wanted}":
-                return node, result.expression
-        below = [child for child in node.children if any(column.id == wanted for column in child.output or ())]
-        if not below:
-            return None
-        node = below[0]
-    return None
+def sources_of(key: str, node: PlanNode) -> Sources:
+    """All columns of tables from which a key is computed; none where one of them cannot be followed.
+
+    Args:
+        key: a canonical expression over the columns of an operator's input.
+        node: the input.
+    """
+    return _computed(key, origins(node))
 
 
-def _by_place(wanted: int, node: PlanNode) -> tuple[PlanNode, str] | None:
-    places = [i for i, column in enumerate(node.output or ()) if column.id == wanted]
-    below = node.children[0].output
-    return (node, below[places[0]].key) if places and below and len(below) > places[0] else None
+def source_of(key: str, node: PlanNode) -> Source | None:
+    """The table's column that a key of an operator's input comes from; None where it is no single one."""
+    found = sources_of(key, node)
+    return found[0] if len(found) == 1 else None
 
 
 def key_text(key: str, text: str, entry: PlanNode) -> str:
     """A key for people: the table's column, or the expression that it stands for, without ids."""
     source = source_of(key, entry)
-    if source and source.scan.table and not source.wrapped:
+    if source and not source.wrapped:
         return f"{source.scan.table}.{source.column.name}"
-    if re.fullmatch(r"#\d+", key) and (step := _defined(int(key[1:]), entry)) and isinstance(step[1], str):
-        maker, text = step[0], step[1]
-        names = {column.key: column.name for child in maker.children for column in child.output or ()}
-        text = re.sub(r"#\d+", lambda found: names.get(found[0], found[0]), text)
+    if re.fullmatch(r"#\d+", key):
+        makers = (node for node in entry.walk() if node.operator in _MAKING)
+        made = ((maker, result) for maker in makers for result in maker.results or ())
+        found = next(((maker, result.expression) for maker, result in made if result.makes(key)), None)
+        if found:
+            names = {column.key: column.name for child in found[0].children for column in child.output or ()}
+            text = re.sub(r"#\d+", lambda column: names.get(column[0], column[0]), found[1])
     return re.sub(r"#\d+L?", "", text).replace("spark_catalog.", "")

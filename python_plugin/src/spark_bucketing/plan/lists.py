@@ -35,6 +35,10 @@ class NamedExpression:
     attribute: Attribute
     expression: str
 
+    def makes(self, key: str) -> bool:
+        """Whether it is this attribute, computed rather than passed on."""
+        return self.attribute.key == key != self.expression
+
 
 def attribute_of(text: str) -> Attribute | None:
     """The attribute that a text is, as a whole, or None."""

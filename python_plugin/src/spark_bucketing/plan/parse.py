@@ -66,7 +66,9 @@ def parse_plan(text: str) -> PhysicalPlan:
     # Shared trees are those of an exchange that is reused: they are built before what refers to them.
     roots = [_build(tree, details, built, lines_by_number) for tree in trees]
     distinct = {root.number: root for root in roots}
-    return PhysicalPlan(roots[0], tuple(root for root in distinct.values() if root is not roots[0]))
+    return PhysicalPlan(
+        roots[0], tuple(root for root in distinct.values() if root is not roots[0]), tuple(built.values())
+    )
 
 
 def _all(line: _Line) -> Iterable[_Line]:

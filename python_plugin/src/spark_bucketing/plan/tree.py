@@ -200,10 +200,11 @@ class PlanCounts:
 
 @dataclass(frozen=True)
 class PhysicalPlan:
-    """A query's plan: its tree, and those of its subqueries."""
+    """A query's plan: its tree, those of its subqueries, and all operators, each after those below it."""
 
     root: PlanNode
     subqueries: tuple[PlanNode, ...] = ()
+    nodes: tuple[PlanNode, ...] = field(default=(), repr=False)
 
     @property
     def roots(self) -> tuple[PlanNode, ...]:

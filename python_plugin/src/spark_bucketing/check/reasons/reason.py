@@ -1,4 +1,4 @@
-"""What a reason is: a function that explains a movement, named for the fault, whose docstring is what users read about it."""
+"""What a reason is: a function named for the fault, whose docstring is what users read about it."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from spark_bucketing.spec import BucketSpec
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-SCHEMA = "spark_bucketing_whatif"
+WHATIF_SCHEMA = "spark_bucketing_whatif"
 _SQL = "org.apache.spark.sql"
 
 
@@ -45,7 +45,7 @@ class Relations:
         }  # fmt: skip
         self._option = self._class("scala.Option").apply
         self._utils = self._class("org.apache.spark.api.python.PythonUtils")
-        session.sql(f"create schema if not exists {SCHEMA} location '{folder.as_uri()}'")
+        session.sql(f"create schema if not exists {WHATIF_SCHEMA} location '{folder.as_uri()}'")
 
     def entry(self, schema: str, table: str) -> None:
         """Put a name into the catalog, whose relation is put into Spark's cache of them later."""
@@ -66,7 +66,7 @@ class Relations:
             changes |= self._with_files(table, prototype)
         entry = self._copied(
             prototype,
-            identifier=self._identifier(SCHEMA, table.content),
+            identifier=self._identifier(WHATIF_SCHEMA, table.content),
             schema=self._schema({**table.data_columns(), **table.folder_columns()}),
             partitionColumnNames=self._names(table.folder_columns()),
             bucketSpec=spec,
@@ -105,7 +105,7 @@ class Relations:
     def _prototype(self, file_format: str) -> tuple[Any, Any]:
         """An entry of the catalog and a relation of this format, as Spark makes them."""
         if file_format not in self._prototypes:
-            name = f"{SCHEMA}.like_{file_format}"
+            name = f"{WHATIF_SCHEMA}.like_{file_format}"
             # With a location, so that Spark makes no folder.
             self._session.sql(f"create table {name} (c string) using {file_format} location '{self._folder.as_uri()}'")
             relation = self._java.table(name).queryExecution().analyzed().collectLeaves().head()

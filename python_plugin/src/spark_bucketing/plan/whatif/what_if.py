@@ -12,13 +12,13 @@ from spark_bucketing.plan.parse import parse_plan
 from spark_bucketing.plan.planner import PLAN_SETTINGS, Explained, Planner
 from spark_bucketing.plan.tree import PhysicalPlan
 from spark_bucketing.plan.whatif.hypothetical import HypotheticalTable
-from spark_bucketing.plan.whatif.relations import SCHEMA, Relations
+from spark_bucketing.plan.whatif.relations import WHATIF_SCHEMA, Relations
 from spark_bucketing.session import active_session, explain_execution, setting, spark_call
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_CONTENT = re.compile(rf"(?:spark_catalog\.)?{SCHEMA}\.(\w+)")
+_CONTENT = re.compile(rf"(?:spark_catalog\.)?{WHATIF_SCHEMA}\.(\w+)")
 # Static settings, which no session can change, and those by which the extension is loaded.
 _FIXED = ("spark.sql.extensions", "spark.sql.warehouse.dir", "spark.sql.catalogImplementation")
 
