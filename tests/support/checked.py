@@ -19,10 +19,9 @@ from spark_bucketing.check.offline import whatif_beside
 from spark_bucketing.check.proposals import Proposals
 from spark_bucketing.check.query import Query
 from spark_bucketing.check.results import Fix
-from spark_bucketing.check.scans import note_of
+from spark_bucketing.check.scans import TableFacts, note_of
 from spark_bucketing.check.session_planner import SessionPlanner
 from spark_bucketing.check.session_settings import SETTINGS, Settings
-from spark_bucketing.check.table_facts import TableFacts
 from spark_bucketing.evolution.read import read_table
 from spark_bucketing.evolution.rewrite import Rewriter, plan_rewrite
 from spark_bucketing.evolution.select import select_partitions

@@ -8,9 +8,8 @@ import shlex
 import pytest
 
 from spark_bucketing.check.candidates import bucket, rewrite_files, rewrite_partitions
-from spark_bucketing.check.scans import BucketedScan
+from spark_bucketing.check.scans import BucketedScan, TableFacts
 from spark_bucketing.check.session_settings import Settings
-from spark_bucketing.check.table_facts import TableFacts
 from spark_bucketing.evolution.model import Column, Partition, RecordState, Table
 from spark_bucketing.plan import PlanNode
 from spark_bucketing.spec import BucketSpec

@@ -18,7 +18,7 @@ from spark_bucketing.check.results import (
     OtherQuery,
     Verdict,
 )
-from spark_bucketing.check.table_facts import TableFacts
+from spark_bucketing.check.scans import TableFacts
 from spark_bucketing.check.time_limit import in_time
 from spark_bucketing.errors import PlanError
 from spark_bucketing.plan.tree import PlanCounts

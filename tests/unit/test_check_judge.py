@@ -10,8 +10,8 @@ import pytest
 from spark_bucketing.check.judge import Judged, judge
 from spark_bucketing.check.query import Query
 from spark_bucketing.check.results import Verdict
+from spark_bucketing.check.scans import TableFacts
 from spark_bucketing.check.session_settings import SETTINGS, Settings
-from spark_bucketing.check.table_facts import TableFacts
 from spark_bucketing.extension.settings import EXTENSION_CLASS
 from spark_bucketing.plan import Statistics, parse_plan
 from spark_bucketing.spec import BucketHash, BucketSpec

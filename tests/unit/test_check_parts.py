@@ -13,9 +13,9 @@ from spark_bucketing.check.facts import described, files_per_bucket
 from spark_bucketing.check.layout_config import ConfiguredLayout, configured_layout
 from spark_bucketing.check.offline import parallelism, planner_settings
 from spark_bucketing.check.run import Subject
+from spark_bucketing.check.scans import TableFacts
 from spark_bucketing.check.session_settings import read_settings
 from spark_bucketing.check.subjects import file_subject, model_subject, offline_tasks, selectable
-from spark_bucketing.check.table_facts import TableFacts
 from spark_bucketing.errors import ProjectError
 from spark_bucketing.extension.settings import EXTENSION_CLASS
 from spark_bucketing.plan.whatif import HypotheticalTable

@@ -9,8 +9,8 @@ import pytest
 from spark_bucketing.check.judge import judge
 from spark_bucketing.check.query import Query
 from spark_bucketing.check.results import OperatorResult
+from spark_bucketing.check.scans import TableFacts
 from spark_bucketing.check.session_settings import Settings
-from spark_bucketing.check.table_facts import TableFacts
 from spark_bucketing.plan import parse_plan
 from spark_bucketing.spec import BucketSpec
 

@@ -40,15 +40,12 @@ def allowed_reasons(meta: Mapping[str, Any], model: str, known: Collection[str])
         return frozenset()
     allow = bucketing.get("allow", []) if isinstance(bucketing, Mapping) else bucketing
     slugs = [allow] if isinstance(allow, str) else allow
-    if not isinstance(bucketing, Mapping) or not isinstance(slugs, list):
+    others = [str(key) for key in bucketing if key != "allow"] if isinstance(bucketing, Mapping) else []
+    if others or not isinstance(bucketing, Mapping) or not isinstance(slugs, list):
         raise ProjectError(
-            f"Invalid `meta.bucketing` of model {model!r}.\n  found:    {bucketing}\n"
-            "  expected: a list of reasons under `allow`\n  instead:  bucketing: {allow: [bucket-count-mismatch]}"
-        )
-    if others := [str(key) for key in bucketing if key != "allow"]:
-        raise ProjectError(
-            f"Invalid `meta.bucketing` of model {model!r}.\n  found:    {others[0]}\n"
-            "  expected: allow, and nothing else\n  instead:  bucketing: {allow: [bucket-count-mismatch]}"
+            f"Invalid `meta.bucketing` of model {model!r}.\n  found:    {others[0] if others else bucketing}\n"
+            "  expected: allow, with a list of reasons, and nothing else\n"
+            "  instead:  bucketing: {allow: [bucket-count-mismatch]}"
         )
     if unknown := [str(slug) for slug in slugs if not isinstance(slug, str) or slug not in known]:
         raise ProjectError(

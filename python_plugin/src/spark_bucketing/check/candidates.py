@@ -8,10 +8,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from spark_bucketing.check.results import Candidate
-from spark_bucketing.check.scans import MERGING, BucketedScan, selected_partitions
+from spark_bucketing.check.scans import MERGING, BucketedScan, TableFacts, selected_partitions
 from spark_bucketing.check.session_settings import ENABLED, EXTENSIONS, MERGE_FILES, SPARK_LAYOUT, Settings
 from spark_bucketing.check.sql_text import without_repartitions
-from spark_bucketing.check.table_facts import TableFacts
 from spark_bucketing.evolution.commands import rewriting
 from spark_bucketing.evolution.covering import covering
 from spark_bucketing.evolution.model import Partition, Table, words

@@ -8,13 +8,13 @@ import shutil
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
 
 from spark_bucketing.check.acceptance import Baseline, accept, allowed_reasons
-from spark_bucketing.check.artifacts import Artifacts, Project
+from spark_bucketing.check.artifacts import Artifacts, Project, Request
 from spark_bucketing.check.baseline import read_baseline
 from spark_bucketing.check.configs import with_configured, with_owners
 from spark_bucketing.check.effects import with_effects
@@ -33,7 +33,6 @@ from spark_bucketing.errors import BucketingError, ProjectError
 from spark_bucketing.plan.planner import Planner, SqlPlanner, spark_version
 from spark_bucketing.plan.whatif import WhatIf
 from spark_bucketing.project.connection import Connection
-from spark_bucketing.project.dbt import Selection
 from spark_bucketing.project.freshness import read_project
 from spark_bucketing.project.manifest import Manifest, table_name
 from spark_bucketing.project.profile import Target, read_target
@@ -42,39 +41,6 @@ from spark_bucketing.spec import BucketSpec
 
 OnProgress = Callable[[str, int, int], None]
 """Is called with what is at work, how many models are done, and of how many."""
-
-
-@dataclass(frozen=True)
-class Request:
-    """The arguments of a check; paths are absolute.
-
-    Args:
-        files: files of SQL; with these, no models unless they are selected.
-        selection: dbt's --select and --exclude.
-        project_dir: folder of dbt_project.yml; None for where dbt looks.
-        profiles_dir: folder of profiles.yml; None for where dbt looks.
-        target: --target.
-        variables: --vars, as YAML.
-        manifest: an existing manifest.json.
-        compile_anyway: compile even when there is a fresh manifest.
-        offline: plan without the warehouse.
-        extension: offline, whether the session extension is loaded; None for what the target's settings have.
-        baseline: a file of accepted findings.
-        time_limit: seconds for each query; None for no limit.
-    """
-
-    files: tuple[Path, ...] = ()
-    selection: Selection = field(default_factory=Selection)
-    project_dir: Path | None = None
-    profiles_dir: Path | None = None
-    target: str | None = None
-    variables: str = "{}"
-    manifest: Path | None = None
-    compile_anyway: bool = False
-    offline: bool = False
-    extension: bool | None = None
-    baseline: Path | None = None
-    time_limit: float | None = None
 
 
 def check_project(request: Request, on_progress: OnProgress = lambda *_: None) -> Report:
@@ -90,7 +56,7 @@ def check_project(request: Request, on_progress: OnProgress = lambda *_: None) -
     # Before anything that takes long.
     baseline = read_baseline(request.baseline) if request.baseline else {}
     target = read_target(request.project_dir, request.profiles_dir, request.target, request.variables)
-    project = Project(target, request.target, request.variables, request.offline)
+    project = Project(target, request)
     start = Path.cwd()
     # dbt goes to the project's folder, and relative paths of a profile start there.
     with _folder(target.project_dir):
@@ -171,7 +137,7 @@ def _artifacts(request: Request, project: Project) -> Artifacts | None:
     elsewhere = request.files and not any(file.is_relative_to(folder) for file in request.files)
     if elsewhere and not request.selection and not request.offline and not request.manifest:
         return None
-    return project.artifacts(request.manifest, request.compile_anyway)
+    return project.artifacts()
 
 
 def _subjects(request: Request, project: Project, artifacts: Artifacts | None) -> Sequence[Subject]:
@@ -182,7 +148,7 @@ def _subjects(request: Request, project: Project, artifacts: Artifacts | None) -
         return files
     names = selectable(manifest)
     if request.selection:
-        chosen = set(project.select(request.selection, artifacts.path))
+        chosen = set(project.select(artifacts.path))
         names = tuple(name for name in names if name in chosen)
         if not names and not files:
             raise ProjectError(

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from spark_bucketing.check.reasons.phrases import buckets
 from spark_bucketing.check.results import Finding, Fix, ModelResult, OperatorResult, Verdict, map_findings
-from spark_bucketing.check.table_facts import TableFacts
+from spark_bucketing.check.scans import TableFacts
 from spark_bucketing.project.manifest import Manifest, Node, table_name
 from spark_bucketing.spec import BucketSpec
 

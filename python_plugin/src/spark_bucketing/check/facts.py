@@ -8,13 +8,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from spark_bucketing.check.table_facts import TableFacts
+from spark_bucketing.check.scans import TableFacts
 from spark_bucketing.errors import SparkError
 from spark_bucketing.evolution import sql
 from spark_bucketing.evolution.model import Column, Table
 from spark_bucketing.evolution.records import lower, partition_of
 from spark_bucketing.layout.names import bucket_of
 from spark_bucketing.plan.planner import Planner
+from spark_bucketing.plan.tree import SESSION_CATALOG
 from spark_bucketing.plan.whatif import WhatIf
 from spark_bucketing.project.manifest import relation_parts
 from spark_bucketing.spec import BucketSpec
@@ -29,62 +30,57 @@ class Facts:
 
     Args:
         planner: what is asked.
-        unsized: tables whose size in the metastore is made up; no size is reported for them.
     """
 
-    def __init__(self, planner: Planner, unsized: Iterable[str] = ()) -> None:
+    def __init__(self, planner: Planner) -> None:
         self._planner = planner
         self._known: dict[str, TableFacts | None] = {}
-        self.unsized = set(unsized)
 
-    def of(self, tables: Iterable[str]) -> dict[str, TableFacts]:
+    def of(self, tables: Sequence[str]) -> dict[str, TableFacts]:
         """Facts by name; a table that cannot be described is left out."""
-        found = {}
         for name in tables:
             if name not in self._known:
                 self._known[name] = self._ask(name)
-            facts = self._known[name]
-            if facts is not None:
-                found[name] = facts
-        return found
+        return {name: facts for name in tables if (facts := self._known[name])}
 
     def known(self) -> tuple[TableFacts, ...]:
         """All tables that were asked for and are there."""
         return tuple(facts for facts in self._known.values() if facts)
 
+    def has_size(self, name: str) -> bool:  # noqa: ARG002
+        """Whether Spark knows the size of a table better than that it is large."""
+        return True
+
     def _ask(self, name: str) -> TableFacts | None:
         quoted = _quoted(name)
-        try:
-            rows = self._planner.rows(f"describe table extended {quoted}")
-        except SparkError:
-            return None
-        facts = described(name, rows)
-        if facts.spec:
-            # Files of bucketed tables are listed in any case; those of others may be very many.
-            files = files_per_bucket(self._listed(self._planner.data_files, quoted) or (), facts)
-            size = facts.size_bytes if facts.size_bytes is not None else self._listed(self._planner.size_of, quoted)
-            facts = replace(facts, size_bytes=size, files_per_bucket=files)
-        return replace(facts, size_bytes=None) if name.lower() in self.unsized else facts
-
-    @staticmethod
-    def _listed(ask: Callable[[str], Answer | None], quoted: str) -> Answer | None:
-        try:
-            return ask(quoted)
-        except SparkError:
-            return None
+        rows = _answer(self._planner.rows, f"describe table extended {quoted}")
+        facts = described(name, rows) if rows is not None else None
+        if facts is None or facts.spec is None:
+            return facts
+        # Files of bucketed tables are listed in any case; those of others may be very many.
+        files = files_per_bucket(_answer(self._planner.data_files, quoted) or (), facts)
+        size = facts.size_bytes if facts.size_bytes is not None else _answer(self._planner.size_of, quoted)
+        return replace(facts, size_bytes=size, files_per_bucket=files)
 
     def with_partitions(self, facts: TableFacts) -> TableFacts:
-        """The same with the specs of its partitions, where the session can tell them; it lists their files for that."""
+        """The same with the specs of its partitions, where the session knows them; it lists their files for that."""
         if facts.partitions is not None or not facts.partition_columns:
             return facts
-        try:
-            found = self._planner.rows(sql.bucket_specs(_quoted(facts.name)))
-        except SparkError:
+        found = _answer(self._planner.rows, sql.bucket_specs(_quoted(facts.name)))
+        if found is None:
             return facts
         columns = tuple(Column(name, facts.columns.get(name, "string")) for name in facts.partition_columns)
         partitions = Table(facts.name, lower(facts.spec), columns, tuple(map(partition_of, found))).ordered()
         self._known[facts.name] = replace(facts, partitions=partitions)
         return replace(facts, partitions=partitions)
+
+
+def _answer(ask: Callable[[str], Answer | None], question: str) -> Answer | None:
+    """What a planner answers; None where it refuses."""
+    try:
+        return ask(question)
+    except SparkError:
+        return None
 
 
 def _quoted(name: str) -> str:
@@ -102,13 +98,17 @@ class OfflineFacts(Facts):
         super().__init__(whatif)
         self._whatif = whatif
 
+    def has_size(self, name: str) -> bool:
+        """Whether the project knows the table's size."""
+        table = self._whatif.table(name.lower().removeprefix(SESSION_CATALOG))
+        return table is None or table.size_bytes is not None
+
     def _ask(self, name: str) -> TableFacts | None:
         table = self._whatif.table(name)
         if table is None:
             return None
         columns = {column.lower(): kind for column, kind in table.columns.items()}
-        size = None if name.lower() in self.unsized else table.size_bytes
-        return TableFacts(**vars(replace(table, name=name, columns=columns, size_bytes=size)))
+        return TableFacts(**vars(replace(table, name=name, columns=columns)))
 
 
 def details_of(rows: Sequence[tuple[Any, ...]]) -> Mapping[str, str]:

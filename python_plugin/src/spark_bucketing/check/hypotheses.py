@@ -94,18 +94,13 @@ class LiveHypotheses:
 
     @staticmethod
     def _missing(whatif: WhatIf, sql: str, tables: Sequence[HypotheticalTable]) -> str | None:
-        """The name of a table or view that is not defined yet; None where the query can be planned.
-
-        Raises:
-            SparkError: it cannot be, for another reason.
-        """
+        """The name of a table or view that is not defined yet; None where the query can be planned."""
         try:
             whatif.plan(sql, tables)
         except SparkError as error:
-            name = _MISSING.search(str(error))
-            if name is None:
-                raise
-            return name[1]
+            if name := _MISSING.search(str(error)):
+                return name[1]
+            raise
         return None
 
     def _define(self, whatif: WhatIf, quoted: str) -> None:

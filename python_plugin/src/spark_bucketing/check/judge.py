@@ -9,7 +9,7 @@ from spark_bucketing.check.query import Query
 from spark_bucketing.check.reasons import reason_for
 from spark_bucketing.check.reasons.movements import END, EXCHANGE, EXCHANGE_BELOW, JOIN, SORT, Movement
 from spark_bucketing.check.results import Candidate, Finding, OperatorResult, Verdict
-from spark_bucketing.check.table_facts import TableFacts
+from spark_bucketing.check.scans import TableFacts
 from spark_bucketing.plan import PlanNode
 from spark_bucketing.plan.known import is_known
 from spark_bucketing.plan.lineage import origins

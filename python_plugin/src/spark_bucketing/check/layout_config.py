@@ -55,12 +55,10 @@ def configured_layout(config: Mapping[str, Any], materialized: str, name: str) -
         )
     default_sort = clustered_by if own else ()
     sort_columns = default_sort if config.get("sorted_by") is None else _names(config, "sorted_by", name)
-    bucket_hash: BucketHash = "spark"
-    if str(config.get("bucket_hash") or ("hive" if own else "spark")).lower() == "hive":
-        bucket_hash = "hive"
-    return ConfiguredLayout(
-        BucketSpec(int(buckets), clustered_by, sort_columns, bucket_hash), partition_by, file_format
-    )
+    given = str(config.get("bucket_hash") or ("hive" if own else "spark")).lower()
+    bucket_hash: BucketHash = "hive" if given == "hive" else "spark"
+    spec = BucketSpec(int(buckets), clustered_by, sort_columns, bucket_hash)
+    return ConfiguredLayout(spec, partition_by, file_format)
 
 
 def _names(config: Mapping[str, Any], key: str, model: str) -> tuple[str, ...]:

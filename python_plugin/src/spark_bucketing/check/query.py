@@ -7,9 +7,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from spark_bucketing.check.clauses import Clauses
-from spark_bucketing.check.scans import BucketedScan
+from spark_bucketing.check.scans import BucketedScan, TableFacts
 from spark_bucketing.check.session_settings import Settings
-from spark_bucketing.check.table_facts import TableFacts
 from spark_bucketing.plan import PhysicalPlan, PlanNode, Statistics
 from spark_bucketing.plan.operators import Operator, find_operators
 

@@ -11,11 +11,10 @@ from spark_bucketing.check.judge import judge
 from spark_bucketing.check.proposals import HypotheticalQuery, Proposals, has_candidates, untried
 from spark_bucketing.check.query import Query
 from spark_bucketing.check.results import ModelResult, OperatorResult, Parent, Verdict
-from spark_bucketing.check.scans import note_of
+from spark_bucketing.check.scans import TableFacts, note_of
 from spark_bucketing.check.session_settings import Settings
 from spark_bucketing.check.shadow import Shadow
 from spark_bucketing.check.source_lines import source_line
-from spark_bucketing.check.table_facts import TableFacts
 from spark_bucketing.check.time_limit import in_time
 from spark_bucketing.errors import BucketingError
 from spark_bucketing.plan import PhysicalPlan, parse_plan, parse_statistics
@@ -110,7 +109,6 @@ class Checker:
                     progress.results.append(self.check(task))
                 elif self.shadow:
                     self.shadow.create(task)
-                    self.facts.unsized |= self.shadow.unsized
         except KeyboardInterrupt:
             done = {result.key for result in progress.results}
             waiting = (task for task in tasks if isinstance(task, Subject))
@@ -151,7 +149,7 @@ class Checker:
     ) -> tuple[tuple[OperatorResult, ...], HypotheticalQuery | None]:
         explained = self.planner.explain(sql)
         plan = parse_plan(explained.formatted)
-        sizes = parse_statistics(explained.cost).of(lambda table: _sized(table, self.facts))
+        sizes = parse_statistics(explained.cost).of(self.facts.has_size)
         query = Query(plan, self._described(plan), self.settings, sql, sizes)
         judged = judge(query)
         asked = None
@@ -175,24 +173,17 @@ def with_inputs(
         relation: what a node's table is called in the plans.
     """
     tables = _tables_behind(manifest, relation)
-    return tuple(
-        replace(
-            result,
-            inputs=tuple(
-                Parent(parent, _worst(result, tables.get(parent, frozenset()))) for parent in result.depends_on
-            ),
-        )
-        for result in results
-    )
+
+    def parents(result: ModelResult) -> Iterator[Parent]:
+        for parent in result.depends_on:
+            yield Parent(parent, _worst(result, tables.get(parent, frozenset())))
+
+    return tuple(replace(result, inputs=tuple(parents(result))) for result in results)
 
 
 def _hinted(error: str, subject: Subject) -> str:
     missing = "TABLE_OR_VIEW_NOT_FOUND" in error and subject.unique_id
     return f"{error}\nBuild what it reads first (dbt run), or check it with --offline." if missing else error
-
-
-def _sized(name: str, facts: Facts) -> bool:
-    return name.lower().removeprefix("spark_catalog.") not in facts.unsized
 
 
 def _mapped_back(operator: OperatorResult, sql: str, raw: str) -> OperatorResult:

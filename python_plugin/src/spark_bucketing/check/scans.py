@@ -1,4 +1,4 @@
-"""How a scan reads a bucketed table: by which buckets, in which order, or why plainly."""
+"""What is known of a table, and how a scan reads its buckets: which ones, in which order, or why it reads none."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from spark_bucketing.check.session_settings import BUCKETING, ORDERING, Settings
-from spark_bucketing.check.table_facts import TableFacts
 from spark_bucketing.evolution.locations import plain
 from spark_bucketing.evolution.model import Partition, Table
 from spark_bucketing.evolution.reading import Merging
 from spark_bucketing.plan import PlanNode
 from spark_bucketing.plan.statistics import Folders, scan_key
+from spark_bucketing.plan.whatif import HypotheticalTable
 from spark_bucketing.spec import BucketSpec
 
 # Bucketed: true (8 Hive buckets, sorted)     Bucketed: false [not-sealed] (no seal in the metastore)
@@ -25,6 +25,17 @@ MIXED_CODES = ("mixed-specs",)
 COLUMN_CODES = ("unsupported-column", "ambiguous-column", "bucketing-version", "positional-columns")
 # As far as it is known here: the extension's own note in EXPLAIN goes before it.
 MERGING = Merging()
+
+
+@dataclass(frozen=True)
+class TableFacts(HypotheticalTable):
+    """A table as the metastore and its files describe it; its name is as Spark prints it, its columns in lower case.
+
+    Args:
+        partitions: the specs of its partitions, where these differ from the table's or may do so.
+    """
+
+    partitions: Table | None = None
 
 
 @dataclass(frozen=True)

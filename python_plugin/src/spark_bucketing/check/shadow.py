@@ -53,8 +53,6 @@ class Shadow:
         self._project_dir = project_dir
         #: What could not be created, by table name, and why.
         self.missing: dict[str, str] = {}
-        #: Tables whose size is made up.
-        self.unsized: set[str] = set()
 
     def sql(self, node: Node) -> str | None:
         """Compiled SQL of a node, reading the shadows."""
@@ -87,8 +85,6 @@ class Shadow:
             self._whatif.define(
                 HypotheticalTable(name, columns, layout.spec, layout.partition_by, size, layout.file_format)
             )
-            if size is None:
-                self.unsized.add(name)
         except BucketingError as error:
             self.missing[table_name(relation)] = f"{node.resource_type} {node.name!r}: {error}"
         # A config of a form that nobody has thought of: what reads the table cannot be planned.

@@ -17,7 +17,9 @@ _CHECKED = ("model", "snapshot")
 
 def selectable(manifest: Manifest) -> tuple[str, ...]:
     """All models and snapshots that have a query of their own, parents first."""
-    return tuple(name for name in manifest.order if _has_query(manifest.nodes[name]))
+    nodes = ((name, manifest.nodes[name]) for name in manifest.order)
+    # An ephemeral model is planned in the models that use it.
+    return tuple(name for name, node in nodes if node.resource_type in _CHECKED and node.materialized != "ephemeral")
 
 
 def model_subject(node: Node, project_dir: Path, error: str | None = None) -> Subject:
@@ -91,8 +93,3 @@ def offline_tasks(subjects: Sequence[Subject], manifest: Manifest) -> list[Task]
             tasks += [by_id[name]] if name in by_id else []
             tasks += [node] if name in read or files else []
     return [*tasks, *files]
-
-
-def _has_query(node: Node) -> bool:
-    # An ephemeral model is planned in the models that use it.
-    return node.resource_type in _CHECKED and node.materialized != "ephemeral"

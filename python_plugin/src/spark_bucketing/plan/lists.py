@@ -82,9 +82,7 @@ def elements(text: str, number: int | None) -> tuple[str, ...] | None:
         number: how many there must be, or None when Spark does not print it.
     """
     inner = text.strip()
-    if not (inner.startswith("[") and inner.endswith("]")):
-        return None
-    if not is_balanced(inner):
+    if not (inner.startswith("[") and inner.endswith("]") and is_balanced(inner)):
         return None
     parts = tuple(_split(inner[1:-1])) if inner != "[]" else ()
     return parts if number is None or len(parts) == number else None

@@ -60,15 +60,13 @@ def parse_plan(text: str) -> PhysicalPlan:
     trees = _trees(lines)
     if not trees:
         raise PlanError("Spark's physical plan has no operator that could be read.")
-    details = _details(lines, {line.number: line.label for tree in trees for line in _all(tree)})
+    by_number = {line.number: line for tree in trees for line in _all(tree)}
+    details = _details(lines, {number: line.label for number, line in by_number.items()})
     built: dict[int, PlanNode] = {}
-    lines_by_number = {line.number: line for tree in trees for line in _all(tree)}
     # Shared trees are those of an exchange that is reused: they are built before what refers to them.
-    roots = [_build(tree, details, built, lines_by_number) for tree in trees]
-    distinct = {root.number: root for root in roots}
-    return PhysicalPlan(
-        roots[0], tuple(root for root in distinct.values() if root is not roots[0]), tuple(built.values())
-    )
+    roots = [_build(tree, details, built, by_number) for tree in trees]
+    first, *others = {root.number: root for root in roots}.values()
+    return PhysicalPlan(first, tuple(others), tuple(built.values()))
 
 
 def _all(line: _Line) -> Iterable[_Line]:

@@ -6,10 +6,10 @@ import re
 from collections.abc import Mapping
 from types import ModuleType
 
-from spark_bucketing.check.reasons import keys, plain_reads, project, queries, rest, sides, sorts, ways
-from spark_bucketing.check.reasons.movements import Movement
+from spark_bucketing.check.reasons import keys, plain_reads, project, queries, sides, sorts
+from spark_bucketing.check.reasons.movements import EXCHANGE, EXCHANGE_BELOW, JOIN, SORT, Movement
 from spark_bucketing.check.reasons.project import FindInProject, ProjectFacts
-from spark_bucketing.check.reasons.reason import AnyReason, Explain, Explanation, Reason
+from spark_bucketing.check.reasons.reason import AnyReason, Explain, Explanation, Reason, reason
 from spark_bucketing.check.results import Finding
 from spark_bucketing.check.session_settings import Settings
 from spark_bucketing.spec import BucketSpec
@@ -20,10 +20,28 @@ def _of(module: ModuleType) -> list[AnyReason]:
     return [found for found in vars(module).values() if isinstance(found, Reason)]
 
 
+@reason("the check found no reason; a gap in the check itself", EXCHANGE, EXCHANGE_BELOW, SORT, JOIN)
+def unexplained(movement: Movement) -> Explanation | None:
+    """None of the other reasons applies: the check does not understand the plan well enough.
+
+    **Anti-pattern**
+
+    None. It is a gap in the check.
+
+    **Best practice**
+
+    Look at the plan (`EXPLAIN FORMATTED`), and report it together with the query and the tables' DDL.
+    """
+    article = "an" if movement.about.startswith(EXCHANGE) else "a"
+    message = f"Spark puts {article} {movement.about} here, and no reason for it is known to this check."
+    return Explanation(message, movement.side.entry.tables)
+
+
 # First what is no matter of buckets, then whether the table can be read as bucketed at all, then whether its buckets
 # serve the keys, then whether they arrive, then whether they fit the other side; and sorts last.
-REASONS: tuple[Reason[Explain], ...] = tuple(
-    found for module in (queries, plain_reads, keys, ways, sides, sorts, rest) for found in _of(module)
+REASONS: tuple[AnyReason, ...] = (
+    *(found for module in (queries, plain_reads, keys, sides, sorts) for found in _of(module)),
+    unexplained,
 )
 PROJECT_REASONS: tuple[Reason[FindInProject], ...] = tuple(_of(project))
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from spark_bucketing.check.candidates import leave_out_repartition
-from spark_bucketing.check.reasons.movements import EXCHANGE, EXCHANGE_BELOW, JOIN, SORT, Movement
-from spark_bucketing.check.reasons.phrases import series
+from spark_bucketing.check.reasons.movements import END, EXCHANGE, EXCHANGE_BELOW, JOIN, SORT, Movement
+from spark_bucketing.check.reasons.phrases import doing, series
 from spark_bucketing.check.reasons.reason import Explanation, reason
 
 
@@ -88,3 +88,22 @@ def repartition(movement: Movement) -> Explanation | None:
     how = movement.node.details["Arguments"].split(", [plan_id")[0]
     message = f"The query asks for a shuffle ({how}) of what it reads."
     return Explanation(message, movement.node.tables, (leave_out_repartition(),))
+
+
+@reason("the outcome as a whole is sorted, limited or spread; buckets cannot help that", END)
+def total_order(movement: Movement) -> Explanation | None:
+    """The outcome is sorted as a whole, limited, or spread as the query asks, after all joins and groupings.
+
+    **Anti-pattern**
+
+    ```sql
+    select user_id, count(*) as n from clicks group by user_id order by n
+    ```
+
+    in a model that is a table: a table has no order.
+
+    **Best practice**
+
+    Leave ORDER BY to the query that shows the rows to somebody. To order files, use `sorted_by`.
+    """
+    return Explanation(f"At the end, {doing(movement.node, movement)}; buckets cannot help that.")
