@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from spark_bucketing.check.reasons import PROJECT_REASONS, REASONS
-from spark_bucketing.check.reasons.reason import AnyReason
+from spark_bucketing.check.reasons.reason import Reason
 
 TARGET = Path(__file__).parents[1] / "docs" / "reasons.md"
 HEAD = """# Reasons
@@ -26,11 +26,11 @@ def page() -> str:
     return "\n".join([*parts, *map(_section, (*REASONS, *PROJECT_REASONS))])
 
 
-def _list(reasons: Sequence[AnyReason]) -> str:
+def _list(reasons: Sequence[Reason]) -> str:
     return "".join(f"- [`{reason.slug}`](#{reason.slug}): {reason.summary}\n" for reason in reasons)
 
 
-def _section(reason: AnyReason) -> str:
+def _section(reason: Reason) -> str:
     return f"## {reason.slug}\n\n{reason.documentation}\n"
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from spark_bucketing.check.reasons import PROJECT_REASONS, REASONS, project_findings
-from spark_bucketing.check.reasons.reason import AnyReason
+from spark_bucketing.check.reasons.reason import Reason
 from spark_bucketing.check.session_settings import Settings
 from spark_bucketing.extension.settings import EXTENSION_CLASS
 from spark_bucketing.spec import BucketSpec
@@ -24,7 +24,7 @@ def test_slugs_are_unique_and_each_has_cases() -> None:
 
 
 @pytest.mark.parametrize("reason", [*REASONS, *PROJECT_REASONS], ids=lambda reason: str(reason.slug))
-def test_every_reason_is_documented(reason: AnyReason) -> None:
+def test_every_reason_is_documented(reason: Reason) -> None:
     text = reason.documentation
     assert text.splitlines()[0].endswith(".")
     assert text.index("**Anti-pattern**") < text.index("**Best practice**")

@@ -22,16 +22,10 @@ if TYPE_CHECKING:
 
 # Settings of a target for its warehouse, or that need jars which are not here.
 _LEFT_OUT = (
-    "spark.sql.warehouse.dir",
-    "spark.sql.extensions",
-    "spark.sql.catalog.",
-    "spark.sql.catalogImplementation",
-    "spark.sql.defaultCatalog",
-    "spark.sql.hive.metastore.",
-    "spark.sql.queryExecutionListeners",
-    "spark.sql.streaming.",
-    "spark.sql.ui.",
-)
+    "spark.sql.warehouse.dir", "spark.sql.extensions", "spark.sql.catalog.", "spark.sql.catalogImplementation",
+    "spark.sql.defaultCatalog", "spark.sql.hive.metastore.", "spark.sql.queryExecutionListeners",
+    "spark.sql.streaming.", "spark.sql.ui.",
+)  # fmt: skip
 _PLANNER = ("spark.sql.", "spark.bucketing.")
 _PARALLELISM = "spark.default.parallelism"
 _EXCLUDED = "spark.sql.optimizer.excludedRules"

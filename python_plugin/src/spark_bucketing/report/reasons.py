@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from spark_bucketing.check.reasons import PROJECT_REASONS, REASONS
-from spark_bucketing.check.reasons.reason import AnyReason
+from spark_bucketing.check.reasons.reason import Reason
 from spark_bucketing.errors import ProjectError
 
-ALL: tuple[AnyReason, ...] = (*REASONS, *PROJECT_REASONS)
+ALL: tuple[Reason, ...] = (*REASONS, *PROJECT_REASONS)
 
 
 def explain_reason(slug: str) -> str:

@@ -8,14 +8,14 @@ from types import ModuleType
 
 from spark_bucketing.check.reasons import keys, plain_reads, project, queries, sides, sorts
 from spark_bucketing.check.reasons.movements import EXCHANGE, EXCHANGE_BELOW, JOIN, SORT, Movement
-from spark_bucketing.check.reasons.project import FindInProject, ProjectFacts
-from spark_bucketing.check.reasons.reason import AnyReason, Explain, Explanation, Reason, reason
+from spark_bucketing.check.reasons.project import ProjectFacts
+from spark_bucketing.check.reasons.reason import Explanation, Reason, reason
 from spark_bucketing.check.results import Finding
 from spark_bucketing.check.session_settings import Settings
 from spark_bucketing.spec import BucketSpec
 
 
-def _of(module: ModuleType) -> list[AnyReason]:
+def _of(module: ModuleType) -> list[Reason]:
     """The reasons of a module, in the order in which they stand there."""
     return [found for found in vars(module).values() if isinstance(found, Reason)]
 
@@ -39,11 +39,11 @@ def unexplained(movement: Movement) -> Explanation | None:
 
 # First what is no matter of buckets, then whether the table can be read as bucketed at all, then whether its buckets
 # serve the keys, then whether they arrive, then whether they fit the other side; and sorts last.
-REASONS: tuple[AnyReason, ...] = (
+REASONS: tuple[Reason, ...] = (
     *(found for module in (queries, plain_reads, keys, sides, sorts) for found in _of(module)),
     unexplained,
 )
-PROJECT_REASONS: tuple[Reason[FindInProject], ...] = tuple(_of(project))
+PROJECT_REASONS: tuple[Reason, ...] = tuple(_of(project))
 
 
 def reason_for(movement: Movement) -> tuple[str, Explanation]:

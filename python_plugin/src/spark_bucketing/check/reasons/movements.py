@@ -8,7 +8,7 @@ from functools import cached_property
 from spark_bucketing.check.query import Query
 from spark_bucketing.check.reasons.partitioning import Partitioning, partitionings
 from spark_bucketing.check.scans import BucketedScan
-from spark_bucketing.check.session_settings import ALL_KEYS, Settings
+from spark_bucketing.check.session_settings import Settings
 from spark_bucketing.plan import PlanNode
 from spark_bucketing.plan.lineage import Source, key_text, source_of, sources_of
 from spark_bucketing.plan.lists import canonical
@@ -90,15 +90,6 @@ class Movement:
     def partitionings(self) -> tuple[Partitioning, ...]:
         """Hashes of the input whose columns are all among the keys."""
         return partitionings(self)
-
-    @property
-    def usable(self) -> bool:
-        """Whether a join by the keys can use one of them."""
-        every = frozenset(range(len(self.keys)))
-        return any(
-            found.kind == "hive" or not self.settings.on(ALL_KEYS) or frozenset[int]().union(*found.places) == every
-            for found in self.partitionings
-        )
 
     @cached_property
     def closest(self) -> tuple[Partitioning, Partitioning] | None:

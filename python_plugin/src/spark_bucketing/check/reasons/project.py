@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from spark_bucketing.check.candidates import set_to, switch_extension_on
@@ -29,9 +29,6 @@ class ProjectFacts:
     def hive(self) -> tuple[str, ...]:
         """Tables of the Hive layout."""
         return tuple(sorted(name for name, spec in self.specs.items() if spec.bucket_hash == "hive"))
-
-
-FindInProject = Callable[[ProjectFacts], Iterator[Finding]]
 
 
 @reason("this version of Spark groups a union of bucketed tables wrongly")

@@ -5,16 +5,14 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any
 
-from spark_bucketing.check.reasons.movements import EXCHANGE, Movement
+from spark_bucketing.check.reasons.movements import EXCHANGE
 from spark_bucketing.check.results import Candidate
-
-Function = TypeVar("Function", bound=Callable[..., object])
 
 
 @dataclass(frozen=True)
-class Reason(Generic[Function]):
+class Reason:
     """Why an Exchange or a Sort stands in a plan, or what is wrong with a project as a whole.
 
     Args:
@@ -22,14 +20,14 @@ class Reason(Generic[Function]):
         summary: one line for lists.
         documentation: what it means, **Anti-pattern** and **Best practice**.
         about: what it explains, in the words of Movement.about.
-        find: what it finds; for a movement an Explanation, or None where this is not the reason.
+        find: of a movement: an Explanation, or None where this is not the reason; of a project: findings.
     """
 
     slug: str
     summary: str
     documentation: str
     about: tuple[str, ...]
-    find: Function
+    find: Callable[..., Any]
 
 
 @dataclass(frozen=True)
@@ -41,11 +39,7 @@ class Explanation:
     candidates: tuple[Candidate, ...] = ()
 
 
-AnyReason = Reason[Any]
-Explain = Callable[[Movement], Explanation | None]
-
-
-def reason(summary: str, *about: str) -> Callable[[Function], Reason[Function]]:
+def reason(summary: str, *about: str) -> Callable[[Callable[..., Any]], Reason]:
     """Make a reason of a function.
 
     Args:
@@ -53,7 +47,7 @@ def reason(summary: str, *about: str) -> Callable[[Function], Reason[Function]]:
         about: what it explains; Exchanges that operators need where nothing is given.
     """
 
-    def made(function: Function) -> Reason[Function]:
+    def made(function: Callable[..., Any]) -> Reason:
         slug = function.__name__.replace("_", "-")
         return Reason(slug, summary, inspect.getdoc(function) or "", about or (EXCHANGE,), function)
 

@@ -29,7 +29,11 @@ def superset_keys(movement: Movement) -> Explanation | None:
     bucket columns were chosen. Tables of the Hive layout, read by the extension, need no setting.
     """
     table = movement.table
-    if movement.other is None or table is None or not movement.partitionings or movement.usable:
+    found = movement.partitionings
+    if movement.other is None or table is None or not found or not movement.settings.on(ALL_KEYS):
+        return None
+    every = set(range(len(movement.keys)))
+    if any(one.kind == "hive" or set().union(*one.places) == every for one in found):
         return None
     return Explanation(
         f"{table.name} has {buckets(table.spec)} and is {purpose(movement)}, which are more keys; {ALL_KEYS}=true "
