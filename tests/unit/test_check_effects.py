@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from spark_bucketing.check.configs import with_configured
 from spark_bucketing.check.effects import serves_all, wanted_specs, with_effects, worse_for
 from spark_bucketing.check.results import (
     Finding,
@@ -18,7 +17,6 @@ from spark_bucketing.check.results import (
     OtherQuery,
     Verdict,
 )
-from spark_bucketing.check.scans import TableFacts
 from spark_bucketing.check.time_limit import in_time
 from spark_bucketing.errors import PlanError
 from spark_bucketing.plan.tree import PlanCounts
@@ -100,12 +98,6 @@ def test_tables_of_which_queries_want_different_buckets() -> None:
         }
     }
     assert wanted_specs([model("a"), model("b")]) == {}
-
-
-def test_a_table_that_is_built_without_its_buckets_is_named() -> None:
-    (result,) = with_configured([model("a")], {"s.t": BY_K}, [TableFacts("s.t", {})])
-    assert "s.t is configured with 8 buckets of k, not built yet" in result.operators[0].findings[0].message
-    assert with_configured([model("a")], {"s.t": BY_K}, [TableFacts("s.t", {}, BY_K)]) == (model("a"),)
 
 
 def test_what_takes_too_long_is_an_error_and_what_fails_fails() -> None:

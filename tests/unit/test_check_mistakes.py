@@ -13,7 +13,6 @@ import pytest
 from click.testing import CliRunner, Result
 
 import spark_bucketing.cli_check
-from spark_bucketing.check.acceptance import allowed_reasons
 from spark_bucketing.check.command import _folder_from
 from spark_bucketing.check.layout_config import configured_layout
 from spark_bucketing.check.results import ModelResult, OperatorResult, Parent, Verdict
@@ -74,10 +73,16 @@ def test_names_are_replaced_where_they_are_names_of_their_own() -> None:
     )
 
 
+@pytest.mark.parametrize("config", [{"clustered_by": "k"}, {"buckets": 4}])
+def test_half_a_layout_is_an_error_that_names_the_model(config: dict[str, Any]) -> None:
+    with pytest.raises(ProjectError, match=r"'orders'[\s\S]*expected"):
+        configured_layout(config, "bucketed_table", "orders")
+
+
 @pytest.mark.parametrize(
     "config",
     [{"partition_by": 5}, {"clustered_by": {"k": 1}, "buckets": 8}, {"clustered_by": ["k"], "buckets": "²"},
-     {"clustered_by": ["k"], "buckets": 8, "sorted_by": [1]}],
+     {"clustered_by": ["k"], "buckets": 8, "sorted_by": [1]}, {"clustered_by": "k", "buckets": "many"}],
 )  # fmt: skip
 def test_a_config_that_makes_no_sense_is_an_error_of_its_table_alone(config: dict[str, Any]) -> None:
     with pytest.raises(ProjectError, match=r"'m'[\s\S]*expected[\s\S]*instead"):
@@ -94,17 +99,6 @@ def test_an_error_that_nobody_has_thought_of_leaves_the_other_shadows() -> None:
     whatif.tables = None  # type: ignore[assignment]
     shadow.create(node)
     assert "TypeError" in shadow.missing["s.a"]
-
-
-@pytest.mark.parametrize("allow", [[["union"]], [{"a": 1}], [5]])
-def test_what_is_no_name_of_a_reason_is_an_error(allow: list[Any]) -> None:
-    with pytest.raises(ProjectError, match="allow"):
-        allowed_reasons({"bucketing": {"allow": allow}}, "m", {"union"})
-
-
-def test_a_word_that_meta_does_not_know_is_an_error_rather_than_nothing_allowed() -> None:
-    with pytest.raises(ProjectError, match=r"found:    allowed[\s\S]*expected: allow"):
-        allowed_reasons({"bucketing": {"allowed": ["union"]}}, "m", {"union"})
 
 
 VERSION = {"dbt_schema_version": "https://schemas.getdbt.com/dbt/manifest/v12.json"}

@@ -50,12 +50,6 @@ def test_a_shadow_is_stored_as_the_model_s_config_says(
     assert configured_layout(config, materialized, "m") == layout
 
 
-@pytest.mark.parametrize("config", [{"clustered_by": "k"}, {"buckets": 4}, {"clustered_by": "k", "buckets": "many"}])
-def test_half_a_layout_is_an_error_that_names_the_model(config: dict[str, Any]) -> None:
-    with pytest.raises(ProjectError, match=r"'orders'[\s\S]*expected"):
-        configured_layout(config, "bucketed_table", "orders")
-
-
 def test_a_table_of_unknown_size_is_large_and_none_is_without_size() -> None:
     assert HypotheticalTable("s.t", {}).size == UNKNOWN_SIZE
     assert HypotheticalTable("s.t", {}, size_bytes=0).size == 1
