@@ -45,28 +45,22 @@ class Clauses:
 
     def line_of(self, op: Operator) -> int | None:
         """The line of an operator's clause, from 1; None where it is not certain."""
-        keywords = _KINDS[op.kind]
-        candidates = [clause for clause in self._clauses if clause.keyword in keywords]
         names = self._names.get(id(op))
         if not names:
             return None
+        candidates = [clause for clause in self._clauses if clause.keyword in _KINDS[op.kind]]
         fitting = [clause for clause in candidates if names <= clause.words]
-        alike = [other for other in self._operators if other.kind == op.kind and self._names[id(other)] == names]
+        same_kind = [other for other in self._operators if other.kind == op.kind]
+        alike = [other for other in same_kind if self._names[id(other)] == names]
         # One clause may be planned several times, where a subquery is used twice; IN and EXISTS are joins without one.
-        lines = {clause.line for clause in fitting}
         if len({_meaning(other) for other in alike}) > len(fitting) > 0:
             return None
+        lines = {clause.line for clause in fitting}
         if len(lines) > 1 and op.kind == "join":
             lines = self._of_right_table(op, fitting, alike)
-        if len(lines) == 1:
-            return lines.pop()
-        if (
-            not fitting
-            and len(candidates) == 1
-            and len(alike) == len([o for o in self._operators if o.kind == op.kind]) == 1
-        ):
-            return candidates[0].line if "USING" in candidates[0].words else None
-        return None
+        if not fitting and len(candidates) == len(same_kind) == 1 and "USING" in candidates[0].words:
+            lines = {candidates[0].line}
+        return lines.pop() if len(lines) == 1 else None
 
     def _of_right_table(self, op: Operator, fitting: Sequence[_Clause], alike: Sequence[Operator]) -> set[int]:
         """Lines of the clauses that join the table to the right, where no other join of these columns has it there."""

@@ -7,7 +7,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from datetime import datetime, timezone
 from functools import partial
@@ -19,7 +19,7 @@ from spark_bucketing.check.baseline import read_baseline
 from spark_bucketing.check.configs import with_configured, with_owners
 from spark_bucketing.check.effects import with_effects
 from spark_bucketing.check.facts import Facts, OfflineFacts
-from spark_bucketing.check.hypotheses import Hypothesize, LiveHypotheses, offline_query
+from spark_bucketing.check.hypotheses import LiveHypotheses, offline_query
 from spark_bucketing.check.layout_config import configured_layout
 from spark_bucketing.check.offline import embedded_whatif, whatif_beside
 from spark_bucketing.check.reasons import REASONS, project_findings
@@ -41,6 +41,8 @@ from spark_bucketing.spec import BucketSpec
 
 OnProgress = Callable[[str, int, int], None]
 """Is called with what is at work, how many models are done, and of how many."""
+StartWhatIf = Callable[[bool], AbstractContextManager[WhatIf]]
+"""Gets whether the session has the extension loaded."""
 
 
 def check_project(request: Request, on_progress: OnProgress = lambda *_: None) -> Report:
@@ -57,17 +59,22 @@ def check_project(request: Request, on_progress: OnProgress = lambda *_: None) -
     baseline = read_baseline(request.baseline) if request.baseline else {}
     target = read_target(request.project_dir, request.profiles_dir, request.target, request.variables)
     project = Project(target, request)
-    start = Path.cwd()
+    here = Path.cwd()
     # dbt goes to the project's folder, and relative paths of a profile start there.
     with _folder(target.project_dir):
         on_progress("starting Spark" if request.offline or target.method == "session" else "connecting", 0, 0)
-        with _planner(request, target) as planner:
-            report = _checked(request, project, planner, baseline, on_progress)
-    return replace(report, folder=_folder_from(start, target.project_dir))
+        with _planner(request, target) as (planner, start):
+            report = _checked(request, project, planner, start, baseline, on_progress)
+    return replace(report, folder=_folder_from(here, target.project_dir))
 
 
 def _checked(
-    request: Request, project: Project, planner: Planner, baseline: Baseline, on_progress: OnProgress
+    request: Request,
+    project: Project,
+    planner: Planner,
+    start: StartWhatIf,
+    baseline: Baseline,
+    on_progress: OnProgress,
 ) -> Report:
     version = spark_version(planner)
     settings = _settings(request, project.target, planner)
@@ -87,8 +94,9 @@ def _checked(
     tasks = offline_tasks(subjects, manifest) if shadow else list(dict.fromkeys(subjects))
     done = iter(range(len(tasks)))
     facts = OfflineFacts(planner) if isinstance(planner, WhatIf) else Facts(planner)
-    with _hypotheses(project.target, planner, facts, settings) as hypotheses:
-        checker = Checker(planner, settings, facts, hypotheses, shadow, request.time_limit)
+    with closing(LiveHypotheses(planner, facts, partial(start, settings.loaded))) as live:
+        hypothesize = partial(offline_query, planner) if isinstance(planner, WhatIf) else live.query
+        checker = Checker(planner, settings, facts, hypothesize, shadow, request.time_limit)
         progress = checker.run(tasks, lambda name: on_progress(name, next(done), len(tasks)))
         on_progress("trying fixes out on other queries", 0, 0)
         results = with_effects(progress.results, [] if progress.unfinished else checker.queries)
@@ -185,33 +193,13 @@ def _wants_extension(request: Request, target: Target) -> bool:
 
 
 @contextmanager
-def _hypotheses(target: Target, planner: Planner, facts: Facts, settings: Settings) -> Iterator[Hypothesize]:
-    if isinstance(planner, WhatIf):
-        yield partial(offline_query, planner)
-        return
-
-    def start() -> AbstractContextManager[WhatIf]:
-        if isinstance(planner, SessionPlanner):
-            return whatif_beside(planner.session, settings.loaded)
-        # Over the wire, the session's own settings are those that somebody set.
-        given = {str(row[0]): str(row[1]) for row in planner.rows("set")}
-        return embedded_whatif({**target.settings, **given}, settings.loaded)
-
-    live = LiveHypotheses(planner, facts, start)
-    try:
-        yield live.query
-    finally:
-        live.close()
-
-
-@contextmanager
-def _planner(request: Request, target: Target) -> Iterator[Planner]:
+def _planner(request: Request, target: Target) -> Iterator[tuple[Planner, StartWhatIf]]:
+    """The planner, and what starts one of hypothetical tables beside it."""
     if request.offline:
-        extension = _wants_extension(request, target)
-        with embedded_whatif(target.settings, extension) as whatif:
+        with embedded_whatif(target.settings, _wants_extension(request, target)) as whatif:
             if target.schema:
                 whatif.use(target.schema)
-            yield whatif
+            yield whatif, lambda _: nullcontext(whatif)
     elif target.method == "session":
         session = open_session(target.settings)
         quiet_errors()
@@ -219,7 +207,7 @@ def _planner(request: Request, target: Target) -> Iterator[Planner]:
             before = session.catalog.currentDatabase()
             _use(live, target.schema)
             try:
-                yield live
+                yield live, partial(whatif_beside, session)
             finally:
                 session.catalog.setCurrentDatabase(before)
     else:
@@ -227,9 +215,14 @@ def _planner(request: Request, target: Target) -> Iterator[Planner]:
         try:
             over_wire = SqlPlanner(f"live ({target.method})", connection.rows)
             _use(over_wire, target.schema)
-            yield over_wire
+            yield over_wire, lambda loaded: embedded_whatif({**target.settings, **_set(over_wire)}, loaded)
         finally:
             connection.close()
+
+
+def _set(planner: Planner) -> dict[str, str]:
+    """A session's own settings: over the wire, those that somebody set."""
+    return {str(row[0]): str(row[1]) for row in planner.rows("set")}
 
 
 def _use(planner: Planner, schema: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -113,7 +113,7 @@ class OfflineFacts(Facts):
 
 def details_of(rows: Sequence[tuple[Any, ...]]) -> Mapping[str, str]:
     """The detailed information of DESCRIBE TABLE EXTENDED, by name."""
-    return _sections(rows)[2]
+    return _sections(rows)[_DETAILS]
 
 
 def described(name: str, rows: Sequence[tuple[Any, ...]]) -> TableFacts:
@@ -123,39 +123,32 @@ def described(name: str, rows: Sequence[tuple[Any, ...]]) -> TableFacts:
         name: the table's.
         rows: col_name, data_type and comment.
     """
-    columns, partitions, details = _sections(rows)
+    sections = _sections(rows)
+    details = sections[_DETAILS]
     size = _BYTES.search(details.get("Statistics", ""))
     return TableFacts(
         name=name,
-        columns=columns,
+        columns={column.lower(): kind for column, kind in sections[""].items()},
         spec=BucketSpec.from_description(details),
-        partition_columns=tuple(partitions),
+        partition_columns=tuple(column.lower() for column in sections[_PARTITIONS]),
         size_bytes=int(size[1]) if size else None,
         file_format=_format(details),
     )
 
 
-def _sections(rows: Sequence[tuple[Any, ...]]) -> tuple[dict[str, str], list[str], dict[str, str]]:
-    """Columns, partition columns and details."""
-    columns: dict[str, str] = {}
-    partitions: list[str] = []
-    details: dict[str, str] = {}
+def _sections(rows: Sequence[tuple[Any, ...]]) -> Mapping[str, dict[str, str]]:
+    """Names and values by title; columns have none."""
+    found: dict[str, dict[str, str]] = defaultdict(dict)
     section = ""
     for key, value in ((str(row[0] or ""), str(row[1] or "")) for row in rows):
         # A column may be called like a title, yet a title has no type.
-        if (key, value) == ("# col_name", "data_type"):
-            continue
         if key.startswith("# ") and not value:
             section = key
         elif not key:
             section = "none"
-        elif not section:
-            columns[key.lower()] = value
-        elif section == _PARTITIONS:
-            partitions.append(key.lower())
-        elif section == _DETAILS:
-            details[key] = value
-    return columns, partitions, details
+        elif (key, value) != ("# col_name", "data_type"):
+            found[section][key] = value
+    return found
 
 
 def _format(details: Mapping[str, str]) -> str:

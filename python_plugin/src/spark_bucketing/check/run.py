@@ -23,14 +23,9 @@ from spark_bucketing.project.manifest import Manifest, Node, table_name
 
 # Of several operators that read a table, the one that a graph shows for it.
 _WORST = (
-    Verdict.SHUFFLED,
-    Verdict.ONE_SIDED,
-    Verdict.UNKNOWN,
-    Verdict.SHUFFLE_FREE,
-    Verdict.SORT_FREE,
-    Verdict.BROADCAST,
+    Verdict.SHUFFLED, Verdict.ONE_SIDED, Verdict.UNKNOWN, Verdict.SHUFFLE_FREE, Verdict.SORT_FREE, Verdict.BROADCAST,
     Verdict.NOT_BUCKETED,
-)
+)  # fmt: skip
 
 _UNCOMPILED = (
     "It has no compiled SQL in this manifest: write the manifest with `dbt compile`, `run` or `build`, or leave out "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import Future, wait
 from typing import TypeVar
 
 from spark_bucketing.errors import PlanError
@@ -25,21 +26,16 @@ def in_time(work: Callable[[Callable[[], bool]], Value], seconds: float | None) 
     if seconds is None:
         return work(lambda: False)
     end = time.monotonic() + seconds / 2
-    outcome: list[Value] = []
-    failure: list[BaseException] = []
+    outcome: Future[Value] = Future()
 
     def run() -> None:
         try:
-            outcome.append(work(lambda: time.monotonic() > end))
+            outcome.set_result(work(lambda: time.monotonic() > end))
         except BaseException as error:
-            failure.append(error)
+            outcome.set_exception(error)
 
     # A thread of Spark's cannot be stopped from here; as a daemon it does not keep this process alive.
-    thread = threading.Thread(target=run, name="query", daemon=True)
-    thread.start()
-    thread.join(seconds)
-    if failure:
-        raise failure[0]
-    if not outcome:
+    threading.Thread(target=run, name="query", daemon=True).start()
+    if not wait([outcome], seconds).done:
         raise PlanError(f"It was not planned and judged within {seconds:g} s (--time-limit).")
-    return outcome[0]
+    return outcome.result()

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 _ATTRIBUTE = re.compile(r"^(?P<name>.+)#(?P<id>\d+)L?$", re.DOTALL)
-_ATTRIBUTES = re.compile(r"(.+?#\d+L?)(?:, |$)", re.DOTALL)
+_ATTRIBUTES = re.compile(r"(?P<name>.+?)#(?P<id>\d+)L?(?:, |$)", re.DOTALL)
 _OPENING, _CLOSING = "([{", ")]}"
 
 
@@ -67,10 +67,7 @@ def attributes(text: str, number: int | None) -> tuple[Attribute, ...] | None:
         text: the list with its brackets.
         number: how many there must be.
     """
-    inner = text.strip()[1:-1]
-    found = tuple(
-        Attribute(*_named(match)) for match in (_ATTRIBUTE.match(part) for part in _ATTRIBUTES.findall(inner)) if match
-    )
+    found = tuple(map(_attribute, _ATTRIBUTES.finditer(text.strip()[1:-1])))
     return found if number is None or len(found) == number else None
 
 
@@ -96,15 +93,15 @@ def arguments(text: str) -> tuple[str, ...]:
 def named_expression(element: str) -> NamedExpression | None:
     """An element of a select list; None for one that cannot be read."""
     before, alias, after = element.rpartition(" AS ")
-    attribute = _ATTRIBUTE.match(after.strip())
-    if attribute is None:
+    match = _ATTRIBUTE.match(after.strip())
+    if match is None:
         return None
-    found = Attribute(*_named(attribute))
+    found = _attribute(match)
     return NamedExpression(found, canonical(before) if alias else found.key)
 
 
-def _named(match: re.Match[str]) -> tuple[str, int]:
-    return match["name"].strip("`"), int(match["id"])
+def _attribute(match: re.Match[str]) -> Attribute:
+    return Attribute(match["name"].strip("`"), int(match["id"]))
 
 
 def is_balanced(text: str) -> bool:
