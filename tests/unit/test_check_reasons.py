@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from spark_bucketing.check.reasons import PROJECT_REASONS, REASONS, project_findings
+from spark_bucketing.check.reasons.project import ProjectFacts
 from spark_bucketing.check.reasons.reason import Reason
 from spark_bucketing.check.session_settings import Settings
 from spark_bucketing.extension.settings import EXTENSION_CLASS
@@ -67,5 +68,6 @@ def test_a_project_as_a_whole(
     settings: dict[str, str], version: str, specs: dict[str, BucketSpec], expected: list[tuple[str, str]]
 ) -> None:
     assert [
-        (finding.reason, finding.level) for finding in project_findings(Settings(settings), version, specs)
+        (finding.reason, finding.level)
+        for finding in project_findings(ProjectFacts(Settings(settings), version, specs))
     ] == expected

@@ -84,7 +84,8 @@ class Project:
         errors: Mapping[str, str] = {}
         path = self.request.manifest
         if path is None and not self.request.compile_anyway:
-            path = next((found for found in self._candidates() if self._is_fresh(found)), None)
+            existing = (folder / "manifest.json" for folder in (self._own_folder, self._target_folder))
+            path = next((found for found in existing if self._is_fresh(found)), None)
         if path is None:
             errors = self._compile()
             path = self._own_folder / "manifest.json"
@@ -94,15 +95,15 @@ class Project:
 
     def select(self, manifest: Path) -> tuple[str, ...]:
         """Unique ids that dbt's selectors choose from a manifest."""
-        return self._dbt(self.target.profiles_dir, self.request.target).select(self.request.selection, manifest)
+        return self._dbt(self.target.profiles_dir).select(self.request.selection, manifest)
 
     def _compile(self) -> Mapping[str, str]:
         if not self.request.offline:
-            return self._dbt(self.target.profiles_dir, self.request.target).compile()
+            return self._dbt(self.target.profiles_dir).compile()
         with tempfile.TemporaryDirectory(prefix="spark-bucketing-") as name:
             target = self.target
             with session_profile(Path(name), target.profile, target.name, target.schema) as folder:
-                return self._dbt(folder, self.request.target).compile()
+                return self._dbt(folder).compile()
 
     def _is_fresh(self, manifest: Path) -> bool:
         target = self.target
@@ -110,9 +111,6 @@ class Project:
             return False
         nodes = read_manifest(manifest).nodes.values()
         return all(node.sql is not None for node in nodes if node.resource_type == "model" and node.language == "sql")
-
-    def _candidates(self) -> tuple[Path, ...]:
-        return self._own_folder / "manifest.json", self._target_folder / "manifest.json"
 
     @property
     def _target_folder(self) -> Path:
@@ -124,5 +122,6 @@ class Project:
     def _own_folder(self) -> Path:
         return self._target_folder / _OWN_FOLDER
 
-    def _dbt(self, profiles_dir: Path, target: str | None) -> Dbt:
-        return Dbt(self.target.project_dir, profiles_dir, self._own_folder, target, self.request.variables)
+    def _dbt(self, profiles_dir: Path) -> Dbt:
+        request = self.request
+        return Dbt(self.target.project_dir, profiles_dir, self._own_folder, request.target, request.variables)

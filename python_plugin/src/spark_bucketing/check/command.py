@@ -23,6 +23,7 @@ from spark_bucketing.check.hypotheses import LiveHypotheses, offline_query
 from spark_bucketing.check.layout_config import configured_layout
 from spark_bucketing.check.offline import embedded_whatif, whatif_beside
 from spark_bucketing.check.reasons import REASONS, project_findings
+from spark_bucketing.check.reasons.project import ProjectFacts
 from spark_bucketing.check.results import Report
 from spark_bucketing.check.run import Checker, Subject, with_inputs
 from spark_bucketing.check.session_planner import SessionPlanner
@@ -30,7 +31,7 @@ from spark_bucketing.check.session_settings import EXTENSIONS, Settings, read_se
 from spark_bucketing.check.shadow import Shadow
 from spark_bucketing.check.subjects import file_subject, model_subject, offline_tasks, selectable
 from spark_bucketing.errors import BucketingError, ProjectError
-from spark_bucketing.plan.planner import Planner, SqlPlanner, spark_version
+from spark_bucketing.plan.planner import Planner, SqlPlanner
 from spark_bucketing.plan.whatif import WhatIf
 from spark_bucketing.project.connection import Connection
 from spark_bucketing.project.freshness import read_project
@@ -76,7 +77,8 @@ def _checked(
     baseline: Baseline,
     on_progress: OnProgress,
 ) -> Report:
-    version = spark_version(planner)
+    # Such as 4.3.0, and a commit.
+    version = str(planner.rows("select version()")[0][0]).partition(" ")[0]
     settings = _settings(request, project.target, planner)
     on_progress("compiling the project", 0, 0)
     artifacts = _artifacts(request, project)
@@ -109,7 +111,7 @@ def _checked(
     relation = shadow.relation if shadow else operator.attrgetter("relation")
     report = Report(
         models=with_owners(with_inputs(results, manifest, relation), manifest, relation),
-        project=project_findings(settings, version, specs),
+        project=project_findings(ProjectFacts(settings, version, specs)),
         planner=f"{planner.label}, Spark {version}",
         unfinished=progress.unfinished,
         about=_about(project.target),

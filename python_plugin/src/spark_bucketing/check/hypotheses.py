@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import replace
+from functools import cached_property
 
 from spark_bucketing.check.facts import Facts, details_of
 from spark_bucketing.check.proposals import HypotheticalQuery
@@ -41,8 +42,6 @@ class LiveHypotheses:
     def __init__(self, planner: Planner, facts: Facts, start: Callable[[], AbstractContextManager[WhatIf]]) -> None:
         self._planner, self._facts, self._start = planner, facts, start
         self._stack = ExitStack()
-        self._whatif: WhatIf | None = None
-        self._failed = False
 
     def close(self) -> None:
         """Let go of the planner."""
@@ -50,7 +49,7 @@ class LiveHypotheses:
 
     def query(self, query: Query) -> HypotheticalQuery | None:
         """A query, and its tables as the warehouse reads them."""
-        whatif = self._started()
+        whatif = self._whatif
         if whatif is None:
             return None
         known: dict[str, HypotheticalTable] = {}
@@ -67,15 +66,14 @@ class LiveHypotheses:
             return None
         return HypotheticalQuery(whatif, query, known, session)
 
-    def _started(self) -> WhatIf | None:
-        if self._whatif is None and not self._failed:
-            try:
-                whatif = self._stack.enter_context(self._start())
-                whatif.use(str(self._planner.rows("select current_database()")[0][0]))
-                self._whatif = whatif
-            except BucketingError:
-                self._failed = True
-        return self._whatif
+    @cached_property
+    def _whatif(self) -> WhatIf | None:
+        """The planner of hypothetical tables, started when it is needed; None where it does not start."""
+        with suppress(BucketingError):
+            whatif = self._stack.enter_context(self._start())
+            whatif.use(str(self._planner.rows("select current_database()")[0][0]))
+            return whatif
+        return None
 
     def _complete(self, whatif: WhatIf, sql: str, tables: Sequence[HypotheticalTable]) -> None:
         """Define what the query reads, and the views that it reads these by.

@@ -47,15 +47,15 @@ def judge(query: Query, with_reasons: bool = True) -> tuple[Judged, ...]:
         # From the bottom up, since each asks those below: plans may be deeper than Python's stack.
         origins(node)
     ends = dict(_ends(query)) if with_reasons else {}
-    return tuple(_judged(query, op, ends.get(number, []), with_reasons) for number, op in query.operators.items())
+    return tuple(_judged(query, op, ends.get(number), with_reasons) for number, op in query.operators.items())
 
 
-def _judged(query: Query, op: Operator, ends: list[Movement], with_reasons: bool) -> Judged:
+def _judged(query: Query, op: Operator, end: Movement | None, with_reasons: bool) -> Judged:
     tables = query.tables
     movements: list[Movement] = []
     # What is not understood, or is not known of a table, has no reason that could be relied on.
     if with_reasons and op.understood and not undescribed(op, tables) and reads_buckets(op, tables):
-        movements = [*_movements(query, op), *ends]
+        movements = [*_movements(query, op), *([end] if end else [])]
     explained = [_explained(movement) for movement in movements]
     found = verdict(op, tables)
     unknown = f" ({cause_of_unknown(op, tables)})" if found is Verdict.UNKNOWN else ""
@@ -86,19 +86,18 @@ def _explained(movement: Movement) -> tuple[Finding, tuple[Candidate, ...]]:
 
 def _bytes(query: Query, node: PlanNode) -> int | None:
     """What is read of the tables below; how much of it filters and groupings leave, Spark does not know."""
-    sizes = [_read(query, scan) for scan in node.scans]
-    known = [size for size in sizes if size is not None]
-    return sum(known) if known and len(known) == len(sizes) else None
+    total = 0
+    for scan in node.scans:
+        facts = query.tables.get(scan.table or "")
+        reads = (query.statistics.reads.get(column.id) for column in scan.output or ())
+        size = next((size for _, size in filter(None, reads)), facts.size_bytes if facts else None)
+        if size is None:
+            return None
+        total += size
+    return total if node.scans else None
 
 
-def _read(query: Query, scan: PlanNode) -> int | None:
-    facts = query.tables.get(scan.table or "")
-    reads = (query.statistics.reads.get(column.id) for column in scan.output or ())
-    found = next((size for _, size in filter(None, reads)), None)
-    return found if found is not None else facts.size_bytes if facts else None
-
-
-def _ends(query: Query) -> Iterator[tuple[int, list[Movement]]]:
+def _ends(query: Query) -> Iterator[tuple[int, Movement]]:
     """Exchanges and Sorts above all operators, by the uppermost operator below."""
     for node in query.plan.roots:
         top: list[PlanNode] = []
@@ -109,7 +108,7 @@ def _ends(query: Query) -> Iterator[tuple[int, list[Movement]]]:
         op = query.operators.get(node.number)
         if op is not None and top:
             shown = next((part for part in top if part.is_global_sort), top[0])
-            yield node.number, [Movement(query, op, 0, shown, END, tuple(part.number for part in top))]
+            yield node.number, Movement(query, op, 0, shown, END, tuple(part.number for part in top))
 
 
 def _movements(query: Query, op: Operator) -> Iterator[Movement]:

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from spark_bucketing.errors import ProjectError
+from spark_bucketing.plan.whatif.hypothetical import PLANNED_FORMATS
 from spark_bucketing.spec import BucketHash, BucketSpec
 
 _OWN = ("bucketed_table", "bucketed_incremental")
-# Others, such as Delta, need jars that are not here; their tables have no buckets.
-_FORMATS = ("parquet", "orc", "csv", "json", "text")
 
 
 @dataclass(frozen=True)
@@ -39,7 +38,8 @@ def configured_layout(config: Mapping[str, Any], materialized: str, name: str) -
     own = materialized in _OWN
     file_format = str(config.get("file_format") or "parquet").lower()
     buckets = config.get("buckets")
-    if file_format not in _FORMATS:
+    if file_format not in PLANNED_FORMATS:
+        # Others, such as Delta, need jars that are not here; their tables have no buckets.
         return ConfiguredLayout(None, partition_by, "parquet")
     if own and (not clustered_by or buckets is None):
         raise ProjectError(

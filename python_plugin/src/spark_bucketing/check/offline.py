@@ -84,12 +84,11 @@ def embedded_whatif(settings: Mapping[str, str], extension: bool) -> Iterator[Wh
         )
     jar = _built(extension)
     with tempfile.TemporaryDirectory(prefix="spark-bucketing-", ignore_cleanup_errors=True) as name:
-        switched = {} if extension else {ENABLED: "false"}
-        session = open_session({**_session_settings(Path(name), settings, jar), **switched}, hive=False)
+        session = open_session(_session_settings(Path(name), settings, jar) | _switched(extension), hive=False)
         session.sparkContext.setLogLevel("OFF")
         quiet_errors()
         try:
-            yield WhatIf(session, _tables_in(Path(name)), jar is not None)
+            yield WhatIf(session, Path(name) / "tables", jar is not None)
         finally:
             session.stop()
 
@@ -108,11 +107,9 @@ def whatif_beside(session: SparkSession, extension: bool) -> Iterator[WhatIf]:
     settings = planner_settings({str(key): str(value) for key, value in session.conf.getAll.items()})
     with tempfile.TemporaryDirectory(prefix="spark-bucketing-", ignore_cleanup_errors=True) as name:
         jar = None if extension else _built(False)
-        own = {**settings, **_OF_WHATIF, "spark.sql.warehouse.dir": str(Path(name) / "warehouse")}
-        if not extension:
-            own[ENABLED] = "false"
+        own = settings | _OF_WHATIF | _switched(extension) | {"spark.sql.warehouse.dir": str(Path(name) / "warehouse")}
         beside = open_beside(session, own, jar, EXTENSION_CLASS if jar else None)
-        yield WhatIf(beside, _tables_in(Path(name)), extension or jar is not None)
+        yield WhatIf(beside, Path(name) / "tables", extension or jar is not None)
 
 
 def _built(needed: bool) -> Path | None:
@@ -124,13 +121,11 @@ def _built(needed: bool) -> Path | None:
         return None
 
 
-def _tables_in(parent: Path) -> Path:
-    folder = parent / "tables"
-    folder.mkdir()
-    return folder
+def _switched(extension: bool) -> dict[str, str]:
+    return {} if extension else {ENABLED: "false"}
 
 
-def _session_settings(folder: Path, settings: Mapping[str, str], jar: Path | None) -> Mapping[str, str]:
+def _session_settings(folder: Path, settings: Mapping[str, str], jar: Path | None) -> dict[str, str]:
     return {
         **planner_settings(settings),
         **(extension_settings(jar) if jar else {}),

@@ -46,16 +46,6 @@ class Query:
         return {op.node.number: op for root in self.plan.roots for op in find_operators(root)}
 
     @cached_property
-    def owners(self) -> Mapping[int, Operator]:
-        """The operator that an Exchange or Sort leads to, by its number."""
-        return {
-            node.number: op
-            for op in reversed(list(self.operators.values()))
-            for side in op.sides
-            for node in (*side.exchanges, *side.sorts)
-        }
-
-    @cached_property
     def clauses(self) -> Clauses:
         """Where the operators come from in the query's text."""
         return Clauses(self.sql, tuple(self.operators.values()))

@@ -89,8 +89,3 @@ class SqlPlanner(Planner):
         if "== Physical Plan ==" not in text:
             raise SparkError(text.removeprefix("Error occurred during query planning:").strip())
         return text
-
-
-def spark_version(planner: Planner) -> str:
-    """Spark's version, as 4.3.0."""
-    return str(planner.rows("select version()")[0][0]).split(" ")[0]

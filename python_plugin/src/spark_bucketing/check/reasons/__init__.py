@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
 from types import ModuleType
 
 from spark_bucketing.check.reasons import keys, plain_reads, project, queries, sides, sorts
@@ -11,8 +9,6 @@ from spark_bucketing.check.reasons.movements import EXCHANGE, EXCHANGE_BELOW, JO
 from spark_bucketing.check.reasons.project import ProjectFacts
 from spark_bucketing.check.reasons.reason import Explanation, Reason, reason
 from spark_bucketing.check.results import Finding
-from spark_bucketing.check.session_settings import Settings
-from spark_bucketing.spec import BucketSpec
 
 
 def _of(module: ModuleType) -> list[Reason]:
@@ -52,14 +48,6 @@ def reason_for(movement: Movement) -> tuple[str, Explanation]:
     return next((found.slug, explained) for found in asked if (explained := found.find(movement)))
 
 
-def project_findings(settings: Settings, spark_version: str, specs: Mapping[str, BucketSpec]) -> tuple[Finding, ...]:
-    """What is wrong with a project as a whole.
-
-    Args:
-        settings: of the session.
-        spark_version: in Spark's own form: 4.3.0.
-        specs: the project's bucketed tables, by name.
-    """
-    version = tuple(int(part) for part in re.findall(r"\d+", spark_version)[:3])
-    facts = ProjectFacts(settings, version, specs)
-    return tuple(finding for reason in PROJECT_REASONS for finding in reason.find(facts))
+def project_findings(project: ProjectFacts) -> tuple[Finding, ...]:
+    """What is wrong with a project as a whole."""
+    return tuple(finding for reason in PROJECT_REASONS for finding in reason.find(project))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from functools import cached_property
 
 from spark_bucketing.check.query import Query
 from spark_bucketing.check.reasons.partitioning import Partitioning, partitionings
 from spark_bucketing.check.scans import BucketedScan
-from spark_bucketing.check.session_settings import Settings
 from spark_bucketing.plan import PlanNode
 from spark_bucketing.plan.lineage import Source, key_text, source_of, sources_of
 from spark_bucketing.plan.lists import canonical
@@ -40,11 +40,6 @@ class Movement:
     node: PlanNode
     about: str = EXCHANGE
     explains: tuple[int, ...] = ()
-
-    @property
-    def settings(self) -> Settings:
-        """Of the session."""
-        return self.query.settings
 
     @property
     def side(self) -> Side:
@@ -96,8 +91,10 @@ class Movement:
         """A hash of either side by the same keys of the join, whatever their kinds and numbers; None without one."""
         if self.other is None:
             return None
-        pairs = ((here, there) for here in self.partitionings for there in self.other.partitionings)
-        return next(((here, there) for here, there in pairs if here.pairs_with(there)), None)
+        for here, there in itertools.product(self.partitionings, self.other.partitionings):
+            if len(here.places) == len(there.places) and all(map(frozenset.__and__, here.places, there.places)):
+                return here, there
+        return None
 
     @cached_property
     def uncovered(self) -> tuple[str, ...]:

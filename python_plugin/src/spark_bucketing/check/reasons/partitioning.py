@@ -40,12 +40,6 @@ class Partitioning:
     number: int
     table: str | None = None
 
-    def pairs_with(self, other: Partitioning) -> bool:
-        """Whether both hash the same keys of a join, whatever the number of partitions."""
-        return len(self.places) == len(other.places) and all(
-            here & there for here, there in zip(self.places, other.places, strict=True)
-        )
-
 
 def partitionings(movement: Movement) -> tuple[Partitioning, ...]:
     """The hashes by keys of the operator by which an input's rows come, those of its own scan first."""

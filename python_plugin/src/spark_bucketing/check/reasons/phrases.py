@@ -49,8 +49,10 @@ def doing(node: PlanNode, movement: Movement) -> str:
         return "a REPARTITION, DISTRIBUTE BY, CLUSTER BY or REBALANCE in the query moves the rows"
     if node.is_global_sort or (node.shuffle and node.shuffle.kind == "range"):
         return "an ORDER BY of all rows moves them"
-    owner = movement.query.owners.get(node.number) if node.operator == "Exchange" else None
-    op = owner or movement.query.operators.get(node.number)
+    operators = movement.query.operators
+    op = operators.get(node.number)
+    if node.operator == "Exchange":
+        op = next((op for op in operators.values() if any(node in side.exchanges for side in op.sides)), None)
     if op is not None and op is not movement.op:
         return _operator_doing(op, movement)
     return _DOINGS.get(node.operator, f"the operator {node.operator} comes in between")

@@ -56,7 +56,7 @@ def bucketing_off(movement: Movement) -> Explanation | None:
     Leave the setting at its default, `true`.
     """
     table = movement.table
-    if table is None or movement.settings.on(BUCKETING):
+    if table is None or movement.query.settings.on(BUCKETING):
         return None
     message = f"{table.name} is bucketed, and {BUCKETING}=false tells Spark to ignore that."
     return Explanation(message, (table.name,), (set_to({BUCKETING: "true"}),))
@@ -77,13 +77,13 @@ def hive_layout_without_extension(movement: Movement) -> Explanation | None:
     which stock Spark reads as bucketed, when neither Hive nor Trino has to.
     """
     table = movement.table
-    if table is None or table.spec.bucket_hash != "hive" or movement.settings.extension:
+    if table is None or table.spec.bucket_hash != "hive" or movement.query.settings.extension:
         return None
     return Explanation(
         f"{table.name} has {buckets(table.spec)} in the Hive layout, and this session does not use the extension that "
         "reads them: to stock Spark it is a plain table.",
         (table.name,),
-        (switch_extension_on(movement.settings), *match_other(movement)),
+        (switch_extension_on(movement.query.settings), *match_other(movement)),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -14,16 +15,16 @@ from spark_bucketing.spec import BucketSpec
 
 @dataclass(frozen=True)
 class ProjectFacts:
-    """What is known of a project: its session's settings, Spark's version, and its bucketed tables."""
+    """What is known of a project: its session's settings, Spark's version (4.3.0), and its bucketed tables by name."""
 
     settings: Settings
-    version: tuple[int, ...]
+    spark_version: str
     specs: Mapping[str, BucketSpec]
 
     @property
-    def spark(self) -> str:
-        """The version for people."""
-        return f"Spark {'.'.join(map(str, self.version))}"
+    def version(self) -> tuple[int, ...]:
+        """The version in numbers."""
+        return tuple(map(int, re.findall(r"\d+", self.spark_version)[:3]))
 
     @property
     def hive(self) -> tuple[str, ...]:
@@ -47,8 +48,8 @@ def spark_returns_wrong_rows(project: ProjectFacts) -> Iterator[Finding]:
     version = project.version
     if project.specs and ((4, 1) <= version < (4, 1, 4) or (4, 2) <= version < (4, 2, 1)):
         message = (
-            f"{project.spark} returns wrong rows for GROUP BY and DISTINCT over a UNION ALL of bucketed tables "
-            "(SPARK-59141). Take 4.3, 4.2.1 or 4.1.4."
+            f"Spark {project.spark_version} returns wrong rows for GROUP BY and DISTINCT over a UNION ALL of bucketed "
+            "tables (SPARK-59141). Take 4.3, 4.2.1 or 4.1.4."
         )
         yield Finding("spark-returns-wrong-rows", message, level="error")
 
@@ -66,7 +67,7 @@ def spark_too_old(project: ProjectFacts) -> Iterator[Finding]:
     Spark 4.3, for which the session extension is written.
     """
     if project.version and project.version < (4,):
-        message = f"{project.spark} is too old: 4.0 or newer is needed, and 4.3 for the extension."
+        message = f"Spark {project.spark_version} is too old: 4.0 or newer is needed, and 4.3 for the extension."
         yield Finding("spark-too-old", message, level="error")
 
 

@@ -30,7 +30,7 @@ def superset_keys(movement: Movement) -> Explanation | None:
     """
     table = movement.table
     found = movement.partitionings
-    if movement.other is None or table is None or not found or not movement.settings.on(ALL_KEYS):
+    if movement.other is None or table is None or not found or not movement.query.settings.on(ALL_KEYS):
         return None
     every = set(range(len(movement.keys)))
     if any(one.kind == "hive" or set().union(*one.places) == every for one in found):
@@ -90,12 +90,12 @@ def bucket_merging_off(movement: Movement) -> Explanation | None:
     few, many = sorted((here.number, there.number))
     if few == many or many % few:
         return None
-    ratio, limit = many // few, movement.settings.number(COALESCE_RATIO)
+    ratio, limit = many // few, movement.query.settings.number(COALESCE_RATIO)
     over = f", and {ratio} is above {COALESCE_RATIO}={limit}" if ratio > limit else ""
     setting = ALIGNMENT if table.by_extension else COALESCE
     return Explanation(
         f"{here.table} has {here.number:,} buckets and {there.table} has {there.number:,}: {ratio} buckets of one are "
-        f"1 of the other, but {setting}={movement.settings.get(setting)} does not let them be read so{over}.",
+        f"1 of the other, but {setting}={movement.query.settings.get(setting)} does not let them be read so{over}.",
         (here.table, there.table),
         (*_merging(table, ratio, limit), *match_either(movement)),
     )

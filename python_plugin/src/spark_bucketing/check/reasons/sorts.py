@@ -143,12 +143,12 @@ def ordering_off(movement: Movement) -> Explanation | None:
     Set `spark.sql.legacy.bucketedTableScan.outputOrdering=true`, or load the extension.
     """
     table = movement.read
-    if table is None or table.by_extension or movement.settings.on(ORDERING):
+    if table is None or table.by_extension or movement.query.settings.on(ORDERING):
         return None
     extension = " It is stock Spark that reads this table: the extension leaves it alone."
     return Explanation(
         f"The files of {table.name} are sorted as wanted, but {ORDERING}=false keeps Spark from relying on it."
-        f"{extension if movement.settings.extension else ''}",
+        f"{extension if movement.query.settings.extension else ''}",
         (table.name,),
         (set_to({ORDERING: "true"}), *let_extension_read(table)),
     )

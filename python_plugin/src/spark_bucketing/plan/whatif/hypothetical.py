@@ -10,7 +10,7 @@ from spark_bucketing.spec import BucketSpec
 
 # A table of unknown size is large: nothing is to be broadcast merely because it is empty here.
 UNKNOWN_SIZE = 1 << 40
-_FORMATS = ("parquet", "orc", "csv", "json", "text")
+PLANNED_FORMATS = ("parquet", "orc", "csv", "json", "text")
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class HypotheticalTable:
     @property
     def format(self) -> str:
         """The format that it is planned with."""
-        return self.file_format if self.file_format in _FORMATS else "parquet"
+        return self.file_format if self.file_format in PLANNED_FORMATS else "parquet"
 
     @property
     def size(self) -> int:

@@ -27,10 +27,11 @@ class Relations:
 
     Args:
         session: the session, in which nothing else has tables.
-        folder: an empty folder.
+        folder: that is made for their files.
     """
 
     def __init__(self, session: SparkSession, folder: Path) -> None:
+        folder.mkdir()
         self._session, self._jvm = session, session.sparkContext._jvm
         self._java = session._jsparkSession
         self._state = self._java.sessionState()

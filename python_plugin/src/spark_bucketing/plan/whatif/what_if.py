@@ -28,7 +28,7 @@ class WhatIf(Planner):
 
     Args:
         session: from session.open_beside(): one of its own, with a catalog in memory.
-        folder: an empty folder.
+        folder: that is made for the tables' files.
         has_extension: whether the session has the extension; `spark.bucketing.enabled` switches it.
     """
 
