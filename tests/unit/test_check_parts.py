@@ -185,8 +185,9 @@ def test_models_with_a_query_of_their_own_are_checked() -> None:
 
 
 def test_offline_only_what_is_read_has_a_shadow(tmp_path: Path) -> None:
-    tasks = offline_tasks([model_subject(MANIFEST.nodes["model.p.y"], tmp_path)], MANIFEST)
-    assert [(type(task), task.name) for task in tasks] == [(Node, "a"), (Node, "x"), (Subject, "y")]
+    checked = [model_subject(MANIFEST.nodes[f"model.p.{name}"], tmp_path) for name in "zy"]
+    tasks = [(type(task), task.name) for task in offline_tasks(checked, MANIFEST)]
+    assert tasks == [(Node, "a"), (Node, "x"), (Subject, "y"), (Node, "y"), (Subject, "z")]
     *shadows, file = offline_tasks([Subject("q.sql", "q.sql", "select 1")], MANIFEST)
     assert {task.name for task in shadows} == {"a", "x", "y", "z", "lonely"} and isinstance(file, Subject)
 
