@@ -19,7 +19,6 @@ from spark_bucketing.check.results import ModelResult, OperatorResult, Parent, V
 from spark_bucketing.check.run import with_inputs
 from spark_bucketing.check.shadow import Shadow
 from spark_bucketing.check.sql_text import one_statement, renamed
-from spark_bucketing.check.subjects import file_subject
 from spark_bucketing.cli import main
 from spark_bucketing.errors import ProfileError, ProjectError
 from spark_bucketing.plan.whatif import HypotheticalTable
@@ -183,26 +182,9 @@ def test_a_statement_ends_at_its_semicolon_whatever_comments_follow(text: str, s
     assert one_statement(text) == statement
 
 
-def test_a_file_with_a_byte_order_mark_is_read_without_it(tmp_path: Path) -> None:
-    (tmp_path / "q.sql").write_bytes(b"\xef\xbb\xbfselect 1")
-    assert file_subject(tmp_path / "q.sql", tmp_path / "project", None).sql == "select 1"
-
-
-def test_the_file_of_a_model_that_does_not_compile_has_dbt_s_words(tmp_path: Path) -> None:
-    node = Node("model.p.a", "a", "model", "models/a.sql", "s.a")
-    manifest = Manifest({node.unique_id: node})
-    subject = file_subject(tmp_path / "models" / "a.sql", tmp_path, manifest, {"model.p.a": "no such luck"})
-    assert subject.error == "no such luck"
-
-
 def test_a_project_is_found_again_from_where_the_check_ran() -> None:
-    here = Path("/a/b")
-    assert [_folder_from(here, Path(project)) for project in ("/a/b", "/a/b/c", "/a/d", "/a")] == [
-        "",
-        "c",
-        "../d",
-        "..",
-    ]
+    found = [_folder_from(Path("/a/b"), Path(project)) for project in ("/a/b", "/a/b/c", "/a/d", "/a")]
+    assert found == ["", "c", "../d", ".."]
 
 
 def test_what_happens_to_the_rows_of_a_table_is_known_under_the_name_of_its_shadow_too() -> None:
