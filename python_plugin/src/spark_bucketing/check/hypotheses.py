@@ -27,7 +27,8 @@ Hypothesize = Callable[[Query], HypotheticalQuery | None]
 
 def offline_query(whatif: WhatIf, query: Query) -> HypotheticalQuery:
     """A query over tables that are hypothetical anyway, as they are defined."""
-    return HypotheticalQuery(whatif, query, {name: table for name in query.tables if (table := whatif.table(name))})
+    known = {name: table for name in query.tables if (table := whatif.table(name))}
+    return HypotheticalQuery(whatif, query.sql, query.settings, query.tables, known)
 
 
 class LiveHypotheses:
@@ -64,7 +65,7 @@ class LiveHypotheses:
             self._complete(whatif, query.sql, list(known.values()))
         except BucketingError:
             return None
-        return HypotheticalQuery(whatif, query, known, session)
+        return HypotheticalQuery(whatif, query.sql, query.settings, query.tables, known, session)
 
     @cached_property
     def _whatif(self) -> WhatIf | None:

@@ -9,7 +9,8 @@ from spark_bucketing.check.candidates import Candidates, set_to
 from spark_bucketing.check.judge import RANKS, Judged, judge
 from spark_bucketing.check.query import Query
 from spark_bucketing.check.results import Candidate, Finding, Fix, OperatorResult, Verdict
-from spark_bucketing.check.session_settings import ALL_KEYS, ORDERING
+from spark_bucketing.check.scans import TableFacts
+from spark_bucketing.check.session_settings import ALL_KEYS, ORDERING, Settings
 from spark_bucketing.check.sql_text import rewritten
 from spark_bucketing.errors import BucketingError
 from spark_bucketing.plan.tree import PlanCounts
@@ -48,14 +49,18 @@ class HypotheticalQuery:
 
     Args:
         whatif: plans it.
-        query: as it is.
-        tables: that it reads, in the planner's terms.
+        sql: its text.
+        settings: of its session.
+        facts: of the tables.
+        tables: the same, as they are planned.
         session: settings under which empty tables are planned as these tables are.
         counts: its Exchanges and Sorts as it is, once that is known.
     """
 
     whatif: WhatIf
-    query: Query
+    sql: str
+    settings: Settings
+    facts: Mapping[str, TableFacts]
     tables: Mapping[str, HypotheticalTable]
     session: Mapping[str, str] = field(default_factory=dict)
     counts: PlanCounts | None = None
@@ -72,9 +77,9 @@ class HypotheticalQuery:
                 self._planned[key] = None
         return self._planned[key]
 
-    def known(self, judged: Sequence[Judged]) -> None:
+    def known(self, judged: Sequence[Judged], counts: PlanCounts) -> None:
         """Have the plan of the query as it is, which was made over the same tables."""
-        self._planned[()] = PlannedQuery(tuple(judged), self.query.plan.counts)
+        self._planned[()] = PlannedQuery(tuple(judged), counts)
 
     def forget(self) -> None:
         """Let go of the plans, of which a project has too many to be kept; the Exchanges and Sorts stay."""
@@ -85,8 +90,8 @@ class HypotheticalQuery:
     def _plan(self, candidates: Sequence[Candidate]) -> PlannedQuery:
         if not self.whatif.has_extension and any(candidate.kind == "extension" for candidate in candidates):
             raise BucketingError("The extension is not there.")
-        tables, facts, sql = dict(self.tables), dict(self.query.tables), self.query.sql
-        settings, session = self.query.settings, dict(self.session)
+        tables, facts, session = dict(self.tables), dict(self.facts), dict(self.session)
+        settings, sql = self.settings, self.sql
         for candidate in candidates:
             settings = settings.changed(candidate.settings)
             session |= candidate.planned_settings
@@ -167,7 +172,7 @@ class Proposals:
         return None
 
     def _may_go_along(self, along: Mapping[str, str], candidates: Candidates) -> bool:
-        settings = self.query.query.settings
+        settings = self.query.settings
         if any(settings.get(name) == value for name, value in along.items()):
             return False
         return ORDERING not in along or not (settings.extension or any(c.kind == "extension" for c in candidates))

@@ -147,13 +147,12 @@ class Checker:
         sizes = parse_statistics(explained.cost).of(self.facts.has_size)
         query = Query(plan, self._described(plan), self.settings, sql, sizes)
         judged = judge(query)
-        asked = None
-        if self.hypotheses and (has_candidates(judged) or self.shadow):
-            asked = self.hypotheses(query)
+        wanted = has_candidates(judged) or self.shadow
+        asked = self.hypotheses(query) if self.hypotheses and wanted else None
         if asked is None:
             return tuple(untried(found) if self.hypotheses else found.result for found in judged), None
         if self.shadow:
-            asked.known(judged)
+            asked.known(judged, plan.counts)
         return tuple(Proposals(asked, judged, is_late).results()), asked
 
 
