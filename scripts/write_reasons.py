@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import inspect
+from collections.abc import Sequence
 from pathlib import Path
 
-from spark_bucketing.eligibility import PROJECT_RULES, RULES
-from spark_bucketing.eligibility.movements import Reason
-from spark_bucketing.eligibility.project_rules import ProjectReason
+from spark_bucketing.check.reasons import PROJECT_REASONS, REASONS
+from spark_bucketing.check.reasons.reason import Reason
 
 TARGET = Path(__file__).parents[1] / "docs" / "reasons.md"
 HEAD = """# Reasons
@@ -23,18 +22,16 @@ verdict, and a *note* when it does not. What returns wrong rows or cannot work i
 
 def page() -> str:
     """The text of the page."""
-    parts = [HEAD, _list(RULES), "\nOf the project as a whole:\n", _list(PROJECT_RULES)]
-    everything: list[Reason | ProjectReason] = [*RULES, *PROJECT_RULES]
-    parts += [_section(reason) for reason in everything]
-    return "\n".join(parts)
+    parts = [HEAD, _list(REASONS), "\nOf the project as a whole:\n", _list(PROJECT_REASONS)]
+    return "\n".join([*parts, *map(_section, (*REASONS, *PROJECT_REASONS))])
 
 
-def _list(reasons: tuple[Reason, ...] | tuple[ProjectReason, ...]) -> str:
+def _list(reasons: Sequence[Reason]) -> str:
     return "".join(f"- [`{reason.slug}`](#{reason.slug}): {reason.summary}\n" for reason in reasons)
 
 
-def _section(reason: Reason | ProjectReason) -> str:
-    return f"## {reason.slug}\n\n{inspect.getdoc(type(reason))}\n"
+def _section(reason: Reason) -> str:
+    return f"## {reason.slug}\n\n{reason.documentation}\n"
 
 
 if __name__ == "__main__":

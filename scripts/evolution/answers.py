@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from spark_bucketing.plan import Node, Plan, parse_plan
+from spark_bucketing.plan import PhysicalPlan, PlanNode, parse_plan
 from spark_bucketing.report.words import count
 from spark_bucketing.session import setting, spark_call
 
@@ -23,7 +23,7 @@ class Answer:
     """The rows of a query, each with how often it is there, and its plan."""
 
     rows: Rows
-    plan: Plan
+    plan: PhysicalPlan
 
     @property
     def moves(self) -> str:
@@ -53,7 +53,7 @@ def difference(found: Rows, expected: Rows) -> str:
     return "; ".join(f"{count(rows.total(), 'row')} {what}, such as {next(iter(rows))}" for rows, what in parts if rows)
 
 
-def drawn(node: Node) -> Iterator[str]:
+def drawn(node: PlanNode) -> Iterator[str]:
     """What a plan does with the rows: joins, aggregates, exchanges, sorts, and scans with what they say of buckets."""
     line = None
     if node.operator == "Scan":

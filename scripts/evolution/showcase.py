@@ -21,7 +21,7 @@ from spark_bucketing.evolution.read import merging_of, read_table
 from spark_bucketing.evolution.warehouse import Warehouse
 from spark_bucketing.extension.build import build_jar
 from spark_bucketing.extension.settings import extension_settings
-from spark_bucketing.plan.explained import PLAN_SETTINGS
+from spark_bucketing.plan.planner import PLAN_SETTINGS
 from spark_bucketing.project.profile import session_target
 from spark_bucketing.report.evolution import write_specs
 from spark_bucketing.session import SessionStatements, open_session

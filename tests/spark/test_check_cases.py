@@ -12,7 +12,7 @@ import yaml
 from checked import Checked, apply_fixes, made
 from pyspark.sql import SparkSession
 
-from spark_bucketing.eligibility import RULES
+from spark_bucketing.check.reasons import REASONS
 
 FOLDER = Path(__file__).parents[1] / "cases"
 
@@ -91,7 +91,7 @@ def test_each_fix_changes_the_verdict_as_promised(checked: Checked, case: Case) 
     assert [fix for fix in applied if not fix.kept] == []
 
 
-@pytest.mark.parametrize("slug", [reason.slug for reason in RULES if reason.slug != "unexplained"])
+@pytest.mark.parametrize("slug", [reason.slug for reason in REASONS if reason.slug != "unexplained"])
 def test_each_reason_has_cases_with_it_and_without_it(slug: str) -> None:
     own = [case for case in CASES if case.file == slug]
     assert {slug in case.reasons for case in own} == {True, False}
@@ -100,7 +100,7 @@ def test_each_reason_has_cases_with_it_and_without_it(slug: str) -> None:
 def test_a_fix_that_takes_two_changes_says_both(checked: Checked) -> None:
     (case,) = [case for case in CASES if case.name == "neither side sorted, with the extension"]
     applied = list(apply_fixes(checked, case.name, case.sql, case.settings))
-    assert [(fix.fix.promises.value, fix.kept, len(fix.fix.also)) for fix in applied] == [("sort-free", True, 1)] * 2
+    assert [(fix.fix.verdict.value, fix.kept, len(fix.fix.also)) for fix in applied] == [("sort-free", True, 1)] * 2
     assert all("h_unsorted with" in fix.fix.text and "h_unsorted2 with" in fix.fix.text for fix in applied)
 
 

@@ -14,13 +14,13 @@ from click.testing import CliRunner, Result
 from commanded import COMMAND, environment, verdicts
 
 from spark_bucketing.check.facts import Facts
-from spark_bucketing.check.planner import Planner, SqlPlanner
+from spark_bucketing.check.results import Verdict
 from spark_bucketing.check.run import Checker, Progress, Subject
 from spark_bucketing.check.session_planner import SessionPlanner
-from spark_bucketing.check.subjects import live_tasks
+from spark_bucketing.check.session_settings import Settings
 from spark_bucketing.cli import main
-from spark_bucketing.eligibility.model import Verdict
 from spark_bucketing.errors import SparkError
+from spark_bucketing.plan.planner import Planner, SqlPlanner
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,7 +31,7 @@ LARGE = "set spark.sql.autoBroadcastJoinThreshold=-1"
 
 
 def run(planner: Planner, subjects: list[Subject], report: Callable[[str], None] = lambda _: None) -> Progress:
-    return Checker(planner, {}, Facts(planner)).run(live_tasks(subjects), report)
+    return Checker(planner, Settings(), Facts(planner)).run(subjects, report)
 
 
 def check(project: Project, *arguments: str) -> Result:

@@ -17,8 +17,7 @@ import yaml
 from commanded import COMMAND, environment, explained
 
 from spark_bucketing.check.facts import OfflineFacts
-from spark_bucketing.check.offline import OfflinePlanner, whatif_beside
-from spark_bucketing.check.proposals import counts_of
+from spark_bucketing.check.offline import whatif_beside
 from spark_bucketing.check.shadow import Shadow
 from spark_bucketing.errors import SparkError
 from spark_bucketing.plan.whatif import HypotheticalTable, WhatIf
@@ -56,9 +55,10 @@ def test_shadows_have_the_layout_and_the_size_of_the_tables(whatif: WhatIf) -> N
     external = "csv.`/no/file` with (header = true)"
     path = Node("source.p.x", "x", "source", "m.yml", external, "source", source_name="raw", columns={"k": "int"})
     shadow = shadow_of(whatif, [source, big, small, view, path], {"model.p.c": CatalogTable({"k": "bigint"}, 1000)})
-    assert shadow.missing == {} and shadow.unsized == {"s.a", "s.b", "raw__offline.x"}
-    asked = OfflineFacts(OfflinePlanner(whatif))
-    asked.unsized = shadow.unsized
+    assert shadow.missing == {}
+    asked = OfflineFacts(whatif)
+    known = [name for name in ("s.a", "spark_catalog.s.b", "s.c", "raw__offline.x") if asked.has_size(name)]
+    assert known == ["s.c"]
     facts = asked.of(["s.b", "s.c"])
     assert facts["s.b"].spec == BucketSpec(8, ("k",), ("k", "v"), "hive")
     assert facts["s.b"].partition_columns == ("ds",) and facts["s.b"].files_per_bucket == 1
@@ -103,11 +103,11 @@ def test_a_question_has_tables_and_settings_of_its_own(whatif: WhatIf, spark: Sp
     other = replace(tables[1], spec=replace(by, num_buckets=12))
 
     def exchanges(*changed: HypotheticalTable, **settings: str) -> int:
-        return counts_of(whatif.plan(JOIN, changed, {**ON, **settings})).exchanges
+        return whatif.plan(JOIN, changed, {**ON, **settings}).counts.exchanges
 
     assert [exchanges(), exchanges(other), exchanges(replace(other, spec=None)), exchanges()] == [0, 1, 1, 0]
-    assert counts_of(whatif.plan(JOIN, settings={**ON, "spark.bucketing.enabled": "false"})).exchanges == 2
-    assert counts_of(whatif.plan(JOIN, [tables[0].retyped({"k": "int"})], ON)).exchanges == 1
+    assert whatif.plan(JOIN, settings={**ON, "spark.bucketing.enabled": "false"}).counts.exchanges == 2
+    assert whatif.plan(JOIN, [tables[0].retyped({"k": "int"})], ON).counts.exchanges == 1
     assert not spark.catalog.databaseExists("s") and not spark.catalog.databaseExists("spark_bucketing_whatif")
 
 
@@ -116,10 +116,10 @@ def test_files_that_a_bucket_has_too_many_of_are_sorted_unless_they_are_merged(w
         by = BucketSpec(8, ("k",), ("k",), hash_)
         for name, files in (("a", 3), ("b", 1)):
             whatif.define(HypotheticalTable(f"s.{name}", {"k": "bigint"}, by, size_bytes=9000, files_per_bucket=files))
-        assert counts_of(whatif.plan(JOIN, settings=ON)).sorts == 0
-        assert counts_of(whatif.plan(JOIN, settings={**ON, "spark.bucketing.read.mergeFiles": "2"})).sorts == 1
+        assert whatif.plan(JOIN, settings=ON).counts.sorts == 0
+        assert whatif.plan(JOIN, settings={**ON, "spark.bucketing.read.mergeFiles": "2"}).counts.sorts == 1
     stock = {"spark.bucketing.enabled": "false", "spark.sql.legacy.bucketedTableScan.outputOrdering": "true"}
-    assert counts_of(whatif.plan(JOIN, settings={**ON, **stock})).sorts == 1
+    assert whatif.plan(JOIN, settings={**ON, **stock}).counts.sorts == 1
 
 
 @pytest.mark.long

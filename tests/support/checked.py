@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 from spark_bucketing.check.facts import Facts
 from spark_bucketing.check.hypotheses import LiveHypotheses
+from spark_bucketing.check.judge import Judged, judge
 from spark_bucketing.check.offline import whatif_beside
 from spark_bucketing.check.proposals import Proposals
+from spark_bucketing.check.query import Query
+from spark_bucketing.check.results import Fix
+from spark_bucketing.check.scans import TableFacts, note_of
 from spark_bucketing.check.session_planner import SessionPlanner
-from spark_bucketing.eligibility import SETTINGS, Settings, judge, tables_of
-from spark_bucketing.eligibility.judging import Judged, with_sizes
-from spark_bucketing.eligibility.model import Fix, TableFacts
-from spark_bucketing.eligibility.scans import note_of
+from spark_bucketing.check.session_settings import SETTINGS, Settings
 from spark_bucketing.evolution.read import read_table
 from spark_bucketing.evolution.rewrite import Rewriter, plan_rewrite
 from spark_bucketing.evolution.select import select_partitions
@@ -154,16 +155,17 @@ class Checked:
             plan = parse_plan(explained.formatted)
             plainly = {node.table for node in plan.walk() if node.table and note_of(node).objection}
             asking = Facts(planner)
-            facts = {name: self.facts(name) for name in tables_of(plan)}
+            facts = {name: self.facts(name) for name in plan.tables}
             facts = {name: asking.with_partitions(found) if name in plainly else found for name, found in facts.items()}
             values = {name: str(self.spark.conf.get(name, "<undefined>")) for name in SETTINGS}
             sizes = Statistics(folders=parse_statistics(explained.cost).folders)
-            judged = judge(plan, facts, values, sql, sizes)
+            query = Query(plan, facts, Settings(values), sql, sizes)
+            judged = judge(query)
             live = LiveHypotheses(planner, asking, lambda: self.beside({**PLANNING, **settings}))
             with closing(live):
-                query = live.query(sql, plan, with_sizes(facts, sizes), values, sizes)
-                assert query is not None, f"not planned over hypothetical tables: {sql}"
-                results = tuple(Proposals(query, judged, Settings(values)).results())
+                asked = live.query(query)
+                assert asked is not None, f"not planned over hypothetical tables: {sql}"
+                results = tuple(Proposals(asked, judged).results())
             return tuple(replace(one, result=result) for one, result in zip(judged, results, strict=True))
 
     @contextmanager
@@ -232,7 +234,7 @@ class Applied:
     @property
     def kept(self) -> bool:
         """Whether the promise was kept."""
-        return self.verdict == self.fix.promises.value
+        return self.verdict == self.fix.verdict.value
 
 
 def apply_fixes(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spark_bucketing.eligibility.model import Finding, Fix, Input, ModelResult, OperatorResult, Report, Verdict
+from spark_bucketing.check.results import Finding, Fix, ModelResult, OperatorResult, Parent, Report, Verdict
 from spark_bucketing.spec import BucketSpec
 
 MISMATCH = Finding(
@@ -13,11 +13,10 @@ MISMATCH = Finding(
         Fix(
             "bucket_spec",
             "Give model users buckets=64 and rebuild it.",
-            Verdict.SORT_FREE,
             table="shop.users",
             spec=BucketSpec(64, ("user_id",), ("user_id",), "hive"),
         ),
-        Fix("setting", "set spark.x=true", Verdict.SHUFFLE_FREE, settings={"spark.x": "true"}),
+        Fix("setting", "set spark.x=true", {"spark.x": "true"}, verdict=Verdict.SHUFFLE_FREE),
     ),
     line=12,
     bytes_shuffled=3 * 1024**4,
@@ -31,7 +30,7 @@ KNOWN = Finding("ordering-off", "A setting is off.", level="error", accepted="ba
 TOO_OLD = Finding("spark-too-old", "Spark 3.5 is too old.", level="error")
 
 USERS = ModelResult(
-    "users", "models/users.sql", unique_id="model.shop.users", inputs=(Input("source.shop.raw.people"),)
+    "users", "models/users.sql", unique_id="model.shop.users", inputs=(Parent("source.shop.raw.people"),)
 )
 JOINED = ModelResult(
     "joined",
@@ -45,21 +44,21 @@ JOINED = ModelResult(
     ),
     unique_id="model.shop.joined",
     depends_on=("model.shop.users", "source.shop.raw.clicks"),
-    inputs=(Input("model.shop.users", Verdict.SHUFFLED), Input("source.shop.raw.clicks", Verdict.ONE_SIDED)),
+    inputs=(Parent("model.shop.users", Verdict.SHUFFLED), Parent("source.shop.raw.clicks", Verdict.ONE_SIDED)),
 )
 LATER = ModelResult(
     "later",
     "models/later.sql",
     (OperatorResult("join", "left join on a = b", Verdict.ONE_SIDED, ("shop.raw",), 1, 1, (WIDE,)),),
     unique_id="model.shop.later",
-    inputs=(Input("model.shop.joined", Verdict.SORT_FREE), Input("source.shop.raw.clicks", Verdict.BROADCAST)),
+    inputs=(Parent("model.shop.joined", Verdict.SORT_FREE), Parent("source.shop.raw.clicks", Verdict.BROADCAST)),
 )
 BROKEN = ModelResult(
     "broken",
     "models/broken.sql",
     error="[TABLE_OR_VIEW_NOT_FOUND] The table `shop`.`gone` cannot be found.\nThere is <none>.",
     unique_id="model.shop.broken",
-    inputs=(Input("model.shop.later"),),
+    inputs=(Parent("model.shop.later"),),
 )
 ODD = ModelResult("odd.sql", "queries/odd.sql", (OperatorResult("distinct", "DISTINCT a", Verdict.UNKNOWN),))
 REPORT = Report((USERS, JOINED, LATER, BROKEN, ODD), (TOO_OLD,), "offline, Spark 4.3.0", ("last",))

@@ -13,9 +13,10 @@ from click.testing import CliRunner, Result
 from reported import CLEAN, JOINED, REPORT
 
 import spark_bucketing.cli_check
-from spark_bucketing.check.command import OnProgress, Request
+from spark_bucketing.check.artifacts import Request
+from spark_bucketing.check.command import OnProgress
+from spark_bucketing.check.results import Report
 from spark_bucketing.cli import main
-from spark_bucketing.eligibility.model import Report
 from spark_bucketing.report.check_report import FORMATS
 
 

@@ -19,9 +19,10 @@ from click.testing import CliRunner, Result
 from reported import CLEAN, REPORT
 
 import spark_bucketing.cli_check
-from spark_bucketing.check.command import OnProgress, Request
+from spark_bucketing.check.artifacts import Request
+from spark_bucketing.check.command import OnProgress
+from spark_bucketing.check.results import Report
 from spark_bucketing.cli import main
-from spark_bucketing.eligibility.model import Report
 from spark_bucketing.errors import ProjectError
 from spark_bucketing.project.catalog import CatalogTable, read_catalog
 from spark_bucketing.project.dbt import Dbt, Selection
@@ -216,7 +217,7 @@ PROGRESS = """
 import os, sys
 import spark_bucketing.cli_check as command
 from spark_bucketing.cli import main
-from spark_bucketing.eligibility.model import Report
+from spark_bucketing.check.results import Report
 
 def check_project(request, on_progress):
     on_progress("the_model", 3, 12)

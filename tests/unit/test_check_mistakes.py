@@ -13,15 +13,13 @@ import pytest
 from click.testing import CliRunner, Result
 
 import spark_bucketing.cli_check
-from spark_bucketing.check.acceptance import allowed_reasons
 from spark_bucketing.check.command import _folder_from
 from spark_bucketing.check.layout_config import configured_layout
+from spark_bucketing.check.results import ModelResult, OperatorResult, Parent, Verdict
 from spark_bucketing.check.run import with_inputs
 from spark_bucketing.check.shadow import Shadow
 from spark_bucketing.check.sql_text import one_statement, renamed
-from spark_bucketing.check.subjects import file_subject
 from spark_bucketing.cli import main
-from spark_bucketing.eligibility.model import Input, ModelResult, OperatorResult, Verdict
 from spark_bucketing.errors import ProfileError, ProjectError
 from spark_bucketing.plan.whatif import HypotheticalTable
 from spark_bucketing.project.catalog import CatalogTable
@@ -74,10 +72,16 @@ def test_names_are_replaced_where_they_are_names_of_their_own() -> None:
     )
 
 
+@pytest.mark.parametrize("config", [{"clustered_by": "k"}, {"buckets": 4}])
+def test_half_a_layout_is_an_error_that_names_the_model(config: dict[str, Any]) -> None:
+    with pytest.raises(ProjectError, match=r"'orders'[\s\S]*expected"):
+        configured_layout(config, "bucketed_table", "orders")
+
+
 @pytest.mark.parametrize(
     "config",
     [{"partition_by": 5}, {"clustered_by": {"k": 1}, "buckets": 8}, {"clustered_by": ["k"], "buckets": "²"},
-     {"clustered_by": ["k"], "buckets": 8, "sorted_by": [1]}],
+     {"clustered_by": ["k"], "buckets": 8, "sorted_by": [1]}, {"clustered_by": "k", "buckets": "many"}],
 )  # fmt: skip
 def test_a_config_that_makes_no_sense_is_an_error_of_its_table_alone(config: dict[str, Any]) -> None:
     with pytest.raises(ProjectError, match=r"'m'[\s\S]*expected[\s\S]*instead"):
@@ -94,17 +98,6 @@ def test_an_error_that_nobody_has_thought_of_leaves_the_other_shadows() -> None:
     whatif.tables = None  # type: ignore[assignment]
     shadow.create(node)
     assert "TypeError" in shadow.missing["s.a"]
-
-
-@pytest.mark.parametrize("allow", [[["union"]], [{"a": 1}], [5]])
-def test_what_is_no_name_of_a_reason_is_an_error(allow: list[Any]) -> None:
-    with pytest.raises(ProjectError, match="allow"):
-        allowed_reasons({"bucketing": {"allow": allow}}, "m", {"union"})
-
-
-def test_a_word_that_meta_does_not_know_is_an_error_rather_than_nothing_allowed() -> None:
-    with pytest.raises(ProjectError, match=r"found:    allowed[\s\S]*expected: allow"):
-        allowed_reasons({"bucketing": {"allowed": ["union"]}}, "m", {"union"})
 
 
 VERSION = {"dbt_schema_version": "https://schemas.getdbt.com/dbt/manifest/v12.json"}
@@ -189,26 +182,9 @@ def test_a_statement_ends_at_its_semicolon_whatever_comments_follow(text: str, s
     assert one_statement(text) == statement
 
 
-def test_a_file_with_a_byte_order_mark_is_read_without_it(tmp_path: Path) -> None:
-    (tmp_path / "q.sql").write_bytes(b"\xef\xbb\xbfselect 1")
-    assert file_subject(tmp_path / "q.sql", tmp_path / "project", None).sql == "select 1"
-
-
-def test_the_file_of_a_model_that_does_not_compile_has_dbt_s_words(tmp_path: Path) -> None:
-    node = Node("model.p.a", "a", "model", "models/a.sql", "s.a")
-    manifest = Manifest({node.unique_id: node})
-    subject = file_subject(tmp_path / "models" / "a.sql", tmp_path, manifest, {"model.p.a": "no such luck"})
-    assert subject.error == "no such luck"
-
-
 def test_a_project_is_found_again_from_where_the_check_ran() -> None:
-    here = Path("/a/b")
-    assert [_folder_from(here, Path(project)) for project in ("/a/b", "/a/b/c", "/a/d", "/a")] == [
-        "",
-        "c",
-        "../d",
-        "..",
-    ]
+    found = [_folder_from(Path("/a/b"), Path(project)) for project in ("/a/b", "/a/b/c", "/a/d", "/a")]
+    assert found == ["", "c", "../d", ".."]
 
 
 def test_what_happens_to_the_rows_of_a_table_is_known_under_the_name_of_its_shadow_too() -> None:
@@ -217,8 +193,8 @@ def test_what_happens_to_the_rows_of_a_table_is_known_under_the_name_of_its_shad
     operator = OperatorResult("join", "", Verdict.SHUFFLED, ("raw__offline.events",))
     reader = ModelResult("a", "a.sql", (operator,), unique_id="model.p.a", depends_on=(node.unique_id,))
     manifest = Manifest({node.unique_id: node})
-    assert with_inputs([reader], manifest, shadow.relation)[0].inputs == (Input(node.unique_id, Verdict.SHUFFLED),)
-    assert with_inputs([reader], manifest, lambda node: node.relation)[0].inputs == (Input(node.unique_id, None),)
+    assert with_inputs([reader], manifest, shadow.relation)[0].inputs == (Parent(node.unique_id, Verdict.SHUFFLED),)
+    assert with_inputs([reader], manifest, lambda node: node.relation)[0].inputs == (Parent(node.unique_id, None),)
 
 
 def reached(folder: Path, **output: Any) -> Result:

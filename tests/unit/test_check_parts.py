@@ -9,16 +9,17 @@ from typing import Any
 
 import pytest
 
-from spark_bucketing.check.facts import described, files_per_bucket, honest_settings
+from spark_bucketing.check.facts import described, files_per_bucket
 from spark_bucketing.check.layout_config import ConfiguredLayout, configured_layout
-from spark_bucketing.check.offline import parallelism, planner_settings, uses_extension
+from spark_bucketing.check.offline import parallelism, planner_settings
 from spark_bucketing.check.run import Subject
+from spark_bucketing.check.scans import TableFacts
+from spark_bucketing.check.session_settings import read_settings
 from spark_bucketing.check.subjects import file_subject, model_subject, offline_tasks, selectable
-from spark_bucketing.eligibility.model import TableFacts
 from spark_bucketing.errors import ProjectError
 from spark_bucketing.extension.settings import EXTENSION_CLASS
 from spark_bucketing.plan.whatif import HypotheticalTable
-from spark_bucketing.plan.whatif.tables import UNKNOWN_SIZE
+from spark_bucketing.plan.whatif.hypothetical import UNKNOWN_SIZE
 from spark_bucketing.project.manifest import Manifest, Node, relation_parts, table_name
 from spark_bucketing.project.seeds import seed_columns
 from spark_bucketing.spec import BucketSpec
@@ -47,12 +48,6 @@ def test_a_shadow_is_stored_as_the_model_s_config_says(
     config: dict[str, Any], materialized: str, layout: ConfiguredLayout
 ) -> None:
     assert configured_layout(config, materialized, "m") == layout
-
-
-@pytest.mark.parametrize("config", [{"clustered_by": "k"}, {"buckets": 4}, {"clustered_by": "k", "buckets": "many"}])
-def test_half_a_layout_is_an_error_that_names_the_model(config: dict[str, Any]) -> None:
-    with pytest.raises(ProjectError, match=r"'orders'[\s\S]*expected"):
-        configured_layout(config, "bucketed_table", "orders")
 
 
 def test_a_table_of_unknown_size_is_large_and_none_is_without_size() -> None:
@@ -107,10 +102,10 @@ def test_a_description_is_read_whatever_columns_are_called() -> None:
         ((), 1),
         (("ds=1/00000_0_a", "ds=2/00000_0_a", "ds=2/00001_0_a"), 1),
         (("ds=1/00000_0_a", "ds=1/00000_0_b"), 2),
-        (("ds=1/part-0",), None),
+        (("ds=1/part-0", "ds=1/00000_0_a", "ds=1/00000_0_b"), 1),
     ],
 )
-def test_files_of_a_bucket_are_counted_in_each_partition(names: tuple[str, ...], files: int | None) -> None:
+def test_files_of_a_bucket_are_counted_in_each_partition(names: tuple[str, ...], files: int) -> None:
     assert files_per_bucket([f"file:/t/{name}" for name in names], described("s.t", DESCRIPTION)) == files
 
 
@@ -135,8 +130,6 @@ def test_offline_takes_a_target_s_planner_settings_and_leaves_its_warehouse() ->
         "a.B,org.apache.spark.sql.execution.datasources.Prune"
     )
     assert settings == {"spark.sql.shuffle.partitions": "7", "spark.bucketing.enabled": "true"}
-    assert uses_extension({"spark.sql.extensions": "io.X,org.apache.spark.sql.bucketing.BucketingExtension"})
-    assert not uses_extension({})
 
 
 def test_offline_has_the_cores_that_the_target_says() -> None:
@@ -192,27 +185,26 @@ def test_models_with_a_query_of_their_own_are_checked() -> None:
 
 
 def test_offline_only_what_is_read_has_a_shadow(tmp_path: Path) -> None:
-    tasks = offline_tasks([model_subject(MANIFEST.nodes["model.p.y"], tmp_path)], MANIFEST)
-    assert [(task.subject and task.subject.name, task.shadow_of and task.shadow_of.name) for task in tasks] == [
-        (None, "a"), (None, "x"), ("y", None),
-    ]  # fmt: skip
-    whole = offline_tasks([Subject("q.sql", "q.sql", "select 1")], MANIFEST)
-    assert {task.shadow_of.name for task in whole if task.shadow_of} == {"a", "x", "y", "z", "lonely"}
-    assert whole[-1].subject
+    checked = [model_subject(MANIFEST.nodes[f"model.p.{name}"], tmp_path) for name in "zy"]
+    tasks = [(type(task), task.name) for task in offline_tasks(checked, MANIFEST)]
+    assert tasks == [(Node, "a"), (Node, "x"), (Subject, "y"), (Node, "y"), (Subject, "z")]
+    *shadows, file = offline_tasks([Subject("q.sql", "q.sql", "select 1")], MANIFEST)
+    assert {task.name for task in shadows} == {"a", "x", "y", "z", "lonely"} and isinstance(file, Subject)
 
 
-def test_a_file_of_the_project_is_what_dbt_compiled_it_to(tmp_path: Path) -> None:
-    subject = file_subject(tmp_path / "models" / "y.sql", tmp_path, MANIFEST)
+def test_a_file_is_what_dbt_compiled_it_to_or_its_own_text_but_for_jinja(tmp_path: Path) -> None:
+    project, file = tmp_path / "project", tmp_path / "q.sql"
+    subject = file_subject(project / "models" / "y.sql", project, MANIFEST)
     assert (subject.unique_id, subject.sql) == ("model.p.y", "select 1")
-
-
-def test_a_file_from_elsewhere_is_its_own_text_but_for_jinja(tmp_path: Path) -> None:
-    file = tmp_path / "q.sql"
-    file.write_text("select 1;\n")
-    assert file_subject(file, tmp_path / "project", MANIFEST).sql == "select 1"
+    broken = file_subject(project / "models" / "y.sql", project, MANIFEST, {"model.p.y": "no such luck"})
+    assert broken.error == "no such luck"
+    # With or without a byte order mark.
+    for start in (b"", b"\xef\xbb\xbf"):
+        file.write_bytes(start + b"select 1;\n")
+        assert file_subject(file, project, MANIFEST).sql == "select 1"
     file.write_text("select {{ x }}")
     with pytest.raises(ProjectError, match="has Jinja"):
-        file_subject(file, tmp_path, MANIFEST)
+        file_subject(file, tmp_path, None)
 
 
 def test_a_python_model_says_that_it_has_no_sql(tmp_path: Path) -> None:
@@ -234,23 +226,31 @@ def test_a_seed_s_columns_are_those_that_dbt_would_load(tmp_path: Path) -> None:
 
 
 class Answers:
-    """A planner that answers from a list; what a statement means is for a real Spark to say."""
+    """A session with settings and functions; what a statement means is for a real Spark to say."""
 
-    label = "answers"
-
-    def __init__(self, **answers: list[tuple[Any, ...]]) -> None:
-        self.answers = answers
+    def __init__(self, functions: list[tuple[Any, ...]], **settings: str) -> None:
+        self.functions, self.settings = functions, {"spark.sql.extensions": "<undefined>", **settings}
 
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
-        return self.answers[sql.split()[0]]
+        name = sql.partition("set ")[2]
+        return [(name, self.settings.get(name, "x"))] if name else self.functions
 
 
-def test_an_extension_that_the_session_could_not_load_is_not_believed() -> None:
-    settings = {"spark.sql.extensions": f"io.X,{EXTENSION_CLASS}", "a": "b"}
-    there, missing = Answers(show=[("hive_bucket",)]), Answers(show=[])
-    assert honest_settings(there, settings) == settings  # type: ignore[arg-type]
-    assert honest_settings(missing, settings) == {"spark.sql.extensions": "io.X", "a": "b"}  # type: ignore[arg-type]
-    assert honest_settings(missing, {"a": "b"}) == {"a": "b"}  # type: ignore[arg-type]
+@pytest.mark.parametrize(
+    ("functions", "named", "read"),
+    [
+        ([("hive_bucket",)], f"io.X,{EXTENSION_CLASS}", f"io.X,{EXTENSION_CLASS}"),
+        ([], f"io.X,{EXTENSION_CLASS}", "io.X"),
+        ([], "io.X", "io.X"),
+        ([], "<undefined>", ""),
+    ],
+)
+def test_an_extension_that_the_session_could_not_load_is_not_believed(
+    functions: list[tuple[Any, ...]], named: str, read: str
+) -> None:
+    settings = read_settings(Answers(functions, **{"spark.sql.extensions": named}))  # type: ignore[arg-type]
+    assert settings.get("spark.sql.extensions") == read and settings.loaded == (EXTENSION_CLASS in read)
+    assert settings.get("spark.sql.shuffle.partitions") == "x"
 
 
 @pytest.mark.parametrize(

@@ -17,11 +17,11 @@ from jsonschema import Draft202012Validator
 from reported import BROKEN, CAST, CLEAN, JOINED, LATER, ODD, REPORT, USERS
 
 from spark_bucketing.check.outcome import FailOn
-from spark_bucketing.eligibility import PROJECT_RULES, RULES
-from spark_bucketing.eligibility.model import Input, ModelResult, Report, Verdict
+from spark_bucketing.check.reasons import PROJECT_REASONS, REASONS
+from spark_bucketing.check.results import ModelResult, Parent, Report, Verdict
 from spark_bucketing.report.check_report import FORMATS, write_report
 from spark_bucketing.report.graph import NODE_HEIGHT, draw
-from spark_bucketing.report.reasons import documentation, explain_reason, list_reasons
+from spark_bucketing.report.reasons import explain_reason, list_reasons
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -184,7 +184,7 @@ def test_html_takes_no_markup_from_a_project() -> None:
 
 def test_html_of_many_models_draws_those_where_buckets_matter() -> None:
     many = tuple(
-        ModelResult(f"m{i}", f"m{i}.sql", unique_id=f"model.p.m{i}", inputs=(Input(f"source.p.s.t{i}"),))
+        ModelResult(f"m{i}", f"m{i}.sql", unique_id=f"model.p.m{i}", inputs=(Parent(f"source.p.s.t{i}"),))
         for i in range(200)
     )
     page = Page(written("html", Report((*many, USERS, JOINED, LATER))))
@@ -207,10 +207,10 @@ def test_a_graph_s_parents_are_left_of_their_children_and_no_two_nodes_overlap()
     assert draw([], []).width == 0
 
 
-@pytest.mark.parametrize("rule", [*RULES, *PROJECT_RULES], ids=lambda rule: str(rule.slug))
+@pytest.mark.parametrize("rule", [*REASONS, *PROJECT_REASONS], ids=lambda rule: str(rule.slug))
 def test_every_reason_is_explained_and_listed(rule: Any) -> None:
     text = explain_reason(rule.slug)
-    assert rule.summary in text and documentation(rule) in text
+    assert rule.summary in text and rule.documentation in text
     assert "**Anti-pattern**" in text and "**Best practice**" in text
     assert any(line.split()[0] == rule.slug for line in list_reasons().splitlines())
 
@@ -248,7 +248,7 @@ def test_text_keeps_what_looks_like_an_emoji() -> None:
 
 def test_html_calls_a_version_of_a_model_by_its_name() -> None:
     models = [
-        ModelResult("dim", "a.sql", unique_id=f"model.p.dim.v{i}", inputs=(Input("source.p.s.v1"),)) for i in (1, 2)
+        ModelResult("dim", "a.sql", unique_id=f"model.p.dim.v{i}", inputs=(Parent("source.p.s.v1"),)) for i in (1, 2)
     ]
     labels = re.findall(r"<text x[^>]*>([^<]*)", written("html", Report(tuple(models))))
     assert {"dim.v1", "dim.v2", "v1"} <= set(labels)

@@ -9,7 +9,7 @@ import pytest
 from reported import REPORT
 from rich.console import Console
 
-from spark_bucketing.eligibility.model import Finding, Fix, ModelResult, OperatorResult, Report, Verdict
+from spark_bucketing.check.results import Finding, Fix, ModelResult, OperatorResult, Report, Verdict
 from spark_bucketing.report import check_text
 from spark_bucketing.report.check_html import write_html
 
@@ -32,7 +32,7 @@ def test_text_has_the_widest_problem_first_and_leaves_out_what_is_accepted() -> 
 
 
 def test_text_says_once_what_both_sides_of_a_join_have_in_common() -> None:
-    fix = Fix("setting", "Set a=b.", Verdict.SORT_FREE)
+    fix = Fix("setting", "Set a=b.")
     sides = [Finding("union", f"Side {name}.", fixes=(fix,), bytes_shuffled=1024) for name in "ab"]
     other = Finding("union", "Side c.", bytes_shuffled=1)
     joins = [

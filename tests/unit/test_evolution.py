@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_bucketing.eligibility.partitions import selected_partitions
+from spark_bucketing.check.scans import selected_partitions
 from spark_bucketing.evolution import sql
 from spark_bucketing.evolution.commands import rewriting
 from spark_bucketing.evolution.covering import covering
@@ -24,7 +24,7 @@ from spark_bucketing.evolution.reading import Merging, read_together, readable_r
 from spark_bucketing.evolution.rewrite import Plan, plan_rewrite
 from spark_bucketing.evolution.smallest import smallest_rewrite
 from spark_bucketing.evolution.staging import beside
-from spark_bucketing.plan import Node, parse_statistics
+from spark_bucketing.plan import PlanNode, parse_statistics
 from spark_bucketing.report.evolution import write_specs
 from spark_bucketing.spec import BucketSpec
 
@@ -333,5 +333,5 @@ def test_explain_says_which_partitions_a_scan_selects(filters: str, scans: list[
     found = table(*(replace(part(f"ds={d}", spec(8)), location=f"file:///w/t/ds={d}") for d in ("a", "b, c", "c", "N")))
     lines = [SCAN.format(index=index, filters=f"[{text}]") for index, text in scans]
     folders = parse_statistics("\n".join(["== Physical Plan ==", *lines])).folders
-    scan = Node(1, "Scan", "parquet spark_catalog.db.t", details={"PartitionFilters": f"[{filters}]"})
+    scan = PlanNode(1, "Scan", "parquet spark_catalog.db.t", details={"PartitionFilters": f"[{filters}]"})
     assert {p.name[3] for p in selected_partitions(scan, found, folders)} == set(chosen)

@@ -7,13 +7,21 @@ from pathlib import Path
 import pytest
 
 from spark_bucketing.errors import PlanError
-from spark_bucketing.plan import Plan, Statistics, parse_plan, parse_statistics
-from spark_bucketing.plan.lists import attribute_of, attributes, canonical, elements, named
+from spark_bucketing.plan import PhysicalPlan, Statistics, parse_plan, parse_statistics
+from spark_bucketing.plan.lists import (
+    Attribute,
+    NamedExpression,
+    attribute_of,
+    attributes,
+    canonical,
+    elements,
+    named_expression,
+)
 
 FOLDER = Path(__file__).parent / "plans"
 
 
-def plan(name: str) -> Plan:
+def plan(name: str) -> PhysicalPlan:
     return parse_plan((FOLDER / f"{name}.txt").read_text())
 
 
@@ -161,33 +169,30 @@ def test_what_a_query_reads_of_a_table_is_told_for_each_scan_up_to_the_first_ope
     assert parse_statistics(COST).of(lambda table: table == "d.u").reads == {4: ("d.u", 4096), 5: ("d.u", 4096)}
 
 
-def test_elements_are_told_apart_by_brackets_and_counted() -> None:
-    assert elements("[coalesce(k#1, 0), isnull(k#1)]", 2) == ("coalesce(k#1, 0)", "isnull(k#1)")
-    assert elements("[a, (b#1, c#2]", 2) is None
-    assert elements("[a)], [(b]", 2) is None
-    assert elements("[]", 0) == ()
+@pytest.mark.parametrize(
+    ("text", "number", "found"),
+    [
+        ("[coalesce(k#1, 0), isnull(k#1)]", 2, ("coalesce(k#1, 0)", "isnull(k#1)")),
+        ("[a, (b#1, c#2]", 2, None),
+        ("[a)], [(b]", 2, None),
+        ("[]", 0, ()),
+    ],
+)
+def test_elements_are_parted_by_brackets_and_counted(text: str, number: int, found: tuple[str, ...] | None) -> None:
+    assert elements(text, number) == found
 
 
 def test_attributes_may_have_commas_in_their_names() -> None:
-    found = attributes("[k#1, odd, (name#2L]", 2)
-    assert found is not None
-    assert [(column.name, column.id) for column in found] == [("k", 1), ("odd, (name", 2)]
+    assert attributes("[k#1, odd, (name#2L]", 2) == (Attribute("k", 1), Attribute("odd, (name", 2))
     assert attributes("[k#1, k#2]", 3) is None
 
 
 def test_only_a_whole_text_is_an_attribute() -> None:
-    assert attribute_of("k#12L") is not None
-    assert attribute_of("upper(k#12)") is None
-    assert attribute_of("a#1 = b#2") is None
+    found = {text: attribute_of(text) for text in ("k#12L", "upper(k#12)", "a#1 = b#2")}
+    assert found == {"k#12L": Attribute("k", 12), "upper(k#12)": None, "a#1 = b#2": None}
 
 
-def test_select_lists_name_expressions() -> None:
-    found = named("cast(k#1 as bigint) AS kk#2L")
-    assert found is not None
-    assert (found.attribute.name, found.attribute.key, found.expression) == ("kk", "#2", "cast(#1 as bigint)")
-    assert named("1") is None
-
-
-def test_canonical_expressions_have_no_names() -> None:
-    assert canonical("k#12L") == "#12"
-    assert canonical("(d.t.k#12 + 1)") == "(#12 + 1)"
+def test_select_lists_name_expressions_and_canonical_expressions_have_no_names() -> None:
+    made = NamedExpression(Attribute("kk", 2), "cast(#1 as bigint)")
+    assert named_expression("cast(k#1 as bigint) AS kk#2L") == made and named_expression("1") is None
+    assert (canonical("k#12L"), canonical("(d.t.k#12 + 1)")) == ("#12", "(#12 + 1)")

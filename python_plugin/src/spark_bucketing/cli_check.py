@@ -15,10 +15,11 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from spark_bucketing.check.artifacts import Request
 from spark_bucketing.check.baseline import write_baseline
-from spark_bucketing.check.command import OnProgress, Request, check_project
+from spark_bucketing.check.command import OnProgress, check_project
 from spark_bucketing.check.outcome import FailOn, exit_code
-from spark_bucketing.eligibility.model import Report
+from spark_bucketing.check.results import Report
 from spark_bucketing.errors import ProjectError
 from spark_bucketing.project.dbt import Selection
 from spark_bucketing.report.check_report import FORMATS, write_report

@@ -21,6 +21,13 @@ class BucketSpec:
     sort_columns: tuple[str, ...]
     bucket_hash: BucketHash
 
+    @property
+    def config(self) -> str:
+        """The config of a model that asks for it."""
+        order = f", sorted_by={list(self.sort_columns)}" if self.sort_columns != self.bucket_columns else ""
+        by = f"clustered_by={list(self.bucket_columns)}, buckets={self.num_buckets}"
+        return f"{by}{order}, bucket_hash='{self.bucket_hash}'"
+
     @classmethod
     def from_description(cls, details: Mapping[str, str]) -> BucketSpec | None:
         """Read the spec from the detailed table information of DESCRIBE TABLE EXTENDED.

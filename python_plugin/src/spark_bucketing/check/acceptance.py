@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from spark_bucketing.check.outcome import LEVELS
-from spark_bucketing.eligibility.model import Acceptance, Finding, ModelResult, OperatorResult, Report, Verdict
+from spark_bucketing.check.results import Acceptance, Finding, OperatorResult, Report, Verdict, map_findings
 from spark_bucketing.errors import ProjectError
 
 # A model that could not be planned, and an operator that was not understood, in a baseline.
@@ -40,15 +40,12 @@ def allowed_reasons(meta: Mapping[str, Any], model: str, known: Collection[str])
         return frozenset()
     allow = bucketing.get("allow", []) if isinstance(bucketing, Mapping) else bucketing
     slugs = [allow] if isinstance(allow, str) else allow
-    if not isinstance(bucketing, Mapping) or not isinstance(slugs, list):
+    others = [str(key) for key in bucketing if key != "allow"] if isinstance(bucketing, Mapping) else []
+    if others or not isinstance(bucketing, Mapping) or not isinstance(slugs, list):
         raise ProjectError(
-            f"Invalid `meta.bucketing` of model {model!r}.\n  found:    {bucketing}\n"
-            "  expected: a list of reasons under `allow`\n  instead:  bucketing: {allow: [bucket-count-mismatch]}"
-        )
-    if others := [str(key) for key in bucketing if key != "allow"]:
-        raise ProjectError(
-            f"Invalid `meta.bucketing` of model {model!r}.\n  found:    {others[0]}\n"
-            "  expected: allow, and nothing else\n  instead:  bucketing: {allow: [bucket-count-mismatch]}"
+            f"Invalid `meta.bucketing` of model {model!r}.\n  found:    {others[0] if others else bucketing}\n"
+            "  expected: allow, with a list of reasons, and nothing else\n"
+            "  instead:  bucketing: {allow: [bucket-count-mismatch]}"
         )
     if unknown := [str(slug) for slug in slugs if not isinstance(slug, str) or slug not in known]:
         raise ProjectError(
@@ -107,23 +104,14 @@ def accept(report: Report, allowed: Mapping[str, Collection[str]], baseline: Bas
             return replace(finding, accepted="allow")
         return replace(finding, accepted=take(model, operator, finding))
 
-    def operator_marked(model: str, operator: OperatorResult) -> OperatorResult:
-        findings = tuple(marked(model, operator, finding) for finding in operator.findings)
-        unknown = operator.verdict is Verdict.UNKNOWN
-        return replace(
-            operator, findings=findings, accepted=take(model, operator, Finding(UNKNOWN, "")) if unknown else None
-        )
-
     models = []
-    for model in report.models:
-        key = model_key(model)
-        operators = tuple(operator_marked(key, operator) for operator in model.operators)
-        accepted = take(key, None, Finding(UNPLANNED, "")) if model.error else None
+    for model in map_findings(report.models, lambda model, operator, finding: marked(model.key, operator, finding)):
+        unknown = Finding(UNKNOWN, "")
+        operators = tuple(
+            replace(one, accepted=take(model.key, one, unknown)) if one.verdict is Verdict.UNKNOWN else one
+            for one in model.operators
+        )
+        accepted = take(model.key, None, Finding(UNPLANNED, "")) if model.error else None
         models.append(replace(model, operators=operators, accepted=accepted))
     project = tuple(marked("", None, finding) for finding in report.project)
     return replace(report, models=tuple(models), project=project)
-
-
-def model_key(model: ModelResult) -> str:
-    """What a model is called in fingerprints."""
-    return model.unique_id or model.path

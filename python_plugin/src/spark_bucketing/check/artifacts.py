@@ -25,7 +25,7 @@ class Artifacts:
     Args:
         manifest: compiled.
         path: its file.
-        errors: what dbt says of nodes that do not compile, by unique id.
+        errors: dbt's, of nodes that do not compile, by unique id.
         catalog: tables by unique id; empty when there is none.
     """
 
@@ -36,35 +36,56 @@ class Artifacts:
 
 
 @dataclass(frozen=True)
-class Project:
-    """A dbt project, as the command line names it.
+class Request:
+    """The arguments of a check; paths are absolute.
 
     Args:
-        target: the target of its profile.
-        given_target: --target; None for the profile's default.
+        files: files of SQL; with these, no models unless they are selected.
+        selection: dbt's --select and --exclude.
+        project_dir: folder of dbt_project.yml; None for where dbt looks.
+        profiles_dir: folder of profiles.yml; None for where dbt looks.
+        target: --target.
         variables: --vars, as YAML.
-        offline: compile on the Spark of this process, whatever the target's connection is.
+        manifest: an existing manifest.json.
+        compile_anyway: compile even when there is a fresh manifest.
+        offline: plan without the warehouse.
+        extension: offline, whether the session extension is loaded; None for what the target's settings have.
+        baseline: a file of accepted findings.
+        time_limit: seconds for each query; None for no limit.
     """
 
-    target: Target
-    given_target: str | None = None
+    files: tuple[Path, ...] = ()
+    selection: Selection = field(default_factory=Selection)
+    project_dir: Path | None = None
+    profiles_dir: Path | None = None
+    target: str | None = None
     variables: str = "{}"
+    manifest: Path | None = None
+    compile_anyway: bool = False
     offline: bool = False
+    extension: bool | None = None
+    baseline: Path | None = None
+    time_limit: float | None = None
 
-    def artifacts(self, manifest: Path | None = None, compile_anyway: bool = False) -> Artifacts:
+
+@dataclass(frozen=True)
+class Project:
+    """A dbt project, and what is asked of it."""
+
+    target: Target
+    request: Request
+
+    def artifacts(self) -> Artifacts:
         """Find or make the manifest.
-
-        Args:
-            manifest: an existing manifest.json; None to find one that is fresh, or to compile.
-            compile_anyway: compile even when there is a fresh one.
 
         Raises:
             ProjectError: the project does not compile, or an artifact cannot be read.
         """
         errors: Mapping[str, str] = {}
-        path = manifest
-        if path is None and not compile_anyway:
-            path = next((found for found in self._candidates() if self._is_fresh(found)), None)
+        path = self.request.manifest
+        if path is None and not self.request.compile_anyway:
+            existing = (folder / "manifest.json" for folder in (self._own_folder, self._target_folder))
+            path = next((found for found in existing if self._is_fresh(found)), None)
         if path is None:
             errors = self._compile()
             path = self._own_folder / "manifest.json"
@@ -72,27 +93,24 @@ class Project:
         catalog = next((place / "catalog.json" for place in places if (place / "catalog.json").exists()), None)
         return Artifacts(read_manifest(path), path, errors, read_catalog(catalog) if catalog else {})
 
-    def select(self, selection: Selection, manifest: Path) -> tuple[str, ...]:
+    def select(self, manifest: Path) -> tuple[str, ...]:
         """Unique ids that dbt's selectors choose from a manifest."""
-        return self._dbt(self.target.profiles_dir, self.given_target).select(selection, manifest)
+        return self._dbt(self.target.profiles_dir).select(self.request.selection, manifest)
 
     def _compile(self) -> Mapping[str, str]:
-        if not self.offline:
-            return self._dbt(self.target.profiles_dir, self.given_target).compile()
+        if not self.request.offline:
+            return self._dbt(self.target.profiles_dir).compile()
         with tempfile.TemporaryDirectory(prefix="spark-bucketing-") as name:
             target = self.target
             with session_profile(Path(name), target.profile, target.name, target.schema) as folder:
-                return self._dbt(folder, self.given_target).compile()
+                return self._dbt(folder).compile()
 
     def _is_fresh(self, manifest: Path) -> bool:
         target = self.target
-        if not is_fresh(manifest, target.project_dir, target.profiles_dir, self.given_target, self.variables):
+        if not is_fresh(manifest, target.project_dir, target.profiles_dir, self.request.target, self.request.variables):
             return False
         nodes = read_manifest(manifest).nodes.values()
         return all(node.sql is not None for node in nodes if node.resource_type == "model" and node.language == "sql")
-
-    def _candidates(self) -> tuple[Path, ...]:
-        return self._own_folder / "manifest.json", self._target_folder / "manifest.json"
 
     @property
     def _target_folder(self) -> Path:
@@ -104,5 +122,6 @@ class Project:
     def _own_folder(self) -> Path:
         return self._target_folder / _OWN_FOLDER
 
-    def _dbt(self, profiles_dir: Path, target: str | None) -> Dbt:
-        return Dbt(self.target.project_dir, profiles_dir, self._own_folder, target, self.variables)
+    def _dbt(self, profiles_dir: Path) -> Dbt:
+        request = self.request
+        return Dbt(self.target.project_dir, profiles_dir, self._own_folder, request.target, request.variables)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from spark_bucketing.check.acceptance import UNKNOWN, UNPLANNED, Badness, Baseline, badness, fingerprint, model_key
-from spark_bucketing.eligibility.model import Finding, OperatorResult, Report, Verdict
+from spark_bucketing.check.acceptance import UNKNOWN, UNPLANNED, Badness, Baseline, badness, fingerprint
+from spark_bucketing.check.results import Finding, OperatorResult, Report, Verdict
 from spark_bucketing.errors import ProjectError
 
 BASELINE_VERSION = 2
@@ -21,12 +21,9 @@ def read_baseline(path: Path) -> Baseline:
         ProjectError: there is no such file, or it is no baseline.
     """
     accepted: dict[str, list[Badness]] = {}
-    try:
-        for entry in _read(path):
-            level, verdict = entry["badness"]
-            accepted.setdefault(str(entry["fingerprint"]), []).append((int(level), int(verdict)))
-    except (ValueError, KeyError, TypeError) as error:
-        raise _no_baseline(path, error) from error
+    for entry in _read(path):
+        level, verdict = entry["badness"]
+        accepted.setdefault(entry["fingerprint"], []).append((level, verdict))
     return accepted
 
 
@@ -48,7 +45,13 @@ def write_baseline(report: Report, path: Path, part: bool = False) -> int:
         raise ProjectError(f"The run was interrupted: the baseline {path} is left as it was.")
     entries = list(_entries(report))
     if part and path.exists():
-        entries += _kept(report, path, {entry["fingerprint"] for entry in entries})
+        checked, new = {model.key for model in report.models}, {entry["fingerprint"] for entry in entries}
+        # Findings of the project have no model.
+        entries += [
+            entry
+            for entry in _read(path)
+            if entry["model"] not in checked and (entry["model"] or entry["fingerprint"] not in new)
+        ]
     entries.sort(key=lambda entry: (entry["model"], entry["reason"], entry["message"], entry["fingerprint"]))
     text = json.dumps({"version": BASELINE_VERSION, "findings": entries}, indent=2, ensure_ascii=False) + "\n"
     try:
@@ -58,27 +61,14 @@ def write_baseline(report: Report, path: Path, part: bool = False) -> int:
     return len(entries)
 
 
-def _kept(report: Report, path: Path, new: set[str]) -> Iterator[dict[str, Any]]:
-    checked = {model_key(model) for model in report.models}
-    for entry in _read(path):
-        try:
-            known = {"model": str(entry["model"]), "reason": str(entry["reason"]), "message": str(entry["message"])}
-            own = known["model"] in checked or (not known["model"] and entry["fingerprint"] in new)
-        except (KeyError, TypeError) as error:
-            raise _no_baseline(path, error) from error
-        if not own:
-            yield {**entry, **known}
-
-
 def _entries(report: Report) -> Iterator[dict[str, Any]]:
     for model in report.models:
-        key = model_key(model)
         if model.error:
-            yield _entry(key, None, Finding(UNPLANNED, model.error))
+            yield _entry(model.key, None, Finding(UNPLANNED, model.error))
         for operator in model.operators:
             if operator.verdict is Verdict.UNKNOWN:
-                yield _entry(key, operator, Finding(UNKNOWN, f"{operator.kind}: {operator.description}"))
-            yield from (_entry(key, operator, found) for found in operator.findings if found.accepted != "allow")
+                yield _entry(model.key, operator, Finding(UNKNOWN, f"{operator.kind}: {operator.description}"))
+            yield from (_entry(model.key, operator, found) for found in operator.findings if found.accepted != "allow")
     yield from (_entry("", None, found) for found in report.project)
 
 
@@ -93,7 +83,7 @@ def _entry(model: str, operator: OperatorResult | None, finding: Finding) -> dic
     }
 
 
-def _read(path: Path) -> Sequence[dict[str, Any]]:
+def _read(path: Path) -> list[dict[str, Any]]:
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
         if data["version"] != BASELINE_VERSION:
@@ -101,14 +91,17 @@ def _read(path: Path) -> Sequence[dict[str, Any]]:
                 f"The baseline {path} has version {data['version']}, and this program reads {BASELINE_VERSION}: "
                 "write it anew with --write-baseline."
             )
-        return list(data["findings"])
+        return [_checked(entry) for entry in data["findings"]]
     except OSError as error:
         raise ProjectError(
             f"The baseline {path} cannot be read: {error.strerror}. Write it with --write-baseline."
         ) from error
     except (ValueError, KeyError, TypeError) as error:
-        raise _no_baseline(path, error) from error
+        raise ProjectError(f"{path} is no baseline ({error!r}): write it anew with --write-baseline.") from error
 
 
-def _no_baseline(path: Path, error: Exception) -> ProjectError:
-    return ProjectError(f"{path} is no baseline ({error!r}): write it anew with --write-baseline.")
+def _checked(entry: dict[str, Any]) -> dict[str, Any]:
+    level, verdict = map(int, entry["badness"])
+    # The others are for whoever reads the file, and say which entries another run leaves as they are.
+    texts = {name: str(entry.get(name, "")) for name in ("model", "reason", "message")}
+    return {"fingerprint": str(entry["fingerprint"]), "badness": [level, verdict], **texts}

@@ -7,32 +7,33 @@ import os
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
+from dataclasses import replace
 from datetime import datetime, timezone
+from functools import partial
 from pathlib import Path
 
 from spark_bucketing.check.acceptance import Baseline, accept, allowed_reasons
-from spark_bucketing.check.artifacts import Artifacts, Project
+from spark_bucketing.check.artifacts import Artifacts, Project, Request
 from spark_bucketing.check.baseline import read_baseline
-from spark_bucketing.check.configured import with_configured
+from spark_bucketing.check.configs import with_configured, with_owners
 from spark_bucketing.check.effects import with_effects
-from spark_bucketing.check.facts import Facts, OfflineFacts, honest_settings, settings_of
-from spark_bucketing.check.hypotheses import Hypotheses, LiveHypotheses, OfflineHypotheses
+from spark_bucketing.check.facts import Facts, OfflineFacts
+from spark_bucketing.check.hypotheses import LiveHypotheses, offline_query
 from spark_bucketing.check.layout_config import configured_layout
-from spark_bucketing.check.offline import OfflinePlanner, embedded_whatif, uses_extension, whatif_beside
-from spark_bucketing.check.owners import with_owners
-from spark_bucketing.check.planner import Planner, SqlPlanner, spark_version
+from spark_bucketing.check.offline import embedded_whatif, whatif_beside
+from spark_bucketing.check.reasons import REASONS, project_findings
+from spark_bucketing.check.reasons.project import ProjectFacts
+from spark_bucketing.check.results import Report
 from spark_bucketing.check.run import Checker, Subject, with_inputs
 from spark_bucketing.check.session_planner import SessionPlanner
+from spark_bucketing.check.session_settings import EXTENSIONS, Settings, read_settings
 from spark_bucketing.check.shadow import Shadow
-from spark_bucketing.check.subjects import file_subject, live_tasks, model_subject, offline_tasks, selectable
-from spark_bucketing.eligibility import RULES, SETTINGS, Settings, project_findings
-from spark_bucketing.eligibility.model import Report
+from spark_bucketing.check.subjects import file_subject, model_subject, offline_tasks, selectable
 from spark_bucketing.errors import BucketingError, ProjectError
+from spark_bucketing.plan.planner import Planner, SqlPlanner
 from spark_bucketing.plan.whatif import WhatIf
 from spark_bucketing.project.connection import Connection
-from spark_bucketing.project.dbt import Selection
 from spark_bucketing.project.freshness import read_project
 from spark_bucketing.project.manifest import Manifest, table_name
 from spark_bucketing.project.profile import Target, read_target
@@ -41,39 +42,8 @@ from spark_bucketing.spec import BucketSpec
 
 OnProgress = Callable[[str, int, int], None]
 """Is called with what is at work, how many models are done, and of how many."""
-
-
-@dataclass(frozen=True)
-class Request:
-    """The arguments of a check; paths are absolute.
-
-    Args:
-        files: files of SQL; with these, no models unless they are selected.
-        selection: dbt's --select and --exclude.
-        project_dir: folder of dbt_project.yml; None for where dbt looks.
-        profiles_dir: folder of profiles.yml; None for where dbt looks.
-        target: --target.
-        variables: --vars, as YAML.
-        manifest: an existing manifest.json.
-        compile_anyway: compile even when there is a fresh manifest.
-        offline: plan without the warehouse.
-        extension: offline, whether the session extension is loaded; None for what the target's settings say.
-        baseline: a file of accepted findings.
-        time_limit: seconds for each query; None for no limit.
-    """
-
-    files: tuple[Path, ...] = ()
-    selection: Selection = field(default_factory=Selection)
-    project_dir: Path | None = None
-    profiles_dir: Path | None = None
-    target: str | None = None
-    variables: str = "{}"
-    manifest: Path | None = None
-    compile_anyway: bool = False
-    offline: bool = False
-    extension: bool | None = None
-    baseline: Path | None = None
-    time_limit: float | None = None
+StartWhatIf = Callable[[bool], AbstractContextManager[WhatIf]]
+"""Gets whether the session has the extension loaded."""
 
 
 def check_project(request: Request, on_progress: OnProgress = lambda *_: None) -> Report:
@@ -89,39 +59,46 @@ def check_project(request: Request, on_progress: OnProgress = lambda *_: None) -
     # Before anything that takes long.
     baseline = read_baseline(request.baseline) if request.baseline else {}
     target = read_target(request.project_dir, request.profiles_dir, request.target, request.variables)
-    project = Project(target, request.target, request.variables, request.offline)
-    start = Path.cwd()
+    project = Project(target, request)
+    here = Path.cwd()
     # dbt goes to the project's folder, and relative paths of a profile start there.
     with _folder(target.project_dir):
         on_progress("starting Spark" if request.offline or target.method == "session" else "connecting", 0, 0)
-        with _planner(request, target) as planner:
-            report = _checked(request, project, planner, baseline, on_progress)
-    return replace(report, folder=_folder_from(start, target.project_dir))
+        with _planner(request, target) as (planner, start):
+            report = _checked(request, project, planner, start, baseline, on_progress)
+    return replace(report, folder=_folder_from(here, target.project_dir))
 
 
 def _checked(
-    request: Request, project: Project, planner: Planner, baseline: Baseline, on_progress: OnProgress
+    request: Request,
+    project: Project,
+    planner: Planner,
+    start: StartWhatIf,
+    baseline: Baseline,
+    on_progress: OnProgress,
 ) -> Report:
-    version = spark_version(planner)
+    # Such as 4.3.0, and a commit.
+    version = str(planner.rows("select version()")[0][0]).partition(" ")[0]
     settings = _settings(request, project.target, planner)
     on_progress("compiling the project", 0, 0)
     artifacts = _artifacts(request, project)
     manifest = artifacts.manifest if artifacts else Manifest({})
     subjects = _subjects(request, project, artifacts)
-    known = {rule.slug for rule in RULES}
+    known = {reason.slug for reason in REASONS}
     allowed = {
         subject.unique_id: allowed_reasons(manifest.nodes[subject.unique_id].meta, subject.name, known)
         for subject in subjects
         if subject.unique_id
     }
     shadow = None
-    if isinstance(planner, OfflinePlanner) and artifacts:
-        shadow = Shadow(planner.whatif, manifest, artifacts.catalog, project.target.project_dir)
-    tasks = offline_tasks(subjects, manifest) if shadow else live_tasks(subjects)
+    if isinstance(planner, WhatIf) and artifacts:
+        shadow = Shadow(planner, manifest, artifacts.catalog, project.target.project_dir)
+    tasks = offline_tasks(subjects, manifest) if shadow else list(dict.fromkeys(subjects))
     done = iter(range(len(tasks)))
-    facts = OfflineFacts(planner) if isinstance(planner, OfflinePlanner) else Facts(planner)
-    with _hypotheses(project.target, planner, facts) as hypotheses:
-        checker = Checker(planner, settings, facts, hypotheses, shadow, request.time_limit)
+    facts = OfflineFacts(planner) if isinstance(planner, WhatIf) else Facts(planner)
+    with closing(LiveHypotheses(planner, facts, partial(start, settings.loaded))) as live:
+        hypothesize = partial(offline_query, planner) if isinstance(planner, WhatIf) else live.query
+        checker = Checker(planner, settings, facts, hypothesize, shadow, request.time_limit)
         progress = checker.run(tasks, lambda name: on_progress(name, next(done), len(tasks)))
         on_progress("trying fixes out on other queries", 0, 0)
         results = with_effects(progress.results, [] if progress.unfinished else checker.queries)
@@ -134,7 +111,7 @@ def _checked(
     relation = shadow.relation if shadow else operator.attrgetter("relation")
     report = Report(
         models=with_owners(with_inputs(results, manifest, relation), manifest, relation),
-        project=project_findings(settings, version, specs),
+        project=project_findings(ProjectFacts(settings, version, specs)),
         planner=f"{planner.label}, Spark {version}",
         unfinished=progress.unfinished,
         about=_about(project.target),
@@ -170,7 +147,7 @@ def _artifacts(request: Request, project: Project) -> Artifacts | None:
     elsewhere = request.files and not any(file.is_relative_to(folder) for file in request.files)
     if elsewhere and not request.selection and not request.offline and not request.manifest:
         return None
-    return project.artifacts(request.manifest, request.compile_anyway)
+    return project.artifacts()
 
 
 def _subjects(request: Request, project: Project, artifacts: Artifacts | None) -> Sequence[Subject]:
@@ -181,7 +158,7 @@ def _subjects(request: Request, project: Project, artifacts: Artifacts | None) -
         return files
     names = selectable(manifest)
     if request.selection:
-        chosen = set(project.select(request.selection, artifacts.path))
+        chosen = set(project.select(artifacts.path))
         names = tuple(name for name in names if name in chosen)
         if not names and not files:
             raise ProjectError(
@@ -199,53 +176,32 @@ def _configured(manifest: Manifest, subjects: Sequence[Subject]) -> dict[str, Bu
         node = manifest.nodes[name]
         try:
             specs[table_name(node.relation or "")] = configured_layout(node.config, node.materialized, node.name).spec
-        # dbt says so when the model is built.
+        # That is an error of dbt's when the model is built.
         except BucketingError:
             continue
     return {name: spec for name, spec in specs.items() if spec}
 
 
-def _settings(request: Request, target: Target, planner: Planner) -> Mapping[str, str]:
+def _settings(request: Request, target: Target, planner: Planner) -> Settings:
     """The settings that reasons read; the extension counts as loaded where the session's plans are made with it."""
-    settings = dict(honest_settings(planner, settings_of(planner, SETTINGS)))
+    settings = read_settings(planner)
     if request.offline and not _wants_extension(request, target):
-        settings["spark.sql.extensions"] = target.settings.get("spark.sql.extensions", "")
+        return settings.changed({EXTENSIONS: target.settings.get(EXTENSIONS, "")})
     return settings
 
 
 def _wants_extension(request: Request, target: Target) -> bool:
-    return uses_extension(target.settings) if request.extension is None else request.extension
+    return Settings(target.settings).loaded if request.extension is None else request.extension
 
 
 @contextmanager
-def _hypotheses(target: Target, planner: Planner, facts: Facts) -> Iterator[Hypotheses]:
-    if isinstance(planner, OfflinePlanner):
-        yield OfflineHypotheses(planner.whatif)
-        return
-
-    def start() -> AbstractContextManager[WhatIf]:
-        loaded = Settings(honest_settings(planner, settings_of(planner, SETTINGS))).loaded
-        if isinstance(planner, SessionPlanner):
-            return whatif_beside(planner.session, loaded)
-        # Over the wire, the session's own settings are those that somebody set.
-        settings = {str(row[0]): str(row[1]) for row in planner.rows("set")}
-        return embedded_whatif({**target.settings, **settings}, loaded)
-
-    live = LiveHypotheses(planner, facts, start)
-    try:
-        yield live
-    finally:
-        live.close()
-
-
-@contextmanager
-def _planner(request: Request, target: Target) -> Iterator[Planner]:
+def _planner(request: Request, target: Target) -> Iterator[tuple[Planner, StartWhatIf]]:
+    """The planner, and what starts one of hypothetical tables beside it."""
     if request.offline:
-        extension = _wants_extension(request, target)
-        with embedded_whatif(target.settings, extension) as whatif:
+        with embedded_whatif(target.settings, _wants_extension(request, target)) as whatif:
             if target.schema:
                 whatif.use(target.schema)
-            yield OfflinePlanner(whatif)
+            yield whatif, lambda _: nullcontext(whatif)
     elif target.method == "session":
         session = open_session(target.settings)
         quiet_errors()
@@ -253,7 +209,7 @@ def _planner(request: Request, target: Target) -> Iterator[Planner]:
             before = session.catalog.currentDatabase()
             _use(live, target.schema)
             try:
-                yield live
+                yield live, partial(whatif_beside, session)
             finally:
                 session.catalog.setCurrentDatabase(before)
     else:
@@ -261,9 +217,14 @@ def _planner(request: Request, target: Target) -> Iterator[Planner]:
         try:
             over_wire = SqlPlanner(f"live ({target.method})", connection.rows)
             _use(over_wire, target.schema)
-            yield over_wire
+            yield over_wire, lambda loaded: embedded_whatif({**target.settings, **_set(over_wire)}, loaded)
         finally:
             connection.close()
+
+
+def _set(planner: Planner) -> dict[str, str]:
+    """A session's own settings: over the wire, those that somebody set."""
+    return {str(row[0]): str(row[1]) for row in planner.rows("set")}
 
 
 def _use(planner: Planner, schema: str) -> None:

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from spark_bucketing.check.proposals import HypotheticalQuery
-from spark_bucketing.eligibility.changes import Change
-from spark_bucketing.eligibility.model import Finding, Fix, ModelResult, OperatorResult, OtherQuery, PlanCounts
+from spark_bucketing.check.results import Finding, Fix, ModelResult, OperatorResult, OtherQuery, map_findings
+from spark_bucketing.plan.tree import PlanCounts
 
 # A table that everybody reads would be planned with each of its fixes for everybody.
 MOST_READERS = 25
@@ -23,7 +23,7 @@ Queries = Sequence[tuple[ModelResult, HypotheticalQuery]]
 def with_effects(
     results: Iterable[ModelResult], queries: Queries, clock: Callable[[], float] = time.monotonic
 ) -> tuple[ModelResult, ...]:
-    """Results whose fixes say what they do to other queries; a roll-up for which others would pay is a note.
+    """Results with the effects of fixes on other queries; a roll-up for which others would pay is a note.
 
     Args:
         results: of a run.
@@ -31,27 +31,19 @@ def with_effects(
         clock: seconds that pass.
     """
     effects = _Effects(queries, clock() + MOST_SECONDS, clock)
-    return tuple(
-        replace(result, operators=tuple(effects.operator(result, operator) for operator in result.operators))
-        for result in results
-    )
+    return map_findings(results, effects.finding)
 
 
 class _Effects:
     def __init__(self, queries: Queries, end: float, clock: Callable[[], float]) -> None:
         self._end, self._clock = end, clock
         self._known: dict[tuple[str, str], tuple[OtherQuery, ...]] = {}
-        self._readers: dict[str, list[tuple[str, HypotheticalQuery]]] = {}
+        self._readers: dict[str, list[tuple[ModelResult, HypotheticalQuery]]] = {}
         for result, query in queries:
             for table in query.tables:
-                self._readers.setdefault(table, []).append((result.unique_id or result.path, query))
-        self._names = {result.unique_id or result.path: result.name for result, _ in queries}
+                self._readers.setdefault(table, []).append((result, query))
 
-    def operator(self, result: ModelResult, operator: OperatorResult) -> OperatorResult:
-        findings = tuple(self._finding(result, operator, finding) for finding in operator.findings)
-        return replace(operator, findings=findings)
-
-    def _finding(self, result: ModelResult, operator: OperatorResult, finding: Finding) -> Finding:
+    def finding(self, result: ModelResult, operator: OperatorResult, finding: Finding) -> Finding:
         fixes = tuple(self._fix(result, fix) for fix in finding.fixes)
         if finding.reason in _CHOICES and operator.kind in _GROUPINGS:
             fixes = tuple(fix for fix in fixes if fix.kind != "bucket_spec" or serves_all(fix))
@@ -62,32 +54,25 @@ class _Effects:
     def _fix(self, result: ModelResult, fix: Fix) -> Fix:
         if fix.kind not in ("bucket_spec", "column_type") or fix.table is None:
             return fix
-        own = result.unique_id or result.path
-        others = tuple(other for other in self._others(fix, fix.table, own) if other.after != other.before)
-        return replace(fix, others=others)
+        readers = [reader for reader in self._readers.get(fix.table, ()) if reader[0].key != result.key]
+        others = self._others(fix, readers[:MOST_READERS])
+        return replace(fix, others=tuple(other for other in others if other.after != other.before))
 
-    def _others(self, fix: Fix, table: str, own: str) -> Iterator[OtherQuery]:
-        readers = [reader for reader in self._readers.get(table, ()) if reader[0] != own]
-        for name, query in readers[:MOST_READERS]:
-            key = (fix.text, name)
+    def _others(self, fix: Fix, readers: Queries) -> Iterator[OtherQuery]:
+        for reader, query in readers:
+            key = (fix.text, reader.key)
             if key not in self._known:
                 if self._clock() > self._end:
                     return
-                self._known[key] = tuple(self._planned(fix, name, query))
+                self._known[key] = tuple(self._planned(fix, reader.name, query))
             yield from self._known[key]
 
     def _planned(self, fix: Fix, name: str, query: HypotheticalQuery) -> Iterator[OtherQuery]:
         base = query.counts or (planned.counts if (planned := query.planned()) else None)
         if base is not None:
-            after = query.planned([_change(part, query) for part in (fix, *fix.also)])
-            yield OtherQuery(self._names[name], base, after.counts if after else None)
+            after = query.planned((fix, *fix.also))
+            yield OtherQuery(name, base, after.counts if after else None)
         query.forget()
-
-
-def _change(fix: Fix, query: HypotheticalQuery) -> Change:
-    table = query.tables.get(fix.table or "")
-    spec = fix.spec or (table.spec if table else None)
-    return Change(fix.kind, fix.text, fix.settings, fix.table, spec, fix.column_types)
 
 
 def worse_for(fix: Fix) -> tuple[str, ...]:
@@ -115,10 +100,7 @@ def wanted_specs(results: Iterable[ModelResult]) -> Mapping[str, Mapping[str, tu
         for operator in result.operators:
             for fix in (fix for finding in operator.findings for fix in finding.fixes):
                 if fix.kind == "bucket_spec" and fix.table and fix.spec:
-                    spec = fix.spec
-                    order = f", sorted_by={list(spec.sort_columns)}" if spec.sort_columns != spec.bucket_columns else ""
-                    text = f"clustered_by={list(spec.bucket_columns)}, buckets={spec.num_buckets}{order}"
-                    served = found.setdefault(fix.table, {}).setdefault(f"{text}, bucket_hash='{spec.bucket_hash}'", [])
+                    served = found.setdefault(fix.table, {}).setdefault(fix.spec.config, [])
                     better = [o.name for o in fix.others if o.after and o.name not in worse_for(fix)]
                     served += [name for name in (result.name, *better) if name not in served]
     return {

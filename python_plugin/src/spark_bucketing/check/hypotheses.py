@@ -3,59 +3,32 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack
-from typing import Protocol
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, ExitStack, suppress
+from dataclasses import replace
+from functools import cached_property
 
 from spark_bucketing.check.facts import Facts, details_of
-from spark_bucketing.check.planner import Planner
 from spark_bucketing.check.proposals import HypotheticalQuery
-from spark_bucketing.eligibility.judging import Judged
-from spark_bucketing.eligibility.model import TableFacts
-from spark_bucketing.eligibility.scans import files_as_read, is_left_to_stock, spec_as_read
-from spark_bucketing.eligibility.settings import SPARK_LAYOUT, Settings
+from spark_bucketing.check.query import Query
+from spark_bucketing.check.scans import spec_as_read
+from spark_bucketing.check.session_settings import SPARK_LAYOUT
 from spark_bucketing.errors import BucketingError, SparkError
-from spark_bucketing.plan import Plan, Statistics
+from spark_bucketing.plan.planner import Planner
 from spark_bucketing.plan.whatif import HypotheticalTable, WhatIf
 
 _MISSING = re.compile(r"TABLE_OR_VIEW_NOT_FOUND\][^`]*((?:`[^`]+`\.?)+)")
 _MOST_NAMES = 200
 
 
-class Hypotheses(Protocol):
-    """Makes hypothetical queries of those that were planned."""
-
-    def query(
-        self, sql: str, plan: Plan, tables: Mapping[str, TableFacts], settings: Mapping[str, str], sizes: Statistics
-    ) -> HypotheticalQuery | None:
-        """A query, and its tables as they are; None where it cannot be planned without the warehouse.
-
-        Args:
-            sql: the query.
-            plan: as the warehouse plans it.
-            tables: what is known of those that it reads.
-            settings: of the session.
-            sizes: and folders that the query reads.
-        """
+Hypothesize = Callable[[Query], HypotheticalQuery | None]
+"""Makes a hypothetical query of one that was planned; None where it cannot be planned without the warehouse."""
 
 
-class OfflineHypotheses:
-    """Of tables that are hypothetical anyway.
-
-    Args:
-        whatif: that has planned the query.
-    """
-
-    def __init__(self, whatif: WhatIf) -> None:
-        self._whatif = whatif
-
-    def query(
-        self, sql: str, plan: Plan, tables: Mapping[str, TableFacts], settings: Mapping[str, str], sizes: Statistics
-    ) -> HypotheticalQuery | None:
-        """A query, and its tables as they are defined."""
-        del plan, sizes
-        known = {name: table for name in tables if (table := self._whatif.table(name))}
-        return HypotheticalQuery(self._whatif, sql, known, tables, settings)
+def offline_query(whatif: WhatIf, query: Query) -> HypotheticalQuery:
+    """A query over tables that are hypothetical anyway, as they are defined."""
+    known = {name: table for name in query.tables if (table := whatif.table(name))}
+    return HypotheticalQuery(whatif, query.sql, query.settings, query.tables, known)
 
 
 class LiveHypotheses:
@@ -70,50 +43,38 @@ class LiveHypotheses:
     def __init__(self, planner: Planner, facts: Facts, start: Callable[[], AbstractContextManager[WhatIf]]) -> None:
         self._planner, self._facts, self._start = planner, facts, start
         self._stack = ExitStack()
-        self._whatif: WhatIf | None = None
-        self._failed = False
 
     def close(self) -> None:
         """Let go of the planner."""
         self._stack.close()
 
-    def query(
-        self, sql: str, plan: Plan, tables: Mapping[str, TableFacts], settings: Mapping[str, str], sizes: Statistics
-    ) -> HypotheticalQuery | None:
+    def query(self, query: Query) -> HypotheticalQuery | None:
         """A query, and its tables as the warehouse reads them."""
-        whatif = self._started()
+        whatif = self._whatif
         if whatif is None:
             return None
-        known, session, values = {}, {}, Settings(settings)
-        for name, facts in tables.items():
-            scans = [node for node in plan.walk() if node.table == name]
-            spec = spec_as_read(scans, facts, sizes.folders)
-            if any(is_left_to_stock(scan, facts, values) for scan in scans):
+        known: dict[str, HypotheticalTable] = {}
+        session: dict[str, str] = {}
+        for name, facts in query.tables.items():
+            scans = [scan for node in query.plan.walk() if node.table == name and (scan := query.bucketed(node))]
+            files = max((scan.files for scan in scans), default=1)
+            known[name] = replace(facts, spec=spec_as_read(scans), files_per_bucket=files, partitions=None)
+            if any(scan.left_to_stock for scan in scans):
                 session = {SPARK_LAYOUT: "false"}
-            known[name] = HypotheticalTable(
-                name,
-                facts.columns,
-                spec,
-                facts.partition_columns,
-                facts.size_bytes,
-                facts.file_format,
-                files_as_read(scans, facts),
-            )
         try:
-            self._complete(whatif, sql, list(known.values()))
+            self._complete(whatif, query.sql, list(known.values()))
         except BucketingError:
             return None
-        return HypotheticalQuery(whatif, sql, known, tables, settings, session)
+        return HypotheticalQuery(whatif, query.sql, query.settings, query.tables, known, session)
 
-    def _started(self) -> WhatIf | None:
-        if self._whatif is None and not self._failed:
-            try:
-                whatif = self._stack.enter_context(self._start())
-                whatif.use(str(self._planner.rows("select current_database()")[0][0]))
-                self._whatif = whatif
-            except BucketingError:
-                self._failed = True
-        return self._whatif
+    @cached_property
+    def _whatif(self) -> WhatIf | None:
+        """The planner of hypothetical tables, started when it is needed; None where it does not start."""
+        with suppress(BucketingError):
+            whatif = self._stack.enter_context(self._start())
+            whatif.use(str(self._planner.rows("select current_database()")[0][0]))
+            return whatif
+        return None
 
     def _complete(self, whatif: WhatIf, sql: str, tables: Sequence[HypotheticalTable]) -> None:
         """Define what the query reads, and the views that it reads these by.
@@ -126,44 +87,30 @@ class LiveHypotheses:
                 whatif.define(table)
         for _ in range(_MOST_NAMES):
             missing = self._missing(whatif, sql, tables)
-            if missing is None or not self._define(whatif, missing):
+            if missing is None:
                 return
+            self._define(whatif, missing)
 
     @staticmethod
     def _missing(whatif: WhatIf, sql: str, tables: Sequence[HypotheticalTable]) -> str | None:
-        """The name of a table or view that is not defined yet; None where the query can be planned.
-
-        Raises:
-            SparkError: it cannot be, for another reason.
-        """
+        """The name of a table or view that is not defined yet; None where the query can be planned."""
         try:
             whatif.plan(sql, tables)
         except SparkError as error:
-            name = _MISSING.search(str(error))
-            if name is None:
-                raise
-            return name[1]
+            if name := _MISSING.search(str(error)):
+                return name[1]
+            raise
         return None
 
-    def _define(self, whatif: WhatIf, quoted: str) -> bool:
+    def _define(self, whatif: WhatIf, quoted: str) -> None:
         """Define a view, or a table that a plan leaves out, such as one below a condition that never holds."""
         parts = [part.replace("``", "`") for part in re.findall(r"`((?:[^`]|``)+)`", quoted)][-2:]
         name = ".".join(parts if len(parts) == 2 else [str(whatif.rows("select current_database()")[0][0]), *parts])
         details = details_of(self._planner.rows(f"describe table extended {quoted}"))
         if text := details.get("View Text"):
             whatif.define_view(name, text)
-            return True
+            return
         facts = self._facts.of([name]).get(name)
         if facts is None or whatif.table(name):
             raise SparkError(f"{name} cannot be described.")
-        whatif.define(
-            HypotheticalTable(
-                name, facts.columns, facts.spec, facts.partition_columns, facts.size_bytes, facts.file_format
-            )
-        )
-        return True
-
-
-def has_changes(judged: Sequence[Judged]) -> bool:
-    """Whether there is something to try out."""
-    return any(changes for operator in judged for changes in operator.changes)
+        whatif.define(facts)

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from spark_bucketing.errors import ProjectError
+from spark_bucketing.plan.whatif.hypothetical import PLANNED_FORMATS
 from spark_bucketing.spec import BucketHash, BucketSpec
 
 _OWN = ("bucketed_table", "bucketed_incremental")
-# Others, such as Delta, need jars that are not here; their tables have no buckets.
-_FORMATS = ("parquet", "orc", "csv", "json", "text")
 
 
 @dataclass(frozen=True)
@@ -39,7 +38,8 @@ def configured_layout(config: Mapping[str, Any], materialized: str, name: str) -
     own = materialized in _OWN
     file_format = str(config.get("file_format") or "parquet").lower()
     buckets = config.get("buckets")
-    if file_format not in _FORMATS:
+    if file_format not in PLANNED_FORMATS:
+        # Others, such as Delta, need jars that are not here; their tables have no buckets.
         return ConfiguredLayout(None, partition_by, "parquet")
     if own and (not clustered_by or buckets is None):
         raise ProjectError(
@@ -55,12 +55,10 @@ def configured_layout(config: Mapping[str, Any], materialized: str, name: str) -
         )
     default_sort = clustered_by if own else ()
     sort_columns = default_sort if config.get("sorted_by") is None else _names(config, "sorted_by", name)
-    bucket_hash: BucketHash = "spark"
-    if str(config.get("bucket_hash") or ("hive" if own else "spark")).lower() == "hive":
-        bucket_hash = "hive"
-    return ConfiguredLayout(
-        BucketSpec(int(buckets), clustered_by, sort_columns, bucket_hash), partition_by, file_format
-    )
+    given = str(config.get("bucket_hash") or ("hive" if own else "spark")).lower()
+    bucket_hash: BucketHash = "hive" if given == "hive" else "spark"
+    spec = BucketSpec(int(buckets), clustered_by, sort_columns, bucket_hash)
+    return ConfiguredLayout(spec, partition_by, file_format)
 
 
 def _names(config: Mapping[str, Any], key: str, model: str) -> tuple[str, ...]:

@@ -5,34 +5,27 @@ from __future__ import annotations
 import os
 import re
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from spark_bucketing.eligibility.settings import ENABLED
+from spark_bucketing.check.session_settings import ENABLED
 from spark_bucketing.errors import ExtensionError, SparkError
 from spark_bucketing.extension.build import build_jar
 from spark_bucketing.extension.settings import EXTENSION_CLASS, extension_settings
-from spark_bucketing.plan.explained import Explained
 from spark_bucketing.plan.whatif import WhatIf
 from spark_bucketing.session import is_open, open_beside, open_session, quiet_errors
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# Settings of a target that say where its warehouse is, or that need jars which are not here.
+# Settings of a target for its warehouse, or that need jars which are not here.
 _LEFT_OUT = (
-    "spark.sql.warehouse.dir",
-    "spark.sql.extensions",
-    "spark.sql.catalog.",
-    "spark.sql.catalogImplementation",
-    "spark.sql.defaultCatalog",
-    "spark.sql.hive.metastore.",
-    "spark.sql.queryExecutionListeners",
-    "spark.sql.streaming.",
-    "spark.sql.ui.",
-)
+    "spark.sql.warehouse.dir", "spark.sql.extensions", "spark.sql.catalog.", "spark.sql.catalogImplementation",
+    "spark.sql.defaultCatalog", "spark.sql.hive.metastore.", "spark.sql.queryExecutionListeners",
+    "spark.sql.streaming.", "spark.sql.ui.",
+)  # fmt: skip
 _PLANNER = ("spark.sql.", "spark.bucketing.")
 _PARALLELISM = "spark.default.parallelism"
 _EXCLUDED = "spark.sql.optimizer.excludedRules"
@@ -44,38 +37,6 @@ _PARTITION_RULES = (
 # Every name's relation stays in Spark's cache, where WhatIf has put it; and no table's buckets are read several as one
 # for its being empty here.
 _OF_WHATIF = {"spark.sql.filesourceTableRelationCacheSize": "1000000", "spark.bucketing.read.partitionBytes": "0"}
-
-
-class OfflinePlanner:
-    """Answers for hypothetical tables.
-
-    Args:
-        whatif: the planner of these.
-    """
-
-    label = "offline"
-
-    def __init__(self, whatif: WhatIf) -> None:
-        self.whatif = whatif
-
-    def rows(self, sql: str) -> Sequence[tuple[Any, ...]]:
-        """Rows of a statement."""
-        return self.whatif.rows(sql)
-
-    def explain(self, sql: str) -> Explained:
-        """The plan of a query."""
-        return self.whatif.explain(sql, cost=True)
-
-    def data_files(self, table: str) -> None:
-        """None: there are no files."""
-
-    def size_of(self, table: str) -> None:
-        """None, for the same reason."""
-
-
-def uses_extension(settings: Mapping[str, str]) -> bool:
-    """Whether a target's settings load the session extension."""
-    return EXTENSION_CLASS in settings.get("spark.sql.extensions", "")
 
 
 def planner_settings(settings: Mapping[str, str]) -> dict[str, str]:
@@ -121,19 +82,13 @@ def embedded_whatif(settings: Mapping[str, str], extension: bool) -> Iterator[Wh
             "This process has a Spark session already, and planning without a warehouse needs one of its own: "
             "run spark-bucketing check in a process of its own."
         )
-    try:
-        jar: Path | None = build_jar()
-    except ExtensionError:
-        if extension:
-            raise
-        jar = None
+    jar = _built(extension)
     with tempfile.TemporaryDirectory(prefix="spark-bucketing-", ignore_cleanup_errors=True) as name:
-        switched = {} if extension else {ENABLED: "false"}
-        session = open_session({**_session_settings(Path(name), settings, jar), **switched}, hive=False)
+        session = open_session(_session_settings(Path(name), settings, jar) | _switched(extension), hive=False)
         session.sparkContext.setLogLevel("OFF")
         quiet_errors()
         try:
-            yield WhatIf(session, _tables_in(Path(name)), jar is not None)
+            yield WhatIf(session, Path(name) / "tables", jar is not None)
         finally:
             session.stop()
 
@@ -151,26 +106,26 @@ def whatif_beside(session: SparkSession, extension: bool) -> Iterator[WhatIf]:
     """
     settings = planner_settings({str(key): str(value) for key, value in session.conf.getAll.items()})
     with tempfile.TemporaryDirectory(prefix="spark-bucketing-", ignore_cleanup_errors=True) as name:
-        jar = None
-        if not extension:
-            try:
-                jar = build_jar()
-            except ExtensionError:
-                jar = None
-        own = {**settings, **_OF_WHATIF, "spark.sql.warehouse.dir": str(Path(name) / "warehouse")}
-        if not extension:
-            own[ENABLED] = "false"
+        jar = None if extension else _built(False)
+        own = settings | _OF_WHATIF | _switched(extension) | {"spark.sql.warehouse.dir": str(Path(name) / "warehouse")}
         beside = open_beside(session, own, jar, EXTENSION_CLASS if jar else None)
-        yield WhatIf(beside, _tables_in(Path(name)), extension or jar is not None)
+        yield WhatIf(beside, Path(name) / "tables", extension or jar is not None)
 
 
-def _tables_in(parent: Path) -> Path:
-    folder = parent / "tables"
-    folder.mkdir()
-    return folder
+def _built(needed: bool) -> Path | None:
+    try:
+        return build_jar()
+    except ExtensionError:
+        if needed:
+            raise
+        return None
 
 
-def _session_settings(folder: Path, settings: Mapping[str, str], jar: Path | None) -> Mapping[str, str]:
+def _switched(extension: bool) -> dict[str, str]:
+    return {} if extension else {ENABLED: "false"}
+
+
+def _session_settings(folder: Path, settings: Mapping[str, str], jar: Path | None) -> dict[str, str]:
     return {
         **planner_settings(settings),
         **(extension_settings(jar) if jar else {}),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple
 
-from spark_bucketing.eligibility.model import Finding, ModelResult, OperatorResult, Report, Verdict
+from spark_bucketing.check.results import Finding, ModelResult, OperatorResult, Report, Verdict
 
 FailOn = Literal["error", "warning", "note", "never"]
 LEVELS = ("error", "warning", "note")
@@ -66,9 +66,9 @@ def unknown_models(report: Report) -> list[ModelResult]:
 
 
 def exit_code(report: Report, fail_on: FailOn) -> int:
-    """0 clean, 1 findings at this level or a worse one, 2 when something could not be told or was interrupted.
+    """0 clean, 1 findings at this level or a worse one, 2 when something is unknown or was interrupted.
 
-    An interruption goes before findings, and those before queries that could not be told.
+    An interruption goes before findings, and those before queries that are unknown.
 
     Args:
         report: of a run, with what is accepted marked.

@@ -1,21 +1,22 @@
-"""Which changes become fixes: Spark plans the query with each, and the operator's verdict has to be better."""
+"""Which candidates become fixes: Spark plans the query with each, and the operator's verdict has to be better."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from spark_bucketing.eligibility.changes import Change, set_to
-from spark_bucketing.eligibility.judging import Judged, judge, tables_of
-from spark_bucketing.eligibility.model import Finding, Fix, Level, OperatorResult, PlanCounts, TableFacts, Verdict
-from spark_bucketing.eligibility.settings import ALL_KEYS, ORDERING, Settings
+from spark_bucketing.check.candidates import Candidates, set_to
+from spark_bucketing.check.judge import RANKS, Judged, judge
+from spark_bucketing.check.query import Query
+from spark_bucketing.check.results import Candidate, Finding, Fix, OperatorResult, Verdict
+from spark_bucketing.check.scans import TableFacts
+from spark_bucketing.check.session_settings import ALL_KEYS, ORDERING, Settings
+from spark_bucketing.check.sql_text import rewritten
 from spark_bucketing.errors import BucketingError
-from spark_bucketing.plan import Plan
+from spark_bucketing.plan.tree import PlanCounts
 from spark_bucketing.plan.whatif import HypotheticalTable, WhatIf
 
-# From good to bad; only these can be compared.
-RANKS = {Verdict.SORT_FREE: 0, Verdict.SHUFFLE_FREE: 1, Verdict.ONE_SIDED: 2, Verdict.SHUFFLED: 3}
-# Settings that may have to go along with another change, before that one is of use.
+# Settings that may have to go along with another candidate, before that one is of use.
 _ALONG = ({ORDERING: "true"}, {ALL_KEYS: "false"})
 _UNTRIED = " What would change that could not be tried out: there is no Spark for hypothetical tables here."
 _DIFFERS = " Over empty tables of the same layout Spark plans this otherwise, so that no fix can be tried out."
@@ -27,29 +28,19 @@ class PlannedQuery:
 
     operators: tuple[Judged, ...]
     counts: PlanCounts
-    explain: Callable[[], tuple[Judged, ...]] | None = None
+    query: Query | None = None
 
     def explained(self) -> PlannedQuery:
         """The same with the reasons of what is still there."""
-        return replace(self, operators=self.explain(), explain=None) if self.explain else self
+        return replace(self, operators=judge(self.query), query=None) if self.query else self
 
-    def like(self, other: PlannedQuery) -> list[Judged] | None:
-        """Its operators in the order of those of another plan, kind by kind; None where the plans have other operators.
-
-        Args:
-            other: the other plan.
-        """
+    def like(self, other: Sequence[Judged]) -> list[Judged] | None:
+        """Its operators in the order of those of another plan, kind by kind; None where that has other operators."""
         own: dict[str, list[Judged]] = {}
         for found in reversed(self.operators):
             own.setdefault(found.result.kind, []).append(found)
-        ordered = [own[judged.result.kind].pop() for judged in other.operators if own.get(judged.result.kind)]
-        return ordered if len(ordered) == len(self.operators) == len(other.operators) else None
-
-
-def counts_of(plan: Plan) -> PlanCounts:
-    """How many Exchanges and Sorts a plan has."""
-    operators = [node.operator for node in plan.walk()]
-    return PlanCounts(operators.count("Exchange"), operators.count("Sort"))
+        ordered = [own[judged.result.kind].pop() for judged in other if own.get(judged.result.kind)]
+        return ordered if len(ordered) == len(self.operators) == len(other) else None
 
 
 @dataclass
@@ -58,29 +49,29 @@ class HypotheticalQuery:
 
     Args:
         whatif: plans it.
-        sql: the query.
-        tables: as they are, in the planner's terms.
-        facts: of the same tables.
-        settings: of the session.
+        sql: its text.
+        settings: of its session.
+        facts: of the tables.
+        tables: the same, as they are planned.
         session: settings under which empty tables are planned as these tables are.
         counts: its Exchanges and Sorts as it is, once that is known.
     """
 
     whatif: WhatIf
     sql: str
-    tables: Mapping[str, HypotheticalTable]
+    settings: Settings
     facts: Mapping[str, TableFacts]
-    settings: Mapping[str, str]
+    tables: Mapping[str, HypotheticalTable]
     session: Mapping[str, str] = field(default_factory=dict)
     counts: PlanCounts | None = None
     _planned: dict[object, PlannedQuery | None] = field(default_factory=dict, repr=False)
 
-    def planned(self, changes: Sequence[Change] = ()) -> PlannedQuery | None:
+    def planned(self, candidates: Sequence[Candidate] = ()) -> PlannedQuery | None:
         """The query with these changes; None where Spark refuses them."""
-        key = tuple((change.kind, change.text, tuple(change.settings.items())) for change in changes)
+        key = tuple((candidate.kind, candidate.text, tuple(candidate.settings.items())) for candidate in candidates)
         if key not in self._planned:
             try:
-                self._planned[key] = self._plan(changes)
+                self._planned[key] = self._plan(candidates)
             # A type that cannot be bucketed, an SQL that cannot be written otherwise: no fix, whatever it is.
             except BucketingError:
                 self._planned[key] = None
@@ -96,24 +87,25 @@ class HypotheticalQuery:
             self.counts = base.counts
         self._planned.clear()
 
-    def _plan(self, changes: Sequence[Change]) -> PlannedQuery:
-        tables, facts, settings, sql = dict(self.tables), dict(self.facts), dict(self.settings), self.sql
-        for change in changes:
-            settings |= change.settings
-            sql = change.rewrite(sql) if change.rewrite else sql
-            if change.table in tables:
-                made = replace(tables[change.table], spec=change.spec, files_per_bucket=1).retyped(change.column_types)
-                tables[change.table] = made
-                facts[change.table] = replace(
-                    facts[change.table], spec=made.spec, columns=made.columns, files_per_bucket=1, partitions=None
-                )
-        changed = {name: value for change in changes for name, value in change.planned_settings.items()}
-        if not self.whatif.has_extension and any(change.kind == "extension" for change in changes):
+    def _plan(self, candidates: Sequence[Candidate]) -> PlannedQuery:
+        if not self.whatif.has_extension and any(candidate.kind == "extension" for candidate in candidates):
             raise BucketingError("The extension is not there.")
-        plan = self.whatif.plan(sql, tables.values(), {**self.session, **changed})
-        known = {name: facts[name] for name in tables_of(plan) if name in facts}
-        verdicts = judge(plan, known, settings, with_reasons=False)
-        return PlannedQuery(verdicts, counts_of(plan), lambda: judge(plan, known, settings))
+        tables, facts, session = dict(self.tables), dict(self.facts), dict(self.session)
+        settings, sql = self.settings, self.sql
+        for candidate in candidates:
+            settings = settings.changed(candidate.settings)
+            session |= candidate.planned_settings
+            sql = rewritten(sql, candidate.rewrite) if candidate.rewrite else sql
+            if candidate.table in tables:
+                spec = candidate.spec or facts[candidate.table].spec
+                made = replace(tables[candidate.table], spec=spec, files_per_bucket=1).retyped(candidate.column_types)
+                tables[candidate.table] = made
+                facts[candidate.table] = replace(
+                    facts[candidate.table], spec=spec, columns=made.columns, files_per_bucket=1, partitions=None
+                )
+        plan = self.whatif.plan(sql, tables.values(), session)
+        query = Query(plan, {name: facts[name] for name in plan.tables if name in facts}, settings)
+        return PlannedQuery(judge(query, with_reasons=False), plan.counts, query)
 
 
 @dataclass
@@ -123,105 +115,87 @@ class Proposals:
     Args:
         query: the query, to be planned.
         judged: its operators in the plan at hand.
-        settings: of the session.
         is_late: whether it is time to come to an end.
     """
 
     query: HypotheticalQuery
     judged: Sequence[Judged]
-    settings: Settings
     is_late: Callable[[], bool] = lambda: False
 
     def results(self) -> Iterator[OperatorResult]:
         """The operators with the fixes for their findings."""
-        wanted = any(changes for judged in self.judged for changes in judged.changes)
-        base = self.query.planned() if wanted else None
-        tried = base.like(PlannedQuery(tuple(self.judged), base.counts)) if base else None
+        base = self.query.planned() if has_candidates(self.judged) else None
+        tried = base.like(self.judged) if base else None
         if base and tried:
             base = replace(base, operators=tuple(tried))
         for place, judged in enumerate(self.judged):
             same = tried is not None and tried[place].result.verdict is judged.result.verdict
             findings = []
-            for finding, changes in zip(judged.result.findings, judged.changes, strict=True):
-                if base is None or not same:
-                    note = _DIFFERS if changes else ""
-                    findings.append(replace(finding, message=finding.message + note))
+            for finding, candidates in zip(judged.result.findings, judged.candidates, strict=True):
+                if base is not None and same:
+                    findings.append(self._with_fixes(finding, candidates, base, place))
                 else:
-                    findings.append(self._with_fixes(finding, changes, base, place))
+                    findings.append(replace(finding, message=finding.message + (_DIFFERS if candidates else "")))
             yield replace(judged.result, findings=tuple(findings))
 
-    def _with_fixes(self, finding: Finding, changes: Sequence[Change], base: PlannedQuery, place: int) -> Finding:
+    def _with_fixes(self, finding: Finding, candidates: Candidates, base: PlannedQuery, place: int) -> Finding:
         fixes: list[Fix] = []
-        part: Change | None = None
-        for change in changes:
+        part: Candidate | None = None
+        for candidate in candidates:
             if self.is_late():
                 break
-            fix = self._fix((change,), base, place)
-            if fix is None and self._saves(change, base, place):
-                part = part or change
-                fix = self._by_two(change, base, place)
+            fix = self._fix((candidate,), base, place)
+            if fix is None and self._saves(candidate, base, place):
+                part = part or candidate
+                fix = self._by_two(candidate, base, place)
             if fix and fix not in fixes:
                 fixes.append(fix)
-        hint = f" It takes more than one change here; one of them: {part.text}" if part and not fixes else ""
-        level: Level = "warning" if fixes else "note"
-        return replace(finding, message=finding.message + hint, level=level, fixes=tuple(fixes))
+        if fixes:
+            return replace(finding, level="warning", fixes=tuple(fixes))
+        hint = f" It takes more than one change here; one of them: {part.text}" if part else ""
+        return replace(finding, message=finding.message + hint, level="note")
 
-    def _fix(self, changes: tuple[Change, ...], base: PlannedQuery, place: int) -> Fix | None:
-        """A fix, if these changes better an operator and harm no other one of the query; with a setting, if need be."""
+    def _fix(self, candidates: Candidates, base: PlannedQuery, place: int) -> Fix | None:
+        """A fix, if these better an operator and harm no other one of the query; with a setting, if need be."""
         for along in ({}, *_ALONG):
-            if along and not self._may_go_along(along, changes):
+            if along and not self._may_go_along(along, candidates):
                 continue
-            after = self.query.planned((*changes, *((set_to(along),) if along else ())))
-            found = after.like(base) if after else None
-            if after is None or found is None or not self._is_better(base, found, place):
-                continue
-            words = " and ".join(f"{name}={value}" for name, value in along.items())
-            text = f"{changes[0].text} Set {words} as well." if along else changes[0].text
-            return _fix_of(changes[0], text, along, found[place].result.verdict, base.counts, after.counts)
+            after = self.query.planned((*candidates, set_to(along)) if along else candidates)
+            found = after.like(base.operators) if after else None
+            if after and found and _is_better(base.operators, found, place):
+                verdict, counts = found[place].result.verdict, (base.counts, after.counts)
+                first, *others = (_fix_of(one, along, verdict, *counts) for one in candidates)
+                if not others:
+                    return first
+                text = f"{candidates[0].text} And {others[0].text[0].lower()}{others[0].text[1:]}"
+                return replace(first, text=text, also=tuple(others))
         return None
 
-    def _may_go_along(self, along: Mapping[str, str], changes: Sequence[Change]) -> bool:
-        if any(self.settings.get(name) == value for name, value in along.items()):
+    def _may_go_along(self, along: Mapping[str, str], candidates: Candidates) -> bool:
+        settings = self.query.settings
+        if any(settings.get(name) == value for name, value in along.items()):
             return False
-        return ORDERING not in along or not (self.settings.extension or any(c.kind == "extension" for c in changes))
+        return ORDERING not in along or not (settings.extension or any(c.kind == "extension" for c in candidates))
 
-    @staticmethod
-    def _is_better(base: PlannedQuery, after: Sequence[Judged], place: int) -> bool:
-        for number, (here, there) in enumerate(zip(base.operators, after, strict=True)):
-            before, now = RANKS.get(here.result.verdict, 0), RANKS.get(there.result.verdict, 0)
-            if now > before or (number == place and (now == before or there.result.verdict not in RANKS)):
-                return False
-        return True
-
-    def _by_two(self, change: Change, base: PlannedQuery, place: int) -> Fix | None:
-        """A change together with what is due next where it was made: both sides of a join are to be sorted, say.
+    def _by_two(self, candidate: Candidate, base: PlannedQuery, place: int) -> Fix | None:
+        """A candidate together with what is due next where it was made: such as the sort of a join's other side.
 
         Only where neither is of use alone: what the second one would do by itself is a fix of another finding.
         """
-        after = self.query.planned((change,))
-        left = after.explained().like(base) if after else None
-        due = [other for changes in left[place].changes for other in changes] if left else []
+        after = self.query.planned((candidate,))
+        left = after.explained().like(base.operators) if after else None
+        due = [other for candidates in left[place].candidates for other in candidates] if left else []
         for other in {other.text: other for other in reversed(due)}.values():
-            if other.text == change.text or self._fix((other,), base, place):
-                continue
-            both = self._fix((change, other), base, place)
-            if both:
-                also = self._along(other, both)
-                text = f"{change.text} And {also.text[0].lower()}{also.text[1:]}"
-                return replace(both, text=text, also=(also,))
+            if other.text != candidate.text and not self._fix((other,), base, place):
+                both = self._fix((candidate, other), base, place)
+                if both:
+                    return both
         return None
 
-    @staticmethod
-    def _along(second: Change, both: Fix) -> Fix:
-        extra = {name: value for name, value in both.settings.items() if name in (ORDERING, ALL_KEYS)}
-        words = " and ".join(f"{name}={value}" for name, value in extra.items())
-        text = f"{second.text} Set {words} as well." if extra else second.text
-        return _fix_of(second, text, extra, both.promises, both.before, both.after)
-
-    def _saves(self, change: Change, base: PlannedQuery, place: int) -> bool:
-        """Whether a change saves a shuffle or a sort, without changing the verdict yet."""
-        after = self.query.planned((change,))
-        found = after.like(base) if after else None
+    def _saves(self, candidate: Candidate, base: PlannedQuery, place: int) -> bool:
+        """Whether a candidate saves a shuffle or a sort, without changing the verdict yet."""
+        after = self.query.planned((candidate,))
+        found = after.like(base.operators) if after else None
         if found is None:
             return False
         here, there = base.operators[place].result, found[place].result
@@ -229,26 +203,31 @@ class Proposals:
 
 
 def _fix_of(
-    change: Change, text: str, along: Mapping[str, str], promises: Verdict, before: PlanCounts, after: PlanCounts
+    candidate: Candidate, along: Mapping[str, str], verdict: Verdict, before: PlanCounts, after: PlanCounts
 ) -> Fix:
-    return Fix(
-        kind=change.kind,
-        text=text,
-        promises=promises,
-        settings={**change.settings, **along},
-        table=change.table if change.kind in ("bucket_spec", "column_type", "rewrite_files") else None,
-        spec=change.spec if change.kind == "bucket_spec" else None,
-        column_types=change.column_types,
-        where=change.where,
-        before=before,
-        after=after,
-    )
+    words = " and ".join(f"{name}={value}" for name, value in along.items())
+    text = f"{candidate.text} Set {words} as well." if along else candidate.text
+    made = vars(candidate) | {"text": text, "settings": {**candidate.settings, **along}}
+    return Fix(**made, verdict=verdict, before=before, after=after)
+
+
+def _is_better(base: Sequence[Judged], after: Sequence[Judged], place: int) -> bool:
+    for number, (here, there) in enumerate(zip(base, after, strict=True)):
+        before, now = RANKS.get(here.result.verdict, 0), RANKS.get(there.result.verdict, 0)
+        if now > before or (number == place and (now == before or there.result.verdict not in RANKS)):
+            return False
+    return True
+
+
+def has_candidates(judged: Sequence[Judged]) -> bool:
+    """Whether there is something to try out."""
+    return any(candidates for operator in judged for candidates in operator.candidates)
 
 
 def untried(judged: Judged) -> OperatorResult:
     """An operator whose findings may have fixes, which nobody could try out: warnings nevertheless."""
     findings = [
-        replace(finding, level="warning", message=finding.message + _UNTRIED) if changes else finding
-        for finding, changes in zip(judged.result.findings, judged.changes, strict=True)
+        replace(finding, level="warning", message=finding.message + _UNTRIED) if candidates else finding
+        for finding, candidates in zip(judged.result.findings, judged.candidates, strict=True)
     ]
     return replace(judged.result, findings=tuple(findings))

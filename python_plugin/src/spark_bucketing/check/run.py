@@ -6,30 +6,26 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from spark_bucketing.check.facts import Facts
-from spark_bucketing.check.hypotheses import Hypotheses, has_changes
-from spark_bucketing.check.planner import Planner
-from spark_bucketing.check.proposals import HypotheticalQuery, Proposals, counts_of, untried
+from spark_bucketing.check.hypotheses import Hypothesize
+from spark_bucketing.check.judge import judge
+from spark_bucketing.check.proposals import HypotheticalQuery, Proposals, has_candidates, untried
+from spark_bucketing.check.query import Query
+from spark_bucketing.check.results import ModelResult, OperatorResult, Parent, Verdict
+from spark_bucketing.check.scans import TableFacts, note_of
+from spark_bucketing.check.session_settings import Settings
 from spark_bucketing.check.shadow import Shadow
 from spark_bucketing.check.source_lines import source_line
-from spark_bucketing.check.time_limit import Deadline, in_time
-from spark_bucketing.eligibility import Settings, judge, tables_of
-from spark_bucketing.eligibility.judging import with_sizes
-from spark_bucketing.eligibility.model import Input, ModelResult, OperatorResult, TableFacts, Verdict
-from spark_bucketing.eligibility.scans import note_of
+from spark_bucketing.check.time_limit import in_time
 from spark_bucketing.errors import BucketingError
-from spark_bucketing.plan import Plan, parse_plan, parse_statistics
+from spark_bucketing.plan import PhysicalPlan, parse_plan, parse_statistics
+from spark_bucketing.plan.planner import Planner
 from spark_bucketing.project.manifest import Manifest, Node, table_name
 
 # Of several operators that read a table, the one that a graph shows for it.
 _WORST = (
-    Verdict.SHUFFLED,
-    Verdict.ONE_SIDED,
-    Verdict.UNKNOWN,
-    Verdict.SHUFFLE_FREE,
-    Verdict.SORT_FREE,
-    Verdict.BROADCAST,
+    Verdict.SHUFFLED, Verdict.ONE_SIDED, Verdict.UNKNOWN, Verdict.SHUFFLE_FREE, Verdict.SORT_FREE, Verdict.BROADCAST,
     Verdict.NOT_BUCKETED,
-)
+)  # fmt: skip
 
 _UNCOMPILED = (
     "It has no compiled SQL in this manifest: write the manifest with `dbt compile`, `run` or `build`, or leave out "
@@ -60,12 +56,8 @@ class Subject:
     error: str | None = None
 
 
-@dataclass(frozen=True)
-class Task:
-    """What is done next: a query is checked, or the shadow of a node is created, or both in this order."""
-
-    subject: Subject | None = None
-    shadow_of: Node | None = None
+Task = Subject | Node
+"""A query that is checked, or a node whose shadow is created."""
 
 
 @dataclass
@@ -90,9 +82,9 @@ class Checker:
     """
 
     planner: Planner
-    settings: Mapping[str, str]
+    settings: Settings
     facts: Facts
-    hypotheses: Hypotheses | None = None
+    hypotheses: Hypothesize | None = None
     shadow: Shadow | None = None
     time_limit: float | None = None
     queries: list[tuple[ModelResult, HypotheticalQuery]] = field(default_factory=list)
@@ -107,18 +99,15 @@ class Checker:
         progress = Progress()
         try:
             for task in tasks:
-                report(task.subject.name if task.subject else task.shadow_of.name if task.shadow_of else "")
-                if task.subject:
-                    progress.results.append(self.check(task.subject))
-                if task.shadow_of and self.shadow:
-                    self.shadow.create(task.shadow_of)
-                    self.facts.unsized |= self.shadow.unsized
+                report(task.name)
+                if isinstance(task, Subject):
+                    progress.results.append(self.check(task))
+                elif self.shadow:
+                    self.shadow.create(task)
         except KeyboardInterrupt:
-            done = {(result.unique_id, result.path) for result in progress.results}
-            waiting = (task.subject for task in tasks if task.subject)
-            progress.unfinished = tuple(
-                subject.name for subject in waiting if (subject.unique_id, subject.path) not in done
-            )
+            done = {result.key for result in progress.results}
+            waiting = (task for task in tasks if isinstance(task, Subject))
+            progress.unfinished = tuple(one.name for one in waiting if (one.unique_id or one.path) not in done)
         return progress
 
     def check(self, subject: Subject) -> ModelResult:
@@ -130,7 +119,7 @@ class Checker:
             return replace(result, error=subject.error or _UNCOMPILED)
         try:
             sql = self.shadow.rewritten(subject.sql) if self.shadow else subject.sql
-            operators, query = in_time(lambda deadline: self._judged(sql, deadline), self.time_limit)
+            operators, query = in_time(lambda is_late: self._judged(sql, is_late), self.time_limit)
         except BucketingError as error:
             why = self.shadow.why(str(error)) if self.shadow else _hinted(str(error), subject)
             return replace(result, error=why)
@@ -144,26 +133,27 @@ class Checker:
             self.queries.append((result, query))
         return result
 
-    def _described(self, plan: Plan) -> Mapping[str, TableFacts]:
+    def _described(self, plan: PhysicalPlan) -> Mapping[str, TableFacts]:
         """Facts of a plan's tables, with those of partitions where these are read plainly."""
         plainly = {node.table for node in plan.walk() if node.table and note_of(node).objection}
-        found = self.facts.of(tables_of(plan))
+        found = self.facts.of(plan.tables)
         return {name: self.facts.with_partitions(facts) if name in plainly else facts for name, facts in found.items()}
 
-    def _judged(self, sql: str, deadline: Deadline) -> tuple[tuple[OperatorResult, ...], HypotheticalQuery | None]:
+    def _judged(
+        self, sql: str, is_late: Callable[[], bool]
+    ) -> tuple[tuple[OperatorResult, ...], HypotheticalQuery | None]:
         explained = self.planner.explain(sql)
         plan = parse_plan(explained.formatted)
-        sizes = parse_statistics(explained.cost).of(lambda table: _sized(table, self.facts))
-        tables = with_sizes(self._described(plan), sizes)
-        judged = judge(plan, tables, self.settings, sql, sizes)
-        query = None
-        if self.hypotheses and (has_changes(judged) or self.shadow):
-            query = self.hypotheses.query(sql, plan, tables, self.settings, sizes)
-        if query is None:
+        sizes = parse_statistics(explained.cost).of(self.facts.has_size)
+        query = Query(plan, self._described(plan), self.settings, sql, sizes)
+        judged = judge(query)
+        wanted = has_candidates(judged) or self.shadow
+        asked = self.hypotheses(query) if self.hypotheses and wanted else None
+        if asked is None:
             return tuple(untried(found) if self.hypotheses else found.result for found in judged), None
         if self.shadow:
-            query.known(judged, counts_of(plan))
-        return tuple(Proposals(query, judged, Settings(self.settings), deadline.passed).results()), query
+            asked.known(judged, plan.counts)
+        return tuple(Proposals(asked, judged, is_late).results()), asked
 
 
 def with_inputs(
@@ -177,24 +167,17 @@ def with_inputs(
         relation: what a node's table is called in the plans.
     """
     tables = _tables_behind(manifest, relation)
-    return tuple(
-        replace(
-            result,
-            inputs=tuple(
-                Input(parent, _worst(result, tables.get(parent, frozenset()))) for parent in result.depends_on
-            ),
-        )
-        for result in results
-    )
+
+    def parents(result: ModelResult) -> Iterator[Parent]:
+        for parent in result.depends_on:
+            yield Parent(parent, _worst(result, tables.get(parent, frozenset())))
+
+    return tuple(replace(result, inputs=tuple(parents(result))) for result in results)
 
 
 def _hinted(error: str, subject: Subject) -> str:
     missing = "TABLE_OR_VIEW_NOT_FOUND" in error and subject.unique_id
     return f"{error}\nBuild what it reads first (dbt run), or check it with --offline." if missing else error
-
-
-def _sized(name: str, facts: Facts) -> bool:
-    return name.lower().removeprefix("spark_catalog.") not in facts.unsized
 
 
 def _mapped_back(operator: OperatorResult, sql: str, raw: str) -> OperatorResult:

@@ -6,14 +6,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
-from spark_bucketing.plan.explained import PLAN_SETTINGS, Explained
+from spark_bucketing.plan.planner import PLAN_SETTINGS, Explained, Planner
 from spark_bucketing.session import active_session, explain_execution, setting, spark_call
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-class SessionPlanner:
+class SessionPlanner(Planner):
     """A SparkSession of this process.
 
     Args:
@@ -47,7 +47,7 @@ class SessionPlanner:
             if leaf.getClass().getSimpleName() != "LogicalRelation":
                 return None
             files = leaf.relation().location()
-            # Without statistics the index of a partitioned table says Spark's default, and that of its files knows.
+            # Without statistics the index of a partitioned table has Spark's default, and that of its files knows.
             if files.getClass().getSimpleName() == "CatalogFileIndex":
                 no_filters = leaf.output().take(0)
                 files = files.filterPartitions(no_filters)

@@ -53,12 +53,6 @@ class Shadow:
         self._project_dir = project_dir
         #: What could not be created, by table name, and why.
         self.missing: dict[str, str] = {}
-        #: Tables whose size is made up.
-        self.unsized: set[str] = set()
-
-    def sql(self, node: Node) -> str | None:
-        """Compiled SQL of a node, reading the shadows."""
-        return None if node.sql is None else self.rewritten(node.sql)
 
     def rewritten(self, sql: str) -> str:
         """SQL that reads shadows where it names what cannot be the name of a table here."""
@@ -76,7 +70,7 @@ class Shadow:
         try:
             name = table_name(relation)
             if node.materialized == "view":
-                self._whatif.define_view(name, str(self.sql(node)))
+                self._whatif.define_view(name, self.rewritten(node.sql or ""))
                 return
             meta = node.meta.get("bucketing")
             config = meta if node.resource_type == "source" and isinstance(meta, Mapping) else node.config
@@ -87,11 +81,9 @@ class Shadow:
             self._whatif.define(
                 HypotheticalTable(name, columns, layout.spec, layout.partition_by, size, layout.file_format)
             )
-            if size is None:
-                self.unsized.add(name)
         except BucketingError as error:
             self.missing[table_name(relation)] = f"{node.resource_type} {node.name!r}: {error}"
-        # A config of a form that nobody has thought of: what reads the table cannot be planned, and says so.
+        # A config of a form that nobody has thought of: what reads the table cannot be planned.
         except Exception as error:
             why = f"{type(error).__name__}: {error}, which is a mistake of this program"
             self.missing[table_name(relation)] = f"{node.resource_type} {node.name!r}: {why}"
@@ -123,10 +115,9 @@ class Shadow:
             raise
 
     def _planned(self, node: Node) -> Mapping[str, str]:
-        sql = self.sql(node)
-        if sql is None:
+        if node.sql is None:
             raise ProjectError(f"its columns are not known, since it has no compiled SQL.\n{_EXPECTED}")
-        columns = self._whatif.columns(sql)
+        columns = self._whatif.columns(self.rewritten(node.sql))
         if node.resource_type != "snapshot":
             return columns
         called = node.config.get("snapshot_meta_column_names") or {}

@@ -21,7 +21,7 @@ def source_line(compiled: str, line: int, raw: str) -> int | None:
         raw: the model's file.
 
     Returns:
-        The line of the model's file, from 1; None where it cannot be told.
+        The line of the model's file, from 1; None where it is not certain.
     """
     lines = compiled.splitlines()
     if not 1 <= line <= len(lines) or not lines[line - 1].strip():
@@ -49,18 +49,18 @@ def _fit(raw: str, compiled: str) -> int:
 
 def _is_made_of(pieces: Sequence[str], text: str) -> bool:
     """Whether a text begins with the first piece, ends with the last, and has the others in this order in between."""
-    first, *others, last = pieces if len(pieces) > 1 else (pieces[0], "")
-    if len(pieces) == 1:
+    first, *others = pieces
+    last = others.pop() if others else None
+    if last is None:
         return text == first
-    if not text.startswith(first) or not text.endswith(last):
+    if not text.startswith(first) or not text.removeprefix(first).endswith(last):
         return False
-    start, end = len(first), len(text) - len(last)
-    for piece in others:
-        found = text.find(piece, start, end)
-        if found < 0:
+    between = text.removeprefix(first).removesuffix(last)
+    for piece in filter(None, others):
+        _, found, between = between.partition(piece)
+        if not found:
             return False
-        start = found + len(piece)
-    return start <= end
+    return True
 
 
 def _blank_lines_above(text: str) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from spark_bucketing.check.run import Subject, Task
@@ -17,7 +17,9 @@ _CHECKED = ("model", "snapshot")
 
 def selectable(manifest: Manifest) -> tuple[str, ...]:
     """All models and snapshots that have a query of their own, parents first."""
-    return tuple(name for name in manifest.order if _has_query(manifest.nodes[name]))
+    nodes = ((name, manifest.nodes[name]) for name in manifest.order)
+    # An ephemeral model is planned in the models that use it.
+    return tuple(name for name, node in nodes if node.resource_type in _CHECKED and node.materialized != "ephemeral")
 
 
 def model_subject(node: Node, project_dir: Path, error: str | None = None) -> Subject:
@@ -26,7 +28,7 @@ def model_subject(node: Node, project_dir: Path, error: str | None = None) -> Su
     Args:
         node: the node.
         project_dir: folder of its project.
-        error: what dbt says when it does not compile.
+        error: dbt's, when it does not compile.
     """
     if error is None and node.language != "sql":
         error = f"It is a {node.language.capitalize()} model, which has no SQL that could be planned."
@@ -49,7 +51,7 @@ def file_subject(
         file: absolute.
         project_dir: folder of the project, absolute.
         manifest: the project's; None when no file lies in its folder.
-        errors: what dbt says of nodes that do not compile, by unique id.
+        errors: dbt's, of nodes that do not compile, by unique id.
 
     Raises:
         ProjectError: the file cannot be read, or has Jinja that nobody compiles.
@@ -73,11 +75,6 @@ def file_subject(
     return Subject(path, path, one_statement(text), text)
 
 
-def live_tasks(subjects: Iterable[Subject]) -> list[Task]:
-    """Every query, once."""
-    return [Task(subject) for subject in dict.fromkeys(subjects)]
-
-
 def offline_tasks(subjects: Sequence[Subject], manifest: Manifest) -> list[Task]:
     """Every query, and before it the shadow of every table that it may read.
 
@@ -89,15 +86,10 @@ def offline_tasks(subjects: Sequence[Subject], manifest: Manifest) -> list[Task]
     files = [subject for subject in dict.fromkeys(subjects) if subject.unique_id not in by_id]
     wanted = set(manifest.nodes) if files else manifest.with_ancestors(str(name) for name in by_id)
     read = {parent for name in wanted for parent in manifest.nodes[name].depends_on}
-    tasks = []
+    tasks: list[Task] = []
     for name in manifest.order:
-        if name in wanted and manifest.nodes[name].resource_type != "test":
-            shadow_of = manifest.nodes[name] if name in read or files else None
-            if name in by_id or shadow_of:
-                tasks.append(Task(by_id.get(name), shadow_of))
-    return [*tasks, *(Task(subject) for subject in files)]
-
-
-def _has_query(node: Node) -> bool:
-    # An ephemeral model is planned in the models that use it.
-    return node.resource_type in _CHECKED and node.materialized != "ephemeral"
+        node = manifest.nodes[name]
+        if name in wanted and node.resource_type != "test":
+            tasks += [by_id[name]] if name in by_id else []
+            tasks += [node] if name in read or files else []
+    return [*tasks, *files]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from concurrent.futures import Future, wait
 from typing import TypeVar
 
 from spark_bucketing.errors import PlanError
@@ -13,44 +13,29 @@ from spark_bucketing.errors import PlanError
 Value = TypeVar("Value")
 
 
-@dataclass(frozen=True)
-class Deadline:
-    """A moment after which nothing more is begun; None for never."""
-
-    at: float | None = None
-
-    def passed(self) -> bool:
-        """Whether it is over."""
-        return self.at is not None and time.monotonic() > self.at
-
-
-def in_time(work: Callable[[Deadline], Value], seconds: float | None) -> Value:
+def in_time(work: Callable[[Callable[[], bool]], Value], seconds: float | None) -> Value:
     """The outcome of some work; what takes too long is left to itself.
 
     Args:
-        work: gets the moment at which it should have begun its last step.
+        work: gets a function that returns whether it is too late to begin another step.
         seconds: for all of it; None for no limit.
 
     Raises:
         PlanError: it took too long.
     """
     if seconds is None:
-        return work(Deadline())
-    outcome: list[Value] = []
-    failure: list[BaseException] = []
+        return work(lambda: False)
+    end = time.monotonic() + seconds / 2
+    outcome: Future[Value] = Future()
 
     def run() -> None:
         try:
-            outcome.append(work(Deadline(time.monotonic() + seconds / 2)))
+            outcome.set_result(work(lambda: time.monotonic() > end))
         except BaseException as error:
-            failure.append(error)
+            outcome.set_exception(error)
 
     # A thread of Spark's cannot be stopped from here; as a daemon it does not keep this process alive.
-    thread = threading.Thread(target=run, name="query", daemon=True)
-    thread.start()
-    thread.join(seconds)
-    if failure:
-        raise failure[0]
-    if not outcome:
+    threading.Thread(target=run, name="query", daemon=True).start()
+    if not wait([outcome], seconds).done:
         raise PlanError(f"It was not planned and judged within {seconds:g} s (--time-limit).")
-    return outcome[0]
+    return outcome.result()

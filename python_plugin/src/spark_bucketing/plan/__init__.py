@@ -2,6 +2,6 @@
 
 from spark_bucketing.plan.parse import parse_plan
 from spark_bucketing.plan.statistics import Statistics, parse_statistics
-from spark_bucketing.plan.tree import Node, Plan, Shuffle
+from spark_bucketing.plan.tree import PhysicalPlan, PlanNode, Shuffle
 
-__all__ = ["Node", "Plan", "Shuffle", "Statistics", "parse_plan", "parse_statistics"]
+__all__ = ["PhysicalPlan", "PlanNode", "Shuffle", "Statistics", "parse_plan", "parse_statistics"]

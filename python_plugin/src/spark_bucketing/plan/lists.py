@@ -1,7 +1,7 @@
 """Lists and attributes as Spark prints them: `[k#12, cast(v#13L as int) AS w#14]`.
 
 Nothing is quoted in Spark's text, so that a literal with a comma or a bracket in it reads like several elements. Spark
-prints how many elements a list has; a list that comes out with another number is not understood, and said to be so.
+prints how many elements a list has; a list that comes out with another number is not understood.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 _ATTRIBUTE = re.compile(r"^(?P<name>.+)#(?P<id>\d+)L?$", re.DOTALL)
-_ATTRIBUTES = re.compile(r"(.+?#\d+L?)(?:, |$)", re.DOTALL)
+_ATTRIBUTES = re.compile(r"(?P<name>.+?)#(?P<id>\d+)L?(?:, |$)", re.DOTALL)
 _OPENING, _CLOSING = "([{", ")]}"
 
 
 @dataclass(frozen=True)
 class Attribute:
-    """A column of an operator's output: its name, and the id that Spark tells it apart by."""
+    """A column of an operator's output: its name, and the id by which Spark knows it."""
 
     name: str
     id: int
@@ -29,11 +29,15 @@ class Attribute:
 
 
 @dataclass(frozen=True)
-class Named:
+class NamedExpression:
     """An element of a select list: what it is called, and what it stands for (an attribute's key, or an expression)."""
 
     attribute: Attribute
     expression: str
+
+    def makes(self, key: str) -> bool:
+        """Whether it is this attribute, computed rather than passed on."""
+        return self.attribute.key == key != self.expression
 
 
 def attribute_of(text: str) -> Attribute | None:
@@ -63,24 +67,19 @@ def attributes(text: str, number: int | None) -> tuple[Attribute, ...] | None:
         text: the list with its brackets.
         number: how many there must be.
     """
-    inner = text.strip()[1:-1]
-    found = tuple(
-        Attribute(*_named(match)) for match in (_ATTRIBUTE.match(part) for part in _ATTRIBUTES.findall(inner)) if match
-    )
+    found = tuple(map(_attribute, _ATTRIBUTES.finditer(text.strip()[1:-1])))
     return found if number is None or len(found) == number else None
 
 
 def elements(text: str, number: int | None) -> tuple[str, ...] | None:
-    """Elements of a list of expressions; None when there are not as many as Spark says.
+    """Elements of a list of expressions; None when there are not as many as Spark prints.
 
     Args:
         text: the list with its brackets.
-        number: how many there must be, or None when Spark does not say.
+        number: how many there must be, or None when Spark does not print it.
     """
     inner = text.strip()
-    if not (inner.startswith("[") and inner.endswith("]")):
-        return None
-    if not is_balanced(inner):
+    if not (inner.startswith("[") and inner.endswith("]") and is_balanced(inner)):
         return None
     parts = tuple(_split(inner[1:-1])) if inner != "[]" else ()
     return parts if number is None or len(parts) == number else None
@@ -91,22 +90,22 @@ def arguments(text: str) -> tuple[str, ...]:
     return tuple(_split(text))
 
 
-def named(element: str) -> Named | None:
+def named_expression(element: str) -> NamedExpression | None:
     """An element of a select list; None for one that cannot be read."""
     before, alias, after = element.rpartition(" AS ")
-    attribute = _ATTRIBUTE.match(after.strip())
-    if attribute is None:
+    match = _ATTRIBUTE.match(after.strip())
+    if match is None:
         return None
-    found = Attribute(*_named(attribute))
-    return Named(found, canonical(before) if alias else found.key)
+    found = _attribute(match)
+    return NamedExpression(found, canonical(before) if alias else found.key)
 
 
-def _named(match: re.Match[str]) -> tuple[str, int]:
-    return match["name"].strip("`"), int(match["id"])
+def _attribute(match: re.Match[str]) -> Attribute:
+    return Attribute(match["name"].strip("`"), int(match["id"]))
 
 
 def is_balanced(text: str) -> bool:
-    """Whether brackets close; in a literal they need not, and then commas cannot be told apart."""
+    """Whether brackets close; in a literal they need not, and then it is not known which commas part elements."""
     depth = 0
     for character in text:
         depth += (character in _OPENING) - (character in _CLOSING)

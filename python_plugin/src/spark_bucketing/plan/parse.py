@@ -1,6 +1,6 @@
 """Reads the text of EXPLAIN FORMATTED.
 
-It begins with a tree, one line for each operator with its number; then comes what there is to say about each number;
+It begins with a tree, one line for each operator with its number; then come the details of each number;
 then, under a heading, the same for subqueries:
 
 | == Physical Plan ==
@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from spark_bucketing.errors import PlanError
-from spark_bucketing.plan.tree import Node, Plan
+from spark_bucketing.plan.tree import PhysicalPlan, PlanNode
 
 _START = "== Physical Plan =="
 _LINE = re.compile(r"^(?P<indent>(?:[ :]  )*(?:[:+]- )?)(?:\* )?(?P<label>\S.*) \((?P<number>\d+)\)(?: \[.*\])?$")
@@ -46,7 +46,7 @@ class _Details:
     reuses: int | None = None
 
 
-def parse_plan(text: str) -> Plan:
+def parse_plan(text: str) -> PhysicalPlan:
     """Read the answer of EXPLAIN FORMATTED.
 
     Raises:
@@ -60,13 +60,13 @@ def parse_plan(text: str) -> Plan:
     trees = _trees(lines)
     if not trees:
         raise PlanError("Spark's physical plan has no operator that could be read.")
-    details = _details(lines, {line.number: line.label for tree in trees for line in _all(tree)})
-    built: dict[int, Node] = {}
-    lines_by_number = {line.number: line for tree in trees for line in _all(tree)}
+    by_number = {line.number: line for tree in trees for line in _all(tree)}
+    details = _details(lines, {number: line.label for number, line in by_number.items()})
+    built: dict[int, PlanNode] = {}
     # Shared trees are those of an exchange that is reused: they are built before what refers to them.
-    roots = [_build(tree, details, built, lines_by_number) for tree in trees]
-    distinct = {root.number: root for root in roots}
-    return Plan(roots[0], tuple(root for root in distinct.values() if root is not roots[0]))
+    roots = [_build(tree, details, built, by_number) for tree in trees]
+    first, *others = {root.number: root for root in roots}.values()
+    return PhysicalPlan(first, tuple(others), tuple(built.values()))
 
 
 def _all(line: _Line) -> Iterable[_Line]:
@@ -140,7 +140,9 @@ def _same(head: str, label: str) -> bool:
     return label.startswith(head) or head.startswith(label.split(" ", 1)[0])
 
 
-def _build(top: _Line, details: Mapping[int, _Details], built: dict[int, Node], lines: Mapping[int, _Line]) -> Node:
+def _build(
+    top: _Line, details: Mapping[int, _Details], built: dict[int, PlanNode], lines: Mapping[int, _Line]
+) -> PlanNode:
     """The node of a line, after all those below it; plans may be deeper than Python's stack, so nothing recurs."""
     waiting = [(top, False)]
     while waiting:
@@ -155,5 +157,5 @@ def _build(top: _Line, details: Mapping[int, _Details], built: dict[int, Node], 
         children = tuple(built[other.number] for other in below if other.number in built)
         name, _, title = line.label.partition(" ")
         name = name.removesuffix(_SKEWED)
-        built[line.number] = Node(line.number, name, title, about.values, about.counts, children)
+        built[line.number] = PlanNode(line.number, name, title, about.values, about.counts, children)
     return built[top.number]

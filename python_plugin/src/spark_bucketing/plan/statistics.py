@@ -1,24 +1,43 @@
-"""Reads out of the text of EXPLAIN COST the sizes of tables, and what a query reads of them."""
+"""Reads the text of EXPLAIN COST: sizes of tables, what a query reads of them, and the folders that Spark selected.
+
+EXPLAIN FORMATTED has the filters that select partitions as well, in a text that cannot be read back: values stand there
+without quotes. What they select is for Spark to find out.
+"""
 
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from spark_bucketing.plan.folders import Folders, parse_folders
-from spark_bucketing.plan.tree import SESSION_CATALOG
+from spark_bucketing.plan.tree import SESSION_CATALOG, PlanNode
 
 # A relation prints as `Relation spark_catalog.d.t[k#1,v#2L] parquet, Statistics(sizeInBytes=1.5 MiB, rowCount=3)`.
 _RELATION = re.compile(r"Relation (?P<table>\S+?)\[(?P<columns>[^\n]*?)\] \w+")
 _LINE = re.compile(r"^(?P<indent>[ :]*)(?:[+:]- )?(?P<operator>\w+)(?P<rest>.*)$")
 _SIZE = re.compile(r", Statistics\(sizeInBytes=(?P<size>[\d.,E+]+) (?P<unit>[KMGTPE]i)?B[^()]*\)$")
+_ID = re.compile(r"#\d+L?")
 _IDS = re.compile(r"#(\d+)L?(?:,|$)")
 _UNITS = {unit: 1024**power for power, unit in enumerate(("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"))}
 # Spark's size for a table of unknown size is the largest number that there is (spark.sql.defaultSizeInBytes): 8 EiB.
 _NO_SIZE = 1024**6
-# What lies on a scan before rows of others come in: a size above joins is a product, which says nothing.
+# What lies on a scan before rows of others come in: a size above joins is a product, which means nothing.
 _OF_ONE_SCAN = ("Project", "Filter")
+
+# FileScan parquet spark_catalog.d.t[k#1] ..., Location: InMemoryFileIndex(2 paths)[file:/d.db/t/ds=1,
+# file:/d.db/t/ds=2], PartitionFilters: [(ds#2 > 0)], PushedFilters: [], ...
+_FILE_SCAN = re.compile(
+    r"FileScan \w+ (?P<table>[^\[]+)\[.*, Location: InMemoryFileIndex\((?P<number>\d+) paths\)\[(?P<paths>.*?)\], "
+    r"PartitionFilters: (?P<filters>\[.*\]), PushedFilters: "
+)
+# Between two paths, in whose parts there is no colon.
+_NEXT = re.compile(r", (?=[A-Za-z][A-Za-z0-9+.-]*:/)")
+
+ScanKey = tuple[str, str]
+"""Table and filters, without what Spark counts anew each time: the same filters select the same partitions."""
+
+Folders = Mapping[ScanKey, frozenset[str]]
 
 
 @dataclass(frozen=True)
@@ -46,7 +65,7 @@ class Statistics:
 
 
 def parse_statistics(text: str) -> Statistics:
-    """What Spark expects to read; empty where it tells nothing.
+    """What Spark expects to read; empty where it prints none.
 
     Args:
         text: the answer of EXPLAIN COST.
@@ -88,3 +107,24 @@ def _bytes(line: str) -> int | None:
     if found is None:
         return None
     return int(float(found["size"].replace(",", "")) * _UNITS[found["unit"] or ""])
+
+
+def scan_key(scan: PlanNode) -> ScanKey:
+    """By which a scan's folders are found."""
+    return scan.table or "", _ID.sub("", scan.details.get("PartitionFilters", "[]"))
+
+
+def parse_folders(text: str) -> Folders:
+    """The folders of each scan of which Spark selected partitions before it planned it; none of others.
+
+    Args:
+        text: the answer of EXPLAIN COST.
+    """
+    found: dict[ScanKey, frozenset[str]] = defaultdict(frozenset)
+    for line in text.partition("== Physical Plan ==")[2].splitlines():
+        scan = _FILE_SCAN.search(line)
+        paths = _NEXT.split(scan["paths"]) if scan and scan["paths"] else []
+        # Lists that are too long are cut off.
+        if scan and len(paths) == int(scan["number"]):
+            found[scan["table"].removeprefix(SESSION_CATALOG), _ID.sub("", scan["filters"])] |= frozenset(paths)
+    return dict(found)

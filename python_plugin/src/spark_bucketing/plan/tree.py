@@ -10,13 +10,13 @@ from typing import Any
 
 from spark_bucketing.plan.lists import (
     Attribute,
-    Named,
+    NamedExpression,
     arguments,
     attribute_of,
     attributes,
     canonical,
     elements,
-    named,
+    named_expression,
 )
 
 JOINS = ("SortMergeJoin", "ShuffledHashJoin", "BroadcastHashJoin", "BroadcastNestedLoopJoin", "CartesianProduct")
@@ -34,7 +34,7 @@ class Shuffle:
     Args:
         kind: hash, hive, range, round robin, single, or unknown.
         keys: canonical expressions of a hash.
-        partitions: their number, where Spark tells it.
+        partitions: their number, where Spark prints it.
         requested: a hint or REPARTITION asked for it, not an operator's needs.
     """
 
@@ -45,7 +45,7 @@ class Shuffle:
 
 
 @dataclass(frozen=True, eq=False)
-class Node:
+class PlanNode:
     """An operator of the plan.
 
     Args:
@@ -63,19 +63,43 @@ class Node:
     title: str = ""
     details: Mapping[str, str] = field(default_factory=dict)
     counts: Mapping[str, int] = field(default_factory=dict)
-    children: tuple[Node, ...] = ()
+    children: tuple[PlanNode, ...] = ()
     remembered: dict[str, Any] = field(default_factory=dict, repr=False)
 
-    def walk(self) -> Iterator[Node]:
+    def walk(self) -> Iterator[PlanNode]:
         """This operator and all below it, from the top, left to right, each once however often it is reused."""
         seen: set[int] = set()
-        waiting: list[Node] = [self]
+        waiting: list[PlanNode] = [self]
         while waiting:
             node = waiting.pop()
             if node.number not in seen:
                 seen.add(node.number)
                 yield node
                 waiting += reversed(node.children)
+
+    @cached_property
+    def scans(self) -> tuple[PlanNode, ...]:
+        """The scans of tables below, or this one itself."""
+        return tuple(node for node in self.walk() if node.table)
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """The tables that these read, each once."""
+        return tuple(dict.fromkeys(node.table for node in self.scans if node.table))
+
+    def way_from(self, scan: PlanNode) -> tuple[PlanNode, ...]:
+        """The nodes from a scan, without it, up to this one; none where it is not below this one."""
+        seen: set[int] = set()
+        # Each node with those above it: plans may be deeper than Python's stack, and have reused parts.
+        waiting: list[tuple[PlanNode, Any]] = [(self, None)]
+        while waiting:
+            node, above = way = waiting.pop()
+            if node.number == scan.number:
+                return tuple(_unchained(above))
+            if node.number not in seen:
+                seen.add(node.number)
+                waiting += ((child, way) for child in reversed(node.children))
+        return ()
 
     @cached_property
     def table(self) -> str | None:
@@ -106,16 +130,16 @@ class Node:
         return elements(self.details.get(key) or "[]", self.counts.get(key, 0 if not self.details.get(key) else None))
 
     @cached_property
-    def results(self) -> tuple[Named, ...] | None:
+    def results(self) -> tuple[NamedExpression, ...] | None:
         """The columns that this operator makes or passes, with their expressions; None where that cannot be read."""
         key = "Results" if self.operator in AGGREGATES else "Output"
         parts = self.expressions(key)
-        found = [named(part) for part in parts] if parts is not None else [None]
+        found = [named_expression(part) for part in parts] if parts is not None else [None]
         return None if None in found else tuple(item for item in found if item)
 
     @cached_property
     def output(self) -> tuple[Attribute, ...] | None:
-        """Its columns; None where they cannot be told."""
+        """Its columns; None where they cannot be read."""
         if self.operator in AGGREGATES or self.operator == "Project":
             return None if self.results is None else tuple(item.attribute for item in self.results)
         if "Output" in self.details:
@@ -159,26 +183,55 @@ class Node:
         """The columns that a Window adds."""
         parts = arguments(self.details.get("Arguments", ""))
         functions = elements(parts[0], None) if parts else None
-        found = [named(function) for function in functions] if functions is not None else [None]
+        found = [named_expression(function) for function in functions] if functions is not None else [None]
         return None if None in found else tuple(item.attribute for item in found if item)
 
 
 @dataclass(frozen=True)
-class Plan:
-    """A query's plan: its tree, and those of its subqueries."""
+class PlanCounts:
+    """Exchanges and Sorts of a whole plan."""
 
-    root: Node
-    subqueries: tuple[Node, ...] = ()
+    exchanges: int = 0
+    sorts: int = 0
+
+    def __add__(self, other: PlanCounts) -> PlanCounts:
+        return PlanCounts(self.exchanges + other.exchanges, self.sorts + other.sorts)
+
+
+@dataclass(frozen=True)
+class PhysicalPlan:
+    """A query's plan: its tree, those of its subqueries, and all operators, each after those below it."""
+
+    root: PlanNode
+    subqueries: tuple[PlanNode, ...] = ()
+    nodes: tuple[PlanNode, ...] = field(default=(), repr=False)
 
     @property
-    def roots(self) -> tuple[Node, ...]:
+    def roots(self) -> tuple[PlanNode, ...]:
         """All trees, the query's own first."""
         return (self.root, *self.subqueries)
 
-    def walk(self) -> Iterator[Node]:
+    def walk(self) -> Iterator[PlanNode]:
         """All operators."""
         for root in self.roots:
             yield from root.walk()
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """Tables that are read, by schema and name, each once, in the plan's order."""
+        return tuple(dict.fromkeys(table for root in self.roots for table in root.tables))
+
+    @property
+    def counts(self) -> PlanCounts:
+        """How many Exchanges and Sorts there are."""
+        operators = [node.operator for node in self.walk()]
+        return PlanCounts(operators.count("Exchange"), operators.count("Sort"))
+
+
+def _unchained(way: tuple[PlanNode, Any] | None) -> Iterator[PlanNode]:
+    while way:
+        node, way = way
+        yield node
 
 
 def _shuffle(text: str) -> Shuffle:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TextIO
 
 from spark_bucketing.check.outcome import Found, open_findings, unknown_models
-from spark_bucketing.eligibility.model import Report
+from spark_bucketing.check.results import Report
 from spark_bucketing.report.words import from_root, one_line, size, summary, why_unknown
 
 _COMMANDS = {"error": "error", "warning": "warning", "note": "notice"}

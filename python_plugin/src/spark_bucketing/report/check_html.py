@@ -10,7 +10,7 @@ from typing import TextIO
 
 from spark_bucketing.check.effects import wanted_specs, worse_for
 from spark_bucketing.check.outcome import Found, alike_findings, all_findings, open_findings, unknown_models
-from spark_bucketing.eligibility.model import ModelResult, Report, Verdict
+from spark_bucketing.check.results import ModelResult, Report, Verdict
 from spark_bucketing.report.graph import NODE_HEIGHT, NODE_WIDTH, Point, draw
 from spark_bucketing.report.words import count, effect, operators_of, place, size, verdict_counts, why_unknown
 
@@ -184,7 +184,7 @@ def _finding(alike: Sequence[Found]) -> str:
     )
     fixes = "".join(
         f'<div class="fix{" hurts" if worse_for(fix) else ""}"><b>Fix</b> {escape(fix.text)}'
-        f"{' → ' + _pill(fix.promises) + escape(effect(fix)) if operator else ''}</div>"
+        f"{' → ' + _pill(fix.verdict) + escape(effect(fix)) if operator else ''}</div>"
         for fix in finding.fixes
     )
     messages = "".join(

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any, TextIO
 
-from spark_bucketing.check.acceptance import fingerprint, model_key
+from spark_bucketing.check.acceptance import fingerprint
 from spark_bucketing.check.effects import wanted_specs
-from spark_bucketing.eligibility.model import Finding, Fix, ModelResult, OperatorResult, PlanCounts, Report
+from spark_bucketing.check.results import Finding, Fix, ModelResult, OperatorResult, Report
+from spark_bucketing.plan.tree import PlanCounts
 
 # Raised when something that was there is gone or means something else; what is new leaves it as it is.
 SCHEMA_VERSION = 1
@@ -59,7 +60,7 @@ def _operator(model: ModelResult, operator: OperatorResult) -> dict[str, Any]:
         "exchanges": operator.exchanges,
         "sorts": operator.sorts,
         "accepted": operator.accepted,
-        "findings": [_finding(model_key(model), operator, finding) for finding in operator.findings],
+        "findings": [_finding(model.key, operator, finding) for finding in operator.findings],
     }
 
 
@@ -82,7 +83,7 @@ def _fix(fix: Fix) -> dict[str, Any]:
     return {
         "kind": fix.kind,
         "text": fix.text,
-        "promises": fix.promises.value,
+        "promises": fix.verdict.value,
         "settings": dict(fix.settings),
         "table": fix.table,
         "spec": None

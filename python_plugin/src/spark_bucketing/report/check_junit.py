@@ -11,7 +11,7 @@ from typing import TextIO
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from spark_bucketing.check.outcome import LEVELS, FailOn, is_unclear
-from spark_bucketing.eligibility.model import Finding, ModelResult, OperatorResult, Report
+from spark_bucketing.check.results import Finding, ModelResult, OperatorResult, Report
 from spark_bucketing.report.words import one_line, summary
 
 # Characters that XML 1.0 has no way to write.

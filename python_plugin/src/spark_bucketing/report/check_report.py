@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TextIO
 
 from spark_bucketing.check.outcome import FailOn
-from spark_bucketing.eligibility.model import Report
+from spark_bucketing.check.results import Report
 from spark_bucketing.report.check_github import write_github
 from spark_bucketing.report.check_html import write_html
 from spark_bucketing.report.check_json import write_json

@@ -8,10 +8,10 @@ from pathlib import PurePosixPath
 from typing import Any, TextIO
 from urllib.parse import quote
 
-from spark_bucketing.check.acceptance import UNKNOWN, UNPLANNED, fingerprint, model_key
+from spark_bucketing.check.acceptance import UNKNOWN, UNPLANNED, fingerprint
 from spark_bucketing.check.outcome import Found, all_findings, is_unclear, unknown_models
-from spark_bucketing.eligibility.model import Acceptance, Finding, ModelResult, OperatorResult, Report
-from spark_bucketing.report.reasons import ALL, documentation
+from spark_bucketing.check.results import Acceptance, Finding, ModelResult, OperatorResult, Report
+from spark_bucketing.report.reasons import ALL
 from spark_bucketing.report.words import from_root
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
@@ -29,7 +29,7 @@ def write_sarif(report: Report, file: TextIO) -> None:
 def as_sarif(report: Report) -> dict[str, Any]:
     """The report as a SARIF log of one run."""
     results = [_result(report, found) for found in all_findings(report)]
-    rules = [_rule(rule.slug, rule.summary, documentation(rule)) for rule in ALL]
+    rules = [_rule(rule.slug, rule.summary, rule.documentation) for rule in ALL]
     known = {rule["id"] for rule in rules}
     others = dict.fromkeys(result["ruleId"] for result in results if result["ruleId"] not in known)
     driver = {
@@ -68,7 +68,7 @@ def _rule(slug: str, summary: str, text: str) -> dict[str, Any]:
 
 def _result(report: Report, found: Found) -> dict[str, Any]:
     finding, model = found.finding, found.model
-    key = model_key(model) if model else ""
+    key = model.key if model else ""
     fixes = "".join(f"\nFix: {fix.text}" for fix in finding.fixes)
     result: dict[str, Any] = {
         "ruleId": finding.reason,
@@ -91,7 +91,7 @@ def _unplanned(report: Report, model: ModelResult) -> dict[str, Any]:
         "level": "none" if model.accepted else "error",
         "message": {"text": f"{model.name} could not be checked: {model.error}"},
         "locations": [_location(report, model.path, None)],
-        "properties": {"fingerprint": fingerprint(model_key(model), None, Finding(UNPLANNED, ""))},
+        "properties": {"fingerprint": fingerprint(model.key, None, Finding(UNPLANNED, ""))},
     }
 
 
@@ -101,7 +101,7 @@ def _unclear(report: Report, model: ModelResult, operator: OperatorResult) -> di
         "level": "error",
         "message": {"text": f"{model.name} has an operator that was not understood: {operator.description}"},
         "locations": [_location(report, model.path, None)],
-        "properties": {"fingerprint": fingerprint(model_key(model), operator, Finding(UNKNOWN, ""))},
+        "properties": {"fingerprint": fingerprint(model.key, operator, Finding(UNKNOWN, ""))},
     }
 
 

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from spark_bucketing.check.effects import wanted_specs
 from spark_bucketing.check.outcome import Found, alike_findings, is_unclear, open_findings, unknown_models
-from spark_bucketing.eligibility.model import ModelResult, Report, Verdict
+from spark_bucketing.check.results import ModelResult, Report, Verdict
 from spark_bucketing.report.words import effect, operators_of, place, size, summary, verdict_counts
 
 _LEVELS = {"error": "bold red", "warning": "yellow", "note": "cyan"}
@@ -70,7 +70,7 @@ def _write_findings(console: Console, alike: Sequence[Found]) -> None:
         _indented(console, Text(message))
     for fix in finding.fixes:
         promise = (
-            Text.assemble(("fix", "green"), f" (then {fix.promises.value}): ") if operator else Text("fix: ", "green")
+            Text.assemble(("fix", "green"), f" (then {fix.verdict.value}): ") if operator else Text("fix: ", "green")
         )
         _indented(console, promise.append(fix.text).append(effect(fix) if operator else ""))
     console.print()

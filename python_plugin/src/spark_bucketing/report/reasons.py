@@ -2,26 +2,11 @@
 
 from __future__ import annotations
 
-import inspect
-from typing import ClassVar, Protocol
-
-from spark_bucketing.eligibility import PROJECT_RULES, RULES
+from spark_bucketing.check.reasons import PROJECT_REASONS, REASONS
+from spark_bucketing.check.reasons.reason import Reason
 from spark_bucketing.errors import ProjectError
 
-
-class Documented(Protocol):
-    """A reason, of a model's or of the project's: what it is called, and a line about it."""
-
-    slug: ClassVar[str]
-    summary: ClassVar[str]
-
-
-ALL: tuple[Documented, ...] = (*RULES, *PROJECT_RULES)
-
-
-def documentation(rule: Documented) -> str:
-    """A reason's text: what it means, **Anti-pattern** and **Best practice**."""
-    return inspect.getdoc(type(rule)) or ""
+ALL: tuple[Reason, ...] = (*REASONS, *PROJECT_REASONS)
 
 
 def explain_reason(slug: str) -> str:
@@ -40,7 +25,7 @@ def explain_reason(slug: str) -> str:
             f"  expected: one of {', '.join(rule.slug for rule in ALL)}\n"
             "  instead:  spark-bucketing explain-reason, which lists them with a line for each"
         )
-    return f"{rule.slug}: {rule.summary}\n\n{documentation(rule)}\n"
+    return f"{rule.slug}: {rule.summary}\n\n{rule.documentation}\n"
 
 
 def list_reasons() -> str:

@@ -9,7 +9,7 @@ from pathlib import PurePath
 
 from spark_bucketing.check.effects import worse_for
 from spark_bucketing.check.outcome import Found, all_findings, is_unclear, open_findings, unknown_models
-from spark_bucketing.eligibility.model import Fix, ModelResult, OperatorResult, Report, Verdict
+from spark_bucketing.check.results import Fix, ModelResult, OperatorResult, Report, Verdict
 
 _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 

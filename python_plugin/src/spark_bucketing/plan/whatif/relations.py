@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spark_bucketing.plan.whatif.files import seal_of, write_files
-from spark_bucketing.plan.whatif.tables import HypotheticalTable
+from spark_bucketing.plan.whatif.hypothetical import HypotheticalTable
 from spark_bucketing.spec import BucketSpec
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-SCHEMA = "spark_bucketing_whatif"
+WHATIF_SCHEMA = "spark_bucketing_whatif"
 _SQL = "org.apache.spark.sql"
 
 
@@ -27,10 +27,11 @@ class Relations:
 
     Args:
         session: the session, in which nothing else has tables.
-        folder: an empty folder.
+        folder: that is made for their files.
     """
 
     def __init__(self, session: SparkSession, folder: Path) -> None:
+        folder.mkdir()
         self._session, self._jvm = session, session.sparkContext._jvm
         self._java = session._jsparkSession
         self._state = self._java.sessionState()
@@ -45,7 +46,7 @@ class Relations:
         }  # fmt: skip
         self._option = self._class("scala.Option").apply
         self._utils = self._class("org.apache.spark.api.python.PythonUtils")
-        session.sql(f"create schema if not exists {SCHEMA} location '{folder.as_uri()}'")
+        session.sql(f"create schema if not exists {WHATIF_SCHEMA} location '{folder.as_uri()}'")
 
     def entry(self, schema: str, table: str) -> None:
         """Put a name into the catalog, whose relation is put into Spark's cache of them later."""
@@ -66,7 +67,7 @@ class Relations:
             changes |= self._with_files(table, prototype)
         entry = self._copied(
             prototype,
-            identifier=self._identifier(SCHEMA, table.content),
+            identifier=self._identifier(WHATIF_SCHEMA, table.content),
             schema=self._schema({**table.data_columns(), **table.folder_columns()}),
             partitionColumnNames=self._names(table.folder_columns()),
             bucketSpec=spec,
@@ -95,7 +96,7 @@ class Relations:
         location = self._option(self._uri(folder.as_uri()))
         return {
             "storage": self._copied(prototype.storage(), locationUri=location),
-            "properties": self._utils.toScalaMap(_java_map(self._jvm, seal_of(table.spec, schema, files))),
+            "properties": self._utils.toScalaMap(seal_of(table.spec, schema, files)),
         }
 
     @property
@@ -105,7 +106,7 @@ class Relations:
     def _prototype(self, file_format: str) -> tuple[Any, Any]:
         """An entry of the catalog and a relation of this format, as Spark makes them."""
         if file_format not in self._prototypes:
-            name = f"{SCHEMA}.like_{file_format}"
+            name = f"{WHATIF_SCHEMA}.like_{file_format}"
             # With a location, so that Spark makes no folder.
             self._session.sql(f"create table {name} (c string) using {file_format} location '{self._folder.as_uri()}'")
             relation = self._java.table(name).queryExecution().analyzed().collectLeaves().head()
@@ -144,13 +145,6 @@ class Relations:
         names = _iterated(instance.productElementNames())
         values = (changes[name] if name in changes else instance.productElement(i) for i, name in enumerate(names))
         return instance.copy(*values, *curried)
-
-
-def _java_map(jvm: Any, values: Mapping[str, str]) -> Any:
-    made = jvm.java.util.HashMap()
-    for key, value in values.items():
-        made.put(key, value)
-    return made
 
 
 def _iterated(iterator: Any) -> list[Any]:

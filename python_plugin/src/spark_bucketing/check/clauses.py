@@ -1,0 +1,132 @@
+"""Finds the lines of a query's clauses that an operator of its plan comes from.
+
+By words, not by meaning: a clause is an operator's when it alone has all the columns of the operator's keys. Where two
+clauses could be meant, there is no line rather than a wrong one.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from spark_bucketing.plan.lineage import source_of
+from spark_bucketing.plan.operators import Operator
+
+if TYPE_CHECKING:
+    from sqlglot.tokenizer_core import Token
+
+_ENDS = ("JOIN", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "UNION", "INTERSECT", "EXCEPT", "WINDOW", "LATERAL")
+_KINDS = {"join": ("JOIN",), "aggregate": ("GROUP",), "distinct": ("DISTINCT", "GROUP"), "window": ("OVER",)}
+
+
+@dataclass(frozen=True)
+class _Clause:
+    keyword: str
+    line: int
+    words: frozenset[str]
+    relation: frozenset[str]
+
+
+class Clauses:
+    """The clauses of a query.
+
+    Args:
+        sql: the query.
+        operators: all operators of its plan.
+    """
+
+    def __init__(self, sql: str, operators: Sequence[Operator]) -> None:
+        self._clauses = tuple(_clauses(_words(sql)))
+        self._operators = operators
+        self._names = {id(op): _column_names(op) for op in operators} if self._clauses else {}
+
+    def line_of(self, op: Operator) -> int | None:
+        """The line of an operator's clause, from 1; None where it is not certain."""
+        names = self._names.get(id(op))
+        if not names:
+            return None
+        candidates = [clause for clause in self._clauses if clause.keyword in _KINDS[op.kind]]
+        fitting = [clause for clause in candidates if names <= clause.words]
+        same_kind = [other for other in self._operators if other.kind == op.kind]
+        alike = [other for other in same_kind if self._names[id(other)] == names]
+        # One clause may be planned several times, where a subquery is used twice; IN and EXISTS are joins without one.
+        if len({_meaning(other) for other in alike}) > len(fitting) > 0:
+            return None
+        lines = {clause.line for clause in fitting}
+        if len(lines) > 1 and op.kind == "join":
+            lines = self._of_right_table(op, fitting, alike)
+        if not fitting and len(candidates) == len(same_kind) == 1 and "USING" in candidates[0].words:
+            lines = {candidates[0].line}
+        return lines.pop() if len(lines) == 1 else None
+
+    def _of_right_table(self, op: Operator, fitting: Sequence[_Clause], alike: Sequence[Operator]) -> set[int]:
+        """Lines of the clauses that join the table to the right, where no other join of these columns has it there."""
+        own = _right_tables(op)
+        if any(own & _right_tables(other) for other in alike if other is not op):
+            return set()
+        return {clause.line for clause in fitting if own & clause.relation}
+
+
+def _right_tables(op: Operator) -> frozenset[str]:
+    """Names of the tables below the right side, without their schemas."""
+    return frozenset(table.lower().rpartition(".")[2] for table in op.sides[-1].entry.tables)
+
+
+def _column_names(op: Operator) -> frozenset[str]:
+    """Names of the keys' columns, as the query most likely has them."""
+    found = set()
+    for side in op.sides:
+        for key, text in zip(side.keys or (), side.texts, strict=False):
+            printed = re.match(r"^([\w ]+)#\d+L?$", text)
+            source = source_of(key, side.entry)
+            name = printed[1] if printed else source.column.name if source else ""
+            if name and not name.startswith("_grouping"):
+                found.add(name.lower())
+    return frozenset(found)
+
+
+def _meaning(op: Operator) -> tuple[object, ...]:
+    """By which operators of the same keys differ, but not the same clause planned twice."""
+    return op.node.join_type, tuple(tuple(scan.table for scan in side.entry.scans) for side in op.sides)
+
+
+def _words(sql: str) -> list[Token]:
+    """Words and brackets of a query without comments and literals; nothing where it cannot be read."""
+    from sqlglot.dialects.spark import Spark
+    from sqlglot.errors import SqlglotError
+
+    try:
+        return [token for token in Spark().tokenize(sql) if token.token_type.name != "STRING"]
+    except SqlglotError:
+        return []
+
+
+def _clauses(words: Sequence[Token]) -> Iterator[_Clause]:
+    for place, word in enumerate(words):
+        keyword = _first(word)
+        if keyword not in ("JOIN", "GROUP", "DISTINCT", "OVER"):
+            continue
+        inside = [found.text.lower() for found in _until_end(words[place + 1 :], keyword)]
+        named = frozenset([*inside, *(text.upper() for text in inside if text == "using")])
+        joined = itertools.takewhile(lambda text: text not in ("on", "using"), inside)
+        yield _Clause(keyword, word.line, named, frozenset(joined))
+
+
+def _until_end(words: Sequence[Token], keyword: str) -> Iterator[Token]:
+    depth = 0
+    for word in words:
+        kind = word.token_type.name
+        depth += (kind == "L_PAREN") - (kind == "R_PAREN")
+        over = keyword == "OVER" and depth == 0 and kind == "R_PAREN"
+        selected = keyword == "DISTINCT" and depth == 0 and _first(word) == "FROM"
+        if depth < 0 or over or selected or (depth == 0 and _first(word) in _ENDS):
+            return
+        yield word
+
+
+def _first(word: Token) -> str:
+    """The first word of a keyword such as GROUP BY."""
+    return str(word.text.upper()).partition(" ")[0]

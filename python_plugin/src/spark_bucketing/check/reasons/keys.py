@@ -1,0 +1,196 @@
+"""Reasons that lie in the keys, which are not the bucket columns, or between a table and the operator."""
+
+from __future__ import annotations
+
+from spark_bucketing.check.candidates import (
+    Candidates,
+    bucket_by_keys,
+    leave_out_repartition,
+    let_extension_read,
+    match_other,
+    retype,
+    set_to,
+)
+from spark_bucketing.check.reasons.movements import EXCHANGE, EXCHANGE_BELOW, Movement
+from spark_bucketing.check.reasons.partitioning import lost_at
+from spark_bucketing.check.reasons.phrases import buckets, doing, purpose, series
+from spark_bucketing.check.reasons.reason import Explanation, reason
+from spark_bucketing.check.results import Candidate
+from spark_bucketing.check.session_settings import UNION
+from spark_bucketing.check.sql_text import with_plain_equality, without_casts
+from spark_bucketing.plan.known import GATHERING
+
+
+@reason("the keys have different types, and a cast hides the buckets")
+def key_types_differ(movement: Movement) -> Explanation | None:
+    """The join's keys have different types, so that Spark casts one of them, and the hash of a cast value is another.
+
+    **Anti-pattern**
+
+    ```sql
+    -- clicks.user_id is int, users.user_id is bigint
+    select * from clicks join users on clicks.user_id = users.user_id
+    ```
+
+    **Best practice**
+
+    Give the key one type everywhere: cast it in the staging model.
+
+    ```sql
+    select cast(user_id as bigint) as user_id, ... from raw_clicks
+    ```
+    """
+    tables = movement.query.tables
+    for source, theirs in zip(movement.sources, movement.other.sources if movement.other else (), strict=False):
+        if not source or not theirs or not source.cast or not source.scan.table or source.scan.table not in tables:
+            continue
+        here, there = tables[source.scan.table], tables.get(theirs.scan.table or "")
+        own = here.columns.get(source.column.name.lower(), "?")
+        stored = there.columns.get(theirs.column.name.lower(), "?") if there else "?"
+        if own == source.cast or (theirs.cast and stored == own):
+            continue
+        return Explanation(
+            f"{here.name}.{source.column.name} is {own} and is compared with {theirs.scan.table}.{theirs.column.name}, "
+            f"which is {theirs.cast or stored}: it is cast to {source.cast}, and the hash of that is another one.",
+            tuple(dict.fromkeys((here.name, theirs.scan.table or ""))),
+            (retype(here, {source.column.name.lower(): source.cast}), *match_other(movement)),
+        )
+    return None
+
+
+@reason("an expression or cast over the key hides the buckets")
+def expression_over_key(movement: Movement) -> Explanation | None:
+    """The key is an expression over a bucket column, and the rows are spread by the column.
+
+    **Anti-pattern**
+
+    ```sql
+    select * from clicks join users on lower(clicks.user_name) = users.user_name
+    ```
+
+    INTERSECT, EXCEPT and `<=>` compare by expressions too, so that NULL equals NULL.
+
+    **Best practice**
+
+    Compute the key in the model that the table is built from, and bucket by the outcome.
+
+    ```sql
+    select lower(user_name) as user_name, ... from raw_clicks
+    ```
+    """
+    table = movement.table
+    if table is None:
+        return None
+    own = [s for s in movement.columns if s.scan.number == table.node.number and s.column.name.lower() in table.columns]
+    wrapped = [source.column.name for source in own if source.wrapped]
+    plain = {source.column.name.lower() for source in movement.sources if source in own and not source.wrapped}
+    if not wrapped or plain.issuperset(table.columns):
+        return None
+    return Explanation(
+        f"{table.name} is bucketed by {series(table.spec.bucket_columns)} and {purpose(movement)}: an expression over "
+        f"{series(list(dict.fromkeys(wrapped)))} is not where the rows are.",
+        (table.name,),
+        _without_expressions(movement),
+    )
+
+
+@reason("a bucket column is missing among the keys")
+def keys_do_not_cover_buckets(movement: Movement) -> Explanation | None:
+    """A bucket column is not among the keys, so that rows with equal keys are in several buckets.
+
+    **Anti-pattern**
+
+    ```sql
+    -- clicks: clustered_by=['user_id', 'day']
+    select * from clicks join users using (user_id)
+    ```
+
+    **Best practice**
+
+    Bucket by columns that all of the joins and groupings that matter have in common; keys may have more columns than
+    the buckets, but no fewer.
+    """
+    table = movement.table
+    if table is None or not movement.uncovered:
+        return None
+    lost = lost_at(movement) if table.readable else None
+    if lost is not None and lost.operator == "Expand":
+        return None
+    return Explanation(
+        f"{table.name} has {buckets(table.spec)} and is {purpose(movement)}: {series(movement.uncovered)} "
+        f"{'are' if len(movement.uncovered) > 1 else 'is'} missing among the keys.",
+        (table.name,),
+        (*match_other(movement), *bucket_by_keys(movement)),
+    )
+
+
+@reason("a UNION loses the buckets of its inputs")
+def union(movement: Movement) -> Explanation | None:
+    """A UNION puts the partitions of its inputs one after the other, and the buckets are lost.
+
+    **Anti-pattern**
+
+    ```sql
+    select * from (select * from clicks union all select * from old_clicks) as c join users using (user_id)
+    ```
+
+    **Best practice**
+
+    Bucket all inputs of the union alike, and load the extension, which unites their buckets one by one.
+    """
+    table, node = movement.read, lost_at(movement)
+    if table is None or node is None or node.operator not in ("Union", "BucketUnion"):
+        return None
+    scans = [movement.query.bucketed(scan) for scan in node.scans]
+    alike = None not in scans and len({(s.spec.num_buckets, s.spec.bucket_hash) for s in scans if s}) == 1
+    return Explanation(
+        f"The UNION of {series(node.tables)} is {purpose(movement)}, and loses the buckets of its inputs."
+        f"{'' if alike else ' They are not all bucketed alike.'}",
+        node.tables,
+        (set_to({UNION: "true"}),) if table.by_extension else let_extension_read(table),
+    )
+
+
+@reason(
+    "an operator in between spreads the rows otherwise: LIMIT, ORDER BY, another join or grouping",
+    EXCHANGE,
+    EXCHANGE_BELOW,
+)
+def layout_destroyed(movement: Movement) -> Explanation | None:
+    """An operator between the table and this one spreads the rows otherwise.
+
+    **Anti-pattern**
+
+    ```sql
+    select * from (select * from clicks order by event_at limit 1000) as c join users using (user_id)
+    ```
+
+    **Best practice**
+
+    Join and group by the bucket key first, and sort, limit, or join by other keys afterwards.
+    """
+    if movement.about == EXCHANGE_BELOW:
+        limit = movement.node.operator in GATHERING
+        above = next((n for n in movement.side.way if movement.node in n.children and not limit), movement.node)
+        message = f"On the way, {doing(above, movement)}. That is what the query asks for."
+        return Explanation(message, movement.node.tables)
+    table, node = movement.read, lost_at(movement)
+    if table is None or node is None:
+        return None
+    message = f"{table.name} has {buckets(table.spec)} and is {purpose(movement)}, but {doing(node, movement)}."
+    asked = node.shuffle is not None and node.shuffle.requested
+    return Explanation(message, (table.name,), (leave_out_repartition(),) if asked else ())
+
+
+def _without_expressions(movement: Movement) -> Candidates:
+    other = movement.other
+    if other is None:
+        return ()
+    if any(key.startswith("isnull(") for key in movement.keys):
+        text = "Where the keys are never NULL, join with = instead of <=>, INTERSECT or EXCEPT."
+        return (Candidate("sql", text, rewrite=with_plain_equality),)
+    pairs = zip(movement.sources, other.sources, strict=False)
+    if all(here and here.cast and there and there.cast for here, there in pairs):
+        text = "Join by the columns themselves: both sides are cast alike."
+        return (Candidate("sql", text, rewrite=without_casts),)
+    return ()

@@ -1,0 +1,151 @@
+"""Reasons why a side has no buckets, or a table is read without those that it has."""
+
+from __future__ import annotations
+
+from spark_bucketing.check.candidates import match_other, rewrite_files, seal_files, set_to, switch_extension_on
+from spark_bucketing.check.reasons.movements import Movement
+from spark_bucketing.check.reasons.phrases import buckets, purpose, series
+from spark_bucketing.check.reasons.reason import Explanation, reason
+from spark_bucketing.check.scans import COLUMN_CODES, MIXED_CODES, SEAL_CODES
+from spark_bucketing.check.session_settings import BUCKETING
+
+
+@reason("this side of the join has no buckets, while the other one has")
+def side_not_bucketed(movement: Movement) -> Explanation | None:
+    """One side of the join is bucketed and this one is not, so that this one is moved.
+
+    **Anti-pattern**
+
+    ```sql
+    -- clicks: clustered_by=['user_id'], buckets=64; users: not bucketed
+    select * from clicks join users using (user_id)
+    ```
+
+    **Best practice**
+
+    Bucket both sides by the join key, into the same number of buckets.
+    """
+    if movement.other is None or not movement.keys:
+        return None
+    columns = movement.plain_columns()
+    plain = columns[0] if columns and movement.query.tables[columns[0]].spec is None else None
+    if movement.table and not plain:
+        return None
+    tables, other = movement.side.entry.tables, movement.other.table
+    named = (plain,) if plain else tables
+    here = f"{series(named)} {'are' if len(named) > 1 else 'is'} not bucketed"
+    if not named:
+        here = "This side of the join reads no table"
+    there = f"; {other.name} has {buckets(other.spec)}" if other else ""
+    return Explanation(f"{here}, and is {purpose(movement)}{there}.", tables, match_other(movement))
+
+
+@reason("a setting tells Spark to ignore buckets")
+def bucketing_off(movement: Movement) -> Explanation | None:
+    """Spark is told to ignore buckets when it reads, by `spark.sql.sources.bucketing.enabled=false`.
+
+    **Anti-pattern**
+
+    ```yaml
+    server_side_parameters:
+      spark.sql.sources.bucketing.enabled: "false"
+    ```
+
+    **Best practice**
+
+    Leave the setting at its default, `true`.
+    """
+    table = movement.table
+    if table is None or movement.query.settings.on(BUCKETING):
+        return None
+    message = f"{table.name} is bucketed, and {BUCKETING}=false tells Spark to ignore that."
+    return Explanation(message, (table.name,), (set_to({BUCKETING: "true"}),))
+
+
+@reason("stock Spark does not read the Hive layout as bucketed; the session extension does")
+def hive_layout_without_extension(movement: Movement) -> Explanation | None:
+    """Stock Spark reads a table of the Hive layout as a plain one.
+
+    **Anti-pattern**
+
+    A table with `bucket_hash='hive'`, the default, in a session that does not load the extension, or that has
+    `spark.bucketing.enabled=false`.
+
+    **Best practice**
+
+    Load the session extension; `spark-bucketing extension conf` prints the settings. Or take `bucket_hash='spark'`,
+    which stock Spark reads as bucketed, when neither Hive nor Trino has to.
+    """
+    table = movement.table
+    if table is None or table.spec.bucket_hash != "hive" or movement.query.settings.extension:
+        return None
+    return Explanation(
+        f"{table.name} has {buckets(table.spec)} in the Hive layout, and this session does not use the extension that "
+        "reads them: to stock Spark it is a plain table.",
+        (table.name,),
+        (switch_extension_on(movement.query.settings), *match_other(movement)),
+    )
+
+
+@reason("the selected partitions have different bucket specs")
+def mixed_bucket_specs(movement: Movement) -> Explanation | None:
+    """The partitions that the query selects are not all bucketed alike, so that the table is read as a plain one.
+
+    **Anti-pattern**
+
+    A table whose old partitions have 25 buckets and whose new ones have 32, or whose old ones are bucketed by other
+    columns, in a query over both.
+
+    **Best practice**
+
+    Select partitions of one spec, or write anew those that stand in the way: `spark-bucketing evolution rewrite`.
+    Numbers of buckets with a common divisor are read together by that, unless it is too small. Partitions
+    without a seal may need no more than `spark-bucketing seal`.
+    """
+    table = movement.table
+    if table is None or table.note.code not in MIXED_CODES:
+        return None
+    message = f"{table.name} is read as a plain table: {table.note.words}."
+    return Explanation(message, (table.name,), (rewrite_files(table),))
+
+
+@reason("buckets of this type or version cannot be read as such")
+def unsupported_bucket_column(movement: Movement) -> Explanation | None:
+    """The table's bucket column, or its bucketing version, is one that cannot be read as bucketed.
+
+    **Anti-pattern**
+
+    Buckets of a `double` column: equal values such as 0.0 and -0.0 are in different buckets. Or tables of Hive's
+    bucketing version 2, whose hash Spark does not know.
+
+    **Best practice**
+
+    Bucket by boolean, integer, decimal, string or date columns, in bucketing version 1.
+    """
+    table = movement.table
+    if table is None or table.note.code not in COLUMN_CODES:
+        return None
+    return Explanation(f"{table.name} cannot be read as bucketed: {table.note.words}.", (table.name,))
+
+
+@reason("no seal proves that the files are the buckets that the metadata says")
+def not_sealed(movement: Movement) -> Explanation | None:
+    """Nothing proves that the table's files are its buckets, so that it is read as a plain table.
+
+    A write through the extension seals its files. Files of others have no seal, and files that were changed have one
+    that does not fit them any more.
+
+    **Anti-pattern**
+
+    An INSERT by Hive, Trino or a Spark session without the extension; files that were copied or restored.
+
+    **Best practice**
+
+    `spark-bucketing seal TABLE`, which reads the bucket and sort columns once and seals what holds. Where it does not
+    hold, write the table anew (`dbt run --full-refresh`).
+    """
+    table = movement.table
+    if table is None or table.note.code not in SEAL_CODES:
+        return None
+    message = f"{table.name} is read as a plain table: {table.note.words} ({table.note.code})."
+    return Explanation(message, (table.name,), (seal_files(table.facts), rewrite_files(table)))

@@ -1,0 +1,54 @@
+"""What a reason is: a function named for the fault, whose docstring is what users read about it."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from spark_bucketing.check.reasons.movements import EXCHANGE
+from spark_bucketing.check.results import Candidate
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why an Exchange or a Sort stands in a plan, or what is wrong with a project as a whole.
+
+    Args:
+        slug: its name, as users write it to allow it.
+        summary: one line for lists.
+        documentation: what it means, **Anti-pattern** and **Best practice**.
+        about: what it explains, in the words of Movement.about.
+        find: of a movement: an Explanation, or None where this is not the reason; of a project: findings.
+    """
+
+    slug: str
+    summary: str
+    documentation: str
+    about: tuple[str, ...]
+    find: Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """A reason that applies: what was found, and what could be changed, the cheapest first."""
+
+    message: str
+    tables: tuple[str, ...] = ()
+    candidates: tuple[Candidate, ...] = ()
+
+
+def reason(summary: str, *about: str) -> Callable[[Callable[..., Any]], Reason]:
+    """Make a reason of a function.
+
+    Args:
+        summary: one line for lists.
+        about: what it explains; Exchanges that operators need where nothing is given.
+    """
+
+    def made(function: Callable[..., Any]) -> Reason:
+        slug = function.__name__.replace("_", "-")
+        return Reason(slug, summary, inspect.getdoc(function) or "", about or (EXCHANGE,), function)
+
+    return made

@@ -1,0 +1,210 @@
+"""Reasons why rows that do not move are sorted."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from spark_bucketing.check.candidates import (
+    Candidates,
+    bucket,
+    let_extension_read,
+    match_either,
+    merge_files,
+    rewrite_files,
+    set_to,
+)
+from spark_bucketing.check.reasons.movements import SORT, Movement
+from spark_bucketing.check.reasons.partitioning import disordered_at
+from spark_bucketing.check.reasons.phrases import purpose, series
+from spark_bucketing.check.reasons.reason import Explanation, reason
+from spark_bucketing.check.scans import BucketedScan
+from spark_bucketing.check.session_settings import MERGE_FILES, ORDERING
+
+
+@reason("several buckets are read as one, which loses their order", SORT)
+def merged_buckets_unsorted(movement: Movement) -> Explanation | None:
+    """Several buckets are read as one, one after the other, so that their order is lost and they are sorted again.
+
+    **Anti-pattern**
+
+    64 buckets against 16 on stock Spark with `coalesceBucketsInJoin`.
+
+    **Best practice**
+
+    Take the same number of buckets on both sides, or load the extension, which merges sorted buckets while it reads
+    them.
+    """
+    table = movement.table
+    here, there = movement.closest or (None, None)
+    if not table or not here or not there or here.table is None or there.table is None:
+        return None
+    if here.number <= there.number or any(side.exchanges for side in movement.op.sides):
+        return None
+    merging = (set_to({MERGE_FILES: "64"}),) if table.by_extension else let_extension_read(table)
+    return Explanation(
+        f"{here.table} has {here.number:,} buckets and {there.table} has {there.number:,}: "
+        f"{here.number // there.number} sorted files are read one after the other, and sorted again.",
+        (here.table, there.table),
+        (*match_either(movement), *merging),
+    )
+
+
+@reason("the files are sorted otherwise than the operator wants", SORT)
+def sort_columns_mismatch(movement: Movement) -> Explanation | None:
+    """The files are sorted by other columns than the operator wants, or not at all.
+
+    **Anti-pattern**
+
+    ```sql
+    -- clicks: clustered_by=['user_id'], sorted_by=['event_at']
+    select * from clicks join users using (user_id)
+    ```
+
+    A descending order is never that of a file:
+
+    ```sql
+    select *, row_number() over (partition by user_id order by event_at desc) as n from clicks
+    ```
+
+    **Best practice**
+
+    Sort by the bucket columns first, then by what windows over them are ordered by: `sorted_by=['user_id',
+    'event_at']`.
+    """
+    table, wanted = movement.read, movement.order_columns()
+    if table is None or (wanted is not None and _serves(movement, table, wanted)):
+        return None
+    have = table.spec.sort_columns
+    order = f"sorted by {series([name.lower() for name in have])}" if have else "not sorted"
+    words = re.sub(r"#\d+L?", "", movement.node.details.get("Arguments", "").partition("]")[0].strip("["))
+    words = words.replace(" ASC NULLS FIRST", "").replace(" NULLS LAST", "")
+    message = f"The files of {table.name} are {order}, and the rows are wanted in the order of {words}."
+    return Explanation(message, (table.name,), _in_order(table, wanted or ()))
+
+
+@reason("a bucket has a file in each of the selected partitions", SORT)
+def several_partitions(movement: Movement) -> Explanation | None:
+    """The query reads several partitions, in each of which a bucket is a file of its own, so that it is sorted again.
+
+    **Anti-pattern**
+
+    ```sql
+    -- clicks: partition_by=['day'], clustered_by=['user_id']
+    select * from clicks join users using (user_id) where day >= '2024-01-01'
+    ```
+
+    on stock Spark.
+
+    **Best practice**
+
+    Load the extension, which merges the sorted files of a bucket while it reads them
+    (`spark.bucketing.read.mergeFiles`).
+    """
+    table = movement.read
+    if table is None or table.partitions_read < 2:
+        return None
+    which = "All" if table.reads_all_partitions else f"{table.partitions_read:,}"
+    message = f"{which} partitions of {table.name} are read, and a bucket has a sorted file in each of them."
+    return Explanation(message, (table.name,), (merge_files(table),))
+
+
+@reason("a bucket has several files", SORT)
+def several_files_per_bucket(movement: Movement) -> Explanation | None:
+    """A bucket has several files, each of them sorted, so that their rows are sorted again.
+
+    **Anti-pattern**
+
+    `insert into clicks select ...` on stock Spark: every writing task adds a file to every bucket.
+
+    **Best practice**
+
+    Write the table with dbt, or with the extension loaded, and test it with `spark_bucketing.one_file_per_bucket`.
+    """
+    table = movement.read
+    if table is None or table.facts.files_per_bucket < 2:
+        return None
+    files = table.facts.files_per_bucket
+    message = f"A bucket of {table.name} has {files:,} files: they are sorted one by one, and not together."
+    return Explanation(message, (table.name,), (rewrite_files(table), merge_files(table)))
+
+
+@reason("the files are sorted, but a setting keeps Spark from relying on it", SORT)
+def ordering_off(movement: Movement) -> Explanation | None:
+    """The files are sorted as wanted, but stock Spark does not rely on that unless a setting says so.
+
+    **Anti-pattern**
+
+    Sorted buckets, one file each, on stock Spark with its default settings: no shuffle, but two sorts. The same with
+    the extension for a table of the Spark layout that it leaves to stock Spark, such as one bucketed by a timestamp.
+
+    **Best practice**
+
+    Set `spark.sql.legacy.bucketedTableScan.outputOrdering=true`, or load the extension.
+    """
+    table = movement.read
+    if table is None or table.by_extension or movement.query.settings.on(ORDERING):
+        return None
+    extension = " It is stock Spark that reads this table: the extension leaves it alone."
+    return Explanation(
+        f"The files of {table.name} are sorted as wanted, but {ORDERING}=false keeps Spark from relying on it."
+        f"{extension if movement.query.settings.extension else ''}",
+        (table.name,),
+        (set_to({ORDERING: "true"}), *let_extension_read(table)),
+    )
+
+
+@reason("an operator in between loses the order of the files", SORT)
+def order_lost(movement: Movement) -> Explanation | None:
+    """The files are sorted as wanted, but an operator between them and this one does not keep the order.
+
+    **Anti-pattern**
+
+    ```sql
+    select * from (select user_id, name from users union all select user_id, name from old_users) as u
+    join clicks using (user_id)
+    ```
+
+    **Best practice**
+
+    Nothing in most cases: a sort of rows that do not move is cheap beside a shuffle. The extension merges sorted
+    inputs of a union.
+    """
+    table, node = movement.table, disordered_at(movement)
+    if table is None or not table.ordered or node is None:
+        return None
+    message = f"{table.name} is read in order, but {node.operator} does not keep it."
+    return Explanation(message, (table.name,), () if table.by_extension else let_extension_read(table))
+
+
+@reason("the rows come from an operator that moved them, in no order", SORT)
+def rows_just_moved(movement: Movement) -> Explanation | None:
+    """The rows were moved, grouped or joined by an operator below, so that they come in no order.
+
+    **Anti-pattern**
+
+    None: a sort is due after rows were moved. What moved them has a reason of its own.
+
+    **Best practice**
+
+    See to the shuffle below; the sort goes with it.
+    """
+    if movement.read and any(found.table for found in movement.partitionings):
+        return None
+    message = f"The rows {purpose(movement)} come from operators that leave them in no order."
+    return Explanation(message, movement.side.entry.tables)
+
+
+def _serves(movement: Movement, table: BucketedScan, wanted: tuple[str, ...]) -> bool:
+    have = tuple(name.lower() for name in table.spec.sort_columns)[: len(wanted)]
+    # The keys of a join are compared in the order of the buckets' columns.
+    if movement.op.kind == "join" and sorted(wanted) == sorted(table.columns):
+        return sorted(have) == sorted(wanted)
+    return have == wanted
+
+
+def _in_order(table: BucketedScan, wanted: tuple[str, ...]) -> Candidates:
+    first = [name for name in table.columns if name in wanted]
+    orders = dict.fromkeys([wanted, (*first, *(name for name in wanted if name not in first))])
+    specs = (replace(table.spec, sort_columns=order) for order in orders if order)
+    return tuple(candidate for spec in specs for candidate in bucket(table.facts, spec))

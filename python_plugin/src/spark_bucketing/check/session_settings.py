@@ -1,0 +1,94 @@
+"""The settings of a session that decide over plans."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from spark_bucketing.extension.settings import EXTENSION_CLASS
+from spark_bucketing.plan.planner import Planner
+
+EXTENSIONS = "spark.sql.extensions"
+SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
+BUCKETING = "spark.sql.sources.bucketing.enabled"
+ORDERING = "spark.sql.legacy.bucketedTableScan.outputOrdering"
+COALESCE = "spark.sql.bucketing.coalesceBucketsInJoin.enabled"
+COALESCE_RATIO = "spark.sql.bucketing.coalesceBucketsInJoin.maxBucketRatio"
+ALL_KEYS = "spark.sql.requireAllClusterKeysForCoPartition"
+RECORDS_PER_FILE = "spark.sql.files.maxRecordsPerFile"
+CONVERT_METASTORE = ("spark.sql.hive.convertMetastoreParquet", "spark.sql.hive.convertMetastoreOrc")
+ENABLED = "spark.bucketing.enabled"
+MERGE_FILES = "spark.bucketing.read.mergeFiles"
+SPARK_LAYOUT = "spark.bucketing.read.sparkLayout"
+ALIGNMENT = "spark.bucketing.join.alignment"
+UNION = "spark.bucketing.union.enabled"
+
+# Settings that reasons read, with Spark's own defaults for the case that nobody knows their values.
+DEFAULTS: Mapping[str, str] = {
+    EXTENSIONS: "",
+    SHUFFLE_PARTITIONS: "200",
+    BUCKETING: "true",
+    ORDERING: "false",
+    COALESCE: "false",
+    COALESCE_RATIO: "4",
+    ALL_KEYS: "true",
+    RECORDS_PER_FILE: "0",
+    **dict.fromkeys(CONVERT_METASTORE, "true"),
+    ENABLED: "true",
+    MERGE_FILES: "64",
+    SPARK_LAYOUT: "true",
+    ALIGNMENT: "auto",
+}
+SETTINGS: tuple[str, ...] = tuple(DEFAULTS)
+
+# What SET answers for a setting without a value.
+_UNDEFINED = "<undefined>"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Values of settings by name; those that are missing have Spark's default."""
+
+    values: Mapping[str, str] = field(default_factory=dict)
+
+    def get(self, name: str) -> str:
+        """Value of a setting."""
+        value = self.values.get(name, _UNDEFINED)
+        return DEFAULTS.get(name, "") if value == _UNDEFINED else value
+
+    def on(self, name: str) -> bool:
+        """Whether a setting is true."""
+        return self.get(name).strip().lower() == "true"
+
+    def number(self, name: str) -> int:
+        """Value of a setting that is a number; Spark's default when it is none."""
+        value = self.get(name)
+        return int(value if re.fullmatch(r"-?\d+", value) else DEFAULTS[name])
+
+    def changed(self, values: Mapping[str, str]) -> Settings:
+        """The same with other values."""
+        return Settings({**self.values, **values})
+
+    @property
+    def loaded(self) -> bool:
+        """Whether the session has the extension, switched on or not."""
+        return EXTENSION_CLASS in [name.strip() for name in self.get(EXTENSIONS).split(",")]
+
+    @property
+    def extension(self) -> bool:
+        """Whether the extension plans this session's queries."""
+        return self.loaded and self.on(ENABLED)
+
+
+def read_settings(planner: Planner) -> Settings:
+    """The settings of a planner's session, without an extension that they name and that the session does not have.
+
+    Where Spark cannot load an extension, since its jar is missing, it warns in its log and starts without it.
+    """
+    # One row: the key, and its value or default.
+    settings = Settings({name: str(planner.rows(f"set {name}")[0][1]) for name in SETTINGS})
+    if not settings.loaded or planner.rows("show functions like 'hive_bucket'"):
+        return settings
+    others = [name for name in settings.get(EXTENSIONS).split(",") if name.strip() != EXTENSION_CLASS]
+    return settings.changed({EXTENSIONS: ",".join(others)})

@@ -1,0 +1,106 @@
+"""Follows columns through a plan: from a table's column up to an operator's key."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from spark_bucketing.plan.lists import Attribute, ids_in
+from spark_bucketing.plan.tree import AGGREGATES, PlanNode
+
+_CAST = re.compile(r"^cast\((?P<of>#\d+) as (?P<type>[a-z]+(?:\([\d,]+\))?)\)$")
+_MAKING = (*AGGREGATES, "Project")
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a key comes from.
+
+    Args:
+        scan: the scan of the table that it is a column of.
+        column: the column.
+        wrapped: the expression over the column, or empty when the key is the column itself.
+        cast: the type that a cast gives the column, when the expression is nothing but that.
+    """
+
+    scan: PlanNode
+    column: Attribute
+    wrapped: str = ""
+    cast: str = ""
+
+
+Sources = tuple[Source, ...]
+
+
+def origins(node: PlanNode) -> Mapping[int, Sources]:
+    """The tables' columns from which each column of an operator's output is computed, by its id.
+
+    Columns that cannot be followed are left out. To be asked of children first, where a plan may be a deep one.
+    """
+    if "origins" not in node.remembered:
+        node.remembered["origins"] = _origins(node)
+    found: Mapping[int, Sources] = node.remembered["origins"]
+    return found
+
+
+def _origins(node: PlanNode) -> Mapping[int, Sources]:
+    if node.table:
+        return {column.id: (Source(node, column),) for column in node.output or ()}
+    below = [origins(child) for child in node.children]
+    if node.operator == "ReusedExchange":
+        # The same columns under other ids.
+        pairs = zip(node.output or (), node.children[0].output or (), strict=False) if below else ()
+        return {own.id: below[0][there.id] for own, there in pairs if there.id in below[0]}
+    if node.operator in _MAKING:
+        made = ((result.attribute.id, _computed(result.expression, below[0])) for result in node.results or ())
+        return {column: sources for column, sources in made if sources}
+    if len(below) == 1:
+        return below[0]
+    return {column: sources for side in reversed(below) for column, sources in side.items()}
+
+
+def _computed(expression: str, known: Mapping[int, Sources]) -> Sources:
+    """The sources of an expression; none where one of its columns cannot be followed."""
+    ids = ids_in(expression)
+    if not all(column in known for column in ids):
+        return ()
+    found = {(source.scan.number, source.column.id): source for column in ids for source in known[column]}
+    if ids and expression == f"#{ids[0]}":
+        return tuple(found.values())
+    match = _CAST.match(expression)
+    return tuple(
+        replace(source, wrapped=expression, cast=match["type"] if match and not source.wrapped else "")
+        for source in found.values()
+    )
+
+
+def sources_of(key: str, node: PlanNode) -> Sources:
+    """All columns of tables from which a key is computed; none where one of them cannot be followed.
+
+    Args:
+        key: a canonical expression over the columns of an operator's input.
+        node: the input.
+    """
+    return _computed(key, origins(node))
+
+
+def source_of(key: str, node: PlanNode) -> Source | None:
+    """The table's column that a key of an operator's input comes from; None where it is no single one."""
+    found = sources_of(key, node)
+    return found[0] if len(found) == 1 else None
+
+
+def key_text(key: str, text: str, entry: PlanNode) -> str:
+    """A key for people: the table's column, or the expression that it stands for, without ids."""
+    source = source_of(key, entry)
+    if source and not source.wrapped:
+        return f"{source.scan.table}.{source.column.name}"
+    if re.fullmatch(r"#\d+", key):
+        makers = (node for node in entry.walk() if node.operator in _MAKING)
+        made = ((maker, result) for maker in makers for result in maker.results or ())
+        found = next(((maker, result.expression) for maker, result in made if result.makes(key)), None)
+        if found:
+            names = {column.key: column.name for child in found[0].children for column in child.output or ()}
+            text = re.sub(r"#\d+", lambda column: names.get(column[0], column[0]), found[1])
+    return re.sub(r"#\d+L?", "", text).replace("spark_catalog.", "")

@@ -1,0 +1,168 @@
+"""Plans SQL over hypothetical tables, in a session of its own with a catalog in memory."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from spark_bucketing.plan.parse import parse_plan
+from spark_bucketing.plan.planner import PLAN_SETTINGS, Explained, Planner
+from spark_bucketing.plan.tree import PhysicalPlan
+from spark_bucketing.plan.whatif.hypothetical import HypotheticalTable
+from spark_bucketing.plan.whatif.relations import WHATIF_SCHEMA, Relations
+from spark_bucketing.session import active_session, explain_execution, setting, spark_call
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_CONTENT = re.compile(rf"(?:spark_catalog\.)?{WHATIF_SCHEMA}\.(\w+)")
+# Static settings, which no session can change, and those by which the extension is loaded.
+_FIXED = ("spark.sql.extensions", "spark.sql.warehouse.dir", "spark.sql.catalogImplementation")
+
+
+class WhatIf(Planner):
+    """A planner of hypothetical tables.
+
+    Args:
+        session: from session.open_beside(): one of its own, with a catalog in memory.
+        folder: that is made for the tables' files.
+        has_extension: whether the session has the extension; `spark.bucketing.enabled` switches it.
+    """
+
+    label = "offline"
+
+    def __init__(self, session: SparkSession, folder: Path, has_extension: bool) -> None:
+        self.session, self.has_extension = session, has_extension
+        self._tables: dict[str, HypotheticalTable] = {}
+        self._meant: dict[str, str] = {}
+        self._relations: dict[str, Any] = {}
+        self._names: dict[str, str] = {}
+        self._schemas: set[str] = set()
+        with self._active():
+            for key, value in PLAN_SETTINGS.items():
+                session.conf.set(key, value)
+            self._made = Relations(session, folder)
+
+    def define(self, table: HypotheticalTable) -> None:
+        """Let a name mean this table from now on.
+
+        Raises:
+            SparkError: Spark does not know a type, or a column of the buckets.
+        """
+        with self._active():
+            self._mean(table)
+        self._tables[table.name.lower()] = table
+
+    def define_view(self, name: str, sql: str) -> None:
+        """Create or replace a view.
+
+        Args:
+            name: schema.view.
+            sql: its query, over names that are defined.
+
+        Raises:
+            SparkError: Spark refuses the query.
+        """
+        schema, _, view = name.rpartition(".")
+        with self._active():
+            self._create_schema(schema)
+            self.session.sql(f"create or replace view `{schema}`.`{view}` as\n{sql}")
+
+    def use(self, schema: str) -> None:
+        """Resolve names without a schema in this one."""
+        with self._active():
+            self._create_schema(schema)
+            self.session.sql(f"use `{schema}`")
+
+    def table(self, name: str) -> HypotheticalTable | None:
+        """What a name means; None for one that is not defined."""
+        return self._tables.get(name.lower())
+
+    def columns(self, sql: str) -> dict[str, str]:
+        """Names and types of the columns that a query returns, without planning it to the end.
+
+        Raises:
+            SparkError: Spark cannot analyse it.
+        """
+        with self._active():
+            fields = self.session.sql(f"{sql}").schema.fields
+            return {field.name: field.dataType.simpleString() for field in fields}
+
+    def plan(
+        self, sql: str, tables: Iterable[HypotheticalTable] = (), settings: Mapping[str, str] | None = None
+    ) -> PhysicalPlan:
+        """The plan of a query, in which some tables and settings are others, for this query alone.
+
+        Raises:
+            SparkError: Spark cannot plan it.
+            PlanError: the plan cannot be read.
+        """
+        return parse_plan(self.explain(sql, tables, settings, cost=False).formatted)
+
+    def explain(
+        self,
+        sql: str,
+        tables: Iterable[HypotheticalTable] = (),
+        settings: Mapping[str, str] | None = None,
+        cost: bool = True,
+    ) -> Explained:
+        """The same as Spark prints it, with the names of the tables that are meant.
+
+        Raises:
+            SparkError: Spark cannot plan it.
+        """
+        with self._active(), self._given(tables, settings or {}):
+            texts = explain_execution(self.session, sql, cost)
+        return Explained(*map(self._renamed, texts))
+
+    def rows(self, sql: str) -> list[tuple[Any, ...]]:
+        """Rows of a statement that reads no table, such as SET."""
+        with self._active():
+            return [tuple(row) for row in self.session.sql(sql).collect()]
+
+    @contextmanager
+    def _given(self, tables: Iterable[HypotheticalTable], settings: Mapping[str, str]) -> Iterator[None]:
+        changed = [table for table in tables if table != self._tables.get(table.name.lower())]
+        with ExitStack() as stack:
+            for key, value in settings.items():
+                if key not in _FIXED:
+                    stack.enter_context(setting(self.session, key, value))
+            try:
+                for table in changed:
+                    self._mean(table)
+                yield
+            finally:
+                for table in changed:
+                    before = self._tables.get(table.name.lower())
+                    if before:
+                        self._mean(before)
+
+    def _mean(self, table: HypotheticalTable) -> None:
+        content = table.content
+        schema, _, name = table.name.lower().rpartition(".")
+        if self._meant.get(table.name.lower()) == content:
+            return
+        if content not in self._relations:
+            self._relations[content] = self._made.relation(table)
+            self._names[content] = table.name
+        if table.name.lower() not in self._meant:
+            self._create_schema(schema)
+            self._made.entry(schema, name)
+        self._made.name(schema, name, self._relations[content])
+        self._meant[table.name.lower()] = content
+
+    def _create_schema(self, schema: str) -> None:
+        if schema not in self._schemas:
+            self.session.sql(f"create schema if not exists `{schema}`")
+            self._schemas.add(schema)
+
+    def _renamed(self, text: str) -> str:
+        return _CONTENT.sub(lambda found: self._names.get(found[1], found[1]), text)
+
+    @contextmanager
+    def _active(self) -> Iterator[None]:
+        with active_session(self.session), spark_call(""):
+            yield

@@ -1,0 +1,73 @@
+"""The reasons' documentation, and findings about a project as a whole."""
+
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+
+import pytest
+
+from spark_bucketing.check.reasons import PROJECT_REASONS, REASONS, project_findings
+from spark_bucketing.check.reasons.project import ProjectFacts
+from spark_bucketing.check.reasons.reason import Reason
+from spark_bucketing.check.session_settings import Settings
+from spark_bucketing.extension.settings import EXTENSION_CLASS
+from spark_bucketing.spec import BucketSpec
+
+REPOSITORY = Path(__file__).parents[2]
+
+
+def test_slugs_are_unique_and_each_has_cases() -> None:
+    slugs = [*(reason.slug for reason in REASONS), *(reason.slug for reason in PROJECT_REASONS)]
+    assert len(slugs) == len(set(slugs))
+    cases = {path.stem for path in (REPOSITORY / "tests" / "cases").glob("*.yml")} - {"tables", "broadcast"}
+    assert {reason.slug for reason in REASONS} - {"unexplained"} == cases
+
+
+@pytest.mark.parametrize("reason", [*REASONS, *PROJECT_REASONS], ids=lambda reason: str(reason.slug))
+def test_every_reason_is_documented(reason: Reason) -> None:
+    text = reason.documentation
+    assert text.splitlines()[0].endswith(".")
+    assert text.index("**Anti-pattern**") < text.index("**Best practice**")
+
+
+def test_the_page_of_reasons_is_current() -> None:
+    script = runpy.run_path(str(REPOSITORY / "scripts" / "write_reasons.py"))
+    assert script["TARGET"].read_text() == script["page"](), "run scripts/write_reasons.py"
+
+
+HIVE = {"orders": BucketSpec(8, ("k",), ("k",), "hive")}
+SPARK = {"orders": BucketSpec(8, ("k",), ("k",), "spark")}
+LOADED = {"spark.sql.extensions": EXTENSION_CLASS, "spark.sql.shuffle.partitions": "6"}
+WITHOUT = [("project-without-extension", "warning")]
+WRONG = [("spark-returns-wrong-rows", "error")]
+DISABLING = [("disabling-setting", "warning")]
+
+
+@pytest.mark.parametrize(
+    ("settings", "version", "specs", "expected"),
+    [
+        (LOADED, "4.3.0", HIVE, []),
+        ({}, "4.3.0", SPARK, []),
+        ({}, "4.3.0", HIVE, WITHOUT),
+        (LOADED | {"spark.bucketing.enabled": "false"}, "4.3.0", HIVE, WITHOUT),
+        (LOADED, "4.1.3", SPARK, WRONG),
+        (LOADED, "4.1.4", SPARK, []),
+        (LOADED, "4.2.0", SPARK, WRONG),
+        (LOADED, "4.2.1", SPARK, []),
+        (LOADED, "4.2.0", {}, []),
+        (LOADED, "3.5.4", SPARK, [("spark-too-old", "error")]),
+        (LOADED | {"spark.sql.sources.bucketing.enabled": "false"}, "4.3.0", SPARK, DISABLING),
+        (LOADED | {"spark.sql.sources.bucketing.enabled": "false"}, "4.3.0", {}, []),
+        (LOADED | {"spark.sql.files.maxRecordsPerFile": "10"}, "4.3.0", HIVE, DISABLING),
+        (LOADED | {"spark.sql.hive.convertMetastoreParquet": "false"}, "4.3.0", HIVE, DISABLING),
+        (LOADED | {"spark.sql.hive.convertMetastoreParquet": "false"}, "4.3.0", SPARK, []),
+    ],
+)
+def test_a_project_as_a_whole(
+    settings: dict[str, str], version: str, specs: dict[str, BucketSpec], expected: list[tuple[str, str]]
+) -> None:
+    assert [
+        (finding.reason, finding.level)
+        for finding in project_findings(ProjectFacts(Settings(settings), version, specs))
+    ] == expected
