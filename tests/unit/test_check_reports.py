@@ -21,7 +21,7 @@ from spark_bucketing.eligibility import PROJECT_RULES, RULES
 from spark_bucketing.eligibility.model import Input, ModelResult, Report, Verdict
 from spark_bucketing.report.check_report import FORMATS, write_report
 from spark_bucketing.report.graph import NODE_HEIGHT, draw
-from spark_bucketing.report.reasons import documentation, explain_reason, list_reasons
+from spark_bucketing.report.reasons import documentation, list_reasons, reason_text
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -209,7 +209,7 @@ def test_a_graph_s_parents_are_left_of_their_children_and_no_two_nodes_overlap()
 
 @pytest.mark.parametrize("rule", [*RULES, *PROJECT_RULES], ids=lambda rule: str(rule.slug))
 def test_every_reason_is_explained_and_listed(rule: Any) -> None:
-    text = explain_reason(rule.slug)
+    text = reason_text(rule.slug)
     assert rule.summary in text and documentation(rule) in text
     assert "**Anti-pattern**" in text and "**Best practice**" in text
     assert any(line.split()[0] == rule.slug for line in list_reasons().splitlines())

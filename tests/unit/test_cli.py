@@ -9,7 +9,8 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
-from spark_bucketing.cli import exit_code, main
+from spark_bucketing.cli import main
+from spark_bucketing.cli.layout import exit_code
 from spark_bucketing.layout.table import DataFile, TableLayout
 from spark_bucketing.spec import BucketSpec
 

@@ -24,7 +24,7 @@ def documentation(rule: Documented) -> str:
     return inspect.getdoc(type(rule)) or ""
 
 
-def explain_reason(slug: str) -> str:
+def reason_text(slug: str) -> str:
     """All about one reason.
 
     Args:
