@@ -21,10 +21,10 @@ from spark_bucketing.eligibility import SETTINGS, Settings, judge, tables_of
 from spark_bucketing.eligibility.judging import Judged, with_sizes
 from spark_bucketing.eligibility.model import Fix, TableFacts
 from spark_bucketing.eligibility.scans import note_of
-from spark_bucketing.evolution.read import read_table
+from spark_bucketing.evolution.metadata import read_table
 from spark_bucketing.evolution.rewrite import Rewriter, plan_rewrite
-from spark_bucketing.evolution.select import select_partitions
 from spark_bucketing.evolution.warehouse import Warehouse
+from spark_bucketing.evolution.where import select_partitions
 from spark_bucketing.plan import Statistics, parse_plan, parse_statistics
 from spark_bucketing.plan.whatif import WhatIf
 from spark_bucketing.session import SessionStatements, setting
@@ -177,7 +177,7 @@ class Checked:
     def _rewrite(self, full: str, where: str) -> None:
         """What `spark-bucketing evolution rewrite --where` does."""
         self._facts.pop(full, None)
-        with Warehouse(SessionStatements(self.spark)).settled() as warehouse:
+        with Warehouse(SessionStatements(self.spark)).with_needed_settings() as warehouse:
             table = read_table(warehouse, full)
             chosen, _ = select_partitions(warehouse, table, where)
             for batch in plan_rewrite(table, chosen).batches():

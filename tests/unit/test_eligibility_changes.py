@@ -9,16 +9,14 @@ import pytest
 
 from spark_bucketing.eligibility.changes import bucket, rewrite_files, rewrite_partitions
 from spark_bucketing.eligibility.model import TableFacts
-from spark_bucketing.evolution.model import Column, Partition, RecordState, Table
+from spark_bucketing.evolution.model import Column, Partition, Status, Table
 from spark_bucketing.spec import BucketSpec
 
 EIGHT = BucketSpec(8, ("k",), ("k",), "hive")
 
 
 def table(column: str, *values: str) -> TableFacts:
-    parts = tuple(
-        Partition(f"{column}={value}", (value,), f"file:/t/{value}", RecordState.UNBUCKETED) for value in values
-    )
+    parts = tuple(Partition(f"{column}={value}", (value,), f"file:/t/{value}", Status.NOT_SEALED) for value in values)
     partitions = Table("db.t", EIGHT, (Column(column, "string"),), parts)
     return TableFacts("db.t", {}, EIGHT, (column,), partitions=partitions)
 

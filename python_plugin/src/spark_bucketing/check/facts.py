@@ -13,15 +13,14 @@ from spark_bucketing.check.planner import Planner, read_setting
 from spark_bucketing.eligibility.model import TableFacts
 from spark_bucketing.errors import SparkError
 from spark_bucketing.evolution import sql
+from spark_bucketing.evolution.metadata import in_lower_case, partition_of
 from spark_bucketing.evolution.model import Column, Table
-from spark_bucketing.evolution.records import lower, partition_of
 from spark_bucketing.extension.settings import EXTENSION_CLASS
 from spark_bucketing.layout.names import bucket_of
 from spark_bucketing.project.manifest import relation_parts
-from spark_bucketing.spec import BucketSpec
+from spark_bucketing.spec import BucketSpec, Description
 
 _BYTES = re.compile(r"(\d+) bytes")
-_DETAILS, _PARTITIONS = "# Detailed Table Information", "# Partition Information"
 
 
 class Facts:
@@ -88,7 +87,8 @@ class Facts:
         except SparkError:
             return facts
         columns = tuple(Column(name, facts.columns.get(name, "string")) for name in facts.partition_columns)
-        partitions = Table(facts.name, lower(facts.spec), columns, tuple(map(partition_of, found))).ordered()
+        rows = (dict(zip(sql.SPEC_COLUMNS, row, strict=True)) for row in found)
+        partitions = Table(facts.name, in_lower_case(facts.spec), columns, tuple(map(partition_of, rows)))
         self._known[facts.name] = replace(facts, partitions=partitions)
         return replace(facts, partitions=partitions)
 
@@ -126,7 +126,7 @@ class OfflineFacts(Facts):
 
 def details_of(rows: Sequence[tuple[Any, ...]]) -> Mapping[str, str]:
     """The detailed information of DESCRIBE TABLE EXTENDED, by name."""
-    return _sections(rows)[2]
+    return _description(rows).details
 
 
 def described(name: str, rows: Sequence[tuple[Any, ...]]) -> TableFacts:
@@ -136,39 +136,20 @@ def described(name: str, rows: Sequence[tuple[Any, ...]]) -> TableFacts:
         name: the table's.
         rows: col_name, data_type and comment.
     """
-    columns, partitions, details = _sections(rows)
-    size = _BYTES.search(details.get("Statistics", ""))
+    found = _description(rows)
+    size = _BYTES.search(found.details.get("Statistics", ""))
     return TableFacts(
         name=name,
-        columns=columns,
-        spec=BucketSpec.from_description(details),
-        partition_columns=tuple(partitions),
+        columns={column.lower(): kind for column, kind in found.columns.items()},
+        spec=BucketSpec.from_description(found.details),
+        partition_columns=tuple(map(str.lower, found.partition_columns)),
         size_bytes=int(size[1]) if size else None,
-        file_format=_format(details),
+        file_format=_format(found.details),
     )
 
 
-def _sections(rows: Sequence[tuple[Any, ...]]) -> tuple[dict[str, str], list[str], dict[str, str]]:
-    """Columns, partition columns and details."""
-    columns: dict[str, str] = {}
-    partitions: list[str] = []
-    details: dict[str, str] = {}
-    section = ""
-    for key, value in ((str(row[0] or ""), str(row[1] or "")) for row in rows):
-        # A column may be called like a title, yet a title has no type.
-        if (key, value) == ("# col_name", "data_type"):
-            continue
-        if key.startswith("# ") and not value:
-            section = key
-        elif not key:
-            section = "none"
-        elif not section:
-            columns[key.lower()] = value
-        elif section == _PARTITIONS:
-            partitions.append(key.lower())
-        elif section == _DETAILS:
-            details[key] = value
-    return columns, partitions, details
+def _description(rows: Sequence[tuple[Any, ...]]) -> Description:
+    return Description.of((row[0], row[1]) for row in rows)
 
 
 def _format(details: Mapping[str, str]) -> str:

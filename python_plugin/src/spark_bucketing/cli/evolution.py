@@ -10,11 +10,12 @@ from spark_bucketing.cli.options import FORMAT, Place
 from spark_bucketing.cli.seal import run_seal
 from spark_bucketing.cli.warehouse import DRY_RUN, WHERE, opened, table_command
 from spark_bucketing.errors import BucketingError
-from spark_bucketing.evolution.read import merging_of, read_table
-from spark_bucketing.evolution.rewrite import Plan, Rewriter, plan_rewrite, total
-from spark_bucketing.evolution.select import select_partitions
-from spark_bucketing.evolution.staging import find_staging
+from spark_bucketing.evolution.metadata import merging_of, read_table
+from spark_bucketing.evolution.model import total_size
+from spark_bucketing.evolution.rewrite import Plan, Rewriter, plan_rewrite
+from spark_bucketing.evolution.staging import find_staging, is_complete
 from spark_bucketing.evolution.warehouse import Warehouse
+from spark_bucketing.evolution.where import select_partitions
 from spark_bucketing.report.evolution import write_plan, write_specs
 from spark_bucketing.report.words import count, size
 
@@ -82,7 +83,7 @@ def rewrite(where: str | None, dry_run: bool, table: str, place: Place) -> None:
         # A mistake in the predicate is found before anything is done.
         chosen, unclear = select_partitions(warehouse, found, where)
         if dry_run:
-            _say_what_is_first(warehouse, name)
+            _show_what_is_first(warehouse, name)
         elif Rewriter(warehouse, found, click.echo).recover():
             found = read_table(warehouse, name)
             chosen, unclear = select_partitions(warehouse, found, where)
@@ -95,10 +96,10 @@ def rewrite(where: str | None, dry_run: bool, table: str, place: Place) -> None:
             _rewrite(warehouse, plan)
 
 
-def _say_what_is_first(warehouse: Warehouse, name: str) -> None:
+def _show_what_is_first(warehouse: Warehouse, name: str) -> None:
     staging = find_staging(warehouse, name)
     if staging:
-        what = "completed from it" if staging.complete else "given up, and its staging table dropped"
+        what = "completed from it" if is_complete(staging) else "given up, and its staging table dropped"
         click.echo(f"{staging.name}: an earlier run died, or is at work; it would be {what} first.")
 
 
@@ -107,7 +108,7 @@ def _rewrite(warehouse: Warehouse, plan: Plan) -> None:
     batches = list(plan.batches())
     replaced = 0
     for number, batch in enumerate(batches, 1):
-        files = f"{count(sum(part.files for part in batch), 'file')}, {size(total(batch))}"
+        files = f"{count(sum(part.files for part in batch), 'file')}, {size(total_size(batch))}"
         click.echo(f"[{number}/{len(batches)}] {count(len(batch), 'partition')}: {files}")
         replaced += rewriter.run(batch)
     done = count(replaced, "partition")

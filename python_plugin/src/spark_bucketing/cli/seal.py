@@ -9,7 +9,8 @@ import click
 from spark_bucketing.cli.exits import CLEAN, FINDINGS
 from spark_bucketing.cli.options import FORMAT, Place
 from spark_bucketing.cli.warehouse import DRY_RUN, WHERE, opened, table_command
-from spark_bucketing.evolution.seal import all_hold, seal_table
+from spark_bucketing.evolution.model import Status
+from spark_bucketing.evolution.seal import seal_table
 from spark_bucketing.report.evolution import write_sealed
 
 
@@ -34,4 +35,5 @@ def run_seal(where: str | None, dry_run: bool, form: str, table: str, place: Pla
     with opened(table, place) as (warehouse, name):
         found = seal_table(warehouse, name, where, dry_run)
         write_sealed(name, found, dry_run, form, click.get_text_stream("stdout"))
-    click.get_current_context().exit(CLEAN if all_hold(found) else FINDINGS)
+    refused = any(partition.status == Status.REFUSED for partition in found)
+    click.get_current_context().exit(FINDINGS if refused else CLEAN)

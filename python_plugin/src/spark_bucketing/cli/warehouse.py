@@ -36,7 +36,7 @@ def opened(table: str, place: Place) -> Iterator[tuple[Warehouse, str]]:
     if not 1 <= len(parts) <= 2:
         raise TableError(f"{table!r} is no name of a table. Expected schema.table, or a table of the target's schema.")
     target = read_target(place.project_dir, place.profiles_dir, place.target)
-    with closing(_statements(target)) as statements, Warehouse(statements).settled() as warehouse:
+    with closing(_statements(target)) as statements, Warehouse(statements).with_needed_settings() as warehouse:
         yield warehouse, ".".join(parts if len(parts) == 2 else (target.schema, *parts))
 
 

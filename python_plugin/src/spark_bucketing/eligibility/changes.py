@@ -11,9 +11,8 @@ from spark_bucketing.eligibility.model import FixKind, TableFacts
 from spark_bucketing.eligibility.rewrites import without_repartitions
 from spark_bucketing.eligibility.scans import is_left_to_stock
 from spark_bucketing.eligibility.settings import ENABLED, SPARK_LAYOUT, Settings
-from spark_bucketing.evolution.commands import rewriting
-from spark_bucketing.evolution.covering import covering
 from spark_bucketing.evolution.model import Partition, words
+from spark_bucketing.evolution.where import covering, rewrite_command
 from spark_bucketing.extension.settings import EXTENSION_CLASS
 from spark_bucketing.spec import BucketHash, BucketSpec
 
@@ -128,7 +127,7 @@ def rewrite_partitions(facts: TableFacts, chosen: Sequence[Partition]) -> Change
         return rewrite_files(facts)
     where = covering(found, chosen)
     # No full stop after a command, which would be copied along with it.
-    text = f"Run `{rewriting(facts.name, where)}` to bring {_few(chosen)} to {words(found.spec)}."
+    text = f"Run `{rewrite_command(facts.name, where)}` to bring {_few(chosen)} to {words(found.spec)}."
     return Change("rewrite_files", text, table=facts.name, spec=facts.spec, where=where)
 
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from spark_bucketing.eligibility.model import TableFacts
-from spark_bucketing.evolution.locations import plain
-from spark_bucketing.evolution.model import Partition, Table
-from spark_bucketing.evolution.reading import Merging, common_buckets
+from spark_bucketing.evolution.model import Partition, Table, one_spelling
+from spark_bucketing.evolution.together import Merging, read_together
 from spark_bucketing.plan import Node
 from spark_bucketing.plan.folders import Folders, scan_key
 from spark_bucketing.spec import BucketSpec
@@ -25,8 +24,8 @@ def selected_partitions(scan: Node, table: Table, folders: Folders) -> tuple[Par
     read = folders.get(scan_key(scan))
     if read is None:
         return table.partitions
-    wanted = {plain(folder) for folder in read}
-    found = {partition.name: plain(partition.location) for partition in table.partitions}
+    wanted = {one_spelling(folder) for folder in read}
+    found = {partition.name: one_spelling(partition.location) for partition in table.partitions}
     # A folder that is of none of them is spelled in a way that is not known here.
     if not wanted <= set(found.values()):
         return table.partitions
@@ -37,18 +36,5 @@ def spec_of_selected(scan: Node, facts: TableFacts, folders: Folders) -> BucketS
     """The spec by which the partitions that a scan selects can be read together; the table's where all have that."""
     if facts.partitions is None:
         return facts.spec
-    table = facts.partitions
-    claims = [table.claim(partition) for partition in selected_partitions(scan, table, folders)]
-    specs = [claim for claim in claims if isinstance(claim, BucketSpec)]
-    if not claims:
-        return facts.spec
-    common = common_buckets(specs, MERGING) if len(specs) == len(claims) else None
-    if common is None:
-        return None
-    shared = zip(*(spec.sort_columns for spec in specs), strict=False)
-    order: list[str] = []
-    for names in shared:
-        if len(set(names)) > 1:
-            break
-        order.append(names[0])
-    return BucketSpec(common, specs[0].bucket_columns, tuple(order), "hive")
+    selected = selected_partitions(scan, facts.partitions, folders)
+    return read_together(facts.partitions, selected, MERGING).spec if selected else facts.spec

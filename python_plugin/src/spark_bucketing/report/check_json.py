@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any, TextIO
 
 from spark_bucketing.check.acceptance import fingerprint, model_key
 from spark_bucketing.check.effects import wanted_specs
 from spark_bucketing.eligibility.model import Finding, Fix, ModelResult, OperatorResult, PlanCounts, Report
+from spark_bucketing.report import output
 
 # Raised when something that was there is gone or means something else; what is new leaves it as it is.
 SCHEMA_VERSION = 1
@@ -15,8 +15,7 @@ SCHEMA_VERSION = 1
 
 def write_json(report: Report, file: TextIO) -> None:
     """Write the report."""
-    json.dump(as_data(report), file, indent=2, ensure_ascii=False)
-    file.write("\n")
+    output.write_json(as_data(report), file)
 
 
 def as_data(report: Report) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from importlib.metadata import version
 from pathlib import PurePosixPath
 from typing import Any, TextIO
@@ -11,6 +10,7 @@ from urllib.parse import quote
 from spark_bucketing.check.acceptance import UNKNOWN, UNPLANNED, fingerprint, model_key
 from spark_bucketing.check.outcome import Found, all_findings, is_unclear, unknown_models
 from spark_bucketing.eligibility.model import Acceptance, Finding, ModelResult, OperatorResult, Report
+from spark_bucketing.report import output
 from spark_bucketing.report.reasons import ALL, documentation
 from spark_bucketing.report.words import from_root
 
@@ -22,8 +22,7 @@ _KINDS: dict[Acceptance, str] = {"allow": "inSource", "baseline": "external"}
 
 def write_sarif(report: Report, file: TextIO) -> None:
     """Write the report."""
-    json.dump(as_sarif(report), file, indent=2, ensure_ascii=False)
-    file.write("\n")
+    output.write_json(as_sarif(report), file)
 
 
 def as_sarif(report: Report) -> dict[str, Any]:

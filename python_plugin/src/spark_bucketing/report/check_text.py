@@ -12,6 +12,7 @@ from rich.text import Text
 from spark_bucketing.check.effects import wanted_specs
 from spark_bucketing.check.outcome import Found, alike_findings, is_unclear, open_findings, unknown_models
 from spark_bucketing.eligibility.model import ModelResult, Report, Verdict
+from spark_bucketing.report.output import console_on
 from spark_bucketing.report.words import effect, operators_of, place, size, summary, verdict_counts
 
 _LEVELS = {"error": "bold red", "warning": "yellow", "note": "cyan"}
@@ -24,8 +25,6 @@ _VERDICTS = {
     Verdict.NOT_BUCKETED: "dim",
     Verdict.UNKNOWN: "magenta",
 }
-# Wider than any line: a pipe or a file gets each message on a line of its own.
-_UNLIMITED = 1_000_000
 
 
 def write_text(report: Report, file: TextIO, verbose: bool = False, plain: bool = False) -> None:
@@ -37,9 +36,7 @@ def write_text(report: Report, file: TextIO, verbose: bool = False, plain: bool 
         verbose: every operator of every query, too.
         plain: without colours even where the environment forces them.
     """
-    console = Console(file=file, highlight=False, soft_wrap=False)
-    if plain or not console.is_terminal:
-        console = Console(file=file, highlight=False, width=_UNLIMITED, force_terminal=False if plain else None)
+    console = console_on(file, plain)
     for alike in alike_findings(open_findings(report)):
         _write_findings(console, alike)
     for model in unknown_models(report):

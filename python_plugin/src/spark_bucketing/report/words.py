@@ -6,10 +6,12 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import PurePath
+from typing import Any
 
 from spark_bucketing.check.effects import worse_for
 from spark_bucketing.check.outcome import Found, all_findings, is_unclear, open_findings, unknown_models
 from spark_bucketing.eligibility.model import Fix, ModelResult, OperatorResult, Report, Verdict
+from spark_bucketing.spec import BucketSpec
 
 _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 
@@ -20,6 +22,14 @@ def size(number: int) -> str:
     while value >= 1024 and unit < len(_UNITS) - 1:
         value, unit = value / 1024, unit + 1
     return f"{number:,} {_UNITS[0]}" if unit == 0 else f"{value:,.1f} {_UNITS[unit]}"
+
+
+def spec_data(spec: BucketSpec | None) -> dict[str, Any] | None:
+    """A spec in the types of JSON."""
+    if spec is None:
+        return None
+    columns, sorts = list(spec.bucket_columns), list(spec.sort_columns)
+    return {"num_buckets": spec.num_buckets, "bucket_columns": columns, "sort_columns": sorts, "hash": spec.bucket_hash}
 
 
 def count(number: int, noun: str) -> str:

@@ -6,7 +6,7 @@ from spark_bucketing.eligibility.changes import rewrite_files, rewrite_partition
 from spark_bucketing.eligibility.movements import Explanation, Movement, Reason
 from spark_bucketing.eligibility.partitions import MERGING, selected_partitions
 from spark_bucketing.eligibility.scans import MIXED_CODES
-from spark_bucketing.evolution.smallest import smallest_rewrite
+from spark_bucketing.evolution.together import smallest_rewrite
 
 
 class MixedBucketSpecs(Reason):
