@@ -5,21 +5,19 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from io import TextIOWrapper
 from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from spark_bucketing.check.baseline import write_baseline
-from spark_bucketing.check.command import OnProgress, Request, check_project
+from spark_bucketing.check.command import Request, check_project
 from spark_bucketing.check.outcome import FailOn, exit_code
 from spark_bucketing.cli.exits import CLEAN
 from spark_bucketing.cli.options import FOLDER, READ_FILE, WRITTEN_FILE, Place, project_options
+from spark_bucketing.cli.progress import progress_line
 from spark_bucketing.eligibility.model import Report
 from spark_bucketing.errors import ProjectError
 from spark_bucketing.project.dbt import Selection
@@ -36,6 +34,9 @@ class _Words(click.Command):
     _MANY = ("--select", "-s", "--exclude")
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        # A shell asks what may follow, and the values may be missing yet.
+        if ctx.resilient_parsing:
+            return super().parse_args(ctx, args)
         spread: list[str] = []
         # The option whose values are read, and how many it has so far.
         option, values = "", 0
@@ -130,7 +131,11 @@ def check(ctx: click.Context, /, **options: Any) -> None:
     # Before anything that takes long.
     for path in filter(None, (options["output"], new_baseline)):
         _check_writable(path)
-    with _progress() as show:
+    with progress_line() as line:
+
+        def show(what: str, done: int, total: int) -> None:
+            line.show(f"planning {done + 1:,} of {total:,} models ({what})" if total else what)
+
         try:
             report = check_project(_request(options), show)
         except KeyboardInterrupt as interrupt:
@@ -191,21 +196,3 @@ def _write(report: Report, options: dict[str, Any], fail_on: FailOn) -> None:
             write_report(report, options["form"], file, fail_on, options["verbose"], plain=True)
     except OSError as error:
         raise ProjectError(f"The report cannot be written to {output}: {error.strerror}.") from error
-
-
-@contextmanager
-def _progress() -> Iterator[OnProgress]:
-    """A bar on standard error, where that is a terminal; nothing elsewhere."""
-    if not Console(stderr=True).is_terminal or not sys.stderr.isatty():
-        yield lambda *_: None
-        return
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    # A descriptor of its own: while Spark starts, the process's standard error is kept for its messages.
-    terminal = os.fdopen(os.dup(sys.stderr.fileno()), "w", encoding="utf-8")
-    with terminal, Progress(*columns, console=Console(file=terminal), transient=True) as bar:
-        task = bar.add_task("", total=None)
-
-        def show(what: str, done: int, total: int) -> None:
-            bar.update(task, description=what, completed=done, total=total or None)
-
-        yield show

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from spark_bucketing.cli.options import FORMAT, Place
+from spark_bucketing.cli.progress import ProgressLine, progress_line
 from spark_bucketing.cli.seal import run_seal
 from spark_bucketing.cli.warehouse import DRY_RUN, WHERE, opened, table_command
 from spark_bucketing.errors import BucketingError
@@ -37,9 +38,10 @@ def show(form: str, table: str, place: Place) -> None:
 
     Files are listed and compared with the partitions' seals; none is opened.
     """
-    with opened(table, place) as (warehouse, name):
-        found = read_table(warehouse, name)
-        write_specs(found, merging_of(warehouse), form, click.get_text_stream("stdout"))
+    with progress_line() as line, opened(table, place, line) as (warehouse, name):
+        line.show(f"listing files of {name}")
+        found, merging = read_table(warehouse, name), merging_of(warehouse)
+    write_specs(found, merging, form, click.get_text_stream("stdout"))
 
 
 @evolution.command()
@@ -78,41 +80,44 @@ def rewrite(where: str | None, dry_run: bool, table: str, place: Place) -> None:
     overwrites them from there. A command that was interrupted or killed is run again: it finishes what is complete,
     and drops what is not. Nothing else may write to these partitions meanwhile, nor another rewrite of the table run.
     """
-    with opened(table, place) as (warehouse, name):
+    with progress_line() as line, opened(table, place, line) as (warehouse, name):
+        line.show(f"listing files of {name}")
         found = read_table(warehouse, name)
         # A mistake in the predicate is found before anything is done.
         chosen, unclear = select_partitions(warehouse, found, where)
         if dry_run:
-            _show_what_is_first(warehouse, name)
-        elif Rewriter(warehouse, found, click.echo).recover():
+            _show_what_is_first(warehouse, name, line)
+        elif Rewriter(warehouse, found, line.echo).recover():
             found = read_table(warehouse, name)
             chosen, unclear = select_partitions(warehouse, found, where)
         plan = plan_rewrite(found, chosen, unclear)
         if found.partitions and not chosen:
-            click.echo(f"{name}: none of {count(len(found.partitions), 'partition')} matches --where.")
+            line.echo(f"{name}: none of {count(len(found.partitions), 'partition')} matches --where.")
         elif dry_run:
-            write_plan(plan, click.get_text_stream("stdout"))
+            with line.hidden():
+                write_plan(plan, click.get_text_stream("stdout"))
         else:
-            _rewrite(warehouse, plan)
+            _rewrite(warehouse, plan, line)
 
 
-def _show_what_is_first(warehouse: Warehouse, name: str) -> None:
+def _show_what_is_first(warehouse: Warehouse, name: str, line: ProgressLine) -> None:
     staging = find_staging(warehouse, name)
     if staging:
         what = "completed from it" if is_complete(staging) else "given up, and its staging table dropped"
-        click.echo(f"{staging.name}: an earlier run died, or is at work; it would be {what} first.")
+        line.echo(f"{staging.name}: an earlier run died, or is at work; it would be {what} first.")
 
 
-def _rewrite(warehouse: Warehouse, plan: Plan) -> None:
-    rewriter = Rewriter(warehouse, plan.table, click.echo)
+def _rewrite(warehouse: Warehouse, plan: Plan, line: ProgressLine) -> None:
+    rewriter = Rewriter(warehouse, plan.table, line.echo)
     batches = list(plan.batches())
     replaced = 0
     for number, batch in enumerate(batches, 1):
-        files = f"{count(sum(part.files for part in batch), 'file')}, {size(total_size(batch))}"
-        click.echo(f"[{number}/{len(batches)}] {count(len(batch), 'partition')}: {files}")
+        partitions = f"[{number}/{len(batches)}] {count(len(batch), 'partition')}"
+        line.echo(f"{partitions}: {count(sum(part.files for part in batch), 'file')}, {size(total_size(batch))}")
+        line.show(f"writing {partitions} of {plan.table.name}")
         replaced += rewriter.run(batch)
     done = count(replaced, "partition")
-    click.echo(f"{plan.table.name}: {done} brought to the table's spec, {len(plan.done):,} had it before.")
+    line.echo(f"{plan.table.name}: {done} brought to the table's spec, {len(plan.done):,} had it before.")
     if plan.left:
         why = "; ".join(f"{part.name}: {obstacle}" for part, obstacle in plan.left)
         raise BucketingError(

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from spark_bucketing.cli.options import WRITTEN_FILE
+from spark_bucketing.cli.progress import progress_line
 from spark_bucketing.extension.build import CACHE_VARIABLE, build_jar, copy_jar
 from spark_bucketing.extension.settings import FORMATS, extension_settings, server_settings
 
@@ -63,5 +64,6 @@ def conf(form: str, cache_dir: Path | None, output: Path | None) -> None:
 
 
 def _jar(cache_dir: Path | None, output: Path | None) -> Path:
-    jar = build_jar(cache_dir)
+    with progress_line("compiling the extension"):
+        jar = build_jar(cache_dir)
     return copy_jar(jar, output) if output else jar

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from spark_bucketing.cli.options import Place, project_options
+from spark_bucketing.cli.progress import CONNECTING, STARTING, ProgressLine
 from spark_bucketing.errors import TableError
 from spark_bucketing.evolution import sql
 from spark_bucketing.evolution.warehouse import Statements, Warehouse
@@ -26,8 +27,13 @@ def table_command(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @contextmanager
-def opened(table: str, place: Place) -> Iterator[tuple[Warehouse, str]]:
+def opened(table: str, place: Place, line: ProgressLine) -> Iterator[tuple[Warehouse, str]]:
     """A session with the settings that are needed, and the table's qualified name.
+
+    Args:
+        table: as it was given.
+        place: of the project.
+        line: on which progress is shown.
 
     Raises:
         BucketingError: this is no name of a table, or there is no session.
@@ -36,12 +42,14 @@ def opened(table: str, place: Place) -> Iterator[tuple[Warehouse, str]]:
     if not 1 <= len(parts) <= 2:
         raise TableError(f"{table!r} is no name of a table. Expected schema.table, or a table of the target's schema.")
     target = read_target(place.project_dir, place.profiles_dir, place.target)
-    with closing(_statements(target)) as statements, Warehouse(statements).with_needed_settings() as warehouse:
+    with closing(_statements(target, line)) as statements, Warehouse(statements).with_needed_settings() as warehouse:
         yield warehouse, ".".join(parts if len(parts) == 2 else (target.schema, *parts))
 
 
-def _statements(target: Target) -> Statements:
+def _statements(target: Target, line: ProgressLine) -> Statements:
     if target.method != "session":
+        line.show(CONNECTING)
         return RemoteStatements(target)
+    line.show(STARTING)
     quiet_errors()
-    return SessionStatements(open_session(target.settings))
+    return SessionStatements(open_session(target.settings), line.on_tasks)

@@ -1,0 +1,65 @@
+"""The line that says what a command is at: on a terminal, and nowhere else."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+import sys
+
+import pytest
+
+SHOWN = """
+import time
+from spark_bucketing.cli.progress import progress_line
+
+with progress_line("starting [Spark]") as line:
+    time.sleep(0.3)
+    line.show("hashing files of a.b")
+    if line.on_tasks:
+        line.on_tasks(12, 64)
+    time.sleep(0.3)
+    line.echo("a message")
+    line.show("the next step")
+    time.sleep(0.3)
+print("the end")
+"""
+
+
+def shown(terminal: bool, **environment: str) -> tuple[str, str]:
+    """What is on standard output, and on standard error."""
+    main_end, child_end = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-c", SHOWN],
+        stdout=subprocess.PIPE,
+        stderr=child_end if terminal else subprocess.PIPE,
+        env=os.environ | {"TERM": "xterm", "COLUMNS": "100"} | environment,
+        text=True,
+    )
+    output, errors = process.communicate(timeout=60)
+    # A terminal to which nothing was written has nothing to read.
+    os.write(child_end, b"|")
+    errors = os.read(main_end, 100_000).decode().removesuffix("|") if terminal else errors
+    os.close(child_end)
+    os.close(main_end)
+    assert process.returncode == 0
+    return output, errors
+
+
+def test_a_terminal_has_one_line_for_each_step_and_is_left_as_it_was() -> None:
+    output, errors = shown(terminal=True)
+    assert output == "a message\nthe end\n"
+    for step in ("starting [Spark]", "hashing files of a.b, 12 of 64 tasks", "the next step"):
+        assert step in errors
+    # The line goes away before a message is written, and in the end.
+    erased = "\x1b[2K"
+    assert errors.rstrip().endswith(erased) and errors.count("\n") <= 4
+
+
+@pytest.mark.parametrize("how", [{}, {"FORCE_COLOR": "1"}])
+def test_a_pipe_has_nothing_of_it(how: dict[str, str]) -> None:
+    assert shown(terminal=False, **how) == ("a message\nthe end\n", "")
+
+
+def test_a_terminal_that_cannot_erase_has_nothing_of_it() -> None:
+    assert shown(terminal=True, TERM="dumb") == ("a message\nthe end\n", "")
