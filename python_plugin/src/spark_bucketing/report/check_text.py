@@ -13,7 +13,16 @@ from spark_bucketing.check.effects import wanted_specs
 from spark_bucketing.check.outcome import Found, alike_findings, is_unclear, open_findings, unknown_models
 from spark_bucketing.eligibility.model import ModelResult, Report, Verdict
 from spark_bucketing.report.output import console_on
-from spark_bucketing.report.words import effect, operators_of, place, size, summary, verdict_counts
+from spark_bucketing.report.words import (
+    bytes_of,
+    effect,
+    messages_of,
+    operators_of,
+    place,
+    size,
+    summary,
+    verdict_counts,
+)
 
 _LEVELS = {"error": "bold red", "warning": "yellow", "note": "cyan"}
 _VERDICTS = {
@@ -57,13 +66,13 @@ def write_text(report: Report, file: TextIO, verbose: bool = False, plain: bool 
 def _write_findings(console: Console, alike: Sequence[Found]) -> None:
     finding, operator = alike[0].finding, alike[0].operator
     head = Text.assemble((finding.level, _LEVELS[finding.level]), "  ", (finding.reason, "bold"), "  ", place(alike[0]))
-    if moved := sum(found.finding.bytes_shuffled or 0 for found in alike):
+    if moved := bytes_of(alike):
         head.append(f"  {size(moved)}", "bold")
     console.print(head)
     if operator:
         style = _VERDICTS[operator.verdict]
         _indented(console, Text.assemble((operator.verdict.value, style), f" {operator.kind}: {operator.description}"))
-    for message in dict.fromkeys(found.finding.message for found in alike):
+    for message in messages_of(alike):
         _indented(console, Text(message))
     for fix in finding.fixes:
         promise = (

@@ -9,7 +9,7 @@ from pathlib import PurePath
 from typing import Any
 
 from spark_bucketing.check.effects import worse_for
-from spark_bucketing.check.outcome import Found, all_findings, is_unclear, open_findings, unknown_models
+from spark_bucketing.check.outcome import Found, alike_findings, all_findings, is_unclear, open_findings, unknown_models
 from spark_bucketing.eligibility.model import Fix, ModelResult, OperatorResult, Report, Verdict
 from spark_bucketing.spec import BucketSpec
 
@@ -42,6 +42,16 @@ def place(found: Found) -> str:
     if found.model is None:
         return "project"
     return f"{found.model.path}:{found.finding.line}" if found.finding.line else found.model.path
+
+
+def bytes_of(alike: Sequence[Found]) -> int:
+    """Bytes that are shuffled for findings which are shown as one."""
+    return sum(found.finding.bytes_shuffled or 0 for found in alike)
+
+
+def messages_of(alike: Sequence[Found]) -> list[str]:
+    """What these findings say, each thing once."""
+    return list(dict.fromkeys(found.finding.message for found in alike))
 
 
 def from_root(report: Report, path: str) -> str:
@@ -93,7 +103,7 @@ def summary(report: Report) -> str:
     operators = operators_of(report.models)
     verdicts = ", ".join(f"{number:,} {verdict.value}" for verdict, number in verdict_counts(operators))
     first = f"{count(len(report.models), 'query').replace('querys', 'queries')}, {count(len(operators), 'operator')}"
-    levels = Counter(str(found.finding.level) for found in open_findings(report))
+    levels = Counter(str(alike[0].finding.level) for alike in alike_findings(open_findings(report)))
     parts = [count(levels[level], level) for level in ("error", "warning", "note") if levels[level]]
     accepted = Counter(found.finding.accepted for found in all_findings(report))
     parts += [f"{accepted['baseline']:,} in the baseline"] if accepted["baseline"] else []
