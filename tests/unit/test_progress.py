@@ -51,7 +51,7 @@ def test_a_terminal_has_one_line_for_each_step_and_is_left_as_it_was() -> None:
     assert output == "a message\nthe end\n"
     for step in ("starting [Spark]", "hashing files of a.b, 12 of 64 tasks", "the next step"):
         assert step in errors
-    # The line goes away before a message is written, and in the end.
+    # The line is erased before a message is written, and in the end.
     erased = "\x1b[2K"
     assert errors.rstrip().endswith(erased) and errors.count("\n") <= 4
 

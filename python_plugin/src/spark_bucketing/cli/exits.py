@@ -4,7 +4,7 @@ from __future__ import annotations
 
 CLEAN = 0
 FINDINGS = 1
-# Or could not tell.
+# Or nothing is known of a part.
 COULD_NOT_RUN = 2
 # As shells say that SIGINT ended a command.
 INTERRUPTED = 130

@@ -44,7 +44,7 @@ class ProgressLine:
 
     @contextmanager
     def hidden(self) -> Iterator[None]:
-        """Take the line away while something else is written to the same terminal."""
+        """Erase the line while something else is written to the same terminal."""
         self._progress.stop()
         yield
         self._progress.start()

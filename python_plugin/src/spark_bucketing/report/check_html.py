@@ -64,7 +64,7 @@ def _head(report: Report) -> Iterator[str]:
         (f"{len(report.models):,}", "queries"),
         (f"{len(operators):,}", "joins, aggregates, windows"),
         (f"{len(alike_findings(found)):,}", "findings" + (f", {accepted:,} more accepted" if accepted else "")),
-        (f"{len(unknown_models(report)):,}", "could not be told"),
+        (f"{len(unknown_models(report)):,}", "could not be checked"),
     ]
     if moved:
         tiles.append((size(moved), "shuffled for them"))
@@ -148,7 +148,7 @@ def _curve(points: Sequence[Point]) -> str:
 def _unknown(report: Report) -> Iterator[str]:
     models = unknown_models(report)
     if models:
-        yield "<h2>Could not be told</h2>"
+        yield "<h2>Could not be checked</h2>"
     for model in models:
         why = why_unknown(model)
         where = f'<code class="where">{escape(model.path)}</code>'

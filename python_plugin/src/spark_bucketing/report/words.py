@@ -60,7 +60,7 @@ def from_root(report: Report, path: str) -> str:
 
 
 def why_unknown(model: ModelResult) -> str:
-    """Why nothing can be told of a model: Spark's words, or which of its operators were not understood."""
+    """Why nothing is known of a model: Spark's words, or which of its operators were not understood."""
     unclear = "; ".join(f"{op.kind}: {op.description}" for op in filter(is_unclear, model.operators))
     return model.error or f"Not understood: {unclear}"
 
