@@ -42,12 +42,13 @@ def select_partitions(
     casts = [f"try_cast({name} as {column.type})" for name, column in zip(names, table.columns, strict=True)]
     spelled = ", ".join(f"try_cast({cast} as string)" for cast in casts)
     typed = ", ".join(f"{cast} as {sql.name(column.name)}" for cast, column in zip(casts, table.columns, strict=True))
-    # The values' own columns must not be found by the predicate, nor may a comment at its end hide the bracket.
+    # The predicate must find neither the values' own columns nor the names of results, which only what comes after them
+    # can find; nor may a comment at its end hide the bracket.
     query = (
         f"with typed as (select place as spark_bucketing_place, array({spelled}) as spark_bucketing_spelled, {typed} "  # noqa: S608
         f"from values {values} as v(place, {', '.join(names)})) "
-        "select spark_bucketing_place as place, to_json(spark_bucketing_spelled) as spelled, "
-        f"case when ({where or 'true'}\n) then 1 else 0 end as chosen "
+        f"select case when ({where or 'true'}\n) then 1 else 0 end as chosen, "
+        "spark_bucketing_place as place, to_json(spark_bucketing_spelled) as spelled "
         f"from typed as {sql.name(sql.parts(table.name)[-1])}"
     )
     try:
