@@ -1,5 +1,6 @@
 """The command line without Spark: help, exit codes, and mistakes of users."""
 
+import io
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +13,7 @@ from click.testing import CliRunner, Result
 from conftest import REPOSITORY
 from spark_bucketing.cli import main
 from spark_bucketing.cli.layout import exit_code
+from spark_bucketing.cli.streams import standard_output
 from spark_bucketing.layout.table import DataFile, TableLayout
 from spark_bucketing.spec import BucketSpec
 
@@ -76,6 +78,18 @@ def test_a_shell_completes_as_documented(typed: tuple[str, ...], completed: list
     result = CliRunner().invoke(main, prog_name="spark-bucketing", env=asked)
     assert result.exception is None or isinstance(result.exception, SystemExit)
     assert [line.removeprefix("plain,") for line in result.output.split()] == completed
+
+
+@pytest.mark.parametrize(("form", "expected"), [("json", "ds=ü".encode()), ("text", b"ds=?")])
+def test_no_character_of_a_report_is_a_reason_to_fail(
+    form: str, expected: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    terminal = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(terminal, encoding="ascii"))
+    stream = standard_output(form)
+    stream.write("ds=ü")
+    stream.flush()
+    assert terminal.getvalue() == expected
 
 
 def test_the_version_is_the_package_s() -> None:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 from collections.abc import Sequence
-from io import TextIOWrapper
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +16,7 @@ from spark_bucketing.check.outcome import FailOn, exit_code
 from spark_bucketing.cli.exits import CLEAN
 from spark_bucketing.cli.options import FOLDER, READ_FILE, WRITTEN_FILE, Place, project_options
 from spark_bucketing.cli.progress import progress_line
+from spark_bucketing.cli.streams import standard_output
 from spark_bucketing.eligibility.model import Report
 from spark_bucketing.errors import ProjectError
 from spark_bucketing.project.dbt import Selection
@@ -185,11 +184,7 @@ def _check_writable(path: Path) -> None:
 def _write(report: Report, options: dict[str, Any], fail_on: FailOn) -> None:
     output: Path | None = options["output"]
     if output is None:
-        stream = sys.stdout
-        if isinstance(stream, TextIOWrapper):
-            # Programs read UTF-8, people what their terminal has; no character is a reason to fail.
-            stream.reconfigure(encoding=None if options["form"] == "text" else "utf-8", errors="replace")
-        write_report(report, options["form"], stream, fail_on, options["verbose"])
+        write_report(report, options["form"], standard_output(options["form"]), fail_on, options["verbose"])
         return
     try:
         with output.open("w", encoding="utf-8", errors="replace") as file:

@@ -9,6 +9,7 @@ import click
 from spark_bucketing.cli.options import FORMAT, Place
 from spark_bucketing.cli.progress import ProgressLine, progress_line
 from spark_bucketing.cli.seal import run_seal
+from spark_bucketing.cli.streams import standard_output
 from spark_bucketing.cli.warehouse import DRY_RUN, WHERE, opened, table_command
 from spark_bucketing.errors import BucketingError
 from spark_bucketing.evolution.metadata import merging_of, read_table
@@ -41,7 +42,7 @@ def show(form: str, table: str, place: Place) -> None:
     with progress_line() as line, opened(table, place, line) as (warehouse, name):
         line.show(f"listing files of {name}")
         found, merging = read_table(warehouse, name), merging_of(warehouse)
-    write_specs(found, merging, form, click.get_text_stream("stdout"))
+    write_specs(found, merging, form, standard_output(form))
 
 
 @evolution.command()
@@ -95,7 +96,7 @@ def rewrite(where: str | None, dry_run: bool, table: str, place: Place) -> None:
             line.echo(f"{name}: none of {count(len(found.partitions), 'partition')} matches --where.")
         elif dry_run:
             with line.hidden():
-                write_plan(plan, click.get_text_stream("stdout"))
+                write_plan(plan, standard_output("text"))
         else:
             _rewrite(warehouse, plan, line)
 

@@ -9,6 +9,7 @@ import click
 from spark_bucketing.cli.exits import CLEAN, COULD_NOT_RUN, FINDINGS
 from spark_bucketing.cli.options import FORMAT, Place, project_options
 from spark_bucketing.cli.progress import STARTING, progress_line
+from spark_bucketing.cli.streams import standard_output
 from spark_bucketing.layout.read import read_layouts
 from spark_bucketing.layout.table import TableLayout
 from spark_bucketing.project.profile import session_target
@@ -38,7 +39,7 @@ def layout(ctx: click.Context, tables: tuple[str, ...], schema: str | None, form
     with progress_line(STARTING) as line:
         session = open_session(found.settings)
         layouts = read_layouts(session, chosen, tables, line.show)
-    write_layouts(chosen, layouts, form, click.get_text_stream("stdout"))
+    write_layouts(chosen, layouts, form, standard_output(form))
     ctx.exit(exit_code(layouts))
 
 

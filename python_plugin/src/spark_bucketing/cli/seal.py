@@ -9,6 +9,7 @@ import click
 from spark_bucketing.cli.exits import CLEAN, FINDINGS
 from spark_bucketing.cli.options import FORMAT, Place
 from spark_bucketing.cli.progress import progress_line
+from spark_bucketing.cli.streams import standard_output
 from spark_bucketing.cli.warehouse import DRY_RUN, WHERE, opened, table_command
 from spark_bucketing.evolution.model import Status
 from spark_bucketing.evolution.seal import seal_table
@@ -36,6 +37,6 @@ def run_seal(where: str | None, dry_run: bool, form: str, table: str, place: Pla
     with progress_line() as line, opened(table, place, line) as (warehouse, name):
         line.show(f"hashing files of {name}")
         found = seal_table(warehouse, name, where, dry_run)
-    write_sealed(name, found, dry_run, form, click.get_text_stream("stdout"))
+    write_sealed(name, found, dry_run, form, standard_output(form))
     refused = any(partition.status == Status.REFUSED for partition in found)
     click.get_current_context().exit(FINDINGS if refused else CLEAN)
