@@ -107,7 +107,7 @@ def test_a_file_without_rows_has_a_size(project: Project) -> None:
     shutil.copy(file, target)
     layout = read(project, "t")
     assert [(f.rows, f.size) for f in layout.files if f.name == target.name] == [(0, target.stat().st_size)]
-    assert len(layout.files) == 5
+    assert len(layout.files) == len(project.files("t"))
 
 
 @pytest.mark.usefixtures("extension")
@@ -175,7 +175,8 @@ def test_the_command_reports_and_tells_findings_by_its_exit_code(
     clean = CliRunner().invoke(main, ["layout"])
     assert clean.exit_code == 0, clean.output
     cells = clean.output.splitlines()[-1].split()
-    assert (cells[:8], cells[-3:]) == (["good", "spark", "parquet", "k", "k", "4", "-", "4"], ["1,000", "1.00", "ok"])
+    assert (cells[:8], cells[-3]) == (["good", "spark", "parquet", "k", "k", "4", "-", "4"], "1,000")
+    assert (float(cells[-2]) >= 1, cells[-1]) == (True, "ok")
     (data,) = json.loads(CliRunner().invoke(main, ["layout", "--format", "json"]).output)["tables"]
     sizes = sorted((project.location("good") / name).stat().st_size for name in project.files("good"))
     expected = {"smallest": sizes[0], "median": sum(sizes[1:3]) // 2, "largest": sizes[-1], "total": sum(sizes)}
