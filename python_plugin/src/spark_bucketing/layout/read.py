@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 from spark_bucketing.errors import SparkError, TableError
+from spark_bucketing.evolution import sql
 from spark_bucketing.evolution.metadata import read_partitions
 from spark_bucketing.evolution.model import one_spelling
 from spark_bucketing.evolution.warehouse import Warehouse
@@ -39,7 +40,7 @@ def read_layouts(
         TableError: a table in names does not exist or has no buckets.
     """
     with spark_call(f"The tables of schema {schema!r} cannot be listed."):
-        rows = session.sql(f"show tables in {_quoted(schema)}").collect()
+        rows = session.sql(f"show tables in {sql.name(schema)}").collect()
     known = {row.tableName.lower(): row.tableName for row in rows if not row.isTemporary}
     if unknown := [name for name in names if name.lower() not in known]:
         raise TableError(f"There is no table {unknown[0]!r} in schema {schema!r}.")
@@ -54,7 +55,7 @@ def read_layouts(
 
 
 def _read_layout(session: SparkSession, schema: str, name: str) -> TableLayout | None:
-    table = f"{_quoted(schema)}.{_quoted(name)}"
+    table = f"{sql.name(schema)}.{sql.name(name)}"
     with spark_call(f"Table {name!r} cannot be described."):
         rows = session.sql(f"describe table extended {table}").collect()
     found = Description.of((row.col_name, row.data_type) for row in rows)
@@ -112,7 +113,3 @@ def _path(uri: str) -> str:
     """One spelling of file:/x and file:///x, which Spark uses side by side."""
     parts = urlsplit(uri)
     return unquote(f"{parts.scheme}://{parts.netloc}{parts.path}")
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

@@ -152,8 +152,7 @@ def _unknown(report: Report) -> Iterator[str]:
     for model in models:
         why = why_unknown(model)
         where = f'<code class="where">{escape(model.path)}</code>'
-        head = f"<header><b>{escape(model.name)}</b>{where}</header>"
-        yield f'<div class="card named">{head}<p>{escape(why)}</p></div>'
+        yield _card("", f"<b>{escape(model.name)}</b>{where}", f"<p>{escape(why)}</p>")
 
 
 def _findings(report: Report) -> Iterator[str]:
@@ -192,7 +191,7 @@ def _specs(report: Report) -> Iterator[str]:
             f"<tr><td><code>{escape(text)}</code></td><td>{escape(', '.join(names))}</td></tr>"
             for text, names in specs.items()
         )
-        yield f'<div class="card named"><header><b>{escape(table)}</b></header><table>{rows}</table></div>'
+        yield _card("", f"<b>{escape(table)}</b>", f"<table>{rows}</table>")
 
 
 def _finding(alike: Sequence[Found]) -> str:
@@ -211,14 +210,17 @@ def _finding(alike: Sequence[Found]) -> str:
         for fix in finding.fixes
     )
     messages = "".join(f"<p>{escape(message)}</p>" for message in messages_of(alike))
-    level = f"<span>{finding.level}{accepted}</span>"
     where = f'<code class="where">{escape(place(alike[0]))}</code>'
-    return (
-        f'<div class="card named finding {finding.level}{" accepted" if finding.accepted else ""}" '
-        f'data-levels="{finding.level}" data-verdicts="{_CLASSES[operator.verdict] if operator else ""}">'
-        f"<header>{level}<b>{escape(finding.reason)}</b>{moved}{where}</header>"
-        f"{what}{messages}{fixes}</div>"
+    return _card(
+        f" finding {finding.level}{' accepted' if finding.accepted else ''}",
+        f"<span>{finding.level}{accepted}</span><b>{escape(finding.reason)}</b>{moved}{where}",
+        f"{what}{messages}{fixes}",
+        f' data-levels="{finding.level}" data-verdicts="{_CLASSES[operator.verdict] if operator else ""}"',
     )
+
+
+def _card(kinds: str, header: str, body: str, data: str = "") -> str:
+    return f'<div class="card named{kinds}"{data}><header>{header}</header>{body}</div>'
 
 
 def _harm(fix: Fix) -> str:

@@ -22,7 +22,6 @@ def write_specs(table: Table, merging: Merging, form: str, file: TextIO) -> None
     """Write the specs over the partitions, and which of them can be read together."""
     found = runs(table.partitions)
     together = read_together(table, table.partitions, merging)
-    ranges = readable_ranges(table, merging)
     if form == "json":
         write_json(
             {
@@ -30,7 +29,7 @@ def write_specs(table: Table, merging: Merging, form: str, file: TextIO) -> None
                 "spec": spec_data(table.spec),
                 "ranges": list(map(_run, found)),
                 "all_partitions": _read(together) if found else None,
-                "readable": list(map(_read, ranges)),
+                "readable": list(map(_read, readable_ranges(table, merging))),
             },
             file,
         )
@@ -42,6 +41,7 @@ def write_specs(table: Table, merging: Merging, form: str, file: TextIO) -> None
     _print_grid(console, ((run, _widest(run).summary) for run in found))
     console.print(Text(f"\nRead as bucketed:\n  all partitions together: {_how(together)}"))
     if table.spec and not together.spec:
+        ranges = readable_ranges(table, merging)
         _print_grid(console, ((read.partitions, _how(read)) for read in ranges))
 
 
