@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 from dataclasses import replace
 
 import pytest
@@ -92,6 +93,17 @@ def test_the_documentation_names_every_key() -> None:
 
 def test_a_schema_without_bucketed_tables_is_said() -> None:
     assert written() == "Schema s has no bucketed tables.\n"
+
+
+@pytest.mark.parametrize("width", [40, 80, 300])
+def test_a_terminal_shows_every_value_however_narrow_it_is(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in (("FORCE_COLOR", "1"), ("TERM", "xterm"), ("NO_COLOR", "1"), ("COLUMNS", str(width))):
+        monkeypatch.setenv(name, value)
+    text = re.sub(r"\x1b\[[\d;]*m", "", written(OK))
+    assert all(len(line) <= width for line in text.splitlines())
+    for value in ("flights", "tailnum, [day]", "100 bytes", "1.5 KiB", "4.0 KiB", "5.6 KiB", "4,000", "1.50", "ok"):
+        assert value in text
+    assert bool(re.search(r"^rows +4,000 *$", text, re.MULTILINE)) == (width < 300)
 
 
 def test_what_is_wrong_follows_in_whole_lines() -> None:

@@ -13,9 +13,11 @@ from spark_bucketing.layout.table import SpecFiles, TableLayout
 from spark_bucketing.report.output import console_on, write_json
 from spark_bucketing.report.words import size, spec_data
 
+_WIDEST = 100_000
 _STYLES = {"ok": "green", "wrong": "red", "unknown": "yellow"}
-_LEFT = ("table", "layout", "format", "bucket columns", "sort columns")
-_RIGHT = ("buckets", "partitions", "files", "smallest", "median", "largest", "total", "rows", "skew")
+_WORDS = ("table", "layout", "format", "bucket columns", "sort columns")
+_NUMBERS = ("buckets", "partitions", "files", "smallest", "median", "largest", "total", "rows", "skew")
+_TITLES = (*_WORDS, *_NUMBERS, "state")
 
 
 def write_layouts(schema: str, layouts: Sequence[TableLayout], form: str, file: TextIO) -> None:
@@ -38,17 +40,27 @@ def write_layouts(schema: str, layouts: Sequence[TableLayout], form: str, file: 
 def _write_text(layouts: Sequence[TableLayout], file: TextIO) -> None:
     console = console_on(file)
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for title in _LEFT:
-        table.add_column(title, overflow="fold")
-    for title in _RIGHT:
-        table.add_column(title, justify="right", no_wrap=True)
-    table.add_column("state", no_wrap=True)
+    for title in _TITLES:
+        table.add_column(title, justify="right" if title in _NUMBERS else "left")
     for layout in layouts:
-        table.add_row(*_cells(layout), Text(layout.state, _STYLES[layout.state]))
-    console.print(table)
+        table.add_row(*_cells(layout))
+    if console.measure(table, options=console.options.update(max_width=_WIDEST)).maximum <= console.width:
+        console.print(table)
+    else:
+        for layout in layouts:
+            console.print(_record(layout))
     for layout in layouts:
         for message in (layout.unreadable,) if layout.unreadable else layout.findings:
             console.print(Text.assemble((layout.name, _STYLES[layout.state]), ": ", message))
+
+
+def _record(layout: TableLayout) -> Table:
+    """A line for each column, where a terminal is too narrow for all of them side by side."""
+    record = Table.grid(padding=(0, 2))
+    for title, cell in zip(_TITLES, _cells(layout), strict=True):
+        record.add_row(Text(title, "bold"), cell)
+    record.add_row()
+    return record
 
 
 def _cells(layout: TableLayout) -> list[Text]:
@@ -68,7 +80,7 @@ def _cells(layout: TableLayout) -> list[Text]:
         f"{layout.rows:,}" if known else "-",
         "-" if layout.skew is None else f"{layout.skew:.2f}",
     ]
-    return [Text(text) for text in texts]
+    return [*map(Text, texts), Text(layout.state, _STYLES[layout.state])]
 
 
 def _data(layout: TableLayout) -> dict[str, Any]:
