@@ -13,13 +13,13 @@ SHOWN = """
 import time
 from spark_bucketing.cli.progress import progress_line
 
-with progress_line("starting [Spark]") as line:
+with progress_line("starting [spark]") as line:
     time.sleep(0.3)
     line.show("hashing files of a.b")
     if line.on_tasks:
         line.on_tasks(12, 64)
     time.sleep(0.3)
-    line.echo("a message")
+    line.echo("tasks are counted" if line.on_tasks else "tasks are not counted")
     line.show("the next step")
     time.sleep(0.3)
 print("the end")
@@ -48,8 +48,8 @@ def shown(terminal: bool, **environment: str) -> tuple[str, str]:
 
 def test_a_terminal_has_one_line_for_each_step_and_is_left_as_it_was() -> None:
     output, errors = shown(terminal=True)
-    assert output == "a message\nthe end\n"
-    for step in ("starting [Spark]", "hashing files of a.b, 12 of 64 tasks", "the next step"):
+    assert output == "tasks are counted\nthe end\n"
+    for step in ("starting [spark]", "hashing files of a.b, 12 of 64 tasks", "the next step"):
         assert step in errors
     # The line is erased before a message is written, and in the end.
     erased = "\x1b[2K"
@@ -58,8 +58,8 @@ def test_a_terminal_has_one_line_for_each_step_and_is_left_as_it_was() -> None:
 
 @pytest.mark.parametrize("how", [{}, {"FORCE_COLOR": "1"}])
 def test_a_pipe_has_nothing_of_it(how: dict[str, str]) -> None:
-    assert shown(terminal=False, **how) == ("a message\nthe end\n", "")
+    assert shown(terminal=False, **how) == ("tasks are not counted\nthe end\n", "")
 
 
 def test_a_terminal_that_cannot_erase_has_nothing_of_it() -> None:
-    assert shown(terminal=True, TERM="dumb") == ("a message\nthe end\n", "")
+    assert shown(terminal=True, TERM="dumb") == ("tasks are not counted\nthe end\n", "")
