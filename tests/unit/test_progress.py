@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pty
+import re
 import subprocess
 import sys
 
@@ -26,12 +27,12 @@ print("the end")
 """
 
 
-def shown(terminal: bool, **environment: str) -> tuple[str, str]:
-    """What is on standard output, and on standard error."""
+def shown(terminal: bool, same: bool = False, **environment: str) -> tuple[str, str]:
+    """What is on standard output, and on standard error; all of it on the latter where they are the same."""
     main_end, child_end = pty.openpty()
     process = subprocess.Popen(
         [sys.executable, "-c", SHOWN],
-        stdout=subprocess.PIPE,
+        stdout=child_end if same else subprocess.PIPE,
         stderr=child_end if terminal else subprocess.PIPE,
         env=os.environ | {"TERM": "xterm", "COLUMNS": "100"} | environment,
         text=True,
@@ -51,14 +52,19 @@ def test_a_terminal_has_one_line_for_each_step_and_is_left_as_it_was() -> None:
     assert output == "tasks are counted\nthe end\n"
     for step in ("starting [spark]", "hashing files of a.b, 12 of 64 tasks", "the next step"):
         assert step in errors
-    # The line is erased before a message is written, and in the end.
-    erased = "\x1b[2K"
-    assert errors.rstrip().endswith(erased) and errors.count("\n") <= 4
+    assert errors.rstrip().endswith("\x1b[2K") and errors.count("\n") <= 4
 
 
-@pytest.mark.parametrize("how", [{}, {"FORCE_COLOR": "1"}])
-def test_a_pipe_has_nothing_of_it(how: dict[str, str]) -> None:
-    assert shown(terminal=False, **how) == ("tasks are not counted\nthe end\n", "")
+def test_a_message_stands_on_a_line_of_its_own() -> None:
+    _, screen = shown(terminal=True, same=True)
+    codes = r"(?:\x1b\[[\d;?]*[A-Za-z]|\r)*"
+    for message in ("tasks are counted", "the end"):
+        assert re.search(rf"(?:\n|\x1b\[2K){codes}{message}\r\n", screen), screen
+
+
+@pytest.mark.parametrize("forced", ["", "1"])
+def test_a_pipe_has_nothing_of_it(forced: str) -> None:
+    assert shown(terminal=False, FORCE_COLOR=forced) == ("tasks are not counted\nthe end\n", "")
 
 
 def test_a_terminal_that_cannot_erase_has_nothing_of_it() -> None:
