@@ -17,7 +17,7 @@ from answers import Answer, ask, difference
 from steps import KEYS, Step, month_name
 
 from spark_bucketing.errors import ProjectError, TableError
-from spark_bucketing.evolution.read import merging_of, read_table
+from spark_bucketing.evolution.metadata import merging_of, read_table
 from spark_bucketing.evolution.warehouse import Warehouse
 from spark_bucketing.extension.build import build_jar
 from spark_bucketing.extension.settings import extension_settings
@@ -91,7 +91,7 @@ class Showcase:
 
     def show_specs(self) -> None:
         """Print what `spark-bucketing evolution show` does."""
-        with Warehouse(SessionStatements(self.spark)).settled() as warehouse:
+        with Warehouse(SessionStatements(self.spark)).with_needed_settings() as warehouse:
             try:
                 write_specs(read_table(warehouse, TABLE), merging_of(warehouse), "text", sys.stdout)
             except TableError as error:

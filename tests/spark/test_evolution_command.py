@@ -182,6 +182,11 @@ REFUSED = [
     ("plain", ("rewrite", f"{DB}.plain"), "or on_bucket_change='evolve' of its dbt model"),
     ("name", ("show", "a.b.c"), "is no name of a table"),
     ("other column", ("rewrite", f"{DB}.refused", "--where", "k = 1"), "partition columns only, which are ds"),
+    (
+        "column of the query",
+        ("rewrite", f"{DB}.refused", "--where", "place = 0"),
+        "partition columns only, which are ds",
+    ),
     ("no predicate", ("rewrite", f"{DB}.refused", "--where", "ds ="), "partition columns only, which are ds"),
     ("no condition", ("rewrite", f"{DB}.refused", "--where", "ds"), "partition columns only, which are ds"),
     ("format", ("show", f"{DB}.texts"), "TextInputFormat, which Spark neither reads nor writes by the buckets"),

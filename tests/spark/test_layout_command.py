@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +14,7 @@ from spark_bucketing.cli import main
 from spark_bucketing.errors import SparkError, TableError
 from spark_bucketing.layout.read import read_layouts
 from spark_bucketing.layout.table import TableLayout
+from spark_bucketing.session import setting
 from spark_bucketing.spec import BucketSpec
 
 if TYPE_CHECKING:
@@ -96,6 +98,40 @@ def test_each_partition_has_its_own_files(project: Project) -> None:
     assert layout.state == "ok"
 
 
+def test_a_file_without_rows_has_a_size(project: Project) -> None:
+    create(project, "t", HIVE, ROWS)
+    empty = project.folder / "é %[x]"
+    project.spark.sql("select 1L as k, 'x' as region where false").coalesce(1).write.parquet(str(empty))
+    (file,) = empty.glob("*.parquet")
+    target = project.location("t") / "00000_0_copy of é%25[0].parquet"
+    shutil.copy(file, target)
+    layout = read(project, "t")
+    assert [(f.rows, f.size) for f in layout.files if f.name == target.name] == [(0, target.stat().st_size)]
+    assert len(layout.files) == len(project.files("t"))
+
+
+@pytest.mark.usefixtures("extension")
+def test_partitions_are_judged_by_their_own_buckets(project: Project) -> None:
+    spark, table = project.spark, project.table("t")
+    spark.sql(f"create schema if not exists {project.schema}")
+    spark.sql(
+        f"create table {table} (k bigint) partitioned by (day string) clustered by (k) sorted by (k) into 8 buckets "
+        "stored as parquet"
+    )
+    with setting(spark, "spark.bucketing.enabled", "true"):
+        for day, buckets in {"é a%b/=": 8, "b": 4, "c": 16}.items():
+            spark.sql(f"alter table {table} clustered by (k) sorted by (k) into {buckets} buckets")
+            spark.sql(f"insert into {table} partition (day = '{day}') select id from range(1600)")
+        spark.sql(f"alter table {table} clustered by (k) sorted by (k) into 4 buckets")
+    layout = read(project, "t")
+    assert sorted(part.spec.num_buckets for part in layout.by_spec) == [4, 8, 16]
+    assert (layout.skew, layout.state) == (1.0, "ok")
+    with setting(spark, "spark.bucketing.enabled", "false"):
+        spark.sql(f"insert overwrite table {table} partition (day = 'c') select id from range(8)")
+    # What stock Spark has written is not what was sealed: the table's own buckets are what there is to go by.
+    assert sorted(part.spec.num_buckets for part in read(project, "t").by_spec) == [4, 8]
+
+
 def test_a_file_format_that_cannot_be_read_is_unknown_not_ok(project: Project) -> None:
     create(project, "t", "stored as textfile", "select 1, 'x'")
     assert read(project, "t").state == "unknown"
@@ -139,7 +175,12 @@ def test_the_command_reports_and_tells_findings_by_its_exit_code(
     clean = CliRunner().invoke(main, ["layout"])
     assert clean.exit_code == 0, clean.output
     cells = clean.output.splitlines()[-1].split()
-    assert (cells[:9], cells[-1]) == (["good", "spark", "parquet", "k", "k", "4", "-", "4", "1,000"], "ok")
+    assert (cells[:8], cells[-3]) == (["good", "spark", "parquet", "k", "k", "4", "-", "4"], "1,000")
+    assert (float(cells[-2]) >= 1, cells[-1]) == (True, "ok")
+    (data,) = json.loads(CliRunner().invoke(main, ["layout", "--format", "json"]).output)["tables"]
+    sizes = sorted((project.location("good") / name).stat().st_size for name in project.files("good"))
+    expected = {"smallest": sizes[0], "median": sum(sizes[1:3]) // 2, "largest": sizes[-1], "total": sum(sizes)}
+    assert (data["table"], data["bytes"]) == ("good", expected)
     create(project, "bad", HIVE, ROWS)
     project.rows("select * from {schema}.bad")
     project.spark.sql(f"insert into {project.table('bad')} select 1, 'x'")

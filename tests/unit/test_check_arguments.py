@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 from reported import CLEAN, JOINED, REPORT
 
-import spark_bucketing.cli_check
+import spark_bucketing.cli.check
 from spark_bucketing.check.artifacts import Request
 from spark_bucketing.check.command import OnProgress
 from spark_bucketing.check.results import Report
@@ -36,7 +36,7 @@ def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[Report],
             requests.append(request)
             return report
 
-        monkeypatch.setattr(spark_bucketing.cli_check, "check_project", check_project)
+        monkeypatch.setattr(spark_bucketing.cli.check, "check_project", check_project)
         return requests
 
     return answer

@@ -10,7 +10,7 @@ import pytest
 from spark_bucketing.check.candidates import bucket, rewrite_files, rewrite_partitions
 from spark_bucketing.check.scans import BucketedScan, TableFacts
 from spark_bucketing.check.session_settings import Settings
-from spark_bucketing.evolution.model import Column, Partition, RecordState, Table
+from spark_bucketing.evolution.model import Column, Partition, Status, Table
 from spark_bucketing.plan import PlanNode
 from spark_bucketing.spec import BucketSpec
 
@@ -18,9 +18,7 @@ EIGHT = BucketSpec(8, ("k",), ("k",), "hive")
 
 
 def table(column: str, *values: str) -> TableFacts:
-    parts = tuple(
-        Partition(f"{column}={value}", (value,), f"file:/t/{value}", RecordState.UNBUCKETED) for value in values
-    )
+    parts = tuple(Partition(f"{column}={value}", (value,), f"file:/t/{value}", Status.NOT_SEALED) for value in values)
     partitions = Table("db.t", EIGHT, (Column(column, "string"),), parts)
     return TableFacts("db.t", {}, EIGHT, (column,), partitions=partitions)
 

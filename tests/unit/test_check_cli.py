@@ -18,7 +18,7 @@ import yaml
 from click.testing import CliRunner, Result
 from reported import CLEAN, REPORT
 
-import spark_bucketing.cli_check
+import spark_bucketing.cli.check
 from spark_bucketing.check.artifacts import Request
 from spark_bucketing.check.command import OnProgress
 from spark_bucketing.check.results import Report
@@ -48,7 +48,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Callable[[Report], list[Request]]:
             on_progress("m", 0, 1)
             return report
 
-        monkeypatch.setattr(spark_bucketing.cli_check, "check_project", check_project)
+        monkeypatch.setattr(spark_bucketing.cli.check, "check_project", check_project)
         return requests
 
     return answer
@@ -93,7 +93,7 @@ def test_an_interruption_before_the_first_model_is_no_pass(monkeypatch: pytest.M
     def interrupted(*_: Any) -> Report:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(spark_bucketing.cli_check, "check_project", interrupted)
+    monkeypatch.setattr(spark_bucketing.cli.check, "check_project", interrupted)
     result = run()
     assert result.exit_code == 2 and "Interrupted before anything was checked." in result.output
 
@@ -215,7 +215,7 @@ def test_a_catalog_gives_columns_in_their_order_and_sizes(tmp_path: Path) -> Non
 
 PROGRESS = """
 import os, sys
-import spark_bucketing.cli_check as command
+import spark_bucketing.cli.check as command
 from spark_bucketing.cli import main
 from spark_bucketing.check.results import Report
 
@@ -241,7 +241,7 @@ def test_progress_is_shown_on_a_terminal_only(terminal: bool) -> None:
     told = os.read(main_end, 100_000).decode() if terminal else told
     os.close(main_end)
     assert process.returncode == 0
-    assert ("the_model" in told and "3/12" in told) == terminal
+    assert ("planning 4 of 12 models (the_model)" in told) == terminal
     assert output.startswith("0 queries") and "\x1b" not in output
 
 

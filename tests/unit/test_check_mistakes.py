@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-import spark_bucketing.cli_check
+import spark_bucketing.cli.check
 from spark_bucketing.check.command import _folder_from
 from spark_bucketing.check.layout_config import configured_layout
 from spark_bucketing.check.results import ModelResult, OperatorResult, Parent, Verdict
@@ -162,7 +162,7 @@ def test_the_exit_code_of_a_mistake_of_the_program_is_not_that_of_findings(monke
     def broken(*_: Any) -> None:
         raise KeyError("unique_id")
 
-    monkeypatch.setattr(spark_bucketing.cli_check, "check_project", broken)
+    monkeypatch.setattr(spark_bucketing.cli.check, "check_project", broken)
     result = CliRunner().invoke(main, ["check"])
     assert result.exit_code == 2
     assert "KeyError: 'unique_id'" in result.output and "Traceback" not in result.output

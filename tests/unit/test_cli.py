@@ -1,5 +1,6 @@
 """The command line without Spark: help, exit codes, and mistakes of users."""
 
+import io
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,7 +10,10 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
-from spark_bucketing.cli import exit_code, main
+from conftest import REPOSITORY
+from spark_bucketing.cli import main
+from spark_bucketing.cli.layout import exit_code
+from spark_bucketing.cli.streams import standard_output
 from spark_bucketing.layout.table import DataFile, TableLayout
 from spark_bucketing.spec import BucketSpec
 
@@ -51,6 +55,41 @@ def test_every_command_and_option_is_explained(path: tuple[str, ...], command: c
     assert command.help
     assert all(option.help for option in command.params if isinstance(option, click.Option))
     assert run(*path, "--help").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("typed", "completed"),
+    [
+        (("evo",), ["evolution"]),
+        (("evolution", "re"), ["repair", "rewrite"]),
+        (("check", "--select", "a", "b", "--form"), ["--format"]),
+        (("check", "--format", "j"), ["json", "junit"]),
+        (("check", "--select", ""), []),
+    ],
+)
+def test_a_shell_completes_as_documented(typed: tuple[str, ...], completed: list[str]) -> None:
+    variable = "_SPARK_BUCKETING_COMPLETE"
+    assert f'eval "$({variable}=bash_source spark-bucketing)"' in (REPOSITORY / "README.md").read_text()
+    asked = {
+        variable: "bash_complete",
+        "COMP_WORDS": " ".join(("spark-bucketing", *typed)),
+        "COMP_CWORD": str(len(typed)),
+    }
+    result = CliRunner().invoke(main, prog_name="spark-bucketing", env=asked)
+    assert result.exception is None or isinstance(result.exception, SystemExit)
+    assert [line.removeprefix("plain,") for line in result.output.split()] == completed
+
+
+@pytest.mark.parametrize(("form", "expected"), [("json", "ds=ü".encode()), ("text", b"ds=?")])
+def test_no_character_of_a_report_is_a_reason_to_fail(
+    form: str, expected: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    terminal = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(terminal, encoding="ascii"))
+    stream = standard_output(form)
+    stream.write("ds=ü")
+    stream.flush()
+    assert terminal.getvalue() == expected
 
 
 def test_the_version_is_the_package_s() -> None:

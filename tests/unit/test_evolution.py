@@ -17,13 +17,18 @@ from hypothesis import strategies as st
 
 from spark_bucketing.check.scans import selected_partitions
 from spark_bucketing.evolution import sql
-from spark_bucketing.evolution.commands import rewriting
-from spark_bucketing.evolution.covering import covering
-from spark_bucketing.evolution.model import Column, Partition, RecordState, Table, words
-from spark_bucketing.evolution.reading import Merging, read_together, readable_ranges, runs, span
+from spark_bucketing.evolution.model import Column, Partition, Status, Table, words
 from spark_bucketing.evolution.rewrite import Plan, plan_rewrite
-from spark_bucketing.evolution.smallest import smallest_rewrite
 from spark_bucketing.evolution.staging import beside
+from spark_bucketing.evolution.together import (
+    Merging,
+    read_together,
+    readable_ranges,
+    runs,
+    smallest_rewrite,
+    span,
+)
+from spark_bucketing.evolution.where import covering, rewrite_command
 from spark_bucketing.plan import PlanNode, parse_statistics
 from spark_bucketing.report.evolution import write_specs
 from spark_bucketing.spec import BucketSpec
@@ -37,28 +42,28 @@ def spec(buckets: int, *columns: str, order: tuple[str, ...] | None = None) -> B
     return BucketSpec(buckets, by, by if order is None else order, "hive")
 
 
-def part(name: str, said: BucketSpec | str | None, **more: object) -> Partition:
+def part(name: str, found: BucketSpec | str | None, **more: object) -> Partition:
     """A partition that is sealed with a spec; None for one that is not, "" for an empty one, a problem for another."""
     values = tuple(None if v == "NULL" else v for v in (piece.partition("=")[2] for piece in name.split("/")))
-    own = said if isinstance(said, BucketSpec) else None
-    state = RecordState.BUCKETED if own else RecordState.UNBUCKETED if said is None else RecordState.EMPTY
-    problem = said if isinstance(said, str) else ""
-    state = RecordState.BROKEN if problem else state
-    made = Partition(name, values, f"file:/t/{name}", state, own, problem, files=1, size=10, files_per_bucket=1)
+    own = found if isinstance(found, BucketSpec) else None
+    status = Status.SEALED if own else Status.NOT_SEALED if found is None else Status.EMPTY
+    problem = found if isinstance(found, str) else ""
+    status = Status.SEAL_BROKEN if problem else status
+    made = Partition(name, values, f"file:/t/{name}", status, own, problem, files=1, size=10, files_per_bucket=1)
     return replace(made, **more)  # type: ignore[arg-type]
 
 
 def table(*partitions: Partition, own: BucketSpec | None = None, columns: tuple[Column, ...] = DS) -> Table:
-    return Table("db.t", spec(8) if own is None else own, columns, partitions).ordered()
+    return Table("db.t", spec(8) if own is None else own, columns, partitions)
 
 
 def test_neighbours_with_the_same_spec_are_a_range() -> None:
-    found = runs(table(*(part(f"ds={d}", spec(8 if d < "c" else 16)) for d in "edcba")))
-    assert [(run.name, run.claim) for run in found] == [("ds=a .. ds=b", spec(8)), ("ds=c .. ds=e", spec(16))]
+    found = runs(table(*(part(f"ds={d}", spec(8 if d < "c" else 16)) for d in "edcba")).partitions)
+    assert [(span(run), run[0].spec) for run in found] == [("ds=a .. ds=b", spec(8)), ("ds=c .. ds=e", spec(16))]
 
 
 def test_empty_partitions_are_a_range_of_their_own() -> None:
-    assert len(runs(table(part("ds=a", spec(8)), part("ds=b", ""), part("ds=c", spec(8))))) == 3
+    assert len(runs(table(part("ds=a", spec(8)), part("ds=b", ""), part("ds=c", spec(8))).partitions)) == 3
 
 
 def test_numbers_are_in_the_order_of_numbers_and_null_comes_first() -> None:
@@ -68,12 +73,15 @@ def test_numbers_are_in_the_order_of_numbers_and_null_comes_first() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "buckets", "why"),
+    ("specs", "buckets", "why"),
     [
         ((spec(8), spec(8)), 8, ""),
         ((spec(8), spec(16)), 8, ""),
         ((spec(8), spec(12)), 4, ""),
         ((spec(8), ""), 8, ""),
+        # The table's own 8 buckets are no partition's.
+        ((spec(7), ""), 7, ""),
+        (("", ""), 8, ""),
         ((spec(7), spec(8)), None, "its bucket specs differ: 7 buckets in ds=a, 8 buckets in ds=b"),
         ((spec(8), spec(8, "v")), None, "its bucket specs differ: by k in ds=a, by v in ds=b"),
         ((spec(8), None), None, "partition ds=b is not-sealed"),
@@ -82,9 +90,10 @@ def test_numbers_are_in_the_order_of_numbers_and_null_comes_first() -> None:
         ((spec(8), "2 files"), None, "partition ds=b is seal-broken"),
     ],
 )
-def test_what_is_read_together(said: Sequence[BucketSpec | str | None], buckets: int | None, why: str) -> None:
-    read = read_together(runs(table(*(part(f"ds={d}", s) for d, s in zip("abc", said, strict=False)))), MERGING)
-    assert read.buckets == buckets
+def test_what_is_read_together(specs: Sequence[BucketSpec | str | None], buckets: int | None, why: str) -> None:
+    found = table(*(part(f"ds={d}", s) for d, s in zip("abc", specs, strict=False)))
+    read = read_together(found, found.partitions, MERGING)
+    assert (read.spec.num_buckets if read.spec else None) == buckets
     assert read.why == why
 
 
@@ -105,10 +114,10 @@ def test_few_tasks_are_not_worth_it(merging: Merging, few: int, many: int, worth
 
 
 def test_the_longest_ranges_overlap_where_they_can() -> None:
-    said = [spec(9), spec(3), spec(16), spec(8), None, spec(8), spec(8, "v")]
-    found = table(*(part(f"ds={d}", s) for d, s in zip("abcdefg", said, strict=True)))
-    reads = readable_ranges(runs(found), MERGING)
-    assert [(span(r.partitions), r.buckets) for r in reads] == [
+    specs = [spec(9), spec(3), spec(16), spec(8), None, spec(8), spec(8, "v")]
+    found = table(*(part(f"ds={d}", s) for d, s in zip("abcdefg", specs, strict=True)))
+    reads = readable_ranges(found, MERGING)
+    assert [(span(r.partitions), r.spec.num_buckets if r.spec else None) for r in reads] == [
         ("ds=a .. ds=b", 3),
         ("ds=c .. ds=d", 8),
         ("ds=e", None),
@@ -117,33 +126,43 @@ def test_the_longest_ranges_overlap_where_they_can() -> None:
     ]
 
 
-SAID = st.sampled_from([spec(2), spec(3), spec(4), spec(8), spec(16), spec(8, "v"), None, "", "broken"])
+SPECS = st.sampled_from([spec(2), spec(3), spec(4), spec(8), spec(16), spec(8, "v"), None, "", "broken"])
 
 
-@given(st.lists(SAID, min_size=1, max_size=7))
-def test_the_longest_ranges_are_all_there_is(said: list[BucketSpec | str | None]) -> None:
-    found = table(*(part(f"ds={d}", s) for d, s in zip("abcdefg", said, strict=False)))
-    all_runs = runs(found)
+@given(st.lists(SPECS, min_size=1, max_size=7))
+def test_the_longest_ranges_are_all_there_is(specs: list[BucketSpec | str | None]) -> None:
+    found = table(*(part(f"ds={d}", s) for d, s in zip("abcdefg", specs, strict=False)))
+    all_runs = runs(found.partitions)
+
+    def partitions(start: int, end: int) -> list[Partition]:
+        return [p for run in all_runs[start:end] for p in run]
+
     fits = {
         (i, j)
         for i, j in itertools.combinations(range(len(all_runs) + 1), 2)
-        if read_together(all_runs[i:j], MERGING).buckets
+        if read_together(found, partitions(i, j), MERGING).spec
     }
     longest = {(i, j) for i, j in fits if not any((a, b) != (i, j) and a <= i and j <= b for a, b in fits)}
-    expected = {span([p for run in all_runs[i:j] for p in run.partitions]) for i, j in longest}
-    assert {span(r.partitions) for r in readable_ranges(all_runs, MERGING) if r.buckets} == expected
+    expected = {span(partitions(i, j)) for i, j in longest}
+    assert {span(r.partitions) for r in readable_ranges(found, MERGING) if r.spec} == expected
 
 
-@given(st.lists(SAID, min_size=1, max_size=6), st.sampled_from([spec(8), spec(4), spec(16)]))
-def test_the_smallest_rewrite_cures_and_none_is_smaller(said: list[BucketSpec | str | None], own: BucketSpec) -> None:
-    found = table(*(part(f"ds={d}", s) for d, s in zip("abcdef", said, strict=False)), own=own)
+# Under the others, few buckets are not worth it against many.
+MERGINGS = st.sampled_from([MERGING, Merging("auto", 16, 2), Merging("off", 2, 4)])
+
+
+@given(st.lists(SPECS, min_size=1, max_size=6), st.sampled_from([spec(8), spec(4), spec(16)]), MERGINGS)
+def test_the_smallest_rewrite_cures_and_none_is_smaller(
+    specs: list[BucketSpec | str | None], own: BucketSpec, merging: Merging
+) -> None:
+    found = table(*(part(f"ds={d}", s) for d, s in zip("abcdef", specs, strict=False)), own=own)
 
     def cures(chosen: Sequence[Partition]) -> bool:
         names = {p.name for p in chosen}
         after = [part(p.name, own) if p.name in names else p for p in found.partitions]
-        return read_together(runs(replace(found, partitions=tuple(after))), MERGING).buckets is not None
+        return read_together(found, after, merging).spec is not None
 
-    rewritten = smallest_rewrite(found, found.partitions, MERGING)
+    rewritten = smallest_rewrite(found, found.partitions, merging)
     assert cures(rewritten)
     fewer = itertools.combinations(found.partitions, len(rewritten) - 1) if rewritten else ()
     assert not any(cures(chosen) for chosen in fewer)
@@ -152,6 +171,8 @@ def test_the_smallest_rewrite_cures_and_none_is_smaller(said: list[BucketSpec | 
 def test_a_table_without_buckets_has_no_rewrite_that_cures() -> None:
     found = replace(table(part("ds=a", spec(8)), part("ds=b", None)), spec=None)
     assert smallest_rewrite(found, found.partitions, MERGING) == ()
+    assert "NOT CLUSTERED" in read_together(found, found.partitions[:1], MERGING).why
+    assert "Read as bucketed:\n  all partitions together: no, the table has no buckets" in shown(found)
 
 
 @pytest.mark.parametrize(
@@ -207,15 +228,15 @@ def test_values_are_quoted_for_spark() -> None:
 
 def test_commands_can_be_copied_into_a_shell() -> None:
     found = table(*(part(name, None) for name in ("ds=a", "ds=it's", "ds=$x")))
-    said = [rewriting("db.t", covering(found, [partition]), "--dry-run") for partition in found.partitions]
-    assert [shlex.split(command)[3:] for command in said] == [
-        ["db.t", "--where", f"ds = {sql.text(value)}", "--dry-run"] for value in ("$x", "a", "it's")
+    commands = [rewrite_command("db.t", covering(found, [partition])) for partition in found.partitions]
+    assert [shlex.split(command)[3:] for command in commands] == [
+        ["db.t", "--where", f"ds = {sql.text(value)}"] for value in ("$x", "a", "it's")
     ]
-    assert rewriting("db.`a b`") == "spark-bucketing evolution rewrite 'db.`a b`'"
+    assert rewrite_command("db.`a b`") == "spark-bucketing evolution rewrite 'db.`a b`'"
 
 
 def plan(*partitions: Partition, unclear: frozenset[str] = frozenset()) -> Plan:
-    found = replace(table(*partitions), location="file:///t")
+    found = replace(table(*partitions), details={"Location": "file:///t"})
     return plan_rewrite(found, found.partitions, unclear)
 
 
@@ -277,8 +298,8 @@ def shown(seen: Table, form: str = "text") -> str:
 
 
 def test_show_prints_ranges_and_what_can_be_read() -> None:
-    said: dict[str, BucketSpec | str | None] = {"a": spec(8), "b": spec(8), "c": "", "d": None}
-    text = shown(table(*(part(f"ds={d}", s) for d, s in said.items()), own=spec(16)))
+    specs: dict[str, BucketSpec | str | None] = {"a": spec(8), "b": spec(8), "c": "", "d": None}
+    text = shown(table(*(part(f"ds={d}", s) for d, s in specs.items()), own=spec(16)))
     lines = [" ".join(line.split()) for line in text.splitlines()]
     assert lines[0] == "db.t: 16 buckets by (k), sorted by (k), 4 partitions"
     assert "ds=a .. ds=b 2 partitions 8 buckets by (k), sorted by (k)" in lines

@@ -31,7 +31,7 @@ exit 1
 """
 
 
-class World:
+class Machine:
     """A Spark, a Java and a cache, all in one folder."""
 
     def __init__(self, folder: Path) -> None:
@@ -58,37 +58,37 @@ class World:
 
 
 @pytest.fixture
-def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
-    world = World(tmp_path)
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
+    machine = Machine(tmp_path)
     monkeypatch.setenv("SPARK_HOME", str(tmp_path / "spark"))
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "java"))
-    monkeypatch.setenv(builder.CACHE_VARIABLE, str(world.cache))
-    return world
+    monkeypatch.setenv(builder.CACHE_VARIABLE, str(machine.cache))
+    return machine
 
 
 def run(*arguments: str) -> Result:
     return CliRunner().invoke(main, ["extension", *arguments])
 
 
-def test_the_jar_is_built_once_and_its_path_is_all_that_is_printed(world: World) -> None:
+def test_the_jar_is_built_once_and_its_path_is_all_that_is_printed(machine: Machine) -> None:
     first, second = run("build"), run("build")
     assert first.exit_code == 0, first.output
     assert first.output == second.output
     jar = Path(first.output.strip())
     assert jar.is_absolute() and zipfile.is_zipfile(jar)
-    assert "spark-4.3.0-" in jar.name and jar.parent == world.cache
-    assert len(world.compilations()) == 1
-    assert all(f"{source}" in world.compilations()[0] for source in builder.SOURCES.glob("*.scala"))
-    assert list(world.cache.iterdir()) == [jar], "something else was left behind"
+    assert "spark-4.3.0-" in jar.name and jar.parent == machine.cache
+    assert len(machine.compilations()) == 1
+    assert all(f"{source}" in machine.compilations()[0] for source in builder.SOURCES.glob("*.scala"))
+    assert list(machine.cache.iterdir()) == [jar], "something else was left behind"
     jar.write_bytes(b"")
     assert run("build").output == first.output and zipfile.is_zipfile(jar), "a jar that was cut off was kept"
 
 
 def test_another_spark_or_other_sources_are_another_jar(
-    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = run("build").output
-    world.spark("4.3.1-vendor-2")
+    machine.spark("4.3.1-vendor-2")
     second = run("build").output
     sources = tmp_path / "scala"
     sources.mkdir()
@@ -103,26 +103,26 @@ def test_another_spark_or_other_sources_are_another_jar(
     assert len({first, second, third, fourth, fifth}) == 5
 
 
-def test_many_can_build_at_once(world: World) -> None:
-    world.compiler(COMPILER.format(log=world.log) + "sleep 0.2\n")
+def test_many_can_build_at_once(machine: Machine) -> None:
+    machine.compiler(COMPILER.format(log=machine.log) + "sleep 0.2\n")
     with ThreadPoolExecutor(8) as pool:
         jars = set(pool.map(lambda _: builder.build_jar(), range(8)))
-    assert len(world.compilations()) > 1, "they did not build at the same time"
+    assert len(machine.compilations()) > 1, "they did not build at the same time"
     assert [zipfile.is_zipfile(jar) for jar in jars] == [True]
-    assert len(list(world.cache.iterdir())) == 1
+    assert len(list(machine.cache.iterdir())) == 1
 
 
-def test_a_build_that_dies_leaves_no_jar(world: World) -> None:
-    world.compiler(COMPILER.format(log=world.log) + "exit 3\n")
+def test_a_build_that_dies_leaves_no_jar(machine: Machine) -> None:
+    machine.compiler(COMPILER.format(log=machine.log) + "exit 3\n")
     assert run("build").exit_code == 2
-    assert list(world.cache.iterdir()) == []
+    assert list(machine.cache.iterdir()) == []
 
 
 def test_the_folder_is_an_option_a_variable_or_the_user_s(
-    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert Path(run("build", "--cache-dir", str(tmp_path / "option")).output).parent == tmp_path / "option"
-    assert Path(run("build").output).parent == world.cache
+    assert Path(run("build").output).parent == machine.cache
     monkeypatch.delenv(builder.CACHE_VARIABLE)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
     assert Path(run("build").output).parent == tmp_path / "xdg" / "spark-bucketing"
@@ -131,7 +131,7 @@ def test_the_folder_is_an_option_a_variable_or_the_user_s(
     assert Path(run("build").output).parent == tmp_path / "home" / ".cache" / "spark-bucketing"
 
 
-def test_a_copy_of_the_jar_has_a_name_that_stays(world: World, tmp_path: Path) -> None:
+def test_a_copy_of_the_jar_has_a_name_that_stays(machine: Machine, tmp_path: Path) -> None:
     copy = tmp_path / "new" / "extension.jar"
     assert run("build", "--output", str(copy)).output.strip() == str(copy)
     before = copy.stat().st_ino
@@ -143,7 +143,7 @@ def test_a_copy_of_the_jar_has_a_name_that_stays(world: World, tmp_path: Path) -
 
 
 def test_what_goes_wrong_is_a_message_and_exit_code_2(
-    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def message() -> str:
         result = run("build")
@@ -151,21 +151,21 @@ def test_what_goes_wrong_is_a_message_and_exit_code_2(
         assert "Traceback" not in result.output
         return result.output
 
-    world.compiler(BROKEN)
+    machine.compiler(BROKEN)
     assert "does not compile against Spark 4.3.0" in message()
     assert "error: not found: value x" in message()
-    world.java.unlink()
+    machine.java.unlink()
     assert f"JAVA_HOME is {tmp_path / 'java'}, and has no bin/java" in message()
     monkeypatch.delenv("JAVA_HOME")
     monkeypatch.setenv("PATH", str(tmp_path))
     assert "JAVA_HOME is not set, and PATH has no java" in message()
-    (world.jars / "scala-compiler-2.13.18.jar").unlink()
+    (machine.jars / "scala-compiler-2.13.18.jar").unlink()
     assert "has no scala-compiler-*.jar" in message()
     monkeypatch.setenv("SPARK_HOME", str(tmp_path / "nothing"))
     assert "SPARK_HOME has no Spark" in message()
 
 
-def test_a_folder_that_cannot_be_made_is_a_message(world: World, tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_made_is_a_message(machine: Machine, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     result = run("build", "--cache-dir", str(tmp_path / "file" / "below"))
     assert result.exit_code == 2
@@ -174,7 +174,7 @@ def test_a_folder_that_cannot_be_made_is_a_message(world: World, tmp_path: Path)
 
 
 @pytest.mark.parametrize("form", FORMATS)
-def test_the_settings_come_in_three_forms(world: World, form: str) -> None:
+def test_the_settings_come_in_three_forms(machine: Machine, form: str) -> None:
     jar = run("build").output.strip()
     expected = {"spark.jars": jar, "spark.sql.extensions": EXTENSION_CLASS}
     text = run("conf", "--format", form).output
@@ -193,7 +193,7 @@ def test_any_path_survives_its_form(name: str) -> None:
     assert [f"{key}={value}" for key, value in settings.items()] == shlex.split(FORMATS["conf"](settings))[1::2]
 
 
-def test_properties_are_the_default_form(world: World) -> None:
+def test_properties_are_the_default_form(machine: Machine) -> None:
     assert run("conf").output == run("conf", "--format", "properties").output
 
 
@@ -214,9 +214,9 @@ def test_pyspark_itself_is_found_without_spark_home(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_java_that_cannot_run_and_a_user_without_a_home_are_told_so(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world.java.write_text("no program of this machine")
+    machine.java.write_text("no program of this machine")
     result = run("build")
     assert result.exit_code == 2 and "Java cannot be run:" in result.output
 
@@ -230,9 +230,9 @@ def test_a_java_that_cannot_run_and_a_user_without_a_home_are_told_so(
     assert result.exit_code == 2 and f"Name one in {builder.CACHE_VARIABLE}" in result.output
 
 
-def test_a_spark_built_anew_under_the_same_version_has_a_jar_of_its_own(world: World) -> None:
+def test_a_spark_built_anew_under_the_same_version_has_a_jar_of_its_own(machine: Machine) -> None:
     first = run("build").output
-    (world.jars / "spark-core_2.13-4.3.0.jar").write_text("built by someone else")
+    (machine.jars / "spark-core_2.13-4.3.0.jar").write_text("built by someone else")
     assert run("build").output != first
 
 

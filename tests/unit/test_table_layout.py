@@ -1,11 +1,14 @@
 """What the files of a table amount to: rows, partitions, skew, and what is wrong."""
 
+from dataclasses import replace
+
 import pytest
 
 from spark_bucketing.layout.table import DataFile, TableLayout
 from spark_bucketing.spec import BucketSpec
 
 SPEC = BucketSpec(4, ("k",), ("k",), "hive")
+EIGHT = replace(SPEC, num_buckets=8)
 
 
 def table(*files: tuple[str, int], partitioned: bool = False, unreadable: str = "") -> TableLayout:
@@ -31,6 +34,34 @@ def table(*files: tuple[str, int], partitioned: bool = False, unreadable: str = 
 )
 def test_numbers(layout: TableLayout, partitions: int, rows: int, skew: float | None) -> None:
     assert (layout.partitions, layout.rows, layout.skew) == (partitions, rows, skew)
+
+
+def mixed(four: list[int], eight: list[int]) -> TableLayout:
+    """Rows of the buckets of a partition of four, the table's own, and of one of eight."""
+    files = [(f"d=1/{bucket:05}_0", rows) for bucket, rows in enumerate(four)]
+    files += [(f"d=2/{bucket:05}_0", rows) for bucket, rows in enumerate(eight)]
+    return replace(table(*files, partitioned=True), own_specs={"file:///wh/t/d=2": EIGHT})
+
+
+@pytest.mark.parametrize(
+    ("four", "eight", "skew"),
+    [
+        ([5] * 4, [5] * 8, 1.0),
+        ([5] * 4, [1] * 8, 1.0),
+        ([5] * 4, [8] + [0] * 7, 8.0),
+        ([8, 0, 0, 0], [5] * 8, 4.0),
+        ([0] * 4, [5] * 8, 1.0),
+    ],
+)
+def test_partitions_of_other_buckets_are_even_by_themselves(four: list[int], eight: list[int], skew: float) -> None:
+    layout = mixed(four, eight)
+    assert (layout.skew, layout.state) == (skew, "ok")
+
+
+def test_the_skew_of_a_partition_whose_buckets_are_not_known_hides_behind_no_other() -> None:
+    layout = mixed([5] * 4, [5] * 9)
+    assert layout.skew is None
+    assert layout.findings[0].startswith("1 file with a bucket id above 7, such as 00008_0")
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from pathlib import Path
@@ -127,6 +127,14 @@ def query_execution(session: SparkSession, sql: str) -> Any:
     return execution
 
 
+def file_size(session: SparkSession, uri: str) -> int:
+    """Bytes of a file of any file system that Spark knows."""
+    jvm = session.sparkContext._jvm
+    path = jvm.org.apache.hadoop.fs.Path(jvm.java.net.URI(uri))  # type: ignore[union-attr]
+    conf = session._jsparkSession.sessionState().newHadoopConf()
+    return int(path.getFileSystem(conf).getFileStatus(path).getLen())
+
+
 def quiet_errors() -> None:
     """Keep PySpark from printing the errors of queries, which it raises as well, with their traces."""
     from pyspark.logger import PySparkLogger
@@ -140,10 +148,11 @@ class SessionStatements:
 
     Args:
         session: an open session.
+        on_tasks: is called meanwhile with how many tasks are done, and how many there are.
     """
 
-    def __init__(self, session: SparkSession) -> None:
-        self._session = session
+    def __init__(self, session: SparkSession, on_tasks: Callable[[int, int], None] | None = None) -> None:
+        self._session, self._on_tasks = session, on_tasks
         # The main thread is left to signals: a call of Py4J that one breaks off goes on in the JVM.
         self._worker = ThreadPoolExecutor(1, "spark-bucketing")
 
@@ -160,7 +169,14 @@ class SessionStatements:
                 if interrupts.come:
                     # Once more for each job that the statement goes on to start.
                     self._session.sparkContext.cancelAllJobs()
+                elif self._on_tasks:
+                    self._on_tasks(*self._tasks())
             return done.result()
+
+    def _tasks(self) -> tuple[int, int]:
+        tracker = self._session.sparkContext.statusTracker()
+        stages = [stage for number in tracker.getActiveStageIds() if (stage := tracker.getStageInfo(number))]
+        return sum(stage.numCompletedTasks for stage in stages), sum(stage.numTasks for stage in stages)
 
     def close(self) -> None:
         """Leave the session as it is: it may be that of the process."""

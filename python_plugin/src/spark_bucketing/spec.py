@@ -1,10 +1,10 @@
-"""How a table is bucketed, as the metastore says it."""
+"""How a table is bucketed, as the metastore has it and DESCRIBE TABLE EXTENDED shows it."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 
 BucketHash = Literal["hive", "spark"]
@@ -47,6 +47,35 @@ class BucketSpec:
             sort_columns=_names(details.get("Sort Columns", "")),
             bucket_hash="hive" if details.get("Provider", "").lower() == "hive" else "spark",
         )
+
+
+@dataclass(frozen=True)
+class Description:
+    """What DESCRIBE TABLE EXTENDED shows of a table.
+
+    Args:
+        columns: types by names, the partition columns among them.
+        partition_columns: the same of these alone.
+        details: the detailed information, by name.
+    """
+
+    columns: Mapping[str, str] = field(default_factory=dict)
+    partition_columns: Mapping[str, str] = field(default_factory=dict)
+    details: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, rows: Iterable[tuple[object, object]]) -> Description:
+        """Read it from pairs of col_name and data_type."""
+        sections: dict[str, dict[str, str]] = {}
+        title = ""
+        for name, value in ((str(name or ""), str(value or "")) for name, value in rows):
+            # A column may be called like a title, yet a title has no type.
+            if not name or (name.startswith("# ") and not value):
+                title = name or "# "
+            elif (name, value) != ("# col_name", "data_type"):
+                sections.setdefault(title, {})[name] = value
+        titles = ("", "# Partition Information", "# Detailed Table Information")
+        return cls(*(sections.get(title, {}) for title in titles))
 
 
 def _names(text: str) -> tuple[str, ...]:

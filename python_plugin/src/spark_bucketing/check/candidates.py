@@ -11,10 +11,9 @@ from spark_bucketing.check.results import Candidate
 from spark_bucketing.check.scans import MERGING, BucketedScan, TableFacts, selected_partitions
 from spark_bucketing.check.session_settings import ENABLED, EXTENSIONS, MERGE_FILES, SPARK_LAYOUT, Settings
 from spark_bucketing.check.sql_text import without_repartitions
-from spark_bucketing.evolution.commands import rewriting
-from spark_bucketing.evolution.covering import covering
 from spark_bucketing.evolution.model import Partition, Table, words
-from spark_bucketing.evolution.smallest import smallest_rewrite
+from spark_bucketing.evolution.together import smallest_rewrite
+from spark_bucketing.evolution.where import covering, rewrite_command
 from spark_bucketing.extension.settings import EXTENSION_CLASS
 from spark_bucketing.spec import BucketHash, BucketSpec
 
@@ -103,7 +102,7 @@ def rewrite_partitions(table: Table, chosen: Sequence[Partition]) -> Candidate:
         names = ", ".join(found.name for found in chosen[:3]) + ", ..." * (len(chosen) > 3)
         few = f"{len(chosen):,} partitions ({names})"
     # No full stop after a command, which would be copied along with it.
-    text = f"Run `{rewriting(table.name, where)}` to bring {few} to {words(table.spec)}."
+    text = f"Run `{rewrite_command(table.name, where)}` to bring {few} to {words(table.spec)}."
     return Candidate("rewrite_files", text, table=table.name, where=where)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -11,18 +11,17 @@ from typing import Any, TypeVar
 from spark_bucketing.check.scans import TableFacts
 from spark_bucketing.errors import SparkError
 from spark_bucketing.evolution import sql
+from spark_bucketing.evolution.metadata import in_lower_case, partition_of
 from spark_bucketing.evolution.model import Column, Table
-from spark_bucketing.evolution.records import lower, partition_of
 from spark_bucketing.layout.names import bucket_of
 from spark_bucketing.plan.planner import Planner
 from spark_bucketing.plan.tree import SESSION_CATALOG
 from spark_bucketing.plan.whatif import WhatIf
 from spark_bucketing.project.manifest import relation_parts
-from spark_bucketing.spec import BucketSpec
+from spark_bucketing.spec import BucketSpec, Description
 
 Answer = TypeVar("Answer")
 _BYTES = re.compile(r"(\d+) bytes")
-_DETAILS, _PARTITIONS = "# Detailed Table Information", "# Partition Information"
 
 
 class Facts:
@@ -70,7 +69,8 @@ class Facts:
         if found is None:
             return facts
         columns = tuple(Column(name, facts.columns.get(name, "string")) for name in facts.partition_columns)
-        partitions = Table(facts.name, lower(facts.spec), columns, tuple(map(partition_of, found))).ordered()
+        rows = (dict(zip(sql.SPEC_COLUMNS, row, strict=True)) for row in found)
+        partitions = Table(facts.name, in_lower_case(facts.spec), columns, tuple(map(partition_of, rows)))
         self._known[facts.name] = replace(facts, partitions=partitions)
         return replace(facts, partitions=partitions)
 
@@ -113,7 +113,7 @@ class OfflineFacts(Facts):
 
 def details_of(rows: Sequence[tuple[Any, ...]]) -> Mapping[str, str]:
     """The detailed information of DESCRIBE TABLE EXTENDED, by name."""
-    return _sections(rows)[_DETAILS]
+    return _description(rows).details
 
 
 def described(name: str, rows: Sequence[tuple[Any, ...]]) -> TableFacts:
@@ -123,32 +123,20 @@ def described(name: str, rows: Sequence[tuple[Any, ...]]) -> TableFacts:
         name: the table's.
         rows: col_name, data_type and comment.
     """
-    sections = _sections(rows)
-    details = sections[_DETAILS]
-    size = _BYTES.search(details.get("Statistics", ""))
+    found = _description(rows)
+    size = _BYTES.search(found.details.get("Statistics", ""))
     return TableFacts(
         name=name,
-        columns={column.lower(): kind for column, kind in sections[""].items()},
-        spec=BucketSpec.from_description(details),
-        partition_columns=tuple(column.lower() for column in sections[_PARTITIONS]),
+        columns={column.lower(): kind for column, kind in found.columns.items()},
+        spec=BucketSpec.from_description(found.details),
+        partition_columns=tuple(map(str.lower, found.partition_columns)),
         size_bytes=int(size[1]) if size else None,
-        file_format=_format(details),
+        file_format=_format(found.details),
     )
 
 
-def _sections(rows: Sequence[tuple[Any, ...]]) -> Mapping[str, dict[str, str]]:
-    """Names and values by title; columns have none."""
-    found: dict[str, dict[str, str]] = defaultdict(dict)
-    section = ""
-    for key, value in ((str(row[0] or ""), str(row[1] or "")) for row in rows):
-        # A column may be called like a title, yet a title has no type.
-        if key.startswith("# ") and not value:
-            section = key
-        elif not key:
-            section = "none"
-        elif (key, value) != ("# col_name", "data_type"):
-            found[section][key] = value
-    return found
+def _description(rows: Sequence[tuple[Any, ...]]) -> Description:
+    return Description.of((row[0], row[1]) for row in rows)
 
 
 def _format(details: Mapping[str, str]) -> str:

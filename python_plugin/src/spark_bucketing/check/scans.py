@@ -8,9 +8,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from spark_bucketing.check.session_settings import BUCKETING, ORDERING, Settings
-from spark_bucketing.evolution.locations import plain
-from spark_bucketing.evolution.model import Partition, Table
-from spark_bucketing.evolution.reading import Merging
+from spark_bucketing.evolution.model import Partition, Table, one_spelling
+from spark_bucketing.evolution.together import Merging
 from spark_bucketing.plan import PlanNode
 from spark_bucketing.plan.statistics import Folders, scan_key
 from spark_bucketing.plan.whatif import HypotheticalTable
@@ -186,8 +185,8 @@ def selected_partitions(scan: PlanNode, table: Table, folders: Folders) -> tuple
     read = folders.get(scan_key(scan))
     if read is None:
         return table.partitions
-    wanted = {plain(folder) for folder in read}
-    found = {partition.name: plain(partition.location) for partition in table.partitions}
+    wanted = {one_spelling(folder) for folder in read}
+    found = {partition.name: one_spelling(partition.location) for partition in table.partitions}
     # A folder that is of none of them is spelled in a way that is not known here.
     if not wanted <= set(found.values()):
         return table.partitions

@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 
 from spark_bucketing.spec import BucketSpec
 
-# What Hive calls a partition whose value is NULL.
-NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 _NUMBERS = ("tinyint", "smallint", "int", "bigint", "decimal")
+_ROOT = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]*):(?:///|/(?!/))")
 
 
-class RecordState:
-    """What bucket_specs() says of a partition; any other status is the code of a reason why it is read plainly."""
+class Status:
+    """What bucket_specs() and SEAL BUCKETS say of a partition; any other is the code of why it is read plainly."""
 
-    BUCKETED = "sealed"
+    SEALED = "sealed"
+    # Of SEAL BUCKETS, for one that was sealed before.
+    UNCHANGED = "unchanged"
+    REFUSED = "refused"
     EMPTY = "empty"
-    UNBUCKETED = "not-sealed"
-    BROKEN = "seal-broken"
+    NOT_SEALED = "not-sealed"
+    SEAL_BROKEN = "seal-broken"
 
 
 @dataclass(frozen=True)
 class Column:
-    """A partition column: its name and its Spark SQL type."""
+    """A column: its name and its Spark SQL type."""
 
     name: str
     type: str
@@ -45,80 +48,83 @@ class Partition:
     """A partition, and what the metastore and its files say of its buckets.
 
     Args:
-        name: in Hive's form: ds=2024-01-01/hour=3.
+        name: in Hive's form: ds=2024-01-01/hour=3; empty for all of a table without partitions.
         values: of the partition columns, as text; None for NULL.
         location: its folder, as the metastore has it.
-        state: its status in bucket_specs().
+        status: in bucket_specs() or of SEAL BUCKETS.
         spec: of its seal, where that is what its files are.
-        problem: what is wrong with the seal.
+        problem: what is wrong with the seal or the files.
         files: their number.
         size: bytes of its files.
         files_per_bucket: most files that a bucket has, by their names; None where a name has no bucket.
+        files_read: of how many SEAL BUCKETS has read the keys.
     """
 
     name: str
     values: tuple[str | None, ...]
     location: str
-    state: str
+    status: str
     spec: BucketSpec | None = None
     problem: str = ""
     files: int = 0
     size: int = 0
     files_per_bucket: int | None = None
+    files_read: int = 0
+
+    @property
+    def has_files(self) -> bool:
+        """Whether there is anything of which a spec could be true or wrong: without files it fits every one."""
+        return self.status != Status.EMPTY
+
+    @property
+    def summary(self) -> str:
+        """What its files are, for people: the spec of the seal, or the code of the reason why they are read plainly."""
+        if self.spec is None:
+            return f"[{self.status}] {self.problem}".rstrip() if self.has_files else Status.EMPTY
+        several = (self.files_per_bucket or 0) > 1
+        return words(self.spec) + (f", up to {self.files_per_bucket:,} files of a bucket" if several else "")
 
     def has(self, spec: BucketSpec) -> bool:
         """Whether its files are sealed as the buckets of this spec, with one file for each at most."""
-        return self.state == RecordState.BUCKETED and self.spec == spec and self.files_per_bucket in (0, 1)
+        return self.spec == spec and self.files_per_bucket in (0, 1)
 
 
 @dataclass(frozen=True)
 class Table:
-    """A partitioned table of the Hive layout.
+    """A table as DESCRIBE TABLE EXTENDED and bucket_specs() show it.
 
     Args:
         name: qualified: db.t.
         spec: by which new partitions are written; None for none.
         columns: the partition columns.
-        partitions: in the order of their values.
-        names: of all columns, the partition columns last.
-        types: of all columns.
-        location: its folder.
-        identity: by which a table is told from a later one of the same name.
-        hash_version: bucketing_version among its properties; Hive's default without one is 1.
-        lenient: options of its own by which Spark leaves out rows without an error, as they are written.
+        partitions: they are put into the order of their values.
+        all_columns: the partition columns last.
+        details: the detailed information, by name.
+        properties: its TBLPROPERTIES.
+        options: its SERDEPROPERTIES.
     """
 
     name: str
     spec: BucketSpec | None
     columns: tuple[Column, ...]
     partitions: tuple[Partition, ...] = ()
-    names: tuple[str, ...] = ()
-    types: tuple[str, ...] = ()
-    location: str = ""
-    identity: str = ""
-    hash_version: str = "1"
-    lenient: tuple[str, ...] = ()
+    all_columns: tuple[Column, ...] = ()
+    details: Mapping[str, str] = field(default_factory=dict)
+    properties: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, str] = field(default_factory=dict)
 
-    def claim(self, partition: Partition) -> BucketSpec | str:
-        """By which spec the extension reads a partition; or the code of the reason why by none.
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "partitions", tuple(sorted(self.partitions, key=self._order)))
 
-        Without files it fits every spec.
-        """
-        if partition.state == RecordState.EMPTY:
-            return self.spec or RecordState.UNBUCKETED
-        return partition.spec or partition.state
+    @property
+    def location(self) -> str:
+        """Its folder, as the metastore has it."""
+        return self.details.get("Location", "")
 
-    def named(self, names: Collection[str]) -> tuple[Partition, ...]:
-        """The partitions of these names, in their order."""
-        return tuple(partition for partition in self.partitions if partition.name in names)
-
-    def with_partitions(self, partitions: Sequence[Partition]) -> Table:
-        """The same with these partitions, in the order of their values."""
-        return replace(self, partitions=tuple(partitions)).ordered()
-
-    def ordered(self) -> Table:
-        """The same with the partitions in the order of their values."""
-        return replace(self, partitions=tuple(sorted(self.partitions, key=self._order)))
+    @property
+    def identity(self) -> str:
+        """What no later table of the same name has: the id of its build by dbt, or else when it was created."""
+        return self.properties.get("bucketing.build") or self.details.get("Created Time", "")
 
     def _order(self, partition: Partition) -> tuple[tuple[int, Decimal, str], ...]:
         return tuple(_rank(column, value) for column, value in zip(self.columns, partition.values, strict=True))
@@ -133,15 +139,20 @@ def _rank(column: Column, value: str | None) -> tuple[int, Decimal, str]:
         return 1, Decimal(0), value
 
 
-def columns_of(names: Sequence[str]) -> str:
-    """Columns in brackets, as SQL has them."""
-    return f"({', '.join(names)})"
+def total_size(partitions: Sequence[Partition]) -> int:
+    """Bytes of all their files."""
+    return sum(partition.size for partition in partitions)
+
+
+def one_spelling(location: str) -> str:
+    """A folder as the metastore, Hadoop and Spark all may spell it: file:/x and file:///x are the same."""
+    return _ROOT.sub(r"\1:///", location).rstrip("/")
 
 
 def words(spec: BucketSpec | None) -> str:
     """A spec for people: 8 buckets by (user_id), sorted by (user_id)."""
     if spec is None:
         return "no buckets"
-    order = f", sorted by {columns_of(spec.sort_columns)}" if spec.sort_columns else ", not sorted"
+    order = f", sorted by ({', '.join(spec.sort_columns)})" if spec.sort_columns else ", not sorted"
     number = f"{spec.num_buckets:,} bucket{'' if spec.num_buckets == 1 else 's'}"
-    return f"{number} by {columns_of(spec.bucket_columns)}{order}"
+    return f"{number} by ({', '.join(spec.bucket_columns)}){order}"

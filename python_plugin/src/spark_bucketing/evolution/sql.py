@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from spark_bucketing.evolution.model import Column, Partition
+
+_PART = re.compile(r"`((?:[^`]|``)+)`|([^.`]+)")
+# Columns of bucket_specs(). Arrays are text over some connections, and so they are over all.
+SPEC_COLUMNS = (
+    "partition", "location", "status", "num_buckets", "bucket_columns", "sort_columns", "files", "bytes",
+    "max_files_per_bucket", "problem",
+)  # fmt: skip
 
 
 def name(text: str) -> str:
@@ -13,17 +20,14 @@ def name(text: str) -> str:
     return "`" + text.replace("`", "``") + "`"
 
 
-def names(texts: Sequence[str]) -> str:
-    """Names in a list."""
-    return ", ".join(map(name, texts))
+def names(columns: Sequence[Column]) -> str:
+    """Names of columns in a list."""
+    return ", ".join(name(column.name) for column in columns)
 
 
 def table(text: str) -> str:
     """A qualified name, db.t, whose parts may be quoted."""
-    return ".".join(name(part) for part in parts(text))
-
-
-_PART = re.compile(r"`((?:[^`]|``)+)`|([^.`]+)")
+    return ".".join(map(name, parts(text)))
 
 
 def parts(text: str) -> tuple[str, ...]:
@@ -36,16 +40,15 @@ def text(value: str) -> str:
     return "'" + value.replace("\\", "\\\\").replace("'", "\\'").replace("$", "\\u0024") + "'"
 
 
-# In the order that partition_of() expects. Arrays are text over some connections.
-_COLUMNS = (
-    "partition, location, status, num_buckets, to_json(bucket_columns) as bucket_columns, "
-    "to_json(sort_columns) as sort_columns, hash, files, bytes, max_files_per_bucket, problem"
-)
+def properties(values: Mapping[str, str]) -> str:
+    """Properties in brackets."""
+    return f"({', '.join(f'{text(key)} = {text(value)}' for key, value in values.items())})"
 
 
 def bucket_specs(table_name: str) -> str:
-    """A query for what the metastore and the files say of all partitions of a table."""
-    return f"select {_COLUMNS} from bucket_specs({text(table(table_name))})"  # noqa: S608
+    """A query for what the metastore and the files say of all partitions of a table: SPEC_COLUMNS."""
+    columns = (f"to_json({name}) as {name}" if name.endswith("_columns") else name for name in SPEC_COLUMNS)
+    return f"select {', '.join(columns)} from bucket_specs({text(table(table_name))})"  # noqa: S608
 
 
 def literal(value: str, column: Column) -> str:

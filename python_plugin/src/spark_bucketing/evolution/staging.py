@@ -10,13 +10,11 @@ Its name, its properties and its states are those of the dbt macros, so that eac
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from spark_bucketing.errors import SparkError, TableError
 from spark_bucketing.evolution import sql
-from spark_bucketing.evolution.model import Column, Table
-from spark_bucketing.evolution.read import properties_of, read_head
+from spark_bucketing.evolution.metadata import describe_table
+from spark_bucketing.evolution.model import Table
 from spark_bucketing.evolution.warehouse import Warehouse
 
 STATE, PURPOSE, REPLACES = "bucketing.staging", "bucketing.staging_for", "bucketing.replaces"
@@ -28,31 +26,6 @@ SAME_ROWS = "rewrite"
 _LONGEST_NAME = 128
 # Properties of a table of the Hive layout by which its files are written, such as parquet.compression.
 _OF_FILES = ("parquet.", "orc.")
-
-
-@dataclass(frozen=True)
-class Staging:
-    """A staging table that was found.
-
-    Args:
-        name: qualified and quoted.
-        complete: its rows are all there.
-        same_rows: they are the rows that the partitions had.
-        replaces: identity of the table whose partitions they are for.
-        empties: its partitions without rows are to be dropped from the table.
-        names: of its columns.
-        types: of its columns.
-        columns: its partition columns.
-    """
-
-    name: str
-    complete: bool
-    same_rows: bool
-    replaces: str
-    empties: bool
-    names: tuple[str, ...]
-    types: tuple[str, ...]
-    columns: tuple[Column, ...]
 
 
 def beside(table_name: str, role: str) -> str:
@@ -69,43 +42,33 @@ def beside(table_name: str, role: str) -> str:
     return ".".join(map(sql.name, (*schema, name + suffix)))
 
 
-def find_staging(warehouse: Warehouse, table_name: str) -> Staging | None:
+def find_staging(warehouse: Warehouse, table_name: str) -> Table | None:
     """The staging table that something has left, or is at work with; None without one.
 
     Raises:
         TableError: a table of this name exists, and is none.
     """
-    name = beside(table_name, "staged")
-    if not warehouse.exists(name):
-        return None
-    found = properties_of(warehouse, name)
-    if found.get(STATE) not in (INCOMPLETE, COMPLETE):
+    found = describe_table(warehouse, beside(table_name, "staged"))
+    if found and found.properties.get(STATE) not in (INCOMPLETE, COMPLETE):
         raise TableError(
-            f"There is a table {name}, and its property {STATE} is {found.get(STATE, 'missing')}. Expected "
-            f"{INCOMPLETE} or {COMPLETE}, as on a table into which rows for partitions are written, or that the name "
-            "is free: rename or drop the table."
+            f"There is a table {found.name}, and its property {STATE} is {found.properties.get(STATE, 'missing')}. "
+            f"Expected {INCOMPLETE} or {COMPLETE}, as on a table into which rows for partitions are written, or that "
+            "the name is free: rename or drop the table."
         )
-    head = read_head(warehouse, name)
-    return Staging(
-        name,
-        complete=found[STATE] == COMPLETE,
-        same_rows=found.get(PURPOSE) == SAME_ROWS,
-        replaces=found.get(REPLACES, ""),
-        empties=found.get(EMPTIES) == "true",
-        names=head.names,
-        types=head.types,
-        columns=head.columns,
-    )
+    return found
+
+
+def is_complete(staging: Table) -> bool:
+    """Whether its rows are all there."""
+    return staging.properties[STATE] == COMPLETE
 
 
 def create_staging(warehouse: Warehouse, table: Table) -> str:
     """Create an empty one of the table's own spec, and return its name."""
     name = beside(table.name, "staged")
-    kept = {
-        key: value for key, value in properties_of(warehouse, table.name).items() if key.lower().startswith(_OF_FILES)
-    }
-    states = {STATE: INCOMPLETE, PURPOSE: SAME_ROWS, REPLACES: table.identity}
-    create = f"create table {name} like {sql.table(table.name)} tblproperties {_list({**kept, **_VERSION, **states})}"
+    kept = {key: value for key, value in table.properties.items() if key.lower().startswith(_OF_FILES)}
+    states = {"bucketing_version": "1", STATE: INCOMPLETE, PURPOSE: SAME_ROWS, REPLACES: table.identity}
+    create = f"create table {name} like {sql.table(table.name)} tblproperties {sql.properties({**kept, **states})}"
     try:
         warehouse.change(create)
     except SparkError as error:
@@ -114,9 +77,6 @@ def create_staging(warehouse: Warehouse, table: Table) -> str:
         _delete_folder(warehouse, table.name)
         warehouse.change(create)
     return name
-
-
-_VERSION = {"bucketing_version": "1"}
 
 
 def _delete_folder(warehouse: Warehouse, table_name: str) -> None:
@@ -129,54 +89,40 @@ def _delete_folder(warehouse: Warehouse, table_name: str) -> None:
     described = warehouse.rows(f"describe schema {'.'.join(map(sql.name, schema))}")
     place = next(str(row["info_value"]) for row in described if row["info_name"] == "Location")
     trash = beside(table_name, "trash")
-    warehouse.change(f"drop table if exists {trash}")
     create = f"create table {trash} (nothing string) stored as textfile"
-    warehouse.change(create)
-    folder = f"{place.rstrip('/')}/{name.lower()}"
-    warehouse.change(f"alter table {trash} set location {sql.text(folder)}")
-    warehouse.change(f"drop table {trash}")
-    warehouse.change(create)
-    warehouse.change(f"drop table {trash}")
+    folder = sql.text(f"{place.rstrip('/')}/{name.lower()}")
+    for statement in (
+        f"drop table if exists {trash}",
+        create,
+        f"alter table {trash} set location {folder}",
+        f"drop table {trash}",
+        create,
+        f"drop table {trash}",
+    ):
+        warehouse.change(statement)
 
 
-def declare_complete(warehouse: Warehouse, name: str) -> None:
-    """Say that its rows are all there: from here on they are finished, not dropped."""
-    warehouse.change(f"alter table {name} set tblproperties {_list({STATE: COMPLETE})}")
-
-
-def drop_staging(warehouse: Warehouse, name: str) -> None:
-    """Drop it with its files."""
-    warehouse.change(f"drop table if exists {name}")
-
-
-def refuse_unfit(table: Table, staging: Staging) -> None:
+def refuse_unfit(table: Table, staging: Table) -> None:
     """Refuse to write rows over a table that they were not staged for.
 
     Raises:
         TableError: the table is another one of this name, or has other columns by now.
     """
-    expected = {
-        "table": table.identity,
-        "columns": _words(table.names, table.types),
-        "partitioned by": ", ".join(column.name for column in table.columns).lower(),
-    }
-    found = {
-        "table": staging.replaces,
-        "columns": _words(staging.names, staging.types),
-        "partitioned by": ", ".join(column.name for column in staging.columns).lower(),
-    }
-    for aspect, value in expected.items():
-        if found[aspect] != value:
+
+    def columns(of: Table) -> str:
+        return ", ".join(f"{column.name} {column.type}" for column in of.all_columns).lower()
+
+    def keys(of: Table) -> str:
+        return ", ".join(column.name for column in of.columns).lower()
+
+    for aspect, found, expected in (
+        ("table", staging.properties.get(REPLACES, ""), table.identity),
+        ("columns", columns(staging), columns(table)),
+        ("partitioned by", keys(staging), keys(table)),
+    ):
+        if found != expected:
             raise TableError(
                 f"An earlier run died while it replaced partitions of {table.name}, and its finished rows in "
-                f"{staging.name} no longer fit the table, and nothing was changed: found {aspect} {found[aspect]}, "
-                f"expected {value}. Drop {staging.name} if the table is complete without it."
+                f"{staging.name} no longer fit the table, and nothing was changed: found {aspect} {found}, "
+                f"expected {expected}. Drop {staging.name} if the table is complete without it."
             )
-
-
-def _words(names: Sequence[str], types: Sequence[str]) -> str:
-    return ", ".join(f"{name} {kind}" for name, kind in zip(names, types, strict=True)).lower()
-
-
-def _list(properties: Mapping[str, str]) -> str:
-    return f"({', '.join(f'{sql.text(key)} = {sql.text(value)}' for key, value in properties.items())})"

@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from typing import Any, Protocol
 
 from spark_bucketing.errors import SparkError
-from spark_bucketing.evolution import sql
 
 # Under which nothing that is read is left out, and buckets are written; all are defaults of Spark or the extension.
 _NEEDED: Mapping[str, str] = {
@@ -54,17 +53,14 @@ class Warehouse:
         """Run a statement that changes something."""
         self._statements.rows(statement)
 
-    def conf(self, key: str, default: str = "") -> str:
-        """Value of a setting."""
-        return self._set().get(key, default)
-
-    def _set(self) -> dict[str, str]:
+    def settings(self) -> dict[str, str]:
+        """Settings of the session that have a value of their own, not their default."""
         return {str(row["key"]): str(row["value"]) for row in self.rows("set")}
 
     @contextmanager
-    def settled(self) -> Iterator[Warehouse]:
+    def with_needed_settings(self) -> Iterator[Warehouse]:
         """Inside the block nothing is left out of what is read, and buckets are written; the settings come back."""
-        before = {key: value for key, value in self._set().items() if key in _NEEDED and value != _NEEDED[key]}
+        before = {key: value for key, value in self.settings().items() if key in _NEEDED and value != _NEEDED[key]}
         try:
             for key in before:
                 self.change(f"set {key} = {_NEEDED[key]}")
@@ -73,41 +69,22 @@ class Warehouse:
             for key, value in before.items():
                 self.change(f"set {key} = {value}")
 
+    def has_extension(self) -> bool:
+        """Whether the session has the extension, which alone knows buckets of partitions."""
+        return bool(self.rows("show user functions like 'bucket_specs'"))
+
     def require_extension(self, table: str) -> None:
         """Refuse a session without the extension.
 
         Raises:
             SparkError: the session lacks it.
         """
-        if self.rows("show user functions like 'bucket_specs'"):
+        if self.has_extension():
             return
+        loaded = self.settings().get("spark.sql.extensions") or "(nothing)"
         raise SparkError(
             f"The session lacks the extension, which alone knows the buckets of {table}: found "
-            f"spark.sql.extensions={self.conf('spark.sql.extensions') or '(nothing)'}. Add what `spark-bucketing "
+            f"spark.sql.extensions={loaded}. Add what `spark-bucketing "
             "extension conf --format profiles` prints to the server_side_parameters of the target, or to the "
             "configuration of its server."
         )
-
-    def exists(self, table: str) -> bool:
-        """Whether there is a table.
-
-        Args:
-            table: qualified, with its parts quoted or not.
-        """
-        *schema, name = sql.parts(table)
-        place = f" in {'.'.join(map(sql.name, schema))}" if schema else ""
-        found = self.rows(f"show tables{place} like {sql.text(name)}")
-        return any(row["tableName"].lower() == name.lower() and not _is_true(row["isTemporary"]) for row in found)
-
-    def described(self, table: str) -> list[tuple[str, str]]:
-        """The names and values of DESCRIBE TABLE EXTENDED.
-
-        Args:
-            table: qualified, with its parts quoted or not.
-        """
-        rows = self.rows(f"describe table extended {sql.table(table)}")
-        return [(str(row["col_name"] or ""), str(row["data_type"] or "")) for row in rows]
-
-
-def _is_true(value: object) -> bool:
-    return str(value).lower() == "true"

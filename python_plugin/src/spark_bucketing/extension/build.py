@@ -108,8 +108,8 @@ def _compile(spark: SparkHome, sources: list[Path], jar: Path) -> None:
             f"Java cannot be run: {error}. Install a Java runtime for this machine, or set JAVA_HOME."
         ) from error
     if result.returncode:
-        said = (result.stdout + result.stderr).strip()
+        output = (result.stdout + result.stderr).strip()
         raise ExtensionError(
             f"The extension does not compile against Spark {spark.version} of {spark.jars}. It is written for Spark "
-            f"4.3 and needs Java 17 or newer. The compiler says:\n{said}"
+            f"4.3 and needs Java 17 or newer. The compiler says:\n{output}"
         )

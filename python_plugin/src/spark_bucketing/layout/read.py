@@ -2,73 +2,77 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import replace
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 from spark_bucketing.errors import SparkError, TableError
+from spark_bucketing.evolution import sql
+from spark_bucketing.evolution.metadata import read_partitions
+from spark_bucketing.evolution.model import one_spelling
+from spark_bucketing.evolution.warehouse import Warehouse
 from spark_bucketing.layout.table import DataFile, TableLayout
-from spark_bucketing.session import setting, spark_call
-from spark_bucketing.spec import BucketSpec
+from spark_bucketing.session import SessionStatements, file_size, setting, spark_call
+from spark_bucketing.spec import BucketSpec, Description
 
 if TYPE_CHECKING:
-    from pyspark.sql import Row, SparkSession
+    from pyspark.sql import SparkSession
 
 # Spark reads the tables of these formats in Hive layout with its own readers, which know the file of a row.
 _READABLE_HIVE_FORMATS = ("parquet", "orc")
 
 
-def read_layouts(session: SparkSession, schema: str, names: Sequence[str] = ()) -> list[TableLayout]:
+def read_layouts(
+    session: SparkSession, schema: str, names: Sequence[str] = (), on_progress: Callable[[str], None] = lambda _: None
+) -> list[TableLayout]:
     """Read the files of bucketed tables.
 
     Args:
         session: an open session with Hive support; its settings are left as they were.
         schema: the schema of the tables.
         names: tables of the schema, without it; none for all its bucketed tables.
+        on_progress: is called with what is at work.
 
     Raises:
         SparkError: Spark does not answer, or there is no such schema.
         TableError: a table in names does not exist or has no buckets.
     """
     with spark_call(f"The tables of schema {schema!r} cannot be listed."):
-        rows = session.sql(f"show tables in {_quoted(schema)}").collect()
+        rows = session.sql(f"show tables in {sql.name(schema)}").collect()
     known = {row.tableName.lower(): row.tableName for row in rows if not row.isTemporary}
     if unknown := [name for name in names if name.lower() not in known]:
         raise TableError(f"There is no table {unknown[0]!r} in schema {schema!r}.")
     wanted = [known[name.lower()] for name in names] or sorted(known.values())
-    layouts = [(name, _read_layout(session, schema, name)) for name in wanted]
+    layouts = []
+    for number, name in enumerate(wanted, 1):
+        on_progress(f"counting rows of {number:,} of {len(wanted):,} tables ({name})")
+        layouts.append((name, _read_layout(session, schema, name)))
     if names and (plain := [name for name, layout in layouts if layout is None]):
         raise TableError(f"Table {plain[0]!r} in schema {schema!r} has no buckets.")
     return [layout for _, layout in layouts if layout is not None]
 
 
 def _read_layout(session: SparkSession, schema: str, name: str) -> TableLayout | None:
-    table = f"{_quoted(schema)}.{_quoted(name)}"
+    table = f"{sql.name(schema)}.{sql.name(name)}"
     with spark_call(f"Table {name!r} cannot be described."):
         rows = session.sql(f"describe table extended {table}").collect()
-    details = _details(rows)
-    spec = BucketSpec.from_description(details)
+    found = Description.of((row.col_name, row.data_type) for row in rows)
+    spec = BucketSpec.from_description(found.details)
     if spec is None:
         return None
-    file_format = _file_format(details)
-    partitioned = any(row.col_name == "# Partition Information" for row in rows)
-    files: tuple[DataFile, ...] = ()
-    unreadable = ""
+    file_format = _file_format(found.details)
+    layout = TableLayout(name, spec, file_format, bool(found.partition_columns))
     try:
         files = _files(session, table, spec, file_format)
+        own_specs = _own_specs(session, table) if layout.partitioned and spec.bucket_hash == "hive" else {}
     except SparkError as error:
-        unreadable = str(error)
-    return TableLayout(name, spec, file_format, partitioned, files, unreadable)
+        return replace(layout, unreadable=str(error))
+    return replace(layout, files=files, own_specs=own_specs)
 
 
-def _details(rows: Sequence[Row]) -> dict[str, str]:
-    """The part of DESCRIBE TABLE EXTENDED on the table itself; columns come before it and may have any name."""
-    titles = [row.col_name if not row.data_type else "" for row in rows]
-    start = titles.index("# Detailed Table Information") + 1
-    return {row.col_name: row.data_type for row in rows[start:]}
-
-
-def _file_format(details: dict[str, str]) -> str:
+def _file_format(details: Mapping[str, str]) -> str:
     provider = details.get("Provider", "").lower()
     if provider != "hive":
         return provider
@@ -88,17 +92,24 @@ def _files(session: SparkSession, table: str, spec: BucketSpec, file_format: str
     with spark_call("Its files cannot be read."), setting(session, "spark.sql.sources.bucketing.enabled", "false"):
         session.catalog.refreshTable(table)
         data = session.table(table)
-        counts = data.groupBy("_metadata.file_path").count().collect()
-        listed = data.inputFiles()
-    rows = {_path(uri): 0 for uri in listed} | {_path(uri): number for uri, number in counts}
-    return tuple(DataFile(path, number) for path, number in sorted(rows.items()))
+        counted = data.groupBy("_metadata.file_path", "_metadata.file_size").count().collect()
+        files = {_path(uri): DataFile(_path(uri), rows, size) for uri, size, rows in counted}
+        for uri in data.inputFiles():
+            # Rows alone know the sizes of their files.
+            if _path(uri) not in files:
+                files[_path(uri)] = DataFile(_path(uri), 0, file_size(session, uri))
+    return tuple(files[path] for path in sorted(files))
+
+
+def _own_specs(session: SparkSession, table: str) -> dict[str, BucketSpec]:
+    """Specs of sealed partitions by their folders; none in a session without the extension, which alone knows them."""
+    with closing(SessionStatements(session)) as statements:
+        warehouse = Warehouse(statements)
+        found = read_partitions(warehouse, table) if warehouse.has_extension() else ()
+    return {one_spelling(part.location): part.spec for part in found if part.spec}
 
 
 def _path(uri: str) -> str:
     """One spelling of file:/x and file:///x, which Spark uses side by side."""
     parts = urlsplit(uri)
     return unquote(f"{parts.scheme}://{parts.netloc}{parts.path}")
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import median
+from typing import Literal, NamedTuple
 
 from spark_bucketing.layout.names import bucket_of
 from spark_bucketing.spec import BucketSpec
@@ -15,10 +16,11 @@ _REBUILD = "write the table anew (dbt run --full-refresh)"
 
 @dataclass(frozen=True)
 class DataFile:
-    """A data file: its path as Spark gives it and the number of its rows."""
+    """A data file: its path as Spark gives it, the number of its rows and its bytes."""
 
     path: str
     rows: int
+    size: int = 0
 
     @property
     def folder(self) -> str:
@@ -31,11 +33,73 @@ class DataFile:
         return self.path.rpartition("/")[2]
 
 
+class FileSizes(NamedTuple):
+    """Bytes of files."""
+
+    smallest: int
+    median: int
+    largest: int
+    total: int
+
+
+@dataclass(frozen=True)
+class SpecFiles:
+    """The files of those partitions of a table that have one spec."""
+
+    spec: BucketSpec
+    files: tuple[DataFile, ...]
+
+    @property
+    def rows(self) -> int:
+        """Rows of all files."""
+        return sum(file.rows for file in self.files)
+
+    @property
+    def folders(self) -> set[str]:
+        """Where there are files."""
+        return {file.folder for file in self.files}
+
+    @property
+    def skew(self) -> float | None:
+        """Rows of the largest bucket over the mean of all buckets, empty ones too; partitions are added up.
+
+        Returns:
+            The quotient, 1.0 for even rows, or None when there are no rows or a file is in no bucket.
+        """
+        if not self.rows or self.without_bucket() or self.beyond():
+            return None
+        rows: Counter[int | None] = Counter()
+        for file in self.files:
+            rows[self.bucket(file)] += file.rows
+        return max(rows.values()) * self.spec.num_buckets / self.rows
+
+    def bucket(self, file: DataFile) -> int | None:
+        """The bucket of a file by its name."""
+        return bucket_of(file.name, self.spec.bucket_hash)
+
+    def without_bucket(self) -> list[DataFile]:
+        """Files whose names have none."""
+        return [file for file in self.files if self.bucket(file) is None]
+
+    def beyond(self) -> list[DataFile]:
+        """Files of buckets that the spec does not have."""
+        return [file for file in self.files if (self.bucket(file) or 0) >= self.spec.num_buckets]
+
+
 @dataclass(frozen=True)
 class TableLayout:
     """A bucketed table and all its files.
 
     When the files could not be read, unreadable says why, and nothing is known of them.
+
+    Args:
+        name: without the schema.
+        spec: the table's own.
+        file_format: parquet, orc, or what else Spark calls it.
+        partitioned: whether it has partition columns.
+        files: of all partitions.
+        unreadable: why there are none here.
+        own_specs: of partitions that have one of their own, by their folders.
     """
 
     name: str
@@ -44,6 +108,15 @@ class TableLayout:
     partitioned: bool
     files: tuple[DataFile, ...] = ()
     unreadable: str = ""
+    own_specs: Mapping[str, BucketSpec] = field(default_factory=dict)
+
+    @property
+    def by_spec(self) -> tuple[SpecFiles, ...]:
+        """The files by the specs of their partitions; the table's own where there are none."""
+        files: dict[BucketSpec, list[DataFile]] = {}
+        for file in self.files:
+            files.setdefault(self.own_specs.get(file.folder, self.spec), []).append(file)
+        return tuple(SpecFiles(spec, tuple(found)) for spec, found in files.items()) or (SpecFiles(self.spec, ()),)
 
     @property
     def rows(self) -> int:
@@ -57,17 +130,19 @@ class TableLayout:
 
     @property
     def skew(self) -> float | None:
-        """Rows of the largest bucket over the mean of all buckets, empty ones too; partitions are added up.
+        """That of the spec whose rows are the least even; None where that of one of them is not known.
 
-        Returns:
-            The quotient, 1.0 for an even table, or None when there are no rows or a file is in no bucket.
+        Buckets of different specs are not added up: the first 8 of 16 are no larger than the others for there being
+        partitions of 8.
         """
-        if not self.rows or self._files_without_bucket() or self._files_beyond():
-            return None
-        rows: Counter[int | None] = Counter()
-        for file in self.files:
-            rows[self._bucket(file)] += file.rows
-        return max(rows.values()) * self.spec.num_buckets / self.rows
+        skews = [part.skew for part in self.by_spec if part.rows]
+        return max((skew for skew in skews if skew is not None), default=None) if None not in skews else None
+
+    @property
+    def sizes(self) -> FileSizes | None:
+        """Bytes of the files; None without any."""
+        sizes = [file.size for file in self.files]
+        return FileSizes(min(sizes), int(median(sizes)), max(sizes), sum(sizes)) if sizes else None
 
     @property
     def state(self) -> Literal["ok", "wrong", "unknown"]:
@@ -82,16 +157,17 @@ class TableLayout:
         return tuple(self._findings())
 
     def _findings(self) -> Iterator[str]:
-        if unnamed := self._files_without_bucket():
+        if unnamed := [file for part in self.by_spec for file in part.without_bucket()]:
             yield (
                 f"{_count(unnamed, 'file')} without a bucket id in the name, such as {unnamed[0].name}: "
                 f"they were written without buckets; {_REBUILD}."
             )
-        if beyond := self._files_beyond():
-            yield (
-                f"{_count(beyond, 'file')} with a bucket id above {self.spec.num_buckets - 1}, such as "
-                f"{beyond[0].name}: they were written for more buckets than the table has; {_REBUILD}."
-            )
+        for part in self.by_spec:
+            if beyond := part.beyond():
+                yield (
+                    f"{_count(beyond, 'file')} with a bucket id above {part.spec.num_buckets - 1}, such as "
+                    f"{beyond[0].name}: they were written for more buckets than the table has; {_REBUILD}."
+                )
         if crowded := self._crowded_buckets():
             folder, bucket, number = crowded[0]
             values = "/".join(part for part in folder.split("/") if "=" in part)
@@ -101,22 +177,14 @@ class TableLayout:
                 f"a bucket is in one order only when it is one file; {_REBUILD}."
             )
 
-    def _bucket(self, file: DataFile) -> int | None:
-        return bucket_of(file.name, self.spec.bucket_hash)
-
-    def _files_without_bucket(self) -> list[DataFile]:
-        return [file for file in self.files if self._bucket(file) is None]
-
-    def _files_beyond(self) -> list[DataFile]:
-        return [file for file in self.files if (self._bucket(file) or 0) >= self.spec.num_buckets]
-
     def _crowded_buckets(self) -> list[tuple[str, int, int]]:
         """Folder, bucket and number of files, wherever a bucket of a partition has several."""
         numbers: Counter[tuple[str, int]] = Counter()
-        for file in self.files:
-            bucket = self._bucket(file)
-            if bucket is not None:
-                numbers[file.folder if self.partitioned else "", bucket] += 1
+        for part in self.by_spec:
+            for file in part.files:
+                bucket = part.bucket(file)
+                if bucket is not None:
+                    numbers[file.folder if self.partitioned else "", bucket] += 1
         return sorted((folder, bucket, number) for (folder, bucket), number in numbers.items() if number > 1)
 
 

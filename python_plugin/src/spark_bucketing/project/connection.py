@@ -9,7 +9,9 @@ from typing import Any
 
 from spark_bucketing.errors import ProfileError, SparkError
 from spark_bucketing.interrupts import noted_interrupts
-from spark_bucketing.project.profile import Target
+from spark_bucketing.project.profile import Target, dbt_message
+
+_POLL_SECONDS = 0.05
 
 
 class Connection:
@@ -19,7 +21,8 @@ class Connection:
         from dbt.adapters.spark.connections import SparkConnectionManager
         from dbt.mp_context import get_mp_context
 
-        self._target = target
+        # dbt looks after five seconds whether a statement has ended; a plan takes less.
+        target.loaded.credentials.poll_interval = _POLL_SECONDS
         self._manager = SparkConnectionManager(target.loaded, get_mp_context())
         self._connection = self._manager.set_connection_name("spark-bucketing check")
 
@@ -38,8 +41,7 @@ class Connection:
             _, cursor = self._manager.add_query(sql, auto_begin=False)
             return [tuple(row) for row in cursor.fetchall()]
         except DbtBaseException as error:
-            said = str(getattr(error, "msg", error)).strip()
-            raise SparkError(said or type(error).__name__) from error
+            raise SparkError(dbt_message(error)) from error
 
     def close(self) -> None:
         """Close it; nothing happens when it never was opened."""
@@ -73,7 +75,7 @@ class RemoteStatements:
             # That of PyHive: dbt's own waits at least five seconds for every statement.
             self._connection = self._manager.get_thread_connection().handle.handle
         except DbtBaseException as error:
-            raise SparkError(str(getattr(error, "msg", error)).strip() or type(error).__name__) from error
+            raise SparkError(dbt_message(error)) from error
 
     def rows(self, statement: str) -> list[dict[str, Any]]:
         """Rows of a statement, by the names of their columns.
@@ -101,7 +103,7 @@ class RemoteStatements:
                 names = [column[0] for column in cursor.description]
                 return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
         except (Error, TException, OSError) as error:
-            raise SparkError(_said(error)) from error
+            raise SparkError(_message(error)) from error
         finally:
             cursor.close()
 
@@ -119,7 +121,7 @@ class RemoteStatements:
         self._manager.cleanup_all()
 
 
-def _said(error: Exception) -> str:
+def _message(error: Exception) -> str:
     status = getattr(error.args[0] if error.args else None, "status", None)
     return _first_line(getattr(status, "errorMessage", None) or str(error) or type(error).__name__)
 

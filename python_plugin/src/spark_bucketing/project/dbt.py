@@ -21,7 +21,7 @@ SELECTED = ("model", "snapshot")
 
 @dataclass(frozen=True)
 class Selection:
-    """What dbt's own node selection is told; all nodes when both lists are empty.
+    """Arguments of dbt's own node selection; all nodes when both lists are empty.
 
     Args:
         select: values of --select.

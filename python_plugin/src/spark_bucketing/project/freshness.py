@@ -75,7 +75,7 @@ def _variables(text: str) -> Any:
 
 
 def _times(project_dir: Path, profiles_dir: Path) -> Iterator[float]:
-    """When the project's files, and the folders that they are in, were changed; a folder's tells of deletions."""
+    """When the project's files, and the folders that they are in, were changed; a folder's also by deletions."""
     settings = read_project(project_dir)
     packages = project_dir / str(settings.get("packages-install-path") or "dbt_packages")
     for path in (profiles_dir / "profiles.yml", *(project_dir / name for name in _FILES), packages):

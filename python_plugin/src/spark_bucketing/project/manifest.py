@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import Any
 
@@ -67,19 +68,9 @@ class Manifest:
     @cached_property
     def order(self) -> tuple[str, ...]:
         """Unique ids, parents first."""
-        done: dict[str, None] = {}
-        for start in sorted(self.nodes):
-            # Not recursive: a chain of models may be longer than Python's stack.
-            stack = [(start, iter(self.nodes[start].depends_on))]
-            while stack:
-                current, parents = stack[-1]
-                nxt = next((name for name in parents if name in self.nodes and name not in done), None)
-                if nxt is None:
-                    done[current] = None
-                    stack.pop()
-                else:
-                    stack.append((nxt, iter(self.nodes[nxt].depends_on)))
-        return tuple(done)
+        nodes = sorted(self.nodes.items())
+        parents = {name: [one for one in node.depends_on if one in self.nodes] for name, node in nodes}
+        return tuple(TopologicalSorter(parents).static_order())
 
     def with_ancestors(self, unique_ids: Iterable[str]) -> set[str]:
         """These nodes and all that they are made from."""

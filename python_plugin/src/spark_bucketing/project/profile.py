@@ -13,15 +13,6 @@ from spark_bucketing.errors import ProfileError
 
 
 @dataclass(frozen=True)
-class SessionTarget:
-    """A target whose Spark runs in the same process: its name, its schema and its Spark settings."""
-
-    name: str
-    schema: str
-    settings: Mapping[str, str]
-
-
-@dataclass(frozen=True)
 class Target:
     """A target of any connection method, and the folders that it was read from.
 
@@ -46,7 +37,7 @@ class Target:
     loaded: Any = field(default=None, repr=False, compare=False)
 
 
-def session_target(project_dir: Path | None, profiles_dir: Path | None, target: str | None) -> SessionTarget:
+def session_target(project_dir: Path | None, profiles_dir: Path | None, target: str | None) -> Target:
     """Read the target that dbt would use for this project, for a command that starts Spark itself.
 
     Args:
@@ -63,7 +54,7 @@ def session_target(project_dir: Path | None, profiles_dir: Path | None, target: 
             f"Target {found.name!r} has the connection method {found.method!r}, and this command starts Spark "
             "itself: choose a target with method 'session' with --target."
         )
-    return SessionTarget(found.name, found.schema, found.settings)
+    return found
 
 
 def read_target(
@@ -118,10 +109,16 @@ def _profile(project_dir: Path, profiles_dir: Path, target: str | None, variable
     try:
         return load_profile(str(project_dir), parse_cli_vars(variables), target_override=target)
     except DbtBaseException as error:
-        said = str(getattr(error, "msg", error)).strip()
-        raise ProfileError(f"dbt cannot read the target from {project_dir} and {profiles_dir}: {said}") from error
+        raise ProfileError(
+            f"dbt cannot read the target from {project_dir} and {profiles_dir}: {dbt_message(error)}"
+        ) from error
     # dbt leaves a file that is no UTF-8 to Python.
     except UnicodeDecodeError as error:
         raise ProfileError(
             f"dbt_project.yml in {project_dir} or profiles.yml in {profiles_dir} is no UTF-8: {error}. Save it as such."
         ) from error
+
+
+def dbt_message(error: Exception) -> str:
+    """What an error of dbt says, without what it prints around it."""
+    return str(getattr(error, "msg", error)).strip() or type(error).__name__

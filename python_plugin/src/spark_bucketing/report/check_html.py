@@ -9,10 +9,21 @@ from pathlib import Path
 from typing import TextIO
 
 from spark_bucketing.check.effects import wanted_specs, worse_for
-from spark_bucketing.check.outcome import Found, alike_findings, all_findings, open_findings, unknown_models
-from spark_bucketing.check.results import ModelResult, Report, Verdict
+from spark_bucketing.check.outcome import LEVELS, Found, alike_findings, all_findings, open_findings, unknown_models
+from spark_bucketing.check.results import Fix, ModelResult, Report, Verdict
+from spark_bucketing.plan.tree import PlanCounts
 from spark_bucketing.report.graph import NODE_HEIGHT, NODE_WIDTH, Point, draw
-from spark_bucketing.report.words import count, effect, operators_of, place, size, verdict_counts, why_unknown
+from spark_bucketing.report.words import (
+    bytes_of,
+    count,
+    effect,
+    messages_of,
+    operators_of,
+    place,
+    size,
+    verdict_counts,
+    why_unknown,
+)
 
 _CLASSES = {verdict: verdict.value.removesuffix(" on purpose").replace(" ", "-") for verdict in Verdict}
 # More nodes than people look at: then only those between which something is bucketed are drawn.
@@ -27,7 +38,7 @@ _WORST_FIRST = (Verdict.SHUFFLED, Verdict.ONE_SIDED, Verdict.UNKNOWN, Verdict.SH
 
 def write_html(report: Report, file: TextIO) -> None:
     """Write the page."""
-    style = (Path(__file__).parent / "check.css").read_text(encoding="utf-8")
+    style, script = (Path(__file__).with_name(name).read_text(encoding="utf-8") for name in ("check.css", "check.js"))
     file.write(
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
@@ -35,7 +46,7 @@ def write_html(report: Report, file: TextIO) -> None:
     )
     for part in (_head(report), _graph(report), _unknown(report), _findings(report), _specs(report), _models(report)):
         file.writelines(f"{line}\n" for line in part)
-    file.write("</main>\n</body>\n</html>\n")
+    file.write(f"</main>\n<script>\n{script}</script>\n</body>\n</html>\n")
 
 
 def _head(report: Report) -> Iterator[str]:
@@ -48,13 +59,13 @@ def _head(report: Report) -> Iterator[str]:
         names = escape(", ".join(report.unfinished))
         yield f'<p class="card">Interrupted: {count(len(report.unfinished), "query")} not reached: {names}</p>'
     found = open_findings(report)
-    moved = sum(each.finding.bytes_shuffled or 0 for each in found)
+    moved = bytes_of(found)
     accepted = len(alike_findings([each for each in all_findings(report) if each.finding.accepted]))
     tiles = [
         (f"{len(report.models):,}", "queries"),
         (f"{len(operators):,}", "joins, aggregates, windows"),
         (f"{len(alike_findings(found)):,}", "findings" + (f", {accepted:,} more accepted" if accepted else "")),
-        (f"{len(unknown_models(report)):,}", "could not be told"),
+        (f"{len(unknown_models(report)):,}", "could not be checked"),
     ]
     if moved:
         tiles.append((size(moved), "shuffled for them"))
@@ -110,7 +121,7 @@ def _node(name: str, model: ModelResult | None, x: float, y: float) -> str:
     verdict = _worst(model) if model else None
     under = name.split(".", 1)[0]
     if model:
-        found = sum(1 for operator in model.operators for finding in operator.findings if not finding.accepted)
+        found = len(alike_findings(open_findings(Report((model,)))))
         under = count(len(model.operators), "operator") if model.operators else "no join, no grouping"
         under = "could not be planned" if model.error else under
         under += f", {count(found, 'finding')}" if found else ""
@@ -138,12 +149,11 @@ def _curve(points: Sequence[Point]) -> str:
 def _unknown(report: Report) -> Iterator[str]:
     models = unknown_models(report)
     if models:
-        yield "<h2>Could not be told</h2>"
+        yield "<h2>Could not be checked</h2>"
     for model in models:
         why = why_unknown(model)
         where = f'<code class="where">{escape(model.path)}</code>'
-        head = f"<header><b>{escape(model.name)}</b>{where}</header>"
-        yield f'<div class="card finding">{head}<p>{escape(why)}</p></div>'
+        yield _card("", f"<b>{escape(model.name)}</b>{where}", f"<p>{escape(why)}</p>")
 
 
 def _findings(report: Report) -> Iterator[str]:
@@ -151,6 +161,7 @@ def _findings(report: Report) -> Iterator[str]:
     accepted = [each for each in all_findings(report) if each.finding.accepted]
     number = len(alike_findings(found))
     yield f"<h2>{count(number, 'finding').capitalize()}</h2>" if found else "<h2>No findings</h2>"
+    yield _filters()
     for alike in alike_findings(found):
         yield _finding(alike)
     if accepted:
@@ -158,6 +169,18 @@ def _findings(report: Report) -> Iterator[str]:
         yield f"<details><summary>{count(len(alike_accepted), 'finding')} accepted</summary>"
         yield from map(_finding, alike_accepted)
         yield "</details>"
+
+
+def _filters() -> str:
+    def choice(name: str, values: Sequence[tuple[str, str]]) -> str:
+        options = "".join(f'<option value="{value}">{escape(text)}</option>' for value, text in values)
+        return f'<select name="{name}" aria-label="{name}"><option value="">every {name}</option>{options}</select>'
+
+    verdicts = choice("verdict", [(_CLASSES[verdict], verdict.value) for verdict in Verdict])
+    levels = choice("level", [(level, level) for level in LEVELS])
+    text = '<input name="text" type="search" placeholder="model, table, reason, ..." aria-label="text">'
+    shown = '<button type="reset">all</button><output></output>'
+    return f'<form class="filters" hidden>{levels}{verdicts}{text}{shown}</form>'
 
 
 def _specs(report: Report) -> Iterator[str]:
@@ -169,12 +192,12 @@ def _specs(report: Report) -> Iterator[str]:
             f"<tr><td><code>{escape(text)}</code></td><td>{escape(', '.join(names))}</td></tr>"
             for text, names in specs.items()
         )
-        yield f'<div class="card finding"><header><b>{escape(table)}</b></header><table>{rows}</table></div>'
+        yield _card("", f"<b>{escape(table)}</b>", f"<table>{rows}</table>")
 
 
 def _finding(alike: Sequence[Found]) -> str:
     finding, operator = alike[0].finding, alike[0].operator
-    moved_bytes = sum(found.finding.bytes_shuffled or 0 for found in alike)
+    moved_bytes = bytes_of(alike)
     moved = f"<span>{size(moved_bytes)}</span>" if moved_bytes else ""
     accepted = f" accepted: {finding.accepted}" if finding.accepted else ""
     what = (
@@ -184,19 +207,38 @@ def _finding(alike: Sequence[Found]) -> str:
     )
     fixes = "".join(
         f'<div class="fix{" hurts" if worse_for(fix) else ""}"><b>Fix</b> {escape(fix.text)}'
-        f"{' → ' + _pill(fix.verdict) + escape(effect(fix)) if operator else ''}</div>"
+        f"{' → ' + _pill(fix.verdict) + escape(effect(fix)) if operator else ''}{_harm(fix)}</div>"
         for fix in finding.fixes
     )
-    messages = "".join(
-        f"<p>{escape(message)}</p>" for message in dict.fromkeys(found.finding.message for found in alike)
-    )
-    level = f"<span>{finding.level}{accepted}</span>"
+    messages = "".join(f"<p>{escape(message)}</p>" for message in messages_of(alike))
     where = f'<code class="where">{escape(place(alike[0]))}</code>'
-    return (
-        f'<div class="card finding {finding.level}{" accepted" if finding.accepted else ""}">'
-        f"<header>{level}<b>{escape(finding.reason)}</b>{moved}{where}</header>"
-        f"{what}{messages}{fixes}</div>"
+    return _card(
+        f" finding {finding.level}{' accepted' if finding.accepted else ''}",
+        f"<span>{finding.level}{accepted}</span><b>{escape(finding.reason)}</b>{moved}{where}",
+        f"{what}{messages}{fixes}",
+        f' data-levels="{finding.level}" data-verdicts="{_CLASSES[operator.verdict] if operator else ""}"',
     )
+
+
+def _card(kinds: str, header: str, body: str, data: str = "") -> str:
+    return f'<div class="card named{kinds}"{data}><header>{header}</header>{body}</div>'
+
+
+def _harm(fix: Fix) -> str:
+    """A mark on a fix that makes other queries worse, with what becomes of each."""
+    worse = worse_for(fix)
+    rows = "".join(
+        f"<tr><td>{escape(other.name)}</td><td>{_counts(other.before)}</td>"
+        f"<td>{_counts(other.after) if other.after else 'cannot be planned'}</td></tr>"
+        for other in fix.others
+        if other.name in worse
+    )
+    mark = f"worse for {count(len(worse), 'other query').replace('querys', 'queries')}"
+    return f"<details><summary><b>{mark}</b></summary><table>{rows}</table></details>" if worse else ""
+
+
+def _counts(counts: PlanCounts) -> str:
+    return f"{count(counts.exchanges, 'Exchange')}, {count(counts.sorts, 'Sort')}"
 
 
 def _models(report: Report) -> Iterator[str]:
@@ -204,7 +246,11 @@ def _models(report: Report) -> Iterator[str]:
     for model in report.models:
         pills = " ".join(f"{_pill(verdict)} {number:,}" for verdict, number in verdict_counts(model.operators))
         pills = _pill(Verdict.UNKNOWN) if model.error else pills
-        yield f'<details id="{escape(model.unique_id or model.path)}"><summary><b>{escape(model.name)}</b>'
+        verdicts = " ".join({_CLASSES[op.verdict]: None for op in model.operators})
+        verdicts = _CLASSES[Verdict.UNKNOWN] if model.error else verdicts
+        levels = " ".join({finding.level: None for op in model.operators for finding in op.findings})
+        yield f'<details id="{escape(model.unique_id or model.path)}"'
+        yield f' data-verdicts="{verdicts}" data-levels="{levels}"><summary><b>{escape(model.name)}</b>'
         yield f"<code>{escape(model.path)}</code> {pills}</summary>"
         if model.error:
             yield f"<pre>{escape(model.error)}</pre>"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import PurePosixPath
 from typing import Any, TextIO
@@ -11,6 +11,7 @@ from urllib.parse import quote
 from spark_bucketing.check.acceptance import UNKNOWN, UNPLANNED, fingerprint
 from spark_bucketing.check.outcome import Found, all_findings, is_unclear, unknown_models
 from spark_bucketing.check.results import Acceptance, Finding, ModelResult, OperatorResult, Report
+from spark_bucketing.report import output
 from spark_bucketing.report.reasons import ALL
 from spark_bucketing.report.words import from_root
 
@@ -22,8 +23,7 @@ _KINDS: dict[Acceptance, str] = {"allow": "inSource", "baseline": "external"}
 
 def write_sarif(report: Report, file: TextIO) -> None:
     """Write the report."""
-    json.dump(as_sarif(report), file, indent=2, ensure_ascii=False)
-    file.write("\n")
+    output.write_json(as_sarif(report), file)
 
 
 def as_sarif(report: Report) -> dict[str, Any]:
@@ -44,14 +44,7 @@ def as_sarif(report: Report) -> dict[str, Any]:
         "invocations": [
             {
                 "executionSuccessful": not report.unfinished and not unknown_models(report),
-                "toolExecutionNotifications": [
-                    *(_unplanned(report, model) for model in report.models if model.error),
-                    *(
-                        _unclear(report, model, op)
-                        for model in report.models
-                        for op in filter(is_unclear, model.operators)
-                    ),
-                ],
+                "toolExecutionNotifications": list(_notifications(report)),
             }
         ],
         "results": results,
@@ -85,23 +78,26 @@ def _result(report: Report, found: Found) -> dict[str, Any]:
     return result
 
 
-def _unplanned(report: Report, model: ModelResult) -> dict[str, Any]:
-    return {
-        "descriptor": {"id": UNPLANNED},
-        "level": "none" if model.accepted else "error",
-        "message": {"text": f"{model.name} could not be checked: {model.error}"},
-        "locations": [_location(report, model.path, None)],
-        "properties": {"fingerprint": fingerprint(model.key, None, Finding(UNPLANNED, ""))},
-    }
+def _notifications(report: Report) -> Iterator[dict[str, Any]]:
+    """Models that could not be planned, and operators that were not understood."""
+    for model in report.models:
+        if model.error:
+            level = "none" if model.accepted else "error"
+            yield _notification(report, model, UNPLANNED, None, level, f"could not be checked: {model.error}")
+        for operator in filter(is_unclear, model.operators):
+            why = f"has an operator that was not understood: {operator.description}"
+            yield _notification(report, model, UNKNOWN, operator, "error", why)
 
 
-def _unclear(report: Report, model: ModelResult, operator: OperatorResult) -> dict[str, Any]:
+def _notification(
+    report: Report, model: ModelResult, kind: str, operator: OperatorResult | None, level: str, text: str
+) -> dict[str, Any]:
     return {
-        "descriptor": {"id": UNKNOWN},
-        "level": "error",
-        "message": {"text": f"{model.name} has an operator that was not understood: {operator.description}"},
+        "descriptor": {"id": kind},
+        "level": level,
+        "message": {"text": f"{model.name} {text}"},
         "locations": [_location(report, model.path, None)],
-        "properties": {"fingerprint": fingerprint(model.key, operator, Finding(UNKNOWN, ""))},
+        "properties": {"fingerprint": fingerprint(model.key, operator, Finding(kind, ""))},
     }
 
 

@@ -12,7 +12,17 @@ from rich.text import Text
 from spark_bucketing.check.effects import wanted_specs
 from spark_bucketing.check.outcome import Found, alike_findings, is_unclear, open_findings, unknown_models
 from spark_bucketing.check.results import ModelResult, Report, Verdict
-from spark_bucketing.report.words import effect, operators_of, place, size, summary, verdict_counts
+from spark_bucketing.report.output import console_on
+from spark_bucketing.report.words import (
+    bytes_of,
+    effect,
+    messages_of,
+    operators_of,
+    place,
+    size,
+    summary,
+    verdict_counts,
+)
 
 _LEVELS = {"error": "bold red", "warning": "yellow", "note": "cyan"}
 _VERDICTS = {
@@ -24,8 +34,6 @@ _VERDICTS = {
     Verdict.NOT_BUCKETED: "dim",
     Verdict.UNKNOWN: "magenta",
 }
-# Wider than any line: a pipe or a file gets each message on a line of its own.
-_UNLIMITED = 1_000_000
 
 
 def write_text(report: Report, file: TextIO, verbose: bool = False, plain: bool = False) -> None:
@@ -37,9 +45,7 @@ def write_text(report: Report, file: TextIO, verbose: bool = False, plain: bool 
         verbose: every operator of every query, too.
         plain: without colours even where the environment forces them.
     """
-    console = Console(file=file, highlight=False, soft_wrap=False)
-    if plain or not console.is_terminal:
-        console = Console(file=file, highlight=False, width=_UNLIMITED, force_terminal=False if plain else None)
+    console = console_on(file, plain)
     for alike in alike_findings(open_findings(report)):
         _write_findings(console, alike)
     for model in unknown_models(report):
@@ -60,13 +66,13 @@ def write_text(report: Report, file: TextIO, verbose: bool = False, plain: bool 
 def _write_findings(console: Console, alike: Sequence[Found]) -> None:
     finding, operator = alike[0].finding, alike[0].operator
     head = Text.assemble((finding.level, _LEVELS[finding.level]), "  ", (finding.reason, "bold"), "  ", place(alike[0]))
-    if moved := sum(found.finding.bytes_shuffled or 0 for found in alike):
+    if moved := bytes_of(alike):
         head.append(f"  {size(moved)}", "bold")
     console.print(head)
     if operator:
         style = _VERDICTS[operator.verdict]
         _indented(console, Text.assemble((operator.verdict.value, style), f" {operator.kind}: {operator.description}"))
-    for message in dict.fromkeys(found.finding.message for found in alike):
+    for message in messages_of(alike):
         _indented(console, Text(message))
     for fix in finding.fixes:
         promise = (

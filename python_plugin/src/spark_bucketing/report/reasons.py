@@ -9,7 +9,7 @@ from spark_bucketing.errors import ProjectError
 ALL: tuple[Reason, ...] = (*REASONS, *PROJECT_REASONS)
 
 
-def explain_reason(slug: str) -> str:
+def reason_text(slug: str) -> str:
     """All about one reason.
 
     Args:

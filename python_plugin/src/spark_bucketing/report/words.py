@@ -6,10 +6,12 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import PurePath
+from typing import Any
 
 from spark_bucketing.check.effects import worse_for
-from spark_bucketing.check.outcome import Found, all_findings, is_unclear, open_findings, unknown_models
+from spark_bucketing.check.outcome import Found, alike_findings, all_findings, is_unclear, open_findings, unknown_models
 from spark_bucketing.check.results import Fix, ModelResult, OperatorResult, Report, Verdict
+from spark_bucketing.spec import BucketSpec
 
 _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 
@@ -20,6 +22,14 @@ def size(number: int) -> str:
     while value >= 1024 and unit < len(_UNITS) - 1:
         value, unit = value / 1024, unit + 1
     return f"{number:,} {_UNITS[0]}" if unit == 0 else f"{value:,.1f} {_UNITS[unit]}"
+
+
+def spec_data(spec: BucketSpec | None) -> dict[str, Any] | None:
+    """A spec in the types of JSON."""
+    if spec is None:
+        return None
+    columns, sorts = list(spec.bucket_columns), list(spec.sort_columns)
+    return {"num_buckets": spec.num_buckets, "bucket_columns": columns, "sort_columns": sorts, "hash": spec.bucket_hash}
 
 
 def count(number: int, noun: str) -> str:
@@ -34,13 +44,23 @@ def place(found: Found) -> str:
     return f"{found.model.path}:{found.finding.line}" if found.finding.line else found.model.path
 
 
+def bytes_of(alike: Sequence[Found]) -> int:
+    """Bytes that are shuffled for findings which are shown as one."""
+    return sum(found.finding.bytes_shuffled or 0 for found in alike)
+
+
+def messages_of(alike: Sequence[Found]) -> list[str]:
+    """What these findings say, each thing once."""
+    return list(dict.fromkeys(found.finding.message for found in alike))
+
+
 def from_root(report: Report, path: str) -> str:
     """A path of the project as it is called where the check ran, which is the root of a repository as a rule."""
     return path if not report.folder or PurePath(path).is_absolute() else f"{report.folder}/{path}"
 
 
 def why_unknown(model: ModelResult) -> str:
-    """Why nothing can be told of a model: Spark's words, or which of its operators were not understood."""
+    """Why nothing is known of a model: Spark's words, or which of its operators were not understood."""
     unclear = "; ".join(f"{op.kind}: {op.description}" for op in filter(is_unclear, model.operators))
     return model.error or f"Not understood: {unclear}"
 
@@ -83,7 +103,7 @@ def summary(report: Report) -> str:
     operators = operators_of(report.models)
     verdicts = ", ".join(f"{number:,} {verdict.value}" for verdict, number in verdict_counts(operators))
     first = f"{count(len(report.models), 'query').replace('querys', 'queries')}, {count(len(operators), 'operator')}"
-    levels = Counter(str(found.finding.level) for found in open_findings(report))
+    levels = Counter(str(alike[0].finding.level) for alike in alike_findings(open_findings(report)))
     parts = [count(levels[level], level) for level in ("error", "warning", "note") if levels[level]]
     accepted = Counter(found.finding.accepted for found in all_findings(report))
     parts += [f"{accepted['baseline']:,} in the baseline"] if accepted["baseline"] else []

@@ -1,55 +1,27 @@
-"""The commands of the check: `check` and `explain-reason`."""
+"""The command `check`."""
 
 from __future__ import annotations
 
 import os
 import re
-import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from io import TextIOWrapper
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from spark_bucketing.check.artifacts import Request
 from spark_bucketing.check.baseline import write_baseline
-from spark_bucketing.check.command import OnProgress, check_project
+from spark_bucketing.check.command import check_project
 from spark_bucketing.check.outcome import FailOn, exit_code
 from spark_bucketing.check.results import Report
+from spark_bucketing.cli.exits import CLEAN
+from spark_bucketing.cli.options import FOLDER, READ_FILE, WRITTEN_FILE, Place, project_options
+from spark_bucketing.cli.progress import progress_line
+from spark_bucketing.cli.streams import standard_output
 from spark_bucketing.errors import ProjectError
 from spark_bucketing.project.dbt import Selection
 from spark_bucketing.report.check_report import FORMATS, write_report
-from spark_bucketing.report.reasons import explain_reason, list_reasons
-
-FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
-_READ = click.Path(exists=True, dir_okay=False, path_type=Path)
-_WRITTEN = click.Path(dir_okay=False, path_type=Path)
-_Function = TypeVar("_Function", bound=Callable[..., Any])
-
-
-def project_options(function: _Function) -> _Function:
-    """Options of dbt for finding a project, its profile and the target."""
-    for option in (
-        click.option("--target", "-t", envvar="DBT_TARGET", help="Target in the profile; its default when not given."),
-        click.option(
-            "--profiles-dir",
-            type=FOLDER,
-            envvar="DBT_PROFILES_DIR",
-            help="Folder of profiles.yml; when not given, the current folder or ~/.dbt, as in dbt.",
-        ),
-        click.option(
-            "--project-dir",
-            type=FOLDER,
-            envvar="DBT_PROJECT_DIR",
-            help="Folder of dbt_project.yml; when not given, the current folder or one above it, as in dbt.",
-        ),
-    ):
-        function = option(function)
-    return function
 
 
 class _Words(click.Command):
@@ -62,6 +34,9 @@ class _Words(click.Command):
     _MANY = ("--select", "-s", "--exclude")
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        # A shell asks what may follow, and the values may be missing yet.
+        if ctx.resilient_parsing:
+            return super().parse_args(ctx, args)
         spread: list[str] = []
         # The option whose values are read, and how many it has so far.
         option, values = "", 0
@@ -95,7 +70,7 @@ def _is_selector(word: str) -> bool:
 
 
 @click.command(cls=_Words)
-@click.argument("files", metavar="[FILE.sql]...", nargs=-1, type=_READ)
+@click.argument("files", metavar="[FILE.sql]...", nargs=-1, type=READ_FILE)
 @click.option(
     "--select", "-s", multiple=True, help="Models to check, in dbt's own selector syntax; all when not given."
 )
@@ -109,12 +84,14 @@ def _is_selector(word: str) -> bool:
     default=None,
     help="Offline: plan with or without the session extension; when not given, as the target's server_side_parameters.",
 )
-@click.option("--manifest", type=_READ, help="An existing manifest.json, of compiled models; nothing is compiled then.")
+@click.option(
+    "--manifest", type=READ_FILE, help="An existing manifest.json, of compiled models; nothing is compiled then."
+)
 @click.option(
     "--compile", "compile_anyway", is_flag=True, help="Compile even when the manifest is newer than the files."
 )
 @click.option("--format", "form", type=click.Choice(FORMATS), default="text", show_default=True, help="Of the report.")
-@click.option("--output", "-o", type=_WRITTEN, help="File of the report; standard output when not given.")
+@click.option("--output", "-o", type=WRITTEN_FILE, help="File of the report; standard output when not given.")
 @click.option("--verbose", "-v", is_flag=True, help="Text: every operator of every query, not only what was found.")
 @click.option(
     "--fail-on",
@@ -130,11 +107,11 @@ def _is_selector(word: str) -> bool:
     show_default=True,
     help="Seconds for each query, after which it is unknown.",
 )
-@click.option("--baseline", type=_READ, help="A file of findings that are accepted, so that only new ones fail.")
+@click.option("--baseline", type=READ_FILE, help="A file of findings that are accepted, so that only new ones fail.")
 @click.option(
     "--write-baseline",
     "new_baseline",
-    type=_WRITTEN,
+    type=WRITTEN_FILE,
     help="Write what is found into this file, and succeed; what it says of models that are not checked stays.",
 )
 @click.pass_context
@@ -154,7 +131,11 @@ def check(ctx: click.Context, /, **options: Any) -> None:
     # Before anything that takes long.
     for path in filter(None, (options["output"], new_baseline)):
         _check_writable(path)
-    with _progress() as show:
+    with progress_line() as line:
+
+        def show(what: str, done: int, total: int) -> None:
+            line.show(f"planning {done + 1:,} of {total:,} models ({what})" if total else what)
+
         try:
             report = check_project(_request(options), show)
         except KeyboardInterrupt as interrupt:
@@ -164,27 +145,22 @@ def check(ctx: click.Context, /, **options: Any) -> None:
         part = bool(options["files"] or options["select"] or options["exclude"])
         number = write_baseline(report, new_baseline, part)
         click.echo(f"{new_baseline} accepts {number:,} findings.", err=True)
-        ctx.exit(0)
+        ctx.exit(CLEAN)
     ctx.exit(exit_code(report, fail_on))
 
 
-@click.command("explain-reason")
-@click.argument("reason", required=False)
-def explain(reason: str | None) -> None:
-    """Say what a REASON of the check means, with an example and what to do; without REASON, list them all."""
-    click.echo(explain_reason(reason) if reason else list_reasons(), nl=False)
-
-
 def _request(options: dict[str, Any]) -> Request:
+    place: Place = options["place"]
+
     def absolute(path: Path | None) -> Path | None:
         return path.resolve() if path else None
 
     return Request(
         files=tuple(file.resolve() for file in options["files"]),
         selection=Selection(_words(options["select"]), _words(options["exclude"]), absolute(options["state"])),
-        project_dir=absolute(options["project_dir"]),
-        profiles_dir=absolute(options["profiles_dir"]),
-        target=options["target"],
+        project_dir=absolute(place.project_dir),
+        profiles_dir=absolute(place.profiles_dir),
+        target=place.target,
         variables=options["variables"],
         manifest=absolute(options["manifest"]),
         compile_anyway=options["compile_anyway"],
@@ -209,32 +185,10 @@ def _check_writable(path: Path) -> None:
 def _write(report: Report, options: dict[str, Any], fail_on: FailOn) -> None:
     output: Path | None = options["output"]
     if output is None:
-        stream = sys.stdout
-        if isinstance(stream, TextIOWrapper):
-            # Programs read UTF-8, people what their terminal has; no character is a reason to fail.
-            stream.reconfigure(encoding=None if options["form"] == "text" else "utf-8", errors="replace")
-        write_report(report, options["form"], stream, fail_on, options["verbose"])
+        write_report(report, options["form"], standard_output(options["form"]), fail_on, options["verbose"])
         return
     try:
         with output.open("w", encoding="utf-8", errors="replace") as file:
             write_report(report, options["form"], file, fail_on, options["verbose"], plain=True)
     except OSError as error:
         raise ProjectError(f"The report cannot be written to {output}: {error.strerror}.") from error
-
-
-@contextmanager
-def _progress() -> Iterator[OnProgress]:
-    """A bar on standard error, where that is a terminal; nothing elsewhere."""
-    if not Console(stderr=True).is_terminal or not sys.stderr.isatty():
-        yield lambda *_: None
-        return
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    # A descriptor of its own: while Spark starts, the process's standard error is kept for its messages.
-    terminal = os.fdopen(os.dup(sys.stderr.fileno()), "w", encoding="utf-8")
-    with terminal, Progress(*columns, console=Console(file=terminal), transient=True) as bar:
-        task = bar.add_task("", total=None)
-
-        def show(what: str, done: int, total: int) -> None:
-            bar.update(task, description=what, completed=done, total=total or None)
-
-        yield show

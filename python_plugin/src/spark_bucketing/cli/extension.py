@@ -1,0 +1,69 @@
+"""The commands of `extension`: build the jar, and say how to load it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from spark_bucketing.cli.options import WRITTEN_FILE
+from spark_bucketing.cli.progress import progress_line
+from spark_bucketing.extension.build import CACHE_VARIABLE, build_jar, copy_jar
+from spark_bucketing.extension.settings import FORMATS, extension_settings, server_settings
+
+_CACHE = click.option(
+    "--cache-dir",
+    type=click.Path(file_okay=False, path_type=Path),
+    envvar=CACHE_VARIABLE,
+    help="Folder where jars are kept; when not given, spark-bucketing in the user's cache folder.",
+)
+_JAR = click.option(
+    "--output",
+    "-o",
+    type=WRITTEN_FILE,
+    help="Put a copy of the jar there, under a name that stays the same from version to version.",
+)
+
+
+@click.group()
+def extension() -> None:
+    """Build the Spark session extension, and show how to switch it on."""
+
+
+@extension.command()
+@_CACHE
+@_JAR
+def build(cache_dir: Path | None, output: Path | None) -> None:
+    """Compile the extension for the installed Spark, and print the path of its jar.
+
+    It is compiled once for each version of Spark and of the extension, by the Scala compiler that Spark brings along;
+    a Java runtime is enough. The Spark is the one that SPARK_HOME names, otherwise PySpark's own.
+    """
+    click.echo(_jar(cache_dir, output))
+
+
+@extension.command()
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(list(FORMATS)),
+    default="properties",
+    show_default=True,
+    help="Lines for spark-defaults.conf, --conf options for a command, or a block for profiles.yml.",
+)
+@_CACHE
+@_JAR
+def conf(form: str, cache_dir: Path | None, output: Path | None) -> None:
+    """Print the settings that switch the extension on; the jar is built when it has to be.
+
+    Where a setting exists already, append to it: in spark.jars and spark.sql.extensions after a comma, in
+    spark.driver.extraClassPath after a colon.
+    """
+    settings = extension_settings if form == "profiles" else server_settings
+    click.echo(FORMATS[form](settings(_jar(cache_dir, output))))
+
+
+def _jar(cache_dir: Path | None, output: Path | None) -> Path:
+    with progress_line("compiling the extension"):
+        jar = build_jar(cache_dir)
+    return copy_jar(jar, output) if output else jar

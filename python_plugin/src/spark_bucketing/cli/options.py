@@ -1,0 +1,55 @@
+"""Options that several commands have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import wraps
+from pathlib import Path
+from typing import Any
+
+import click
+
+FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
+READ_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+WRITTEN_FILE = click.Path(dir_okay=False, path_type=Path)
+FORMAT = click.option(
+    "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Of the report."
+)
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where dbt finds a project, its profile and the target; None for where it looks by itself."""
+
+    project_dir: Path | None
+    profiles_dir: Path | None
+    target: str | None
+
+
+def project_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Options of dbt for finding a project, its profile and the target, as one argument `place`."""
+
+    @wraps(function)
+    def with_place(
+        *arguments: Any, project_dir: Path | None, profiles_dir: Path | None, target: str | None, **options: Any
+    ) -> Any:
+        return function(*arguments, place=Place(project_dir, profiles_dir, target), **options)
+
+    for option in (
+        click.option("--target", "-t", envvar="DBT_TARGET", help="Target in the profile; its default when not given."),
+        click.option(
+            "--profiles-dir",
+            type=FOLDER,
+            envvar="DBT_PROFILES_DIR",
+            help="Folder of profiles.yml; when not given, the current folder or ~/.dbt, as in dbt.",
+        ),
+        click.option(
+            "--project-dir",
+            type=FOLDER,
+            envvar="DBT_PROJECT_DIR",
+            help="Folder of dbt_project.yml; when not given, the current folder or one above it, as in dbt.",
+        ),
+    ):
+        with_place = option(with_place)
+    return with_place

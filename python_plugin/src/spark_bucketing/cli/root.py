@@ -1,0 +1,54 @@
+"""The group of all commands, and what becomes of what they raise."""
+
+from __future__ import annotations
+
+import traceback
+from pathlib import Path
+from typing import Any
+
+import click
+
+from spark_bucketing.cli.check import check
+from spark_bucketing.cli.evolution import evolution
+from spark_bucketing.cli.exits import COULD_NOT_RUN, INTERRUPTED
+from spark_bucketing.cli.explain_reason import explain_reason
+from spark_bucketing.cli.extension import extension
+from spark_bucketing.cli.layout import layout
+from spark_bucketing.cli.seal import seal
+from spark_bucketing.errors import BucketingError
+
+
+class _Failure(click.ClickException):
+    exit_code = COULD_NOT_RUN
+
+
+class _Commands(click.Group):
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BucketingError as error:
+            raise _Failure(str(error)) from error
+        except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
+            raise
+        except KeyboardInterrupt as interrupt:
+            click.echo(
+                "Interrupted. Whatever was begun is finished or cleared up when the command runs again.", err=True
+            )
+            raise click.exceptions.Exit(INTERRUPTED) from interrupt
+        # Exit code 1 says that there are findings, which Python's own for an error must not say.
+        except Exception as error:
+            frame = traceback.extract_tb(error.__traceback__)[-1]
+            raise _Failure(
+                f"{type(error).__name__}: {error} (in {Path(frame.filename).name}, line {frame.lineno}). "
+                "This is a mistake of this program; please report it."
+            ) from error
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="spark-bucketing")
+def main() -> None:
+    """Bucketed tables on Spark, seen from a dbt project."""
+
+
+for _command in (check, evolution, explain_reason, extension, layout, seal):
+    main.add_command(_command)

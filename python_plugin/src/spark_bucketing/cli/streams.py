@@ -1,0 +1,18 @@
+"""Standard output, on which every report is written."""
+
+from __future__ import annotations
+
+import sys
+from io import TextIOWrapper
+from typing import TextIO
+
+
+def standard_output(form: str) -> TextIO:
+    """The stream for a report: programs read UTF-8, people what their terminal has; no character is a reason to fail.
+
+    Args:
+        form: of the report; text is for people.
+    """
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(encoding=None if form == "text" else "utf-8", errors="replace")
+    return sys.stdout

@@ -1,0 +1,55 @@
+"""A table's warehouse, opened for a command."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from typing import Any
+
+import click
+
+from spark_bucketing.cli.options import Place, project_options
+from spark_bucketing.cli.progress import CONNECTING, STARTING, ProgressLine
+from spark_bucketing.errors import TableError
+from spark_bucketing.evolution import sql
+from spark_bucketing.evolution.warehouse import Statements, Warehouse
+from spark_bucketing.project.connection import RemoteStatements
+from spark_bucketing.project.profile import Target, read_target
+from spark_bucketing.session import SessionStatements, open_session, quiet_errors
+
+DRY_RUN = click.option("--dry-run", is_flag=True, help="Say what would be done, and change nothing.")
+WHERE = click.option("--where", help="A condition on the partition columns, in SQL; all partitions when not given.")
+
+
+def table_command(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Argument and options of a command on one table."""
+    return click.argument("table", metavar="SCHEMA.TABLE")(project_options(function))
+
+
+@contextmanager
+def opened(table: str, place: Place, line: ProgressLine) -> Iterator[tuple[Warehouse, str]]:
+    """A session with the settings that are needed, and the table's qualified name.
+
+    Args:
+        table: as it was given.
+        place: of the project.
+        line: on which progress is shown.
+
+    Raises:
+        BucketingError: this is no name of a table, or there is no session.
+    """
+    parts = sql.parts(table)
+    if not 1 <= len(parts) <= 2:
+        raise TableError(f"{table!r} is no name of a table. Expected schema.table, or a table of the target's schema.")
+    target = read_target(place.project_dir, place.profiles_dir, place.target)
+    with closing(_statements(target, line)) as statements, Warehouse(statements).with_needed_settings() as warehouse:
+        yield warehouse, ".".join(parts if len(parts) == 2 else (target.schema, *parts))
+
+
+def _statements(target: Target, line: ProgressLine) -> Statements:
+    if target.method != "session":
+        line.show(CONNECTING)
+        return RemoteStatements(target)
+    line.show(STARTING)
+    quiet_errors()
+    return SessionStatements(open_session(target.settings), line.on_tasks)

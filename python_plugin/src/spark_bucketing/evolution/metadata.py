@@ -1,0 +1,170 @@
+"""What the metastore and the session extension say of a table and its partitions, as data."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from spark_bucketing.errors import SparkError, TableError
+from spark_bucketing.evolution import sql
+from spark_bucketing.evolution.model import Column, Partition, Status, Table
+from spark_bucketing.evolution.together import Merging
+from spark_bucketing.evolution.warehouse import Warehouse
+from spark_bucketing.spec import BucketSpec, Description
+
+# What Hive calls a partition whose value is NULL.
+_NULL = "__HIVE_DEFAULT_PARTITION__"
+_ESCAPED = re.compile("%([0-9A-Fa-f]{2})")
+
+
+def read_table(warehouse: Warehouse, name: str) -> Table:
+    """Read a table's spec and those of all its partitions.
+
+    Args:
+        warehouse: with an open session.
+        name: qualified: db.t.
+
+    Raises:
+        TableError: the table does not exist, or has no specs per partition, and why.
+        SparkError: the session lacks the extension, or Spark does not answer.
+    """
+    table = require_table(warehouse, name)
+    _refuse_others(table)
+    table = replace(table, partitions=read_partitions(warehouse, name))
+    if table.spec is None and not any(partition.spec for partition in table.partitions):
+        raise TableError(
+            f"Table {name} has no buckets, and its partitions never had any. Expected a bucketed table: "
+            f"ALTER TABLE {name} CLUSTERED BY (...) INTO n BUCKETS, or on_bucket_change='evolve' of its dbt model with "
+            "materialized='bucketed_incremental', turns it into one and leaves its files as they are."
+        )
+    return table
+
+
+def require_table(warehouse: Warehouse, name: str) -> Table:
+    """What describe_table() says of a table that has to be there, in a session that has to have the extension.
+
+    Raises:
+        TableError: the table does not exist.
+        SparkError: the session lacks the extension, or Spark does not answer.
+    """
+    warehouse.require_extension(name)
+    table = describe_table(warehouse, name)
+    if table is None:
+        raise TableError(f"There is no table {name}. Check the name, and the target's schema and metastore.")
+    return table
+
+
+def describe_table(warehouse: Warehouse, name: str) -> Table | None:
+    """What DESCRIBE says of a table or view, and nothing of its partitions; None where there is none."""
+    try:
+        rows = warehouse.rows(f"describe table extended {sql.table(name)}")
+    except SparkError as error:
+        if "TABLE_OR_VIEW_NOT_FOUND" in str(error) or "SCHEMA_NOT_FOUND" in str(error):
+            return None
+        raise
+    found = Description.of((row["col_name"], row["data_type"]) for row in rows)
+    return Table(
+        name,
+        in_lower_case(BucketSpec.from_description(found.details)),
+        columns=tuple(Column(*column) for column in found.partition_columns.items()),
+        all_columns=tuple(Column(*column) for column in found.columns.items()),
+        details=found.details,
+        properties=_listed(found.details.get("Table Properties", "")),
+        options=_listed(found.details.get("Storage Properties", "")),
+    )
+
+
+def read_partitions(warehouse: Warehouse, name: str) -> tuple[Partition, ...]:
+    """What bucket_specs() says of each partition of a table, in no order."""
+    return tuple(map(partition_of, warehouse.rows(sql.bucket_specs(name))))
+
+
+def partition_of(row: Mapping[str, Any]) -> Partition:
+    """A partition out of a row of bucket_specs() or SEAL BUCKETS."""
+    name, status = row["partition"] or "", str(row["status"])
+    spec = None
+    # The seal that does not fit the files is there as well.
+    if row["num_buckets"] and status in (Status.SEALED, Status.UNCHANGED):
+        spec = BucketSpec(row["num_buckets"], _names(row["bucket_columns"]), _names(row["sort_columns"]), "hive")
+    return Partition(
+        name=name,
+        values=tuple(map(_value, name.split("/"))) if name else (),
+        location=row.get("location") or "",
+        status=status,
+        spec=spec,
+        problem=row["problem"] or "",
+        files=row["files"] or 0,
+        size=row["bytes"] or 0,
+        files_per_bucket=row.get("max_files_per_bucket"),
+        files_read=row.get("files_read") or 0,
+    )
+
+
+def _names(array: Any) -> tuple[str, ...]:
+    # Some connections return an array as JSON.
+    return tuple(json.loads(array) if isinstance(array, str) else array or ())
+
+
+def _value(part: str) -> str | None:
+    value = part.partition("=")[2]
+    return None if value == _NULL else _ESCAPED.sub(lambda found: chr(int(found[1], 16)), value)
+
+
+def _listed(text: str) -> dict[str, str]:
+    """Properties as DESCRIBE lists them: [a=b, c=d]."""
+    pairs = re.split(r", (?=[\w.-]+=)", text.strip()[1:-1])
+    return {key: value for key, _, value in (pair.partition("=") for pair in pairs)}
+
+
+def in_lower_case(spec: BucketSpec | None) -> BucketSpec | None:
+    """A spec with its columns as seals have them."""
+    if spec is None:
+        return None
+    columns, sorts = (tuple(name.lower() for name in names) for names in (spec.bucket_columns, spec.sort_columns))
+    return replace(spec, bucket_columns=columns, sort_columns=sorts)
+
+
+def _refuse_others(table: Table) -> None:
+    """Refuse what has no specs per partition.
+
+    Raises:
+        TableError: it is a view, a table of the Spark layout, one without partitions, or of other files.
+    """
+    name, details = table.name, table.details
+    if "VIEW" in details.get("Type", "").upper():
+        raise TableError(f"{name} is a view. Expected a table; name one of those that it reads.")
+    hive = details.get("Provider", "").lower() == "hive"
+    if not hive and table.spec:
+        raise TableError(
+            f"Table {name} has {table.spec.num_buckets} buckets of the Spark layout, which cannot evolve: stock Spark "
+            "reads all partitions by the table's one number, and would leave out rows. Expected the Hive layout: "
+            "write the table anew with bucket_hash='hive' (STORED AS PARQUET or ORC)."
+        )
+    if not table.columns:
+        raise TableError(
+            f"Table {name} has no partitions. Bucket specs per partition are for partitioned tables; the spec of "
+            "this one changes when it is written anew (dbt run --full-refresh)."
+        )
+    stored = details.get("InputFormat", "") if hive else details.get("Provider", "")
+    if not re.search("parquet|orc", stored, re.IGNORECASE):
+        raise TableError(
+            f"Table {name} has files of the format {stored or 'none'}, which Spark neither reads nor writes by the "
+            "buckets of the Hive layout. Expected Parquet or ORC: write the table anew with file_format='parquet' "
+            "(STORED AS PARQUET or ORC)."
+        )
+
+
+def merging_of(warehouse: Warehouse) -> Merging:
+    """When this session reads different numbers of buckets together."""
+    tasks = warehouse.rows(
+        "select max(task) + 1 as tasks from (select spark_partition_id() as task from range(100000))"
+    )
+    settings = warehouse.settings()
+    return Merging(
+        settings.get("spark.bucketing.join.alignment", "auto"),
+        int(tasks[0]["tasks"]),
+        int(settings.get("spark.sql.bucketing.coalesceBucketsInJoin.maxBucketRatio", "4")),
+    )

@@ -1,0 +1,144 @@
+"""Predicates over partition columns: the partitions that one selects, and one that selects some partitions."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections import Counter
+from collections.abc import Sequence
+from itertools import groupby
+
+from spark_bucketing.errors import SparkError, TableError
+from spark_bucketing.evolution import sql
+from spark_bucketing.evolution.model import Column, Partition, Table
+from spark_bucketing.evolution.warehouse import Warehouse
+
+# Up to how many values a list is shorter to read than a range.
+_LIST = 2
+
+
+def select_partitions(
+    warehouse: Warehouse, table: Table, where: str | None
+) -> tuple[tuple[Partition, ...], frozenset[str]]:
+    """Partitions for whose values a predicate of SQL holds; all of them without one.
+
+    Spark evaluates it, over the values alone, so that it can be anything that Spark knows.
+
+    Returns:
+        The partitions, and the names of those whose rows SQL cannot tell from those of others: an INSERT would spell
+        their values otherwise, such as 0.10 of a double that another engine has written, or month=01 of an int.
+
+    Raises:
+        TableError: the predicate uses other columns, or is none.
+    """
+    # The predicate of a table without partitions has to be one, too.
+    rows = [(None,) * len(table.columns), *(part.values for part in table.partitions)]
+    values = ", ".join(
+        f"({at}, {', '.join('null' if value is None else sql.text(value) for value in row)})"
+        for at, row in enumerate(rows, -1)
+    )
+    names = [f"v{at}" for at in range(len(table.columns))]
+    casts = [f"try_cast({name} as {column.type})" for name, column in zip(names, table.columns, strict=True)]
+    spelled = ", ".join(f"try_cast({cast} as string)" for cast in casts)
+    typed = ", ".join(f"{cast} as {sql.name(column.name)}" for cast, column in zip(casts, table.columns, strict=True))
+    # The predicate must find neither the values' own columns nor the names of results, which only what comes after them
+    # can find; nor may a comment at its end hide the bracket.
+    query = (
+        f"with typed as (select place as spark_bucketing_place, array({spelled}) as spark_bucketing_spelled, {typed} "  # noqa: S608
+        f"from values {values} as v(place, {', '.join(names)})) "
+        f"select case when ({where or 'true'}\n) then 1 else 0 end as chosen, "
+        "spark_bucketing_place as place, to_json(spark_bucketing_spelled) as spelled "
+        f"from typed as {sql.name(sql.parts(table.name)[-1])}"
+    )
+    try:
+        found = {row["place"]: row for row in warehouse.rows(query)}
+    except SparkError as error:
+        # What Spark suggests is of the values' own table.
+        why = re.split(r" Did you mean| SQLSTATE", str(error))[0]
+        raise TableError(
+            f"The predicate of --where cannot be used for {table.name}: {why} Expected a condition on the partition "
+            f"columns only, which are {', '.join(column.name for column in table.columns)}, as in --where "
+            f'"{_example(table)}".'
+        ) from error
+    partitions = [(part, found[at]["spelled"], found[at]["chosen"]) for at, part in enumerate(table.partitions)]
+    alike = Counter(spelling for _, spelling, _ in partitions)
+    return tuple(part for part, _, chosen in partitions if chosen), frozenset(
+        part.name
+        for part, spelling, _ in partitions
+        if tuple(json.loads(spelling)) != part.values or alike[spelling] > 1
+    )
+
+
+def _example(table: Table) -> str:
+    column = table.columns[0]
+    values = [partition.values[0] for partition in table.partitions if partition.values[0] is not None]
+    return f"{column.name} < {sql.literal(values[-1], column)}" if values else f"{column.name} is not null"
+
+
+def covering(table: Table, chosen: Sequence[Partition]) -> str:
+    """The predicate over partition columns that holds for these partitions and for no other of the table."""
+    names = {partition.name for partition in chosen}
+    return _covering(table.columns, table.partitions, names) or "true" if names else "false"
+
+
+def _covering(columns: Sequence[Column], partitions: Sequence[Partition], chosen: set[str]) -> str:
+    """Empty when all of these partitions are chosen.
+
+    Values of the first column for which the predicate over the other columns is the same stand together.
+    """
+    if all(partition.name in chosen for partition in partitions):
+        return ""
+    column, *others = columns
+    values: list[str | None] = []
+    with_rest: dict[str, list[str | None]] = {}
+    for value, group in groupby(partitions, lambda partition: partition.values[-len(columns)]):
+        members = list(group)
+        values.append(value)
+        if any(partition.name in chosen for partition in members):
+            with_rest.setdefault(_covering(others, members, chosen), []).append(value)
+    terms = []
+    for rest, wanted in sorted(with_rest.items()):
+        own = _values(column, values, wanted)
+        if not rest:
+            terms += own
+        else:
+            terms.append(rest if len(wanted) == len(values) else f"{_either(own)} and {rest}")
+    return _either(terms)
+
+
+def _either(terms: Sequence[str]) -> str:
+    if len(terms) == 1:
+        return terms[0]
+    return f"({' or '.join(f'({term})' if ' and ' in term else term for term in terms)})"
+
+
+def _values(column: Column, values: Sequence[str | None], wanted: Sequence[str | None]) -> list[str]:
+    """Terms for some of the values that there are: ranges where these are long, and a list of the others."""
+    known = [value for value in values if value is not None]
+    name = column.name if column.name.isascii() and column.name.isidentifier() else sql.name(column.name)
+    terms, listed = [], []
+    for is_wanted, group in groupby(known, lambda value: value in wanted):
+        run = list(group)
+        if is_wanted and len(run) > _LIST and column.is_ordered:
+            bounds = [f"{name} >= {sql.literal(run[0], column)}"] if run[0] != known[0] else []
+            bounds += [f"{name} <= {sql.literal(run[-1], column)}"] if run[-1] != known[-1] else []
+            # All values but NULL.
+            terms.append(" and ".join(bounds) or f"{name} is not null")
+        elif is_wanted:
+            listed += [sql.literal(value, column) for value in run]
+    if listed:
+        terms.append(f"{name} = {listed[0]}" if len(listed) == 1 else f"{name} in ({', '.join(listed)})")
+    return [*terms, f"{name} is null"] if None in wanted else terms
+
+
+def rewrite_command(table: str, where: str = "true") -> str:
+    """The command that brings the partitions of a predicate to the table's spec, for a shell.
+
+    Args:
+        table: its name, qualified.
+        where: `true` for all.
+    """
+    # In double quotes where these change nothing, since literals have single ones.
+    quoted = f'"{where}"' if not set(where) & set('$`\\!"') else shlex.quote(where)
+    return f"spark-bucketing evolution rewrite {shlex.quote(table)}{'' if where == 'true' else f' --where {quoted}'}"

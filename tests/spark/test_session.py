@@ -1,0 +1,26 @@
+"""Statements in the Spark of this process, and how far they are."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+from spark_bucketing.session import SessionStatements
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# Eight tasks that take a third of a second each.
+SLOW = "select count(java_method('java.lang.Thread', 'sleep', 300L + id)) as n from range(0, 8, 1, 8)"
+
+
+def test_a_statement_shows_how_many_of_its_tasks_are_done(spark: SparkSession) -> None:
+    seen: list[tuple[int, int]] = []
+    with closing(SessionStatements(spark, lambda done, total: seen.append((done, total)))) as statements:
+        assert len(statements.rows(SLOW)) == 1
+    assert any(0 < done < total == 8 for done, total in seen), seen
+
+
+def test_statements_whose_progress_nobody_sees_run_alike(spark: SparkSession) -> None:
+    with closing(SessionStatements(spark)) as statements:
+        assert statements.rows("select 1 as one") == [{"one": 1}]

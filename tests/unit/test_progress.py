@@ -1,0 +1,71 @@
+"""The line that says what a command is at: on a terminal, and nowhere else."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import subprocess
+import sys
+
+import pytest
+
+SHOWN = """
+import time
+from spark_bucketing.cli.progress import progress_line
+
+with progress_line("starting [spark]") as line:
+    time.sleep(0.3)
+    line.show("hashing files of a.b")
+    if line.on_tasks:
+        line.on_tasks(12, 64)
+    time.sleep(0.3)
+    line.echo("tasks are counted" if line.on_tasks else "tasks are not counted")
+    line.show("the next step")
+    time.sleep(0.3)
+print("the end")
+"""
+
+
+def shown(terminal: bool, same: bool = False, **environment: str) -> tuple[str, str]:
+    """What is on standard output, and on standard error; all of it on the latter where they are the same."""
+    main_end, child_end = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-c", SHOWN],
+        stdout=child_end if same else subprocess.PIPE,
+        stderr=child_end if terminal else subprocess.PIPE,
+        env=os.environ | {"TERM": "xterm", "COLUMNS": "100"} | environment,
+        text=True,
+    )
+    output, errors = process.communicate(timeout=60)
+    # A terminal to which nothing was written has nothing to read.
+    os.write(child_end, b"|")
+    errors = os.read(main_end, 100_000).decode().removesuffix("|") if terminal else errors
+    os.close(child_end)
+    os.close(main_end)
+    assert process.returncode == 0
+    return output, errors
+
+
+def test_a_terminal_has_one_line_for_each_step_and_is_left_as_it_was() -> None:
+    output, errors = shown(terminal=True)
+    assert output == "tasks are counted\nthe end\n"
+    for step in ("starting [spark]", "hashing files of a.b, 12 of 64 tasks", "the next step"):
+        assert step in errors
+    assert errors.rstrip().endswith("\x1b[2K") and errors.count("\n") <= 4
+
+
+def test_a_message_stands_on_a_line_of_its_own() -> None:
+    _, screen = shown(terminal=True, same=True)
+    codes = r"(?:\x1b\[[\d;?]*[A-Za-z]|\r)*"
+    for message in ("tasks are counted", "the end"):
+        assert re.search(rf"(?:\n|\x1b\[2K){codes}{message}\r\n", screen), screen
+
+
+@pytest.mark.parametrize("forced", ["", "1"])
+def test_a_pipe_has_nothing_of_it(forced: str) -> None:
+    assert shown(terminal=False, FORCE_COLOR=forced) == ("tasks are not counted\nthe end\n", "")
+
+
+def test_a_terminal_that_cannot_erase_has_nothing_of_it() -> None:
+    assert shown(terminal=True, TERM="dumb") == ("tasks are not counted\nthe end\n", "")

@@ -1,0 +1,131 @@
+"""The report for people."""
+
+import io
+import json
+import re
+from dataclasses import replace
+
+import pytest
+
+from conftest import REPOSITORY
+from spark_bucketing.layout.table import DataFile, TableLayout
+from spark_bucketing.report.layout import write_layouts
+from spark_bucketing.report.words import size
+from spark_bucketing.spec import BucketSpec
+
+OK = TableLayout(
+    "flights",
+    BucketSpec(2, ("tailnum", "[day]"), ("tailnum",), "hive"),
+    "parquet",
+    True,
+    (DataFile("/d=1/00000_0", 3000, 4096), DataFile("/d=1/00001_0", 1000, 1536), DataFile("/d=2/00000_0", 0, 100)),
+)
+WRONG = TableLayout("planes", BucketSpec(2, ("tailnum",), (), "spark"), "orc", False, (DataFile("/x.orc", 1, 7),))
+UNKNOWN = TableLayout("notes", BucketSpec(2, ("k",), (), "hive"), "TextInputFormat", False, unreadable="It is text.")
+
+
+def written(*layouts: TableLayout, form: str = "text") -> str:
+    file = io.StringIO()
+    write_layouts("s", layouts, form, file)
+    return file.getvalue()
+
+
+def report(*layouts: TableLayout) -> list[str]:
+    return written(*layouts).splitlines()
+
+
+@pytest.mark.parametrize(
+    ("layout", "cells"),
+    [
+        (OK, "flights hive parquet tailnum, [day] tailnum 2 2 3 100 bytes 1.5 KiB 4.0 KiB 5.6 KiB 4,000 1.50 ok"),
+        (WRONG, "planes spark orc tailnum - 2 - 1 7 bytes 7 bytes 7 bytes 7 bytes 1 - wrong"),
+        (UNKNOWN, "notes hive TextInputFormat k - 2 - - - - - - - - unknown"),
+    ],
+)
+def test_each_table_is_one_line(layout: TableLayout, cells: str) -> None:
+    assert [line for line in report(layout) if line.split() == cells.split()]
+
+
+def test_specs_of_partitions_are_listed() -> None:
+    mixed = replace(OK, own_specs={"/d=2": replace(OK.spec, num_buckets=16)})
+    assert "tailnum 2, 16 2 3" in " ".join(report(mixed)[-1].split())
+
+
+def test_json_has_bytes_and_the_specs_of_partitions() -> None:
+    mixed = replace(OK, own_specs={"/d=2": replace(OK.spec, num_buckets=16)})
+    data = json.loads(written(mixed, WRONG, UNKNOWN, form="json"))
+    assert data["schema"] == "s"
+    first, second, third = data["tables"]
+    spec = {"num_buckets": 2, "bucket_columns": ["tailnum", "[day]"], "sort_columns": ["tailnum"], "hash": "hive"}
+    assert first == {
+        "table": "flights",
+        "state": "ok",
+        "spec": spec,
+        "format": "parquet",
+        "partitions": 2,
+        "files": 3,
+        "bytes": {"smallest": 100, "median": 1536, "largest": 4096, "total": 5732},
+        "rows": 4000,
+        "skew": 1.5,
+        "by_spec": [
+            {"spec": spec, "partitions": 1, "files": 2, "rows": 4000, "skew": 1.5},
+            {"spec": spec | {"num_buckets": 16}, "partitions": 1, "files": 1, "rows": 0, "skew": None},
+        ],
+        "findings": [],
+        "unreadable": None,
+    }
+    assert (second["partitions"], second["skew"], second["findings"]) == (None, None, list(WRONG.findings))
+    assert (third["state"], third["unreadable"], third["files"], third["bytes"]) == (
+        "unknown",
+        "It is text.",
+        None,
+        None,
+    )
+    assert json.loads(written(form="json")) == {"schema": "s", "tables": []}
+
+
+def test_the_documentation_names_every_key() -> None:
+    text = (REPOSITORY / "docs" / "layout.md").read_text()
+    (table,) = json.loads(written(OK, form="json"))["tables"]
+    for key in [*table, *table["bytes"], *table["by_spec"][0], *table["spec"]]:
+        assert f"`{key}`" in text, key
+
+
+def test_a_schema_without_bucketed_tables_is_said() -> None:
+    assert written() == "Schema s has no bucketed tables.\n"
+
+
+@pytest.mark.parametrize("width", [40, 80, 300])
+def test_a_terminal_shows_every_value_however_narrow_it_is(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in (("FORCE_COLOR", "1"), ("TERM", "xterm"), ("NO_COLOR", "1"), ("COLUMNS", str(width))):
+        monkeypatch.setenv(name, value)
+    text = re.sub(r"\x1b\[[\d;]*m", "", written(OK))
+    assert all(len(line) <= width for line in text.splitlines())
+    for value in ("flights", "tailnum, [day]", "100 bytes", "1.5 KiB", "4.0 KiB", "5.6 KiB", "4,000", "1.50", "ok"):
+        assert value in text
+    assert bool(re.search(r"^rows +4,000 *$", text, re.MULTILINE)) == (width < 300)
+
+
+def test_what_is_wrong_follows_in_whole_lines() -> None:
+    lines = report(OK, WRONG, UNKNOWN)[-2:]
+    assert lines == [f"planes: {WRONG.findings[0]}", "notes: It is text."]
+
+
+def test_a_pipe_gets_no_colours() -> None:
+    assert "\x1b" not in "".join(report(OK, WRONG))
+
+
+def test_no_color_is_respected(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm")
+    assert "\x1b[31m" in "".join(report(WRONG))
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "\x1b[31m" not in "".join(report(WRONG))
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [(0, "0 bytes"), (1023, "1,023 bytes"), (1536, "1.5 KiB"), (2**40, "1.0 TiB"), (2**70, "1,024.0 EiB")],
+)
+def test_bytes_are_told_as_people_say_them(number: int, text: str) -> None:
+    assert size(number) == text
