@@ -23,7 +23,7 @@
       'model': node,
       'ref': spark_bucketing.graph_ref,
       'source': spark_bucketing.graph_source,
-      'is_incremental': spark_bucketing.always if incremental else spark_bucketing.never,
+      'is_incremental': spark_bucketing.is_incremental,
       '__spark_bucketing_is_incremental': incremental,
   } -%}
   {%- do own.update({'builtins': dict(builtins, ref=own.ref, source=own.source)}) -%}
