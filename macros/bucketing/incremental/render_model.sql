@@ -6,7 +6,7 @@
 -#}
 {% macro render_model(incremental, batch=none) -%}
   {%- set answers = {
-      'is_incremental': spark_bucketing.always if incremental else spark_bucketing.never,
+      'is_incremental': spark_bucketing.is_incremental,
       '__spark_bucketing_is_incremental': incremental,
   } -%}
   {%- if batch -%}
