@@ -38,7 +38,7 @@
     from (
       select
         *,
-        element_at(({{ spark_bucketing.shuffle_keys(tasks) }}), cast({{ spark_bucketing.task_of_row(bucket, layout.partition_by, tasks) }} + 1 as int)) as `__spark_bucketing_key`
+        get(({{ spark_bucketing.shuffle_keys(tasks) }}), cast({{ spark_bucketing.task_of_row(bucket, layout.partition_by, tasks) }} as int)) as `__spark_bucketing_key`
       from (
         select {{ spark_bucketing.select_list(ordered, layout.partition_by) }}
         from {{ source }}
