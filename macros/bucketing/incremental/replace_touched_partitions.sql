@@ -10,11 +10,9 @@
   {%- set columns = spark_bucketing.table_columns(spark_bucketing.quote_relation(relation)) -%}
   {%- set source = spark_bucketing.quote_relation(spark_bucketing.sibling(relation, 'staged')) -%}
   {%- set before = none if spark_bucketing.leaves_seals() else spark_bucketing.before_write(layout.location) -%}
-  {% do spark_bucketing.insert_bucketed(relation, source, columns, layout, overwrite=true) %}
-  {%- if emptied -%}
-    {% do spark_bucketing.execute_sql('alter table ' ~ spark_bucketing.quote_relation(relation) ~ ' drop if exists '
-        ~ spark_bucketing.partition_specs(layout.partition_by, emptied) | join(', ')) %}
-  {%- endif -%}
+  {%- set drop = 'alter table ' ~ spark_bucketing.quote_relation(relation) ~ ' drop if exists '
+      ~ spark_bucketing.partition_specs(layout.partition_by, emptied) | join(', ') -%}
+  {% do spark_bucketing.insert_bucketed(relation, source, columns, layout, overwrite=true, and_then=drop if emptied) %}
   {%- if before or not spark_bucketing.drop_tables(spent, if_sealed=relation) -%}
     {% do spark_bucketing.verify_buckets(relation, layout, before, filled) %}
     {% do spark_bucketing.drop_tables(spent) %}

@@ -10,8 +10,9 @@
   columns: list of {name, type, expression} of the table; expression is the SQL over the source that gives the column
   layout: from resolve_layout()
   overwrite: replace the partitions that the source has rows for
+  and_then: a statement to run with the INSERT as one SQL script, so that no run can die between them; none for the INSERT alone
 -#}
-{% macro insert_bucketed(relation, source, columns, layout, overwrite=false) -%}
+{% macro insert_bucketed(relation, source, columns, layout, overwrite=false, and_then=none) -%}
   {%- set ordered = spark_bucketing.order_columns(columns, layout.partition_by) -%}
   {%- set names = ordered | map(attribute='name') | list -%}
   {%- set distributed = spark_bucketing.distributes_writes(layout) -%}
@@ -23,6 +24,9 @@
     {% do spark_bucketing.execute_sql('refresh table ' ~ spark_bucketing.quote_relation(relation)) %}
   {%- endif -%}
   {% call statement('main') -%}
+    {%- if and_then %}
+    begin
+    {%- endif %}
     insert {{ 'overwrite' if overwrite else 'into' }} table {{ spark_bucketing.quote_relation(relation) }}
     {%- if overwrite and layout.bucket_hash == 'spark' %}
     with ('partitionOverwriteMode' = 'dynamic')
@@ -44,6 +48,11 @@
         from {{ source }}
       )
     )
+    {%- endif %}
+    {%- if and_then -%}
+    ;
+    {{ and_then }};
+    end
     {%- endif %}
   {%- endcall %}
 {%- endmacro %}
