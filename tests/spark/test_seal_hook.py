@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from unloaded import no_extension
 
 from conftest import Project
 
@@ -27,20 +26,6 @@ def operation(project: Project, arguments: str) -> tuple[bool, str]:
     runner = dbtRunner(callbacks=[lambda event: said.append(event.info.msg)])
     outcome = runner.invoke(["run-operation", "spark_bucketing.seal_buckets", "--args", arguments, *place])
     return bool(outcome.success), "\n".join([str(outcome.exception), *said])
-
-
-@contextmanager
-def no_extension(project: Project) -> Iterator[None]:
-    """A session in which the extension's function is not known, as where it is not loaded."""
-    registry = project.spark._jsparkSession.sessionState().tableFunctionRegistry()
-    listed = registry.listFunction()
-    name = next(listed.apply(i) for i in range(listed.size()) if listed.apply(i).funcName() == "bucket_specs")
-    info, builder = registry.lookupFunction(name).get(), registry.lookupFunctionBuilder(name).get()
-    registry.dropFunction(name)
-    try:
-        yield
-    finally:
-        registry.registerFunction(name, info, builder)
 
 
 def test_a_hook_seals_what_the_model_wrote(project: Project) -> None:
@@ -73,6 +58,6 @@ def test_an_operation_seals_a_source_and_warns_of_what_is_refused(project: Proje
 
 def test_without_the_extension_it_says_so(project: Project) -> None:
     project.model("m", ROWS, **STOCK, post_hook=HOOK)
-    with no_extension(project):
+    with no_extension(project.spark):
         _, failure = project.attempt("run")
     assert "cannot be sealed" in failure and "spark-bucketing extension conf" in failure, failure
