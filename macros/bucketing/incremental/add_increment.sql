@@ -58,7 +58,7 @@
       {%- if overwrite -%}
         {% do spark_bucketing.overwrite_partitions(relation, spark_bucketing.quote_relation(input), plain, layout) %}
       {%- elif touched.partitions -%}
-        {% do spark_bucketing.rewrite_partitions(relation, input, plain, layout, increment, touched.partitions, existing) %}
+        {% do spark_bucketing.rewrite_partitions(relation, input, plain, layout, increment, touched, existing) %}
       {%- else -%}
         {% call statement('main') -%} select 'no new rows' as message {%- endcall %}
       {%- endif -%}
