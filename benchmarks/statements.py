@@ -11,7 +11,8 @@ import argparse
 import json
 import statistics
 import tempfile
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ROOT = Path(__file__).parents[1]
+KINDS = ("off", "on")
 BUCKETS: dict[str, Any] = {"clustered_by": ["id"], "buckets": 4}
 PARTITIONS: dict[str, Any] = {"partition_by": ["p"]}
 # Name of a way: config of the model, and the way of dbt-spark that it is compared with.
@@ -73,8 +75,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=3000, help="rows of the model")
     parser.add_argument("--runs", type=int, default=4, help="runs after the first one")
-    parser.add_argument("--show", action="store_true", help="print the statements")
+    parser.add_argument("--show", action="store_true", help="print the statements of the last run, and what each took")
     parser.add_argument("--only", help="only ways with this in their name")
+    parser.add_argument("--extension", choices=KINDS, help="only with the extension on, or off")
     parser.add_argument("--output", type=Path, help="JSON file for the figures")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
@@ -84,16 +87,16 @@ def main() -> None:
         for number, (name, (config, _)) in enumerate(WAYS.items()):
             if name not in wanted:
                 continue
-            for enabled in ("false", "true"):
-                spark.conf.set("spark.bucketing.enabled", enabled)
-                project = _project(Path(folder) / f"way{number}_{enabled}", config, options.rows)
-                figures.setdefault(name, {})[enabled] = _measured(project, options.runs)
+            for kind in [options.extension] if options.extension else KINDS:
+                spark.conf.set("spark.bucketing.enabled", str(kind == "on").lower())
+                project = _project(Path(folder) / f"way{number}_{kind}", config, options.rows)
+                figures.setdefault(name, {})[kind] = _measured(project, options.runs)
         console = Console(width=120)
         console.print(_table(figures, options.rows))
         if options.show:
             for name, kinds in figures.items():
-                for enabled, seen in kinds.items():
-                    console.print(f"\n{name}, extension {'on' if enabled == 'true' else 'off'}")
+                for kind, seen in kinds.items():
+                    console.print(f"\n{name}, extension {kind}")
                     for number, statement in enumerate(seen.statements, 1):
                         console.print(
                             f"  {number:2} {statement}",
@@ -173,32 +176,45 @@ def _sent() -> Iterator[list[str]]:
     from dbt.adapters.spark.session import Cursor
 
     sent: list[str] = []
-    execute = Cursor.execute
+    real = {name: getattr(Cursor, name) for name in ("execute", "fetchall")}
+    milliseconds: list[float] = []
 
-    def watched(self: Cursor, sql: str, *parameters: object) -> None:
-        comment, _, text = sql.partition("*/")
-        if '"node_id": "model.t.m2"' in comment:
-            sent.append(" ".join(text.split()))
-        execute(self, sql, *parameters)
+    def timed(name: str) -> Callable[..., object]:
+        def watched(self: Cursor, *arguments: str) -> object:
+            comment, _, text = "".join(arguments).partition("*/")
+            begin = time.perf_counter()
+            result = real[name](self, *arguments)
+            took = (time.perf_counter() - begin) * 1000
+            if '"node_id": "model.t.m2"' in comment:
+                sent.append(" ".join(text.split()))
+                milliseconds.append(took)
+            elif milliseconds and not arguments:
+                milliseconds[-1] += took
+            return result
 
-    Cursor.execute = watched
+        return watched
+
+    for name in real:
+        setattr(Cursor, name, timed(name))
     try:
         yield sent
     finally:
-        Cursor.execute = execute
+        for name, method in real.items():
+            setattr(Cursor, name, method)
+        sent[:] = [f"{took:5.0f} ms  {text}" for took, text in zip(milliseconds, sent, strict=True)]
 
 
 def _table(figures: Mapping[str, Mapping[str, Seen]], rows: int) -> Table:
     table = Table(title=f"A model of {rows:,} rows, run again: statements, seconds, and times of dbt-spark's own")
     table.add_column("materialization")
-    for kind in ("extension off", "extension on"):
-        table.add_column(f"{kind}: statements", justify="right")
+    for kind in next(iter(figures.values())):
+        table.add_column(f"extension {kind}: statements", justify="right")
         table.add_column("seconds", justify="right")
         table.add_column("x stock", justify="right")
     for name, kinds in figures.items():
         cells = []
-        for enabled in ("false", "true"):
-            seen, stock = kinds[enabled], figures[WAYS[name][1]][enabled]
+        for kind, seen in kinds.items():
+            stock = figures[WAYS[name][1]][kind]
             cells += [str(len(seen.statements)), f"{seen.seconds:.2f}", f"{seen.seconds / stock.seconds:.1f}"]
         table.add_row(name, *cells)
     return table

@@ -5,17 +5,13 @@
 -#}
 {% test bucket_skew_below(model, ratio) %}
   {%- if execute -%}
-    {%- set relation = spark_bucketing.tested_relation(model) -%}
-    {%- set layout = spark_bucketing.tested_layout(relation) -%}
+    {%- set tested = spark_bucketing.tested(model) -%}
     {%- if ratio is not number or ratio is boolean or ratio <= 1 -%}
       {% do spark_bucketing.raise_argument_error('bucket_skew_below', 'ratio', ratio,
           'a number greater than 1: the largest bucket is never smaller than the mean', 'ratio: 2') %}
     {%- endif -%}
-    {%- set specs = spark_bucketing.tested_specs(model, relation, layout) if not layout.problem and not layout.unbucketed else none -%}
-    {%- if layout.problem -%}
-      {{ spark_bucketing.cannot_tell_sql(layout.problem) }}
-    {%- elif layout.unbucketed -%}
-      {{ spark_bucketing.failure_sql(layout.unbucketed) }}
+    {%- if tested.answer -%}
+      {{ tested.answer }}
     {%- else -%}
       select *
       from (
@@ -23,18 +19,14 @@
         from (
           select *, sum(bucket_rows) over (partition by spec) as total_rows
           from (
-            select {{ spark_bucketing.bucket_of_path('file', layout.bucket_hash) }} as bucket, buckets, spec, sum(file_rows) as bucket_rows
+            select {{ spark_bucketing.bucket_of_path('file', tested.layout.bucket_hash) }} as bucket, buckets, spec, sum(file_rows) as bucket_rows
             from (
               select file, count(*) as file_rows
               from (select input_file_name() as file from {{ spark_bucketing.tested_rows(model) }})
               group by file
             )
-            {%- if specs %}
-            left join {{ specs.all_sql }} as partitions on {{ spark_bucketing.directory_of_file('file') }} = partitions.directory
+            left join {{ tested.specs.all_sql }} as partitions on {{ spark_bucketing.is_of_partition(tested.specs, 'file') }}
             where buckets is not null or file = ''
-            {%- else %}
-            cross join (select {{ layout.buckets }} as buckets, 0 as spec)
-            {%- endif %}
             group by bucket, buckets, spec
           )
         )

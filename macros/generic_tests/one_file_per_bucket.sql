@@ -4,28 +4,31 @@
 -#}
 {% test one_file_per_bucket(model) %}
   {%- if execute -%}
-    {%- set relation = spark_bucketing.tested_relation(model) -%}
-    {%- set layout = spark_bucketing.tested_layout(relation) -%}
-    {%- set specs = spark_bucketing.tested_specs(model, relation, layout) if not layout.problem and not layout.unbucketed else none -%}
+    {%- set tested = spark_bucketing.tested(model) -%}
     {%- set several = [] -%}
-    {%- for part in (specs.sealed if specs else []) if part.files is none or part.files > 1 -%}
+    {%- for part in tested.specs.sealed if part.files is none or part.files > 1 -%}
       {%- do several.append([part.location, part.partition, part.files]) -%}
     {%- endfor -%}
-    {%- if layout.problem -%}
-      {{ spark_bucketing.cannot_tell_sql(layout.problem) }}
-    {%- elif layout.unbucketed -%}
-      {{ spark_bucketing.failure_sql(layout.unbucketed) }}
-    {%- elif specs and (several or not specs.loose) -%}
+    {%- if tested.answer -%}
+      {{ tested.answer }}
+    {%- elif several or not tested.specs.loose -%}
       {{ spark_bucketing.literal_rows_sql(['directory', 'partition', 'files'], several) }}
     {%- else -%}
-      {%- set files = spark_bucketing.table_files_sql(model, layout) -%}
       select *
       from (
-        {%- if specs %}
-        {{ spark_bucketing.misplaced_files_of_partitions_sql(files, specs, layout) }}
-        {%- else %}
-        {{ spark_bucketing.misplaced_files_sql(files, layout.bucket_hash, layout.buckets) }}
-        {%- endif %}
+        select files.directory, files.bucket, count(*) as files
+        from (
+          select
+            regexp_extract(path, '^(.*)/[^/]*$', 1) as directory,
+            path,
+            {{ spark_bucketing.bucket_of_path('path', tested.layout.bucket_hash) }} as bucket
+          from (
+            {{ spark_bucketing.table_files_sql(model, tested.layout) }}
+          )
+        ) as files
+        join {{ tested.specs.sql }} as partitions on {{ spark_bucketing.is_of_partition(tested.specs, 'files.path') }}
+        group by files.directory, files.bucket, partitions.buckets
+        having count(*) > 1 or files.bucket is null or files.bucket >= partitions.buckets
         order by directory, bucket
         limit 1000
       )

@@ -8,16 +8,15 @@
 -#}
 {% test sorted_within_buckets(model) %}
   {%- if execute -%}
-    {%- set relation = spark_bucketing.tested_relation(model) -%}
-    {%- set layout = spark_bucketing.tested_layout(relation) -%}
-    {%- set specs = spark_bucketing.tested_specs(model, relation, layout) if not layout.problem and not layout.unbucketed else none -%}
-    {%- set groups = specs.groups if specs else [layout] -%}
+    {%- set tested = spark_bucketing.tested(model) -%}
+    {%- set layout = tested.layout -%}
+    {%- set specs = tested.specs -%}
     {%- set orders = [] -%}
-    {%- for group in groups -%}
+    {%- for group in specs.groups -%}
       {%- do orders.append('struct(' ~ spark_bucketing.quote_columns(group.sorted_by) ~ ')' if group.sorted_by else 'cast(null as struct<none: int>)') -%}
     {%- endfor -%}
     {%- set unsorted = [] -%}
-    {%- for part in (specs.sealed if specs else []) if not part.sorted_by -%}
+    {%- for part in specs.sealed if not part.sorted_by -%}
       {#- What is sealed without an order has none in its descriptor either: of the table's own spec the table says it. -#}
       {%- set is_of_table = part.buckets == layout.buckets and part.clustered_by == layout.clustered_by | map('lower') | list -%}
       {%- set expected = part.described.sorted_by or (layout.sorted_by if is_of_table else []) -%}
@@ -25,26 +24,19 @@
         {%- do unsorted.append([part.location, part.partition, 'rows that are not sorted by ' ~ expected | join(', ')]) -%}
       {%- endif -%}
     {%- endfor -%}
-    {%- if layout.problem -%}
-      {{ spark_bucketing.cannot_tell_sql(layout.problem) }}
-    {%- elif layout.unbucketed -%}
-      {{ spark_bucketing.failure_sql(layout.unbucketed) }}
-    {%- elif not layout.sorted_by and not groups | selectattr('sorted_by') | list -%}
-      {{ spark_bucketing.cannot_tell_sql(spark_bucketing.test_problem(relation, 'a bucketed table without (ascending) sort columns',
+    {%- if tested.answer -%}
+      {{ tested.answer }}
+    {%- elif not layout.sorted_by and not specs.groups | selectattr('sorted_by') | list -%}
+      {{ spark_bucketing.cannot_tell_sql(spark_bucketing.test_problem(tested.relation, 'a bucketed table without (ascending) sort columns',
           'SORTED BY columns', 'set `sorted_by` in the config of the model, or leave this test out')) }}
-    {%- elif specs and (unsorted or not specs.loose) -%}
+    {%- elif unsorted or not specs.loose -%}
       {{ spark_bucketing.literal_rows_sql(['directory', 'partition', 'problem'], unsorted) }}
     {%- else -%}
       select *
       from (
-        {%- if specs %}
         select file, if(file = '', file_rows, get(unsorted, spec)) as unsorted_rows
         from ({{ spark_bucketing.unsorted_rows_sql(specs.rows, orders) }})
-        left join {{ specs.sql }} as partitions on {{ spark_bucketing.directory_of_file('file') }} = partitions.directory
-        {%- else %}
-        select file, if(file = '', file_rows, unsorted[0]) as unsorted_rows
-        from ({{ spark_bucketing.unsorted_rows_sql(spark_bucketing.tested_rows(model), orders) }})
-        {%- endif %}
+        left join {{ specs.sql }} as partitions on {{ spark_bucketing.is_of_partition(specs, 'file') }}
       )
       where unsorted_rows > 0
       order by unsorted_rows desc, file

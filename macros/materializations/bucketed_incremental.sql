@@ -8,23 +8,21 @@
 
   {%- set existing = spark_bucketing.recover_relation(target_relation, rebuild=should_full_refresh()) -%}
   {%- set rebuild = existing is none or existing.type == 'view' or should_full_refresh() -%}
-  {%- if rebuild and increment.strategy == 'microbatch' -%}
-    {% do spark_bucketing.build_batches(target_relation, layout, existing) %}
-  {%- elif rebuild -%}
-    {#- Not `compiled_code`: dbt made that when there still was a table, perhaps, and a hook has dropped it since. -#}
-    {%- set source = spark_bucketing.model_source(spark_bucketing.render_model(false)) -%}
-    {%- set columns = spark_bucketing.query_columns(source) -%}
+  {%- set batches = spark_bucketing.microbatches(incremental=not rebuild) if increment.strategy == 'microbatch' else [none] -%}
+  {%- if rebuild -%}
+    {%- set sources = [] -%}
+    {%- for batch in batches -%}
+      {#- Not `compiled_code`: dbt made that when there still was a table, perhaps, and a hook has dropped it since. -#}
+      {%- do sources.append(spark_bucketing.model_source(spark_bucketing.render_model(false, batch))) -%}
+    {%- endfor -%}
+    {%- set columns = spark_bucketing.query_columns(sources[0]) -%}
     {% do spark_bucketing.validate_merge_columns(columns, increment) %}
-    {% do spark_bucketing.build_table(target_relation, source, columns, spark_bucketing.resolve_layout(layout, columns), existing) %}
-  {%- elif increment.strategy == 'microbatch' -%}
-    {%- for batch in spark_bucketing.microbatches(incremental=true) -%}
+    {% do spark_bucketing.build_table(target_relation, sources, columns, spark_bucketing.resolve_layout(layout, columns), existing, batches) %}
+  {%- else -%}
+    {%- for batch in batches -%}
       {% do spark_bucketing.log_batch(target_relation, batch, loop) %}
       {% do spark_bucketing.add_increment(target_relation, spark_bucketing.render_model(true, batch), layout, increment, batch) %}
     {%- endfor -%}
-  {%- else -%}
-    {% do spark_bucketing.add_increment(target_relation, spark_bucketing.render_model(true), layout, increment) %}
-  {%- endif -%}
-  {%- if not rebuild -%}
     {% do spark_bucketing.persist_changed_docs(target_relation) %}
   {%- endif -%}
 

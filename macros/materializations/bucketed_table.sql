@@ -8,7 +8,7 @@
   {%- set existing = spark_bucketing.recover_relation(target_relation, rebuild=true) -%}
   {%- set source = spark_bucketing.model_source(compiled_code) -%}
   {%- set columns = spark_bucketing.query_columns(source) -%}
-  {% do spark_bucketing.build_table(target_relation, source, columns, spark_bucketing.resolve_layout(layout, columns), existing) %}
+  {% do spark_bucketing.build_table(target_relation, [source], columns, spark_bucketing.resolve_layout(layout, columns), existing) %}
 
   {% do apply_grants(target_relation, config.get('grants'), should_revoke(existing, full_refresh_mode=true)) %}
 

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from py4j.protocol import Py4JJavaError
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -21,7 +23,11 @@ class _Handler:
 
     def invoke(self, _: Any, method: Any, arguments: Any) -> Any:
         def call() -> Any:
-            return method.invoke(self.client, arguments)
+            try:
+                return method.invoke(self.client, arguments)
+            except Py4JJavaError as error:
+                # What the metastore threw, and not that it was thrown by a method.
+                raise Py4JJavaError("", error.java_exception.getCause()) from error
 
         return self.act(self.client, call) if method.getName() == self.name else call()
 
@@ -51,9 +57,12 @@ def intercepted(spark: SparkSession, name: str, act: Act) -> Iterator[None]:
     field = hive.getClass().getDeclaredField("metaStoreClient")
     field.setAccessible(True)
     field.set(hive, proxy)
+    parameters = gateway._callback_server.callback_server_parameters
+    parameters.propagate_java_exceptions = True
     try:
         yield
     finally:
+        parameters.propagate_java_exceptions = False
         field.set(hive, client)
 
 

@@ -2,11 +2,11 @@
   Warns, before anything is written, when many buckets get so few bytes that their files cost more than they save. Spark's own estimate, which
   is rather too large, is asked for only where there are many buckets.
 
-  source: query in parentheses
+  sources: queries in parentheses; of a batch it says nothing
 -#}
-{% macro warn_of_tiny_files(source, layout) -%}
-  {%- if layout.buckets >= 200 -%}
-    {%- set plan = run_query('explain cost select * from ' ~ source).rows[0][0] -%}
+{% macro warn_of_tiny_files(sources, layout) -%}
+  {%- if layout.buckets >= 200 and sources | length == 1 -%}
+    {%- set plan = run_query('explain cost select * from ' ~ sources[0]).rows[0][0] -%}
     {%- set size = modules.re.search('sizeInBytes=([0-9.]+) ([KMGTPE]?)i?B', plan) -%}
     {%- set bytes = (size.group(1) | float * 1024 ** ' KMGTPE'.index(size.group(2) or ' ')) | int if size else none -%}
     {%- if bytes is not none and bytes < layout.buckets * 131072 -%}

@@ -13,8 +13,6 @@
   batch: {start, end} of a microbatch, or none
 -#}
 {% macro add_increment(relation, sql, layout, increment, batch=none) -%}
-  {#- Rows that stay are written again: those of files that the session has not listed yet as well. -#}
-  {% do spark_bucketing.execute_sql('refresh table ' ~ spark_bucketing.quote_relation(relation)) %}
   {%- set source = spark_bucketing.model_source(sql) -%}
   {%- set columns = spark_bucketing.query_columns(source) -%}
   {%- set layout = spark_bucketing.resolve_layout(layout, columns) -%}
@@ -30,31 +28,43 @@
     {% do spark_bucketing.validate_evolution_session() %}
   {%- endif -%}
   {%- set overwrite = increment.strategy in ['insert_overwrite', 'microbatch'] -%}
+  {%- set plain = spark_bucketing.without_expressions(reconciled.columns) -%}
+  {%- set rows = spark_bucketing.aligned_rows(relation, plain, existing_columns, layout) -%}
   {%- if overwrite and not layout.partition_by -%}
-    {% do spark_bucketing.build_table(relation, source, reconciled.columns, layout, existing) %}
+    {% do spark_bucketing.build_table(relation, [source], reconciled.columns, layout, existing) %}
   {%- elif overwrite and not rewrite and not batch and not spark_bucketing.reads_relation(source, relation) -%}
     {% do spark_bucketing.alter_relation(relation, reconciled.added, change, layout, existing) %}
     {% do spark_bucketing.overwrite_partitions(relation, source, reconciled.columns, layout) %}
   {%- elif increment.strategy == 'append' and not layout.partition_by and not rewrite and not spark_bucketing.converted_columns(reconciled.columns) -%}
     {#- All of the table is read once and the query once, so that its rows need no table of their own. -#}
-    {%- set kept = spark_bucketing.aligned_rows(relation, spark_bucketing.without_expressions(reconciled.columns), existing_columns, layout) -%}
-    {%- set rows = '(select ' ~ spark_bucketing.select_list(reconciled.columns, []) ~ ' from ' ~ source ~ ')' -%}
-    {% do spark_bucketing.build_table(relation, '(' ~ kept ~ ' union all ' ~ rows ~ ')', spark_bucketing.without_expressions(reconciled.columns), layout, existing) %}
+    {%- set added = '(select ' ~ spark_bucketing.select_list(reconciled.columns, []) ~ ' from ' ~ source ~ ')' -%}
+    {% do spark_bucketing.build_table(relation, ['(' ~ rows ~ ' union all ' ~ added ~ ')'], plain, layout, existing) %}
   {%- else -%}
     {%- set input = spark_bucketing.load_input(relation, source, reconciled.columns, layout) -%}
-    {%- set plain = spark_bucketing.without_expressions(reconciled.columns) -%}
-    {%- set rows = spark_bucketing.aligned_rows(relation, plain, existing_columns, layout) -%}
+    {%- set whole = rewrite or not layout.partition_by -%}
+    {%- set touched = none if whole or overwrite else spark_bucketing.touched_partitions(rows, input, layout, increment) -%}
     {%- if increment.strategy == 'merge' -%}
-      {% do spark_bucketing.validate_merge(rows, input, plain, increment) %}
+      {% do spark_bucketing.validate_merge(rows, input, plain, increment, touched) %}
     {%- elif batch -%}
       {% do spark_bucketing.validate_batch(rows, input, plain, layout, batch) %}
     {%- endif -%}
-    {%- if rewrite -%}
-      {% do spark_bucketing.rewrite_table(relation, rows, input, plain, layout, increment, existing) %}
+    {%- if whole -%}
+      {#- All rows, in the config's layout and columns: should anything about the new ones fail, the table is as it was. -#}
+      {%- set replaced = spark_bucketing.partition_values(layout.partition_by, spark_bucketing.quote_relation(input)).partitions if overwrite else [] -%}
+      {%- set kept = 'not ' ~ spark_bucketing.partition_predicate(spark_bucketing.columns_named(plain, layout.partition_by), replaced) -%}
+      {% do spark_bucketing.build_table(relation, [spark_bucketing.new_content(rows, input, plain, increment, kept)], plain, layout, existing) %}
     {%- else -%}
       {% do spark_bucketing.alter_relation(relation, reconciled.added, change, layout, existing) %}
-      {% do spark_bucketing.apply_increment(relation, input, plain, layout, increment, existing) %}
+      {%- if overwrite -%}
+        {% do spark_bucketing.overwrite_partitions(relation, spark_bucketing.quote_relation(input), plain, layout) %}
+      {%- elif touched.partitions -%}
+        {% do spark_bucketing.rewrite_partitions(relation, input, plain, layout, increment, touched, existing) %}
+      {%- else -%}
+        {% call statement('main') -%} select 'no new rows' as message {%- endcall %}
+      {%- endif -%}
     {%- endif -%}
-    {% do spark_bucketing.drop_relation_with_files(input, {'type': 'table', 'external': false}) %}
+    {%- if not touched or not touched.partitions -%}
+      {% do spark_bucketing.drop_tables([input]) %}
+    {%- endif -%}
   {%- endif -%}
 {%- endmacro %}

@@ -6,7 +6,7 @@
 -#}
 {% macro render_model(incremental, batch=none) -%}
   {%- set answers = {
-      'is_incremental': spark_bucketing.always if incremental else spark_bucketing.never,
+      'is_incremental': spark_bucketing.is_incremental,
       '__spark_bucketing_is_incremental': incremental,
   } -%}
   {%- if batch -%}
@@ -17,17 +17,26 @@
         'model': dict(model, batch={'id': batch.start.isoformat(), 'event_time_start': batch.start, 'event_time_end': batch.end}),
     }) -%}
   {%- endif -%}
-  {%- set originals = {} -%}
-  {%- for name in answers -%}
-    {%- do originals.update({name: context.get(name)}) -%}
-  {%- endfor -%}
-  {%- do context.update(answers) -%}
-  {%- set sql = render(model.raw_code) -%}
-  {%- do context.update(originals) -%}
-  {%- do context.pop('__spark_bucketing_is_incremental') -%}
+  {%- set sql = spark_bucketing.render_with(model.raw_code, answers) -%}
   {%- set ctes = model.extra_ctes | map(attribute='sql') | list -%}
   {%- if ctes -%}
     {%- set sql = 'with ' ~ ctes | join(', ') ~ '\nselect * from (\n' ~ sql ~ '\n)' -%}
   {%- endif -%}
+  {{ return(sql) }}
+{%- endmacro %}
+
+
+{#- SQL rendered with other names in its context, which is as before afterwards. -#}
+{% macro render_with(raw_code, names) -%}
+  {%- set originals = {} -%}
+  {%- for name in names if name in context -%}
+    {%- do originals.update({name: context[name]}) -%}
+  {%- endfor -%}
+  {%- do context.update(names) -%}
+  {%- set sql = render(raw_code) -%}
+  {%- for name in names -%}
+    {%- do context.pop(name) -%}
+  {%- endfor -%}
+  {%- do context.update(originals) -%}
   {{ return(sql) }}
 {%- endmacro %}

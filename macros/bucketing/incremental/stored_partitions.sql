@@ -2,14 +2,20 @@
 {% macro stored_partitions(relation) -%}
   {%- set partitions = [] -%}
   {%- for row in run_query('show partitions ' ~ spark_bucketing.quote_relation(relation)).rows -%}
-    {%- set values = [] -%}
-    {%- for part in row[0].split('/') -%}
-      {%- set value = part.split('=', 1)[1] -%}
-      {%- do values.append(none if value == '__HIVE_DEFAULT_PARTITION__' else modules.re.sub('%([0-9A-Fa-f]{2})', spark_bucketing.unescaped, value)) -%}
-    {%- endfor -%}
-    {%- do partitions.append(values) -%}
+    {%- do partitions.append(spark_bucketing.values_of_partition(row[0])) -%}
   {%- endfor -%}
   {{ return(partitions) }}
+{%- endmacro %}
+
+
+{#- The values in a partition's name, ds=2024-01-01/place=a%2Fb. -#}
+{% macro values_of_partition(name) -%}
+  {%- set values = [] -%}
+  {%- for part in name.split('/') -%}
+    {%- set value = part.split('=', 1)[1] -%}
+    {%- do values.append(none if value == '__HIVE_DEFAULT_PARTITION__' else modules.re.sub('%([0-9A-Fa-f]{2})', spark_bucketing.unescaped, value)) -%}
+  {%- endfor -%}
+  {{ return(values) }}
 {%- endmacro %}
 
 

@@ -11,10 +11,10 @@
         ~ " whether its partitions hold rows of other batches, which would be lost, could not be checked.") %}
     {{ return(none) }}
   {%- endif -%}
-  {%- set touched = spark_bucketing.partition_values(layout.partition_by, spark_bucketing.quote_relation(input)) -%}
+  {%- set touched = spark_bucketing.partition_values(layout.partition_by, spark_bucketing.quote_relation(input)).partitions -%}
   {%- set lost -%}
     select {{ spark_bucketing.quote_columns(layout.partition_by) }}, count(*) from {{ rows }}
-    where {{ spark_bucketing.partition_predicate(spark_bucketing.partition_columns(columns, layout), touched) }}
+    where {{ spark_bucketing.partition_predicate(spark_bucketing.columns_named(columns, layout.partition_by), touched) }}
       and not ({{ spark_bucketing.batch_condition(event_time, batch) }})
     group by {{ spark_bucketing.quote_columns(layout.partition_by) }} limit 1
   {%- endset -%}

@@ -1,10 +1,10 @@
 {#- Raises when two batches have written into one partition. Each write has an id of its own in the names of its files. -#}
 {% macro validate_partitions_of_batches(relation, layout) -%}
-  {%- set id = '([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})' -%}
+  {%- set writes = 'count(distinct ' ~ spark_bucketing.write_of_path('path') ~ ')' -%}
   {%- set shared -%}
-    select regexp_extract(path, '^(.*)/[^/]*$', 1), count(distinct regexp_extract(path, '{{ id }}_[^/]*$', 1))
-    from ({{ spark_bucketing.files_below_sql(spark_bucketing.table_layout(relation).location) }})
-    group by 1 having count(distinct regexp_extract(path, '{{ id }}_[^/]*$', 1)) > 1 limit 1
+    select regexp_extract(path, '^(.*)/[^/]*$', 1), {{ writes }}
+    from ({{ spark_bucketing.files_below_sql(spark_bucketing.table_location(relation, layout)) }})
+    group by 1 having {{ writes }} > 1 limit 1
   {%- endset -%}
   {%- set found = run_query(shared).rows -%}
   {%- if found | length > 0 -%}

@@ -25,7 +25,7 @@
 {%- endmacro %}
 
 
-{#- Whatever a statement names may be another thing afterwards. -#}
+{#- Whatever a statement that defines something names may be another thing afterwards; those that write rows leave a table what it is. -#}
 {% macro forget_relations(sql) -%}
   {%- set known = context.get('__spark_bucketing_relations', {}) -%}
   {%- for name in known.keys() | list if '`' ~ name.split('.', 1)[1] ~ '`' in sql | lower -%}

@@ -32,5 +32,7 @@
     ) %}
   {%- endfor -%}
   {% do log('Completing an earlier run of ' ~ relation ~ ' that died while replacing partitions.', info=true) %}
-  {% do spark_bucketing.replace_touched_partitions(relation) %}
+  {%- set stored = spark_bucketing.stored_partitions(staged) -%}
+  {%- set filled = spark_bucketing.partition_values(finished.partition_by, spark_bucketing.quote_relation(staged)).partitions if finished.empties else stored -%}
+  {% do spark_bucketing.replace_touched_partitions(relation, filled, stored | reject('in', filled) | list, [staged]) %}
 {%- endmacro %}

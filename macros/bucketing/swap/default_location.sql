@@ -1,9 +1,15 @@
-{#- Where a managed table of this name lies unless it is told otherwise; the schema's own place is asked for once in a run. -#}
+{#- Where a managed table of this name lies unless it is told otherwise. -#}
 {% macro default_location(relation) -%}
+  {{ return(spark_bucketing.schema_location(relation.schema) ~ relation.identifier | lower) }}
+{%- endmacro %}
+
+
+{#- The schema's own place, with a slash at its end; asked for once in a run. -#}
+{% macro schema_location(schema) -%}
   {%- set cache = spark_bucketing.run_cache().setdefault('schema_locations', {}) -%}
-  {%- if relation.schema not in cache -%}
-    {%- set rows = run_query('describe schema ' ~ spark_bucketing.quote_identifier(relation.schema)).rows -%}
-    {%- do cache.update({relation.schema: (rows | selectattr(0, 'equalto', 'Location') | first)[1].rstrip('/')}) -%}
+  {%- if schema not in cache -%}
+    {%- set rows = run_query('describe schema ' ~ spark_bucketing.quote_identifier(schema)).rows -%}
+    {%- do cache.update({schema: (rows | selectattr(0, 'equalto', 'Location') | first)[1].rstrip('/') ~ '/'}) -%}
   {%- endif -%}
-  {{ return(cache[relation.schema] ~ '/' ~ relation.identifier | lower) }}
+  {{ return(cache[schema]) }}
 {%- endmacro %}

@@ -24,7 +24,6 @@
       {% do spark_bucketing.execute_sql(drop) %}
       {% do log('The files of ' ~ relation ~ ' in ' ~ existing.location ~ ' were not written by this package and are left alone.', info=true) %}
     {%- endif -%}
-    {%- do context.get('__spark_bucketing_made', {}).pop(spark_bucketing.quote_relation(relation), none) -%}
-    {%- do context.setdefault('__spark_bucketing_relations', {}).update({relation.schema ~ '.' ~ relation.identifier | lower: false}) -%}
+    {% do spark_bucketing.forget_made(relation) %}
   {%- endif -%}
 {%- endmacro %}

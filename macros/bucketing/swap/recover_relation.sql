@@ -14,11 +14,7 @@
     {%- do roles.update({role: spark_bucketing.sibling(relation, role)}) -%}
   {%- endfor -%}
   {% do spark_bucketing.validate_siblings(relation, roles.values() | list) %}
-  {%- set identifiers = [relation.identifier] -%}
-  {%- for role, beside in roles.items() -%}
-    {%- do identifiers.append(beside.identifier) -%}
-  {%- endfor -%}
-  {%- set found = spark_bucketing.existing_names(relation, identifiers) -%}
+  {%- set found = spark_bucketing.existing_names(relation, [relation.identifier] + roles.values() | map(attribute='identifier') | list) -%}
   {%- set state = namespace(exists=relation.identifier | lower in found) -%}
   {%- if roles.backup.identifier | lower in found -%}
     {%- if state.exists -%}
@@ -34,12 +30,12 @@
       {%- set state.exists = true -%}
     {%- endif -%}
   {%- endif -%}
-  {%- if state.exists and not rebuild -%}
-    {% do spark_bucketing.validate_backup_location(relation) %}
-  {%- endif -%}
   {%- for role in ['tmp', 'input', 'trash'] if roles[role].identifier | lower in found -%}
     {% do spark_bucketing.drop_relation_with_files(roles[role]) %}
   {%- endfor -%}
+  {%- if state.exists -%}
+    {% do spark_bucketing.validate_backup_location(relation, reads=not rebuild) %}
+  {%- endif -%}
   {%- set existing = spark_bucketing.table_layout(relation) if state.exists else none -%}
   {%- if roles.staged.identifier | lower in found -%}
     {%- if not existing or existing.type != 'table' -%}

@@ -6,21 +6,16 @@
   gone has nothing to keep, and cannot be renamed: it is dropped. A directory in the backup's place is never deleted, for it
   may hold the only copy of the rows (validate_backup_location).
 
-  An error of the metastore loses its words within a script, and its handler is not called. So whether the metastore lets these tables be
-  altered is tried before: the new one by mark_written(), the previous one here, unless this package has built it.
+  An error of the metastore has no SQLSTATE: Spark looks for a handler by it, in any script, and fails with a NullPointerException in its
+  place. So whether the metastore lets these tables be altered is tried before: the new one by mark_written(), the previous one here,
+  unless this package has built it. What Spark itself finds, such as a table or a directory in the way, has one.
 
   existing: table_layout() of what is replaced, or none
 -#}
 {% macro swap_relations(finished, relation, existing) -%}
   {%- set backup = spark_bucketing.sibling(relation, 'backup') -%}
   {%- set rename_in = 'alter table ' ~ spark_bucketing.quote_relation(finished) ~ ' rename to ' ~ spark_bucketing.quote_relation(relation) -%}
-  {%- set is_gone = existing and existing.type == 'table' and existing.location | default('', true) == spark_bucketing.default_location(relation)
-      and relation.identifier | lower not in spark_bucketing.taken_locations() -%}
-  {%- if is_gone -%}
-    {% do spark_bucketing.validate_backup_location(relation) %}
-    {% do spark_bucketing.drop_relation_with_files(relation, existing) %}
-  {%- endif -%}
-  {%- if existing is none or is_gone -%}
+  {%- if existing is none -%}
     {% do spark_bucketing.execute_sql(rename_in) %}
   {%- else -%}
     {%- set alter = 'alter ' ~ existing.type ~ ' ' -%}
@@ -29,7 +24,19 @@
     {%- endif -%}
     {%- set swap -%}
       begin
-        {{ alter }} {{ spark_bucketing.quote_relation(relation) }} rename to {{ spark_bucketing.quote_relation(backup) }};
+        begin
+          {%- if existing.type == 'table' and existing.location == spark_bucketing.default_location(relation) %}
+          declare exit handler for PATH_NOT_FOUND
+          begin
+            begin
+              declare exit handler for PATH_NOT_FOUND begin drop table if exists {{ spark_bucketing.quote_relation(relation) }}; end;
+              {{ spark_bucketing.look_at_directory(existing.location) }};
+              select raise_error({{ spark_bucketing.string_literal('The previous ' ~ relation ~ ' could not be renamed, and is as it was. The new one is ' ~ finished ~ '.') }});
+            end;
+          end;
+          {%- endif %}
+          {{ alter }} {{ spark_bucketing.quote_relation(relation) }} rename to {{ spark_bucketing.quote_relation(backup) }};
+        end;
         begin
           declare exit handler for sqlexception
           begin
@@ -41,12 +48,8 @@
       end
     {%- endset -%}
     {% do spark_bucketing.execute_sql(swap, 'swap') %}
-  {%- endif -%}
-  {%- if existing -%}
     {#- Staged rows were for the previous table, and the backup beside the new one is what tells so: it goes last. -#}
     {% do spark_bucketing.drop_relation_with_files(spark_bucketing.sibling(relation, 'staged')) %}
-    {%- if not is_gone -%}
-      {% do spark_bucketing.drop_relation_with_files(backup, existing) %}
-    {%- endif -%}
+    {% do spark_bucketing.drop_relation_with_files(backup, existing) %}
   {%- endif -%}
 {%- endmacro %}

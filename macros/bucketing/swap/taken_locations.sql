@@ -1,29 +1,42 @@
 {#-
-  Names of the tables, of the model's own and those beside it, in whose default place a directory lies, asked for once for each model.
+  Names of the tables beside the model's own in whose default place a directory lies, asked for once for each model. There is none
+  but after a death, which one look tells.
 
   The script does nothing but look: what an error of the metastore says is lost within one (its handlers need an SQLSTATE, and
   such errors have none), so that statements which change anything stand alone.
+
+  reads: whether rows of the table are going to be read: those of files that the session has not listed yet as well
 -#}
-{% macro taken_locations() -%}
+{% macro taken_locations(reads=false) -%}
   {%- if '__spark_bucketing_taken' not in context -%}
-    {%- set relations = [this] -%}
-    {%- for role in ['tmp', 'staged', 'input', 'backup'] -%}
-      {%- do relations.append(spark_bucketing.sibling(this, role)) -%}
-    {%- endfor -%}
+    {%- set names = [] -%}
+    {%- for role in ['tmp', 'staged', 'input', 'backup'] -%}{%- do names.append(spark_bucketing.sibling(this, role).identifier | lower) -%}{%- endfor -%}
+    {%- set schema = spark_bucketing.schema_location(this.schema) -%}
     {%- set script -%}
       begin
-        declare `__found` string default '';
-        {%- for relation in relations %}
+        declare exit handler for PATH_NOT_FOUND begin select '' as `found`; end;
+        {{ 'refresh table ' ~ spark_bucketing.quote_relation(this) ~ ';' if reads }}
+        {{ spark_bucketing.look_at_directory(schema ~ '{' ~ names | join(',') ~ '}') }};
         begin
-          declare exit handler for PATH_NOT_FOUND begin set `__found` = `__found`; end;
-          select 1 from binaryFile.{{ spark_bucketing.quote_identifier(spark_bucketing.default_location(relation)) }} with ('recursiveFileLookup' = 'true') where false;
-          set `__found` = `__found` || {{ spark_bucketing.string_literal(relation.identifier | lower ~ '/') }};
+          declare `__found` string default '';
+          {%- for name in names %}
+          begin
+            declare exit handler for PATH_NOT_FOUND begin set `__found` = `__found`; end;
+            {{ spark_bucketing.look_at_directory(schema ~ name) }};
+            set `__found` = `__found` || {{ spark_bucketing.string_literal(name ~ '/') }};
+          end;
+          {%- endfor %}
+          select `__found` as `found`;
         end;
-        {%- endfor %}
-        select `__found`;
       end
     {%- endset -%}
     {%- do context.update({'__spark_bucketing_taken': (run_query(script).rows[0][0] or '').split('/')}) -%}
   {%- endif -%}
   {{ return(context['__spark_bucketing_taken']) }}
+{%- endmacro %}
+
+
+{#- SQL that fails with PATH_NOT_FOUND when there is no such directory; a pattern stands for several. -#}
+{% macro look_at_directory(location) -%}
+  select 1 from binaryFile.{{ spark_bucketing.quote_identifier(location) }} with ('recursiveFileLookup' = 'true') where false
 {%- endmacro %}

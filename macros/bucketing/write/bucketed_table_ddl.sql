@@ -20,15 +20,13 @@
   using {{ layout.file_format }}
   options {{ spark_bucketing.property_list(dict(layout.options, maxRecordsPerFile='0')) }}
   {%- endif %}
-  {{ spark_bucketing.table_comment_clause() }}
+  {%- if config.persist_relation_docs() and model.description %}
+  comment {{ spark_bucketing.string_literal(model.description) }}
+  {%- endif %}
   {%- if layout.partition_by %}
   partitioned by ({{ spark_bucketing.quote_columns(layout.partition_by) }})
   {%- endif %}
-  clustered by ({{ spark_bucketing.quote_columns(layout.clustered_by) }})
-  {%- if layout.sorted_by %}
-  sorted by ({{ spark_bucketing.quote_columns(layout.sorted_by) }})
-  {%- endif %}
-  into {{ layout.buckets }} buckets
+  {{ spark_bucketing.bucket_clause(layout) }}
   {%- if hive %}
   {{ spark_bucketing.hive_storage_clause(layout) }}
   {%- endif %}

@@ -1,16 +1,23 @@
 {#-
-  Builds the whole table from a source, beside the existing one, and swaps it in when it is complete and verified.
+  Builds the whole table, beside the existing one, and swaps it in when it is complete and verified.
 
-  source: SQL of a relation or of a query in parentheses
+  sources: SQL of a relation or of a query in parentheses, or of several, which are written one after the other
   columns: list of {name, type[, expression]}
   existing: table_layout() of what is to be replaced, or none
+  batches: the microbatches that the sources are, or none
 -#}
-{% macro build_table(relation, source, columns, layout, existing) -%}
+{% macro build_table(relation, sources, columns, layout, existing, batches=[none]) -%}
   {%- set tmp = spark_bucketing.sibling(relation, 'tmp') -%}
-  {% do spark_bucketing.warn_of_tiny_files(source, layout) %}
+  {% do spark_bucketing.warn_of_tiny_files(sources, layout) %}
   {% do spark_bucketing.create_bucketed_table(tmp, columns, layout) %}
-  {% do spark_bucketing.insert_bucketed(tmp, source, columns, layout) %}
+  {%- for source in sources -%}
+    {% do spark_bucketing.log_batch(relation, batches[loop.index0], loop) %}
+    {% do spark_bucketing.insert_bucketed(tmp, source, columns, layout) %}
+  {%- endfor -%}
+  {%- if batches[0] -%}
+    {% do spark_bucketing.validate_partitions_of_batches(tmp, layout) %}
+  {%- endif -%}
   {% do spark_bucketing.verify_buckets(tmp, layout) %}
   {% do spark_bucketing.mark_written(tmp, layout) %}
-  {% do spark_bucketing.replace_relation(tmp, relation, existing) %}
+  {% do spark_bucketing.swap_relations(tmp, relation, existing) %}
 {%- endmacro %}

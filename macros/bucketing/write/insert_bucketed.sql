@@ -10,28 +10,19 @@
   columns: list of {name, type, expression} of the table; expression is the SQL over the source that gives the column
   layout: from resolve_layout()
   overwrite: replace the partitions that the source has rows for
-  and_then: statements to run with the INSERT as one SQL script, so that no run can die between them
+  and_then: a statement to run with the INSERT as one SQL script, so that no run can die between them; none for the INSERT alone
 -#}
-{% macro insert_bucketed(relation, source, columns, layout, overwrite=false, and_then=[]) -%}
+{% macro insert_bucketed(relation, source, columns, layout, overwrite=false, and_then=none) -%}
   {%- set ordered = spark_bucketing.order_columns(columns, layout.partition_by) -%}
   {%- set names = ordered | map(attribute='name') | list -%}
-  {%- set by_name = {} -%}
-  {%- for column in ordered -%}
-    {%- do by_name.update({column.name | lower: column}) -%}
-  {%- endfor -%}
-  {%- set bucket_columns = [] -%}
-  {%- for name in layout.clustered_by -%}
-    {%- do bucket_columns.append(by_name[name | lower]) -%}
-  {%- endfor -%}
   {%- set distributed = spark_bucketing.distributes_writes(layout) -%}
   {%- set hive_hash = spark_bucketing.hive_hash_function() if layout.bucket_hash == 'hive' and not distributed else none -%}
-  {%- set bucket = spark_bucketing.bucket_id(bucket_columns, layout.buckets, layout.bucket_hash, hive_hash) -%}
+  {%- set bucket = spark_bucketing.bucket_id(spark_bucketing.columns_named(columns, layout.clustered_by), layout.buckets, layout.bucket_hash, hive_hash) -%}
   {%- set tasks = spark_bucketing.write_tasks(layout) -%}
-  {%- if not distributed and relation.identifier != spark_bucketing.sibling(this, 'tmp').identifier -%}
+  {%- if not distributed and spark_bucketing.quote_relation(relation) not in context.get('__spark_bucketing_made', {}) -%}
     {#- A SELECT on a Hive-layout table leaves a relation without buckets in Spark's cache, and the next INSERT would use it. -#}
     {% do spark_bucketing.execute_sql('refresh table ' ~ spark_bucketing.quote_relation(relation)) %}
   {%- endif -%}
-  {% do spark_bucketing.forget_relations(spark_bucketing.quote_relation(relation)) %}
   {% call statement('main') -%}
     {%- if and_then %}
     begin
@@ -51,7 +42,7 @@
     from (
       select
         *,
-        element_at(({{ spark_bucketing.shuffle_keys(tasks) }}), cast({{ spark_bucketing.task_of_row(bucket, layout.partition_by, tasks) }} + 1 as int)) as `__spark_bucketing_key`
+        get(({{ spark_bucketing.shuffle_keys(tasks) }}), cast({{ spark_bucketing.task_of_row(bucket, layout.partition_by, tasks) }} as int)) as `__spark_bucketing_key`
       from (
         select {{ spark_bucketing.select_list(ordered, layout.partition_by) }}
         from {{ source }}
@@ -60,7 +51,7 @@
     {%- endif %}
     {%- if and_then -%}
     ;
-    {{ and_then | join(';\n    ') }};
+    {{ and_then }};
     end
     {%- endif %}
   {%- endcall %}

@@ -3,45 +3,53 @@
   old one's place. Where writes leave seals, one question after them is all, unless something is not sealed.
 
   before: from before_write(), to look only at what was written since; none for all files
+  written: partitions, to look only at these, all of whose files were written; none for all
 -#}
-{% macro verify_buckets(relation, layout, before=none) -%}
-  {%- set loose = [] -%}
+{% macro verify_buckets(relation, layout, before=none, written=none) -%}
+  {%- set conditions = [] -%}
   {%- if spark_bucketing.leaves_seals() -%}
-    {%- set unsealed -%}
-      select location from bucket_specs({{ spark_bucketing.string_literal(spark_bucketing.quote_relation(relation)) }})
-      where status not in ('sealed', 'empty'){{ ' or max_files_per_bucket > 1' if not before }}
-    {%- endset -%}
-    {%- for row in run_query(unsealed).rows -%}
-      {%- do loose.append(row[0]) -%}
+    {%- set loose = [] -%}
+    {%- for row in run_query(spark_bucketing.unsealed_sql(relation, several=not before)).rows
+        if written is none or spark_bucketing.values_of_partition(row[1]) in written -%}
+      {%- do loose.append(spark_bucketing.directory_of_location(spark_bucketing.string_literal(row[0]))) -%}
     {%- endfor -%}
     {%- if not loose -%}
       {{ return(none) }}
     {%- endif -%}
+    {%- do conditions.append(spark_bucketing.directory_of_file('path') ~ ' in (' ~ loose | join(', ') ~ ')') -%}
   {%- endif -%}
-  {%- set files = spark_bucketing.files_below_sql(spark_bucketing.table_location(relation, layout, before), before.since if before else 0) -%}
   {%- if before -%}
     {%- set others = [] -%}
     {%- for write in before.writes -%}{%- do others.append(spark_bucketing.string_literal(write)) -%}{%- endfor -%}
-    {%- set files = 'select path from (' ~ files ~ ') where ' ~ spark_bucketing.write_of_path('path') ~ ' not in (' ~ others | join(', ') ~ ')' -%}
+    {%- do conditions.append(spark_bucketing.write_of_path('path') ~ ' not in (' ~ others | join(', ') ~ ')') -%}
   {%- endif -%}
-  {%- if loose -%}
-    {%- set directories = [] -%}
-    {%- for location in loose -%}{%- do directories.append(spark_bucketing.directory_of_location(spark_bucketing.string_literal(location))) -%}{%- endfor -%}
-    {%- set files = 'select path from (' ~ files ~ ') where ' ~ spark_bucketing.directory_of_file('path') ~ ' in (' ~ directories | join(', ') ~ ')' -%}
+  {%- set files = spark_bucketing.files_below_sql(spark_bucketing.table_location(relation, layout), before.since if before else 0) -%}
+  {%- if conditions -%}
+    {%- set files = 'select path from (' ~ files ~ ') where ' ~ conditions | join(' and ') -%}
   {%- endif -%}
   {%- set found = [] -%}
   {%- for row in run_query(spark_bucketing.misplaced_files_sql(files, layout.bucket_hash, layout.buckets) ~ ' limit 3').rows -%}
     {%- do found.append(row[2] ~ ' file(s) of bucket ' ~ (row[1] if row[1] is not none else '(no bucket in the name)') ~ ' in ' ~ row[0]) -%}
   {%- endfor -%}
   {%- if found -%}
-    {% do spark_bucketing.raise_misplaced_files(relation, found) %}
+    {% do exceptions.raise_compiler_error(
+        "Model '" ~ model.name ~ "' was not written as one file for each bucket:\n  " ~ found | join('\n  ')
+        ~ "\nThe rows are complete, only their layout is not what the table claims. One cause is known: another statement of the same"
+        ~ " session read " ~ relation ~ " while it was written. Run the model again, or `spark-bucketing evolution rewrite` where it is an `append` whose rows are there by now.") %}
   {%- endif -%}
 {%- endmacro %}
 
 
+{#- Query for the location and name of each partition (of the table, if it has none) that is not sealed, or has several files of a bucket. -#}
+{% macro unsealed_sql(relation, several=true) -%}
+  select location, partition from bucket_specs({{ spark_bucketing.string_literal(spark_bucketing.quote_relation(relation)) }})
+  where status not in ('sealed', 'empty'){{ ' or max_files_per_bucket > 1' if several }}
+{%- endmacro %}
+
+
 {#- Where a table lies; of one that this run has made, that is known. -#}
-{% macro table_location(relation, layout, before) -%}
-  {%- set made = not before and not layout.location_root and relation.identifier.endswith('__dbt_tmp') -%}
+{% macro table_location(relation, layout) -%}
+  {%- set made = not layout.location_root and spark_bucketing.quote_relation(relation) in context.get('__spark_bucketing_made', {}) -%}
   {{ return(spark_bucketing.default_location(relation) if made else spark_bucketing.table_layout(relation).location) }}
 {%- endmacro %}
 

@@ -23,17 +23,9 @@
       'model': node,
       'ref': spark_bucketing.graph_ref,
       'source': spark_bucketing.graph_source,
-      'is_incremental': spark_bucketing.always if incremental else spark_bucketing.never,
+      'is_incremental': spark_bucketing.is_incremental,
       '__spark_bucketing_is_incremental': incremental,
   } -%}
   {%- do own.update({'builtins': dict(builtins, ref=own.ref, source=own.source)}) -%}
-  {%- set original = {} -%}
-  {%- for name in own if name in context -%}
-    {%- do original.update({name: context[name]}) -%}
-  {%- endfor -%}
-  {%- do context.update(own) -%}
-  {%- set sql = render(node.raw_code) -%}
-  {%- do context.pop('__spark_bucketing_is_incremental') -%}
-  {%- do context.update(original) -%}
-  {{ return(sql) }}
+  {{ return(spark_bucketing.render_with(node.raw_code, own)) }}
 {%- endmacro %}

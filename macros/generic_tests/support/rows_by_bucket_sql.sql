@@ -1,32 +1,11 @@
 {#-
-  Query for the rows under test by file and bucket: file, bucket_in_name, bucket_of_rows, row_count. Rows are counted by file and
-  computed bucket first, so that names are taken apart once for each file and not for each row.
+  Query for the rows of the loose partitions by file and bucket: file, bucket_in_name, bucket_of_rows, row_count, with the partition and its
+  number of buckets. Rows are counted by file and computed bucket first, so that names are taken apart once for each file and not for
+  each row. Each row's bucket is computed by every spec that there is, and each file's rows are then looked at by the one of its partition.
 
-  keys: bucket columns, from bucket_key_columns()
+  specs: from tested_specs(), with key columns
 -#}
-{% macro rows_by_bucket_sql(tested, layout, keys) -%}
-  {%- set hive_hash = spark_bucketing.hive_hash_function() if layout.bucket_hash == 'hive' else none -%}
-  select file, {{ spark_bucketing.bucket_of_path('file', layout.bucket_hash) }} as bucket_in_name, bucket_of_rows, row_count
-  from (
-    select file, bucket_of_rows, count(*) as row_count
-    from (
-      select
-        input_file_name() as file,
-        {{ spark_bucketing.bucket_id(keys, layout.buckets, layout.bucket_hash, hive_hash) }} as bucket_of_rows
-      from {{ spark_bucketing.tested_rows(tested) }}
-    )
-    group by file, bucket_of_rows
-  )
-{%- endmacro %}
-
-
-{#-
-  The same for the loose partitions of tested_specs(), with the partition and its number of buckets. Each row's bucket is computed by every
-  spec that there is, and each file's rows are then looked at by the one of its partition.
-
-  specs: from specs_with_keys()
--#}
-{% macro rows_by_own_bucket_sql(specs, layout) -%}
+{% macro rows_by_bucket_sql(specs, layout) -%}
   {%- set hive_hash = spark_bucketing.hive_hash_function() if layout.bucket_hash == 'hive' else none -%}
   {%- set ids = [] -%}
   {%- for group in specs.groups -%}
@@ -48,6 +27,6 @@
     group by file, bucket_ids
   )
   {#- Rows whose file is not known any more, because of a `where` that shuffles, must not pass. -#}
-  left join {{ specs.sql }} as partitions on {{ spark_bucketing.directory_of_file('file') }} = partitions.directory
+  left join {{ specs.sql }} as partitions on {{ spark_bucketing.is_of_partition(specs, 'file') }}
   where buckets is not null or file = ''
 {%- endmacro %}

@@ -16,7 +16,8 @@
   {%- else -%}
     {%- set directory = "regexp_extract(path, '^(.*)/[^/]*$', 1)" -%}
     with files_with_rows as (
-      {{ spark_bucketing.files_with_rows_sql(spark_bucketing.tested_rows(tested)) }}
+      {#- Reads row counts, no columns. -#}
+      select distinct input_file_name() as path from {{ spark_bucketing.tested_rows(tested) }}
     )
     select path from files_with_rows
     union

@@ -1,3 +1,0 @@
-{% macro always() -%}
-  {{ return(true) }}
-{%- endmacro %}

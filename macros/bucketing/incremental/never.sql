@@ -1,3 +1,0 @@
-{% macro never() -%}
-  {{ return(false) }}
-{%- endmacro %}

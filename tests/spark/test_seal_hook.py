@@ -1,0 +1,63 @@
+"""`seal_buckets`: files that something else has written are sealed by a hook of the model, or by `dbt run-operation`."""
+
+from __future__ import annotations
+
+from unloaded import no_extension
+
+from conftest import Project
+
+HOOK = "{{ spark_bucketing.seal_buckets(this) }}"
+# dbt-spark's own table: written without a seal, since tests start with the extension switched off.
+STOCK = {"materialized": "table", "file_format": "parquet", "clustered_by": "k", "buckets": 2}
+ROWS = "select /*+ repartition(1) */ id as k from range(20)"
+
+
+def statuses(project: Project, name: str) -> dict[str, str]:
+    found = project.rows(f"select partition, status from bucket_specs('{{schema}}.{name}')")
+    return {row.partition: row.status for row in found}
+
+
+def operation(project: Project, arguments: str) -> tuple[bool, str]:
+    """Run the macro by itself; returns whether dbt succeeded, and what it said."""
+    from dbt.cli.main import dbtRunner
+
+    said: list[str] = []
+    place = ["--project-dir", str(project.folder), "--profiles-dir", str(project.folder), "--quiet"]
+    runner = dbtRunner(callbacks=[lambda event: said.append(event.info.msg)])
+    outcome = runner.invoke(["run-operation", "spark_bucketing.seal_buckets", "--args", arguments, *place])
+    return bool(outcome.success), "\n".join([str(outcome.exception), *said])
+
+
+def test_a_hook_seals_what_the_model_wrote(project: Project) -> None:
+    project.model("plain", ROWS, **STOCK)
+    project.model("m", ROWS, **STOCK, post_hook=HOOK)
+    project.dbt("run")
+    assert statuses(project, "plain") == {"": "not-sealed"}
+    assert statuses(project, "m") == {"": "sealed"}
+
+
+def test_an_operation_seals_a_source_and_warns_of_what_is_refused(project: Project) -> None:
+    project.spark.sql(f"create database if not exists {project.schema}")
+    table = project.table("raw")
+    project.spark.sql(
+        f"create table {table} (k int) partitioned by (ds string) clustered by (k) into 2 buckets stored as parquet"
+    )
+    for day in ("a", "b"):
+        project.spark.sql(f"insert into {table} partition (ds = '{day}') select 1")
+    done, said = operation(project, f"{{relation: '{project.schema}.raw', where: \"ds = 'a'\"}}")
+    assert done and "Not sealed" not in said, said
+    assert statuses(project, "raw") == {"ds=a": "sealed", "ds=b": "not-sealed"}
+    # A row in the file of another bucket.
+    written = next(project.location("raw").glob("ds=b/0*.parquet"))
+    written.rename(written.with_name({"0": "1", "1": "0"}[written.name[4]].join([written.name[:4], written.name[5:]])))
+    done, said = operation(project, f"{{relation: '{project.schema}.raw'}}")
+    assert done, said
+    assert f"Not sealed: {project.schema}.raw ds=b: " in said and "It is read plainly." in said, said
+    assert statuses(project, "raw") == {"ds=a": "sealed", "ds=b": "not-sealed"}
+
+
+def test_without_the_extension_it_says_so(project: Project) -> None:
+    project.model("m", ROWS, **STOCK, post_hook=HOOK)
+    with no_extension(project.spark):
+        _, failure = project.attempt("run")
+    assert "cannot be sealed" in failure and "spark-bucketing extension conf" in failure, failure

@@ -1,0 +1,133 @@
+"""Errors within the swap of two names: what can be undone is undone and says why; what cannot is cured by the next run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from dying import content
+from intercepted import intercepted
+from py4j.protocol import Py4JJavaError
+
+from conftest import Project
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# How Hive's client renames.
+RENAME = "alter_table_with_environmentContext"
+MODEL: dict[str, Any] = {"materialized": "bucketed_table", "clustered_by": "k", "buckets": 2}
+
+
+@contextmanager
+def refused(spark: SparkSession, number: int) -> Iterator[list[bool]]:
+    """The metastore refuses the rename of this number, counted from 1, in words of its own; all renames are collected."""
+    calls: list[bool] = []
+    jvm: Any = spark.sparkContext._jvm
+
+    def refuse(_: object, call: Callable[[], object]) -> object:
+        calls.append(True)
+        if len(calls) == number:
+            error = jvm.org.apache.hadoop.hive.metastore.api.MetaException("failed on purpose")
+            raise Py4JJavaError("an error of the metastore", error)
+        return call()
+
+    with intercepted(spark, RENAME, refuse):
+        yield calls
+
+
+def test_a_directory_in_the_new_tables_way_brings_the_previous_relation_back(project: Project) -> None:
+    project.model("m", "select 1 as k", materialized="view")
+    project.model("other", "select 1 as k", **MODEL)
+    project.dbt("run")
+    in_the_way = project.location("other").with_name("m")
+    in_the_way.mkdir()
+    project.model("m", "select 2 as k", **MODEL)
+    _, failure = project.attempt("run", "--select", "m")
+    assert "the previous one is back" in failure, failure
+    assert content(project) == [("1",)] and project.tables() == {"m", "other", "m__dbt_tmp"}
+    in_the_way.rmdir()
+    project.dbt("run", "--select", "m")
+    assert content(project) == [("2",)] and project.tables() == {"m", "other"}
+
+
+@pytest.mark.parametrize("command", [("run",), ("run", "--full-refresh")], ids=" ".join)
+def test_a_directory_in_the_backups_way_is_named_and_nothing_is_changed(
+    project: Project, command: tuple[str, ...]
+) -> None:
+    project.model("m", "select '{{ var('v') }}' as k", **MODEL)
+    project.dbt("run", v="old")
+    in_the_way = project.location("m").with_name("m__dbt_backup")
+    in_the_way.mkdir()
+    _, failure = project.attempt(*command, v="new")
+    assert "a directory m__dbt_backup without a table is beside the directory of the table" in failure, failure
+    assert content(project) == [("old",)] and project.tables() == {"m"}
+    in_the_way.rmdir()
+    project.dbt(*command, v="new")
+    assert content(project) == [("new",)]
+
+
+@pytest.mark.parametrize("partitions", [[], ["p"]], ids=["plain", "partitioned"])
+def test_a_previous_table_without_its_directory_is_replaced(project: Project, partitions: list[str]) -> None:
+    project.model("m", "select '{{ var('v') }}' as k, 1 as p", **MODEL, partition_by=partitions)
+    project.dbt("run", v="old")
+    folder = project.location("m")
+    for path in sorted(folder.rglob("*"), reverse=True):
+        path.rmdir() if path.is_dir() else path.unlink()
+    folder.rmdir()
+    project.dbt("run", v="new")
+    assert content(project) == [("new", "1")] and project.tables() == {"m"}
+
+
+def test_a_script_has_no_words_for_an_error_of_the_metastore_with_a_handler_or_without(project: Project) -> None:
+    """Why swap_relations() tries beforehand whether the metastore lets these tables be altered."""
+    spark, table = project.spark, project.table("m")
+    project.model("m", "select 1 as k", **MODEL)
+    project.dbt("run")
+    rename = f"alter table {table} rename to {project.table('n')}"
+    handler = "declare exit handler for sqlexception begin select 'handled'; end;"
+    with refused(spark, 1), pytest.raises(Exception, match="failed on purpose"):
+        spark.sql(rename)
+    for script in (
+        f"begin {rename}; end",
+        f"begin {handler} {rename}; end",
+        f"begin execute immediate '{rename}'; end",
+    ):
+        with refused(spark, 1), pytest.raises(Exception, match="NullPointerException") as error:
+            spark.sql(script)
+        assert "sqlState" in str(error.value) and "failed on purpose" not in str(error.value)
+    assert content(project) == [("1",)]
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_a_metastore_that_fails_within_the_swap_is_cured_by_the_next_run(
+    project: Project, number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from dbt.adapters.spark.session import Cursor
+
+    project.model("m", "select '{{ var('v') }}' as k", **MODEL)
+    project.dbt("run", v="old")
+    execute = Cursor.execute
+    renames: list[bool] = []
+
+    def watched(self: Cursor, sql: str, *parameters: object) -> None:
+        if "rename to" not in sql:
+            execute(self, sql, *parameters)
+            return
+        with refused(project.spark, number) as calls:
+            try:
+                execute(self, sql, *parameters)
+            finally:
+                renames.extend(calls)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Cursor, "execute", watched)
+        _, failure = project.attempt("run", v="new")
+    assert failure and len(renames) == number
+    assert project.tables() == {"m__dbt_tmp", "m" if number == 1 else "m__dbt_backup"}
+    kept = project.rows(f"select * from {{schema}}.{'m' if number == 1 else 'm__dbt_backup'}")
+    assert [tuple(row) for row in kept] == [("old",)]
+    project.dbt("run", v="new")
+    assert content(project) == [("new",)] and project.tables() == {"m"}
