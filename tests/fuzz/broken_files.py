@@ -11,23 +11,9 @@ from bucketed import Tables
 
 # Each is a method below, but for none, which most tables have.
 BREAKAGES = ("none",) * 32 + (
-    "hive names",
-    "swap",
-    "loose",
-    "high id",
-    "lose",
-    "copy",
-    "foreign",
-    "version",
-    "empty",
-    "cut",
-    "touch",
-    "other file",
-    "other length",
-    "restore",
-    "copy of all",
-    "rename of all",
-)
+    "hive names", "swap", "loose", "high id", "lose", "copy", "foreign", "version", "empty", "cut", "touch", "other file",
+    "other length", "restore", "copy of all", "rename of all",
+)  # fmt: skip
 
 
 class Files:

@@ -8,8 +8,8 @@ import pytest
 from bucketed import Tables
 from evolved import Kept, kept, places
 from pyspark.errors import AnalysisException
-from pyspark.sql import SparkSession
 
+from conftest import all_long_but
 from spark_bucketing.session import setting
 
 pytestmark = pytest.mark.usefixtures("extension", "dynamic_partitions")
@@ -21,14 +21,8 @@ VALUES = """select id, id * 1.5, timestamp'2024-01-01 01:02:03.456789' + make_dt
     array('a b/c=d', 'it''s "100%"', null, 'é')[id % 4] from range({rows})"""
 
 
-@pytest.fixture(scope="module")
-def tables(spark: SparkSession) -> Tables:
-    """A database for plain tables."""
-    return Tables(spark, "plain_tables")
-
-
 @pytest.mark.parametrize("file_format", ["parquet", pytest.param("orc", marks=pytest.mark.long)])
-@pytest.mark.parametrize("how", ["managed", "external", "unpartitioned"])
+@pytest.mark.parametrize("how", all_long_but(("managed", "unpartitioned"), ("managed", "external", "unpartitioned")))
 def test_a_plain_table_keeps_its_rows_and_gets_buckets(
     tables: Tables, file_format: str, how: str, tmp_path: Path
 ) -> None:

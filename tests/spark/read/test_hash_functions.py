@@ -36,15 +36,8 @@ ODD_ROWS = """
     from range(2310)
 """
 ODD_TYPES = {
-    "s": "string",
-    "d": "date",
-    "f": "double",
-    "g": "float",
-    "n": "decimal",
-    "b": "boolean",
-    "i": "int",
-    "l": "bigint",
-}
+    "s": "string", "d": "date", "f": "double", "g": "float", "n": "decimal", "b": "boolean", "i": "int", "l": "bigint",
+}  # fmt: skip
 
 
 def literal(text: str | None, sql_type: str) -> str:
@@ -72,14 +65,9 @@ def test_a_bucket_is_hives_own(
 ) -> None:
     values = VALUES[sql_type]
     for n in (1, 7, 64):
-        found = [
-            row[0]
-            for value in values
-            for row in spark.sql(
-                f"select hive_bucket({n}, v) from (select {literal(value, sql_type)} as v from range(1))"
-            ).collect()
-        ]
-        assert found == [hive_bucket([value], [sql_type], n) for value in values]
+        for value in values:
+            rows = spark.sql(f"select hive_bucket({n}, v) from (select {literal(value, sql_type)} as v from range(1))")
+            assert [row[0] for row in rows.collect()] == [hive_bucket([value], [sql_type], n)], value
 
 
 @pytest.mark.usefixtures("generated")
@@ -99,11 +87,8 @@ def test_a_bucket_of_several_columns_is_hives_own(
 def test_the_bucket_is_the_hash_without_its_sign(spark: SparkSession) -> None:
     rows = spark.sql("select hive_hash(id, 'x'), hive_bucket(64, id, 'x') from range(-500, 500)").collect()
     assert all(bucket == (hashed & 0x7FFFFFFF) % 64 for hashed, bucket in rows)
-    assert spark.sql("select hive_hash(null), hive_hash('Spark', 1), hive_bucket(8, 'Spark', 1)").collect()[0] == (
-        0,
-        -1812310812,
-        4,
-    )
+    found = spark.sql("select hive_hash(null), hive_hash('Spark', 1), hive_bucket(8, 'Spark', 1)").collect()
+    assert found == [(0, -1812310812, 4)]
 
 
 def test_they_are_compiled_into_the_query(spark: SparkSession) -> None:
@@ -120,9 +105,8 @@ def test_the_writer_and_the_function_agree(spark: SparkSession) -> None:
         f"create table by_function ({columns}) clustered by (s, d, n, b, i, l, f, g) into 16 buckets stored as parquet"
     )
     spark.sql(f"insert into by_function select s, d, n, b, i, l, f, g from ({ODD_ROWS})")
-    rows = spark.sql(
-        "select distinct input_file_name(), hive_bucket(16, s, d, n, b, i, l, f, g) from by_function"
-    ).collect()
+    query = "select distinct input_file_name(), hive_bucket(16, s, d, n, b, i, l, f, g) from by_function"
+    rows = spark.sql(query).collect()
     assert len({bucket for _, bucket in rows}) == 16
     for name, bucket in rows:
         match = re.search(r"_(\d+)\.c000", name)
@@ -164,9 +148,8 @@ def test_what_is_not_hives_hash_is_refused(spark: SparkSession, call: str, messa
 
 def test_a_char_column_can_be_hashed_as_a_string(spark: SparkSession) -> None:
     spark.sql("create table if not exists default.refused_types (vc varchar(5), c char(5), i int) using parquet")
-    assert (
-        spark.sql("select hive_hash(cast(vc as string), cast(c as string)) from default.refused_types").collect() == []
-    )
+    hashed = "select hive_hash(cast(vc as string), cast(c as string)) from default.refused_types"
+    assert spark.sql(hashed).collect() == []
 
 
 def test_they_are_documented(spark: SparkSession) -> None:
@@ -205,10 +188,7 @@ def test_the_macros_use_the_function_and_their_fallback_gives_the_same_buckets(p
     )
     project.model("compared", "{% do by_udf() if execute %}\n" + compared, materialized="table", file_format="parquet")
     project.dbt("run")
-    assert (
-        project.rows("select keys, ours, udf from {schema}.compared where ours <> udf or ours is null or udf is null")
-        == []
-    )
-    assert project.rows("select count(distinct keys), count(distinct chosen), max(chosen) from {schema}.compared") == [
-        (10, 1, "hive_hash")
-    ]
+    differing = "select keys, ours, udf from {schema}.compared where ours <> udf or ours is null or udf is null"
+    assert project.rows(differing) == []
+    chosen = project.rows("select count(distinct keys), count(distinct chosen), max(chosen) from {schema}.compared")
+    assert chosen == [(10, 1, "hive_hash")]

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
-import pytest
 import yaml
 from pyspark.sql import SparkSession
 
@@ -26,20 +24,10 @@ def test_the_extension_reads_names(spark: SparkSession) -> None:
     assert {name: (read(name, "hive"), read(name, "spark")) for name in EXPECTED} == EXPECTED
 
 
-@pytest.fixture
-def reading(new_project: Callable[..., Project]) -> Project:
-    project = new_project()
+def test_the_macros_read_names(project: Project) -> None:
     paths = ", ".join(f"'file:/w/t_00009.x/{name}'" for name in EXPECTED)
-    columns = ", ".join(
-        f"{{{{ spark_bucketing.bucket_of_path('path', '{layout}') }}}} as {layout}" for layout in ("hive", "spark")
-    )
-    project.model(
-        "names", f"select path, {columns} from (select explode(array({paths})) as path)", materialized="table"
-    )
-    project.dbt("run")
-    return project
-
-
-def test_the_macros_read_names(reading: Project) -> None:
-    rows = reading.rows("select * from {schema}.names")
+    read = "{{ spark_bucketing.bucket_of_path('path', '%s') }} as %s"
+    columns = ", ".join(read % (layout, layout) for layout in ("hive", "spark"))
+    project.build(f"select path, {columns} from (select explode(array({paths})) as path)", materialized="table")
+    rows = project.rows("select * from {schema}.m")
     assert {row.path.rsplit("/", 1)[1]: (row.hive, row.spark) for row in rows} == EXPECTED

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from bucketed import Tables
+from evolved import kept
 from pyspark.sql import SparkSession
 from written import LAYOUTS, SCATTERED, assert_bucketed, buckets_of_files, create, last_insert, writing_tasks
 
@@ -53,23 +54,27 @@ def test_partitions_have_one_file_per_bucket_each(tables: Tables, layout: str) -
     assert tables.rows("select k, v, p from t") == tables.rows("select * from scattered")
 
 
+def assert_sealed(tables: Tables, name: str, layout: str) -> None:
+    """In 8 buckets, of which all partitions have a seal."""
+    assert_bucketed(tables, name, layout)
+    assert {of.of_seal for of in kept(tables, name).values()} == {8}
+
+
 @pytest.mark.parametrize("layout", ["hive-parquet", "spark-parquet"])
-def test_a_table_created_from_a_query_is_bucketed(tables: Tables, layout: str) -> None:
+def test_a_table_created_from_a_query_or_saved_from_a_frame_is_bucketed(tables: Tables, layout: str) -> None:
     stored = LAYOUTS[layout][0]
     head, tail = (stored, "") if stored.startswith("using") else ("", stored)
+    buckets = "clustered by (k) sorted by (k) into 8 buckets"
     tables.sql("drop table if exists made")
-    tables.sql(
-        f"create table made {head} clustered by (k) sorted by (k) into 8 buckets {tail} as select * from scattered"
-    )
-    assert_bucketed(tables, "made", layout)
-
-
-def test_a_table_saved_from_a_frame_is_bucketed(tables: Tables) -> None:
+    tables.sql(f"create table made {head} {buckets} {tail} as select * from scattered")
+    assert_sealed(tables, "made", layout)
     frame = tables.spark.table("scattered")
-    frame.write.bucketBy(8, "k").sortBy("k").mode("overwrite").saveAsTable("saved")
-    assert_bucketed(tables, "saved", "spark-parquet")
-    frame.write.bucketBy(8, "k").sortBy("k").partitionBy("p").mode("overwrite").saveAsTable("saved")
-    assert_bucketed(tables, "saved", "spark-parquet")
+    frame.write.insertInto("made", overwrite=True)
+    assert_sealed(tables, "made", layout)
+    frame.write.bucketBy(8, "k").sortBy("k").mode("overwrite").saveAsTable("made")
+    assert_sealed(tables, "made", "spark-parquet")
+    frame.write.bucketBy(8, "k").sortBy("k").partitionBy("p").mode("overwrite").saveAsTable("made")
+    assert_sealed(tables, "made", "spark-parquet")
 
 
 @pytest.mark.long
