@@ -94,12 +94,7 @@ PLAIN, EIGHT = "01 .. 03 3 partitions no buckets, by record", "04 .. 06 3 partit
 SPECS = {
     0: ["has no buckets, and its partitions never had any"],
     1: [PLAIN, EIGHT],
-    3: [
-        PLAIN,
-        EIGHT,
-        "07 .. 09 3 partitions 16 buckets by (tailnum)",
-        "10 .. 12 3 partitions 4 buckets by (carrier)",
-    ],
+    3: [PLAIN, EIGHT, "07 .. 09 3 partitions 16 buckets by (tailnum)", "10 .. 12 3 partitions 4 buckets by (carrier)"],
     4: [
         "01 .. 03 3 partitions 16 buckets by (tailnum)",
         EIGHT,

@@ -74,8 +74,7 @@ def test_the_statement_is_understood_however_it_is_written(tables: Tables, how: 
 
 
 @pytest.mark.parametrize(
-    "explain",
-    ["explain {}", "EXPLAIN EXTENDED -- the plan\n{}", "explain formatted {}", "explain cost /* of it */ {}"],
+    "explain", ["explain {}", "EXPLAIN EXTENDED -- the plan\n{}", "explain formatted {}", "explain cost /* of it */ {}"]
 )
 def test_the_statement_is_explained_and_not_run(tables: Tables, explain: str) -> None:
     create(tables, "t")

@@ -36,8 +36,7 @@ WRITES: list[tuple[str, dict[str, Kept]]] = [
 
 
 @pytest.mark.parametrize(
-    "command",
-    ["InsertIntoHadoopFsRelationCommand", pytest.param("InsertIntoHiveTable", marks=pytest.mark.long)],
+    "command", ["InsertIntoHadoopFsRelationCommand", pytest.param("InsertIntoHiveTable", marks=pytest.mark.long)]
 )
 @pytest.mark.parametrize(
     ("statement", "written"),
