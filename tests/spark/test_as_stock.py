@@ -20,37 +20,44 @@ def warnings(project: Project, *arguments: str) -> str:
     return project.attempt("run", "--warn-error", *arguments)[1]
 
 
-def describe(project: Project, **properties: object) -> None:
-    """What a file of properties says of the model m."""
-    project.write("models/m.yml", yaml.safe_dump({"models": [{"name": "m", **properties}]}, allow_unicode=True))
+def describe(project: Project, *names: str, **properties: object) -> None:
+    """What a file of properties says of these models, or of m."""
+    models = [{"name": name, **properties} for name in names or ("m",)]
+    project.write("models/models.yml", yaml.safe_dump({"models": models}, allow_unicode=True))
 
 
 def types(project: Project, name: str) -> dict[str, str]:
     return {field.name: field.dataType.simpleString() for field in project.spark.table(project.table(name)).schema}
 
 
-@pytest.mark.parametrize("file_format", ["parquet", "orc"])
-def test_a_bare_null_is_a_column_of_text_in_the_hive_layout(project: Project, file_format: str) -> None:
-    sql = "select 1 as k, null as v, array() as a, named_struct('void', null) as s"
-    project.model("m", sql, **TABLE, file_format=file_format)
+NULLS = "select 1 as k, null as v, array() as a, named_struct('void', null) as s"
+HIVE_TYPES = {"k": "int", "v": "string", "a": "array<string>", "s": "struct<void:string>"}
+
+
+def test_a_bare_null_is_a_column_of_text_in_the_hive_layout_and_stays_what_it_is_in_the_others(
+    project: Project,
+) -> None:
+    for file_format in ("parquet", "orc"):
+        project.model(file_format, NULLS, **TABLE, file_format=file_format)
+    project.model("spark", "select 1 as k, null as v", **TABLE, bucket_hash="spark")
     for _ in range(2):
         project.dbt("run")
-        assert types(project, "m") == {"k": "int", "v": "string", "a": "array<string>", "s": "struct<void:string>"}
-        assert tuple(project.rows("select k, v, s.void from {schema}.m")[0]) == (1, None, None)
+        assert types(project, "spark") == {"k": "int", "v": "void"}
+        for name in ("parquet", "orc"):
+            assert types(project, name) == HIVE_TYPES
+            assert tuple(project.rows(f"select k, v, s.void from {project.table(name)}")[0]) == (1, None, None)
 
 
-def test_a_bare_null_stays_what_it_is_in_the_spark_layout(project: Project) -> None:
-    project.build("select 1 as k, null as v", **TABLE, bucket_hash="spark")
-    assert types(project, "m") == {"k": "int", "v": "void"}
-
-
-@pytest.mark.parametrize("on_schema_change", ["fail", "sync_all_columns"])
-def test_a_bare_null_fits_a_column_of_any_type(project: Project, on_schema_change: str) -> None:
+def test_a_bare_null_fits_a_column_of_any_type(project: Project) -> None:
     sql = "select {{ 2 if is_incremental() else 1 }} as k, {{ 'null' if is_incremental() else 'date\"2024-01-01\"' }} as v"
-    project.build(sql, **INCREMENTAL, on_schema_change=on_schema_change)
+    modes = ("fail", "sync_all_columns")
+    for mode in modes:
+        project.model(mode, sql, **INCREMENTAL, on_schema_change=mode)
     project.dbt("run")
-    assert types(project, "m")["v"] == "date"
-    assert [row.v is None for row in project.rows("select v from {schema}.m order by k")] == [False, True]
+    project.dbt("run")
+    for mode in modes:
+        assert types(project, mode)["v"] == "date"
+        assert [row.v is None for row in project.rows(f"select v from {{schema}}.{mode} order by k")] == [False, True]
 
 
 def test_odd_names_inside_of_structs_are_kept_in_the_spark_layout(project: Project) -> None:
@@ -60,34 +67,32 @@ def test_odd_names_inside_of_structs_are_kept_in_the_spark_layout(project: Proje
 
 
 LONG = "word " * 60
+DOCUMENTED = {
+    "t": TABLE,
+    "spark": TABLE | {"bucket_hash": "spark"},
+    "overwrite": INCREMENTAL | {"partition_by": "p", "incremental_strategy": "insert_overwrite"},
+    "merge": MERGE | {"unique_key": "k", "partition_by": "p"},
+}
 
 
-@pytest.mark.parametrize(
-    "config",
-    [
-        pytest.param(TABLE, id="table"),
-        pytest.param(TABLE | {"bucket_hash": "spark"}, id="spark"),
-        pytest.param(INCREMENTAL | {"partition_by": "p", "incremental_strategy": "insert_overwrite"}, id="overwrite"),
-        pytest.param(MERGE | {"unique_key": "k", "partition_by": "p"}, id="merge"),
-    ],
-)
-def test_a_comment_that_the_metastore_cannot_hold_is_cut_with_a_warning(
-    project: Project, config: dict[str, object]
-) -> None:
+def test_a_comment_that_the_metastore_cannot_hold_is_cut_with_a_warning(project: Project) -> None:
     def document(text: str) -> None:
         columns = [{"name": "k", "description": text}, {"name": "p", "description": "p"}]
-        describe(project, description=text * 20, columns=columns)
+        describe(project, *DOCUMENTED, description=text * 20, columns=columns)
 
-    project.model("m", "select 1 as k, 2 as p", **config, persist_docs={"relation": True, "columns": True})
+    for name, config in DOCUMENTED.items():
+        project.model(name, "select 1 as k, 2 as p", **config, persist_docs={"relation": True, "columns": True})
     document(LONG)
     found = warnings(project)
-    assert "'m'" in found and "cut to 256 characters" in found and project.tables() == set()
+    assert all(f"'{name}'" in found for name in DOCUMENTED) and found.count("cut to 256 characters") == len(DOCUMENTED)
+    assert project.tables() == set()
     project.dbt("run")
     document("\U0001f600" + LONG)
     project.dbt("run")
-    comment = project.spark.table(project.table("m")).schema["k"].metadata["comment"]
-    assert comment == "\U0001f600" + LONG[:253] + "…"
-    assert project.detail("m", "Comment") == ("\U0001f600" + LONG) * 20
+    for name in DOCUMENTED:
+        comment = project.spark.table(project.table(name)).schema["k"].metadata["comment"]
+        assert comment == "\U0001f600" + LONG[:253] + "…"
+        assert project.detail(name, "Comment") == ("\U0001f600" + LONG) * 20
 
 
 def test_columns_that_are_documented_and_not_there_are_named(project: Project) -> None:
@@ -179,7 +184,10 @@ def test_buckets_for_hardly_any_rows_are_warned_of(project: Project) -> None:
     assert project.tables() == set()
 
 
-@pytest.mark.parametrize("end", [";", "; -- done", ";\n/* all; of * it */\n", " -- done", ";;"])
-def test_a_query_may_end_as_a_statement_does(project: Project, end: str) -> None:
-    project.build(f"select 1 as k, '; -- text' as v -- it's;\n{end}", **TABLE)
-    assert project.rows("select v from {schema}.m")[0].v == "; -- text"
+def test_a_query_may_end_as_a_statement_does(project: Project) -> None:
+    ends = [";", "; -- done", ";\n/* all; of * it */\n", " -- done", ";;"]
+    for number, end in enumerate(ends):
+        project.model(f"m{number}", f"select 1 as k, '; -- text' as v -- it's;\n{end}", **TABLE)
+    project.dbt("run")
+    for number, end in enumerate(ends):
+        assert project.rows(f"select v from {{schema}}.m{number}")[0].v == "; -- text", end

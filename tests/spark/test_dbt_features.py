@@ -219,13 +219,14 @@ def test_full_refresh_is_refused_where_the_model_says_so(project: Project) -> No
     assert sorted(row.k for row in project.rows("select * from {schema}.m")) == [1, 2]
 
 
-@pytest.mark.parametrize("layout", ["hive", "spark"])
-def test_the_names_of_installed_packages_resolve(project: Project, layout: str) -> None:
+def test_the_names_of_installed_packages_resolve(project: Project) -> None:
     """A package that itself uses the materializations works from inside another project."""
-    project.model("upstream", "select id as k from range(10)", **TABLE, bucket_hash=layout)
-    project.model("downstream", "select k, count(*) as n from {{ ref('upstream') }} group by k", **TABLE)
+    for layout in ("hive", "spark"):
+        project.model(layout, "select id as k from range(10)", **TABLE, bucket_hash=layout)
+        project.model(f"below_{layout}", f"select k, count(*) as n from {{{{ ref('{layout}') }}}} group by k", **TABLE)
     project.dbt("build")
-    assert project.rows("select sum(n) from {schema}.downstream")[0][0] == 10
+    for layout in ("hive", "spark"):
+        assert project.rows(f"select sum(n) from {{schema}}.below_{layout}")[0][0] == 10
 
 
 def test_columns_whose_names_look_like_headings_are_columns(project: Project) -> None:

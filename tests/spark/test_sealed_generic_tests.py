@@ -28,20 +28,21 @@ MIXED = (PARTITIONED.replace("{buckets}", FOUR), FIRST, EIGHT, SECOND)
 PLAIN = (PARTITIONED.replace("{buckets}", ""), FIRST, EIGHT)
 WHOLE = (f"create table {{t}} (k bigint) {FOUR} stored as parquet", "insert into table {t} select id from range(100)")
 # One more file for each bucket, which belongs to no seal.
+REFRESH = "refresh table {t}"
 BY_STOCK = f"stock:insert into table {{t}} partition (p) select /*+ coalesce(1) */ * from ({ROWS.format(1)})"
 # How each table is made, and the tests that fail, by the number of failing rows.
 MADE: dict[str, tuple[tuple[str, ...], dict[str, int]]] = {
     "mixed": (MIXED, {}),
     "several": ((*MIXED, SECOND), {"one_file_per_bucket": 1}),
     "unsealed": (
-        (*MIXED, "alter table {t} add partition (p = 2)", BY_STOCK),
+        (*MIXED, "alter table {t} add partition (p = 2)", REFRESH, BY_STOCK),
         {"one_file_per_bucket": 8, VALID: 1},
     ),
     "plain": (PLAIN, {}),
     "plain_and_more": ((*PLAIN, SECOND), {}),
     "whole": (WHOLE, {}),
     "whole_unsealed": (
-        (*WHOLE, "stock:insert into table {t} select /*+ coalesce(1) */ id from range(100)"),
+        (*WHOLE, REFRESH, "stock:insert into table {t} select /*+ coalesce(1) */ id from range(100)"),
         {"one_file_per_bucket": 4, VALID: 1},
     ),
 }
