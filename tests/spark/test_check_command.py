@@ -72,9 +72,10 @@ def shop(built: Project) -> Iterator[Project]:
     models = {path: path.read_text() for path in (built.folder / "models").iterdir()}
     yield built
     for path in (built.folder / "models").iterdir():
-        path.unlink()
-    for path, text in models.items():
-        path.write_text(text)
+        if path not in models:
+            path.unlink()
+        elif path.read_text() != models[path]:
+            path.write_text(models[path])
 
 
 def test_live_every_model_is_checked_and_the_bad_join_is_found_at_its_line(shop: Project) -> None:

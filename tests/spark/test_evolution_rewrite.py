@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from bucketed import put
 from evolved import metastore
 from evolving import DB, HARD, Evolving, evolving_tables, literal, sealed  # noqa: F401
 
@@ -97,8 +98,7 @@ def test_a_partition_above_another_ones_folder_is_refused(tables: Evolving) -> N
 def test_a_file_that_cannot_be_read_is_not_replaced_by_what_can(tables: Evolving) -> None:
     tables.evolved("corrupt", {"a": 4, "b": 8})
     path = sorted(tables.locations("corrupt")["ds=a"].glob("0*"))[0]
-    path.write_bytes(b"broken")
-    path.with_name(f".{path.name}.crc").unlink()
+    put(path, b"broken")
     tables.sql("alter table corrupt set serdeproperties ('ignoreCorruptFiles' = 'true')")
     with tables.settings({"spark.sql.files.ignoreCorruptFiles": "true"}):
         rows = tables.sums("corrupt")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
@@ -163,6 +164,15 @@ class Tables:
         """Rows of a query without the extension."""
         with setting(self.spark, "spark.bucketing.enabled", "false"):
             return self.rows(query)
+
+
+def put(path: Path, content: bytes, time: int = 0) -> None:
+    """Another file under a name, without the checksum of the old one; its time in nanoseconds, or a new one."""
+    path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
+    path.unlink(missing_ok=True)
+    path.write_bytes(content)
+    if time:
+        os.utime(path, ns=(time, time))
 
 
 @contextmanager

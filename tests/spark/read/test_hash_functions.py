@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
+import yaml
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
@@ -25,6 +27,7 @@ VALUES: dict[str, list[str | None]] = {
     "string": ["", "a", "Spark", "é", "日本", "\U0001f600", None],
     "date": ["1970-01-01", "1969-12-31", "2024-02-29", "1582-10-15", "0001-01-01", None],
 }
+HiveBucket = Callable[[list[str | None], list[str], int], int]
 FOLDING = "org.apache.spark.sql.catalyst.optimizer.ConstantFolding"
 ODD_ROWS = """
     select array('', 'é', cast(x'ff61' as string), null, 'abc', cast(x'c3' as string), repeat(cast(x'fe' as string), 99))[id % 7] as s,
@@ -60,9 +63,7 @@ def generated(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[N
 
 @pytest.mark.usefixtures("generated")
 @pytest.mark.parametrize("sql_type", VALUES)
-def test_a_bucket_is_hives_own(
-    spark: SparkSession, hive_bucket: Callable[[list[str | None], list[str], int], int], sql_type: str
-) -> None:
+def test_a_bucket_is_hives_own(spark: SparkSession, hive_bucket: HiveBucket, sql_type: str) -> None:
     values = VALUES[sql_type]
     for n in (1, 7, 64):
         for value in values:
@@ -71,9 +72,7 @@ def test_a_bucket_is_hives_own(
 
 
 @pytest.mark.usefixtures("generated")
-def test_a_bucket_of_several_columns_is_hives_own(
-    spark: SparkSession, hive_bucket: Callable[[list[str | None], list[str], int], int]
-) -> None:
+def test_a_bucket_of_several_columns_is_hives_own(spark: SparkSession, hive_bucket: HiveBucket) -> None:
     types = ["string", "bigint", "date", "decimal(10,2)", "double", "boolean"]
     for turn in range(8):
         values = [VALUES[sql_type][turn % len(VALUES[sql_type])] for sql_type in types]
@@ -192,3 +191,28 @@ def test_the_macros_use_the_function_and_their_fallback_gives_the_same_buckets(p
     assert project.rows(differing) == []
     chosen = project.rows("select count(distinct keys), count(distinct chosen), max(chosen) from {schema}.compared")
     assert chosen == [(10, 1, "hive_hash")]
+
+
+# The macros and the session extension read from names of files what Python does.
+NAMES = yaml.safe_load((Path(__file__).parents[2] / "cases" / "shared" / "file_names.yml").read_text())
+BUCKETS = {case["name"]: (case["hive"], case["spark"]) for case in NAMES}
+
+
+def test_the_extension_reads_names(spark: SparkSession) -> None:
+    assert spark.sparkContext._jvm is not None
+    bucketing = spark.sparkContext._jvm.org.apache.spark.sql.bucketing
+
+    def read(name: str, layout: str) -> object:
+        found = bucketing.records.BucketFiles.bucketOf(name, bucketing.hash.BucketHash.named(layout).get())
+        return found.get() if found.isDefined() else None
+
+    assert {name: (read(name, "hive"), read(name, "spark")) for name in BUCKETS} == BUCKETS
+
+
+def test_the_macros_read_names(project: Project) -> None:
+    paths = ", ".join(f"'file:/w/t_00009.x/{name}'" for name in BUCKETS)
+    read = "{{ spark_bucketing.bucket_of_path('path', '%s') }} as %s"
+    columns = ", ".join(read % (layout, layout) for layout in ("hive", "spark"))
+    project.build(f"select path, {columns} from (select explode(array({paths})) as path)", materialized="table")
+    rows = project.rows("select * from {schema}.m")
+    assert {row.path.rsplit("/", 1)[1]: (row.hive, row.spark) for row in rows} == BUCKETS

@@ -118,11 +118,11 @@ def read(tables: Tables, query: str) -> Buckets:
     return _buckets(files)
 
 
-@pytest.mark.parametrize("query", QUERIES, ids=["plain", "grouped"])
 @pytest.mark.usefixtures("dynamic_partitions")
-def test_files_are_left_out_by_each_partitions_own_number(tables: Tables, query: str) -> None:
+def test_files_are_left_out_by_each_partitions_own_number(tables: Tables) -> None:
     evolve(tables, "pruned", SPECS)
     assert _buckets(tables.files("pruned")) == ALL
-    assert "SelectedBucketsCount: 1 out of 4, 1 out of 8, 1 out of 16" in tables.plan(query)
-    assert read(tables, query) == OWN
-    assert read(tables, query.replace("k = 7", "k = 7 and ds > 'a'")) == {day: OWN[day] for day in "bc"}
+    for query in QUERIES:
+        assert "SelectedBucketsCount: 1 out of 4, 1 out of 8, 1 out of 16" in tables.plan(query)
+        assert read(tables, query) == OWN
+        assert read(tables, query.replace("k = 7", "k = 7 and ds > 'a'")) == {day: OWN[day] for day in "bc"}

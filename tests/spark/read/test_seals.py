@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from bucketed import Tables
+from bucketed import Tables, put
 from evolved import put_descriptor, put_parameters, put_schema, seal_of
 from intercepted import failing
 from py4j.protocol import Py4JJavaError
@@ -71,15 +71,6 @@ def stock_rows(tables: Tables) -> list[list[str]]:
         return [tables.stock_rows(query) for query in QUERIES]
     except (PySparkException, Py4JJavaError):
         return []
-
-
-def put(path: Path, content: bytes, time: int = 0) -> None:
-    """Another file under a name, with a time in nanoseconds or a new one."""
-    path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
-    path.unlink(missing_ok=True)
-    path.write_bytes(content)
-    if time:
-        os.utime(path, ns=(time, time))
 
 
 def first(tables: Tables, act: Callable[[Path], Any]) -> None:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
-from bucketed import Tables
+from bucketed import Tables, put
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -133,11 +132,6 @@ def test_a_join_that_a_task_reads_twice_has_all_of_its_rows_both_times(tables: T
         assert rows.cartesian(rows).count() == count * count
 
 
-def other_file(path: Path, content: bytes) -> None:
-    path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
-    path.write_bytes(content)
-
-
 GROUPED = "select k, sum(v) from r group by k"
 REPLACED = ("select r.k, r.v, good.v as w from r join good on r.k = good.k", GROUPED)
 
@@ -161,7 +155,7 @@ def replaceable(tables: Tables) -> Tables:
 def test_a_file_that_is_replaced_while_the_query_runs_fails_it_clearly(replaceable: Tables, query: str) -> None:
     tables, frame = replaceable, planned(replaceable, query)
     first, second, *_ = tables.files("r")
-    other_file(second, first.read_bytes())
+    put(second, first.read_bytes())
     with pytest.raises(ERRORS, match=r"r was replaced while the query ran.*REFRESH TABLE"):
         frame.collect()
     tables.sql("refresh table r")
@@ -170,7 +164,7 @@ def test_a_file_that_is_replaced_while_the_query_runs_fails_it_clearly(replaceab
 
 def test_a_file_of_the_same_length_is_told_by_its_time(replaceable: Tables) -> None:
     frame, path = planned(replaceable), replaceable.files("r")[0]
-    other_file(path, path.read_bytes())
+    put(path, path.read_bytes())
     with pytest.raises(ERRORS, match="was replaced while the query ran"):
         frame.collect()
 

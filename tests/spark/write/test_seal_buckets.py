@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from bucketed import Tables
+from bucketed import Tables, put
 from evolved import Kept, create, kept, refused, seal_of, with_new_rows
 from pyspark.sql import SparkSession
 
@@ -62,8 +62,7 @@ def craft(tables: Tables, query: str, number: int = 0) -> Path:
     tables.sql("drop table if exists crafted")
     tables.sql(f"create table crafted using parquet as select /*+ coalesce(1) */ k, v from ({query}) order by n")
     (made,), target = tables.files("crafted"), tables.files("t")[number]
-    target.with_name(f".{target.name}.crc").unlink(missing_ok=True)
-    shutil.copy(made, target)
+    put(target, made.read_bytes())
     tables.sql("refresh table t")
     return target
 
