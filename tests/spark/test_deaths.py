@@ -9,9 +9,6 @@ from __future__ import annotations
 import os
 import random
 import shutil
-import signal
-import subprocess
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,7 +17,7 @@ from unittest.mock import patch
 import pytest
 from commanded import evolution_of
 from dying import assert_survives_a_death, assert_survives_every_death, content, dying, executing, statements
-from elsewhere import COMMAND, Elsewhere
+from elsewhere import COMMAND, CREATE, Elsewhere, interrupted
 from evolving import Evolving, evolving_tables, sealed  # noqa: F401
 from test_evolution_runs import EVOLVING, assert_files_match_seals
 
@@ -400,9 +397,7 @@ def evolved_elsewhere(folder: Path, rows: int) -> tuple[Elsewhere, list[Any]]:
     """A table of 5 partitions with 4 buckets that is to have 8, and its sums."""
     elsewhere = Elsewhere(folder, "s")
     *_, sums = elsewhere.run(
-        "create database s",
-        "create table s.t (k bigint, v bigint) partitioned by (p int) clustered by (k) sorted by (k) into 4 buckets "
-        "stored as parquet",
+        *CREATE,
         f"insert into s.t select id, id * 7, cast(id % 5 as int) from range({rows})",
         "alter table s.t clustered by (k) sorted by (k) into 8 buckets",
         ROWS,
@@ -434,16 +429,7 @@ def assert_rewritten(elsewhere: Elsewhere, rows: list[Any], buckets: int) -> str
 @pytest.mark.long
 def test_ctrl_c_cancels_what_spark_does(tmp_path: Path) -> None:
     elsewhere, rows = evolved_elsewhere(tmp_path, 3000000)
-    log = tmp_path / "interrupted.log"
-    command = [*COMMAND, "rewrite", "s.t", *elsewhere.place]
-    with log.open("w") as output, subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT) as process:
-        while process.poll() is None and not list(tmp_path.glob("warehouse/s.db/t__dbt_staged/_temporary")):
-            time.sleep(0.05)
-        process.send_signal(signal.SIGINT)
-        assert process.wait(60) == 130, log.read_text()
-    said = [line for line in log.read_text().splitlines() if "WARN" not in line]
-    assert said[-1].startswith("Interrupted.") and "Traceback" not in log.read_text()
-    assert "brought to the table's spec" not in log.read_text()
+    assert "brought to the table's spec" not in "".join(interrupted(tmp_path / "warehouse", elsewhere.place))
     assert not list(tmp_path.glob("warehouse/s.db/t__dbt_staged/p=*/0*")), "the INSERT has gone on to its end"
     assert elsewhere.run(ROWS) == [rows]
     assert "dropping it" in assert_rewritten(elsewhere, rows, 8)

@@ -110,15 +110,6 @@ def test_files_of_another_partition_are_sealed_as_what_they_are(tables: Evolving
     assert tables.record("stale") == sealed(a=numbers[1], b=numbers[1])
 
 
-def test_unsorted_files_lose_their_order_only(tables: Evolving) -> None:
-    tables.new("unsorted")
-    tables.sql("alter table unsorted clustered by (k) sorted by (v) into 4 buckets")
-    tables.sql("insert overwrite table unsorted partition (ds = 'a') select cast(id as int), -id from range(40)")
-    tables.alter("unsorted", 4)
-    broken(tables, "unsorted", "digest")
-    assert "ds=a: sealed, 4 buckets by (k)" in tables.said("seal", "unsorted")
-
-
 def test_a_table_without_partitions_is_sealed(tables: Evolving) -> None:
     tables.sql("drop table if exists whole")
     tables.sql("create table whole (k int) clustered by (k) sorted by (k) into 4 buckets stored as parquet")

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import subprocess
 import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
@@ -15,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 from commanded import command
-from elsewhere import COMMAND
+from elsewhere import CREATE, interrupted
 from served import HOST, thrift_server
 
 from conftest import Project
@@ -125,22 +122,12 @@ def test_the_commands_of_evolution_over_thrift(tmp_path: Path, project: Project)
         connect(project, port, "s")
         place = ["--project-dir", str(project.folder), "--profiles-dir", str(project.folder)]
         rows = "select p, count(*), sum(v) from s.t group by p order by p"
-        query("create database s")
-        query(
-            "create table s.t (k bigint, v bigint) partitioned by (p int) clustered by (k) sorted by (k) into 4 buckets "
-            "stored as parquet"
-        )
+        for statement in CREATE:
+            query(statement)
         query("insert into s.t select id, id * 7, cast(id % 5 as int) from range(3000000)")
         query("alter table s.t clustered by (k) sorted by (k) into 8 buckets")
         before = query(rows)
-        with subprocess.Popen(
-            [*COMMAND, "rewrite", "t", *place], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-        ) as process:
-            while process.poll() is None and not list(tmp_path.glob("warehouse/s.db/t__dbt_staged/_temporary")):
-                time.sleep(0.05)
-            os.kill(process.pid, signal.SIGINT)
-            said = process.communicate(timeout=60)[0]
-        assert process.returncode == 130 and said.splitlines()[-1].startswith("Interrupted."), said
+        interrupted(tmp_path / "warehouse", place)
         assert query(rows) == before
         # What it was doing has ended.
         time.sleep(2)

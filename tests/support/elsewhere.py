@@ -20,6 +20,12 @@ from processes import settings_below
 
 REPOSITORY = Path(__file__).parents[2]
 COMMAND = [sys.executable, "-c", "from spark_bucketing.cli import main; main(prog_name='spark-bucketing')", "evolution"]
+# A table that may evolve.
+CREATE = (
+    "create database s",
+    "create table s.t (k bigint, v bigint) partitioned by (p int) clustered by (k) sorted by (k) into 4 buckets "
+    "stored as parquet",
+)
 _MARK = "the results: "
 Step = str | tuple[str, ...]
 
@@ -113,6 +119,19 @@ class Elsewhere:
     def place(self) -> list[str]:
         """Where commands find the profile."""
         return ["--project-dir", str(self.folder), "--profiles-dir", str(self.folder)]
+
+
+def interrupted(warehouse: Path, place: list[str]) -> list[str]:
+    """Start a rewrite of the table, interrupt it while it stages rows, and give the lines that it says."""
+    command = [*COMMAND, "rewrite", "s.t", *place]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        while process.poll() is None and not (warehouse / "s.db" / "t__dbt_staged" / "_temporary").exists():
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        said = process.communicate(timeout=60)[0]
+    lines = [line for line in said.splitlines() if "WARN" not in line]
+    assert process.returncode == 130 and lines[-1].startswith("Interrupted.") and "Traceback" not in said, said
+    return lines
 
 
 def _main(request: dict[str, Any]) -> None:

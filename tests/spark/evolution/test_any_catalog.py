@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyspark
 import pytest
 from bucketed import Tables
-from elsewhere import Elsewhere
+from elsewhere import CREATE, Elsewhere
 from evolved import Kept, create, filled, kept, logged, put_parameters, seal_of
 from pyspark.errors import AnalysisException
 
@@ -100,11 +100,9 @@ def test_a_client_of_its_own_seals_and_reads_buckets(tmp_path: Path) -> None:
     }
     grouped = "select k, count(*) from s.t group by k"
     *_, specs, counted, plan = elsewhere.run(
-        "create database s",
-        "create table s.t (k bigint, v string) partitioned by (p bigint) clustered by (k) sorted by (k) into 4 buckets "
-        "stored as parquet",
-        "insert into s.t select id, 'x', id % 2 from range(40)",
-        "insert overwrite s.t partition (p = 1) select id, 'y' from range(40)",
+        *CREATE,
+        "insert into s.t select id, id, cast(id % 2 as int) from range(40)",
+        "insert overwrite s.t partition (p = 1) select id, -id from range(40)",
         "select partition, num_buckets, status from bucket_specs('s.t')",
         f"select count(*) from ({grouped})",
         f"explain {grouped}",

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from bucketed import Tables
-from elsewhere import Elsewhere
+from elsewhere import CREATE, Elsewhere
 from evolved import Kept, create, kept
 from intercepted import intercepted
 from pyspark.sql import SparkSession
@@ -140,9 +140,7 @@ def test_a_process_that_is_killed_between_rows_and_seal(tmp_path: Path) -> None:
     elsewhere = Elsewhere(tmp_path, "s")
     rows = "select id as k, id % 7 as v from range(40)"
     elsewhere.run(
-        "create database s",
-        "create table s.t (k bigint, v bigint) partitioned by (p int) clustered by (k) sorted by (k) into 4 buckets "
-        "stored as parquet",
+        *CREATE,
         f"insert into s.t partition (p = 0) {rows}",
         f"insert into s.t partition (p = 1) {rows}",
         "alter table s.t clustered by (k) sorted by (k) into 8 buckets",
