@@ -34,9 +34,7 @@ NULLS = "select 1 as k, null as v, array() as a, named_struct('void', null) as s
 HIVE_TYPES = {"k": "int", "v": "string", "a": "array<string>", "s": "struct<void:string>"}
 
 
-def test_a_bare_null_is_a_column_of_text_in_the_hive_layout_and_stays_what_it_is_in_the_others(
-    project: Project,
-) -> None:
+def test_a_bare_null_is_text_in_the_hive_layout_and_stays_void_in_the_other(project: Project) -> None:
     for file_format in ("parquet", "orc"):
         project.model(file_format, NULLS, **TABLE, file_format=file_format)
     project.model("spark", "select 1 as k, null as v", **TABLE, bucket_hash="spark")

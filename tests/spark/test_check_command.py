@@ -177,9 +177,7 @@ def test_what_spark_refuses_is_said_by_the_report_alone(spark: SparkSession, cap
     assert "no_such_table" not in "".join(capfd.readouterr())
 
 
-def test_live_sizes_of_bucketed_tables_are_those_of_their_files_where_nobody_has_counted(
-    spark: SparkSession, project: Project
-) -> None:
+def test_live_sizes_are_those_of_the_files_where_nobody_has_counted(spark: SparkSession, project: Project) -> None:
     spark.sql(f"create schema {project.schema}")
     table = f"{project.schema}.days"
     columns = "(k bigint) partitioned by (d int) clustered by (k) into 2 buckets stored as parquet"

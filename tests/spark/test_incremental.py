@@ -95,9 +95,7 @@ def after_two_runs(project: Project, cases: list[Case]) -> Project:
 
 
 @pytest.mark.parametrize("case", all_long_but(tuple(QUICK), CASES), ids=lambda case: case_name(*case))
-def test_second_run_gives_the_strategys_rows_in_one_sorted_file_per_bucket(
-    request: pytest.FixtureRequest, case: Case
-) -> None:
+def test_second_run_gives_the_strategys_rows(request: pytest.FixtureRequest, case: Case) -> None:
     project = request.getfixturevalue("strategies" if case in QUICK else "other_strategies")
     (strategy, partitioned, bucket_hash, _), table = case, case_name(*case)
     assert rows_of(project, table) == expected(project, EXPECTED[strategy, partitioned])

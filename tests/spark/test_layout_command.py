@@ -122,9 +122,7 @@ def test_a_missing_schema_is_an_error(spark: SparkSession) -> None:
         read_layouts(spark, "no_such_schema")
 
 
-def test_the_command_reports_and_tells_findings_by_its_exit_code(
-    project: Project, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_command_tells_findings_by_its_exit_code(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     create(project, "good", "using parquet", ROWS)
     monkeypatch.chdir(project.folder)
     clean = CliRunner().invoke(main, ["layout"])

@@ -54,9 +54,7 @@ def calls(tables: Tables, name: str, query: str) -> Counter[str]:
 
 
 @pytest.mark.parametrize(("query", "expected"), CALLS)
-def test_the_number_of_calls_is_that_of_any_number_of_partitions(
-    tables: Tables, query: str, expected: dict[str, int]
-) -> None:
+def test_calls_are_as_many_for_any_number_of_partitions(tables: Tables, query: str, expected: dict[str, int]) -> None:
     few, many = (calls(tables, f"evolved{partitions}", query) for partitions in PARTITIONS)
     assert few == many
     assert {name: number for name, number in few.items() if "partition" in name} == expected

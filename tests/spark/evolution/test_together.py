@@ -101,9 +101,7 @@ def rows(tables: Tables) -> list[list[str]]:
 
 
 @pytest.mark.parametrize(("change", "call"), DEATHS)
-def test_a_change_that_fails_leaves_the_old_spec_and_succeeds_when_it_is_repeated(
-    tables: Tables, change: Change, call: str
-) -> None:
+def test_a_change_that_fails_leaves_the_old_spec_and_can_be_repeated(tables: Tables, change: Change, call: str) -> None:
     before = prepare(tables, change.stored)
     expected = rows(tables)
     with failing_at(tables.spark, call), pytest.raises(FAILURES, match="on purpose"):

@@ -288,9 +288,7 @@ def test_every_type_of_key_is_sealed_and_read_right(tables: Tables, sql_type: st
         ("char(9)", "cast(id as string)"),
     ],
 )
-def test_keys_of_types_that_engines_hash_differently_are_never_sealed(
-    tables: Tables, sql_type: str, value: str
-) -> None:
+def test_keys_that_engines_hash_differently_are_never_sealed(tables: Tables, sql_type: str, value: str) -> None:
     tables.make("t", f"k {sql_type}, v bigint", "k", 8)
     tables.sql(f"insert into t select cast({value} as {sql_type}), id from range(300)")
     assert seal_of(tables, "t") == {}

@@ -53,9 +53,7 @@ WAYS: dict[str, Callable[[DataFrame], object]] = {
 
 
 @pytest.mark.parametrize("how", WAYS)
-def test_the_first_query_of_a_session_uses_buckets_however_its_rows_are_taken(
-    tables: Tables, fresh: DataFrame, how: str
-) -> None:
+def test_the_first_query_of_a_session_uses_buckets(tables: Tables, fresh: DataFrame, how: str) -> None:
     plan = str(fresh._jdf.queryExecution().executedPlan().toString())
     assert plan.count("Bucketed: true (8 Hive buckets, sorted)") == 2 and "Exchange" not in plan
     assert rows_of(WAYS[how](fresh)) == tables.stock_rows(JOIN)

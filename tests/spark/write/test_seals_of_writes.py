@@ -42,9 +42,7 @@ WRITES: list[tuple[str, dict[str, Kept]]] = [
     ("statement", "written"),
     [pytest.param(*case, id=case[0][:70], marks=pytest.mark.long if "false" in case[0] else ()) for case in WRITES],
 )
-def test_a_write_seals_each_partition_that_it_wrote(
-    tables: Tables, statement: str, written: dict[str, Kept], command: str
-) -> None:
+def test_a_write_seals_what_it_wrote(tables: Tables, statement: str, written: dict[str, Kept], command: str) -> None:
     convert = str(command == "InsertIntoHadoopFsRelationCommand").lower()
     create(tables, "t")
     with tables.settings({CONVERT: convert, "spark.sql.sources.partitionOverwriteMode": "dynamic"}):
