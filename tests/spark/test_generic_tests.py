@@ -407,8 +407,8 @@ def test_sorting_is_seen_across_the_splits_of_a_file(good: Project, file_format:
             )
             shutil.copytree(good.location(written), good.location(claimed), dirs_exist_ok=True)
             tables.tests(claimed, "sorted_within_buckets", "one_file_per_bucket")
-            files, starts = "count(distinct input_file_name())", "count(distinct input_file_block_start())"
-            found = good.rows(f"select {files}, {starts} from {good.table(claimed)}")[0]
+            splits = f"(select input_file_name() as f, input_file_block_start() as s from {good.table(claimed)})"
+            found = good.rows(f"select count(distinct f), count(distinct s) from {splits}")[0]
             assert found[0] == 1 and found[1] > 4
         results = tables.run()
     late_test = f"two_late_{file_format}__sorted_within_buckets"
@@ -431,11 +431,13 @@ CANNOT_TELL: list[tuple[str, str, dict[str, dict[str, object]], str]] = [
     ("by_time", KEYED.format("timestamp", ""), {"rows_in_their_buckets": {}}, "bucket column k timestamp"),
     ("by_name", KEYED.format("varchar(9)", ""), {"rows_in_their_buckets": {}}, "bucket column k varchar(9)"),
     ("no_wish", "create table {} (k int) using orc clustered by (k) into 4 buckets", {SPEC_TEST: {}}, "neither a model"),
-    ("wrong_ratio", KEYED.format("int", ""), {SKEW: {"ratio": 1}}, "a number greater than 1"),
-    ("no_ratio", KEYED.format("int", ""), {SKEW: {"ratio": "2"}}, "a number greater than 1"),
-    ("wrong_n", KEYED.format("int", ""), {SHUFFLES: {"n": -1}}, "an integer of 0 or more"),
-    ("no_n", KEYED.format("int", ""), {SHUFFLES: {"n": "two"}}, "an integer of 0 or more"),
 ]  # fmt: skip
+WRONG_ARGUMENTS: list[tuple[str, dict[str, object], str]] = [
+    (SKEW, {"ratio": 1}, "a number greater than 1"),
+    (SKEW, {"ratio": "2"}, "a number greater than 1"),
+    (SHUFFLES, {"n": -1}, "an integer of 0 or more"),
+    (SHUFFLES, {"n": "two"}, "an integer of 0 or more"),
+]
 
 
 def test_what_cannot_be_told_is_an_error(project: Project) -> None:
@@ -455,6 +457,16 @@ def test_what_cannot_be_told_is_an_error(project: Project) -> None:
     assert project.attempt("compile")[1] == ""
     project.spark.sql(f"drop schema {project.schema} cascade")
     assert project.attempt("compile")[1] == ""
+
+
+def test_wrong_arguments_are_errors(good: Project) -> None:
+    tables = Tables(good)
+    for number, (test, arguments, _) in enumerate(WRONG_ARGUMENTS):
+        tables.tests("ok_hive_orc_whole", {"test": test, "as": str(number), "arguments": arguments})
+    results = tables.run()
+    for number, (_, _, message) in enumerate(WRONG_ARGUMENTS):
+        result = results[f"ok_hive_orc_whole__{number}"]
+        assert result.status == "error" and message in str(result.message)
 
 
 def test_a_plain_table_fails_with_a_message(project: Project) -> None:
