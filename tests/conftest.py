@@ -11,10 +11,10 @@ import os
 import shutil
 import struct
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
@@ -22,6 +22,7 @@ import yaml
 from spark_bucketing.session import setting
 
 if TYPE_CHECKING:
+    from bucketed import Tables
     from dbt.artifacts.schemas.results import NodeResult
     from pyspark.sql import Row, SparkSession
 
@@ -85,6 +86,21 @@ def extension(spark: SparkSession) -> Iterator[None]:
     assert planner.failures() == before, "planning with buckets failed, see the log's warnings"
 
 
+@pytest.fixture(scope="module")
+def tables(spark: SparkSession, request: pytest.FixtureRequest) -> Tables:
+    """A database named as the test's module, for its tables, and the view `new_rows`."""
+    from evolved import with_new_rows
+
+    return with_new_rows(spark, str(request.module.__name__).removeprefix("test_"))
+
+
+@pytest.fixture
+def no_broadcast(spark: SparkSession) -> Iterator[None]:
+    """Joins as those of large tables, for one test; in ANSI mode, which dbt-spark switches off in this session."""
+    with setting(spark, "spark.sql.autoBroadcastJoinThreshold", "-1"), setting(spark, "spark.sql.ansi.enabled", "true"):
+        yield
+
+
 @pytest.fixture
 def dynamic_partitions(spark: SparkSession) -> Iterator[None]:
     """Hive's permission to write partitions whose values the rows bring along, for one test."""
@@ -101,6 +117,12 @@ def aqe(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[None]:
 
 def _epoch_day(text: str) -> int:
     return (date.fromisoformat(text) - date(1970, 1, 1)).days
+
+
+def all_long_but(quick: object, cases: Iterable[Any]) -> list[Any]:
+    """Parameters of a test that is long, but for one of the cases, or for those of a tuple."""
+    chosen = quick if isinstance(quick, tuple) else (quick,)
+    return [pytest.param(case, marks=[] if case in chosen else pytest.mark.long) for case in cases]
 
 
 class Failed(Exception):
@@ -123,6 +145,11 @@ class Project:
         """Create or replace a model with this config."""
         arguments = ", ".join(f"{key}={value!r}" for key, value in config.items())
         self.write(f"models/{name}.sql", f"{{{{ config({arguments}) }}}}\n{textwrap.dedent(sql)}\n")
+
+    def build(self, sql: str, **config: object) -> None:
+        """Create or replace the model m, and run the project."""
+        self.model("m", sql, **config)
+        self.dbt("run")
 
     def dbt(self, *arguments: str, **variables: object) -> dict[str, NodeResult]:
         """Run a dbt command in this process.

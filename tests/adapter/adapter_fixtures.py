@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from bucketed import settled
 from dbt.tests.fixtures import project as fixtures
 
 from conftest import REPOSITORY
-from spark_bucketing.session import setting
 
 if TYPE_CHECKING:
     from adapter_cases import Case
@@ -35,9 +34,7 @@ SETTINGS = {
 @pytest.fixture(scope="module", autouse=True)
 def session_of_dbts_tests(spark: SparkSession) -> Iterator[None]:
     """The session that dbt takes, since it is there."""
-    with ExitStack() as stack:
-        for key, value in SETTINGS.items():
-            stack.enter_context(setting(spark, key, value))
+    with settled(spark, SETTINGS):
         yield
 
 

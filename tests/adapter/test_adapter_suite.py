@@ -20,7 +20,7 @@ def suite(case: Case, kind: str) -> type:
         if reason:
             content[name] = pytest.mark.xfail(reason=reason, strict=True)(_copied(getattr(case.base, name)))
     made = type(f"Test{case.base.__name__.removeprefix('Base')}_{kind}", (case.base,), content)
-    return made if case.quick else pytest.mark.long(made)
+    return made if case.quick and kind == "bucketed" else pytest.mark.long(made)
 
 
 def _copied(function: FunctionType) -> FunctionType:

@@ -7,27 +7,13 @@ import random
 import shutil
 from pathlib import Path
 
-from bucketed import Tables
+from bucketed import Tables, put
 
 # Each is a method below, but for none, which most tables have.
 BREAKAGES = ("none",) * 32 + (
-    "hive names",
-    "swap",
-    "loose",
-    "high id",
-    "lose",
-    "copy",
-    "foreign",
-    "version",
-    "empty",
-    "cut",
-    "touch",
-    "other file",
-    "other length",
-    "restore",
-    "copy of all",
-    "rename of all",
-)
+    "hive names", "swap", "loose", "high id", "lose", "copy", "foreign", "version", "empty", "cut", "touch", "other file",
+    "other length", "restore", "copy of all", "rename of all",
+)  # fmt: skip
 
 
 class Files:
@@ -90,20 +76,17 @@ class Files:
     def _other_file(self, files: list[Path]) -> None:
         """Other rows under the name and the time of a file; the length tells, where it is another one."""
         path, other = self.random.choice(files), self.random.choice(files)
-        time = path.stat().st_mtime_ns
         same_length = other.stat().st_size == path.stat().st_size
-        _copy(other, path)
-        os.utime(path, ns=(time, time + 10**6 * same_length))
+        put(path, other.read_bytes(), path.stat().st_mtime_ns + 10**6 * same_length)
 
     def _other_length(self, files: list[Path]) -> None:
         """Other rows under two names, each with the time that was there."""
         first, last = files[0], files[-1]
         times = [path.stat().st_mtime_ns for path in (first, last)]
         differ = first.stat().st_size != last.stat().st_size
-        _swap(first, last)
-        for path, time in zip((first, last), times, strict=True):
-            if differ:
-                os.utime(path, ns=(time, time))
+        data = first.read_bytes()
+        put(first, last.read_bytes(), times[0] * differ)
+        put(last, data, times[1] * differ)
 
     def _restore(self, files: list[Path]) -> None:
         """From a backup that keeps times, after some were lost."""
@@ -135,8 +118,3 @@ def _swap(first: Path, second: Path) -> None:
 def _move(path: Path, target: Path) -> None:
     path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
     path.rename(target)
-
-
-def _copy(path: Path, target: Path) -> None:
-    target.with_name(f".{target.name}.crc").unlink(missing_ok=True)
-    target.write_bytes(path.read_bytes())

@@ -6,6 +6,7 @@ import json
 import random
 import shutil
 from contextlib import suppress
+from itertools import takewhile
 from pathlib import Path
 
 from bucketed import Tables
@@ -14,43 +15,18 @@ from pyspark.errors import AnalysisException
 
 # Each is a method below. Some are of partitions, and do nothing to a table without.
 SEAL_BREAKAGES = (
-    "other number",
-    "other columns",
-    "other order",
-    "other schema",
-    "other hash",
-    "other counts",
-    "other digest",
-    "no seal",
-    "broken",
-    "of another",
-    "described otherwise",
-    "stock overwrite",
-    "stock append",
-    "retyped",
-    "reordered",
-    "not clustered",
-    "altered again",
-    "emptied",
-)
+    "other number", "other columns", "other order", "other schema", "other hash", "other counts", "other digest", "no seal",
+    "broken", "of another", "described otherwise", "stock overwrite", "stock append", "retyped", "reordered",
+    "not clustered", "altered again", "emptied",
+)  # fmt: skip
 PARTITION_BREAKAGES = ("wiped", "location", "copied location", "added", "rename", "swapped names", "added again")
 KEYS = ("spec_version", "num_buckets", "columns", "sort_columns", "hash", "schema", "files", "bytes", "digest")
 # Values that no seal has: another version, no JSON, no number, and what contradicts the rest.
 UNREADABLE: tuple[dict[str, str | None], ...] = (
-    {"spec_version": "1"},
-    {"hash": "murmur3"},
-    {"columns": "k"},
-    {"columns": '["k", "k"]'},
-    {"sort_columns": '{"k": 1}'},
-    {"schema": "[]"},
-    {"schema": '[{"name": "k"}]'},
-    {"num_buckets": "-4"},
-    {"num_buckets": "many"},
-    {"num_buckets": "0"},
-    {"files": "none"},
-    {"bytes": "-1"},
-    {"digest": "abc"},
-)
+    {"spec_version": "1"}, {"hash": "murmur3"}, {"columns": "k"}, {"columns": '["k", "k"]'}, {"sort_columns": '{"k": 1}'},
+    {"schema": "[]"}, {"schema": '[{"name": "k"}]'}, {"num_buckets": "-4"}, {"num_buckets": "many"}, {"num_buckets": "0"},
+    {"files": "none"}, {"bytes": "-1"}, {"digest": "abc"},
+)  # fmt: skip
 
 
 class Seals:
@@ -162,11 +138,10 @@ class Seals:
         self._write("into", partition)
 
     def _columns(self) -> list[str]:
-        described = self.tables.sql(f"describe table {self.name}")
-        return [f"{name} {kind}" for name, kind, _ in described[: self._end(described)] if name != "p"]
-
-    def _end(self, described: list[tuple[object, ...]]) -> int:
-        return next((i for i, row in enumerate(described) if str(row[0]).startswith("#")), len(described))
+        described = takewhile(
+            lambda row: not str(row[0]).startswith("#"), self.tables.sql(f"describe table {self.name}")
+        )
+        return [f"{name} {kind}" for name, kind, _ in described if name != "p"]
 
     def _retyped(self, _: str) -> None:
         """Read as a wider type, negative numbers hash otherwise."""

@@ -28,6 +28,17 @@ FILLS = ("extension",) * 4 + ("stock sealed",) * 3 + ("1 sealed", "3 sealed", "s
 CURES = ("",) * 4 + ("seal", "append", "overwrite")
 KEYS = ("k", "k", "k", "t", "l", "d", "n")
 SCHEMA = ", ".join(f"{name} {sql_type}" for name, (sql_type, _) in COLUMNS.items())
+CONDITIONS = ("",) * 3 + (
+    " where k > 5", " where t is not null", " where (k = 7 or k is null)", " where l <> 0 and v > 2", " where k in (1, 2, 33)",
+)  # fmt: skip
+AGGREGATES = ("count(*), min(v), max(t)", "count(distinct v)", "count(distinct t), sum(cast(v as decimal(20,4)))")
+LITERALS = {
+    "k": ("7", "-3", "null"),
+    "t": ("'é3'", "''", "'é40'"),
+    "l": ("0", "-40000000000", "5"),
+    "d": ("date'1969-12-03'", "date'1970-02-01'", "null"),
+    "n": ("1.25", "0", "2"),
+}
 
 
 @dataclass(frozen=True)
@@ -127,11 +138,9 @@ class Generator:
 
     def _evolution(self, keys: tuple[str, ...]) -> tuple[tuple[str, int], ...]:
         """Bucket columns and numbers of the second partition and the third: other numbers mostly, sometimes other columns."""
+        pick = self.random
         return tuple(
-            (
-                ", ".join(keys) if self.random.random() < 0.8 else self.random.choice(KEYS),
-                self.random.choice((2, 4, 8, 12)),
-            )
+            (", ".join(keys) if pick.random() < 0.8 else pick.choice(KEYS), pick.choice((2, 4, 8, 12)))
             for _ in range(2)
         )
 
@@ -173,13 +182,10 @@ class Generator:
 
     def _rows(self) -> str:
         """A query of random rows."""
-        numbers = {
-            "a": self.random.choice((1, 3, 7)),
-            "b": self.random.randrange(9),
-            "m": self.random.choice((5, 60, 300)),
-        }
+        pick = self.random
+        numbers = {"a": pick.choice((1, 3, 7)), "b": pick.randrange(9), "m": pick.choice((5, 60, 300))}
         columns = ", ".join(f"{sql.format(**numbers)} as {name}" for name, (_, sql) in COLUMNS.items())
-        return f"select {columns} from range({self.random.choice((0, 3, 60, 150))})"
+        return f"select {columns} from range({pick.choice((0, 3, 60, 150))})"
 
     def settings(self) -> dict[str, str]:
         """Settings of Spark and of the extension for one query."""
@@ -204,45 +210,24 @@ class Generator:
 
     def query(self, pool: list[Table]) -> Query:
         """A query whose rows do not depend on how it is run."""
-        shapes = (
-            self._join,
-            self._join,
-            self._join,
-            self._counts,
-            self._group,
-            self._window,
-            self._union,
-            self._semi,
-            self._three,
-            self._filter,
-        )
+        others = (self._counts, self._group, self._window, self._union, self._semi, self._three, self._filter)
+        shapes = (self._join,) * 3 + others
         rows = self.random.choice(shapes)(pool)
         return Query(rows, self.random.choice((None,) * 8 + (1, 20)))
 
     def _source(self, pool: list[Table]) -> tuple[str, Table]:
         table = self.random.choice(pool)
-        where = self.random.choice(
-            (
-                "",
-                "",
-                "",
-                " where k > 5",
-                " where t is not null",
-                " where (k = 7 or k is null)",
-                " where l <> 0 and v > 2",
-                " where k in (1, 2, 33)",
-            )
-        )
+        where = self.random.choice(CONDITIONS)
         if table.partitioned and self.random.random() < 0.5:
             # The last is known only when the query runs.
             values = self.random.choice(("'x'", "'y'", "'x', 'z'", "'y', 'x'", f"(select max(p) from {table.name})"))
             where += f"{' and' if where else ' where'} p in ({values})"
         if self.random.random() < 0.2:
             other = self.random.choice(pool)
-            return (
-                f"(select * from (select k, t, l, d, n, v from {table.name}{where} union all select k, t, l, d, n, v from {other.name}))",
-                table,
+            union = (
+                f"select k, t, l, d, n, v from {table.name}{where} union all select k, t, l, d, n, v from {other.name}"
             )
+            return f"(select * from ({union}))", table
         return f"(select k, t, l, d, n, v from {table.name}{where})", table
 
     def _on(self, table: Table) -> str:
@@ -287,10 +272,7 @@ class Generator:
     def _group(self, pool: list[Table]) -> str:
         source, table = self._source(pool)
         keys = ", ".join(dict.fromkeys((*table.keys, *self.random.choice(((), ("k",), ("t", "d"))))))
-        what = self.random.choice(
-            ("count(*), min(v), max(t)", "count(distinct v)", "count(distinct t), sum(cast(v as decimal(20,4)))")
-        )
-        return f"select {keys}, {what} from {source} group by {keys}"
+        return f"select {keys}, {self.random.choice(AGGREGATES)} from {source} group by {keys}"
 
     def _window(self, pool: list[Table]) -> str:
         source, table = self._source(pool)
@@ -302,33 +284,16 @@ class Generator:
         key = sources[0][1].keys[0]
         union = " union all ".join(f"select {key}, v from {source}" for source, _ in sources)
         other, _ = self._source(pool)
-        return self.random.choice(
-            (
-                f"select {key}, count(*), max(v) from ({union}) group by {key}",
-                f"select u.{key}, u.v, b.t from ({union}) u join {other} b on u.{key} = b.{key}",
-                f"select distinct {key} from ({union})",
-            )
-        )
+        grouped = f"select {key}, count(*), max(v) from ({union}) group by {key}"
+        joined = f"select u.{key}, u.v, b.t from ({union}) u join {other} b on u.{key} = b.{key}"
+        return self.random.choice((grouped, joined, f"select distinct {key} from ({union})"))
 
     def _filter(self, pool: list[Table]) -> str:
         table = self.random.choice(pool)
         key = self.random.choice(table.keys)
         value = f"(select max({key}) from {self.random.choice(pool).name})"
-        literal = self.random.choice(
-            {
-                "k": ("7", "-3", "null"),
-                "t": ("'é3'", "''", "'é40'"),
-                "l": ("0", "-40000000000", "5"),
-                "d": ("date'1969-12-03'", "date'1970-02-01'", "null"),
-                "n": ("1.25", "0", "2"),
-            }[key]
-        )
+        literal = self.random.choice(LITERALS[key])
         test = self.random.choice(
-            (
-                f"{key} = {literal}",
-                f"{key} <=> {literal}",
-                f"{key} in ({literal}, {value})",
-                f"{key} is null or {key} = {literal}",
-            )
+            ("{k} = {literal}", "{k} <=> {literal}", "{k} in ({literal}, {value})", "{k} is null or {k} = {literal}")
         )
-        return f"select * from {table.name} where {test}"
+        return f"select * from {table.name} where {test.format(k=key, literal=literal, value=value)}"

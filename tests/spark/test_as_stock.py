@@ -20,100 +20,92 @@ def warnings(project: Project, *arguments: str) -> str:
     return project.attempt("run", "--warn-error", *arguments)[1]
 
 
+def describe(project: Project, *names: str, **properties: object) -> None:
+    """What a file of properties says of these models, or of m."""
+    models = [{"name": name, **properties} for name in names or ("m",)]
+    project.write("models/models.yml", yaml.safe_dump({"models": models}, allow_unicode=True))
+
+
 def types(project: Project, name: str) -> dict[str, str]:
     return {field.name: field.dataType.simpleString() for field in project.spark.table(project.table(name)).schema}
 
 
-@pytest.mark.parametrize("file_format", ["parquet", "orc"])
-def test_a_bare_null_is_a_column_of_text_in_the_hive_layout(project: Project, file_format: str) -> None:
-    sql = "select 1 as k, null as v, array() as a, named_struct('void', null) as s"
-    project.model("m", sql, **TABLE, file_format=file_format)
+NULLS = "select 1 as k, null as v, array() as a, named_struct('void', null) as s"
+HIVE_TYPES = {"k": "int", "v": "string", "a": "array<string>", "s": "struct<void:string>"}
+
+
+def test_a_bare_null_is_text_in_the_hive_layout_and_stays_void_in_the_other(project: Project) -> None:
+    for file_format in ("parquet", "orc"):
+        project.model(file_format, NULLS, **TABLE, file_format=file_format)
+    project.model("spark", "select 1 as k, null as v", **TABLE, bucket_hash="spark")
     for _ in range(2):
         project.dbt("run")
-        assert types(project, "m") == {"k": "int", "v": "string", "a": "array<string>", "s": "struct<void:string>"}
-        assert tuple(project.rows("select k, v, s.void from {schema}.m")[0]) == (1, None, None)
+        assert types(project, "spark") == {"k": "int", "v": "void"}
+        for name in ("parquet", "orc"):
+            assert types(project, name) == HIVE_TYPES
+            assert tuple(project.rows(f"select k, v, s.void from {project.table(name)}")[0]) == (1, None, None)
 
 
-def test_a_bare_null_stays_what_it_is_in_the_spark_layout(project: Project) -> None:
-    project.model("m", "select 1 as k, null as v", **TABLE, bucket_hash="spark")
-    project.dbt("run")
-    assert types(project, "m") == {"k": "int", "v": "void"}
-
-
-@pytest.mark.parametrize("on_schema_change", ["fail", "sync_all_columns"])
-def test_a_bare_null_fits_a_column_of_any_type(project: Project, on_schema_change: str) -> None:
+def test_a_bare_null_fits_a_column_of_any_type(project: Project) -> None:
     sql = "select {{ 2 if is_incremental() else 1 }} as k, {{ 'null' if is_incremental() else 'date\"2024-01-01\"' }} as v"
-    project.model("m", sql, **INCREMENTAL, on_schema_change=on_schema_change)
+    modes = ("fail", "sync_all_columns")
+    for mode in modes:
+        project.model(mode, sql, **INCREMENTAL, on_schema_change=mode)
     project.dbt("run")
     project.dbt("run")
-    assert types(project, "m")["v"] == "date"
-    assert [row.v is None for row in project.rows("select v from {schema}.m order by k")] == [False, True]
+    for mode in modes:
+        assert types(project, mode)["v"] == "date"
+        assert [row.v is None for row in project.rows(f"select v from {{schema}}.{mode} order by k")] == [False, True]
 
 
 def test_odd_names_inside_of_structs_are_kept_in_the_spark_layout(project: Project) -> None:
-    project.model(
-        "m", "select 1 as k, named_struct('a-b', named_struct('1st c', 2)) as s", **TABLE, bucket_hash="spark"
-    )
-    project.dbt("run")
+    query = "select 1 as k, named_struct('a-b', named_struct('1st c', 2)) as s"
+    project.build(query, **TABLE, bucket_hash="spark")
     assert project.rows("select s.`a-b`.`1st c` from {schema}.m")[0][0] == 2
 
 
 LONG = "word " * 60
+DOCUMENTED = {
+    "t": TABLE,
+    "spark": TABLE | {"bucket_hash": "spark"},
+    "overwrite": INCREMENTAL | {"partition_by": "p", "incremental_strategy": "insert_overwrite"},
+    "merge": MERGE | {"unique_key": "k", "partition_by": "p"},
+}
 
 
-@pytest.mark.parametrize(
-    "config",
-    [
-        pytest.param(TABLE, id="table"),
-        pytest.param(TABLE | {"bucket_hash": "spark"}, id="spark"),
-        pytest.param(INCREMENTAL | {"partition_by": "p", "incremental_strategy": "insert_overwrite"}, id="overwrite"),
-        pytest.param(MERGE | {"unique_key": "k", "partition_by": "p"}, id="merge"),
-    ],
-)
-def test_a_comment_that_the_metastore_cannot_hold_is_cut_with_a_warning(
-    project: Project, config: dict[str, object]
-) -> None:
+def test_a_comment_that_the_metastore_cannot_hold_is_cut_with_a_warning(project: Project) -> None:
     def document(text: str) -> None:
         columns = [{"name": "k", "description": text}, {"name": "p", "description": "p"}]
-        project.write(
-            "models/m.yml",
-            yaml.safe_dump(
-                {"models": [{"name": "m", "description": text * 20, "columns": columns}]}, allow_unicode=True
-            ),
-        )
+        describe(project, *DOCUMENTED, description=text * 20, columns=columns)
 
-    project.model("m", "select 1 as k, 2 as p", **config, persist_docs={"relation": True, "columns": True})
+    for name, config in DOCUMENTED.items():
+        project.model(name, "select 1 as k, 2 as p", **config, persist_docs={"relation": True, "columns": True})
     document(LONG)
     found = warnings(project)
-    assert "'m'" in found and "cut to 256 characters" in found and project.tables() == set()
+    assert all(f"'{name}'" in found for name in DOCUMENTED) and found.count("cut to 256 characters") == len(DOCUMENTED)
+    assert project.tables() == set()
     project.dbt("run")
     document("\U0001f600" + LONG)
     project.dbt("run")
-    comment = project.spark.table(project.table("m")).schema["k"].metadata["comment"]
-    assert comment == "\U0001f600" + LONG[:253] + "…"
-    assert project.detail("m", "Comment") == ("\U0001f600" + LONG) * 20
+    for name in DOCUMENTED:
+        comment = project.spark.table(project.table(name)).schema["k"].metadata["comment"]
+        assert comment == "\U0001f600" + LONG[:253] + "…"
+        assert project.detail(name, "Comment") == ("\U0001f600" + LONG) * 20
 
 
 def test_columns_that_are_documented_and_not_there_are_named(project: Project) -> None:
-    columns = [{"name": "K"}, {"name": "gone", "description": "no more"}]
-    project.write("models/m.yml", json.dumps({"models": [{"name": "m", "columns": columns}]}))
-    for name, config in (("m", TABLE), ("m", INCREMENTAL)):
-        project.model(name, "select 1 as k", **config, persist_docs={"columns": True})
+    describe(project, columns=[{"name": "K"}, {"name": "gone", "description": "no more"}])
+    for config in (TABLE, INCREMENTAL):
+        project.model("m", "select 1 as k", **config, persist_docs={"columns": True})
         assert re.search("'m': these columns are documented, .* not have them: gone", warnings(project))
         project.dbt("run")
 
 
 def test_constraints_of_a_contract_hold_for_each_row_that_is_written(project: Project) -> None:
-    columns = [
-        {"name": "k", "data_type": "int", "constraints": [{"type": "not_null"}]},
-        {
-            "name": "v",
-            "data_type": "int",
-            "constraints": [{"type": "check", "expression": "v > 0", "name": "positive"}],
-        },
-    ]
-    model = {"name": "m", "config": {"contract": {"enforced": True}}, "columns": columns}
-    project.write("models/m.yml", json.dumps({"models": [model]}))
+    positive = {"type": "check", "expression": "v > 0", "name": "positive"}
+    constraints = {"k": [{"type": "not_null"}], "v": [positive]}
+    columns = [{"name": name, "data_type": "int", "constraints": of} for name, of in constraints.items()]
+    describe(project, config={"contract": {"enforced": True}}, columns=columns)
     for config in (TABLE, INCREMENTAL | {"full_refresh": False}):
         project.model("m", "select cast({{ var('k') }} as int) as k, cast({{ var('v') }} as int) as v", **config)
         project.dbt("run", k=1, v=1)
@@ -127,17 +119,11 @@ def test_constraints_of_a_contract_hold_for_each_row_that_is_written(project: Pr
 
 def test_constraints_that_no_single_row_can_break_are_warned_of(project: Project) -> None:
     constraint = {"type": "unique", "columns": ["k"]}
-    model = {
-        "name": "m",
-        "config": {"contract": {"enforced": True}},
-        "columns": [{"name": "k", "data_type": "int"}],
-        "constraints": [constraint],
-    }
-    project.write("models/m.yml", json.dumps({"models": [model]}))
+    contract = {"config": {"contract": {"enforced": True}}, "columns": [{"name": "k", "data_type": "int"}]}
+    describe(project, **contract, constraints=[constraint])
     project.model("m", "select 1 as k", **TABLE)
     assert "'unique' of k is not enforced" in warnings(project)
-    model["constraints"] = [constraint | {"warn_unenforced": False}]
-    project.write("models/m.yml", json.dumps({"models": [model]}))
+    describe(project, **contract, constraints=[constraint | {"warn_unenforced": False}])
     assert not warnings(project)
 
 
@@ -157,8 +143,7 @@ def test_a_key_may_name_a_column_twice(project: Project) -> None:
 
 
 def test_a_key_that_the_table_does_not_have_leaves_nothing_behind(project: Project) -> None:
-    project.model("m", "select 1 as k", **MERGE, unique_key="k")
-    project.dbt("run")
+    project.build("select 1 as k", **MERGE, unique_key="k")
     # The query has it, and the table ignores new columns.
     project.model("m", "select 1 as k, 2 as nk", **MERGE, unique_key="nk")
     with pytest.raises(Failed, match=r"Invalid `unique_key` of model 'm'[^$]*found: +nk"):
@@ -197,8 +182,10 @@ def test_buckets_for_hardly_any_rows_are_warned_of(project: Project) -> None:
     assert project.tables() == set()
 
 
-@pytest.mark.parametrize("end", [";", "; -- done", ";\n/* all; of * it */\n", " -- done", ";;"])
-def test_a_query_may_end_as_a_statement_does(project: Project, end: str) -> None:
-    project.model("m", f"select 1 as k, '; -- text' as v -- it's;\n{end}", **TABLE)
+def test_a_query_may_end_as_a_statement_does(project: Project) -> None:
+    ends = [";", "; -- done", ";\n/* all; of * it */\n", " -- done", ";;"]
+    for number, end in enumerate(ends):
+        project.model(f"m{number}", f"select 1 as k, '; -- text' as v -- it's;\n{end}", **TABLE)
     project.dbt("run")
-    assert project.rows("select v from {schema}.m")[0].v == "; -- text"
+    for number, end in enumerate(ends):
+        assert project.rows(f"select v from {{schema}}.m{number}")[0].v == "; -- text", end

@@ -12,6 +12,7 @@ import yaml
 from checked import Checked, apply_fixes, made
 from pyspark.sql import SparkSession
 
+from conftest import all_long_but
 from spark_bucketing.check.reasons import REASONS
 
 FOLDER = Path(__file__).parents[1] / "cases"
@@ -38,10 +39,8 @@ def _cases() -> Iterator[Case]:
         if path.stem == "tables":
             continue
         for text in yaml.safe_load(path.read_text()):
-            settings = {
-                "spark.bucketing.enabled": str(text.get("extension", False)).lower(),
-                **text.get("settings", {}),
-            }
+            extension = str(text.get("extension", False)).lower()
+            settings = {"spark.bucketing.enabled": extension, **text.get("settings", {})}
             yield Case(path.stem, text["name"], text["sql"], tuple(text["operators"]), settings, text.get("rewritten"))
 
 
@@ -49,15 +48,8 @@ CASES = tuple(_cases())
 
 
 # One file for each kind of fix: the first case of each is enough for a quick run.
-QUICK = ("side-not-bucketed", "hive-layout-without-extension", "key-types-differ", "repartition", "ordering-off")
-
-
-def _by_speed() -> Iterator[Any]:
-    """Cases, of which all but a few are long tests."""
-    files = set(QUICK)
-    for case in CASES:
-        yield pytest.param(case, marks=[] if case.file in files else [pytest.mark.long])
-        files.discard(case.file)
+FILES = ("side-not-bucketed", "hive-layout-without-extension", "key-types-differ", "repartition", "ordering-off")
+QUICK = tuple(next(case for case in CASES if case.file == file) for file in FILES)
 
 
 @pytest.fixture(scope="module")
@@ -85,7 +77,7 @@ def test_verdicts_and_reasons(checked: Checked, case: Case, aqe: str) -> None:
     assert said(checked, case, aqe) == list(case.operators)
 
 
-@pytest.mark.parametrize("case", list(_by_speed()), ids=lambda case: f"{case.file}: {case.name}")
+@pytest.mark.parametrize("case", all_long_but(QUICK, CASES), ids=lambda case: f"{case.file}: {case.name}")
 def test_each_fix_changes_the_verdict_as_promised(checked: Checked, case: Case) -> None:
     applied = list(apply_fixes(checked, case.name, case.sql, case.settings, case.rewritten))
     assert [fix for fix in applied if not fix.kept] == []

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
-from click.testing import CliRunner, Result
-from commanded import COMMAND, environment, verdicts
+from click.testing import Result
+from commanded import COMMAND, command, environment, verdicts
 
 from spark_bucketing.check.facts import Facts
 from spark_bucketing.check.results import Verdict
 from spark_bucketing.check.run import Checker, Progress, Subject
 from spark_bucketing.check.session_planner import SessionPlanner
 from spark_bucketing.check.session_settings import Settings
-from spark_bucketing.cli import main
 from spark_bucketing.errors import SparkError
 from spark_bucketing.plan.planner import Planner, SqlPlanner
 
@@ -35,8 +34,7 @@ def run(planner: Planner, subjects: list[Subject], report: Callable[[str], None]
 
 
 def check(project: Project, *arguments: str) -> Result:
-    place = ("--project-dir", str(project.folder), "--profiles-dir", str(project.folder))
-    return CliRunner().invoke(main, ["check", *place, *arguments])
+    return command(project, "check", *arguments)
 
 
 def checked(project: Project, *arguments: str) -> dict[str, dict[str, Any]]:
@@ -47,7 +45,7 @@ def checked(project: Project, *arguments: str) -> dict[str, dict[str, Any]]:
 
 
 @pytest.fixture(scope="module")
-def shop(new_project: Callable[..., Project]) -> Project:
+def built(new_project: Callable[..., Project]) -> Project:
     """A project of a few bucketed tables, built, and models that join them well and badly."""
     project = new_project()
     project.write("seeds/people.csv", "user_id,born\n1,2000-01-01\n2,1990-05-05\n")
@@ -68,14 +66,26 @@ def shop(new_project: Callable[..., Project]) -> Project:
     return project
 
 
+@pytest.fixture
+def shop(built: Project) -> Iterator[Project]:
+    """The project, which loses the models that a test adds."""
+    models = {path: path.read_text() for path in (built.folder / "models").iterdir()}
+    yield built
+    for path in (built.folder / "models").iterdir():
+        if path not in models:
+            path.unlink()
+        elif path.read_text() != models[path]:
+            path.write_text(models[path])
+
+
 def test_live_every_model_is_checked_and_the_bad_join_is_found_at_its_line(shop: Project) -> None:
     result = check(shop, "--format", "json")
     report = json.loads(result.stdout)
     models = {model["name"]: model for model in report["models"]}
     assert result.exit_code == 1 and report["planner"].startswith("live (session), Spark ")
     assert set(models) == {"clicks", "users", "odd", "good", "bad", "above", "young", "uses_hidden"}
-    assert verdicts(models["good"])[0][0] == "join" and verdicts(models["good"])[0][1] in ("sort-free", "shuffle-free")
-    assert ("join", "shuffled") in verdicts(models["bad"]) or ("join", "one-sided") in verdicts(models["bad"])
+    assert verdicts(models["good"])[0] in (("join", "sort-free"), ("join", "shuffle-free"))
+    assert {("join", "shuffled"), ("join", "one-sided")} & {*verdicts(models["bad"])}
     findings = [found for operator in models["bad"]["operators"] for found in operator["findings"]]
     assert "bucket-count-mismatch" in {found["reason"] for found in findings}
     raw = (shop.folder / "models" / "bad.sql").read_text().splitlines()
@@ -93,10 +103,7 @@ def test_live_a_manifest_is_compiled_once_and_dbt_s_own_artifacts_are_left_alone
     assert own.stat().st_mtime_ns == written
     assert (shop.folder / "target" / "run_results.json").read_bytes() == before
     shop.model("fresh", "select 1 as a", materialized="view")
-    try:
-        assert "fresh" in checked(shop, "--select", "fresh")
-    finally:
-        (shop.folder / "models" / "fresh.sql").unlink()
+    assert "fresh" in checked(shop, "--select", "fresh")
 
 
 def test_live_an_existing_manifest_is_taken_as_it_is_and_nothing_is_compiled(shop: Project, tmp_path: Path) -> None:
@@ -107,19 +114,17 @@ def test_live_an_existing_manifest_is_taken_as_it_is_and_nothing_is_compiled(sho
     del data["nodes"]["model.t.bad"]["compiled_code"]
     (tmp_path / "manifest.json").write_text(json.dumps(data))
     shop.model("fresh", "select 1 as a", materialized="view")
-    try:
-        models = checked(shop, "--manifest", str(tmp_path / "manifest.json"))
-        chosen = checked(shop, "--manifest", str(tmp_path / "manifest.json"), "--select", "good")
-        (tmp_path / "q.sql").write_text(f"select 1 from {shop.schema}.clicks group by user_id")
-        with_file = checked(shop, "--manifest", str(tmp_path / "manifest.json"), str(tmp_path / "q.sql"))
-    finally:
-        (shop.folder / "models" / "fresh.sql").unlink()
+    manifest = ("--manifest", str(tmp_path / "manifest.json"))
+    models = checked(shop, *manifest)
+    chosen = checked(shop, *manifest, "--select", "good")
+    (tmp_path / "q.sql").write_text(f"select 1 from {shop.schema}.clicks group by user_id")
+    with_file = checked(shop, *manifest, str(tmp_path / "q.sql"))
     assert [kind for kind, _ in verdicts(models["good"])] == ["distinct"]
     assert "fresh" not in models and "no compiled SQL" in models["bad"]["error"]
     assert set(chosen) == {"good"} and list(with_file) == [str(tmp_path / "q.sql")]
     assert own.stat().st_mtime_ns == written
     (tmp_path / "manifest.json").write_text("{}")
-    wrong = check(shop, "--manifest", str(tmp_path / "manifest.json"))
+    wrong = check(shop, *manifest)
     assert wrong.exit_code == 2 and "no manifest that can be read" in wrong.output
 
 
@@ -132,36 +137,39 @@ def test_live_dbt_s_selectors_choose(shop: Project) -> None:
     assert nothing.exit_code == 2 and "Nothing is selected" in nothing.output
 
 
-def test_live_files_of_sql_and_analyses(shop: Project, tmp_path: Path) -> None:
-    file = tmp_path / "bi.sql"
-    file.write_text(
-        f"-- a dashboard\nselect * from {shop.schema}.clicks a join {shop.schema}.odd b\n  on a.user_id = b.user_id;\n"
-    )
-    analysis = shop.folder / "analyses" / "question.sql"
-    models = checked(shop, str(file), str(analysis))
-    assert set(models) == {str(file), "question"}
-    assert ("join", "shuffle-free") not in verdicts(models[str(file)])
-    assert (
-        verdicts(models["question"])[0] == ("aggregate", "sort-free")
-        or verdicts(models["question"])[0][1] == "shuffle-free"
-    )
+TEXTS = {
+    "bi.sql": "-- a dashboard\nselect * from {s}.clicks a join {s}.odd b\n  on a.user_id = b.user_id;\n",
+    # Names without a schema are those of the target.
+    "unqualified.sql": "select * from clicks a join odd b on a.user_id = b.user_id",
+    "gone.sql": "select * from {s}.no_such_table",
+    "typo.sql": "selct 1",
+    "fine.sql": "select user_id from {s}.clicks group by user_id",
+    "drop.sql": "drop table {s}.odd",
+}
 
 
-def test_live_what_cannot_be_planned_is_unknown_with_spark_s_words_and_the_others_go_on(
-    shop: Project, tmp_path: Path
-) -> None:
-    texts = {
-        "gone.sql": (f"select * from {shop.schema}.no_such_table", "TABLE_OR_VIEW_NOT_FOUND"),
-        "typo.sql": ("selct 1", "PARSE_SYNTAX_ERROR"),
-        "fine.sql": (f"select user_id from {shop.schema}.clicks group by user_id", None),
-    }
-    for name, (text, _) in texts.items():
-        (tmp_path / name).write_text(text)
-    result = check(shop, "--format", "json", *(str(tmp_path / name) for name in texts))
-    errors = {Path(model["path"]).name: model["error"] for model in json.loads(result.stdout)["models"]}
-    assert result.exit_code == 2
-    for name, (_, said) in texts.items():
-        assert (said in errors[name]) if said else errors[name] is None
+def test_live_files_are_checked_each_by_itself_and_never_run(shop: Project, tmp_path: Path) -> None:
+    def session() -> tuple[str, str | None]:
+        return shop.spark.catalog.currentDatabase(), shop.spark.conf.get("spark.sql.debug.maxToStringFields")
+
+    for name, text in TEXTS.items():
+        (tmp_path / name).write_text(text.format(s=shop.schema))
+    files, before = [str(tmp_path / name) for name in TEXTS], session()
+    # What is found in some would go before what could not be told of others.
+    options = ("--format", "json", "--fail-on", "never")
+    result = check(shop, *options, *files, str(shop.folder / "analyses" / "question.sql"))
+    models = {model["name"].rsplit("/", 1)[-1]: model for model in json.loads(result.stdout)["models"]}
+    assert result.exit_code == 2 and set(models) == {*TEXTS, "question"}
+    for name in ("bi.sql", "unqualified.sql"):
+        assert models[name]["error"] is None
+        assert verdicts(models[name])[0][0] == "join" and ("join", "shuffle-free") not in verdicts(models[name])
+    kind, verdict = verdicts(models["question"])[0]
+    assert (kind, verdict) == ("aggregate", "sort-free") or verdict == "shuffle-free"
+    assert models["fine.sql"]["error"] is None
+    assert "TABLE_OR_VIEW_NOT_FOUND" in models["gone.sql"]["error"]
+    assert "PARSE_SYNTAX_ERROR" in models["typo.sql"]["error"]
+    assert "odd" in shop.tables()
+    assert session() == before
 
 
 def test_what_spark_refuses_is_said_by_the_report_alone(spark: SparkSession, capfd: pytest.CaptureFixture[str]) -> None:
@@ -171,9 +179,7 @@ def test_what_spark_refuses_is_said_by_the_report_alone(spark: SparkSession, cap
     assert "no_such_table" not in "".join(capfd.readouterr())
 
 
-def test_live_sizes_of_bucketed_tables_are_those_of_their_files_where_nobody_has_counted(
-    spark: SparkSession, project: Project
-) -> None:
+def test_live_sizes_are_those_of_the_files_where_nobody_has_counted(spark: SparkSession, project: Project) -> None:
     spark.sql(f"create schema {project.schema}")
     table = f"{project.schema}.days"
     columns = "(k bigint) partitioned by (d int) clustered by (k) into 2 buckets stored as parquet"
@@ -187,90 +193,45 @@ def test_live_sizes_of_bucketed_tables_are_those_of_their_files_where_nobody_has
     assert operator.findings[0].bytes_shuffled == size
 
 
-def test_live_models_that_do_not_compile_are_unknown_with_dbt_s_words_and_the_others_go_on(shop: Project) -> None:
+def test_live_models_that_do_not_compile_or_are_not_built_are_unknown_and_the_others_go_on(shop: Project) -> None:
     for name in ("broken", "torn"):
-        shop.write(
-            f"models/{name}.sql",
-            f"select 1 as a {{% if execute %}}{{{{ exceptions.raise_compiler_error('{name}!') }}}}{{% endif %}}",
-        )
+        raising = f"exceptions.raise_compiler_error('{name}!')"
+        shop.write(f"models/{name}.sql", f"select 1 as a {{% if execute %}}{{{{ {raising} }}}}{{% endif %}}")
     shop.model("child", "select * from {{ ref('broken') }}", materialized="view")
-    try:
-        # What is found in the good one would go before what could not be told.
-        result = check(shop, "--select", "broken+ torn good", "--format", "json", "--fail-on", "never")
-        errors = {model["name"]: model["error"] for model in json.loads(result.stdout)["models"]}
-    finally:
-        (shop.folder / "models" / "broken.sql").unlink()
-        (shop.folder / "models" / "torn.sql").unlink()
-        (shop.folder / "models" / "child.sql").unlink()
+    shop.model("unbuilt", "select 1 as a", materialized="view")
+    shop.model("reader", "select * from {{ ref('unbuilt') }}", materialized="view")
+    # What is found in the good one would go before what could not be told.
+    result = check(shop, "--select", "broken+ torn good reader", "--format", "json", "--fail-on", "never")
+    errors = {model["name"]: model["error"] for model in json.loads(result.stdout)["models"]}
     assert result.exit_code == 2
     assert errors["good"] is None and "broken!" in errors["broken"] and "torn!" in errors["torn"]
     assert "TABLE_OR_VIEW_NOT_FOUND" in errors["child"]
-
-
-def test_live_names_without_a_schema_are_those_of_the_target(shop: Project, tmp_path: Path) -> None:
-    (tmp_path / "q.sql").write_text("select * from clicks a join odd b on a.user_id = b.user_id")
-    before = shop.spark.catalog.currentDatabase()
-    (model,) = checked(shop, str(tmp_path / "q.sql")).values()
-    assert model["error"] is None and verdicts(model)[0][0] == "join"
-    assert shop.spark.catalog.currentDatabase() == before
+    assert "TABLE_OR_VIEW_NOT_FOUND" in errors["reader"] and "--offline" in errors["reader"]
 
 
 def test_live_a_table_that_is_configured_with_buckets_and_built_without_says_so(shop: Project) -> None:
-    shop.model("later", "select id as user_id from range(10)", materialized="table", file_format="parquet")
-    shop.model(
-        "uses_later", "select user_id, count(*) as c from {{ ref('later') }} group by user_id", materialized="view"
-    )
+    rows = "select id as user_id from range(10)"
+    shop.model("later", rows, materialized="table", file_format="parquet")
+    shop.model("reader", "select user_id, count(*) as c from {{ ref('later') }} group by user_id", materialized="view")
     shop.dbt("run", "--select", "later")
-    shop.model(
-        "later", "select id as user_id from range(10)", materialized="bucketed_table", clustered_by="user_id", buckets=8
-    )
-    try:
-        (operator,) = checked(shop, "--select", "uses_later")["uses_later"]["operators"]
-    finally:
-        (shop.folder / "models" / "later.sql").unlink()
-        (shop.folder / "models" / "uses_later.sql").unlink()
+    shop.model("later", rows, materialized="bucketed_table", clustered_by="user_id", buckets=8)
+    (operator,) = checked(shop, "--select", "reader")["reader"]["operators"]
     assert "is configured with 8 buckets of user_id, not built yet" in operator["description"]
 
 
 def test_live_fixes_are_tried_out_over_views_too(shop: Project) -> None:
     sql = "select a.user_id, b.name from {{ ref('bad') }} as b join {{ ref('clicks') }} as a on a.user_id = b.user_id"
     shop.model("over_view", sql, materialized="view")
-    try:
-        found = checked(shop, "--select", "over_view")["over_view"]
-    finally:
-        (shop.folder / "models" / "over_view.sql").unlink()
+    found = checked(shop, "--select", "over_view")["over_view"]
     findings = [finding for operator in found["operators"] for finding in operator["findings"]]
     assert not any("plans this otherwise" in finding["message"] for finding in findings)
     fixes = [fix for finding in findings for fix in finding["fixes"]]
     assert fixes and all(fix["after"]["exchanges"] <= fix["before"]["exchanges"] for fix in fixes)
 
 
-def test_live_what_is_not_built_says_so(shop: Project) -> None:
-    shop.model("unbuilt", "select 1 as a", materialized="view")
-    shop.model("reader", "select * from {{ ref('unbuilt') }}", materialized="view")
-    try:
-        error = checked(shop, "--select", "reader")["reader"]["error"]
-    finally:
-        (shop.folder / "models" / "unbuilt.sql").unlink()
-        (shop.folder / "models" / "reader.sql").unlink()
-    assert "TABLE_OR_VIEW_NOT_FOUND" in error and "--offline" in error
-
-
 def test_offline_wants_a_process_of_its_own(shop: Project) -> None:
     result = check(shop, "--offline")
     assert result.exit_code == 2 and "process of its own" in result.output
-
-
-def test_a_file_that_is_a_command_is_explained_and_never_run(shop: Project, tmp_path: Path) -> None:
-    (tmp_path / "drop.sql").write_text(f"drop table {shop.schema}.odd")
-    check(shop, str(tmp_path / "drop.sql"))
-    assert "odd" in shop.tables()
-
-
-def test_settings_of_the_session_are_left_as_they_were(shop: Project) -> None:
-    before = shop.spark.conf.get("spark.sql.debug.maxToStringFields")
-    checked(shop, "--select", "good")
-    assert shop.spark.conf.get("spark.sql.debug.maxToStringFields") == before
 
 
 def test_a_model_s_meta_allows_and_a_baseline_accepts(shop: Project, tmp_path: Path) -> None:
@@ -281,13 +242,10 @@ def test_a_model_s_meta_allows_and_a_baseline_accepts(shop: Project, tmp_path: P
     assert check(shop, "--select", "bad", "above", "--baseline", str(baseline), "--fail-on", "note").exit_code == 1
     meta = {"models": [{"name": "bad", "config": {"meta": {"bucketing": {"allow": ["bucket-count-mismatch"]}}}}]}
     shop.write("models/schema.yml", yaml.safe_dump(meta))
-    try:
-        assert check(shop, "--select", "bad").exit_code == 0
-        shop.write("models/schema.yml", yaml.safe_dump(meta).replace("bucket-count-mismatch", "bucket-count"))
-        wrong = check(shop, "--select", "bad")
-        assert wrong.exit_code == 2 and "'bad'" in wrong.output and "bucket-count-mismatch" in wrong.output
-    finally:
-        (shop.folder / "models" / "schema.yml").unlink()
+    assert check(shop, "--select", "bad").exit_code == 0
+    shop.write("models/schema.yml", yaml.safe_dump(meta).replace("bucket-count-mismatch", "bucket-count"))
+    wrong = check(shop, "--select", "bad")
+    assert wrong.exit_code == 2 and "'bad'" in wrong.output and "bucket-count-mismatch" in wrong.output
 
 
 def test_ctrl_c_leaves_a_report_of_what_was_done(spark: SparkSession) -> None:
@@ -306,9 +264,8 @@ def test_ctrl_c_leaves_a_report_of_what_was_done(spark: SparkSession) -> None:
 def test_a_planner_of_sql_alone_answers_the_same(spark: SparkSession, shop: Project) -> None:
     session = SessionPlanner("live", spark)
     over_wire = SqlPlanner("live (thrift)", session.rows)
-    (subject,) = [
-        Subject("q", "q", f"select * from {shop.schema}.clicks a join {shop.schema}.odd b on a.user_id = b.user_id")
-    ]
+    sql = f"select * from {shop.schema}.clicks a join {shop.schema}.odd b on a.user_id = b.user_id"
+    subject = Subject("q", "q", sql)
     one, two = (run(each, [subject]).results[0] for each in (session, over_wire))
     assert [operator.verdict for operator in one.operators] == [operator.verdict for operator in two.operators]
     assert one.operators[0].verdict in (Verdict.SHUFFLED, Verdict.ONE_SIDED)

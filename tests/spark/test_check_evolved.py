@@ -8,15 +8,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from bucketed import Tables
-from click.testing import CliRunner, Result
-from commanded import evolution_of
-from evolving import DB, alter, evolved, evolving_tables, make  # noqa: F401
+from click.testing import Result
+from commanded import command
+from evolving import DB, Evolving, evolving_tables  # noqa: F401
 
 from conftest import Project
-from spark_bucketing.cli import main
 
-pytestmark = pytest.mark.usefixtures("extension")
+pytestmark = pytest.mark.usefixtures("extension", "no_broadcast")
 
 JOIN = f"select a.k, a.v, b.v as w from {DB}.mixed a join {DB}.other b on a.k = b.k"
 
@@ -27,24 +25,23 @@ def project(new_project: Callable[..., Project]) -> Project:
 
 
 @pytest.fixture(autouse=True)
-def other(tables: Tables, extension: None) -> None:
-    make(tables, "other")
+def other(tables: Evolving, extension: None) -> None:
+    tables.new("other")
     tables.sql("insert into other select cast(id as int), id, 'x' from range(40)")
 
 
 def check(project: Project, query: str, *arguments: str) -> Result:
     file = Path(project.folder) / "query.sql"
     file.write_text(query)
-    place = ("--project-dir", str(project.folder), "--profiles-dir", str(project.folder))
-    return CliRunner().invoke(main, ["check", *place, str(file), *arguments])
+    return command(project, "check", str(file), *arguments)
 
 
 MIXED = {"2024-01": 3, "2024-02": 4, "2024-03": 3, "2024-04": 8}
 COMMAND = f"""spark-bucketing evolution rewrite {DB}.mixed --where "ds in ('2024-01', '2024-03')\""""
 
 
-def test_the_mixed_partitions_and_the_smallest_rewrite_are_named(tables: Tables, project: Project) -> None:
-    evolved(tables, "mixed", MIXED)
+def test_the_mixed_partitions_and_the_smallest_rewrite_are_named(tables: Evolving, project: Project) -> None:
+    tables.evolved("mixed", MIXED)
     result = check(project, JOIN)
     found = [line.strip() for line in result.output.splitlines()]
     assert result.exit_code == 1
@@ -62,21 +59,21 @@ def test_the_mixed_partitions_and_the_smallest_rewrite_are_named(tables: Tables,
 
 
 @pytest.mark.long
-def test_the_rewrite_that_is_named_cures_the_query(tables: Tables, project: Project) -> None:
-    evolved(tables, "mixed", MIXED)
+def test_the_rewrite_that_is_named_cures_the_query(tables: Evolving, project: Project) -> None:
+    tables.evolved("mixed", MIXED)
     together = check(project, f"{JOIN} where a.ds in ('2024-02', '2024-04')")
     assert together.exit_code == 0, together.output
-    done = evolution_of(project)(*shlex.split(COMMAND)[2:])
+    done = tables.command(*shlex.split(COMMAND)[2:])
     assert done.exit_code == 0, done.output
     cured = check(project, JOIN)
     assert cured.exit_code == 0 and "Nothing was found" in cured.output, cured.output
 
 
-def test_partitions_without_buckets_are_counted_behind_the_first_name(tables: Tables, project: Project) -> None:
-    evolved(tables, "mixed", {"a": 4, "b": 4, "c": 4})
+def test_partitions_without_buckets_are_counted_behind_the_first_name(tables: Evolving, project: Project) -> None:
+    tables.evolved("mixed", {"a": 4, "b": 4, "c": 4})
     for value in ("a", "b"):
         tables.sql(f"alter table mixed partition (ds = '{value}') not clustered")
-    alter(tables, "mixed", 8)
+    tables.alter("mixed", 8)
     output = check(project, JOIN).output
     assert (
         "mixed is read as a plain table: partition ds=a and 1 more: its files are not sealed (not-sealed).\n" in output

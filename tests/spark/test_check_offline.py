@@ -68,11 +68,7 @@ def test_shadows_have_the_layout_and_the_size_of_the_tables(whatif: WhatIf) -> N
 
 
 def test_no_shadow_is_broadcast_for_being_empty_but_a_small_table_is(whatif: WhatIf) -> None:
-    specs = {
-        "plain": None,
-        "hive": BucketSpec(4, ("k",), ("k",), "hive"),
-        "spark": BucketSpec(4, ("k",), (), "spark"),
-    }
+    specs = {"plain": None, "hive": BucketSpec(4, ("k",), ("k",), "hive"), "spark": BucketSpec(4, ("k",), (), "spark")}
     broadcast = {"spark.sql.autoBroadcastJoinThreshold": "10485760"}
     for kind, spec in specs.items():
         for by in ((), ("ds",)):

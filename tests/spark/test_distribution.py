@@ -3,30 +3,31 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import product
 
 import pytest
+from bucketed import settled
+from dying import executing
 from test_bucketed_table import assert_one_file_per_bucket, assert_sorted, buckets_of
 
-from conftest import Project
+from conftest import Project, all_long_but
 
 TABLE = {"materialized": "bucketed_table", "clustered_by": ["k"], "buckets": 8}
+EVERY: dict[str, dict[str, object]] = {
+    f"{bucket_hash}{len(partition_by)}": {"bucket_hash": bucket_hash, "partition_by": partition_by}
+    for bucket_hash, partition_by in product(("hive", "spark"), ([], ["p"]))
+}
 
 
 @contextmanager
 def session_conf(project: Project, **conf: object) -> Iterator[None]:
     """Settings of the session, named without 'spark.sql.' and with '_' for '.'."""
     keys = {"spark.sql." + key.replace("_", "."): str(value) for key, value in conf.items()}
-    before: dict[str, str | None] = {key: project.spark.conf.get(key, None) for key in keys}
-    for key, value in keys.items():
-        project.spark.conf.set(key, value)
-    try:
+    with settled(project.spark, keys):
         yield
         assert {key: project.spark.conf.get(key) for key in keys} == keys, "a run changed a setting"
-    finally:
-        for key, old in before.items():
-            project.spark.conf.unset(key) if old is None else project.spark.conf.set(key, old)
 
 
 def writing_tasks(project: Project, table: str) -> dict[str, set[str]]:
@@ -45,41 +46,26 @@ def writing_tasks(project: Project, table: str) -> dict[str, set[str]]:
         pytest.param({"files_maxRecordsPerFile": "3"}, marks=pytest.mark.long),
         {"sources_partitionOverwriteMode": "STATIC", "shuffle_partitions": "23", "ansi_enabled": "false"},
         pytest.param({"adaptive_enabled": "true", "shuffle_partitions": "1"}, marks=pytest.mark.long),
-        pytest.param(
-            {
-                "adaptive_optimizeSkewsInRebalancePartitions_enabled": "true",
-                "adaptive_advisoryPartitionSizeInBytes": "1k",
-            },
-            marks=pytest.mark.long,
-        ),
+        pytest.param({"adaptive_optimizeSkewsInRebalancePartitions_enabled": "true", "adaptive_advisoryPartitionSizeInBytes": "1k"}, marks=pytest.mark.long),
     ],
     ids=lambda conf: "_".join(conf),
-)
+)  # fmt: skip
 def test_the_sessions_settings_do_not_matter(project: Project, conf: dict[str, str]) -> None:
-    for bucket_hash in ("hive", "spark"):
-        for partition_by in ([], ["p"]):
-            project.model(
-                f"{bucket_hash}{len(partition_by)}",
-                "select id % 40 as k, id % 3 as p from range(0, 400, 1, 5) union all select 7, 1 from range(100)",
-                **TABLE | {"bucket_hash": bucket_hash, "partition_by": partition_by},
-            )
+    rows = "select id % 40 as k, id % 3 as p from range(0, 400, 1, 5) union all select 7, 1 from range(100)"
+    for name, config in EVERY.items():
+        project.model(name, rows, **TABLE | config)
     with session_conf(project, **conf):
         project.dbt("run")
-    for bucket_hash in ("hive", "spark"):
-        for partitions in (0, 1):
-            table = f"{bucket_hash}{partitions}"
-            assert_one_file_per_bucket(project, table, bucket_hash, 8)
-            assert project.rows(f"select count(*) from {project.table(table)}")[0][0] == 500
+    for name, config in EVERY.items():
+        assert_one_file_per_bucket(project, name, str(config["bucket_hash"]), 8)
+        assert project.rows(f"select count(*) from {project.table(name)}")[0][0] == 500
 
 
 @pytest.mark.parametrize("bucket_hash", ["hive", "spark"])
 def test_every_bucket_has_a_task_of_its_own(project: Project, bucket_hash: str) -> None:
-    project.model("whole", "select id as k from range(3000)", **TABLE | {"buckets": 64, "bucket_hash": bucket_hash})
-    project.model(
-        "one_partition",
-        "select id as k, 'x' as p from range(3000)",
-        **TABLE | {"buckets": 64, "bucket_hash": bucket_hash, "partition_by": ["p"]},
-    )
+    for name, partition_by in (("whole", []), ("one_partition", ["p"])):
+        config = TABLE | {"buckets": 64, "bucket_hash": bucket_hash, "partition_by": partition_by}
+        project.model(name, "select id as k, 'x' as p from range(3000)", **config)
     project.dbt("run")
     for table in ("whole", "one_partition"):
         tasks = writing_tasks(project, table)
@@ -102,38 +88,30 @@ def test_many_partitions_are_written_by_more_tasks_than_buckets(project: Project
 
 
 def test_partitions_share_the_tasks_evenly(project: Project) -> None:
-    project.model(
-        "m",
-        "select id div 24 as k, id % 24 as p from range(6000)",
-        **TABLE | {"partition_by": ["p"], "write_tasks": 8},
-    )
-    project.dbt("run")
+    rows = "select id div 24 as k, id % 24 as p from range(6000)"
+    project.build(rows, **TABLE | {"partition_by": ["p"], "write_tasks": 8})
     assert {len(files) for files in writing_tasks(project, "m").values()} == {24}
 
 
-@pytest.mark.parametrize("buckets", [1, 2, 100, *(pytest.param(n, marks=pytest.mark.long) for n in (1024, 4096))])
-def test_from_one_to_thousands_of_buckets(project: Project, buckets: int) -> None:
-    layouts = ("hive", "spark") if buckets < 100 else ("hive",)
-    for bucket_hash in layouts:
-        project.model(
-            bucket_hash, "select id as k from range(1000)", **TABLE | {"buckets": buckets, "bucket_hash": bucket_hash}
-        )
+@pytest.mark.parametrize("numbers", all_long_but(((1, 2, 100),), [(1, 2, 100), (1024,), (4096,)]))
+def test_from_one_to_thousands_of_buckets(project: Project, numbers: tuple[int, ...]) -> None:
+    cases = [
+        (n, bucket_hash) for n, bucket_hash in product(numbers, ("hive", "spark")) if n < 100 or bucket_hash == "hive"
+    ]
+    for buckets, bucket_hash in cases:
+        config = TABLE | {"buckets": buckets, "bucket_hash": bucket_hash}
+        project.model(f"{bucket_hash}{buckets}", "select id as k from range(1000)", **config)
     project.dbt("run")
-    for bucket_hash in layouts:
-        assert_one_file_per_bucket(project, bucket_hash, bucket_hash, buckets)
-        assert project.rows(f"select count(distinct k) from {project.table(bucket_hash)}")[0][0] == 1000
+    for buckets, bucket_hash in cases:
+        assert_one_file_per_bucket(project, f"{bucket_hash}{buckets}", bucket_hash, buckets)
+        assert project.rows(f"select count(distinct k) from {{schema}}.{bucket_hash}{buckets}")[0][0] == 1000
 
 
 def test_empty_input_makes_an_empty_table(project: Project) -> None:
-    for bucket_hash in ("hive", "spark"):
-        for partition_by in ([], ["p"]):
-            project.model(
-                f"{bucket_hash}{len(partition_by)}",
-                "select id as k, 1 as p from range(0)",
-                **TABLE | {"bucket_hash": bucket_hash, "partition_by": partition_by},
-            )
+    for name, config in EVERY.items():
+        project.model(name, "select id as k, 1 as p from range(0)", **TABLE | config)
     project.dbt("run")
-    for table in project.tables():
+    for table in EVERY:
         assert project.files(table) == []
         assert project.rows(f"select * from {project.table(table)}") == []
         assert project.detail(table, "Num Buckets") == "8"
@@ -143,21 +121,14 @@ def test_one_key_and_only_null_keys_make_one_file(project: Project) -> None:
     project.model("skewed", "select 5 as k, id from range(1000)", **TABLE)
     project.model("nulls", "select cast(null as string) as k, id from range(1000)", **TABLE)
     project.dbt("run")
-    assert {table: list(buckets_of(project, table, "hive").values()) for table in ("skewed", "nulls")} == {
-        "skewed": [[5]],
-        "nulls": [[0]],
-    }
+    for table, bucket in (("skewed", 5), ("nulls", 0)):
+        assert list(buckets_of(project, table, "hive").values()) == [[bucket]]
 
 
 def test_a_stock_insert_after_a_select_would_have_lost_the_buckets(project: Project) -> None:
     """The trap that the package closes: DESCRIBE says eight buckets, and the files have none."""
-    project.model(
-        "m",
-        "select id as k, 0 as p from range(100)",
-        **TABLE | {"materialized": "bucketed_incremental", "partition_by": ["p"]},
-        incremental_strategy="insert_overwrite",
-    )
-    project.dbt("run")
+    config = {"materialized": "bucketed_incremental", "partition_by": ["p"], "incremental_strategy": "insert_overwrite"}
+    project.build("select id as k, 0 as p from range(100)", **TABLE | config)
     project.rows("select * from {schema}.m")
     project.spark.sql(f"insert overwrite table {project.table('m')} partition (p) select id, 0 from range(100)")
     assert project.detail("m", "Num Buckets") == "8"
@@ -167,22 +138,17 @@ def test_a_stock_insert_after_a_select_would_have_lost_the_buckets(project: Proj
     assert_one_file_per_bucket(project, "m", "hive", 8)
 
 
-def test_a_table_written_without_buckets_never_replaces_the_old_one(
-    project: Project, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from dbt.adapters.spark.session import Cursor
-
+def test_a_table_written_without_buckets_never_replaces_the_old_one(project: Project) -> None:
     project.model("m", "select id as k, '{{ var('v') }}' as v from range(100)", **TABLE)
     project.dbt("run", v="old")
-    execute = Cursor.execute
 
-    def read_when_created(self: Cursor, sql: str, *parameters: object) -> None:
-        execute(self, sql, *parameters)
+    def read_when_created(execute: Callable[[str], None], sql: str) -> None:
+        execute(sql)
         if "create table" in sql and "m__dbt_tmp" in sql:
             project.rows("select * from {schema}.m__dbt_tmp")
 
-    monkeypatch.setattr(Cursor, "execute", read_when_created)
-    _, failure = project.attempt("run", v="new")
+    with executing(read_when_created):
+        _, failure = project.attempt("run", v="new")
     assert "was not written as one file for each bucket" in failure and "no bucket in the name" in failure
     assert {row.v for row in project.rows("select distinct v from {schema}.m")} == {"old"}
 
@@ -197,7 +163,7 @@ def test_upstream_partitioning_and_order_do_not_matter(project: Project) -> None
         "nested_cte": "with a as (with b as (select id as k from range(500)) select * from b) select * from a;",
     }
     for name, query in queries.items():
-        project.model(name, query.rstrip(";"), **TABLE)
+        project.model(name, query, **TABLE)
     project.dbt("run")
     for name in queries:
         assert_one_file_per_bucket(project, name, "hive", 8)

@@ -10,10 +10,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from bucketed import Shape, Tables
+from bucketed import Shape, Tables, settled
 
-from conftest import Project
-from spark_bucketing.session import setting
+from conftest import Project, all_long_but
 
 FLIGHTS = """
     select tailnum, flight, carrier, delay, month from {{ ref('all_flights') }}
@@ -60,16 +59,7 @@ QUERIES = [
     "select carrier, count(*), sum(delay) from {flights} where month = '2013-04' group by carrier",
 ]
 # How many tables they read as bucketed where the months are of four specs: planes alone is, unless the months fit together.
-BUCKETED = dict.fromkeys(QUERIES, 0) | {
-    JOIN: 1,
-    QUERIES[2]: 2,
-    QUERIES[3]: 2,
-    QUERIES[4]: 1,
-    QUERIES[5]: 1,
-    QUERIES[6]: 1,
-    QUERIES[17]: 1,
-    QUERIES[18]: 1,
-}
+BUCKETED = {QUERIES[number]: 1 for number in (0, 4, 5, 6, 17, 18)} | {QUERIES[2]: 2, QUERIES[3]: 2}
 
 
 class Seen:
@@ -77,9 +67,9 @@ class Seen:
 
     def __init__(self, tables: Tables) -> None:
         queries = [query.format(flights="flights") for query in (JOIN, GROUPING, JOIN + " where month = '2013-03'")]
-        self.exchanges = tuple(tables.shape(query).exchanges for query in queries)
-        self.plan = tables.plan(queries[0])
-        with setting(tables.spark, "spark.bucketing.enabled", "false"):
+        plans = [tables.plan(query) for query in queries]
+        self.exchanges, self.plan = tuple(plan.shape.exchanges for plan in plans), plans[0]
+        with tables.settings({"spark.bucketing.enabled": "false"}):
             self.stock = tables.shape(queries[0])
 
 
@@ -123,9 +113,8 @@ class Story:
 @pytest.fixture(scope="module")
 def story(new_project: Callable[..., Project]) -> Iterator[Story]:
     story = Story(new_project())
-    with (
-        setting(story.project.spark, "spark.bucketing.enabled", "true"),
-        setting(story.project.spark, "spark.sql.autoBroadcastJoinThreshold", "-1"),
+    with settled(
+        story.project.spark, {"spark.bucketing.enabled": "true", "spark.sql.autoBroadcastJoinThreshold": "-1"}
     ):
         for number in range(len(RUNS)):
             story.run(number)
@@ -134,25 +123,18 @@ def story(new_project: Callable[..., Project]) -> Iterator[Story]:
 
 # Exchanges of the join, of the grouping, and of the join within the third month, which is not there after the first run. A
 # plain table of flights moves to the buckets of planes.
-@pytest.mark.parametrize(
-    ("run", "exchanges", "said"),
-    [
-        pytest.param(0, (1, 1, 0), "", id="a plain table"),
-        pytest.param(
-            1,
-            (1, 1, 0),
-            "[not-sealed] (partition month=2013-01 and 1 more: ",
-            id="a bucketed month",
-        ),
-        pytest.param(2, (0, 0, 0), "8 Hive buckets", id="all months bucketed"),
-        pytest.param(3, (0, 0, 0), "8 Hive buckets of partitions with 8, 16", id="a month of twice as many buckets"),
-        pytest.param(4, (0, 0, 0), "16 Hive buckets", id="all months of twice as many"),
-    ],
-)
-def test_queries_use_the_buckets_that_their_months_have(
-    story: Story, run: int, exchanges: tuple[int, int, int], said: str
-) -> None:
-    seen = story.seen[run]
+SEEN = {
+    "a plain table": ((1, 1, 0), ""),
+    "a bucketed month": ((1, 1, 0), "[not-sealed] (partition month=2013-01 and 1 more: "),
+    "all months bucketed": ((0, 0, 0), "8 Hive buckets"),
+    "a month of twice as many buckets": ((0, 0, 0), "8 Hive buckets of partitions with 8, 16"),
+    "all months of twice as many": ((0, 0, 0), "16 Hive buckets"),
+}
+
+
+@pytest.mark.parametrize("run", range(len(RUNS)), ids=SEEN)
+def test_queries_use_the_buckets_that_their_months_have(story: Story, run: int) -> None:
+    seen, (exchanges, said) = story.seen[run], [*SEEN.values()][run]
     assert seen.exchanges == exchanges, seen.plan
     assert said in seen.plan
     assert seen.stock == Shape(2, 2, 0), "stock Spark, before and after"
@@ -168,11 +150,8 @@ def test_a_table_of_four_specs_has_them(story: Story) -> None:
     }
 
 
-@pytest.mark.parametrize(
-    "query",
-    [pytest.param(query, marks=[] if place % 3 == 0 else pytest.mark.long) for place, query in enumerate(QUERIES)],
-)
+@pytest.mark.parametrize("query", all_long_but(tuple(QUERIES[::3]), QUERIES))
 def test_every_query_of_four_specs_has_the_rows_of_a_plain_table(story: Story, query: str) -> None:
     tables = Tables(story.project.spark, story.project.schema)
-    assert tables.shape(query.format(flights="four_specs")).bucketed == BUCKETED[query]
+    assert tables.shape(query.format(flights="four_specs")).bucketed == BUCKETED.get(query, 0)
     story.assert_rows(tables, "four_specs", "1234", [query])

@@ -7,7 +7,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from bucketed import HASH
 from dying import statements
+from test_bucketed_table import assert_one_file_per_bucket
 
 from conftest import Project
 from spark_bucketing.session import setting
@@ -16,11 +18,8 @@ from spark_bucketing.session import setting
 pytestmark = pytest.mark.long
 
 EVOLVING: dict[str, Any] = {
-    "materialized": "bucketed_incremental",
-    "clustered_by": ["k"],
-    "partition_by": ["ds"],
-    "on_bucket_change": "evolve",
-}
+    "materialized": "bucketed_incremental", "clustered_by": ["k"], "partition_by": ["ds"], "on_bucket_change": "evolve",
+}  # fmt: skip
 # The first run fills the first three days; each later one brings new rows for those of its variable.
 ROWS = "select k, v, ds from {{ ref('rows') }}"
 SOURCE = """
@@ -57,11 +56,10 @@ def records(project: Project, table: str) -> dict[str, Spec]:
         name = row.partition.removeprefix("ds=2024-01-0").removeprefix("month=2013-")
         described = (row.descriptor_num_buckets, row.descriptor_bucket_columns, row.descriptor_sort_columns)
         assert row.status in ("sealed", "not-sealed"), row
+        found[name] = PLAIN
         if row.status == "sealed":
             assert described == (row.num_buckets, row.bucket_columns, row.sort_columns), row.partition
-        found[name] = (
-            (row.num_buckets, tuple(row.bucket_columns), tuple(row.sort_columns)) if row.status == "sealed" else PLAIN
-        )
+            found[name] = (row.num_buckets, tuple(row.bucket_columns), tuple(row.sort_columns))
     return found
 
 
@@ -86,9 +84,7 @@ def content(project: Project, table: str) -> list[str]:
 
 def assert_files_match_seals(project: Project, table: str) -> None:
     """Names and rows of the files of each partition are those of its seal, one file for each bucket."""
-    project.spark.sql(
-        "create or replace temporary function stock_hive_hash as 'org.apache.hadoop.hive.ql.udf.generic.GenericUDFHash'"
-    )
+    project.spark.sql(HASH)
     for row in project.rows(f"select * from bucket_specs('{project.schema}.{table}')"):
         files = [path.name for path in project.files(table) if path.parent.name == row.partition]
         ids = [int(found[1]) for file in files if (found := re.match(r"(\d+)_\d+_part", file))]
@@ -143,12 +139,8 @@ class History:
                 self.project.model(case, ROWS, **EVOLVING | STRATEGIES[strategy] | {"buckets": buckets} | config)
 
     def run(self, *numbers: int) -> None:
-        batches = (
-            "--event-time-start",
-            f"2024-01-0{min(numbers or [1])}",
-            "--event-time-end",
-            f"2024-01-0{max(numbers or [3]) + 1}",
-        )
+        first, last = min(numbers or [1]), max(numbers or [3]) + 1
+        batches = ("--event-time-start", f"2024-01-0{first}", "--event-time-end", f"2024-01-0{last}")
         with statements() as sent:
             self.project.dbt("run", *batches, run=len(self.sent), days=days(*numbers))
         self.sent.append(sent)
@@ -221,3 +213,67 @@ def test_the_table_is_altered_once_for_each_change_and_never_without_one(history
     assert [len(alterations(sent)) for sent in history.sent] == [0, len(history.cases), 0, len(history.cases)]
     assert all(" partition " not in statement for sent in history.sent for statement in alterations(sent))
     assert {history.project.detail(case, "Provider") for case in history.cases} == {"hive"}
+
+
+# Together with the other configs of a model.
+
+SECOND_COLUMNS = {
+    "append_new_columns": "select 7L as k, 'x' as v, 5L as w, date'2024-01-02' as ds",
+    "sync_all_columns": "select 7L as k, 5L as w, date'2024-01-02' as ds",
+}
+
+
+@pytest.mark.usefixtures("extension")
+def test_columns_and_buckets_may_change_together(new_project: Callable[..., Project]) -> None:
+    project = source(new_project())
+    names = [f"{before}_{mode}" for before in ("bucketed", "plain") for mode in SECOND_COLUMNS]
+    for name in names:
+        config = EVOLVING | {"buckets": 4, "on_schema_change": name.split("_", 1)[1]}
+        plain = {"materialized": "incremental", "file_format": "parquet", "partition_by": ["ds"]}
+        project.model(name, ROWS, **(plain if name.startswith("plain") else config))
+    project.dbt("run", run=0, days=days())
+    for name in names:
+        mode = name.split("_", 1)[1]
+        sql = f"{{% if is_incremental() %}}{SECOND_COLUMNS[mode]}{{% else %}}select 1{{% endif %}}"
+        # The new column is the new key.
+        project.model(name, sql, **EVOLVING | {"buckets": 8, "clustered_by": ["w"], "on_schema_change": mode})
+    project.dbt("run", run=1, days=days())
+    for name in names:
+        assert project.rows(f"select count(*), count(w) from {project.table(name)}")[0][:] == (61, 1)
+        old = spec(4) if name.startswith("bucketed") else PLAIN
+        # Columns that go are gone from every file, so that all of the table is written anew.
+        others = old if name.endswith("append_new_columns") else spec(8, "w")
+        assert records(project, name) == {"1": others, "2": spec(8, "w"), "3": others}
+        assert_files_match_seals(project, name)
+
+
+@pytest.mark.usefixtures("extension")
+def test_everything_else_of_a_run_is_as_before(project: Project) -> None:
+    """Capital letters, odd partition values, comments, a contract, --empty, a full refresh and going back."""
+    sql = """
+        select cast(id as bigint) as Key, cast(id as string) as v, array('a b', 'c%d', 'e+f', null, "x'/y")[id % 5] as `Day`
+        from {{ ref('numbers') }} {% if is_incremental() %}where id % 5 <> 1{% endif %}"""
+    project.model("numbers", "select id from range(40)", materialized="view")
+    columns = [{"name": "Key", "data_type": "bigint", "description": "the key"}, {"name": "v", "data_type": "string"}]
+    columns.append({"name": "Day", "data_type": "string"})
+    described = {"name": "m", "columns": columns, "config": {"contract": {"enforced": True}}}
+    project.write("models/m.yml", f"models: [{described}]")
+    base = EVOLVING | {"clustered_by": ["key"], "partition_by": ["day"], "on_schema_change": "fail"}
+    base |= {"persist_docs": {"relation": True, "columns": True}}
+    project.build(sql, **base | {"materialized": "incremental", "file_format": "parquet"})
+    for buckets in (4, 8, 4):
+        project.build(sql, **base, buckets=buckets)
+        found = {row.partition: row.num_buckets for row in project.rows("select * from bucket_specs('{schema}.m')")}
+        assert sorted(found.values()) == [0, *[buckets] * 4], found
+        assert found["day=c%25d"] == 0
+        assert project.detail("m", "Num Buckets") == str(buckets)
+    project.model("m", sql, **base, buckets=16)
+    project.dbt("run", "--empty")
+    assert project.detail("m", "Num Buckets") == "16"
+    assert {row.num_buckets for row in project.rows("select * from bucket_specs('{schema}.m')")} == {0, 4}
+    comments = {row.col_name.lower(): row.comment for row in project.rows("describe {schema}.m")}
+    assert comments["key"] == "the key"
+    project.dbt("run", "--full-refresh")
+    assert {row.num_buckets for row in project.rows("select * from bucket_specs('{schema}.m')")} == {16}
+    assert_one_file_per_bucket(project, "m", "hive", 16)
+    assert project.tables() == {"m", "numbers"}

@@ -65,75 +65,49 @@ def steps(output: str) -> list[str]:
     return re.split(r"^== \d\. .* ==$", output, flags=re.MULTILINE)[1:]
 
 
+STEPS = ["plain", "8 buckets", "16 buckets", "another column", "8 and 16 in all months"]
 # For each step, by the months that are selected, the exchanges and sorts of the join and of the grouping.
-@pytest.mark.parametrize(
-    ("step", "expected"),
-    [
-        pytest.param(0, {"all months": ("1 1", "1 0"), "2013-03": ("1 1", "1 0")}, id="plain"),
-        pytest.param(1, {"all months": ("1 1", "1 0"), "2013-05": ("0 0", "0 0")}, id="8 buckets"),
-        pytest.param(
-            2,
-            {"all months": ("1 1", "1 0"), "2013-04 to 2013-09": ("0 0", "0 0"), "2013-08": ("0 0", "0 0")},
-            id="16 buckets",
-        ),
-        pytest.param(
-            3,
-            {"all months": ("1 1", "1 0"), "2013-04 to 2013-09": ("0 0", "0 0"), "2013-11": ("1 1", "1 0")},
-            id="another column",
-        ),
-        pytest.param(4, {"all months": ("0 0", "0 0"), "2013-11": ("0 0", "0 0")}, id="8 and 16 in all months"),
-    ],
-)
-def test_queries_use_the_buckets_that_their_months_have(
-    steps: list[str], step: int, expected: dict[str, tuple[str, str]]
-) -> None:
+ALL_MOVE, NONE_MOVES = ("1 1", "1 0"), ("0 0", "0 0")
+SIX = "2013-04 to 2013-09"
+MOVES: list[dict[str, tuple[str, str]]] = [
+    {"all months": ALL_MOVE, "2013-03": ALL_MOVE},
+    {"all months": ALL_MOVE, "2013-05": NONE_MOVES},
+    {"all months": ALL_MOVE, SIX: NONE_MOVES, "2013-08": NONE_MOVES},
+    {"all months": ALL_MOVE, SIX: NONE_MOVES, "2013-11": ALL_MOVE},
+    {"all months": NONE_MOVES, "2013-11": NONE_MOVES},
+]
+
+
+@pytest.mark.parametrize("step", range(5), ids=STEPS)
+def test_queries_use_the_buckets_that_their_months_have(steps: list[str], step: int) -> None:
     found = {(query, months): moves for query, months, *moves in ANSWER.findall(steps[step])}
     assert found == {
         (query, months): [*moves.split(), *stock.split()]
-        for months, of_queries in expected.items()
+        for months, of_queries in MOVES[step].items()
         for query, moves, stock in zip(
             ("join with planes", "grouping by plane"), of_queries, ("2 2", "1 0"), strict=True
         )
     }
 
 
-@pytest.mark.parametrize(
-    ("step", "specs"),
-    [
-        pytest.param(0, ["has no buckets, and its partitions never had any"], id="plain"),
-        pytest.param(
-            1,
-            [
-                "01 .. 03 3 partitions no buckets, by record",
-                "04 .. 06 3 partitions 8 buckets by (tailnum)",
-            ],
-            id="two specs",
-        ),
-        pytest.param(
-            3,
-            [
-                "01 .. 03 3 partitions no buckets, by record",
-                "04 .. 06 3 partitions 8 buckets by (tailnum)",
-                "07 .. 09 3 partitions 16 buckets by (tailnum)",
-                "10 .. 12 3 partitions 4 buckets by (carrier)",
-            ],
-            id="four specs",
-        ),
-        pytest.param(
-            4,
-            [
-                "01 .. 03 3 partitions 16 buckets by (tailnum)",
-                "04 .. 06 3 partitions 8 buckets by (tailnum)",
-                "07 .. 12 6 partitions 16 buckets by (tailnum)",
-                "all partitions together: as 8 buckets by (tailnum)",
-            ],
-            id="two specs by plane",
-        ),
+PLAIN, EIGHT = "01 .. 03 3 partitions no buckets, by record", "04 .. 06 3 partitions 8 buckets by (tailnum)"
+SPECS = {
+    0: ["has no buckets, and its partitions never had any"],
+    1: [PLAIN, EIGHT],
+    3: [PLAIN, EIGHT, "07 .. 09 3 partitions 16 buckets by (tailnum)", "10 .. 12 3 partitions 4 buckets by (carrier)"],
+    4: [
+        "01 .. 03 3 partitions 16 buckets by (tailnum)",
+        EIGHT,
+        "07 .. 12 6 partitions 16 buckets by (tailnum)",
+        "all partitions together: as 8 buckets by (tailnum)",
     ],
-)
-def test_each_month_has_the_spec_that_it_was_written_by(steps: list[str], step: int, specs: list[str]) -> None:
+}
+
+
+@pytest.mark.parametrize("step", SPECS, ids=STEPS.__getitem__)
+def test_each_month_has_the_spec_that_it_was_written_by(steps: list[str], step: int) -> None:
     shown = re.sub(r" +", " ", steps[step].replace("flight_month=2013-", ""))
-    places = [shown.find(spec) for spec in specs]
+    places = [shown.find(spec) for spec in SPECS[step]]
     assert -1 not in places and places == sorted(places), shown
 
 

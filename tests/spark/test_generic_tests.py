@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +13,7 @@ import pytest
 import yaml
 
 from conftest import Project
+from spark_bucketing.session import setting
 
 if TYPE_CHECKING:
     from dbt.artifacts.schemas.results import NodeResult
@@ -47,8 +47,7 @@ def renamed(file: Path, bucket: int) -> Path:
 def clone(project: Project, source: str, name: str, properties: str = "") -> Path:
     """Create a table with the spec of another and copies of its files; returns its folder."""
     project.spark.sql(f"create table {project.table(name)} like {project.table(source)} {properties}")
-    without_checksums = shutil.ignore_patterns(".*.crc")
-    shutil.copytree(project.location(source), project.location(name), dirs_exist_ok=True, ignore=without_checksums)
+    without_checksums(project.location(source), project.location(name))
     if source.endswith("parts"):
         project.spark.sql(f"msck repair table {project.table(name)}")
     return project.location(name)
@@ -94,9 +93,8 @@ def add_a_file_without_rows(folder: Path, project: Project, case: str) -> None:
     file = data_files(folder)[0]
     empty = project.folder / f"empty_{case}"
     file_format = case.split("_")[1]
-    project.spark.sql("select cast(1 as bigint) as k where false").coalesce(1).write.format(file_format).save(
-        str(empty)
-    )
+    rows = project.spark.sql("select cast(1 as bigint) as k where false").coalesce(1)
+    rows.write.format(file_format).save(str(empty))
     shutil.copy(data_files(empty)[0], file.with_name(file.name.replace("part-", "part-empty-")))
 
 
@@ -105,23 +103,17 @@ def add_a_file_of_zero_bytes(folder: Path, _: Project, __: str) -> None:
     file.with_name(file.name.replace("part-", "part-zero-")).touch()
 
 
-@dataclass(frozen=True)
-class Violation:
-    """What is done to the files of a good table, and the file tests that must fail then, by the number of failing rows."""
-
-    make: Callable[[Path, Project, str], None]
-    fails: dict[str, int] = field(default_factory=dict)
-
-
-VIOLATIONS = [
-    Violation(copy_again, {"one_file_per_bucket": 1}),
-    Violation(exchange_names, {"rows_in_their_buckets": 2}),
-    Violation(claim_too_high_a_bucket, {"one_file_per_bucket": 1, "rows_in_their_buckets": 1}),
-    Violation(lose_the_bucket_id, {"one_file_per_bucket": 1, "rows_in_their_buckets": 1}),
-    Violation(take_a_file_sorted_otherwise, {"sorted_within_buckets": 1}),
-    Violation(add_a_file_without_rows, {"one_file_per_bucket": 1}),
-    Violation(add_a_file_of_zero_bytes),
-]
+Violation = Callable[[Path, Project, str], None]
+# What is done to the files of a good table, and the file tests that must fail then, by the number of failing rows.
+VIOLATIONS: dict[Violation, dict[str, int]] = {
+    copy_again: {"one_file_per_bucket": 1},
+    exchange_names: {"rows_in_their_buckets": 2},
+    claim_too_high_a_bucket: {"one_file_per_bucket": 1, "rows_in_their_buckets": 1},
+    lose_the_bucket_id: {"one_file_per_bucket": 1, "rows_in_their_buckets": 1},
+    take_a_file_sorted_otherwise: {"sorted_within_buckets": 1},
+    add_a_file_without_rows: {"one_file_per_bucket": 1},
+    add_a_file_of_zero_bytes: {},
+}
 
 
 class Tables:
@@ -129,24 +121,24 @@ class Tables:
 
     def __init__(self, project: Project) -> None:
         self.project = project
-        self.tables: list[dict[str, object]] = []
+        self.tables: dict[str, list[object]] = {}
 
     def tests(self, table: str, *tests: str | Mapping[str, object]) -> None:
         """Attach tests to a table; the result of each is that of `table__test`.
 
         tests: the name of a test, or {test: its name, as: another name for the result, and settings of dbt}
         """
-        named = []
+        named = self.tables.setdefault(table, [])
         for test in tests:
             settings: dict[str, object] = {"test": test} if isinstance(test, str) else dict(test)
             kind = str(settings.pop("test"))
             name = f"{table}__{settings.pop('as', kind)}"
             named.append({f"spark_bucketing.{kind}": {"name": name, **settings}})
-        self.tables.append({"name": table, "data_tests": named})
 
     def run(self) -> dict[str, NodeResult]:
         """Results of the tests of these tables."""
-        sources = [{"name": "handmade", "schema": self.project.schema, "tables": self.tables}]
+        tables = [{"name": name, "data_tests": tests} for name, tests in self.tables.items()]
+        sources = [{"name": "handmade", "schema": self.project.schema, "tables": tables}]
         self.project.write("models/handmade.yml", yaml.safe_dump({"sources": sources}))
         return self.project.attempt("test", "--select", "source:handmade")[0]
 
@@ -186,11 +178,12 @@ def insert(project: Project, name: str, case: str, query: str) -> None:
 
 @pytest.fixture(scope="module")
 def good(new_project: Callable[..., Project]) -> Project:
-    """A good table for each case, and one with the same rows sorted otherwise."""
+    """A good table for each case, and one with the same rows sorted otherwise for those that are violated."""
     project = new_project()
     project.spark.sql(f"create schema {project.schema}")
     for case in CASES:
         create(project, f"ok_{case}", case, ROWS)
+    for case in VIOLATED_CASES:
         create(project, f"otherwise_{case}", case, ROWS, sorted_by="k")
     return project
 
@@ -201,36 +194,55 @@ def verdicts(good: Project) -> dict[str, NodeResult]:
     tables = Tables(good)
     for case in CASES:
         tables.tests(f"ok_{case}", *FILE_TESTS, {"test": "bucket_skew_below", "arguments": {"ratio": 1.3}})
-    for case, violation in product(VIOLATED_CASES, VIOLATIONS):
-        name = f"{violation.make.__name__}_{case}"
-        violation.make(clone(good, f"ok_{case}", name), good, case)
+    for case, violate in product(VIOLATED_CASES, VIOLATIONS):
+        name = f"{violate.__name__}_{case}"
+        violate(clone(good, f"ok_{case}", name), good, case)
         tables.tests(name, *FILE_TESTS)
     return tables.run()
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_good_tables_pass(verdicts: dict[str, NodeResult], case: str) -> None:
-    of_case = {name: result for name, result in verdicts.items() if name.startswith(f"ok_{case}")}
-    assert len(of_case) == 4
-    assert failed(of_case) == {}
+    assert len([name for name in verdicts if name.startswith(f"ok_{case}__")]) == 4
+    assert of_table(verdicts, f"ok_{case}") == {}
 
 
-@pytest.mark.parametrize(
-    ("case", "violation"), list(product(VIOLATED_CASES, VIOLATIONS)), ids=lambda v: getattr(v, "make", v)
-)
-def test_exactly_the_violated_tests_fail(verdicts: dict[str, NodeResult], case: str, violation: Violation) -> None:
-    table = f"{violation.make.__name__}_{case}"
-    of_table = {name: result for name, result in verdicts.items() if name.startswith(f"{table}__")}
-    expected = {f"{table}__{test}": rows for test, rows in violation.fails.items()}
-    assert failed(of_table) == expected
+@pytest.mark.parametrize("case", VIOLATED_CASES)
+@pytest.mark.parametrize("violate", VIOLATIONS)
+def test_exactly_the_violated_tests_fail(verdicts: dict[str, NodeResult], case: str, violate: Violation) -> None:
+    assert of_table(verdicts, f"{violate.__name__}_{case}") == VIOLATIONS[violate]
+
+
+def of_table(results: dict[str, NodeResult], table: str) -> dict[str, int | None]:
+    """Failing rows of the tests of one table that did not pass."""
+    prefix = f"{table}__"
+    return failed({name.removeprefix(prefix): result for name, result in results.items() if name.startswith(prefix)})
+
+
+def without_checksums(source: Path, target: Path) -> None:
+    shutil.copytree(source, target, ignore=shutil.ignore_patterns(".*.crc"), dirs_exist_ok=True)
+
+
+# Tables that are special in one way each, and their tests.
+SPECIAL: dict[str, Callable[[Project, Tables], None]] = {}
+
+
+def special_table(build: Callable[[Project, Tables], None]) -> Callable[[Project, Tables], None]:
+    SPECIAL[build.__name__] = build
+    return build
 
 
 @pytest.fixture(scope="module")
 def special(good: Project) -> dict[str, NodeResult]:
-    """Results on tables that are special in one way each."""
+    """Results on all of them, by one run of dbt."""
     tables = Tables(good)
-    sql = good.spark.sql
+    for build in SPECIAL.values():
+        build(good, tables)
+    return tables.run()
 
+
+@special_table
+def twice(good: Project, tables: Tables) -> None:
     create(good, "twice", "hive_parquet_whole", ROWS)
     insert(good, "twice", "hive_parquet_whole", ROWS)
     tables.tests(
@@ -241,6 +253,15 @@ def special(good: Project) -> dict[str, NodeResult]:
         {"test": "one_file_per_bucket", "as": "summed", "config": {"fail_calc": "sum(files)"}},
     )
 
+
+def test_two_inserts_leave_two_files_in_a_bucket(good: Project, special: dict[str, NodeResult]) -> None:
+    found = rows_of(good, special["twice__one_file_per_bucket"])
+    assert [(row.bucket, row.files) for row in found] == [(bucket, 2) for bucket in range(BUCKETS)]
+    assert found[0].directory.endswith("/twice")
+
+
+@special_table
+def trapped(good: Project, tables: Tables) -> None:
     create(good, "trapped", "hive_parquet_whole", f"{ROWS} where false")
     good.rows("select count(*) from {schema}.trapped")
     insert(good, "trapped", "hive_parquet_whole", ROWS)
@@ -251,66 +272,6 @@ def special(good: Project) -> dict[str, NodeResult]:
         *({"test": test, "as": f"shuffled_{test}", "config": {"where": SHUFFLING}} for test in FILE_TESTS),
         {"test": "bucket_skew_below", "arguments": {"ratio": 99}},
     )
-
-    folder = clone(good, "ok_spark_orc_parts", "half")
-    copy_again(folder / "ds=a b", good, "spark_orc_parts")
-    exchange_names(folder / "ds=a b", good, "spark_orc_parts")
-    halves = [(name, {"where": f"ds = '{ds}'"}) for name, ds in (("bad_half", "a b"), ("good_half", "c%d"))]
-    tables.tests(
-        "half",
-        *(
-            {"test": test, "as": f"{test}_{name}", "config": config}
-            for test, (name, config) in product(FILE_TESTS, halves)
-        ),
-    )
-
-    for file in data_files(clone(good, "ok_hive_orc_whole", "named_by_hive")):
-        file.rename(file.with_name(f"{bucket_of(file):06d}_0"))
-    tables.tests("named_by_hive", *FILE_TESTS)
-
-    create(good, "moved", "hive_orc_parts", ROWS)
-    shutil.copytree(good.location("moved") / "ds=a b", good.folder / "moved", ignore=shutil.ignore_patterns(".*.crc"))
-    for file in data_files(good.folder / "moved"):
-        shutil.copy(file, file.with_name(f"{file.name}.again"))
-    sql(f"alter table {good.table('moved')} partition (ds = 'a b') set location '{good.folder / 'moved'}'")
-    tables.tests("moved", "one_file_per_bucket", "rows_in_their_buckets")
-
-    # The files of a dropped partition of an external table stay, and are not the table's any more.
-    folder = good.folder / "left over"
-    shutil.copytree(good.location("ok_spark_parquet_parts"), folder, ignore=shutil.ignore_patterns(".*.crc"))
-    sql(
-        f"create table {good.table('left_over')} (k bigint, v string, d double, ds string) using parquet"
-        f" partitioned by (ds) clustered by (k) sorted by (v, d) into {BUCKETS} buckets location '{folder}'"
-    )
-    sql(f"msck repair table {good.table('left_over')}")
-    sql(f"alter table {good.table('left_over')} drop partition (ds = 'a b')")
-    copy_again(folder / "ds=a b", good, "spark_parquet_parts")
-    tables.tests("left_over", *FILE_TESTS)
-
-    create(good, "nothing", "spark_orc_parts", f"{ROWS} where false")
-    tables.tests("nothing", *FILE_TESTS, {"test": "bucket_skew_below", "arguments": {"ratio": 1.1}})
-
-    create(
-        good, "skewed", "spark_parquet_parts", "select if(id < 9, 1, id) as k, '', 0.0, string(id % 2) from range(12)"
-    )
-    tables.tests(
-        "skewed",
-        {"test": "bucket_skew_below", "arguments": {"ratio": 3}, "as": "skew_below_3"},
-        {"test": "bucket_skew_below", "arguments": {"ratio": 3.01}, "as": "skew_below_more"},
-    )
-    return tables.run()
-
-
-def of_table(results: dict[str, NodeResult], table: str) -> dict[str, int | None]:
-    """Failing rows of the tests of one table that did not pass."""
-    prefix = f"{table}__"
-    return failed({name.removeprefix(prefix): result for name, result in results.items() if name.startswith(prefix)})
-
-
-def test_two_inserts_leave_two_files_in_a_bucket(good: Project, special: dict[str, NodeResult]) -> None:
-    found = rows_of(good, special["twice__one_file_per_bucket"])
-    assert [(row.bucket, row.files) for row in found] == [(bucket, 2) for bucket in range(BUCKETS)]
-    assert found[0].directory.endswith("/twice")
 
 
 def test_settings_of_dbt_tests_keep_their_meaning(good: Project, special: dict[str, NodeResult]) -> None:
@@ -328,48 +289,100 @@ def test_an_insert_after_a_select_writes_no_buckets(good: Project, special: dict
     assert [tuple(row)[1:] for row in rows] == [(None, 0, BUCKETS - 1, 900)]
     skewed = rows_of(good, special["trapped__bucket_skew_below"])
     assert [(row.bucket, row.bucket_rows) for row in skewed] == [(None, 900)]
-
-
-def test_rows_whose_place_in_their_file_is_lost_are_no_pass(special: dict[str, NodeResult]) -> None:
+    # Rows whose place in their file is lost are no pass.
     assert {special[f"trapped__shuffled_{test}"].status for test in FILE_TESTS} == {"fail"}
 
 
-def test_where_selects_the_partitions_that_count(special: dict[str, NodeResult]) -> None:
-    assert of_table(special, "half") == {"one_file_per_bucket_bad_half": 1, "rows_in_their_buckets_bad_half": 2}
+@special_table
+def half(good: Project, tables: Tables) -> None:
+    folder = clone(good, "ok_spark_orc_parts", "half")
+    copy_again(folder / "ds=a b", good, "spark_orc_parts")
+    exchange_names(folder / "ds=a b", good, "spark_orc_parts")
+    halves = {"bad_half": {"where": "ds = 'a b'"}, "good_half": {"where": "ds = 'c%d'"}}
+    tested = product(FILE_TESTS, halves.items())
+    tables.tests("half", *({"test": test, "as": f"{test}_{name}", "config": of} for test, (name, of) in tested))
 
 
-def test_partitions_elsewhere_count_and_leftovers_do_not(special: dict[str, NodeResult]) -> None:
-    assert of_table(special, "moved") == {"one_file_per_bucket": 2}
-    assert of_table(special, "left_over") == {}
+@special_table
+def named_by_hive(good: Project, tables: Tables) -> None:
+    for file in data_files(clone(good, "ok_hive_orc_whole", "named_by_hive")):
+        file.rename(file.with_name(f"{bucket_of(file):06d}_0"))
+    tables.tests("named_by_hive", *FILE_TESTS)
 
 
-def test_hives_own_file_names_are_understood(special: dict[str, NodeResult]) -> None:
-    assert of_table(special, "named_by_hive") == {}
+@special_table
+def moved(good: Project, tables: Tables) -> None:
+    """Partitions elsewhere count."""
+    create(good, "moved", "hive_orc_parts", ROWS)
+    without_checksums(good.location("moved") / "ds=a b", good.folder / "moved")
+    for file in data_files(good.folder / "moved"):
+        shutil.copy(file, file.with_name(f"{file.name}.again"))
+    good.spark.sql(f"alter table {good.table('moved')} partition (ds = 'a b') set location '{good.folder / 'moved'}'")
+    tables.tests("moved", "one_file_per_bucket", "rows_in_their_buckets")
 
 
-def test_empty_tables_pass(special: dict[str, NodeResult]) -> None:
-    assert of_table(special, "nothing") == {}
+@special_table
+def left_over(good: Project, tables: Tables) -> None:
+    """The files of a dropped partition of an external table stay, and are not the table's any more."""
+    folder, table = good.folder / "left over", good.table("left_over")
+    without_checksums(good.location("ok_spark_parquet_parts"), folder)
+    for statement in (
+        f"create table {table} (k bigint, v string, d double, ds string) using parquet"
+        f" partitioned by (ds) clustered by (k) sorted by (v, d) into {BUCKETS} buckets location '{folder}'",
+        f"msck repair table {table}",
+        f"alter table {table} drop partition (ds = 'a b')",
+    ):
+        good.spark.sql(statement)
+    copy_again(folder / "ds=a b", good, "spark_parquet_parts")
+    tables.tests("left_over", *FILE_TESTS)
+
+
+@special_table
+def nothing(good: Project, tables: Tables) -> None:
+    create(good, "nothing", "spark_orc_parts", f"{ROWS} where false")
+    tables.tests("nothing", *FILE_TESTS, {"test": "bucket_skew_below", "arguments": {"ratio": 1.1}})
+
+
+FOUND: dict[str, dict[str, int]] = {
+    "half": {"one_file_per_bucket_bad_half": 1, "rows_in_their_buckets_bad_half": 2},
+    "named_by_hive": {},
+    "moved": {"one_file_per_bucket": 2},
+    "left_over": {},
+    "nothing": {},
+}
+
+
+@pytest.mark.parametrize("table", FOUND)
+def test_files_that_count_are_those_of_the_selected_partitions(special: dict[str, NodeResult], table: str) -> None:
+    assert of_table(special, table) == FOUND[table]
+
+
+@special_table
+def skewed(good: Project, tables: Tables) -> None:
+    rows = "select if(id < 9, 1, id) as k, '', 0.0, string(id % 2) from range(12)"
+    create(good, "skewed", "spark_parquet_parts", rows)
+    for name, ratio in (("three", 3), ("more", 3.01)):
+        tables.tests("skewed", {"test": "bucket_skew_below", "arguments": {"ratio": ratio}, "as": name})
+
+
+def buckets_of_rows(project: Project, table: str) -> list[Row]:
+    """How many rows each bucket of a table of the Spark layout has, by its hash."""
+    counted = "select pmod(hash(k), 4) as b, count(*) as n from {schema}.%s group by b order by n desc"
+    return project.rows(counted % table)
 
 
 def test_skew_is_the_largest_bucket_over_the_mean(good: Project, special: dict[str, NodeResult]) -> None:
-    biggest = good.rows("select pmod(hash(k), 4) as b, count(*) as n from {schema}.skewed group by b order by n desc")[
-        0
-    ]
+    biggest = buckets_of_rows(good, "skewed")[0]
     ratio = biggest.n / 3
     assert ratio >= 3
-    found = rows_of(good, special["skewed__skew_below_3"])
-    assert [(row.bucket, row.bucket_rows, row.mean_rows, row.ratio) for row in found] == [
-        (biggest.b, biggest.n, 3, ratio)
-    ]
-    assert special["skewed__skew_below_more"].status == ("pass" if ratio < 3.01 else "fail")
+    found = [(row.bucket, row.bucket_rows, row.mean_rows, row.ratio) for row in rows_of(good, special["skewed__three"])]
+    assert found == [(biggest.b, biggest.n, 3, ratio)]
+    assert special["skewed__more"].status == ("pass" if ratio < 3.01 else "fail")
 
 
 def test_misplaced_rows_are_counted_by_file(good: Project, verdicts: dict[str, NodeResult]) -> None:
     found = rows_of(good, verdicts["exchange_names_spark_orc_whole__rows_in_their_buckets"])
-    counts = {
-        row.b: row.n
-        for row in good.rows("select pmod(hash(k), 4) as b, count(*) as n from {schema}.ok_spark_orc_whole group by b")
-    }
+    counts = {row.b: row.n for row in buckets_of_rows(good, "ok_spark_orc_whole")}
     for row in found:
         assert row.bucket_in_name == bucket_of(Path(row.file))
         assert row.lowest_bucket_of_rows == row.highest_bucket_of_rows != row.bucket_in_name
@@ -379,176 +392,123 @@ def test_misplaced_rows_are_counted_by_file(good: Project, verdicts: dict[str, N
 @pytest.mark.parametrize("file_format", ["parquet", "orc"])
 def test_sorting_is_seen_across_the_splits_of_a_file(good: Project, file_format: str) -> None:
     tables = Tables(good)
-    good.spark.conf.set("spark.sql.files.maxPartitionBytes", "300000")
-    for name, late in (("in_order", "false"), ("two_late", "k in (30000, 61234)")):
-        written, claimed = f"written_{name}_{file_format}", f"{name}_{file_format}"
-        for table, sorted_by in ((written, "place"), (claimed, "k")):
+    with setting(good.spark, "spark.sql.files.maxPartitionBytes", "300000"):
+        for name, late in (("in_order", "false"), ("two_late", "k in (30000, 61234)")):
+            written, claimed = f"written_{name}_{file_format}", f"{name}_{file_format}"
+            for table, sorted_by in ((written, "place"), (claimed, "k")):
+                good.spark.sql(
+                    f"create table {good.table(table)} (k bigint, place bigint, filler string) using {file_format}"
+                    " options ('parquet.block.size' = '65536', 'orc.stripe.size' = '65536', 'orc.stripe.row.count' = '5000')"
+                    f" clustered by (k) sorted by ({sorted_by}) into 1 buckets"
+                )
             good.spark.sql(
-                f"create table {good.table(table)} (k bigint, place bigint, filler string) using {file_format}"
-                " options ('parquet.block.size' = '65536', 'orc.stripe.size' = '65536', 'orc.stripe.row.count' = '5000')"
-                f" clustered by (k) sorted by ({sorted_by}) into 1 buckets"
+                f"insert into {good.table(written)} select /*+ coalesce(1) */ *"
+                f" from (select k, k + if({late}, 9000, 0), uuid() from range(100000) as r(k))"
             )
-        good.spark.sql(
-            f"insert into {good.table(written)} select /*+ coalesce(1) */ *"
-            f" from (select k, k + if({late}, 9000, 0), uuid() from range(100000) as r(k))"
-        )
-        shutil.copytree(good.location(written), good.location(claimed), dirs_exist_ok=True)
-        tables.tests(claimed, "sorted_within_buckets", "one_file_per_bucket")
-        splits = (
-            f"(select distinct input_file_name() as file, input_file_block_start() as start from {good.table(claimed)})"
-        )
-        found = good.rows(f"select count(distinct file), count(distinct start) from {splits}")[0]
-        assert found[0] == 1
-        assert found[1] > 4
-    results = tables.run()
-    good.spark.conf.unset("spark.sql.files.maxPartitionBytes")
-
+            shutil.copytree(good.location(written), good.location(claimed), dirs_exist_ok=True)
+            tables.tests(claimed, "sorted_within_buckets", "one_file_per_bucket")
+            splits = f"(select input_file_name() as f, input_file_block_start() as s from {good.table(claimed)})"
+            found = good.rows(f"select count(distinct f), count(distinct s) from {splits}")[0]
+            assert found[0] == 1 and found[1] > 4
+        results = tables.run()
     late_test = f"two_late_{file_format}__sorted_within_buckets"
     assert failed(results) == {late_test: 1}
     assert [row.unsorted_rows for row in rows_of(good, results[late_test])] == [2]
 
 
-CANNOT_TELL = [
-    (
-        "a_view",
-        "create view {} as select 1 as k",
-        [*FILE_TESTS, "bucket_skew_below", "bucket_spec_matches_config"],
-        "found: a view",
-    ),
-    ("nowhere", "", [*FILE_TESTS, "bucket_skew_below", "bucket_spec_matches_config"], "nothing of this name"),
-    (
-        "no_order",
-        "create table {} (k bigint) clustered by (k) into 4 buckets stored as orc",
-        ["sorted_within_buckets"],
-        "without (ascending) sort columns",
-    ),
-    (
-        "of_hive_3",
-        "create table {} (k int) clustered by (k) into 4 buckets stored as orc tblproperties ('bucketing_version' = '2')",
-        ["rows_in_their_buckets"],
-        "bucketing_version 2",
-    ),
-    (
-        "by_time",
-        "create table {} (k timestamp) clustered by (k) into 4 buckets stored as orc",
-        ["rows_in_their_buckets"],
-        "bucket column k timestamp in the hive layout",
-    ),
-    (
-        "by_name",
-        "create table {} (k varchar(9)) clustered by (k) into 4 buckets stored as orc",
-        ["rows_in_their_buckets"],
-        "bucket column k varchar(9) in the hive layout",
-    ),
-    (
-        "no_wish",
-        "create table {} (k int) using orc clustered by (k) into 4 buckets",
-        ["bucket_spec_matches_config"],
-        "neither a model",
-    ),
+KEYED = "create table {{}} (k {}) clustered by (k) into 4 buckets stored as orc {}"
+SPEC_TEST, SKEW, SHUFFLES = "bucket_spec_matches_config", "bucket_skew_below", "shuffles_at_most"
+ALL_TESTS: dict[str, dict[str, object]] = {test: {} for test in FILE_TESTS} | {
+    SKEW: {"ratio": 2},
+    SPEC_TEST: {"buckets": 4},
+}
+# A table, how it is made, the tests that cannot tell anything of it with their arguments, and a part of what they say.
+CANNOT_TELL: list[tuple[str, str, dict[str, dict[str, object]], str]] = [
+    ("a_view", "create view {} as select 1 as k", ALL_TESTS, "found: a view"),
+    ("nowhere", "", ALL_TESTS, "nothing of this name"),
+    ("no_order", KEYED.format("bigint", ""), {"sorted_within_buckets": {}}, "without (ascending) sort columns"),
+    ("of_hive_3", KEYED.format("int", "tblproperties ('bucketing_version' = '2')"), {"rows_in_their_buckets": {}}, "bucketing_version 2"),
+    ("by_time", KEYED.format("timestamp", ""), {"rows_in_their_buckets": {}}, "bucket column k timestamp"),
+    ("by_name", KEYED.format("varchar(9)", ""), {"rows_in_their_buckets": {}}, "bucket column k varchar(9)"),
+    ("no_wish", "create table {} (k int) using orc clustered by (k) into 4 buckets", {SPEC_TEST: {}}, "neither a model"),
+]  # fmt: skip
+WRONG_ARGUMENTS: list[tuple[str, dict[str, object], str]] = [
+    (SKEW, {"ratio": 1}, "a number greater than 1"),
+    (SKEW, {"ratio": "2"}, "a number greater than 1"),
+    (SHUFFLES, {"n": -1}, "an integer of 0 or more"),
+    (SHUFFLES, {"n": "two"}, "an integer of 0 or more"),
 ]
 
 
-def test_a_plain_table_fails_with_a_message(project: Project) -> None:
-    project.spark.sql(f"create schema {project.schema}")
-    project.spark.sql(f"create table {project.table('plain')} using parquet as select 1L as k")
-    tables = Tables(project)
-    names = [*FILE_TESTS, "bucket_skew_below"]
-    tables.tests("plain", *({"test": name, "arguments": {"ratio": 2} if "skew" in name else {}} for name in names))
-    results = tables.run()
-    for name in names:
-        result = results[f"plain__{name}"]
-        assert result.status == "fail" and result.failures == 1
-        assert "a table without buckets" in rows_of(project, result)[0].problem
-
-
-def test_what_cannot_be_told_is_an_error(new_project: Callable[..., Project]) -> None:
-    project = new_project()
+def test_what_cannot_be_told_is_an_error(project: Project) -> None:
     project.spark.sql(f"create schema {project.schema}")
     tables = Tables(project)
-    expected: dict[str, str] = {}
-    for table, ddl, tests, message in CANNOT_TELL:
+    for table, ddl, tests, _ in CANNOT_TELL:
         if ddl:
             project.spark.sql(ddl.format(project.table(table)))
-        arguments = {
-            "bucket_skew_below": {"ratio": 2},
-            "bucket_spec_matches_config": {"buckets": 4} if table != "no_wish" else {},
-        }
-        tables.tests(table, *({"test": test, "arguments": arguments.get(test, {})} for test in tests))
-        expected |= {f"{table}__{test}": message for test in tests}
+        tables.tests(table, *({"test": test, "arguments": arguments} for test, arguments in tests.items()))
     results = tables.run()
-    assert results.keys() == expected.keys()
-    for name, message in expected.items():
-        assert results[name].status == "error"
-        assert message in " ".join(str(results[name].message).split()), name
+    assert len(results) == sum(len(tests) for _, _, tests, _ in CANNOT_TELL)
+    for table, _, tests, message in CANNOT_TELL:
+        for test in tests:
+            result = results[f"{table}__{test}"]
+            assert result.status == "error" and message in " ".join(str(result.message).split()), (table, test)
     # Neither of these needs the tables, nor an answer.
     assert project.attempt("compile")[1] == ""
     project.spark.sql(f"drop schema {project.schema} cascade")
     assert project.attempt("compile")[1] == ""
 
 
-WRONG_ARGUMENTS = [
-    ("bucket_skew_below", {"ratio": 1}, "a number greater than 1"),
-    ("bucket_skew_below", {"ratio": "2"}, "a number greater than 1"),
-    ("shuffles_at_most", {"n": -1}, "an integer of 0 or more"),
-    ("shuffles_at_most", {"n": "two"}, "an integer of 0 or more"),
-]
-
-
 def test_wrong_arguments_are_errors(good: Project) -> None:
     tables = Tables(good)
-    tables.tests(
-        "ok_hive_orc_whole",
-        *(
-            {"test": test, "as": f"wrong_{i}", "arguments": arguments}
-            for i, (test, arguments, _) in enumerate(WRONG_ARGUMENTS)
-        ),
-    )
+    for number, (test, arguments, _) in enumerate(WRONG_ARGUMENTS):
+        tables.tests("ok_hive_orc_whole", {"test": test, "as": str(number), "arguments": arguments})
     results = tables.run()
-    for i, (test, arguments, message) in enumerate(WRONG_ARGUMENTS):
-        result = results[f"ok_hive_orc_whole__wrong_{i}"]
-        assert result.status == "error"
-        assert message in str(result.message), (test, arguments)
+    for number, (_, _, message) in enumerate(WRONG_ARGUMENTS):
+        result = results[f"ok_hive_orc_whole__{number}"]
+        assert result.status == "error" and message in str(result.message)
 
 
-RIGHT = {
-    "clustered_by": ["k"],
-    "buckets": 4,
-    "sorted_by": ["V", "d"],
-    "bucket_hash": "hive",
-    "file_format": "orc",
-    "partition_by": "ds",
-    "bucketing_version": 1,
-}
-WRONG = {
-    "clustered_by": (["k", "v"], "k, v", "k"),
-    "buckets": (8, "8", "4"),
-    "sorted_by": ([], "", "v, d"),
-    "bucket_hash": ("spark", "spark", "hive"),
-    "file_format": ("parquet", "parquet", "orc"),
-    "partition_by": ([], "", "ds"),
-    "bucketing_version": (2, "2", "1"),
+def test_a_plain_table_fails_with_a_message(project: Project) -> None:
+    project.spark.sql(f"create schema {project.schema}")
+    project.spark.sql(f"create table {project.table('plain')} using parquet as select 1L as k")
+    tables, names = Tables(project), [*FILE_TESTS, SKEW]
+    tables.tests("plain", *({"test": name, "arguments": ALL_TESTS[name]} for name in names))
+    for result in tables.run().values():
+        assert result.status == "fail" and result.failures == 1
+        assert "a table without buckets" in rows_of(project, result)[0].problem
+
+
+# A property's right value and a wrong one, and what is said of these: expected, and found.
+SPEC: dict[str, tuple[object, object, str, str]] = {
+    "clustered_by": (["k"], ["k", "v"], "k, v", "k"),
+    "buckets": (4, 8, "8", "4"),
+    "sorted_by": (["V", "d"], [], "", "v, d"),
+    "bucket_hash": ("hive", "spark", "spark", "hive"),
+    "file_format": ("orc", "parquet", "parquet", "orc"),
+    "partition_by": ("ds", [], "", "ds"),
+    "bucketing_version": (1, 2, "2", "1"),
 }
 
 
 def test_a_spec_is_compared_property_by_property(good: Project) -> None:
     tables = Tables(good)
-    wrong = {name: value for name, (value, _, _) in WRONG.items()}
-    spec = "bucket_spec_matches_config"
+    right = {name: value for name, (value, _, _, _) in SPEC.items()}
+    wrong = {name: value for name, (_, value, _, _) in SPEC.items()}
     tables.tests(
         "ok_hive_orc_parts",
-        {"test": spec, "as": "right", "arguments": RIGHT},
-        {"test": spec, "as": "wrong", "arguments": wrong},
-        {"test": spec, "as": "part", "arguments": {"buckets": 5}},
+        {"test": SPEC_TEST, "as": "right", "arguments": right},
+        {"test": SPEC_TEST, "as": "wrong", "arguments": wrong},
+        {"test": SPEC_TEST, "as": "part", "arguments": {"buckets": 5}},
     )
     good.spark.sql(f"create table {good.table('without')} (k int) using orc")
-    tables.tests("without", {"test": spec, "arguments": {"buckets": 4}})
+    tables.tests("without", {"test": SPEC_TEST, "arguments": {"buckets": 4}})
     results = tables.run()
     assert results["ok_hive_orc_parts__right"].status == "pass"
     found = rows_of(good, results["ok_hive_orc_parts__wrong"])
-    assert {tuple(row) for row in found} == {(name, expected, actual) for name, (_, expected, actual) in WRONG.items()}
+    assert {tuple(row) for row in found} == {(name, *said) for name, (_, _, *said) in SPEC.items()}
     assert [tuple(row) for row in rows_of(good, results["ok_hive_orc_parts__part"])] == [("buckets", "5", "4")]
-    assert [tuple(row) for row in rows_of(good, results[f"without__{spec}"])] == [("buckets", "4", "0")]
+    assert [tuple(row) for row in rows_of(good, results[f"without__{SPEC_TEST}"])] == [("buckets", "4", "0")]
 
 
 @pytest.fixture(scope="module")
@@ -556,12 +516,10 @@ def models(new_project: Callable[..., Project]) -> Iterator[Project]:
     """The project of tests/projects/generic_tests, in a session that broadcasts nothing."""
     project = new_project("generic_tests")
     project.spark.sql(f"create schema {project.schema}")
-    project.spark.sql(
-        f"create table {project.table('unbucketed')} using parquet as select string(id) as v from range(9)"
-    )
-    project.spark.conf.set("spark.sql.autoBroadcastJoinThreshold", "-1")
-    yield project
-    project.spark.conf.unset("spark.sql.autoBroadcastJoinThreshold")
+    unbucketed = f"create table {project.table('unbucketed')} using parquet as select string(id) as v from range(9)"
+    project.spark.sql(unbucketed)
+    with setting(project.spark, "spark.sql.autoBroadcastJoinThreshold", "-1"):
+        yield project
 
 
 def test_the_tests_arguments_are_documented(models: Project) -> None:
@@ -578,10 +536,9 @@ EXPECTED_SHUFFLES = {
 
 @pytest.mark.parametrize("adaptive", ["true", pytest.param("false", marks=pytest.mark.long)])
 def test_shuffles_are_counted_in_the_plan(models: Project, adaptive: str) -> None:
-    models.spark.conf.set("spark.sql.adaptive.enabled", adaptive)
-    models.dbt("run")
-    results, _ = models.attempt("test")
-    models.spark.conf.unset("spark.sql.adaptive.enabled")
+    with setting(models.spark, "spark.sql.adaptive.enabled", adaptive):
+        models.dbt("run")
+        results, _ = models.attempt("test")
     found = {
         name: [row.shuffle for row in rows_of(models, result)]
         for name, result in results.items()
@@ -613,11 +570,9 @@ def test_a_changed_spec_is_a_difference_to_the_config(models: Project) -> None:
     assert [tuple(row) for row in rows_of(models, results["another_hash"])] == [("bucket_hash", "hive", "spark")]
     assert len(failed(results)) == 1
 
+    clauses = "partitioned by (ds int) clustered by (v, k) into 16 buckets stored as orc"
     models.spark.sql(f"drop table {models.table('keys')}")
-    models.spark.sql(
-        f"create table {models.table('keys')} (k bigint, v string) partitioned by (ds int)"
-        " clustered by (v, k) into 16 buckets stored as orc"
-    )
+    models.spark.sql(f"create table {models.table('keys')} (k bigint, v string) {clauses}")
     results = models.attempt(*select)[0]
     name = next(name for name in results if name != "another_hash")
     assert [tuple(row) for row in rows_of(models, results[name])] == [

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,17 +25,11 @@ class Case:
 
 
 def random_rows(dice: random.Random, count: int) -> list[Row]:
-    return [
-        (
-            dice.choice(KEYS),
-            dice.choice(TEXTS),
-            dice.randrange(1000),
-            dice.choice(TEXTS),
-            dice.choice(PARTITIONS),
-            dice.choice(["", *TEXTS[2:]]),
-        )
-        for _ in range(count)
-    ]
+    def row() -> Row:
+        key, text, number, other = dice.choice(KEYS), dice.choice(TEXTS), dice.randrange(1000), dice.choice(TEXTS)
+        return key, text, number, other, dice.choice(PARTITIONS), dice.choice(["", *TEXTS[2:]])
+
+    return [row() for _ in range(count)]
 
 
 def random_case(dice: random.Random, number: int) -> Case:
@@ -52,13 +45,14 @@ def random_case(dice: random.Random, number: int) -> Case:
     }
     if strategy == "merge":
         config["unique_key"] = dice.choice([["k"], ["k", "k2"], ["k", "p"]])
-        extra = dice.choice(["none", "update", "exclude", "predicate"])
-        if extra == "update":
-            config["merge_update_columns"] = ["w"]
-        elif extra == "exclude":
-            config["merge_exclude_columns"] = ["V", "p"]
-        elif extra == "predicate":
-            config["incremental_predicates"] = ["DBT_INTERNAL_DEST.v >= 300"]
+        config |= dice.choice(
+            [
+                {},
+                {"merge_update_columns": ["w"]},
+                {"merge_exclude_columns": ["V", "p"]},
+                {"incremental_predicates": ["DBT_INTERNAL_DEST.v >= 300"]},
+            ]
+        )
     return Case(f"m{number}", config)
 
 
@@ -102,9 +96,8 @@ def comparable(rows: list[Row], partition_by: list[str]) -> list[str]:
 @pytest.mark.parametrize(
     ("seed", "number"), [(1, 2), *(pytest.param(seed, 8, marks=pytest.mark.long) for seed in range(2, 12))]
 )
-def test_strategies_against_plain_python(new_project: Callable[..., Project], seed: int, number: int) -> None:
+def test_strategies_against_plain_python(project: Project, seed: int, number: int) -> None:
     dice = random.Random(seed)
-    project = new_project()
     cases = [random_case(dice, place) for place in range(number)]
     project.spark.sql(f"create schema if not exists {project.schema}_feed")
     for case in cases:

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from click.testing import CliRunner
-from elsewhere import COMMAND
+from commanded import command
+from elsewhere import CREATE, interrupted
 from served import HOST, thrift_server
 
 from conftest import Project
-from spark_bucketing.cli import main
 
 
 @pytest.fixture(scope="module")
@@ -28,28 +25,49 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
         yield port
 
 
-@pytest.mark.parametrize("bucket_hash", ["hive", pytest.param("spark", marks=pytest.mark.long)])
-def test_every_strategy_over_thrift(server: int, new_project: Callable[..., Project], bucket_hash: str) -> None:
+def connect(project: Project, port: int, schema: str, threads: int = 1) -> None:
+    """The project's profile asks this server."""
+    output = {"type": "spark", "method": "thrift", "host": HOST, "port": port, "user": "me", "schema": schema}
+    project.write(
+        "profiles.yml", yaml.safe_dump({"t": {"target": "t", "outputs": {"t": output | {"threads": threads}}}})
+    )
+
+
+@contextmanager
+def asking(port: int) -> Iterator[Callable[[str], list[tuple[Any, ...]]]]:
+    """Function that asks the server a query, in one session."""
     from pyhive import hive
 
-    project = new_project()
-    output = {
-        "type": "spark",
-        "method": "thrift",
-        "host": HOST,
-        "port": server,
-        "user": "me",
-        "schema": f"w_{bucket_hash}",
-        "threads": 4,
-    }
-    project.write("profiles.yml", yaml.safe_dump({"t": {"target": "t", "outputs": {"t": output}}}))
+    with hive.connect(HOST, port) as connection, connection.cursor() as cursor:
+
+        def query(sql: str) -> list[tuple[Any, ...]]:
+            cursor.execute(sql)
+            return list(cursor.fetchall()) if cursor.description else []
+
+        yield query
+
+
+STRATEGIES = {"append": 20, "insert_overwrite": 15, "merge": 15}
+
+
+@pytest.mark.parametrize(
+    ("bucket_hash", "strategies"),
+    [
+        pytest.param("hive", ["merge"], id="merge"),
+        pytest.param("hive", STRATEGIES, id="hive", marks=pytest.mark.long),
+        pytest.param("spark", STRATEGIES, id="spark", marks=pytest.mark.long),
+    ],
+)
+def test_strategies_over_thrift(server: int, project: Project, bucket_hash: str, strategies: Collection[str]) -> None:
+    schema = f"w_{bucket_hash}_{len(strategies)}"
+    connect(project, server, schema, threads=4)
     later = "select id as k, 'new' as v, 1 as p from range(5, 15)"
     first = "select id as k, 'old' as v, id % 2 as p from range(10)"
     project.model(
         f"table_{bucket_hash}", first, materialized="bucketed_table", clustered_by="k", buckets=4,
         bucket_hash=bucket_hash, location_root=str(project.folder / "external"),
     )  # fmt: skip
-    for strategy in ("append", "insert_overwrite", "merge"):
+    for strategy in strategies:
         project.model(
             f"{strategy}_{bucket_hash}",
             f"{{% if is_incremental() %}}{later}{{% else %}}{first}{{% endif %}}",
@@ -58,29 +76,21 @@ def test_every_strategy_over_thrift(server: int, new_project: Callable[..., Proj
         )  # fmt: skip
     project.dbt("run")
     project.dbt("run")
-    with hive.connect(HOST, server) as connection, connection.cursor() as cursor:
-
-        def query(sql: str) -> list[tuple[Any, ...]]:
-            cursor.execute(sql)
-            return list(cursor.fetchall())
-
-        counts = {"append": 20, "insert_overwrite": 15, "merge": 15, "table": 10}
-        for name, count in counts.items():
-            table = f"w_{bucket_hash}.{name}_{bucket_hash}"
-            assert query(f"select count(*) from {table}") == [(count,)], table
+    with asking(server) as query:
+        for name in ("table", *strategies):
+            table = f"{schema}.{name}_{bucket_hash}"
+            assert query(f"select count(*) from {table}") == [(STRATEGIES.get(name, 10),)], table
             files = [row[0] for row in query(f"select distinct input_file_name() from {table}")]
             keys = {
                 (path.rsplit("/", 1)[0], path.split("_0")[0] if bucket_hash == "hive" else path.split("_")[-1])
                 for path in files
             }
             assert len(keys) == len(files), files
-        assert len(query(f"show tables in w_{bucket_hash}")) == 4
+        assert len(query(f"show tables in {schema}")) == len(strategies) + 1
 
 
-def test_the_check_asks_over_thrift(server: int, new_project: Callable[..., Project]) -> None:
-    project = new_project()
-    output = {"type": "spark", "method": "thrift", "host": HOST, "port": server, "user": "me", "schema": "checked"}
-    project.write("profiles.yml", yaml.safe_dump({"t": {"target": "t", "outputs": {"t": output}}}))
+def test_the_check_asks_over_thrift(server: int, project: Project) -> None:
+    connect(project, server, "checked")
     for name, buckets in (("a", 4), ("b", 4), ("c", 3)):
         project.model(name, "select id as k from range(10)", materialized="bucketed_table", clustered_by="k",
                       buckets=buckets, bucket_hash="spark")  # fmt: skip
@@ -89,8 +99,7 @@ def test_the_check_asks_over_thrift(server: int, new_project: Callable[..., Proj
         sql = f"select /*+ merge(y) */ x.k from {{{{ ref('a') }}}} as x join {{{{ ref('{other}') }}}} as y on x.k = y.k"
         project.model(name, sql, materialized="view")
     project.dbt("run")
-    place = ["--project-dir", str(project.folder), "--profiles-dir", str(project.folder)]
-    result = CliRunner().invoke(main, ["check", *place, "--format", "json"])
+    result = command(project, "check", "--format", "json")
     report = json.loads(result.stdout)
     assert (result.exit_code, report["planner"][:15]) == (1, "live (thrift), "), result.output
     models = {model["name"]: model for model in report["models"]}
@@ -99,63 +108,39 @@ def test_the_check_asks_over_thrift(server: int, new_project: Callable[..., Proj
     found = {finding["reason"] for operator in models["bad"]["operators"] for finding in operator["findings"]}
     # This server leaves the order of sorted files unused, so that the side that stays is sorted.
     assert found == {"bucket-count-mismatch", "ordering-off"}
-    project.write("profiles.yml", yaml.safe_dump({"t": {"target": "t", "outputs": {"t": output | {"port": 1}}}}))
-    away = CliRunner().invoke(main, ["check", *place])
+    connect(project, 1, "checked")
+    away = command(project, "check")
     assert away.exit_code == 2 and "connect" in away.output and "Traceback" not in away.output
 
 
 @pytest.mark.long
-def test_the_commands_of_evolution_over_thrift(tmp_path: Path, new_project: Callable[..., Project]) -> None:
-    from pyhive import hive
-
+def test_the_commands_of_evolution_over_thrift(tmp_path: Path, project: Project) -> None:
     from spark_bucketing.extension.build import build_jar
     from spark_bucketing.extension.settings import server_settings
 
-    project = new_project()
-    settings = server_settings(build_jar())
-    with (
-        thrift_server(tmp_path, settings) as port,
-        hive.connect(HOST, port) as connection,
-        connection.cursor() as cursor,
-    ):
-
-        def query(sql: str) -> list[tuple[Any, ...]]:
-            cursor.execute(sql)
-            return list(cursor.fetchall()) if cursor.description else []
-
-        output = {"type": "spark", "method": "thrift", "host": HOST, "port": port, "user": "me", "schema": "s"}
-        project.write("profiles.yml", yaml.safe_dump({"t": {"target": "t", "outputs": {"t": output}}}))
+    with thrift_server(tmp_path, server_settings(build_jar())) as port, asking(port) as query:
+        connect(project, port, "s")
         place = ["--project-dir", str(project.folder), "--profiles-dir", str(project.folder)]
         rows = "select p, count(*), sum(v) from s.t group by p order by p"
-        query("create database s")
-        query(
-            "create table s.t (k bigint, v bigint) partitioned by (p int) clustered by (k) sorted by (k) into 4 buckets "
-            "stored as parquet"
-        )
+        for statement in CREATE:
+            query(statement)
         query("insert into s.t select id, id * 7, cast(id % 5 as int) from range(3000000)")
         query("alter table s.t clustered by (k) sorted by (k) into 8 buckets")
         before = query(rows)
-        with subprocess.Popen(
-            [*COMMAND, "rewrite", "t", *place], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-        ) as process:
-            while process.poll() is None and not list(tmp_path.glob("warehouse/s.db/t__dbt_staged/_temporary")):
-                time.sleep(0.05)
-            os.kill(process.pid, signal.SIGINT)
-            said = process.communicate(timeout=60)[0]
-        assert process.returncode == 130 and said.splitlines()[-1].startswith("Interrupted."), said
+        interrupted(tmp_path / "warehouse", place)
         assert query(rows) == before
         # What it was doing has ended.
         time.sleep(2)
         assert not list(tmp_path.glob("warehouse/s.db/t__dbt_staged/*/*"))
-        done = CliRunner().invoke(main, ["evolution", "rewrite", "t", "--where", "p < 9", *place])
+        done = command(project, "evolution", "rewrite", "t", "--where", "p < 9")
         assert done.exit_code == 0 and "5 partitions brought to the table's spec" in done.output, done.output
         assert query("select distinct status, num_buckets from bucket_specs('s.t')") == [("sealed", 8)]
         query("refresh table s.t")
         assert query(rows) == before
         assert query("show tables in s") == [("s", "t", False)]
-        shown = CliRunner().invoke(main, ["evolution", "show", "s.t", *place, "--format", "json"])
+        shown = command(project, "evolution", "show", "s.t", "--format", "json")
         assert json.loads(shown.output)["all_partitions"]["num_buckets"] == 8
-        sealed = CliRunner().invoke(main, ["seal", "s.t", *place])
+        sealed = command(project, "seal", "s.t")
         assert sealed.exit_code == 0 and "5 unchanged" in sealed.output, sealed.output
-        missing = CliRunner().invoke(main, ["seal", "s.nowhere", *place])
+        missing = command(project, "seal", "s.nowhere")
         assert missing.exit_code == 2 and "There is no table s.nowhere" in missing.output, missing.output

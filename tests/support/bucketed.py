@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -23,6 +24,16 @@ class Shape(NamedTuple):
     exchanges: int
     sorts: int
     bucketed: int
+
+
+class Plan(str):
+    """A plan that was run, as text."""
+
+    @property
+    def shape(self) -> Shape:
+        """What it does."""
+        patterns = (r"\bExchange ", r"\bSort \[", r"Bucketed: true")
+        return Shape(*(len(re.findall(pattern, self)) for pattern in patterns))
 
 
 class Sealed(NamedTuple):
@@ -123,38 +134,54 @@ class Tables:
         """Rows in any order, comparable."""
         return sorted(map(repr, self.sql(query)))
 
-    def plan(self, query: str) -> str:
+    def plan(self, query: str) -> Plan:
         """The plan that was run."""
         return self.run(query)[1]
 
-    def run(self, query: str) -> tuple[list[str], str]:
+    def read(self, query: str, empty: bool = False) -> Plan:
+        """The plan that was run; its rows have to be those of stock Spark, and some, unless there are to be none."""
+        rows, plan = self.run(query)
+        assert rows == self.stock_rows(query), query
+        assert empty != bool(rows), f"{len(rows)} rows of {query}"
+        return plan
+
+    def run(self, query: str) -> tuple[list[str], Plan]:
         """Rows in any order, comparable, and the plan that was run."""
         self.spark.sql(f"use {self.database}")
         frame = self.spark.sql(query)
         rows = sorted(repr(tuple(row)) for row in frame.collect())
-        return rows, _as_run(str(frame._jdf.queryExecution().executedPlan().toString()))
+        return rows, Plan(_as_run(str(frame._jdf.queryExecution().executedPlan().toString())))
 
     def shape(self, query: str) -> Shape:
         """What the plan that was run does."""
-        text = self.plan(query)
-        return Shape(
-            len(re.findall(r"\bExchange ", text)),
-            len(re.findall(r"\bSort \[", text)),
-            len(re.findall(r"Bucketed: true", text)),
-        )
+        return self.plan(query).shape
 
-    @contextmanager
-    def settings(self, values: dict[str, str]) -> Iterator[None]:
+    def settings(self, values: Mapping[str, str]) -> AbstractContextManager[None]:
         """Settings for a block."""
-        with ExitStack() as stack:
-            for key, value in values.items():
-                stack.enter_context(setting(self.spark, key, value))
-            yield
+        return settled(self.spark, values)
 
     def stock_rows(self, query: str) -> list[str]:
         """Rows of a query without the extension."""
         with setting(self.spark, "spark.bucketing.enabled", "false"):
             return self.rows(query)
+
+
+def put(path: Path, content: bytes, time: int = 0) -> None:
+    """Another file under a name, without the checksum of the old one; its time in nanoseconds, or a new one."""
+    path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
+    path.unlink(missing_ok=True)
+    path.write_bytes(content)
+    if time:
+        os.utime(path, ns=(time, time))
+
+
+@contextmanager
+def settled(spark: SparkSession, values: Mapping[str, str]) -> Iterator[None]:
+    """Settings of a session for a block."""
+    with ExitStack() as stack:
+        for key, value in values.items():
+            stack.enter_context(setting(spark, key, value))
+        yield
 
 
 def _as_run(plan: str) -> str:

@@ -5,12 +5,12 @@ Tables are empty unless a case writes rows: the planner looks at metadata, file 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from bucketed import Tables, settled
 
 from spark_bucketing.check.facts import Facts
 from spark_bucketing.check.hypotheses import LiveHypotheses
@@ -18,7 +18,7 @@ from spark_bucketing.check.judge import Judged, judge
 from spark_bucketing.check.offline import whatif_beside
 from spark_bucketing.check.proposals import Proposals
 from spark_bucketing.check.query import Query
-from spark_bucketing.check.results import Fix
+from spark_bucketing.check.results import Finding, Fix
 from spark_bucketing.check.scans import TableFacts, note_of
 from spark_bucketing.check.session_planner import SessionPlanner
 from spark_bucketing.check.session_settings import SETTINGS, Settings
@@ -102,11 +102,8 @@ class Checked:
         spark.sql(f"drop table if exists {full}")
         spark.sql(_ddl(full, table))
         self._make_earlier(full, table)
-        distribute = "true" if table.files == 0 else "false"
-        with (
-            setting(spark, "spark.bucketing.enabled", "true"),
-            setting(spark, "spark.bucketing.write.distribute", distribute),
-        ):
+        distribute = {"spark.bucketing.write.distribute": str(table.files == 0).lower()}
+        with settled(spark, {"spark.bucketing.enabled": "true"} | distribute):
             for query in table.rows:
                 hint = f"/*+ repartition({table.files}) */" if table.files else ""
                 spark.sql(f"insert into {full} select {hint} * from ({query})")
@@ -124,30 +121,23 @@ class Checked:
                 self.spark.sql(f"alter table {full} {_clustered(table, table.spec.num_buckets)}")
 
     def _rename(self, full: str, pattern: str, name: str) -> None:
-        rows = self.spark.sql(f"describe table extended {full}").collect()
-        folder = Path(next(row.data_type for row in rows if row.col_name == "Location").removeprefix("file:"))
-        found = [path for path in folder.rglob("*") if re.search(pattern, path.name)]
-        assert found, f"no file of {full} is named like {pattern}"
-        for path in found:
-            path.rename(path.with_name(re.sub(pattern, name, path.name)))
-            path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
-        self.spark.sql(f"refresh table {full}")
+        tables, table = Tables(self.spark, self.database), full.split(".")[1]
+        before = tables.files(table)
+        tables.rename(table, name, pattern)
+        assert tables.files(table) != before, f"no file of {full} is named like {pattern}"
 
     def facts(self, full: str) -> TableFacts:
         """What the check may know of a table, as DESCRIBE says it."""
         if full not in self._facts:
-            self._facts[full] = self._described(full)
+            # As the check itself asks for it, but for statistics, which are those of the test.
+            facts = Facts(SessionPlanner("", self.spark)).of([full])[full]
+            size = self.tables[full.split(".")[1]].size or facts.size_bytes
+            self._facts[full] = replace(facts, size_bytes=size, files_per_bucket=self.files_per_bucket[full])
         return self._facts[full]
-
-    def _described(self, full: str) -> TableFacts:
-        """As the check itself asks for it, but for statistics, which are those of the test."""
-        facts = Facts(SessionPlanner("", self.spark)).of([full])[full]
-        size = self.tables[full.split(".")[1]].size
-        return replace(facts, size_bytes=size or facts.size_bytes, files_per_bucket=self.files_per_bucket[full])
 
     def judge(self, sql: str, settings: Mapping[str, str]) -> tuple[Judged, ...]:
         """What the check says of a query, by the planner of this session, and the fixes of one beside it."""
-        with _settings(self.spark, {**PLANNING, **settings}):
+        with settled(self.spark, {**PLANNING, **settings}):
             self.spark.sql(f"use {self.database}")
             planner = SessionPlanner("", self.spark)
             with planner.printing_in_full():
@@ -173,7 +163,7 @@ class Checked:
         """One planner of hypothetical tables for all, with the settings of a query."""
         if self._whatif is None:
             self._whatif = self._opened.enter_context(whatif_beside(self.spark, True))
-        with _settings(self._whatif.session, settings):
+        with settled(self._whatif.session, settings):
             yield self._whatif
 
     def _rewrite(self, full: str, where: str) -> None:
@@ -241,19 +231,18 @@ def apply_fixes(
     checked: Checked, name: str, sql: str, settings: Mapping[str, str], rewritten: str | None = None
 ) -> Iterator[Applied]:
     """Apply each fix for a query by itself, and judge again."""
-    seen: set[tuple[str, str]] = set()
     judged = checked.judge(sql, settings)
     for place, item in enumerate(judged):
+        # The same fix may be one of several findings.
+        fixes: dict[str, tuple[Finding, Fix]] = {}
         for finding in item.result.findings:
             for fix in finding.fixes:
-                if (item.result.description + str(place), fix.text) in seen:
-                    continue
-                seen.add((item.result.description + str(place), fix.text))
-                query = (rewritten or sql) if fix.kind == "sql" else sql
-                with checked.fixed(fix) as more:
-                    again = checked.judge(query, {**settings, **more})
-                after = _same(judged, again, place)
-                yield Applied(name, item.result.description, finding.reason, fix, after)
+                fixes.setdefault(fix.text, (finding, fix))
+        for finding, fix in fixes.values():
+            query = (rewritten or sql) if fix.kind == "sql" else sql
+            with checked.fixed(fix) as more:
+                again = checked.judge(query, {**settings, **more})
+            yield Applied(name, item.result.description, finding.reason, fix, _same(judged, again, place))
 
 
 def _same(before: tuple[Judged, ...], after: tuple[Judged, ...], place: int) -> str:
@@ -275,18 +264,6 @@ def _ddl(full: str, table: Made) -> str:
     partitioned = f"partitioned by ({by})" if by else ""
     # Hive's own statistics, which Spark takes where it finds none of its own: the table itself is empty.
     size = f"tblproperties ('totalSize' = '{table.size}', 'numRows' = '{table.size // 100}')" if table.size else ""
-    if table.spec is None:
-        return f"create table {full} ({text}) using parquet {partitioned} {size}"
-    order = f"sorted by ({', '.join(table.spec.sort_columns)})" if table.spec.sort_columns else ""
-    buckets = f"clustered by ({', '.join(table.spec.bucket_columns)}) {order} into {table.spec.num_buckets} buckets"
-    if hive:
-        return f"create table {full} ({text}) {partitioned} {buckets} stored as parquet {size}"
-    return f"create table {full} ({text}) using parquet {partitioned} {buckets} {size}"
-
-
-@contextmanager
-def _settings(spark: SparkSession, values: Mapping[str, str]) -> Iterator[None]:
-    with ExitStack() as stack:
-        for key, value in values.items():
-            stack.enter_context(setting(spark, key, value))
-        yield
+    buckets = _clustered(table, table.spec.num_buckets) if table.spec else ""
+    using, stored = ("", "stored as parquet") if hive else ("using parquet", "")
+    return f"create table {full} ({text}) {using} {partitioned} {buckets} {stored} {size}"

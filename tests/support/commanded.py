@@ -30,16 +30,17 @@ def explained(model: dict[str, Any]) -> list[tuple[str, str, list[str]]]:
     ]
 
 
-def evolution_of(project: Project) -> Callable[..., Result]:
-    """`spark-bucketing evolution`, run in this process with its session."""
+def command(project: Project, *arguments: str) -> Result:
+    """`spark-bucketing` for a project, run in this process with its session."""
     from click.testing import CliRunner
 
     from spark_bucketing.cli import main
 
-    place = ("--project-dir", str(project.folder), "--profiles-dir", str(project.folder))
+    return CliRunner().invoke(
+        main, [*arguments, "--project-dir", str(project.folder), "--profiles-dir", str(project.folder)]
+    )
 
-    def run(*arguments: str) -> Result:
-        group = () if arguments[0] == "seal" else ("evolution",)
-        return CliRunner().invoke(main, [*group, *arguments, *place])
 
-    return run
+def evolution_of(project: Project) -> Callable[..., Result]:
+    """`spark-bucketing evolution`, run in the same way."""
+    return lambda *arguments: command(project, *([] if arguments[0] == "seal" else ["evolution"]), *arguments)

@@ -6,8 +6,7 @@ import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-
-import pytest
+from unittest.mock import patch
 
 from conftest import Project
 from spark_bucketing.evolution.warehouse import Warehouse
@@ -20,33 +19,62 @@ READS = re.compile(
 
 
 @contextmanager
-def statements(die_before: int | None = None, ignored: re.Pattern[str] = READS) -> Iterator[list[str]]:
-    """Record the statements that dbt sends to Spark, without the ignored; raise instead of sending this one of them."""
+def executing(act: Callable[[Callable[[str], None], str], None]) -> Iterator[None]:
+    """Give each statement that dbt sends to Spark to a function, with another one that executes it."""
     from dbt.adapters.spark.session import Cursor
+
+    execute = Cursor.execute
+
+    def acted(self: Cursor, sql: str, *parameters: object) -> None:
+        act(lambda text: execute(self, text, *parameters), sql)
+
+    with patch.object(Cursor, "execute", acted):
+        yield
+
+
+@contextmanager
+def statements(die_before: int | str | None = None, ignored: re.Pattern[str] = READS) -> Iterator[list[str]]:
+    """Record the statements that dbt sends to Spark, without the ignored.
+
+    Raises instead of sending the one of this number, or the first one with this text, and whatever comes after it.
+    """
     from dbt_common.exceptions import DbtRuntimeError
 
     sent: list[str] = []
-    execute = Cursor.execute
 
-    def watched(self: Cursor, sql: str, *parameters: object) -> None:
-        if die_before is not None and len(sent) > die_before:
+    dead: list[str] = []
+
+    def watched(execute: Callable[[str], None], sql: str) -> None:
+        if dead:
             raise DbtRuntimeError("the process is dead")
         if not ignored.match(sql):
             sent.append(" ".join(re.sub(r"/\*.*?\*/", "", sql, flags=re.DOTALL).split()))
-            if die_before is not None and len(sent) > die_before:
+            if len(sent) - 1 == die_before or (isinstance(die_before, str) and die_before in sent[-1]):
+                dead.append(sql)
                 raise DbtRuntimeError("the process died here")
-        execute(self, sql, *parameters)
+        execute(sql)
 
-    Cursor.execute = watched
-    try:
+    with executing(watched):
         yield sent
-    finally:
-        Cursor.execute = execute
 
 
 def content(project: Project, query: str = "select * from {schema}.m") -> list[tuple[object, ...]]:
     project.spark.sql(f"refresh table {project.schema}.m")
     return sorted(tuple(str(value) for value in row) for row in project.rows(query))
+
+
+Rows = list[tuple[object, ...]]
+
+
+def assert_survives_a_death(project: Project, number: int, statement: str, before: Rows, after: Rows) -> None:
+    """A run dies before one of its statements: its table is the old one or the new one, and the next run finishes."""
+    with statements(die_before=number):
+        _, failure = project.attempt("run")
+    assert "the process died here" in failure, statement
+    assert content(project) in (before, after), f"after dying before #{number}: {statement}"
+    project.dbt("run")
+    assert content(project) == after, f"next run after dying before #{number}: {statement}"
+    assert project.tables() == {"m"}, statement
 
 
 def assert_survives_every_death(project: Project, one: dict[str, str], other: dict[str, str]) -> None:
@@ -62,13 +90,7 @@ def assert_survives_every_death(project: Project, one: dict[str, str], other: di
     assert before != after
     for number, statement in enumerate(sent):
         os.environ.update(versions[number % 2])
-        with statements(die_before=number):
-            _, failure = project.attempt("run")
-        assert "the process died here" in failure, statement
-        assert content(project) in (before, after), f"after dying before #{number}: {statement}"
-        project.dbt("run")
-        assert content(project) == after, f"next run after dying before #{number}: {statement}"
-        assert project.tables() == {"m"}, statement
+        assert_survives_a_death(project, number, statement, before, after)
         before, after = after, before
 
 
@@ -77,13 +99,10 @@ class Died(Exception):
 
 
 @contextmanager
-def dying(
-    monkeypatch: pytest.MonkeyPatch, before: str | None, last_act: Callable[[], object] = lambda: None
-) -> Iterator[list[str]]:
+def dying(before: str | None, last_act: Callable[[], object] = lambda: None) -> Iterator[list[str]]:
     """Record the statements by which a rewrite changes something that outlives it; let nothing happen from one on.
 
     Args:
-        monkeypatch: takes everything back in the end.
         before: the beginning of the statement that is sent no more; None for all.
         last_act: what is done of it.
     """
@@ -101,6 +120,5 @@ def dying(
             sent.append(statement)
         real(self, statement)
 
-    with monkeypatch.context() as patched:
-        patched.setattr(Warehouse, "change", watched)
+    with patch.object(Warehouse, "change", watched):
         yield sent

@@ -16,10 +16,16 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from processes import settings_below
 
+REPOSITORY = Path(__file__).parents[2]
 COMMAND = [sys.executable, "-c", "from spark_bucketing.cli import main; main(prog_name='spark-bucketing')", "evolution"]
-# Unlike that of the other tests, the metastore's database has to survive a death.
-QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:-UsePerfData"
+# A table that may evolve.
+CREATE = (
+    "create database s",
+    "create table s.t (k bigint, v bigint) partitioned by (p int) clustered by (k) sorted by (k) into 4 buckets "
+    "stored as parquet",
+)
 _MARK = "the results: "
 Step = str | tuple[str, ...]
 
@@ -30,29 +36,37 @@ class Elsewhere:
     Args:
         folder: new.
         schema: of the profile.
+        extension: whether Spark has it, and Hive's permission to write what it does.
     """
 
-    def __init__(self, folder: Path, schema: str) -> None:
+    def __init__(self, folder: Path, schema: str, extension: bool = True) -> None:
         from spark_bucketing.extension.build import build_jar
         from spark_bucketing.extension.settings import extension_settings
 
         self.folder = folder
-        self.settings = extension_settings(build_jar()) | {
-            "spark.master": "local[2]",
-            "spark.driver.memory": "1g",
-            "spark.ui.enabled": "false",
-            "spark.sql.shuffle.partitions": "2",
-            "spark.sql.warehouse.dir": str(folder / "warehouse"),
-            "spark.local.dir": str(folder / "local"),
-            "spark.hadoop.hive.downloaded.resources.dir": str(folder / "resources"),
-            "spark.hadoop.hive.exec.dynamic.partition.mode": "nonstrict",
-            "spark.driver.extraJavaOptions": f"-Dderby.system.home={folder} -Djava.io.tmpdir={folder} {QUICK_JVM}",
-        }
+        extended = extension_settings(build_jar()) | {"spark.hadoop.hive.exec.dynamic.partition.mode": "nonstrict"}
+        # Unlike that of the other tests, the metastore's database has to survive a death.
+        self.settings = (extended if extension else {}) | settings_below(folder)
+        self.settings["spark.local.dir"] = str(folder / "local")
+        self.settings["spark.hadoop.hive.downloaded.resources.dir"] = str(folder / "resources")
         output = {"type": "spark", "method": "session", "host": "NA", "schema": schema, "threads": 1}
         profile = {"t": {"target": "t", "outputs": {"t": output | {"server_side_parameters": self.settings}}}}
         project = {"name": "t", "profile": "t", "flags": {"send_anonymous_usage_stats": False}}
         for name, content in {"profiles.yml": profile, "dbt_project.yml": project}.items():
             (folder / name).write_text(yaml.safe_dump(content))
+
+    def install(self, models: dict[str, str]) -> None:
+        """Make the folder a project with these models, which has this repository installed."""
+        (self.folder / "packages.yml").write_text(f"packages: [{{local: '{REPOSITORY}'}}]")
+        for folder in ("dbt_packages", "models"):
+            (self.folder / folder).mkdir()
+        (self.folder / "dbt_packages" / "spark_bucketing").symlink_to(REPOSITORY)
+        for name, sql in models.items():
+            (self.folder / "models" / f"{name}.sql").write_text(sql)
+
+    def dbt(self, *arguments: str) -> list[str]:
+        """A command of dbt in this project."""
+        return [sys.executable, "-c", "from dbt.cli.main import cli; cli()", *arguments, *self.place]
 
     def run(self, *steps: Step, kill_before: str | None = None) -> list[Any]:
         """Run statements, and commands of `spark-bucketing evolution` and, if they start with `dbt`, of dbt.
@@ -105,6 +119,19 @@ class Elsewhere:
     def place(self) -> list[str]:
         """Where commands find the profile."""
         return ["--project-dir", str(self.folder), "--profiles-dir", str(self.folder)]
+
+
+def interrupted(warehouse: Path, place: list[str]) -> list[str]:
+    """Start a rewrite of the table, interrupt it while it stages rows, and give the lines that it says."""
+    command = [*COMMAND, "rewrite", "s.t", *place]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        while process.poll() is None and not (warehouse / "s.db" / "t__dbt_staged" / "_temporary").exists():
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        said = process.communicate(timeout=60)[0]
+    lines = [line for line in said.splitlines() if "WARN" not in line]
+    assert process.returncode == 130 and lines[-1].startswith("Interrupted.") and "Traceback" not in said, said
+    return lines
 
 
 def _main(request: dict[str, Any]) -> None:

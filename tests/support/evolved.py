@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import pytest
 from bucketed import Tables
+from pyspark.errors import PySparkException
 
 if TYPE_CHECKING:
     from py4j.java_gateway import JavaObject
     from pyspark.sql import SparkSession
 
 
+# Of tables whose partitions are written by different specs.
+SCHEMA = "k int, j int, v bigint"
+NUMBERS = "select cast(pmod(id * 37 + {n}, 90) - 20 as int) as k, cast(pmod(id * {n}, 70) as int) as j, id as v from range(400)"
 ROWS = "select id as k, cast(id as string) as v, id % 2 as p from range(40)"
 
 
@@ -36,6 +42,32 @@ def create(tables: Tables, name: str, buckets: int = 4, partition: str = "p bigi
     tables.make(name, "k bigint, v string", "k", buckets, rest=rest, stored=f"stored as {stored}")
 
 
+def evolve(tables: Tables, name: str, specs: dict[str, tuple[str, int]]) -> None:
+    """A table of which each partition is written by another spec: (column, number)."""
+    (_, (column, buckets)), *_ = specs.items()
+    tables.make(name, SCHEMA, column, buckets, rest="partitioned by (ds string)")
+    for number, (day, (column, buckets)) in enumerate(specs.items(), 1):
+        tables.sql(f"alter table {name} clustered by ({column}) sorted by ({column}) into {buckets} buckets")
+        tables.fill(name, column, buckets, f"select *, '{day}' as ds from ({NUMBERS.format(n=number)})")
+
+
+def filled(tables: Tables, name: str, rows: str = "select * from new_rows", **how: Any) -> None:
+    """The same with rows, whose partitions the extension seals."""
+    create(tables, name, **how)
+    tables.sql(f"insert into {name} {rows}")
+
+
+def refused(tables: Tables, statement: str, message: str) -> None:
+    """A statement is an error with this message, which keeps what PySpark, and dbt with it, may ask of an error."""
+    with pytest.raises(PySparkException) as caught:
+        tables.sql(statement)
+    error = caught.value
+    for said in (str(error), error.getMessage()):
+        assert re.search(message, said, re.DOTALL | re.IGNORECASE), said
+    assert error.getCondition() and error.getMessageParameters() is not None
+    assert "SET LOCATION" not in str(error)
+
+
 def kept(tables: Tables, name: str) -> dict[str, Kept]:
     """What is kept of each partition; seals and descriptors of the same number have to be equal."""
     rows = tables.sql(
@@ -52,7 +84,8 @@ def kept(tables: Tables, name: str) -> dict[str, Kept]:
     return found
 
 
-def _client(spark: SparkSession) -> JavaObject:
+def metastore(spark: SparkSession) -> JavaObject:
+    """The client of the metastore of this thread."""
     jvm: Any = spark.sparkContext._jvm
     catalog = spark._jsparkSession.sharedState().externalCatalog().unwrapped()
     return jvm.org.apache.hadoop.hive.ql.metadata.Hive.get(catalog.client().conf()).getMSC()
@@ -70,7 +103,7 @@ def put_parameters(tables: Tables, name: str, partition: str, parameters: dict[s
 
 
 def _alter(tables: Tables, name: str, partition: str, altered: JavaObject) -> None:
-    client = _client(tables.spark)
+    client = metastore(tables.spark)
     if partition:
         client.alter_partition(tables.database, name, altered)
     else:
@@ -78,7 +111,7 @@ def _alter(tables: Tables, name: str, partition: str, altered: JavaObject) -> No
 
 
 def _stored(tables: Tables, name: str, partition: str) -> JavaObject:
-    client = _client(tables.spark)
+    client = metastore(tables.spark)
     if partition:
         return client.getPartition(tables.database, name, partition)
     return client.getTable(tables.database, name)
@@ -114,7 +147,7 @@ class Places(NamedTuple):
 
 def places(tables: Tables, name: str) -> Places:
     """A table's descriptor, Spark's properties on buckets, and what Spark makes of them."""
-    table = _client(tables.spark).getTable(tables.database, name)
+    table = metastore(tables.spark).getTable(tables.database, name)
     descriptor = table.getSd()
     prefix = "spark.sql.sources.schema."
     properties = {

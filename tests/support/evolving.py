@@ -1,13 +1,14 @@
-"""Tables whose partitions differ in their specs, for the commands of `spark-bucketing evolution`."""
+"""Tables whose partitions differ in their specs, and what the commands of `spark-bucketing evolution` say of them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import json
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from bucketed import Tables
-from click.testing import Result
 from commanded import evolution_of
 from pyspark.sql import SparkSession
 
@@ -17,57 +18,81 @@ DB = "evolution_command"
 HARD = ("it's", 'a "b" c', "x/y=z%", "${spark.master}", "b\\c", "ü ~", None)
 
 
-@pytest.fixture(name="tables")
-def evolving_tables(spark: SparkSession) -> Iterator[Tables]:
+class Evolving(Tables):
+    """The database of these tables, and the commands, run in this process with this session."""
+
+    def __init__(self, spark: SparkSession, project: Project) -> None:
+        super().__init__(spark, DB)
+        self.command = evolution_of(project)
+
+    def said(self, command: str, name: str, *arguments: str, code: int = 0) -> str:
+        """What a command says of a table; it has to end with this exit code."""
+        result = self.command(command, f"{DB}.{name}", *arguments)
+        assert result.exit_code == code, result.output
+        return result.output
+
+    def report(self, command: str, name: str, code: int = 0) -> dict[str, Any]:
+        """The same as JSON."""
+        return dict(json.loads(self.said(command, name, "--format", "json", code=code)))
+
+    def new(self, name: str, columns: str = "ds string", stored: str = "stored as parquet") -> None:
+        """A table of 4 buckets without partitions."""
+        self.sql(f"drop table if exists {name}")
+        self.sql(
+            f"create table {name} (k int, v bigint) partitioned by ({columns}) clustered by (k) sorted by (k) "
+            f"into 4 buckets {stored}"
+        )
+
+    def write(self, name: str, ds: str | None, rows: int = 40, how: str = "overwrite") -> None:
+        self.sql(
+            f"insert {how} table {name} partition (ds = {literal(ds)}) select cast(id as int), id + 1 from range({rows})"
+        )
+
+    def alter(self, name: str, buckets: int) -> None:
+        self.sql(f"alter table {name} clustered by (k) sorted by (k) into {buckets} buckets")
+
+    def evolved(self, name: str, specs: Mapping[str, int], stored: str = "stored as parquet") -> list[str]:
+        """A table with partitions of these numbers of buckets, whose own spec is the last one; gives its sums."""
+        self.new(name, stored=stored)
+        for ds, buckets in specs.items():
+            self.alter(name, buckets)
+            self.write(name, ds)
+        return self.sums(name)
+
+    def record(self, name: str) -> dict[str, tuple[object, ...]]:
+        """Status of each partition, number of buckets of its seal, and most files of a bucket."""
+        rows = self.sql(f"select partition, status, num_buckets, max_files_per_bucket from bucket_specs('{DB}.{name}')")
+        return {str(row[0]): row[1:] for row in rows}
+
+    def locations(self, name: str) -> dict[str, Path]:
+        """The folder of each partition."""
+        rows = self.sql(f"select partition, location from bucket_specs('{DB}.{name}')")
+        return {str(row[0]): Path(str(row[1]).removeprefix("file:").replace("//", "/")) for row in rows}
+
+    def sums(self, name: str) -> list[str]:
+        self.sql(f"refresh table {name}")
+        return self.rows(f"select ds, count(*), sum(v), count(distinct k) from {name} group by ds")
+
+    def assert_whole(self, name: str, rows: list[str], **buckets: int) -> None:
+        """These rows are there, in partitions that are sealed with so many buckets, and nothing is left of what was done.
+
+        Every folder below the table's is a partition's, none is hidden, and no other table is beside it.
+        """
+        assert self.sums(name) == rows
+        if buckets:
+            assert self.record(name) == sealed(**buckets)
+        folder = self.folder(name)
+        data = {path.parent for path in folder.rglob("*") if path.is_file() and path.name[0] not in "._"}
+        left = data - set(self.locations(name).values()) | {path for path in folder.rglob(".*") if path.is_dir()}
+        assert not left, f"left behind: {left}"
+        assert not self.sql(f"show tables like '{name}__*'")
+        assert not list(folder.parent.glob(f"{name}__*"))
+
+
+@pytest.fixture(name="tables", scope="module")
+def evolving_tables(spark: SparkSession, new_project: Callable[..., Project]) -> Evolving:
     """The database of these tables."""
-    made = Tables(spark, DB)
-    # dbt-spark, whose tests share this session, switches ANSI mode off.
-    with made.settings({"spark.sql.autoBroadcastJoinThreshold": "-1", "spark.sql.ansi.enabled": "true"}):
-        yield made
-
-
-@pytest.fixture(name="command")
-def evolution_command(new_project: Callable[..., Project]) -> Callable[..., Result]:
-    """The command, run in this process with this session."""
-    return evolution_of(new_project())
-
-
-def literal(value: str | None) -> str:
-    if value is None:
-        return "null"
-    return "'" + value.replace("\\", "\\\\").replace("'", "\\'").replace("$", "\\u0024") + "'"
-
-
-def make(tables: Tables, name: str, columns: str = "ds string", stored: str = "stored as parquet") -> None:
-    tables.sql(f"drop table if exists {name}")
-    tables.sql(
-        f"create table {name} (k int, v bigint) partitioned by ({columns}) clustered by (k) sorted by (k) "
-        f"into 4 buckets {stored}"
-    )
-
-
-def fill(tables: Tables, name: str, ds: str | None, rows: int = 40, how: str = "overwrite") -> None:
-    tables.sql(
-        f"insert {how} table {name} partition (ds = {literal(ds)}) select cast(id as int), id + 1 from range({rows})"
-    )
-
-
-def alter(tables: Tables, name: str, buckets: int, rest: str = "") -> None:
-    tables.sql(f"alter table {name} {rest} clustered by (k) sorted by (k) into {buckets} buckets")
-
-
-def evolved(tables: Tables, name: str, specs: Mapping[str, int], stored: str = "stored as parquet") -> None:
-    """A table with partitions of these numbers of buckets, whose own spec is the last one."""
-    make(tables, name, stored=stored)
-    for ds, buckets in specs.items():
-        alter(tables, name, buckets)
-        fill(tables, name, ds)
-
-
-def record(tables: Tables, name: str) -> dict[str, tuple[object, ...]]:
-    """Status of each partition, number of buckets of its seal, and most files of a bucket."""
-    rows = tables.sql(f"select partition, status, num_buckets, max_files_per_bucket from bucket_specs('{DB}.{name}')")
-    return {str(row[0]): row[1:] for row in rows}
+    return Evolving(spark, new_project())
 
 
 def sealed(**buckets: int) -> dict[str, tuple[object, ...]]:
@@ -75,42 +100,7 @@ def sealed(**buckets: int) -> dict[str, tuple[object, ...]]:
     return {f"ds={ds}": ("sealed", number, 1) for ds, number in buckets.items()}
 
 
-def locations(tables: Tables, name: str) -> dict[str, Path]:
-    rows = tables.sql(f"select partition, location from bucket_specs('{DB}.{name}')")
-    return {str(row[0]): Path(str(row[1]).removeprefix("file:").replace("//", "/")) for row in rows}
-
-
-def set_parameter(tables: Tables, name: str, ds: str, key: str, value: str | None) -> None:
-    """What another engine can do to a record."""
-    jvm, session = tables.spark.sparkContext._jvm, tables.spark._jsparkSession
-    assert jvm is not None
-    client = session.sharedState().externalCatalog().unwrapped().client()
-    metastore = jvm.org.apache.hadoop.hive.ql.metadata.Hive.get(client.conf()).getMSC()
-    partition = metastore.getPartition(DB, name, f"ds={ds}")
+def literal(value: str | None) -> str:
     if value is None:
-        partition.getParameters().remove(key)
-    else:
-        partition.getParameters().put(key, value)
-    metastore.alter_partition(DB, name, partition)
-
-
-def sums(tables: Tables, name: str) -> list[str]:
-    tables.sql(f"refresh table {name}")
-    return tables.rows(f"select ds, count(*), sum(v), count(distinct k) from {name} group by ds")
-
-
-def fine(run: Callable[..., Result], name: str) -> None:
-    result = run("verify", f"{DB}.{name}")
-    assert result.exit_code == 0, result.output
-
-
-def nothing_is_left(tables: Tables, name: str) -> None:
-    """Every folder below the table's is a partition's, none is hidden, and no other table is beside it."""
-    used = set(locations(tables, name).values())
-    folder = tables.folder(name)
-    data = {path.parent for path in folder.rglob("*") if path.is_file() and path.name[0] not in "._"}
-    assert data <= used, f"left behind: {data - used}"
-    hidden = [path for path in folder.rglob(".*") if path.is_dir()]
-    assert not hidden, f"left behind: {hidden}"
-    assert not tables.sql(f"show tables like '{name}__*'")
-    assert not list(folder.parent.glob(f"{name}__*"))
+        return "null"
+    return "'" + value.replace("\\", "\\\\").replace("'", "\\'").replace("$", "\\u0024") + "'"

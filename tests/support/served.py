@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pyspark
 import pytest
+from processes import settings_below
 
 from conftest import QUICK_JVM
 
@@ -35,18 +36,9 @@ def thrift_server(home: Path, settings: Mapping[str, str] | None = None) -> Iter
     Returns: its port.
     """
     port = _free_port()
-    conf = {
-        "spark.master": "local[2]",
-        "spark.driver.memory": "2g",
-        "spark.ui.enabled": "false",
-        "spark.sql.shuffle.partitions": "4",
-        "spark.sql.warehouse.dir": str(home / "warehouse"),
-        "spark.hadoop.javax.jdo.option.ConnectionURL": f"jdbc:derby:;databaseName={home / 'metastore'};create=true",
-        # Hive deletes a session's folder of resources when it closes: one that all sessions share would go while others
-        # open. Its default has one for each session, in the temporary folder.
-        "spark.driver.extraJavaOptions": f"-Dderby.system.home={home} -Djava.io.tmpdir={home} {QUICK_JVM}",
-        **(settings or {}),
-    }
+    # Hive deletes a session's folder of resources when it closes: one that all sessions share would go while others
+    # open. Its default has one for each session, in the temporary folder.
+    conf = settings_below(home, "2g", QUICK_JVM) | {"spark.sql.shuffle.partitions": "4", **(settings or {})}
     command = [str(Path(pyspark.__file__).parent / "bin" / "spark-submit")]
     for key, value in conf.items():
         command += ["--conf", f"{key}={value}"]

@@ -30,12 +30,14 @@ SCATTERED = """
 
 def create(tables: Tables, name: str, layout: str, partitioned: bool = False, buckets: int = 8) -> None:
     stored = LAYOUTS[layout][0]
-    if not partitioned:
-        tables.make(name, "k bigint, v string, p bigint", "k", buckets, stored=stored)
-    elif stored.startswith("using"):
-        tables.make(name, "k bigint, v string, p bigint", "k", buckets, rest="partitioned by (p)", stored=stored)
+    # A partition column is one of the others with Spark's own DDL, and beside them with Hive's.
+    columns, by = (
+        ("k bigint, v string", "p bigint") if layout.startswith("hive") else ("k bigint, v string, p bigint", "p")
+    )
+    if partitioned:
+        tables.make(name, columns, "k", buckets, rest=f"partitioned by ({by})", stored=stored)
     else:
-        tables.make(name, "k bigint, v string", "k", buckets, rest="partitioned by (p bigint)", stored=stored)
+        tables.make(name, "k bigint, v string, p bigint", "k", buckets, stored=stored)
 
 
 def buckets_of_files(tables: Tables, name: str) -> dict[tuple[str, int | None], int]:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,23 +9,14 @@ from typing import TYPE_CHECKING, Any
 import pyspark
 import pytest
 from bucketed import Tables
-from evolved import Kept, create, kept, logged, put_parameters, seal_of, with_new_rows
+from elsewhere import CREATE, Elsewhere
+from evolved import Kept, create, filled, kept, logged, put_parameters, seal_of
 from pyspark.errors import AnalysisException
-from pyspark.sql import SparkSession
-
-from spark_bucketing.extension.build import build_jar
-from spark_bucketing.extension.settings import extension_settings
 
 if TYPE_CHECKING:
     from py4j.java_gateway import JavaObject
 
 pytestmark = pytest.mark.usefixtures("extension", "dynamic_partitions")
-
-
-@pytest.fixture(scope="module")
-def tables(spark: SparkSession) -> Tables:
-    """A database for tables that are looked at by either interface."""
-    return with_new_rows(spark, "any_catalog")
 
 
 class Store:
@@ -59,8 +47,8 @@ class Store:
 
 
 def test_partitions_are_those_that_hives_client_finds(tables: Tables) -> None:
-    create(tables, "t", partition="p bigint, s string")
-    tables.sql("insert into t select k, v, p, if(k % 3 = 0, null, concat('x/=', k % 3)) from new_rows")
+    rows = "select k, v, p, if(k % 3 = 0, null, concat('x/=', k % 3)) from new_rows"
+    filled(tables, "t", rows, partition="p bigint, s string")
     store = Store(tables, "t")
     expected = {
         str(name): str(place).replace("file:///", "file:/")
@@ -76,8 +64,7 @@ def test_partitions_are_those_that_hives_client_finds(tables: Tables) -> None:
 
 
 def test_a_seal_is_written_and_its_descriptor_is_said_to_be_behind(tables: Tables) -> None:
-    create(tables, "t")
-    tables.sql("insert into t select * from new_rows")
+    filled(tables, "t")
     before = seal_of(tables, "t", "p=0")
     store = Store(tables, "t")
     found = store.list()["p=0"]
@@ -103,54 +90,24 @@ def test_the_spec_of_a_table_cannot_be_changed(tables: Tables) -> None:
         store.java.check(store.table, False)
 
 
-ISOLATED = """
-import json, sys
-from pyspark.sql import SparkSession
-builder = SparkSession.builder.enableHiveSupport()
-for key, value in json.loads(sys.argv[1]).items():
-    builder = builder.config(key, value)
-spark = builder.getOrCreate()
-store = spark._jvm.org.apache.spark.sql.bucketing.records.PartitionStore.of(spark._jsparkSession)
-said = {"store": store.getClass().getSimpleName()}
-layout = "partitioned by (p bigint) clustered by (k) sorted by (k) into 4 buckets stored as parquet"
-spark.sql(f"create table t (k bigint, v string) {layout}")
-spark.sql("insert into t select id, 'x', id % 2 from range(40)")
-spark.sql("insert overwrite t partition (p = 1) select id, 'y' from range(40)")
-said["specs"] = [list(row) for row in spark.sql("select partition, num_buckets, status from bucket_specs('t')").collect()]
-frame = spark.sql("select k, count(*) from t group by k")
-said["rows"] = frame.count()
-said["plan"] = frame._jdf.queryExecution().executedPlan().toString()
-try:
-    spark.sql("alter table t clustered by (k) into 8 buckets")
-except Exception as error:
-    said["refused"] = str(error)
-print("SAID" + json.dumps(said))
-"""
-
-
 @pytest.mark.long
 def test_a_client_of_its_own_seals_and_reads_buckets(tmp_path: Path) -> None:
-    jars = Path(pyspark.__file__).parent / "jars"
-    conf = extension_settings(build_jar()) | {
-        "spark.master": "local[2]",
-        "spark.ui.enabled": "false",
-        "spark.sql.shuffle.partitions": "4",
-        "spark.sql.warehouse.dir": str(tmp_path / "warehouse"),
+    """In a process of its own, which may hold one metastore client only."""
+    elsewhere = Elsewhere(tmp_path, "s")
+    elsewhere.settings |= {
         "spark.sql.hive.metastore.jars": "path",
-        "spark.sql.hive.metastore.jars.path": f"file://{jars}/*.jar",
-        "spark.hadoop.javax.jdo.option.ConnectionURL": f"jdbc:derby:;databaseName={tmp_path / 'metastore'};create=true",
-        "spark.driver.extraJavaOptions": f"-Dderby.system.home={tmp_path}",
-        "spark.hadoop.hive.exec.dynamic.partition.mode": "nonstrict",
+        "spark.sql.hive.metastore.jars.path": f"file://{Path(pyspark.__file__).parent}/jars/*.jar",
     }
-    # A process may hold one metastore client only.
-    ran = subprocess.run(
-        [sys.executable, "-c", ISOLATED, json.dumps(conf)], capture_output=True, text=True, cwd=tmp_path, check=False
+    grouped = "select k, count(*) from s.t group by k"
+    *_, specs, counted, plan = elsewhere.run(
+        *CREATE,
+        "insert into s.t select id, id, cast(id % 2 as int) from range(40)",
+        "insert overwrite s.t partition (p = 1) select id, -id from range(40)",
+        "select partition, num_buckets, status from bucket_specs('s.t')",
+        f"select count(*) from ({grouped})",
+        f"explain {grouped}",
     )
-    assert ran.returncode == 0, ran.stderr[-3000:]
-    said = json.loads(next(line for line in ran.stdout.splitlines() if "SAID" in line).partition("SAID")[2])
-    assert said["store"] == "CatalogPartitions"
-    assert said["specs"] == [["p=0", 4, "sealed"], ["p=1", 4, "sealed"]]
-    assert said["rows"] == 40 and "Bucketed: true (4 Hive buckets" in said["plan"]
-    assert said["refused"].startswith(
-        "Cannot change the buckets of `spark_catalog`.`default`.`t`: found a metastore client"
-    )
+    assert specs == [["p=0", 4, "sealed"], ["p=1", 4, "sealed"]]
+    assert counted == [[40]] and "Bucketed: true (4 Hive buckets" in str(plan)
+    with pytest.raises(AssertionError, match=r"`spark_catalog`.`s`.`t`: found a metastore client"):
+        elsewhere.run("alter table s.t clustered by (k) into 8 buckets")

@@ -2,138 +2,62 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
-from bucketed import Shape, Tables
+from bucketed import Tables
+from evolved import NUMBERS, SCHEMA, evolve
 from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.usefixtures("extension", "dynamic_partitions")
+pytestmark = pytest.mark.usefixtures("extension", "dynamic_partitions", "no_broadcast")
 
-SCHEMA = "k int, j int, v bigint"
-ROWS = "select cast(pmod(id * 37 + {n}, 90) - 20 as int) as k, cast(pmod(id * {n}, 70) as int) as j, id as v from range(400)"
 # The partitions of `grown`, in the order in which they are written: by which columns, and into how many buckets.
 SPECS = {"a": ("k", 4), "b": ("k", 8), "c": ("k", 16), "d": ("j", 8), "e": ("k", 6)}
 
 
 @pytest.fixture(scope="module")
-def grown(spark: SparkSession) -> Tables:
+def tables(spark: SparkSession) -> Tables:
     """A table that grew, and tables to join it with."""
-    tables = Tables(spark, "mixed_specs")
-    evolve(tables, "grown", SPECS)
+    made = Tables(spark, "mixed_specs")
+    evolve(made, "grown", SPECS)
     for buckets in (4, 8, 16):
-        tables.make(f"h{buckets}", SCHEMA, "k", buckets, ROWS.format(n=5))
-    tables.sql("create table days using parquet as select 'b' as ds, 1 as picked union all select 'z', 2")
-    return tables
-
-
-@pytest.fixture
-def tables(grown: Tables) -> Iterator[Tables]:
-    with grown.settings({"spark.sql.autoBroadcastJoinThreshold": "-1"}):
-        yield grown
-
-
-def evolve(tables: Tables, name: str, specs: dict[str, tuple[str, int]]) -> None:
-    """A table of which each partition is written by another spec."""
-    (_, (column, buckets)), *_ = specs.items()
-    tables.make(name, SCHEMA, column, buckets, rest="partitioned by (ds string)")
-    for number, (day, (column, buckets)) in enumerate(specs.items(), 1):
-        tables.sql(f"alter table {name} clustered by ({column}) sorted by ({column}) into {buckets} buckets")
-        tables.fill(name, column, buckets, f"select *, '{day}' as ds from ({ROWS.format(n=number)})")
+        made.make(f"h{buckets}", SCHEMA, "k", buckets, NUMBERS.format(n=5))
+    made.sql("create table days using parquet as select 'b' as ds, 1 as picked union all select 'z', 2")
+    return made
 
 
 def days(*names: str) -> str:
     return f"(select * from grown where ds in ({', '.join(map(repr, names))}))"
 
 
-@pytest.mark.parametrize(
-    ("query", "shape", "read"),
-    [
-        pytest.param(
-            f"select * from {days('a')} t join h4 on t.k = h4.k", (0, 0, 2), "(4 Hive buckets, sorted)", id="old"
-        ),
-        pytest.param(
-            f"select * from {days('c')} t join h16 on t.k = h16.k", (0, 0, 2), "(16 Hive buckets, sorted)", id="new"
-        ),
-        pytest.param(
-            f"select * from {days('a', 'b')} t join h4 on t.k = h4.k",
-            (0, 0, 2),
-            "(4 Hive buckets of partitions with 4, 8, merged)",
-            id="X and 2X",
-        ),
-        pytest.param(
-            f"select t.k, count(*), sum(h4.v) from {days('a', 'b', 'c')} t join h4 on t.k = h4.k group by t.k",
-            (0, 0, 2),
-            "(4 Hive buckets of partitions with 4, 8, 16, merged)",
-            id="X, 2X and 4X",
-        ),
-        pytest.param(
-            f"select * from {days('b', 'c')} t full join h8 on t.k = h8.k",
-            (0, 0, 2),
-            "(8 Hive buckets of partitions with 8, 16, merged)",
-            id="2X and 4X",
-        ),
-        pytest.param(
-            f"select * from {days('b', 'c')} t left join h16 on t.k = h16.k",
-            (0, 0, 2),
-            "(8 Hive buckets of partitions with 8, 16, merged)",
-            id="with a table of 4X",
-        ),
-        pytest.param(
-            f"select k, sum(v) from {days('a', 'c')} group by k",
-            (0, 0, 1),
-            "(4 Hive buckets of partitions with 4, 16)",
-            id="groups",
-        ),
-        pytest.param(
-            f"select k, rank() over (partition by k order by v) from {days('a', 'b')}",
-            (0, 1, 1),
-            "(4 Hive buckets of partitions with 4, 8)",
-            id="window",
-        ),
-        pytest.param(
-            f"select k, count(*) from {days('b', 'e')} group by k",
-            (0, 0, 1),
-            "(2 Hive buckets of partitions with 6, 8)",
-            id="a common divisor",
-        ),
-        pytest.param(
-            f"select j, count(*) from {days('d')} group by j", (0, 0, 1), "(8 Hive buckets, sorted)", id="other column"
-        ),
-        pytest.param(
-            f"select k, count(*) from {days('d')} group by k",
-            (1, 0, 0),
-            "false [column-not-read] (bucket column j is not read)",
-            id="no longer by k",
-        ),
-        pytest.param(
-            f"select k, count(*) from {days('a', 'b', 'd')} group by k",
-            (1, 0, 0),
-            "false [mixed-specs] (its bucket specs differ: by k in ds=a and 1 more, by j in ds=d)",
-            id="two columns",
-        ),
-        pytest.param(
-            "select k, count(*) from grown where ds = 'nothing' group by k",
-            (0, 0, 1),
-            "(6 Hive buckets, sorted)",
-            id="none",
-        ),
-    ],
-)
-def test_partitions_are_read_by_the_spec_that_fits_all(
-    tables: Tables, aqe: str, query: str, shape: tuple[int, int, int], read: str
-) -> None:
-    assert read in tables.plan(query)
-    assert tables.shape(query) == Shape(*shape)
-    assert tables.rows(query) == tables.stock_rows(query)
+# fmt: off
+READ = {
+    "old": (f"select * from {days('a')} t join h4 on t.k = h4.k", (0, 0, 2), "(4 Hive buckets, sorted)"),
+    "new": (f"select * from {days('c')} t join h16 on t.k = h16.k", (0, 0, 2), "(16 Hive buckets, sorted)"),
+    "X and 2X": (f"select * from {days('a', 'b')} t join h4 on t.k = h4.k", (0, 0, 2), "(4 Hive buckets of partitions with 4, 8, merged)"),
+    "X, 2X and 4X": (f"select t.k, count(*), sum(h4.v) from {days('a', 'b', 'c')} t join h4 on t.k = h4.k group by t.k", (0, 0, 2), "(4 Hive buckets of partitions with 4, 8, 16, merged)"),
+    "2X and 4X": (f"select * from {days('b', 'c')} t full join h8 on t.k = h8.k", (0, 0, 2), "(8 Hive buckets of partitions with 8, 16, merged)"),
+    "with a table of 4X": (f"select * from {days('b', 'c')} t left join h16 on t.k = h16.k", (0, 0, 2), "(8 Hive buckets of partitions with 8, 16, merged)"),
+    "groups": (f"select k, sum(v) from {days('a', 'c')} group by k", (0, 0, 1), "(4 Hive buckets of partitions with 4, 16)"),
+    "window": (f"select k, rank() over (partition by k order by v) from {days('a', 'b')}", (0, 1, 1), "(4 Hive buckets of partitions with 4, 8)"),
+    "a common divisor": (f"select k, count(*) from {days('b', 'e')} group by k", (0, 0, 1), "(2 Hive buckets of partitions with 6, 8)"),
+    "other column": (f"select j, count(*) from {days('d')} group by j", (0, 0, 1), "(8 Hive buckets, sorted)"),
+    "no longer by k": (f"select k, count(*) from {days('d')} group by k", (1, 0, 0), "false [column-not-read] (bucket column j is not read)"),
+    "two columns": (f"select k, count(*) from {days('a', 'b', 'd')} group by k", (1, 0, 0), "false [mixed-specs] (its bucket specs differ: by k in ds=a and 1 more, by j in ds=d)"),
+    "none": ("select k, count(*) from grown where ds = 'nothing' group by k", (0, 0, 1), "(6 Hive buckets, sorted)"),
+}
+# fmt: on
 
 
-def test_numbers_are_brought_together_as_those_of_two_tables_are(tables: Tables) -> None:
-    query = f"select k, count(*) from {days('a', 'c')} group by k"
-    assert "(4 Hive buckets of partitions with 4, 16)" in tables.plan(query)
+@pytest.mark.parametrize("name", READ)
+def test_partitions_are_read_by_the_spec_that_fits_all(tables: Tables, aqe: None, name: str) -> None:
+    query, shape, read = READ[name]
+    plan = tables.read(query, empty=name == "none")
+    assert read in plan and plan.shape == shape, plan
+
+
+def test_numbers_are_not_brought_together_where_that_is_switched_off(tables: Tables) -> None:
     with tables.settings({"spark.bucketing.join.alignment": "off"}):
-        assert "[mixed-specs] (its bucket specs differ: 4 buckets in ds=a, 16 buckets in ds=c" in tables.plan(query)
-        assert tables.rows(query) == tables.stock_rows(query)
+        plan = tables.read(f"select k, count(*) from {days('a', 'c')} group by k")
+    assert "[mixed-specs] (its bucket specs differ: 4 buckets in ds=a, 16 buckets in ds=c" in plan
 
 
 def test_partitions_that_are_left_out_while_the_query_runs(tables: Tables, aqe: str) -> None:
@@ -144,8 +68,7 @@ def test_partitions_that_are_left_out_while_the_query_runs(tables: Tables, aqe: 
             "join days on t.ds = days.ds where picked = 1 group by k"
         )
         with tables.settings({"spark.sql.autoBroadcastJoinThreshold": "10485760"}):
-            assert tables.shape(query).bucketed == bucketed
-            assert tables.rows(query) == tables.stock_rows(query) != []
+            assert tables.read(query).shape.bucketed == bucketed
 
 
 def test_a_partition_whose_descriptor_is_altered_is_sealed_anew(tables: Tables) -> None:
@@ -154,8 +77,7 @@ def test_a_partition_whose_descriptor_is_altered_is_sealed_anew(tables: Tables) 
     partition = "alter table grown partition (ds = 'b')"
     for spec, status in (("(k) into 16", "refused"), ("(j) into 8", "refused"), ("(k) sorted by (k) into 8", "sealed")):
         tables.sql(f"{partition} clustered by {spec} buckets")
-        assert "[not-sealed]" in tables.plan(query) or status == "sealed"
-        assert tables.rows(query) == tables.stock_rows(query) != []
+        assert "[not-sealed]" in tables.read(query) or status == "sealed"
         ((_, found, *_),) = tables.sql(f"{partition} seal buckets")
         assert found == status
     assert "(8 Hive buckets" in tables.plan(query)
@@ -167,12 +89,10 @@ def test_rows_that_stock_spark_inserts_are_read_plainly(tables: Tables) -> None:
     assert tables.shape(query).bucketed == 2
     tables.sql("select count(*) from stocked")
     with tables.settings({"spark.bucketing.enabled": "false"}):
-        tables.sql(f"insert overwrite stocked select *, 'b' as ds from ({ROWS.format(n=9)})")
-    assert tables.shape(query).bucketed == 1
-    assert tables.rows(query) == tables.stock_rows(query)
-    tables.fill("stocked", "k", 8, f"select *, 'b' as ds from ({ROWS.format(n=9)})", how="insert overwrite")
-    assert tables.shape(query).bucketed == 2
-    assert tables.rows(query) == tables.stock_rows(query)
+        tables.sql(f"insert overwrite stocked select *, 'b' as ds from ({NUMBERS.format(n=9)})")
+    assert tables.read(query).shape.bucketed == 1
+    tables.fill("stocked", "k", 8, f"select *, 'b' as ds from ({NUMBERS.format(n=9)})", how="insert overwrite")
+    assert tables.read(query).shape.bucketed == 2
 
 
 def test_a_table_that_is_no_longer_clustered_is_read_plainly(tables: Tables) -> None:
@@ -180,11 +100,10 @@ def test_a_table_that_is_no_longer_clustered_is_read_plainly(tables: Tables) -> 
     tables.sql("alter table plain_again not clustered")
     query = "select k, count(*) from plain_again group by k"
     assert "Bucketed" not in tables.plan(query)
-    tables.sql(f"insert into plain_again select *, 'c' as ds from ({ROWS.format(n=9)})")
+    tables.sql(f"insert into plain_again select *, 'c' as ds from ({NUMBERS.format(n=9)})")
     tables.sql("alter table plain_again clustered by (k) sorted by (k) into 8 buckets")
-    assert "[not-sealed] (partition ds=c: " in tables.plan(query)
-    assert "4 Hive buckets of partitions with 4, 8" in tables.plan(query.replace("group", "where ds < 'c' group"))
-    assert tables.rows(query) == tables.stock_rows(query)
+    assert "[not-sealed] (partition ds=c: " in tables.read(query)
+    assert "4 Hive buckets of partitions with 4, 8" in tables.read(query.replace("group", "where ds < 'c' group"))
 
 
 # What is done to a partition so that it has no files, and what makes its record one that does not fit.
@@ -218,11 +137,9 @@ BY_K = "select k, count(*), sum(v) from sparse group by k"
 def test_a_partition_without_files_fits_every_spec(sparse: Tables, aqe: None, how: str) -> None:
     empty(sparse, how)
     for query in (BY_K, BY_K.replace("group", "where ds in ('b', 'n') group")):
-        assert sparse.shape(query) == (0, 0, 1), sparse.plan(query)
-        assert sparse.rows(query) == sparse.stock_rows(query) != []
+        assert sparse.read(query).shape == (0, 0, 1)
     alone = "select j, count(*) from sparse where ds = 'n' group by j"
-    assert sparse.shape(alone) == (0, 0, 1)
-    assert sparse.rows(alone) == sparse.stock_rows(alone) == []
+    assert sparse.read(alone, empty=True).shape == (0, 0, 1)
 
 
 def test_a_partition_that_was_empty_when_the_query_was_planned(sparse: Tables) -> None:
@@ -235,22 +152,19 @@ def test_a_partition_that_was_empty_when_the_query_was_planned(sparse: Tables) -
     with sparse.settings({"spark.bucketing.enabled": "false"}):
         sparse.sql("insert into sparse select k, j, v, 'n' from sparse where ds = 'a'")
     assert sorted(repr(tuple(row)) for row in frame.collect()) == before
-    assert sparse.shape(BY_K).bucketed == 0
-    assert sparse.rows(BY_K) == sparse.stock_rows(BY_K) != before
+    assert sparse.read(BY_K).shape.bucketed == 0 and sparse.rows(BY_K) != before
     sparse.sql("truncate table sparse partition (ds = 'n')")
     assert sparse.rows(BY_K) == before
 
 
 def test_only_the_order_that_all_partitions_have_is_relied_on(tables: Tables) -> None:
     tables.make("orders", SCHEMA, "k", 4, rest="partitioned by (ds string)", sorted_by="k, v")
-    tables.sql(f"insert into orders select *, 'a' as ds from ({ROWS.format(n=1)})")
+    tables.sql(f"insert into orders select *, 'a' as ds from ({NUMBERS.format(n=1)})")
     tables.sql("alter table orders clustered by (k) sorted by (k) into 4 buckets")
-    tables.sql(f"insert into orders select *, 'b' as ds from ({ROWS.format(n=2)})")
+    tables.sql(f"insert into orders select *, 'b' as ds from ({NUMBERS.format(n=2)})")
     ranked = "select k, v, rank() over (partition by k order by v) from orders where ds {days}"
-    assert tables.shape(ranked.format(days="= 'a'")) == (0, 0, 1)
-    assert tables.shape(ranked.format(days="in ('a', 'b')")) == (0, 1, 1)
-    for days_ in ("= 'a'", "in ('a', 'b')"):
-        assert tables.rows(ranked.format(days=days_)) == tables.stock_rows(ranked.format(days=days_)) != []
+    assert tables.read(ranked.format(days="= 'a'")).shape == (0, 0, 1)
+    assert tables.read(ranked.format(days="in ('a', 'b')")).shape == (0, 1, 1)
 
 
 def test_what_another_session_altered_is_seen(tables: Tables) -> None:
@@ -259,5 +173,4 @@ def test_what_another_session_altered_is_seen(tables: Tables) -> None:
     assert "(4 Hive buckets, sorted)" in tables.plan(query)
     other = tables.spark.newSession()
     other.sql("alter table mixed_specs.shared partition (ds = 'a') not clustered").collect()
-    assert "[not-sealed] (partition ds=a: its files are not sealed)" in tables.plan(query)
-    assert tables.rows(query) == tables.stock_rows(query) != []
+    assert "[not-sealed] (partition ds=a: its files are not sealed)" in tables.read(query)

@@ -13,9 +13,10 @@ from evolved import Kept, create, kept, places
 from pyspark.errors import ParseException
 from pyspark.sql import SparkSession
 
+from conftest import all_long_but
 from spark_bucketing.session import setting
 
-pytestmark = pytest.mark.usefixtures("extension", "dynamic_partitions")
+pytestmark = pytest.mark.usefixtures("extension", "dynamic_partitions", "no_broadcast")
 
 FOUR, SIX, WIPED, UNKNOWN = Kept(4, 4), Kept(6, 6), Kept(6, 0), Kept(None, 6)
 BROKEN_FOUR, BROKEN_SIX = Kept("seal-broken", 4), Kept("seal-broken", 6)
@@ -51,83 +52,53 @@ class Case(NamedTuple):
 
 # The table has 6 buckets; of its partitions p=0 was written with 4, p=1 with 6.
 CASES = {
-    "ANALYZE of a partition wipes its descriptor": Case(
-        ("analyze table t partition (p = 1) compute statistics",), {"p=1": WIPED}
-    ),
+    "ANALYZE of a partition wipes its descriptor": Case(("analyze table t partition (p = 1) compute statistics",), {"p=1": WIPED}),
     "automatic statistics after an INSERT by stock Spark wipe the descriptor": Case(
         ("set spark.sql.statistics.size.autoUpdate.enabled = true", "stock:insert into t values (8, 'x', 0)"),
-        {"p=0": Kept("seal-broken", 0)},
-        {"p=0": BROKEN},
+        {"p=0": Kept("seal-broken", 0)}, {"p=0": BROKEN},
     ),
     "ADD COLUMNS": Case(("alter table t add columns (w int)",), {}),
     "SET LOCATION leaves the seal of the files that it turns away from": Case(
-        ("alter table t partition (p = 1) set location '{folder}/p=0'",),
-        {"p=1": Kept("seal-broken", 0)},
-        {"p=1": BROKEN},
+        ("alter table t partition (p = 1) set location '{folder}/p=0'",), {"p=1": Kept("seal-broken", 0)}, {"p=1": BROKEN},
     ),
     "SET LOCATION of the table is for partitions to come": Case(
-        ("alter table t set location '{folder}-moved'", "insert into t values (8, 'x', 7)"),
-        {"p=7": SIX},
-        {"p=7": BY_SIX},
+        ("alter table t set location '{folder}-moved'", "insert into t values (8, 'x', 7)"), {"p=7": SIX}, {"p=7": BY_SIX},
     ),
     "MSCK REPAIR finds files, and SEAL BUCKETS reads them": Case(
         ("!cp {folder}/p=1 {folder}/p=7", "msck repair table t", "alter table t seal buckets where p = 7"),
-        {"p=7": SIX},
-        {"p=7": BY_SIX},
+        {"p=7": SIX}, {"p=7": BY_SIX},
     ),
-    "MSCK REPAIR finds no files": Case(
-        ("!mkdir {folder}/p=7", "msck repair table t"), {"p=7": UNKNOWN}, {"p=7": BY_SIX}
-    ),
+    "MSCK REPAIR finds no files": Case(("!mkdir {folder}/p=7", "msck repair table t"), {"p=7": UNKNOWN}, {"p=7": BY_SIX}),
     "ADD PARTITION has the spec of the table by its descriptor alone": Case(
-        ("!cp {folder}/p=0 {folder}/p=7", "alter table t add partition (p = 7)"), {"p=7": UNKNOWN}, {"p=7": NONE}
+        ("!cp {folder}/p=0 {folder}/p=7", "alter table t add partition (p = 7)"), {"p=7": UNKNOWN}, {"p=7": NONE},
     ),
     "DROP PARTITION, and the same again": Case(
-        ("alter table t drop partition (p = 0)", "alter table t add partition (p = 0)"),
-        {"p=0": UNKNOWN},
-        {"p=0": BY_SIX},
-        BY_SIX,
+        ("alter table t drop partition (p = 0)", "alter table t add partition (p = 0)"), {"p=0": UNKNOWN}, {"p=0": BY_SIX}, BY_SIX,
     ),
     "DROP PARTITION, and its files found again": Case(
-        (
-            "!cp {folder}/p=0 {folder}/.p",
-            "alter table t drop partition (p = 0)",
-            "!cp {folder}/.p {folder}/p=0",
-            "msck repair table t",
-        ),
-        {"p=0": UNKNOWN},
-        {"p=0": NONE},
+        ("!cp {folder}/p=0 {folder}/.p", "alter table t drop partition (p = 0)", "!cp {folder}/.p {folder}/p=0", "msck repair table t"),
+        {"p=0": UNKNOWN}, {"p=0": NONE},
     ),
     "RENAME of a partition takes the seal along, and wipes the descriptor": Case(
-        ("alter table t partition (p = 0) rename to partition (p = 7)",),
-        {"p=0": None, "p=7": Kept(4, 0)},
-        {"p=7": BY_FOUR},
+        ("alter table t partition (p = 0) rename to partition (p = 7)",), {"p=0": None, "p=7": Kept(4, 0)}, {"p=7": BY_FOUR},
     ),
     "TRUNCATE of a partition": Case(("truncate table t partition (p = 1)",), {}),
     "INSERT by stock Spark": Case(
         ("stock:insert into t values (8, 'x', 0), (8, 'x', 1), (8, 'x', 7)",),
-        {"p=0": BROKEN_FOUR, "p=1": BROKEN_SIX, "p=7": UNKNOWN},
-        {"p=0": BROKEN, "p=1": BROKEN, "p=7": NONE},
+        {"p=0": BROKEN_FOUR, "p=1": BROKEN_SIX, "p=7": UNKNOWN}, {"p=0": BROKEN, "p=1": BROKEN, "p=7": NONE},
     ),
     "INSERT by stock Spark after a SELECT, without buckets": Case(
-        ("stock:select * from t", "stock:insert overwrite table t partition (p = 1) values (8, 'x')"),
-        {"p=1": BROKEN_SIX},
-        {"p=1": BROKEN},
+        ("stock:select * from t", "stock:insert overwrite table t partition (p = 1) values (8, 'x')"), {"p=1": BROKEN_SIX}, {"p=1": BROKEN},
     ),
     "LOAD DATA moves foreign files to those that are sealed": Case(
         ("!cp {folder}/p=0 {folder}/.stage", "load data inpath '{folder}/.stage' into table t partition (p = 1)"),
-        {"p=1": BROKEN_SIX},
-        {"p=1": BROKEN},
+        {"p=1": BROKEN_SIX}, {"p=1": BROKEN},
     ),
     "INSERT with the extension mends what was wiped": Case(
-        (
-            "analyze table t partition (p) compute statistics",
-            "insert overwrite table t partition (p) select k, v, p from both",
-        ),
-        {"p=0": SIX, "p=1": SIX},
-        {"p=0": BY_SIX},
-        BY_SIX,
+        ("analyze table t partition (p) compute statistics", "insert overwrite table t partition (p) select k, v, p from both"),
+        {"p=0": SIX, "p=1": SIX}, {"p=0": BY_SIX}, BY_SIX,
     ),
-}
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -144,11 +115,7 @@ def database(spark: SparkSession) -> Tables:
 @pytest.fixture
 def tables(database: Tables) -> Iterator[Tables]:
     """The table, and joins that use its buckets."""
-    settings = {
-        "spark.sql.autoBroadcastJoinThreshold": "-1",
-        "spark.sql.statistics.size.autoUpdate.enabled": "false",
-    }
-    with database.settings(settings):
+    with database.settings({"spark.sql.statistics.size.autoUpdate.enabled": "false"}):
         evolved(database)
         folder = database.folder("t")
         yield database
@@ -167,13 +134,10 @@ def evolved(tables: Tables) -> None:
 
 def _files(command: str) -> None:
     verb, *paths = command.split()
-    places = [Path(path) for path in paths]
     if verb == "cp":
-        shutil.copytree(places[0], places[1], ignore=shutil.ignore_patterns(".*"))
-    elif verb == "rm":
-        shutil.rmtree(places[0])
+        shutil.copytree(paths[0], paths[1], ignore=shutil.ignore_patterns(".*"))
     else:
-        places[0].mkdir()
+        Path(paths[0]).mkdir()
 
 
 def _run(tables: Tables, statement: str) -> None:
@@ -181,11 +145,9 @@ def _run(tables: Tables, statement: str) -> None:
         statement = statement.replace("{folder}", str(tables.folder("t")))
     if statement.startswith("!"):
         _files(statement[1:])
-    elif statement.startswith("stock:"):
-        with setting(tables.spark, "spark.bucketing.enabled", "false"):
-            tables.sql(statement.removeprefix("stock:"))
-    else:
-        tables.sql(statement)
+        return
+    with setting(tables.spark, "spark.bucketing.enabled", str(not statement.startswith("stock:")).lower()):
+        tables.sql(statement.removeprefix("stock:"))
 
 
 # Of one partition or of all, by their buckets.
@@ -197,18 +159,10 @@ QUERIES = (
 
 
 # The rest is as good, and takes long.
-QUICK = (
-    "ANALYZE of a partition",
-    "SET LOCATION leaves",
-    "DROP PARTITION, and",
-    "INSERT",
-    "LOAD",
-)
+QUICK = ("ANALYZE of a partition", "SET LOCATION leaves", "DROP PARTITION, and", "INSERT", "LOAD")
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[] if name.startswith(QUICK) else pytest.mark.long) for name in CASES]
-)
+@pytest.mark.parametrize("name", all_long_but(tuple(name for name in CASES if name.startswith(QUICK)), CASES))
 def test_seals_and_reads_after_a_statement(tables: Tables, name: str) -> None:
     case = CASES[name]
     for statement in case.statements:

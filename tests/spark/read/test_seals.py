@@ -10,23 +10,29 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from bucketed import Tables
+from bucketed import Tables, put
 from evolved import put_descriptor, put_parameters, put_schema, seal_of
 from intercepted import failing
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.usefixtures("extension")
+from conftest import all_long_but
+
+pytestmark = pytest.mark.usefixtures("extension", "no_broadcast")
 
 NUMBERS = "select cast(pmod(id * 37, 600) - 100 as int) as k, id as v from range({})"
 INSERT = f"insert into t {NUMBERS.format(300)}"
+OVERWRITE = INSERT.replace("into", "overwrite")
+TWELVE = "alter table t clustered by (k) sorted by (k) into 12 buckets"
+VERSION_2 = "alter table t set tblproperties ('bucketing_version' = '2')"
 QUERIES = (
     "select * from t full join good on t.k = good.k",
     "select k, count(*), sum(v) from t group by k",
     "select * from t where k = -7",
 )
 SEALED, BROKEN = "", "seal-broken"
+Act = Callable[[Tables], None]
 
 
 @pytest.fixture(scope="module")
@@ -41,17 +47,14 @@ def database(spark: SparkSession) -> Tables:
 @pytest.fixture
 def tables(database: Tables) -> Iterator[Tables]:
     """The table `t`, written and sealed by an INSERT."""
-    # dbt-spark, whose tests share this session, switches ANSI mode off.
-    settings = {"spark.sql.autoBroadcastJoinThreshold": "-1", "spark.sql.ansi.enabled": "true"}
-    with database.settings(settings):
-        database.make("t", "k int, v bigint", "k", 4)
-        database.sql(f"insert into t {NUMBERS.format(900)}")
-        folder = database.folder("t")
-        yield database
-        # It may be elsewhere by now, and no table is made in a folder that there is already.
-        for there in (folder, database.folder("t")):
-            shutil.rmtree(there, ignore_errors=True)
-        database.sql("drop table t")
+    database.make("t", "k int, v bigint", "k", 4)
+    database.sql(f"insert into t {NUMBERS.format(900)}")
+    folder = database.folder("t")
+    yield database
+    # It may be elsewhere by now, and no table is made in a folder that there is already.
+    for there in (folder, database.folder("t")):
+        shutil.rmtree(there, ignore_errors=True)
+    database.sql("drop table t")
 
 
 def code_of(tables: Tables, query: str = QUERIES[1]) -> str:
@@ -70,28 +73,9 @@ def stock_rows(tables: Tables) -> list[list[str]]:
         return []
 
 
-def stock(tables: Tables, statement: str) -> None:
-    tables.sql("refresh table t")
-    with tables.settings({"spark.bucketing.enabled": "false"}):
-        tables.sql(statement)
-
-
-def put(path: Path, content: bytes, time: int = 0) -> None:
-    """Another file under a name, with a time in nanoseconds or a new one."""
-    path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
-    path.unlink(missing_ok=True)
-    path.write_bytes(content)
-    if time:
-        os.utime(path, ns=(time, time))
-
-
-def added(tables: Tables) -> None:
-    first = tables.files("t")[0]
-    shutil.copy2(first, first.with_name(f"{first.name[:5]}_0_copy_1"))
-
-
-def removed(tables: Tables) -> None:
-    tables.files("t")[0].unlink()
+def first(tables: Tables, act: Callable[[Path], Any]) -> None:
+    """To the first file of the table."""
+    act(tables.files("t")[0])
 
 
 def swapped(tables: Tables) -> None:
@@ -100,24 +84,10 @@ def swapped(tables: Tables) -> None:
     put(mine, theirs.read_bytes(), theirs.stat().st_mtime_ns)
 
 
-def same_length(tables: Tables) -> None:
-    path = tables.files("t")[0]
-    put(path, path.read_bytes(), path.stat().st_mtime_ns + 2_000_000)
-
-
 def same_time(tables: Tables) -> None:
     path, other = tables.files("t")[0], tables.files("other")[0]
     assert path.stat().st_size != other.stat().st_size
     put(path, other.read_bytes(), path.stat().st_mtime_ns)
-
-
-def truncated(tables: Tables) -> None:
-    path = tables.files("t")[0]
-    put(path, path.read_bytes()[:-9])
-
-
-def emptied(tables: Tables) -> None:
-    put(tables.files("t")[0], b"")
 
 
 def moved(tables: Tables, copy: Callable[..., Any]) -> None:
@@ -147,7 +117,7 @@ def seal_copied(tables: Tables) -> None:
     put_parameters(tables, "t", "", dict(seal_of(tables, "other")))
 
 
-def altered(key: str, value: str | None) -> Callable[[Tables], None]:
+def altered(key: str, value: str | None) -> Act:
     return lambda tables: put_parameters(tables, "t", "", {key: value})
 
 
@@ -159,7 +129,7 @@ def two_appends(tables: Tables) -> None:
     tables.sql(INSERT)
 
 
-def death(statement: str, then: str = "select 1") -> Callable[[Tables], None]:
+def death(statement: str, then: str = "select 1") -> Act:
     """Between the commit and the seal."""
 
     def act(tables: Tables) -> None:
@@ -176,15 +146,14 @@ def loaded(tables: Tables) -> None:
     tables.sql(f"load data inpath '{tables.folder('t')}/.stage' into table t")
 
 
-def statements(*texts: str) -> Callable[[Tables], None]:
+def statements(*texts: str) -> Act:
     """Those that start with `stock:` run without the extension."""
 
     def act(tables: Tables) -> None:
         for text in texts:
-            if text.startswith("stock:"):
-                stock(tables, text.removeprefix("stock:"))
-            else:
-                tables.sql(text)
+            with tables.settings({"spark.bucketing.enabled": str(not text.startswith("stock:")).lower()}):
+                tables.sql("refresh table t")
+                tables.sql(text.removeprefix("stock:"))
 
     return act
 
@@ -199,29 +168,35 @@ def forgetful(tables: Tables) -> None:
 class Case(NamedTuple):
     """What is done, the code of a read then, and what SEAL BUCKETS makes of it; None for a statement that is refused."""
 
-    do: Callable[[Tables], None]
+    do: Act
     code: str
     then: str | None
 
 
 CASES = {
     "nothing": Case(statements(), SEALED, "unchanged"),
-    "a file added": Case(added, BROKEN, "sealed"),
-    "a file removed": Case(removed, BROKEN, "sealed"),
+    "a file added": Case(
+        lambda t: first(t, lambda path: shutil.copy2(path, path.with_name(f"{path.name[:5]}_0_copy_1"))),
+        BROKEN,
+        "sealed",
+    ),
+    "a file removed": Case(lambda t: first(t, Path.unlink), BROKEN, "sealed"),
     "files swapped between tables": Case(swapped, BROKEN, "sealed"),
-    "a file replaced by one of its length": Case(same_length, BROKEN, "sealed"),
+    "a file replaced by one of its length": Case(
+        lambda t: first(t, lambda path: put(path, path.read_bytes(), path.stat().st_mtime_ns + 2_000_000)),
+        BROKEN,
+        "sealed",
+    ),
     "a file replaced by one of its time": Case(same_time, BROKEN, "sealed"),
-    "a file truncated": Case(truncated, BROKEN, None),
-    "a file emptied": Case(emptied, BROKEN, "sealed"),
+    "a file truncated": Case(lambda t: first(t, lambda path: put(path, path.read_bytes()[:-9])), BROKEN, None),
+    "a file emptied": Case(lambda t: first(t, lambda path: put(path, b"")), BROKEN, "sealed"),
     "restored with its times": Case(lambda tables: moved(tables, shutil.copy2), SEALED, "unchanged"),
     "copied": Case(lambda tables: moved(tables, shutil.copy), BROKEN, "sealed"),
     "times changed": Case(touched, BROKEN, "sealed"),
     # Spark does not look into it; others may.
     "a folder among the files": Case(nested, SEALED, "refused"),
     "a wider type": Case(retyped, "columns-changed", "refused"),
-    "another number in Spark's properties": Case(
-        altered("spark.sql.sources.schema.numBuckets", "16"), SEALED, "unchanged"
-    ),
+    "another number in Spark's": Case(altered("spark.sql.sources.schema.numBuckets", "16"), SEALED, "unchanged"),
     "another number in the descriptor": Case(lambda tables: put_descriptor(tables, "t", "", 16), SEALED, "unchanged"),
     "another number in the seal": Case(altered("bucketing.num_buckets", "16"), BROKEN, "sealed"),
     "another column in the seal": Case(altered("bucketing.sort_columns", "[]"), BROKEN, "sealed"),
@@ -229,31 +204,23 @@ CASES = {
     "a key of the seal is missing": Case(altered("bucketing.bytes", None), "seal-unreadable", "sealed"),
     "a later version of seals": Case(altered("bucketing.spec_version", "3"), "seal-unreadable", "sealed"),
     "the seal of another table": Case(seal_copied, BROKEN, "sealed"),
-    "hashes of version 2": Case(
-        statements("alter table t set tblproperties ('bucketing_version' = '2')"), "bucketing-version", None
-    ),
+    "hashes of version 2": Case(statements(VERSION_2), "bucketing-version", None),
     "two appends at once": Case(two_appends, BROKEN, "sealed"),
     "an append that dies before its seal": Case(death(INSERT), BROKEN, "sealed"),
-    "an overwrite that dies before its seal": Case(death(INSERT.replace("into", "overwrite")), BROKEN, "sealed"),
+    "an overwrite that dies before its seal": Case(death(OVERWRITE), BROKEN, "sealed"),
     "an append": Case(statements(INSERT, INSERT), SEALED, "unchanged"),
     "an append after one that died": Case(death(INSERT, then=INSERT), BROKEN, "sealed"),
     "an append by stock Spark": Case(statements(f"stock:{INSERT}"), BROKEN, "sealed"),
     "an append to that": Case(statements(f"stock:{INSERT}", INSERT), BROKEN, "sealed"),
-    "an overwrite of that": Case(
-        statements(f"stock:{INSERT}", INSERT.replace("into", "overwrite")), SEALED, "unchanged"
-    ),
-    "an overwrite by stock Spark": Case(statements(f"stock:{INSERT.replace('into', 'overwrite')}"), BROKEN, "sealed"),
+    "an overwrite of that": Case(statements(f"stock:{INSERT}", OVERWRITE), SEALED, "unchanged"),
+    "an overwrite by stock Spark": Case(statements(f"stock:{OVERWRITE}"), BROKEN, "sealed"),
     "an append by stock Spark that forgets the buckets": Case(forgetful, BROKEN, "refused"),
     "LOAD DATA": Case(loaded, BROKEN, "sealed"),
     "TRUNCATE": Case(statements("truncate table t"), SEALED, "empty"),
     "TRUNCATE and INSERT": Case(statements("truncate table t", INSERT), SEALED, "unchanged"),
     "TRUNCATE and INSERT by stock Spark": Case(statements("truncate table t", f"stock:{INSERT}"), BROKEN, "sealed"),
-    "another number for what is written next": Case(
-        statements("alter table t clustered by (k) sorted by (k) into 12 buckets"), SEALED, "unchanged"
-    ),
-    "an append by another number": Case(
-        statements("alter table t clustered by (k) sorted by (k) into 12 buckets", INSERT), "not-sealed", "refused"
-    ),
+    "another number for what is written next": Case(statements(TWELVE), SEALED, "unchanged"),
+    "an append by another number": Case(statements(TWELVE, INSERT), "not-sealed", "refused"),
 }
 
 # The rest is as good, and takes long.
@@ -263,9 +230,7 @@ QUICK = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[] if name.startswith(QUICK) else pytest.mark.long) for name in CASES]
-)
+@pytest.mark.parametrize("name", all_long_but(tuple(name for name in CASES if name.startswith(QUICK)), CASES))
 def test_damage_is_read_plainly_and_may_be_sealed_again(tables: Tables, name: str) -> None:
     case = CASES[name]
     case.do(tables)
@@ -309,9 +274,7 @@ def test_every_type_of_key_is_sealed_and_read_right(tables: Tables, sql_type: st
             tables.sql(f"insert into {name} {rows}")
         else:
             tables.fill(name, "k", 8, rows)
-    query = "select * from t full join u on t.k = u.k"
-    assert tables.shape(query) == (0, 0, 2)
-    assert tables.rows(query) == tables.stock_rows(query)
+    assert tables.read("select * from t full join u on t.k = u.k").shape == (0, 0, 2)
 
 
 @pytest.mark.parametrize(
@@ -325,17 +288,14 @@ def test_every_type_of_key_is_sealed_and_read_right(tables: Tables, sql_type: st
         ("char(9)", "cast(id as string)"),
     ],
 )
-def test_keys_of_types_that_engines_hash_differently_are_never_sealed(
-    tables: Tables, sql_type: str, value: str
-) -> None:
+def test_keys_that_engines_hash_differently_are_never_sealed(tables: Tables, sql_type: str, value: str) -> None:
     tables.make("t", f"k {sql_type}, v bigint", "k", 8)
     tables.sql(f"insert into t select cast({value} as {sql_type}), id from range(300)")
     assert seal_of(tables, "t") == {}
     assert code_of(tables) == "not-sealed"
     (outcome,) = tables.seal("t")
     assert outcome.status == "refused" and "of a type" in str(outcome.problem)
-    query = "select k, count(*) from t group by k"
-    assert tables.rows(query) == tables.stock_rows(query)
+    tables.read("select k, count(*) from t group by k")
 
 
 def test_a_session_that_finds_other_columns_in_the_files_reads_them_plainly(tables: Tables) -> None:
@@ -361,8 +321,7 @@ def test_decimals_of_different_scale_are_different_keys(tables: Tables) -> None:
     for name, sql_type in (("t", "decimal(10,2)"), ("u", "decimal(12,4)")):
         tables.make(name, f"k {sql_type}, v bigint", "k", 8)
         tables.sql(f"insert into {name} select cast(id / 4 as {sql_type}), id from range(500)")
-    query = "select * from t full join u on t.k = u.k"
-    assert tables.rows(query) == tables.stock_rows(query)
+    tables.read("select * from t full join u on t.k = u.k")
 
 
 def test_a_table_that_is_read_by_hives_classes_is_left_alone(tables: Tables) -> None:
@@ -375,15 +334,13 @@ def test_the_spark_layout_is_left_to_stock_spark_until_it_is_sealed(tables: Tabl
     with tables.settings({"spark.bucketing.enabled": "false"}):
         tables.sql(f"insert into s select /*+ REPARTITION(4, k) */ * from ({NUMBERS.format(500)})")
     query = "select * from s a join s b on a.k = b.k"
-    assert tables.shape(query) == (0, 2, 2), "as stock Spark plans it"
-    assert "4 Spark buckets" not in tables.plan(query)
+    plan = tables.plan(query)
+    assert plan.shape == (0, 2, 2) and "4 Spark buckets" not in plan, "as stock Spark plans it"
     assert [of.status for of in tables.seal("s")] == ["sealed"]
     assert tables.shape(query) == (0, 0, 2)
-    assert "true (4 Spark buckets, sorted)" in tables.plan(query)
-    assert tables.rows(query) == tables.stock_rows(query)
+    assert "true (4 Spark buckets, sorted)" in tables.read(query)
     tables.sql(f"insert into s {NUMBERS.format(100)}")
-    assert "true (4 Spark buckets, merged)" in tables.plan(query)
-    assert tables.rows(query) == tables.stock_rows(query)
+    assert "true (4 Spark buckets, merged)" in tables.read(query)
 
 
 def test_a_table_without_files_is_read_by_its_own_spec(tables: Tables) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from bucketed import Tables
+from evolved import kept
 from pyspark.sql import SparkSession
 from written import LAYOUTS, SCATTERED, assert_bucketed, buckets_of_files, create, last_insert, writing_tasks
 
@@ -27,8 +28,9 @@ def tables(spark: SparkSession) -> Tables:
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_every_way_to_write_makes_one_file_per_bucket(tables: Tables, layout: str) -> None:
     create(tables, "t", layout)
-    tables.sql("insert into t select * from scattered")
-    assert_bucketed(tables, "t", layout)
+    for appends in (1, 2):
+        tables.sql("insert into t select * from scattered")
+        assert_bucketed(tables, "t", layout, files=appends)
     tables.sql("insert overwrite table t select * from scattered")
     assert_bucketed(tables, "t", layout)
     tables.spark.table("scattered").write.insertInto("t", overwrite=True)
@@ -53,23 +55,27 @@ def test_partitions_have_one_file_per_bucket_each(tables: Tables, layout: str) -
     assert tables.rows("select k, v, p from t") == tables.rows("select * from scattered")
 
 
+def assert_sealed(tables: Tables, name: str, layout: str) -> None:
+    """In 8 buckets, of which all partitions have a seal."""
+    assert_bucketed(tables, name, layout)
+    assert {of.of_seal for of in kept(tables, name).values()} == {8}
+
+
 @pytest.mark.parametrize("layout", ["hive-parquet", "spark-parquet"])
-def test_a_table_created_from_a_query_is_bucketed(tables: Tables, layout: str) -> None:
+def test_a_table_created_from_a_query_or_saved_from_a_frame_is_bucketed(tables: Tables, layout: str) -> None:
     stored = LAYOUTS[layout][0]
     head, tail = (stored, "") if stored.startswith("using") else ("", stored)
+    buckets = "clustered by (k) sorted by (k) into 8 buckets"
     tables.sql("drop table if exists made")
-    tables.sql(
-        f"create table made {head} clustered by (k) sorted by (k) into 8 buckets {tail} as select * from scattered"
-    )
-    assert_bucketed(tables, "made", layout)
-
-
-def test_a_table_saved_from_a_frame_is_bucketed(tables: Tables) -> None:
+    tables.sql(f"create table made {head} {buckets} {tail} as select * from scattered")
+    assert_sealed(tables, "made", layout)
     frame = tables.spark.table("scattered")
-    frame.write.bucketBy(8, "k").sortBy("k").mode("overwrite").saveAsTable("saved")
-    assert_bucketed(tables, "saved", "spark-parquet")
-    frame.write.bucketBy(8, "k").sortBy("k").partitionBy("p").mode("overwrite").saveAsTable("saved")
-    assert_bucketed(tables, "saved", "spark-parquet")
+    frame.write.insertInto("made", overwrite=True)
+    assert_sealed(tables, "made", layout)
+    frame.write.bucketBy(8, "k").sortBy("k").mode("overwrite").saveAsTable("made")
+    assert_sealed(tables, "made", "spark-parquet")
+    frame.write.bucketBy(8, "k").sortBy("k").partitionBy("p").mode("overwrite").saveAsTable("made")
+    assert_sealed(tables, "made", "spark-parquet")
 
 
 @pytest.mark.long
@@ -168,13 +174,6 @@ def test_without_its_shuffle_the_buckets_are_still_kept(tables: Tables) -> None:
     files = buckets_of_files(tables, "t")
     assert {bucket for _, bucket in files} == set(range(8))
     assert max(files.values()) == 5
-
-
-def test_an_append_adds_one_file_to_a_bucket(tables: Tables) -> None:
-    create(tables, "t", "hive-parquet")
-    for appends in (1, 2, 3):
-        tables.sql("insert into t select * from scattered")
-        assert_bucketed(tables, "t", "hive-parquet", files=appends)
 
 
 def test_empty_strings_and_nulls_are_one_partition_with_one_file_per_bucket(tables: Tables) -> None:
