@@ -21,6 +21,7 @@ _NUMBER = re.compile(r"^(?P<buckets>\d+) (?:Hive|Spark) buckets")
 # Why a table is read plainly, by the code that EXPLAIN has; with other codes nobody needs its buckets.
 SEAL_CODES = ("not-sealed", "seal-broken", "seal-unreadable", "columns-changed")
 MIXED_CODES = ("mixed-specs",)
+TASK_CODES = ("too-few-buckets", "skewed-buckets")
 COLUMN_CODES = ("unsupported-column", "ambiguous-column", "bucketing-version", "positional-columns")
 # As far as it is known here: the extension's own note in EXPLAIN goes before it.
 MERGING = Merging()
@@ -54,7 +55,7 @@ class ScanNote:
     @property
     def objection(self) -> str:
         """The code, where it is one that keeps buckets from being read that could be of use; else empty."""
-        return self.code if self.code in (*SEAL_CODES, *MIXED_CODES, *COLUMN_CODES) else ""
+        return self.code if self.code in (*SEAL_CODES, *MIXED_CODES, *COLUMN_CODES, *TASK_CODES) else ""
 
     @property
     def by_extension(self) -> bool:

@@ -6,7 +6,7 @@ from spark_bucketing.check.candidates import match_other, rewrite_files, seal_fi
 from spark_bucketing.check.reasons.movements import Movement
 from spark_bucketing.check.reasons.phrases import buckets, purpose, series
 from spark_bucketing.check.reasons.reason import Explanation, reason
-from spark_bucketing.check.scans import COLUMN_CODES, MIXED_CODES, SEAL_CODES
+from spark_bucketing.check.scans import COLUMN_CODES, MIXED_CODES, SEAL_CODES, TASK_CODES
 from spark_bucketing.check.session_settings import BUCKETING
 
 
@@ -149,3 +149,26 @@ def not_sealed(movement: Movement) -> Explanation | None:
         return None
     message = f"{table.name} is read as a plain table: {table.note.words} ({table.note.code})."
     return Explanation(message, (table.name,), (seal_files(table.facts), rewrite_files(table)))
+
+
+@reason("the buckets are too few for the cores, or one is far larger than the others")
+def few_or_skewed_buckets(movement: Movement) -> Explanation | None:
+    """A shuffle is faster than the table's buckets, so that the extension makes no use of them.
+
+    A bucket is read by one task. Buckets of more than `spark.bucketing.read.maxPartitionBytes` are left alone where
+    they would keep less than a quarter of the cores busy, or where one of them is so much larger than the others
+    that all wait for it.
+
+    **Anti-pattern**
+
+    A table of 1 TB in 16 buckets, on 400 cores. Or a bucket column of which one value has half of the rows.
+
+    **Best practice**
+
+    More buckets, of 128 to 512 MB each, at least one for each core; or a bucket column with many values, none of them
+    frequent. `spark-bucketing layout` shows sizes and skew.
+    """
+    table = movement.table
+    if table is None or table.note.code not in TASK_CODES:
+        return None
+    return Explanation(f"{table.name} is read as a plain table: {table.note.words} ({table.note.code}).", (table.name,))
