@@ -146,10 +146,6 @@ private case class SealOutcome(part: PartFiles, status: String, seal: Option[Sea
     Row(part.name, status, spec.map(_.numBuckets).orNull, spec.map(_.columns).orNull, spec.map(_.sortColumns).orNull,
       part.files.length.toLong, part.bytes, read.toLong, problem.orNull)
   }
-
-  private implicit class OrNull(number: Option[Int]) {
-    def orNull: Integer = number.map(Int.box).getOrElse(null.asInstanceOf[Integer])
-  }
 }
 
 private object SealOutcome {

@@ -1,6 +1,6 @@
 package org.apache.spark.sql.hive.bucketing
 
-import java.util.{ArrayList, HashMap, List => JList, Map => JMap}
+import java.util.{ArrayList, HashMap, List => JList}
 
 import scala.jdk.CollectionConverters._
 
