@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import yaml
+from bucketed import cores
 from checked import Checked, apply_fixes, made
 from pyspark.sql import SparkSession
 
@@ -60,6 +61,10 @@ def checked(spark: SparkSession) -> Checked:
     return made_tables
 
 
+# No plan is not understood; and a session of many cores has a test of its own.
+OTHERWISE = ("unexplained", "too-few-buckets")
+
+
 def said(checked: Checked, case: Case, aqe: str) -> list[str]:
     """What the check says, in the words of the cases."""
     found = []
@@ -83,10 +88,18 @@ def test_each_fix_changes_the_verdict_as_promised(checked: Checked, case: Case) 
     assert [fix for fix in applied if not fix.kept] == []
 
 
-@pytest.mark.parametrize("slug", [reason.slug for reason in REASONS if reason.slug != "unexplained"])
+@pytest.mark.parametrize("slug", [reason.slug for reason in REASONS if reason.slug not in OTHERWISE])
 def test_each_reason_has_cases_with_it_and_without_it(slug: str) -> None:
     own = [case for case in CASES if case.file == slug]
     assert {slug in case.reasons for case in own} == {True, False}
+
+
+@pytest.mark.parametrize(("number", "found"), [(3, "sort-free"), (64, "shuffled: too-few-buckets")])
+def test_buckets_that_are_too_few_for_the_cores(checked: Checked, number: int, found: str) -> None:
+    settings = {"spark.bucketing.enabled": "true", "spark.bucketing.read.maxPartitionBytes": "1"}
+    case = Case("", "", "select k, count(*) from h1 group by k", (f"aggregate {found}",), settings, None)
+    with cores(checked.spark, number):
+        assert said(checked, case, "true") == list(case.operators)
 
 
 def test_a_fix_that_takes_two_changes_says_both(checked: Checked) -> None:

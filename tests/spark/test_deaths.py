@@ -150,13 +150,19 @@ def test_another_nodes_table_is_never_taken_for_a_leftover(project: Project) -> 
     assert [row.v for row in project.rows("select v from {schema}.m__dbt_input")] == ["precious"]
 
 
-def test_a_rename_that_was_cut_off_is_an_error_and_not_an_empty_table(project: Project) -> None:
-    project.model("m", "select 1 as k, 2 as ds, '{{ var('v') }}' as v", **PARTITIONED)
+@pytest.mark.parametrize("partition_by", [["ds"], []])
+def test_a_rename_that_was_cut_off_is_an_error_and_not_an_empty_table(
+    project: Project, partition_by: list[str]
+) -> None:
+    config = PARTITIONED | {"partition_by": partition_by}
+    project.model("m", "select 1 as k, 2 as ds, '{{ var('v') }}' as v", **config)
     project.dbt("run", v="first")
     # What Hive's metastore leaves when it dies between the move of the directory and its commit.
     folder = project.location("m")
     backup = folder.rename(folder.with_name("m__dbt_backup"))
     for command in (("run",), ("run", "--full-refresh")):
+        # A session that was there when the process died has the files in its cache.
+        project.spark._jsparkSession.sessionState().catalog().invalidateAllCachedTables()
         _, failure = project.attempt(*command, v="second")
         assert "m__dbt_backup" in failure
         assert list(backup.rglob("*.parquet")), "the only copy of the rows"

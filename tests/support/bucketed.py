@@ -184,6 +184,18 @@ def settled(spark: SparkSession, values: Mapping[str, str]) -> Iterator[None]:
         yield
 
 
+@contextmanager
+def cores(spark: SparkSession, number: int) -> Iterator[None]:
+    """Let Spark take itself for one of so many cores."""
+    conf = spark.sparkContext._jsc.sc().conf()
+    before = conf.get("spark.default.parallelism")
+    conf.set("spark.default.parallelism", str(number))
+    try:
+        yield
+    finally:
+        conf.set("spark.default.parallelism", before)
+
+
 def _as_run(plan: str) -> str:
     """The plan without those that adaptive execution started from."""
     kept, skipped_below = [], 0

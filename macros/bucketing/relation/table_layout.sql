@@ -9,6 +9,9 @@
     {% do spark_bucketing.existing_names(relation, [relation.identifier]) %}
   {%- endif -%}
   {%- set text = spark_bucketing.known_relation(relation) -%}
+  {%- if not text -%}
+    {% do exceptions.raise_compiler_error('There is no table or view ' ~ relation ~ ' any more.') %}
+  {%- endif -%}
   {%- set before = modules.re.split('\n(?:Comment|View Text|Table Properties): ', text, maxsplit=1)[0] -%}
   {%- set details = {} -%}
   {%- for key in ['Created Time', 'Type', 'Provider', 'Num Buckets', 'Bucket Columns', 'Sort Columns'] -%}

@@ -15,7 +15,13 @@
     {%- set script -%}
       begin
         declare exit handler for PATH_NOT_FOUND begin select '' as `found`; end;
-        {{ 'refresh table ' ~ spark_bucketing.quote_relation(this) ~ ';' if reads }}
+        {%- if reads %}
+        begin
+          {#- That the table's own directory is missing is what the look is for. #}
+          declare exit handler for PATH_NOT_FOUND begin select ''; end;
+          refresh table {{ spark_bucketing.quote_relation(this) }};
+        end;
+        {%- endif %}
         {{ spark_bucketing.look_at_directory(schema ~ '{' ~ names | join(',') ~ '}') }};
         begin
           declare `__found` string default '';

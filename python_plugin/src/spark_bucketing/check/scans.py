@@ -21,7 +21,7 @@ _NUMBER = re.compile(r"^(?P<buckets>\d+) (?:Hive|Spark) buckets")
 # Why a table is read plainly, by the code that EXPLAIN has; with other codes nobody needs its buckets.
 SEAL_CODES = ("not-sealed", "seal-broken", "seal-unreadable", "columns-changed")
 MIXED_CODES = ("mixed-specs",)
-TASK_CODES = ("too-few-buckets", "skewed-buckets")
+TASK_CODES = ("too-few-buckets",)
 COLUMN_CODES = ("unsupported-column", "ambiguous-column", "bucketing-version", "positional-columns")
 # As far as it is known here: the extension's own note in EXPLAIN goes before it.
 MERGING = Merging()

@@ -151,22 +151,20 @@ def not_sealed(movement: Movement) -> Explanation | None:
     return Explanation(message, (table.name,), (seal_files(table.facts), rewrite_files(table)))
 
 
-@reason("the buckets are too few for the cores, or one is far larger than the others")
-def few_or_skewed_buckets(movement: Movement) -> Explanation | None:
+@reason("the buckets are too few for their bytes and the session's cores")
+def too_few_buckets(movement: Movement) -> Explanation | None:
     """A shuffle is faster than the table's buckets, so that the extension makes no use of them.
 
     A bucket is read by one task. Buckets of more than `spark.bucketing.read.maxPartitionBytes` are left alone where
-    they would keep less than a quarter of the cores busy, or where one of them is so much larger than the others
-    that all wait for it.
+    they would keep less than a quarter of the cores busy.
 
     **Anti-pattern**
 
-    A table of 1 TB in 16 buckets, on 400 cores. Or a bucket column of which one value has half of the rows.
+    A table of 1 TB in 16 buckets, on 400 cores. Or one of 16 buckets that a plain table of 1 TB is joined to.
 
     **Best practice**
 
-    More buckets, of 128 to 512 MB each, at least one for each core; or a bucket column with many values, none of them
-    frequent. `spark-bucketing layout` shows sizes and skew.
+    More buckets, of 128 to 512 MB each, at least one for each core. `spark-bucketing layout` shows sizes.
     """
     table = movement.table
     if table is None or table.note.code not in TASK_CODES:

@@ -36,8 +36,8 @@ object BucketingConf {
 
   val MAX_PARTITION_BYTES: ConfigEntry[Long] = SQLConf
     .buildConf("spark.bucketing.read.maxPartitionBytes")
-    .doc("Larger buckets are not made use of where that leaves three quarters of the session's cores idle, or where one is " +
-      "as much larger than the others as spark.sql.adaptive.skewJoin.skewedPartitionFactor says: a shuffle is faster then.")
+    .doc("Larger buckets of the Hive layout are not made use of where that leaves three quarters of the session's cores " +
+      "idle: a shuffle is faster then.")
     .version("0.1.0")
     .bytesConf(ByteUnit.BYTE)
     .createWithDefaultString("1g")

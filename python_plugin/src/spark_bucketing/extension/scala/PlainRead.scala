@@ -22,7 +22,6 @@ object PlainRead {
   val PositionalColumns = "positional-columns"
   val BucketingVersion = "bucketing-version"
   val TooFewBuckets = "too-few-buckets"
-  val SkewedBuckets = "skewed-buckets"
 
   val NotNeeded: PlainRead = PlainRead("not-needed", "no operator needs its buckets")
 }

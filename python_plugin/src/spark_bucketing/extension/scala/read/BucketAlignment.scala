@@ -47,7 +47,8 @@ object BucketAlignment {
       case "split" => Some(many)
       case "off" => None
       case _ if worthSplitting(coarse, fine, many / few) => Some(many)
-      case _ if enoughTasks(few, many, cores(coarse), (bytes(coarse) + bytes(fine)) / few) => Some(few)
+      case _ if enoughTasks(few, many, cores(coarse)) &&
+          !BucketTasks.areTooFew(few, (bytes(coarse) + bytes(fine)) / few, coarse.head.session) => Some(few)
       case _ => None
     }
   }
@@ -55,15 +56,15 @@ object BucketAlignment {
   /** Whether files of up to so many buckets are better read as few than plainly. */
   def worthMerging(few: Int, many: Int, cores: Int): Boolean = few == many || few > 1 && (BucketingConf.alignment match {
     case "off" => false
-    case "auto" => enoughTasks(few, many, cores, 0)
+    case "auto" => enoughTasks(few, many, cores)
     case _ => true
   })
 
   // Too few tasks would be slower than moving rows.
-  private def enoughTasks(few: Int, many: Int, cores: Int, bytesOfTask: Long): Boolean = few >= cores ||
-    many / few <= SQLConf.get.coalesceBucketsInJoinMaxBucketRatio && !BucketTasks.areTooFew(few, bytesOfTask, cores)
+  private def enoughTasks(few: Int, many: Int, cores: Int): Boolean =
+    few >= cores || many / few <= SQLConf.get.coalesceBucketsInJoinMaxBucketRatio
 
-  private def cores(scans: Seq[BucketScan]): Int = BucketTasks.cores(scans.head.session)
+  private def cores(scans: Seq[BucketScan]): Int = scans.head.session.sparkContext.defaultParallelism
 
   /** Splitting reads the coarse side k times over: worth it for a small side, where the tasks are otherwise too few. */
   private def worthSplitting(coarse: Seq[BucketScan], fine: Seq[BucketScan], times: Int): Boolean =

@@ -80,8 +80,7 @@ object BucketedReads extends Logging {
       case found: BucketListing => found
       case _ => BucketListing.of(candidate)
     }
-    val folders = candidate.read.folders
-    OncePerQuery((listing, folders))(folders.objection(listing.files, candidate.read.of.hash)).map { why =>
+    candidate.read.folders.objectionTo(listing, candidate.read.of.hash).map { why =>
       logInfo(s"Table ${candidate.read.of.table} is read plainly: $why")
       why
     }.toLeft(candidate.copyWith(listing = listing))

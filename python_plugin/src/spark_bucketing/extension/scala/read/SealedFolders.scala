@@ -22,8 +22,11 @@ case class SealedFolders(common: Int, seals: Map[String, Seal]) {
 
   lazy val distinct: Seq[Int] = (counts.values.toSeq :+ common).distinct.sorted
 
+  def objectionTo(listing: BucketListing, hash: BucketHash): Option[PlainRead] =
+    OncePerQuery((listing, this))(objection(listing.files, hash))
+
   /** Why these files are not those that were sealed, if they are not. Folders without files fit every seal. */
-  def objection(files: Array[PartitionedFile], hash: BucketHash): Option[PlainRead] = {
+  private def objection(files: Array[PartitionedFile], hash: BucketHash): Option[PlainRead] = {
     val byFolder = files.groupBy(BucketFiles.folderOf)
     val broken = byFolder.toSeq.filterNot { case (folder, found) =>
       seals.get(folder).exists(seal => SealedFolders.areSealed(found, seal, hash))

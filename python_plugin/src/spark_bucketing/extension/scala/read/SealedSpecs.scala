@@ -73,8 +73,21 @@ object SealedSpecs {
 
   private def hiveLayout(
       scan: FileSourceScanExec, relation: LogicalRelation, cached: CatalogTable,
-      files: FilesOnDemand): Option[Either[PlainRead, BucketRead]] = for {
-    table <- relation.getTagValue(NoteTables.AsAnalyzed).orElse(Some(current(scan, cached)))
+      files: FilesOnDemand): Option[Either[PlainRead, BucketRead]] =
+    relation.getTagValue(NoteTables.AsAnalyzed) match {
+      // A frame or a cached query may be older than the seal.
+      case Some(noted) => hiveLayout(scan, noted, files).map { read =>
+        if (isProven(noted, read, files)) read else hiveLayout(scan, current(scan, cached), files).getOrElse(read)
+      }
+      case None => hiveLayout(scan, current(scan, cached), files)
+    }
+
+  /** Seals of partitions are asked for anew in any case; the files of a table without partitions are listed already. */
+  private def isProven(table: CatalogTable, read: Either[PlainRead, BucketRead], files: FilesOnDemand): Boolean =
+    read.exists(found => table.partitionColumnNames.nonEmpty || found.folders.objectionTo(files.listing, found.of.hash).isEmpty)
+
+  private def hiveLayout(
+      scan: FileSourceScanExec, table: CatalogTable, files: FilesOnDemand): Option[Either[PlainRead, BucketRead]] = for {
     spec <- table.bucketSpec
   } yield table.properties.getOrElse("bucketing_version", "1").trim match {
     case "1" => buckets(scan, table, spec, BucketHash.Hive, files)
@@ -99,7 +112,7 @@ object SealedSpecs {
       scan: FileSourceScanExec, table: CatalogTable, ofTable: BucketSpec, hash: BucketHash,
       files: FilesOnDemand): Either[PlainRead, BucketRead] = otherColumns(scan.relation).toLeft(()).flatMap { _ =>
     val parts = if (table.partitionColumnNames.isEmpty) Seq(whole(scan, table, hash)) else partitions(scan, table, hash)
-    val cores = BucketTasks.cores(scan.relation.sparkSession)
+    val cores = scan.relation.sparkSession.sparkContext.defaultParallelism
     // Nothing is written yet: what will be, by the table's spec, is what the plan is made for.
     def empty: Found = SealedSpec.of(ofTable, hash, scan.relation.dataSchema)
       .toRight(PlainRead(AmbiguousColumn, "its bucket columns are not those of its files"))

@@ -16,17 +16,20 @@ import org.apache.spark.sql.internal.SQLConf
 object SmallBuckets {
 
   def apply(plan: SparkPlan): SparkPlan = if (BucketingConf.partitionBytes <= 0) plan else {
-    val ofOthers = tasks(BucketTasks.bytesOf(plan), SQLConf.get.getConf(SQLConf.ADVISORY_PARTITION_SIZE_IN_BYTES))
-    val wanted = (plan.collect { case scan: BucketScan => tasks(scan) } :+ ofOthers).max
+    // As long as a query runs this stays: what is planned later has to fit what has run.
+    val wanted = OncePerQuery("tasks")((plan.collect { case scan: BucketScan => tasks(scan) } :+ ofOthers(plan)).max)
     plan.transformUp {
       case scan: BucketScan if scan.read.partitions > wanted => scan.as(divisor(scan.read.of.buckets, wanted))
     }
   }
 
+  private def ofOthers(plan: SparkPlan): Long =
+    tasks(BucketTasks.bytesOf(plan), SQLConf.get.getConf(SQLConf.ADVISORY_PARTITION_SIZE_IN_BYTES))
+
   /** The fewest tasks that are worth having for a scan. */
   private def tasks(scan: BucketScan): Long = {
     val listing = scan.selectedPartitions
-    Seq(BucketTasks.cores(scan.session).toLong, tasks(listing.totalFileSize, BucketingConf.partitionBytes),
+    Seq(scan.session.sparkContext.defaultParallelism.toLong, tasks(listing.totalFileSize, BucketingConf.partitionBytes),
       if (scan.read.of.sorts.isEmpty) 1L else tasks(listing.totalNumberOfFiles, BucketingConf.mergeFiles.max(1))).max
   }
 
