@@ -200,3 +200,17 @@ def test_a_stream_reads_the_table_as_stock_spark_does(tables: Tables) -> None:
         assert tables.rows("select * from counted") == tables.stock_rows("select k, count(*) from streamed group by k")
     finally:
         query.stop()
+
+
+def test_a_frame_may_be_older_than_the_seal(tables: Tables) -> None:
+    tables.make("late", "k int, v bigint", "k", 8, NUMBERS.format(300), sealed=False)
+    frame = tables.spark.table(f"{tables.database}.late")
+
+    def plan() -> str:
+        grouped = frame.groupBy("k").count()
+        assert len(grouped.collect()) == 300
+        return str(grouped._jdf.queryExecution().executedPlan().toString())
+
+    assert "[not-sealed]" in plan()
+    tables.seal("late")
+    assert "Bucketed: true (8 Hive buckets" in plan()
