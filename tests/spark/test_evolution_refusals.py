@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from dying import statements
 from test_evolution_runs import EVOLVING, ROWS, alterations, days, files_of, records, source, spec
+from unloaded import no_extension
 
 from conftest import Failed, Project
 from spark_bucketing.session import setting
@@ -69,21 +70,15 @@ def test_a_session_that_cannot_evolve_is_told_so_before_anything_changes(project
     with setting(spark, "spark.bucketing.enabled", "false"):
         refused("evolve, in a session with spark.bucketing.enabled = false", "set spark.bucketing.enabled=true")
 
-    registry = spark._jsparkSession.sessionState().tableFunctionRegistry()
-    listed = registry.listFunction()
-    name = next(listed.apply(i) for i in range(listed.size()) if listed.apply(i).funcName() == "bucket_specs")
-    info, builder = registry.lookupFunction(name).get(), registry.lookupFunctionBuilder(name).get()
-    registry.dropFunction(name)
-    try:
+    with no_extension(spark):
         refused("evolve, in a session without the session extension", "spark-bucketing extension conf", "'rebuild'")
         spark.sql("create temporary function bucket_specs as 'org.apache.hadoop.hive.ql.udf.generic.GenericUDFHash'")
-        refused("it cannot be known whether", "GenericUDFHash", "drop or rename that function")
-        spark.sql("drop temporary function bucket_specs")
+        try:
+            refused("it cannot be known whether", "GenericUDFHash", "drop or rename that function")
+        finally:
+            spark.sql("drop temporary function bucket_specs")
         # A full refresh rebuilds all, and needs no extension for it.
         project.dbt("run", "--full-refresh", run=1, days=days(1))
-    finally:
-        spark.sql("drop temporary function if exists bucket_specs")
-        registry.registerFunction(name, info, builder)
     assert records(project, "m") == {"1": spec(8)}
     assert project.detail("m", "Num Buckets") == "8"
 
