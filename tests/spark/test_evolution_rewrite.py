@@ -157,7 +157,7 @@ def test_several_batches(tables: Evolving, monkeypatch: pytest.MonkeyPatch) -> N
     tables.assert_whole("batches", rows, a=8, b=8, c=8, d=8)
 
 
-def test_a_staging_table_keeps_what_files_are_written_by(tables: Evolving) -> None:
+def test_files_are_compressed_as_the_table_says(tables: Evolving) -> None:
     tables.new("gzip", stored="stored as parquet tblproperties ('parquet.compression' = 'GZIP')")
     tables.write("gzip", "a")
     tables.alter("gzip", 8)

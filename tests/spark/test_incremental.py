@@ -242,7 +242,7 @@ def test_merge_keeps_null_keys_apart(project: Project) -> None:
 
 def test_merge_refuses_two_new_rows_for_one_old_row_and_changes_nothing(project: Project) -> None:
     sql = versions("select 1 as k, 'old' as v", "select 1 as k, 'a' as v union all select 1, 'b'")
-    with pytest.raises(Failed, match=r"(?s)unique_key.*at most one new row for each row of the table"):
+    with pytest.raises(Failed, match=r"(?s)unique_key.*at most one new row for each key of the table"):
         run_twice(project, m=(sql, {"incremental_strategy": "merge", "unique_key": "k"}))
     assert [tuple(row) for row in project.rows("select * from {schema}.m")] == [(1, "old")]
 

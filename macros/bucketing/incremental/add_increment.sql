@@ -35,36 +35,36 @@
   {%- elif overwrite and not rewrite and not batch and not spark_bucketing.reads_relation(source, relation) -%}
     {% do spark_bucketing.alter_relation(relation, reconciled.added, change, layout, existing) %}
     {% do spark_bucketing.overwrite_partitions(relation, source, reconciled.columns, layout) %}
-  {%- elif increment.strategy == 'append' and not layout.partition_by and not rewrite and not spark_bucketing.converted_columns(reconciled.columns) -%}
+  {%- elif not layout.partition_by and not spark_bucketing.converted_columns(reconciled.columns) -%}
     {#- All of the table is read once and the query once, so that its rows need no table of their own. -#}
-    {%- set added = '(select ' ~ spark_bucketing.select_list(reconciled.columns, []) ~ ' from ' ~ source ~ ')' -%}
-    {% do spark_bucketing.build_table(relation, ['(' ~ rows ~ ' union all ' ~ added ~ ')'], plain, layout, existing) %}
+    {%- set new_rows = '(select ' ~ spark_bucketing.select_list(reconciled.columns, []) ~ ' from ' ~ source ~ ')' -%}
+    {% do spark_bucketing.build_table(relation, [spark_bucketing.new_content(rows, new_rows, plain, increment, 'true')], plain, layout, existing) %}
   {%- else -%}
     {%- set input = spark_bucketing.load_input(relation, source, reconciled.columns, layout) -%}
-    {%- set whole = rewrite or not layout.partition_by -%}
-    {%- set touched = none if whole or overwrite else spark_bucketing.touched_partitions(rows, input, layout, increment) -%}
-    {%- if increment.strategy == 'merge' -%}
-      {% do spark_bucketing.validate_merge(rows, input, plain, increment, touched) %}
-    {%- elif batch -%}
+    {%- set new_rows = spark_bucketing.quote_relation(input) -%}
+    {%- set keys = spark_bucketing.columns_named(plain, layout.partition_by) -%}
+    {%- if batch -%}
       {% do spark_bucketing.validate_batch(rows, input, plain, layout, batch) %}
     {%- endif -%}
-    {%- if whole -%}
+    {%- if rewrite or not layout.partition_by -%}
       {#- All rows, in the config's layout and columns: should anything about the new ones fail, the table is as it was. -#}
-      {%- set replaced = spark_bucketing.partition_values(layout.partition_by, spark_bucketing.quote_relation(input)).partitions if overwrite else [] -%}
-      {%- set kept = 'not ' ~ spark_bucketing.partition_predicate(spark_bucketing.columns_named(plain, layout.partition_by), replaced) -%}
-      {% do spark_bucketing.build_table(relation, [spark_bucketing.new_content(rows, input, plain, increment, kept)], plain, layout, existing) %}
-    {%- else -%}
+      {%- set replaced = spark_bucketing.partition_values(layout.partition_by, new_rows) if overwrite else [] -%}
+      {%- set kept = 'not ' ~ spark_bucketing.partition_predicate(keys, replaced) -%}
+      {% do spark_bucketing.build_table(relation, [spark_bucketing.new_content(rows, new_rows, plain, increment, kept)], plain, layout, existing) %}
+      {% do spark_bucketing.drop_tables([input]) %}
+    {%- elif overwrite -%}
       {% do spark_bucketing.alter_relation(relation, reconciled.added, change, layout, existing) %}
-      {%- if overwrite -%}
-        {% do spark_bucketing.overwrite_partitions(relation, spark_bucketing.quote_relation(input), plain, layout) %}
-      {%- elif touched.partitions -%}
-        {% do spark_bucketing.rewrite_partitions(relation, input, plain, layout, increment, touched, existing) %}
+      {% do spark_bucketing.overwrite_partitions(relation, new_rows, plain, layout) %}
+      {% do spark_bucketing.drop_tables([input]) %}
+    {%- else -%}
+      {%- set touched = spark_bucketing.touched_partitions(rows, new_rows, layout, increment) -%}
+      {% do spark_bucketing.alter_relation(relation, reconciled.added, change, layout, existing) %}
+      {%- if touched.partitions -%}
+        {% do spark_bucketing.rewrite_partitions(relation, input, plain, layout, increment, touched, existing.identity) %}
       {%- else -%}
         {% call statement('main') -%} select 'no new rows' as message {%- endcall %}
+        {% do spark_bucketing.drop_tables([input]) %}
       {%- endif -%}
-    {%- endif -%}
-    {%- if not touched or not touched.partitions -%}
-      {% do spark_bucketing.drop_tables([input]) %}
     {%- endif -%}
   {%- endif -%}
 {%- endmacro %}

@@ -1,11 +1,13 @@
 {#-
-  Query for the rows of the table after MERGE: matched rows take the update columns from the input, all others stay;
-  unmatched input is inserted. Keys compare with =, so that NULL matches nothing, as in MERGE INTO.
+  Query for the rows of the table after MERGE: matched rows take the update columns from the new ones, all others stay; unmatched
+  new ones are inserted. Keys compare with =, so that NULL matches nothing, as in MERGE INTO, which also refuses several new
+  rows for one of the table.
 
   rows: SQL of the table, or of a query in parentheses for its rows
+  new_rows: the same for the rows of this run
   kept: condition on the table's rows that take part (its touched partitions)
 -#}
-{% macro merged_rows(rows, input, columns, merge, kept) -%}
+{% macro merged_rows(rows, new_rows, columns, merge, kept) -%}
   {%- set updates = [] -%}
   {%- for column in columns -%}
     {%- if (not merge.update_columns or column.name | lower in merge.update_columns | map('lower') | list)
@@ -13,16 +15,26 @@
       {%- do updates.append(column.name) -%}
     {%- endif -%}
   {%- endfor -%}
+  {%- set ambiguous = spark_bucketing.config_error('unique_key', merge.unique_key | join(', ') ~ ', with several new rows for the row {row}',
+      'at most one new row for each key of the table', 'keep one row of each key in the model, e.g. with row_number()') -%}
+  {%- set row = 'to_json(struct(' ~ spark_bucketing.quote_columns(columns | map(attribute='name') | list, 'DBT_INTERNAL_DEST') ~ '))' -%}
   (
     select
     {%- for column in columns %}
       {%- set name = spark_bucketing.quote_identifier(column.name) %}
-      if(DBT_INTERNAL_SOURCE.`__dbt_here`
+      if(DBT_INTERNAL_SOURCE.`__dbt_copies` is not null
         {{- '' if column.name in updates else ' and DBT_INTERNAL_DEST.`__dbt_here` is null' -}}
         , DBT_INTERNAL_SOURCE.{{ name }}, DBT_INTERNAL_DEST.{{ name }}) as {{ name }}{{ ',' if not loop.last }}
     {%- endfor %}
     from (select *, true as `__dbt_here` from {{ rows }} where {{ kept }}) as DBT_INTERNAL_DEST
-    full outer join (select *, true as `__dbt_here` from {{ spark_bucketing.quote_relation(input) }}) as DBT_INTERNAL_SOURCE
+    full outer join (
+      select *, count(*) over (partition by {{ spark_bucketing.quote_columns(merge.unique_key) }}) as `__dbt_copies` from {{ new_rows }}
+    ) as DBT_INTERNAL_SOURCE
       on {{ spark_bucketing.merge_condition(merge) }}
+    where if(
+      DBT_INTERNAL_DEST.`__dbt_here` and DBT_INTERNAL_SOURCE.`__dbt_copies` > 1,
+      raise_error(replace({{ spark_bucketing.string_literal(ambiguous) }}, '{row}', {{ row }})) is null,
+      true
+    )
   )
 {%- endmacro %}

@@ -9,15 +9,10 @@
 -#}
 {% macro partition_predicate(partition_columns, partitions) -%}
   {%- set state = namespace(plain=partition_columns | length == 1 and partitions | length <= 100) -%}
-  {%- set literals = [] -%}
-  {%- for values in partitions -%}
-    {%- set items = [] -%}
-    {%- for value in values -%}
-      {%- set state.plain = state.plain and value is not none and not modules.re.search('[\'"\\\\]', value) -%}
-      {%- do items.append('cast(null as string)' if value is none else spark_bucketing.string_literal(value)) -%}
-    {%- endfor -%}
-    {%- do literals.append(items) -%}
+  {%- for value in partitions | sum(start=[]) -%}
+    {%- set state.plain = state.plain and value is not none and not modules.re.search('[\'"\\\\]', value) -%}
   {%- endfor -%}
+  {%- set literals = spark_bucketing.partition_literals(partitions) -%}
   {%- set tests = [] -%}
   {%- if not partitions -%}
     {{ return('false') }}
@@ -36,4 +31,18 @@
     {%- do texts.append('cast(' ~ spark_bucketing.quote_identifier(column.name) ~ ' as string)') -%}
   {%- endfor -%}
   {{ return('array(' ~ texts | join(', ') ~ ') in (' ~ tests | join(', ') ~ ')') }}
+{%- endmacro %}
+
+
+{#- For each partition a list of SQL strings. -#}
+{% macro partition_literals(partitions) -%}
+  {%- set literals = [] -%}
+  {%- for values in partitions -%}
+    {%- set items = [] -%}
+    {%- for value in values -%}
+      {%- do items.append('cast(null as string)' if value is none else spark_bucketing.string_literal(value)) -%}
+    {%- endfor -%}
+    {%- do literals.append(items) -%}
+  {%- endfor -%}
+  {{ return(literals) }}
 {%- endmacro %}

@@ -2,37 +2,48 @@
   Replaces the touched partitions of a table by new content, by way of a staging table that survives a crash; see
   docs/replacing.md.
 
-    1. the content is built beside the table, bucketed and verified   a run that dies here leaves an incomplete staging table
-    2. one statement declares it complete                             from here on, the next run finishes what this one began
-    3. replace_touched_partitions() writes it over the table's partitions, and drops it
+    1. the content is written to a plain table beside the table   a run that dies here leaves no table, since Spark enters it in the
+                                                                  metastore when all of its rows are written
+    2. replace_touched_partitions() writes it over the table's    a run that dies here is finished by the next one
+       partitions, and drops it
 
   touched: from touched_partitions(); those without rows in the content are dropped
-  existing: table_layout() of the table; the staged rows are for this very table
+  identity: of the table, which the rows are for
 -#}
-{% macro rewrite_partitions(relation, input, columns, layout, increment, touched, existing) -%}
+{% macro rewrite_partitions(relation, input, columns, layout, increment, touched, identity) -%}
   {%- set staged = spark_bucketing.sibling(relation, 'staged') -%}
-  {%- set name = spark_bucketing.quote_relation(staged) -%}
-  {%- set kept = spark_bucketing.partition_predicate(spark_bucketing.columns_named(columns, layout.partition_by), touched.partitions) -%}
-  {%- set content = spark_bucketing.new_content(spark_bucketing.quote_relation(relation), input, columns, increment, kept) -%}
-  {%- set staging_layout = dict(layout, location_root=none, tblproperties=dict(layout.tblproperties, **{
-      'bucketing.staging': 'incomplete',
-      'bucketing.staging_for': 'increment',
-      'bucketing.replaces': existing.identity,
-  })) -%}
-  {% do spark_bucketing.create_bucketed_table(staged, columns, staging_layout) %}
-  {% do spark_bucketing.insert_bucketed(staged, content, columns, staging_layout) %}
-  {%- set proves = touched.lose and spark_bucketing.leaves_seals() -%}
-  {%- set filled = spark_bucketing.partition_values(layout.partition_by, name, finds=spark_bucketing.unsealed_sql(staged) if proves) if touched.lose else touched -%}
-  {%- if filled.found or not proves -%}
-    {% do spark_bucketing.verify_buckets(staged, layout) %}
-  {%- endif -%}
-  {%- set emptied = touched.partitions | reject('in', filled.partitions) | list -%}
-  {%- if emptied -%}
-    {#- A partition without rows says that the table's is to be dropped. -#}
-    {% do spark_bucketing.execute_sql('alter table ' ~ name ~ ' add if not exists '
-        ~ spark_bucketing.partition_specs(layout.partition_by, emptied) | join(' ')) %}
-  {%- endif -%}
-  {% do spark_bucketing.execute_sql('alter table ' ~ name ~ ' set tblproperties '
-      ~ spark_bucketing.property_list({'bucketing.staging': 'complete', 'bucketing.staging_empties': emptied | length > 0})) %}
-  {% do spark_bucketing.replace_touched_partitions(relation, filled.partitions, emptied, [staged, input]) %}
+  {%- set keys = spark_bucketing.columns_named(columns, layout.partition_by) -%}
+  {%- set names = spark_bucketing.quote_columns(columns | map(attribute='name') | list) -%}
+  {%- set content = spark_bucketing.new_content(spark_bucketing.quote_relation(relation), spark_bucketing.quote_relation(input), columns, increment,
+      spark_bucketing.partition_predicate(keys, touched.partitions)) -%}
+  {%- set create -%}
+    create table {{ spark_bucketing.quote_relation(staged) }} using {{ layout.file_format }}
+    tblproperties {{ spark_bucketing.property_list({
+        'bucketing.staging': 'increment',
+        'bucketing.replaces': spark_bucketing.replaced_table(relation, layout, identity),
+        'bucketing.staging_empties': touched.lose,
+    }) }}
+    as select {{ names }}{{ ', true as `__dbt_row`' if touched.lose }} from {{ content }}
+    {%- if touched.lose %}
+    {#- A row for each partition, since it may be left without any other. #}
+    union all select
+      {%- for column in columns %}
+      {%- set name = spark_bucketing.quote_identifier(column.name) %}
+      {{ 'cast(' ~ name ~ ' as ' ~ column.type ~ ')' if column in keys else 'null' }},
+      {%- endfor %}
+      false
+    from values
+      {%- for literals in spark_bucketing.partition_literals(touched.partitions) %} ({{ literals | join(', ') }}){{ ',' if not loop.last }}{% endfor %}
+    as touched ({{ spark_bucketing.quote_columns(keys | map(attribute='name') | list) }})
+    {%- endif %}
+  {%- endset -%}
+  {% do spark_bucketing.execute_sql(spark_bucketing.in_free_location(staged, create)) %}
+  {% do spark_bucketing.replace_touched_partitions(relation, touched.lose, [staged, input]) %}
+{%- endmacro %}
+
+
+{#- What rows are staged for, as the command says it: what no later table of its name has, and its columns. -#}
+{% macro replaced_table(relation, layout, identity) -%}
+  {%- set names = spark_bucketing.table_columns(spark_bucketing.quote_relation(relation)) | map(attribute='name') | list + layout.partition_by -%}
+  {{ return(identity ~ ' with columns ' ~ local_md5(names | join(', ') | lower)) }}
 {%- endmacro %}

@@ -11,7 +11,7 @@
         ~ " whether its partitions hold rows of other batches, which would be lost, could not be checked.") %}
     {{ return(none) }}
   {%- endif -%}
-  {%- set touched = spark_bucketing.partition_values(layout.partition_by, spark_bucketing.quote_relation(input)).partitions -%}
+  {%- set touched = spark_bucketing.partition_values(layout.partition_by, spark_bucketing.quote_relation(input)) -%}
   {%- set lost -%}
     select {{ spark_bucketing.quote_columns(layout.partition_by) }}, count(*) from {{ rows }}
     where {{ spark_bucketing.partition_predicate(spark_bucketing.columns_named(columns, layout.partition_by), touched) }}

@@ -15,7 +15,7 @@ from spark_bucketing.errors import BucketingError
 from spark_bucketing.evolution.metadata import merging_of, read_table
 from spark_bucketing.evolution.model import total_size
 from spark_bucketing.evolution.rewrite import Plan, Rewriter, plan_rewrite
-from spark_bucketing.evolution.staging import find_staging, is_complete
+from spark_bucketing.evolution.staging import find_staging
 from spark_bucketing.evolution.warehouse import Warehouse
 from spark_bucketing.evolution.where import select_partitions
 from spark_bucketing.report.evolution import write_plan, write_specs
@@ -77,9 +77,9 @@ def repair(**options: Any) -> None:
 def rewrite(where: str | None, dry_run: bool, table: str, place: Place) -> None:
     """Write partitions of TABLE anew, in the table's own spec, with one file for each bucket.
 
-    Those that are sealed so are left alone. The others are copied to a staging table and verified, and then Spark
-    overwrites them from there. A command that was interrupted or killed is run again: it finishes what is complete,
-    and drops what is not. Nothing else may write to these partitions meanwhile, nor another rewrite of the table run.
+    Those that are sealed so are left alone. The others are copied to a staging table and counted, and then Spark
+    overwrites them from there. A command that was interrupted or killed is run again: it finishes what it had copied.
+    Nothing else may write to these partitions meanwhile, nor another rewrite of the table run.
     """
     with progress_line() as line, opened(table, place, line) as (warehouse, name):
         line.show(f"listing files of {name}")
@@ -104,8 +104,7 @@ def rewrite(where: str | None, dry_run: bool, table: str, place: Place) -> None:
 def _show_what_is_first(warehouse: Warehouse, name: str, line: ProgressLine) -> None:
     staging = find_staging(warehouse, name)
     if staging:
-        what = "completed from it" if is_complete(staging) else "given up, and its staging table dropped"
-        line.echo(f"{staging.name}: an earlier run died, or is at work; it would be {what} first.")
+        line.echo(f"{staging.name}: an earlier run died, or is at work; it would be completed from it first.")
 
 
 def _rewrite(warehouse: Warehouse, plan: Plan, line: ProgressLine) -> None:

@@ -1,9 +1,7 @@
 """Bringing partitions to the table's own spec, many in one pass; see docs/replacing.md.
 
-create the staging table                    incomplete: a run that finds it drops it
-write the partitions' rows into it
-compare rows by partition, and the seals    every bucket one file, in the table's spec
-declare it complete                         a run that finds it goes on here
+CREATE TABLE AS SELECT of the partitions' rows    a run that finds the table goes on here
+compare rows by partition
 INSERT OVERWRITE the partitions from it
 compare rows by partition, and the seals
 drop the staging table
@@ -18,6 +16,7 @@ from spark_bucketing.errors import BucketingError, TableError
 from spark_bucketing.evolution import sql, staging
 from spark_bucketing.evolution.metadata import read_partitions
 from spark_bucketing.evolution.model import Partition, Table, one_spelling, total_size, words
+from spark_bucketing.evolution.staging import Staging
 from spark_bucketing.evolution.warehouse import Warehouse
 from spark_bucketing.evolution.where import covering
 from spark_bucketing.spec import BucketSpec
@@ -143,25 +142,23 @@ class Rewriter:
         Raises:
             BucketingError: it could not be done; what is left is for the next run to finish or to drop.
         """
-        staged = staging.create_staging(self._warehouse, self._table)
+        self._refresh()
+        staged = staging.stage_rows(self._warehouse, self._table, self._condition(batch))
         try:
-            filled = self._stage(staged, batch)
+            self._compare(staged, batch, "No partition was replaced")
         except BucketingError:
             self._drop(staged)
             raise
-        state = sql.properties({staging.STATE: staging.COMPLETE})
-        self._warehouse.change(f"alter table {staged} set tblproperties {state}")
-        self._replace(staged, filled)
-        names = {part.name for part in filled}
+        self._replace(staged)
         for part in batch:
-            if part.name not in names:
+            if part.values not in staged.filled:
                 self._notify(
                     f"{part.name} has files and no rows, and is left alone: spark-bucketing seal takes it as it is."
                 )
-        return len(filled)
+        return len(staged.filled)
 
     def recover(self) -> bool:
-        """Finish or drop what an earlier run of this command, or of dbt, has left.
+        """Finish what an earlier run of this command, or of dbt, has left.
 
         Returns:
             Whether partitions were replaced.
@@ -169,58 +166,51 @@ class Rewriter:
         Raises:
             TableError: its rows do not fit the table any more, or something has written to the partitions since.
         """
-        left = staging.find_staging(self._warehouse, self._table.name)
-        if left is None:
+        staged = staging.left_staging(self._warehouse, self._table)
+        if staged is None:
             return False
-        if not staging.is_complete(left):
-            self._notify(f"An earlier run died while it wrote {left.name}: dropping it.")
-            self._drop(left.name)
-            return False
-        staging.refuse_unfit(self._table, left)
-        found = replace(self._table, partitions=read_partitions(self._warehouse, left.name)).partitions
-        filled = [part for part in found if part.has_files]
+        there = named(self._filled(staged, self._table.partitions)) or "partitions"
         # Then the staged rows are all that there were before.
-        if left.properties.get(staging.PURPOSE) == staging.SAME_ROWS:
+        if staged.same_rows:
             self._compare(
-                left.name,
-                filled,
-                f"An earlier run died while it replaced {named(filled)} of {self._table.name}, and something has "
+                staged,
+                self._filled(staged, self._table.partitions),
+                f"An earlier run died while it replaced {there} of {self._table.name}, and something has "
                 "written there since, and nothing was changed",
                 "the rows that were there before, or none: see to it that the table has all rows, and drop "
-                f"{left.name}.",
+                f"{staged.name}.",
                 or_none=True,
             )
-        self._notify(f"An earlier run died while it replaced {named(filled)}: completing it from {left.name}.")
-        drops = left.properties.get(staging.EMPTIES) == "true"
-        self._replace(left.name, filled, [part for part in found if drops and not part.has_files])
+        self._notify(f"An earlier run died while it replaced {there}: completing it from {staged.name}.")
+        self._replace(staged)
         return True
 
-    def _stage(self, staged: str, batch: Sequence[Partition]) -> tuple[Partition, ...]:
-        """Copy rows into a new staging table and verify them.
-
-        Returns:
-            The partitions with rows.
-        """
-        self._insert(f"insert into {staged}", f"{self._name} where {self._condition(batch)}")
-        filled = replace(self._table, partitions=read_partitions(self._warehouse, staged)).partitions
-        self._compare(staged, batch, "No partition was replaced")
-        self._refuse_unsealed(staged, filled)
-        return filled
-
-    def _replace(self, staged: str, filled: Sequence[Partition], emptied: Sequence[Partition] = ()) -> None:
+    def _replace(self, staged: Staging) -> None:
         """Let Spark write the staged rows over the partitions, look whether it did, and drop the staging table."""
-        self._insert(f"insert overwrite table {self._name}", staged)
-        for part in emptied:
-            spec = sql.partition_spec(self._table.columns, part)
-            self._warehouse.change(f"alter table {self._name} drop if exists {spec}")
-        self._compare(staged, filled, f"The finished rows stay in {staged}, and the next run writes them again")
+        self._refresh()
+        columns = sql.names(self._table.all_columns)
+        self._warehouse.change(
+            f"insert overwrite table {self._name} partition ({self._keys}) select {columns} from {staged.rows}"  # noqa: S608
+        )
+        partitions = read_partitions(self._warehouse, self._table.name)
+        for part in partitions:
+            if part.values in staged.emptied:
+                spec = sql.partition_spec(self._table.columns, part)
+                self._warehouse.change(f"alter table {self._name} drop if exists {spec}")
+        written = self._filled(staged, partitions)
+        self._compare(staged, written, f"The finished rows stay in {staged.name}, and the next run writes them again")
         self._drop(staged)
-        names = {part.name for part in filled}
-        written = [part for part in read_partitions(self._warehouse, self._table.name) if part.name in names]
-        self._refuse_unsealed(self._table.name, written)
+        self._refuse_unsealed(written)
 
-    def _drop(self, staged: str) -> None:
-        self._warehouse.change(f"drop table if exists {staged}")
+    @staticmethod
+    def _filled(staged: Staging, partitions: Sequence[Partition]) -> list[Partition]:
+        return [part for part in partitions if part.values in staged.filled]
+
+    def _refresh(self) -> None:
+        self._warehouse.change(f"refresh table {self._name}")
+
+    def _drop(self, staged: Staging) -> None:
+        self._warehouse.change(f"drop table if exists {staged.name}")
 
     def _condition(self, parts: Sequence[Partition]) -> str:
         """A predicate for the rows of partitions, of which the table may have lost some."""
@@ -228,24 +218,19 @@ class Rewriter:
         others = (part for part in self._table.partitions if part.name not in names)
         return covering(replace(self._table, partitions=(*others, *parts)), parts)
 
-    def _insert(self, head: str, source: str) -> None:
-        self._warehouse.change(f"refresh table {self._name}")
-        columns = sql.names(self._table.all_columns)
-        self._warehouse.change(f"{head} partition ({self._keys}) select {columns} from {source}")  # noqa: S608
-
     def _compare(
         self,
-        staged: str,
+        staged: Staging,
         parts: Sequence[Partition],
         consequence: str,
         expected: str = "the same: was the table written to meanwhile? Run the command again when that has ended.",
         or_none: bool = False,
     ) -> None:
         """Refuse to go on unless each partition has as many rows in the table as in the staging table; or none."""
-        self._warehouse.change(f"refresh table {self._name}")
+        self._refresh()
         counted = (
             f"select {self._keys}, count(*) as here, 0 as there from {self._name} where {self._condition(parts)} "  # noqa: S608
-            f"group by {self._keys} union all select {self._keys}, 0, count(*) from {staged} group by {self._keys}"
+            f"group by {self._keys} union all select {self._keys}, 0, count(*) from {staged.rows} group by {self._keys}"
         )
         different = self._warehouse.rows(
             f"select to_json(struct({self._keys})) as place, sum(here) as here, sum(there) as there from ({counted}) "  # noqa: S608
@@ -253,16 +238,16 @@ class Rewriter:
         )
         if different:
             found = "; ".join(f"{row['place']} has {row['here']:,} rows, and {row['there']:,}" for row in different)
-            raise TableError(f"{consequence}: {found} in the staging table {staged}. Expected {expected}")
+            raise TableError(f"{consequence}: {found} in the staging table {staged.name}. Expected {expected}")
 
-    def _refuse_unsealed(self, name: str, parts: Sequence[Partition]) -> None:
+    def _refuse_unsealed(self, parts: Sequence[Partition]) -> None:
         """Refuse files that are not sealed as the buckets of the table's spec, one for each."""
         target = target_of(self._table)
         bad = [part for part in parts if not part.has(target)]
         if bad:
             raise TableError(
-                f"{named(bad)} of {name}: found {bad[0].summary}. Expected files sealed as {words(target)}, one for "
-                "each: was the table altered or written to meanwhile? Run the command again."
+                f"{named(bad)} of {self._table.name}: found {bad[0].summary}. Expected files sealed as "
+                f"{words(target)}, one for each: was the table altered or written to meanwhile? Run the command again."
             )
 
 

@@ -1,15 +1,16 @@
 """The staging table beside a table, in which rows lie that are to replace those of partitions; see docs/replacing.md.
 
-Its name, its properties and its states are those of the dbt macros, so that each finishes what the other has left:
-
-    (none)        nothing is under way
-    incomplete    rows are being written into it: worthless when found
-    complete      rows are all there, and verified: they are written over the table's partitions when found
+Its name and its properties are those of the dbt macros, so that each finishes what the other has left. It is a plain
+table, made by CREATE TABLE AS SELECT: Spark enters it in the metastore when all of its rows are written, so that one
+that is found is complete, and is written over the table's partitions.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 from spark_bucketing.errors import SparkError, TableError
 from spark_bucketing.evolution import sql
@@ -17,15 +18,34 @@ from spark_bucketing.evolution.metadata import describe_table
 from spark_bucketing.evolution.model import Table
 from spark_bucketing.evolution.warehouse import Warehouse
 
-STATE, PURPOSE, REPLACES = "bucketing.staging", "bucketing.staging_for", "bucketing.replaces"
-EMPTIES = "bucketing.staging_empties"
-INCOMPLETE, COMPLETE = "incomplete", "complete"
+PURPOSE, REPLACES, EMPTIES = "bucketing.staging", "bucketing.replaces", "bucketing.staging_empties"
 # Rows of the table itself, as the command stages them; any other purpose is new content.
 SAME_ROWS = "rewrite"
+# False in the row that stands for a partition, which may be left without any other.
+_IS_ROW = "__dbt_row"
 # What the metastore takes as a name.
 _LONGEST_NAME = 128
-# Properties of a table of the Hive layout by which its files are written, such as parquet.compression.
-_OF_FILES = ("parquet.", "orc.")
+
+Values = tuple[str | None, ...]
+
+
+@dataclass(frozen=True)
+class Staging:
+    """Staged rows.
+
+    Args:
+        name: of their table, quoted.
+        rows: SQL of them.
+        filled: values of the partitions that have rows.
+        emptied: of those that are to be dropped.
+        same_rows: whether they are the table's own, as they were.
+    """
+
+    name: str
+    rows: str
+    filled: frozenset[Values]
+    emptied: frozenset[Values] = frozenset()
+    same_rows: bool = True
 
 
 def beside(table_name: str, role: str) -> str:
@@ -49,26 +69,28 @@ def find_staging(warehouse: Warehouse, table_name: str) -> Table | None:
         TableError: a table of this name exists, and is none.
     """
     found = describe_table(warehouse, beside(table_name, "staged"))
-    if found and found.properties.get(STATE) not in (INCOMPLETE, COMPLETE):
+    if found and PURPOSE not in found.properties:
         raise TableError(
-            f"There is a table {found.name}, and its property {STATE} is {found.properties.get(STATE, 'missing')}. "
-            f"Expected {INCOMPLETE} or {COMPLETE}, as on a table into which rows for partitions are written, or that "
-            "the name is free: rename or drop the table."
+            f"There is a table {found.name} without the property {PURPOSE}. Expected one into which rows for "
+            "partitions were written, or that the name is free: rename or drop the table."
         )
     return found
 
 
-def is_complete(staging: Table) -> bool:
-    """Whether its rows are all there."""
-    return staging.properties[STATE] == COMPLETE
+def stage_rows(warehouse: Warehouse, table: Table, condition: str) -> Staging:
+    """Copy rows of a table into a new staging table.
 
-
-def create_staging(warehouse: Warehouse, table: Table) -> str:
-    """Create an empty one of the table's own spec, and return its name."""
+    Args:
+        warehouse: with an open session.
+        table: theirs.
+        condition: SQL that selects them, by the partition columns.
+    """
     name = beside(table.name, "staged")
-    kept = {key: value for key, value in table.properties.items() if key.lower().startswith(_OF_FILES)}
-    states = {"bucketing_version": "1", STATE: INCOMPLETE, PURPOSE: SAME_ROWS, REPLACES: table.identity}
-    create = f"create table {name} like {sql.table(table.name)} tblproperties {sql.properties({**kept, **states})}"
+    of = sql.properties({PURPOSE: SAME_ROWS, REPLACES: _replaced(table)})
+    create = (
+        f"create table {name} using {'orc' if 'orc' in table.details.get('InputFormat', '').lower() else 'parquet'} "  # noqa: S608
+        f"tblproperties {of} as select {sql.names(table.all_columns)} from {sql.table(table.name)} where {condition}"
+    )
     try:
         warehouse.change(create)
     except SparkError as error:
@@ -76,7 +98,25 @@ def create_staging(warehouse: Warehouse, table: Table) -> str:
             raise
         _delete_folder(warehouse, table.name)
         warehouse.change(create)
-    return name
+    return _read(warehouse, table, name, {PURPOSE: SAME_ROWS})
+
+
+def _read(warehouse: Warehouse, table: Table, name: str, properties: Mapping[str, str]) -> Staging:
+    keys = [f"cast({sql.name(column.name)} as string)" for column in table.columns]
+    empties = properties.get(EMPTIES) == "true"
+    is_row = sql.name(_IS_ROW) if empties else "true"
+    found: dict[bool, set[Values]] = {True: set(), False: set()}
+    for row in warehouse.rows(
+        f"select distinct to_json(array({', '.join(keys)})) as place, {is_row} as is_row from {name}"  # noqa: S608
+    ):
+        found[row["is_row"]].add(tuple(json.loads(row["place"])))
+    return Staging(
+        name,
+        f"(select * from {name} where {is_row})",  # noqa: S608
+        frozenset(found[True]),
+        frozenset(found[False] - found[True]),
+        properties.get(PURPOSE) == SAME_ROWS,
+    )
 
 
 def _delete_folder(warehouse: Warehouse, table_name: str) -> None:
@@ -102,27 +142,27 @@ def _delete_folder(warehouse: Warehouse, table_name: str) -> None:
         warehouse.change(statement)
 
 
-def refuse_unfit(table: Table, staging: Table) -> None:
-    """Refuse to write rows over a table that they were not staged for.
+def left_staging(warehouse: Warehouse, table: Table) -> Staging | None:
+    """The rows that an earlier run has left; None where there are none.
 
     Raises:
-        TableError: the table is another one of this name, or has other columns by now.
+        TableError: they are for another table of this name, or for other columns.
     """
+    left = find_staging(warehouse, table.name)
+    if left is None:
+        return None
+    found, expected = left.properties.get(REPLACES, "nothing"), _replaced(table)
+    if found != expected:
+        raise TableError(
+            f"An earlier run died while it replaced partitions of {table.name}, and its finished rows in {left.name} "
+            f"no longer fit the table, and nothing was changed: found rows for {found}, expected {expected}. Drop "
+            f"{left.name} if the table is complete without it."
+        )
+    return _read(warehouse, table, left.name, left.properties)
 
-    def columns(of: Table) -> str:
-        return ", ".join(f"{column.name} {column.type}" for column in of.all_columns).lower()
 
-    def keys(of: Table) -> str:
-        return ", ".join(column.name for column in of.columns).lower()
-
-    for aspect, found, expected in (
-        ("table", staging.properties.get(REPLACES, ""), table.identity),
-        ("columns", columns(staging), columns(table)),
-        ("partitioned by", keys(staging), keys(table)),
-    ):
-        if found != expected:
-            raise TableError(
-                f"An earlier run died while it replaced partitions of {table.name}, and its finished rows in "
-                f"{staging.name} no longer fit the table, and nothing was changed: found {aspect} {found}, "
-                f"expected {expected}. Drop {staging.name} if the table is complete without it."
-            )
+def _replaced(table: Table) -> str:
+    """What rows are staged for, as the macros say it: what no later table of its name has, and its columns."""
+    names = [column.name for column in (*table.all_columns, *table.columns)]
+    columns = hashlib.md5(", ".join(names).lower().encode(), usedforsecurity=False).hexdigest()
+    return f"{table.identity} with columns {columns}"

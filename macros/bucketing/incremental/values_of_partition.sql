@@ -1,13 +1,3 @@
-{#- The partitions that the metastore has of a table, with rows or without, as lists of strings, NULL as none. -#}
-{% macro stored_partitions(relation) -%}
-  {%- set partitions = [] -%}
-  {%- for row in run_query('show partitions ' ~ spark_bucketing.quote_relation(relation)).rows -%}
-    {%- do partitions.append(spark_bucketing.values_of_partition(row[0])) -%}
-  {%- endfor -%}
-  {{ return(partitions) }}
-{%- endmacro %}
-
-
 {#- The values in a partition's name, ds=2024-01-01/place=a%2Fb. -#}
 {% macro values_of_partition(name) -%}
   {%- set values = [] -%}
