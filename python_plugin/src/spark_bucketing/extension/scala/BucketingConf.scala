@@ -37,7 +37,7 @@ object BucketingConf {
   val MAX_PARTITION_BYTES: ConfigEntry[Long] = SQLConf
     .buildConf("spark.bucketing.read.maxPartitionBytes")
     .doc("Larger buckets of the Hive layout are not made use of where that leaves three quarters of the session's cores " +
-      "idle: a shuffle is faster then.")
+      "idle: a shuffle is faster then. The more cores are idle, the smaller they may be: half of it with seven eighths.")
     .version("0.1.0")
     .bytesConf(ByteUnit.BYTE)
     .createWithDefaultString("1g")
@@ -80,7 +80,7 @@ object BucketingConf {
       "most 128 MiB, of each, and of it the columns that are read. Beyond that rows are sorted, which can spill to disk.")
     .version("0.1.0")
     .bytesConf(ByteUnit.BYTE)
-    .createWithDefaultString("1g")
+    .createWithDefaultString("256m")
 
   def enabled: Boolean = SQLConf.get.getConf(ENABLED)
   def mergeBytes: Long = SQLConf.get.getConf(MERGE_BYTES)

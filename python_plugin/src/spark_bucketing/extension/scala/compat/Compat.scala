@@ -8,7 +8,7 @@ import org.apache.spark.sql.{AnalysisException, SparkSession}
 import org.apache.spark.sql.catalyst.{FileSourceOptions, InternalRow, TableIdentifier}
 import org.apache.spark.sql.catalyst.analysis.NoSuchTableException
 import org.apache.spark.sql.catalyst.catalog._
-import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression}
+import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.util.CaseInsensitiveMap
 import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
@@ -49,9 +49,6 @@ object Compat {
     session.asInstanceOf[ClassicSession].table(table.quotedString).queryExecution.analyzed.collectFirst {
       case relation: LogicalRelation => relation.relation
     }.collect { case files: HadoopFsRelation => files }
-
-  def expression(session: SparkSession, text: String): Expression =
-    session.asInstanceOf[ClassicSession].sessionState.sqlParser.parseExpression(text)
 
   def analyzed(session: SparkSession, plan: LogicalPlan): LogicalPlan =
     session.asInstanceOf[ClassicSession].sessionState.executePlan(plan).analyzed

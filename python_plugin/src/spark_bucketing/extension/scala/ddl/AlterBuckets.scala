@@ -14,7 +14,7 @@ import org.apache.spark.sql.connector.catalog.V1Table
 import org.apache.spark.sql.execution.command.LeafRunnableCommand
 
 /** ALTER TABLE ... [NOT] CLUSTERED as it was parsed. */
-case class AlterBuckets(child: LogicalPlan, partition: Option[TablePartitionSpec], asked: Option[AskedBuckets])
+case class AlterBuckets(child: LogicalPlan, partition: Option[TablePartitionSpec], asked: Option[BucketSpec])
     extends UnaryCommand {
   override protected def withNewChildInternal(changed: LogicalPlan): LogicalPlan = copy(child = changed)
 }
@@ -39,7 +39,7 @@ object ResolveBucketDdl extends Rule[LogicalPlan] {
  * what they are: they are read by their seals.
  */
 case class AlterBucketsCommand(
-    name: TableIdentifier, partition: Option[TablePartitionSpec], asked: Option[AskedBuckets])
+    name: TableIdentifier, partition: Option[TablePartitionSpec], asked: Option[BucketSpec])
     extends LeafRunnableCommand {
 
   override def run(session: SparkSession): Seq[Row] = {

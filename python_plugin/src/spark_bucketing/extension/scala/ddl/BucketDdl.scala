@@ -48,22 +48,19 @@ object BucketDdl {
   }
 
   /** The spec that a statement asks for, with the names that the columns have in the table. */
-  def spec(table: CatalogTable, asked: AskedBuckets): BucketSpec = {
-    val most = SQLConf.get.bucketingMaxBuckets
-    if (asked.number < 1 || asked.number > most) throw refused(table, s"found ${asked.number} buckets",
-      s"1 to $most (spark.sql.sources.bucketing.maxBuckets)", "INTO 16 BUCKETS")
-    val keys = asked.columns.map(column(table, _))
+  def spec(table: CatalogTable, asked: BucketSpec): BucketSpec = {
+    val keys = asked.bucketColumnNames.map(column(table, _))
     unlikeHive(table, keys.map(_.name)).foreach { key =>
       throw refused(table, s"found the bucket column ${key.name} of type ${key.dataType.sql}",
         "a type that Spark hashes as Hive does: BOOLEAN, TINYINT to BIGINT, FLOAT, DOUBLE, DECIMAL, STRING or DATE",
         "cluster by another column")
     }
-    val sorts = asked.sortColumns.map(column(table, _))
+    val sorts = asked.sortColumnNames.map(column(table, _))
     sorts.find(sort => !RowOrdering.isOrderable(sort.dataType)).foreach { sort =>
       throw refused(table, s"found the sort column ${sort.name} of type ${sort.dataType.sql}",
         "a type that has an order", "sort by other columns")
     }
-    BucketSpec(asked.number.toInt, once(table, keys, "CLUSTERED"), once(table, sorts, "SORTED"))
+    BucketSpec(asked.numBuckets, once(table, keys, "CLUSTERED"), once(table, sorts, "SORTED"))
   }
 
   /** A bucket column, with its type as declared, whose hash by Spark is not Hive's. */

@@ -16,14 +16,14 @@ object SealPartitions {
 
   def selected(
       session: SparkSession, table: CatalogTable, partition: Option[TablePartitionSpec],
-      where: Option[String]): StoredPartition => Boolean = {
+      where: Option[Expression]): StoredPartition => Boolean = {
     if ((partition.isDefined || where.isDefined) && table.partitionColumnNames.isEmpty)
       throw refused(table, "found no partitions", "a partitioned table after PARTITION or WHERE", "leave them out")
     val store = PartitionStore.of(session)
     def named = partition.map(given => store.list(table, BucketDdl.stored(table, given)).map(_.name).toSet)
-    def filtered = where.map { text =>
+    def filtered = where.map { asked =>
       Compat.externalCatalog(session)
-        .listPartitionsByFilter(table.database, table.identifier.table, Seq(predicate(session, table, text)),
+        .listPartitionsByFilter(table.database, table.identifier.table, Seq(predicate(session, table, asked)),
           SQLConf.get.sessionLocalTimeZone)
         .map(found => store.nameOf(table, found.spec)).toSet
     }
@@ -31,15 +31,14 @@ object SealPartitions {
     found => names.forall(_.contains(found.name))
   }
 
-  private def predicate(session: SparkSession, table: CatalogTable, text: String): Expression = {
-    val parsed = Compat.expression(session, text)
+  private def predicate(session: SparkSession, table: CatalogTable, asked: Expression): Expression = {
     val columns = LocalRelation(toAttributes(table.partitionSchema))
-    try Compat.analyzed(session, Filter(parsed, columns)) match {
+    try Compat.analyzed(session, Filter(asked, columns)) match {
       case Filter(resolved, _) if resolved.deterministic && !resolved.exists(_.isInstanceOf[org.apache.spark.sql.catalyst.expressions.SubqueryExpression]) => resolved
-      case _ => throw refused(table, s"found the predicate $text", "one on the partition columns, without subqueries",
+      case _ => throw refused(table, s"found the predicate ${asked.sql}", "one on the partition columns, without subqueries",
         s"a predicate on ${table.partitionColumnNames.mkString(", ")}")
     } catch { case error: AnalysisException if error.getCondition != "USER_RAISED_EXCEPTION" =>
-      throw refused(table, s"found the predicate $text: ${error.getSimpleMessage.linesIterator.next()}",
+      throw refused(table, s"found the predicate ${asked.sql}: ${error.getSimpleMessage.linesIterator.next()}",
         s"one on the partition columns ${table.partitionColumnNames.mkString(", ")}", "name only these")
     }
   }

@@ -64,7 +64,7 @@ object BucketAlignment {
   private def enoughTasks(few: Int, many: Int, cores: Int): Boolean =
     few >= cores || many / few <= SQLConf.get.coalesceBucketsInJoinMaxBucketRatio
 
-  private def cores(scans: Seq[BucketScan]): Int = scans.head.session.sparkContext.defaultParallelism
+  private def cores(scans: Seq[BucketScan]): Int = BucketTasks.cores(scans.head.session)
 
   /** Splitting reads the coarse side k times over: worth it for a small side, where the tasks are otherwise too few. */
   private def worthSplitting(coarse: Seq[BucketScan], fine: Seq[BucketScan], times: Int): Boolean =

@@ -121,8 +121,11 @@ class BucketScan(stock: FileSourceScanExec, val read: BucketRead, @transient val
   def copyWith(read: BucketRead = read, listing: ScanFileListing = listing): BucketScan =
     like(this, new BucketScan(copy(), read, listing))
 
-  /** The same table read as stock Spark would, from the same listing. */
-  def plain(why: PlainRead): PlainScan = like(this, new PlainScan(copy(), why, listing))
+  /** The same table read as stock Spark would, which lists its files when it runs; or what a filter has left of them. */
+  def plain(why: PlainRead): PlainScan = like(this, new PlainScan(copy(), why, listing match {
+    case found: BucketListing if found.pruned.isDefined => found
+    case _ => null
+  }))
 
   private def columns(names: Seq[String]): Seq[Attribute] =
     names.map(name => output.find(_.name == name)).takeWhile(_.isDefined).flatten

@@ -28,9 +28,14 @@ object BucketTasks {
     math.max(session.sparkContext.defaultParallelism, later.toInt)
   }
 
-  /** Whether so many tasks, the largest of so many bytes, leave most of the cores idle for long. */
-  def areTooFew(tasks: Int, largest: Long, session: SparkSession): Boolean =
-    largest > BucketingConf.maxPartitionBytes && tasks.toLong * IdleFactor < cores(session)
+  /**
+   * Whether so many tasks, the largest of so many bytes, leave most of the cores idle for long: the more of them are idle,
+   * the shorter is long.
+   */
+  def areTooFew(tasks: Int, largest: Long, session: SparkSession): Boolean = {
+    val busy = tasks.toDouble * IdleFactor / cores(session)
+    busy < 1 && largest > BucketingConf.maxPartitionBytes * busy
+  }
 
   /** Why the buckets of a scan are better not made use of, if so. Those of Spark's own layout are what stock Spark uses. */
   def objection(scan: BucketScan): Option[PlainRead] = {
@@ -40,35 +45,44 @@ object BucketTasks {
       s"${bytes.length} buckets, the largest of ${bytes.max} bytes, for ${cores(scan.session)} cores"))
   }
 
+  /** A join that needs rows of one key together, its inputs that have them so, and those that will be moved. */
+  case class Join(inPlace: Seq[SparkPlan], moved: Seq[SparkPlan])
+
+  def joins(plan: SparkPlan): Seq[Join] = plan.collect {
+    case join if join.children.length > 1 && join.requiredChildDistribution.forall(_.isInstanceOf[ClusteredDistribution]) =>
+      val (inPlace, moved) = join.children.zip(join.requiredChildDistribution).partition { case (child, required) =>
+        BucketNeeds.serves(child, required)
+      }
+      Join(inPlace.map(_._1), moved.map(_._1))
+  }
+
   /**
    * The scans with buckets that are too few for the other input of a join, which would be moved into them. Decided once:
    * when adaptive execution plans anew, it knows other sizes, and has shuffled already.
    */
-  def tooFewForOthers(plan: SparkPlan): Map[BucketScan, PlainRead] = plan.flatMap { join =>
-    val inputs = join.children.zip(join.requiredChildDistribution)
-    if (inputs.length < 2 || !inputs.forall(_._2.isInstanceOf[ClusteredDistribution])) Nil
-    else {
-      val (inPlace, moved) = inputs.partition { case (child, required) => BucketNeeds.serves(child, required) }
-      for {
-        (child, _) <- inPlace
-        scan <- BucketNeeds.scansOf(child) if scan.read.of.hash == BucketHash.Hive
-        why <- OncePerQuery(("others", scan.output.map(_.exprId)))(forBytes(scan, moved.map(input => bytesOf(input._1)).sum))
-      } yield scan -> why
-    }
-  }.toMap
+  def tooFewForOthers(plan: SparkPlan): Map[BucketScan, PlainRead] = (for {
+    join <- joins(plan)
+    scan <- join.inPlace.flatMap(BucketNeeds.scansOf) if scan.read.of.hash == BucketHash.Hive
+    why <- OncePerQuery(("others", scan.output.map(_.exprId)))(forBytes(scan, join.moved.flatMap(bytesOf).sum))
+  } yield scan -> why).toMap
 
   private def forBytes(scan: BucketScan, bytes: Long): Option[PlainRead] =
     if (!areTooFew(scan.read.partitions, bytes / scan.read.partitions, scan.session)) None
     else Some(PlainRead(PlainRead.TooFewBuckets, s"${scan.read.partitions} buckets, for $bytes bytes that are joined to " +
       s"them, and ${cores(scan.session)} cores"))
 
-  /** Bytes that come from tables that are not read by their buckets, as far as they are known. */
-  def bytesOf(plan: SparkPlan): Long = {
-    val tables = plan.collectLeaves().filterNot(_.isInstanceOf[BucketScan]).flatMap(_.logicalLink).map(known)
-    (plan.logicalLink.map(known).filter(_ > 0).toSeq :+ tables.sum).min.min(Long.MaxValue).toLong
+  /** Bytes that an input has from tables that are not read by their buckets; None where these are not known. */
+  def bytesOf(input: SparkPlan): Option[Long] = {
+    val tables = input.collectLeaves().filterNot(_.isInstanceOf[BucketScan]).flatMap(_.logicalLink)
+    if (tables.exists(!isKnown(_))) None
+    else {
+      val all = tables.map(_.stats.sizeInBytes).sum
+      // Spark knows what a filter, a limit or an aggregate leaves, about.
+      Some(input.logicalLink.filter(isKnown).fold(all)(_.stats.sizeInBytes.min(all)).min(Long.MaxValue / 2).toLong)
+    }
   }
 
   // Spark takes what it does not know for very large.
-  private def known(plan: LogicalPlan): BigInt =
-    if (plan.collectLeaves().exists(_.stats.sizeInBytes >= SQLConf.get.defaultSizeInBytes)) 0 else plan.stats.sizeInBytes
+  private def isKnown(plan: LogicalPlan): Boolean =
+    plan.collectLeaves().forall(_.stats.sizeInBytes < SQLConf.get.defaultSizeInBytes)
 }

@@ -41,7 +41,7 @@ object BucketedReads extends Logging {
       val files = new FilesOnDemand(scan)
       SealedSpecs.of(scan, files) match {
         case Some(Right(read)) => bucketed(scan, read, files.listed.orNull)
-        case Some(Left(why)) => like(scan, new PlainScan(scan.copy(), why, files.listed.orNull))
+        case Some(Left(why)) => like(scan, new PlainScan(scan.copy(), why, null))
         case None => scan
       }
   }

@@ -112,7 +112,7 @@ object SealedSpecs {
       scan: FileSourceScanExec, table: CatalogTable, ofTable: BucketSpec, hash: BucketHash,
       files: FilesOnDemand): Either[PlainRead, BucketRead] = otherColumns(scan.relation).toLeft(()).flatMap { _ =>
     val parts = if (table.partitionColumnNames.isEmpty) Seq(whole(scan, table, hash)) else partitions(scan, table, hash)
-    val cores = scan.relation.sparkSession.sparkContext.defaultParallelism
+    val cores = BucketTasks.cores(scan.relation.sparkSession)
     // Nothing is written yet: what will be, by the table's spec, is what the plan is made for.
     def empty: Found = SealedSpec.of(ofTable, hash, scan.relation.dataSchema)
       .toRight(PlainRead(AmbiguousColumn, "its bucket columns are not those of its files"))
@@ -141,7 +141,7 @@ object SealedSpecs {
   private def partitions(scan: FileSourceScanExec, table: CatalogTable, hash: BucketHash): Seq[Part] = {
     val session = scan.relation.sparkSession
     val filters = OncePerQuery.known(scan.partitionFilters).filter(_.deterministic)
-    OncePerQuery((table.identifier, hash, OncePerQuery.comparable(filters))) {
+    OncePerQuery((table.identifier, hash, scan.relation.dataSchema, OncePerQuery.comparable(filters))) {
       val conf = hadoopConf(session)
       val known = mutable.Map.empty[SealedSpec, Boolean]
       def fits(spec: SealedSpec) = known.getOrElseUpdate(spec, spec.fits(scan.relation.dataSchema))

@@ -9,32 +9,46 @@ import org.apache.spark.sql.internal.SQLConf
  * few rows are a thousand tasks, where Spark's own scan puts many files into one task, and adaptive execution many small
  * partitions of a shuffle.
  *
- * There stay a task for each core, and tasks that can merge their files, so that no sort comes back; and enough for the
- * plain tables of the query, whose rows may be moved into as many. All scans of a query are read as about as many partitions,
- * so that tables that were written for each other still fit together.
+ * There stay a task for each core, and tasks that can merge their files, so that no sort comes back; and enough for the rows
+ * that joins move into as many. Tables whose numbers of buckets fit are read as the same number, so that they still fit.
  */
 object SmallBuckets {
 
   def apply(plan: SparkPlan): SparkPlan = if (BucketingConf.partitionBytes <= 0) plan else {
     // As long as a query runs this stays: what is planned later has to fit what has run.
-    val wanted = OncePerQuery("tasks")((plan.collect { case scan: BucketScan => tasks(scan) } :+ ofOthers(plan)).max)
+    val wanted = OncePerQuery("tasks")((plan.collect { case scan: BucketScan => tasks(scan) } ++ ofOthers(plan)).maxOption.getOrElse(1L))
+    val numbers = plan.collect { case scan: BucketScan => scan.read.of.buckets }.toSet
     plan.transformUp {
-      case scan: BucketScan if scan.read.partitions > wanted => scan.as(divisor(scan.read.of.buckets, wanted))
+      case scan: BucketScan if scan.read.partitions > wanted =>
+        divisor(alike(Set(scan.read.of.buckets), numbers).foldLeft(0)(gcd), wanted).fold(scan)(scan.as)
     }
   }
 
-  private def ofOthers(plan: SparkPlan): Long =
-    tasks(BucketTasks.bytesOf(plan), SQLConf.get.getConf(SQLConf.ADVISORY_PARTITION_SIZE_IN_BYTES))
+  /** Tasks for what is moved into buckets. What nobody knows the size of may be large: then each bucket stays a task. */
+  private def ofOthers(plan: SparkPlan): Seq[Long] = {
+    val advised = SQLConf.get.getConf(SQLConf.ADVISORY_PARTITION_SIZE_IN_BYTES)
+    BucketTasks.joins(plan).filter(_.inPlace.nonEmpty).flatMap(_.moved).map(BucketTasks.bytesOf(_).fold(Long.MaxValue)(tasks(_, advised)))
+  }
 
   /** The fewest tasks that are worth having for a scan. */
   private def tasks(scan: BucketScan): Long = {
     val listing = scan.selectedPartitions
-    Seq(scan.session.sparkContext.defaultParallelism.toLong, tasks(listing.totalFileSize, BucketingConf.partitionBytes),
+    Seq(BucketTasks.cores(scan.session).toLong, tasks(listing.totalFileSize, BucketingConf.partitionBytes),
       if (scan.read.of.sorts.isEmpty) 1L else tasks(listing.totalNumberOfFiles, BucketingConf.mergeFiles.max(1))).max
   }
 
   private def tasks(all: Long, most: Long): Long = all / most + (if (all % most == 0) 0 else 1)
 
-  private def divisor(buckets: Int, atLeast: Long): Int =
-    (1 to buckets).find(n => n >= atLeast && buckets % n == 0).getOrElse(buckets)
+  /** Numbers of buckets that fit these, or fit such ones. */
+  @scala.annotation.tailrec
+  private def alike(these: Set[Int], all: Set[Int]): Set[Int] = {
+    val more = all.filter(n => these.exists(m => n % m == 0 || m % n == 0))
+    if (more == these) these else alike(more, all)
+  }
+
+  private def divisor(buckets: Int, atLeast: Long): Option[Int] =
+    (1 to buckets).find(n => n >= atLeast && buckets % n == 0)
+
+  @scala.annotation.tailrec
+  private def gcd(a: Int, b: Int): Int = if (b == 0) a else gcd(b, a % b)
 }
