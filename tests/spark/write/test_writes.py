@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import resource
 from itertools import product
 from pathlib import Path
 
 import pytest
 from bucketed import Tables
 from evolved import kept
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from written import LAYOUTS, SCATTERED, assert_bucketed, buckets_of_files, create, last_insert, writing_tasks
 
@@ -224,3 +226,23 @@ def test_a_stream_writes_its_batches_bucketed(tables: Tables, tmp_path: Path) ->
     )
     query.awaitTermination()
     assert_bucketed(tables, "t", "hive-parquet")
+
+
+def test_a_storage_that_takes_no_more_is_one_sentence(tables: Tables) -> None:
+    tables.make("t", "k bigint, v string", "k", 1)
+    tables.sql("insert into t values (1, 'before')")
+    jvm = tables.spark.sparkContext._jvm
+    assert jvm is not None
+    pid = jvm.java.lang.ProcessHandle.current().pid()
+    limits = resource.prlimit(pid, resource.RLIMIT_FSIZE)
+    # As a full disk, files may not become larger.
+    resource.prlimit(pid, resource.RLIMIT_FSIZE, (16 * 2**20, limits[1]))
+    try:
+        with pytest.raises(PySparkException) as caught:
+            tables.sql("insert into t select id, sha2(cast(id as string), 256) from range(400000)")
+    finally:
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, limits)
+    assert str(caught.value).startswith("Files of `spark_catalog`.") and "found File too large." in str(caught.value)
+    assert "\n" not in str(caught.value).strip() and caught.value.getCondition()
+    tables.sql("refresh table t")
+    assert tables.sql("select v from t") == [("before",)]

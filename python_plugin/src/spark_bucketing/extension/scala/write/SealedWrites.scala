@@ -1,11 +1,16 @@
 package org.apache.spark.sql.bucketing
 package write
 
+import java.io.IOException
+
 import scala.collection.mutable
 
 import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.FSError
 
+import org.apache.spark.{SparkException, SparkThrowable}
 import org.apache.spark.sql.Row
+import org.apache.spark.sql.bucketing.compat.Compat
 import org.apache.spark.sql.bucketing.hash.BucketHash
 import org.apache.spark.sql.bucketing.records.{BucketFiles, SealedSpec}
 import org.apache.spark.sql.catalyst.InternalRow
@@ -134,7 +139,9 @@ trait SealedWrite extends V1WriteCommand {
 
   override def run(session: SparkSession, child: SparkPlan): Seq[Row] = {
     reported = None
-    val rows = runOf(session, child)
+    val rows = try runOf(session, child) catch {
+      case error: SparkException => throw SealedWrites.ofStorage(error, into).getOrElse(error)
+    }
     reported.foreach { files =>
       def written = WrittenFiles(byPartition(files))
       into match {
@@ -179,6 +186,18 @@ trait SealedWrite extends V1WriteCommand {
 }
 
 object SealedWrites {
+
+  /** An error of the storage, such as a full disk, without the stack of the task that met it. */
+  def ofStorage(error: SparkException, table: Option[CatalogTable]): Option[Throwable] =
+    Iterator.iterate[Throwable](error)(_.getCause).takeWhile(_ != null).toSeq match {
+      case Seq(failed: SparkException, causes @ _*) if failed.getCondition == "TASK_WRITE_FAILED" &&
+          !causes.exists(_.isInstanceOf[SparkThrowable]) =>
+        causes.lastOption.collect { case storage @ (_: IOException | _: FSError) =>
+          Compat.refusal(s"Files of ${table.fold("a new table")(_.identifier.quotedString)} could not be written: found " +
+            s"${storage.getMessage}. Expected a storage that takes them. Instead: look at its space and permissions, and run it again.")
+        }
+      case _ => None
+    }
 
   /** The hash by which a write spreads its rows. */
   def hashOf(write: V1WriteCommand): BucketHash =
