@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spark_bucketing.check.configs import with_configured, with_owners
+from spark_bucketing.check.configs import with_configured, with_graph
 from spark_bucketing.check.results import Finding, Fix, ModelResult, OperatorResult, Verdict
 from spark_bucketing.check.scans import TableFacts
 from spark_bucketing.project.manifest import Manifest, Node
@@ -26,7 +26,7 @@ def bucket(table: str, *also: Fix) -> Fix:
 def test_what_dbt_cannot_bucket_is_named_but_for_settings_and_models() -> None:
     fixes = [bucket(f"s.{kind}s") for kind in MANIFEST.nodes]
     fixes += [bucket("s.models", bucket("s.seeds")), Fix("setting", "Set a=b.")]
-    (result,) = with_owners([joined(*fixes)], MANIFEST, lambda node: node.relation)
+    (result,) = with_graph([joined(*fixes)], MANIFEST, lambda node: node.relation)
     seed, snapshot, source, model, both, setting = (fix.text for fix in result.operators[0].findings[0].fixes)
     assert seed.startswith("Bucket s.seeds. s.seeds is a seed, which dbt does not bucket")
     assert "is a snapshot" in snapshot and "is a source" in source and "s.seeds is a seed" in both

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from spark_bucketing.check.judge import Judged, judge
+from spark_bucketing.check.judge import judge
 from spark_bucketing.check.query import Query
-from spark_bucketing.check.results import Verdict
+from spark_bucketing.check.results import OperatorResult, Verdict
 from spark_bucketing.check.scans import TableFacts
 from spark_bucketing.check.session_settings import SETTINGS, Settings
 from spark_bucketing.extension.settings import EXTENSION_CLASS
@@ -37,7 +37,7 @@ TABLES = {
 
 def join_of(
     name: str, tables: dict[str, TableFacts] = TABLES, sql: str = "", changed: tuple[str, str] = NOTHING
-) -> Judged:
+) -> OperatorResult:
     """The only operator of a plan, in whose text a pattern is replaced."""
     text = re.sub(*changed, (PLANS / f"{name}.txt").read_text(), flags=re.M)
     (join,) = judge(Query(parse_plan(text), tables, Settings({"spark.sql.shuffle.partitions": "6"}), sql))
@@ -46,14 +46,14 @@ def join_of(
 
 def test_bucket_counts_that_divide_are_a_matter_of_settings() -> None:
     join = join_of("bucket_counts")
-    assert (join.result.verdict, join.result.exchanges, join.result.sorts) == (Verdict.ONE_SIDED, 1, 2)
-    assert join.result.tables == ("d.s8", "d.s16")
-    finding = join.result.findings[0]
+    assert (join.verdict, join.exchanges, join.sorts) == (Verdict.ONE_SIDED, 1, 2)
+    assert join.tables == ("d.s8", "d.s16")
+    finding = join.findings[0]
     # Without Spark nothing is tried out, and what is not tried out is no fix.
     assert (finding.reason, finding.level, finding.fixes, finding.bytes_shuffled) == (
         "bucket-merging-off", "note", (), 8000,
     )  # fmt: skip
-    candidates = join.candidates[0]
+    candidates = join.findings[0].candidates
     assert [candidate.kind for candidate in candidates] == ["setting", "extension", "bucket_spec", "bucket_spec"]
     assert candidates[0].settings == {"spark.sql.bucketing.coalesceBucketsInJoin.enabled": "true"}
 
@@ -63,18 +63,18 @@ def test_bytes_are_of_the_columns_that_are_read_where_spark_tells_them() -> None
     column = next(node for node in plan.walk() if node.table == "d.s8").output or ()
     sizes = Statistics({"d.s8": 8000, "d.s16": 16000}, {column[0].id: ("d.s8", 300)})
     (join,) = judge(Query(plan, TABLES, Settings(), "", sizes))
-    assert join.result.findings[0].bytes_shuffled == 300
+    assert join.findings[0].bytes_shuffled == 300
 
 
 def test_a_key_of_another_type_may_be_given_this_one() -> None:
-    candidate = join_of("types").candidates[0][0]
+    candidate = join_of("types").findings[0].candidates[0]
     assert (candidate.kind, candidate.table, candidate.column_types) == ("column_type", "d.s8", {"k": "bigint"})
 
 
 def test_the_hive_layout_is_plain_to_stock_spark() -> None:
     join = join_of("hive_stock")
-    assert {finding.reason for finding in join.result.findings} == {"hive-layout-without-extension"}
-    candidate = join.candidates[0][0]
+    assert {finding.reason for finding in join.findings} == {"hive-layout-without-extension"}
+    candidate = join.findings[0].candidates[0]
     assert candidate.settings["spark.sql.extensions"] == EXTENSION_CLASS
     assert candidate.planned_settings == {"spark.bucketing.enabled": "true"}
 
@@ -89,13 +89,13 @@ def test_the_hive_layout_is_plain_to_stock_spark() -> None:
     ],
 )
 def test_what_is_not_understood_is_unknown(tables: dict[str, TableFacts], changed: tuple[str, str], why: str) -> None:
-    result = join_of("bucket_counts", tables, "", changed).result
+    result = join_of("bucket_counts", tables, "", changed)
     assert (result.verdict, result.findings) == (Verdict.UNKNOWN, ())
     assert result.description.endswith(f"({why})")
 
 
 def test_plain_tables_are_not_bucketed_on_purpose() -> None:
-    result = join_of("bucket_counts", {name: facts(name[2:]) for name in ("d.s8", "d.s16")}).result
+    result = join_of("bucket_counts", {name: facts(name[2:]) for name in ("d.s8", "d.s16")})
     assert (result.verdict, result.findings) == (Verdict.NOT_BUCKETED, ())
 
 
@@ -115,7 +115,7 @@ def test_tables_of_a_plan_are_those_of_subqueries_too() -> None:
     ],
 )
 def test_the_line_is_that_of_the_clause_with_the_operator_s_columns_and_table(sql: str, line: int | None) -> None:
-    assert {finding.line for finding in join_of("bucket_counts", TABLES, sql).result.findings} == {line}
+    assert {finding.line for finding in join_of("bucket_counts", TABLES, sql).findings} == {line}
 
 
 def test_all_settings_have_names() -> None:

@@ -14,9 +14,9 @@ from click.testing import CliRunner, Result
 
 import spark_bucketing.cli.check
 from spark_bucketing.check.command import _folder_from
+from spark_bucketing.check.configs import with_graph
 from spark_bucketing.check.layout_config import configured_layout
 from spark_bucketing.check.results import ModelResult, OperatorResult, Parent, Verdict
-from spark_bucketing.check.run import with_inputs
 from spark_bucketing.check.shadow import Shadow
 from spark_bucketing.check.sql_text import one_statement, renamed
 from spark_bucketing.cli import main
@@ -25,7 +25,7 @@ from spark_bucketing.plan.whatif import HypotheticalTable
 from spark_bucketing.project.catalog import CatalogTable
 from spark_bucketing.project.freshness import is_fresh, read_project
 from spark_bucketing.project.manifest import Manifest, Node, read_manifest
-from spark_bucketing.project.profile import read_target
+from spark_bucketing.project.profile import Place, read_target
 
 
 class Definitions:
@@ -134,7 +134,7 @@ def test_a_file_that_is_no_utf_8_is_an_error(name: str, tmp_path: Path) -> None:
     folder = project(tmp_path / "p")
     (folder / name).write_bytes(b"p: \xe9\n")
     with pytest.raises(ProfileError, match="UTF-8"):
-        read_target(folder, folder, None)
+        read_target(Place(folder, folder))
     if name == "dbt_project.yml":
         with pytest.raises(ProjectError, match="cannot be read"):
             read_project(folder)
@@ -191,10 +191,12 @@ def test_what_happens_to_the_rows_of_a_table_is_known_under_the_name_of_its_shad
     node = source("source.p.events", "lake.p.events")
     shadow, _ = shadow_of(node)
     operator = OperatorResult("join", "", Verdict.SHUFFLED, ("raw__offline.events",))
-    reader = ModelResult("a", "a.sql", (operator,), unique_id="model.p.a", depends_on=(node.unique_id,))
-    manifest = Manifest({node.unique_id: node})
-    assert with_inputs([reader], manifest, shadow.relation)[0].inputs == (Parent(node.unique_id, Verdict.SHUFFLED),)
-    assert with_inputs([reader], manifest, lambda node: node.relation)[0].inputs == (Parent(node.unique_id, None),)
+    reader = ModelResult("a", "a.sql", (operator,), unique_id="model.p.a")
+    model = Node("model.p.a", "a", "model", "a.sql", depends_on=(node.unique_id,))
+    manifest = Manifest({node.unique_id: node, model.unique_id: model})
+    for relation, verdict in ((shadow.relation, Verdict.SHUFFLED), (lambda node: node.relation, None)):
+        (result,) = with_graph([reader], manifest, relation)
+        assert result.inputs == (Parent(node.unique_id, verdict),)
 
 
 def reached(folder: Path, **output: Any) -> Result:

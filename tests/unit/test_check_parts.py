@@ -194,17 +194,17 @@ def test_offline_only_what_is_read_has_a_shadow(tmp_path: Path) -> None:
 
 def test_a_file_is_what_dbt_compiled_it_to_or_its_own_text_but_for_jinja(tmp_path: Path) -> None:
     project, file = tmp_path / "project", tmp_path / "q.sql"
-    subject = file_subject(project / "models" / "y.sql", project, MANIFEST)
+    subject = file_subject(project / "models" / "y.sql", project, MANIFEST, {})
     assert (subject.unique_id, subject.sql) == ("model.p.y", "select 1")
     broken = file_subject(project / "models" / "y.sql", project, MANIFEST, {"model.p.y": "no such luck"})
     assert broken.error == "no such luck"
     # With or without a byte order mark.
     for start in (b"", b"\xef\xbb\xbf"):
         file.write_bytes(start + b"select 1;\n")
-        assert file_subject(file, project, MANIFEST).sql == "select 1"
+        assert file_subject(file, project, MANIFEST, {}).sql == "select 1"
     file.write_text("select {{ x }}")
     with pytest.raises(ProjectError, match="has Jinja"):
-        file_subject(file, tmp_path, None)
+        file_subject(file, tmp_path, Manifest({}), {})
 
 
 def test_a_python_model_says_that_it_has_no_sql(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from spark_bucketing.check.proposals import HypotheticalQuery
 from spark_bucketing.check.results import Finding, Fix, ModelResult, OperatorResult, OtherQuery, map_findings
@@ -31,7 +32,7 @@ def with_effects(
         clock: seconds that pass.
     """
     effects = _Effects(queries, clock() + MOST_SECONDS, clock)
-    return map_findings(results, effects.finding)
+    return tuple(map_findings(result, partial(effects.finding, result)) for result in results)
 
 
 class _Effects:

@@ -30,6 +30,18 @@ class Verdict(str, Enum):
     UNKNOWN = "unknown"
 
 
+# Of several operators that read a table, the one that a graph shows for it.
+_WORST_FIRST = (
+    Verdict.SHUFFLED, Verdict.ONE_SIDED, Verdict.UNKNOWN, Verdict.SHUFFLE_FREE, Verdict.SORT_FREE, Verdict.BROADCAST,
+    Verdict.NOT_BUCKETED,
+)  # fmt: skip
+
+
+def worst(operators: Iterable[OperatorResult]) -> Verdict | None:
+    """The verdict that matters most; None where there is no operator."""
+    return min((operator.verdict for operator in operators), key=_WORST_FIRST.index, default=None)
+
+
 @dataclass(frozen=True)
 class OtherQuery:
     """What a fix does to another query of the project that reads the table.
@@ -110,6 +122,8 @@ class Finding:
         line: line of the model's file, from 1, where it could be mapped back.
         bytes_shuffled: estimate of what is moved or sorted for it.
         accepted: what accepts it, so that it fails no run: the model's meta or a baseline; None when nothing does.
+        candidates: what could be changed, as long as nobody has tried it out.
+        explains: numbers of the plan's nodes that it stands for.
     """
 
     reason: str
@@ -120,6 +134,8 @@ class Finding:
     line: int | None = None
     bytes_shuffled: int | None = None
     accepted: Acceptance | None = None
+    candidates: tuple[Candidate, ...] = ()
+    explains: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -171,8 +187,7 @@ class ModelResult:
         operators: in the plan's order, from the top.
         error: why it could not be planned, in Spark's own words; None when it was.
         unique_id: dbt's; None for a file of SQL.
-        depends_on: unique ids of its parents.
-        inputs: the same parents, each with the verdict on the way from it.
+        inputs: its parents, each with the verdict on the way from it.
         accepted: what accepts that it could not be planned; None when nothing does.
     """
 
@@ -181,7 +196,6 @@ class ModelResult:
     operators: tuple[OperatorResult, ...] = ()
     error: str | None = None
     unique_id: str | None = None
-    depends_on: tuple[str, ...] = ()
     inputs: tuple[Parent, ...] = ()
     accepted: Acceptance | None = None
 
@@ -212,14 +226,10 @@ class Report:
     about: Mapping[str, str] = field(default_factory=dict)
 
 
-def map_findings(
-    results: Iterable[ModelResult], change: Callable[[ModelResult, OperatorResult, Finding], Finding]
-) -> tuple[ModelResult, ...]:
-    """Results with each finding changed; the function gets the model and the operator, too."""
-
-    def operator(result: ModelResult, operator: OperatorResult) -> OperatorResult:
-        return replace(operator, findings=tuple(change(result, operator, found) for found in operator.findings))
-
-    return tuple(
-        replace(result, operators=tuple(operator(result, one) for one in result.operators)) for result in results
+def map_findings(result: ModelResult, change: Callable[[OperatorResult, Finding], Finding]) -> ModelResult:
+    """A result with each finding changed; the function gets its operator, too."""
+    operators = (
+        replace(operator, findings=tuple(change(operator, found) for found in operator.findings))
+        for operator in result.operators
     )
+    return replace(result, operators=tuple(operators))

@@ -39,18 +39,16 @@ def model_subject(node: Node, project_dir: Path, error: str | None = None) -> Su
     except (OSError, UnicodeDecodeError):
         raw = node.raw_sql
     sql = node.sql if node.language == "sql" else None
-    return Subject(node.name, node.path, sql, raw, node.unique_id, node.depends_on, error)
+    return Subject(node.name, node.path, sql, raw, node.unique_id, error)
 
 
-def file_subject(
-    file: Path, project_dir: Path, manifest: Manifest | None, errors: Mapping[str, str] | None = None
-) -> Subject:
+def file_subject(file: Path, project_dir: Path, manifest: Manifest, errors: Mapping[str, str]) -> Subject:
     """A file of SQL: what dbt compiled it to when it is one of the project's, otherwise its own text.
 
     Args:
         file: absolute.
         project_dir: folder of the project, absolute.
-        manifest: the project's; None when no file lies in its folder.
+        manifest: the project's; empty when no file lies in its folder.
         errors: dbt's, of nodes that do not compile, by unique id.
 
     Raises:
@@ -58,9 +56,9 @@ def file_subject(
     """
     inside = file.is_relative_to(project_dir)
     path = file.relative_to(project_dir).as_posix() if inside else str(file)
-    for node in manifest.nodes.values() if manifest else ():
+    for node in manifest.nodes.values():
         if node.path == path and node.resource_type in ("model", "snapshot", "analysis"):
-            return model_subject(node, project_dir, (errors or {}).get(node.unique_id))
+            return model_subject(node, project_dir, errors.get(node.unique_id))
     try:
         # With or without a byte order mark, which Spark takes for a word.
         text = file.read_text(encoding="utf-8-sig")

@@ -37,18 +37,22 @@ class Target:
     loaded: Any = field(default=None, repr=False, compare=False)
 
 
-def session_target(project_dir: Path | None, profiles_dir: Path | None, target: str | None) -> Target:
-    """Read the target that dbt would use for this project, for a command that starts Spark itself.
+@dataclass(frozen=True)
+class Place:
+    """Where dbt finds a project, its profile and the target; None for where it looks by itself."""
 
-    Args:
-        project_dir: folder of dbt_project.yml; None for where dbt looks.
-        profiles_dir: folder of profiles.yml; None for where dbt looks.
-        target: name of the target; None for the profile's default.
+    project_dir: Path | None = None
+    profiles_dir: Path | None = None
+    target: str | None = None
+
+
+def session_target(place: Place) -> Target:
+    """Read the target that dbt would use for this project, for a command that starts Spark itself.
 
     Raises:
         ProfileError: dbt is not installed, cannot read the project or the profile, or the method is not session.
     """
-    found = read_target(project_dir, profiles_dir, target)
+    found = read_target(place)
     if found.method != "session":
         raise ProfileError(
             f"Target {found.name!r} has the connection method {found.method!r}, and this command starts Spark "
@@ -57,15 +61,11 @@ def session_target(project_dir: Path | None, profiles_dir: Path | None, target: 
     return found
 
 
-def read_target(
-    project_dir: Path | None, profiles_dir: Path | None, target: str | None, variables: str = "{}"
-) -> Target:
+def read_target(place: Place, variables: str = "{}") -> Target:
     """Read the target that dbt would use for this project, whatever its connection is.
 
     Args:
-        project_dir: folder of dbt_project.yml; None for where dbt looks.
-        profiles_dir: folder of profiles.yml; None for where dbt looks.
-        target: name of the target; None for the profile's default.
+        place: where it is.
         variables: dbt's --vars, as YAML.
 
     Raises:
@@ -74,9 +74,9 @@ def read_target(
     try:
         from dbt.cli.resolvers import default_profiles_dir, default_project_dir
 
-        project_dir = project_dir or default_project_dir()
-        profiles_dir = profiles_dir or default_profiles_dir()
-        profile = _profile(project_dir, profiles_dir, target, variables)
+        project_dir = place.project_dir or default_project_dir()
+        profiles_dir = place.profiles_dir or default_profiles_dir()
+        profile = _profile(project_dir, profiles_dir, place.target, variables)
     except ImportError as error:
         raise ProfileError(
             f"Reading a dbt profile needs dbt ({error}). Install it: pip install 'spark-bucketing[dbt]'"

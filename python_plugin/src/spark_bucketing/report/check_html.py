@@ -10,7 +10,7 @@ from typing import TextIO
 
 from spark_bucketing.check.effects import wanted_specs, worse_for
 from spark_bucketing.check.outcome import LEVELS, Found, alike_findings, all_findings, open_findings, unknown_models
-from spark_bucketing.check.results import Fix, ModelResult, Report, Verdict
+from spark_bucketing.check.results import Fix, ModelResult, Report, Verdict, worst
 from spark_bucketing.plan.tree import PlanCounts
 from spark_bucketing.report.graph import NODE_HEIGHT, NODE_WIDTH, Point, draw
 from spark_bucketing.report.words import (
@@ -33,7 +33,6 @@ _GOOD = (Verdict.SHUFFLE_FREE, Verdict.SORT_FREE)
 _NOTE = "Each line is a model reading another, in the colour of the worst that happens to its rows there."
 _LONGEST_NAME = 25
 _SMALLEST = 0.6
-_WORST_FIRST = (Verdict.SHUFFLED, Verdict.ONE_SIDED, Verdict.UNKNOWN, Verdict.SHUFFLE_FREE, Verdict.SORT_FREE)
 
 
 def write_html(report: Report, file: TextIO) -> None:
@@ -266,8 +265,8 @@ def _models(report: Report) -> Iterator[str]:
 def _worst(model: ModelResult) -> Verdict | None:
     if model.error:
         return Verdict.UNKNOWN
-    verdicts = {operator.verdict for operator in model.operators}
-    return next((verdict for verdict in _WORST_FIRST if verdict in verdicts), None)
+    verdict = worst(model.operators)
+    return None if verdict in _DULL else verdict
 
 
 def _pill(verdict: Verdict) -> str:

@@ -36,9 +36,8 @@ def as_data(report: Report) -> dict[str, Any]:
 
 
 def _model(model: ModelResult) -> dict[str, Any]:
-    data = {**vars(model), "operators": [_operator(model, operator) for operator in model.operators]}
-    del data["depends_on"]
-    return {**data, "inputs": [vars(parent) for parent in model.inputs]}
+    operators = [_operator(model, operator) for operator in model.operators]
+    return {**vars(model), "operators": operators, "inputs": [vars(parent) for parent in model.inputs]}
 
 
 def _operator(model: ModelResult, operator: OperatorResult) -> dict[str, Any]:
@@ -47,11 +46,10 @@ def _operator(model: ModelResult, operator: OperatorResult) -> dict[str, Any]:
 
 
 def _finding(model: str, operator: OperatorResult | None, finding: Finding) -> dict[str, Any]:
-    return {
-        **vars(finding),
-        "fingerprint": fingerprint(model, operator, finding),
-        "fixes": [_fix(fix) for fix in finding.fixes],
-    }
+    # What only the check itself needs.
+    data = {name: value for name, value in vars(finding).items() if name not in ("candidates", "explains")}
+    data |= {"fingerprint": fingerprint(model, operator, finding), "fixes": [_fix(fix) for fix in finding.fixes]}
+    return data
 
 
 def _fix(fix: Fix) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 from spark_bucketing.check.acceptance import UNKNOWN, UNPLANNED, fingerprint
 from spark_bucketing.check.outcome import Found, all_findings, is_unclear, unknown_models
+from spark_bucketing.check.reasons.reason import Reason
 from spark_bucketing.check.results import Acceptance, Finding, ModelResult, OperatorResult, Report
 from spark_bucketing.report import output
 from spark_bucketing.report.reasons import ALL
@@ -28,15 +29,7 @@ def write_sarif(report: Report, file: TextIO) -> None:
 
 def as_sarif(report: Report) -> dict[str, Any]:
     """The report as a SARIF log of one run."""
-    results = [_result(report, found) for found in all_findings(report)]
-    rules = [_rule(rule.slug, rule.summary, rule.documentation) for rule in ALL]
-    known = {rule["id"] for rule in rules}
-    others = dict.fromkeys(result["ruleId"] for result in results if result["ruleId"] not in known)
-    driver = {
-        "name": "spark-bucketing",
-        "version": version("spark-bucketing"),
-        "rules": [*rules, *(_rule(slug, slug.replace("-", " ").capitalize() + ".", "") for slug in others)],
-    }
+    driver = {"name": "spark-bucketing", "version": version("spark-bucketing"), "rules": list(map(_rule, ALL))}
     run = {
         "tool": {"driver": driver},
         "columnKind": "unicodeCodePoints",
@@ -47,16 +40,18 @@ def as_sarif(report: Report) -> dict[str, Any]:
                 "toolExecutionNotifications": list(_notifications(report)),
             }
         ],
-        "results": results,
+        "results": [_result(report, found) for found in all_findings(report)],
     }
     return {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
 
 
-def _rule(slug: str, summary: str, text: str) -> dict[str, Any]:
-    rule: dict[str, Any] = {"id": slug, "shortDescription": {"text": summary}}
-    if text:
-        rule["help"] = {"text": text, "markdown": text}
-    return rule
+def _rule(reason: Reason) -> dict[str, Any]:
+    text = reason.documentation
+    return {
+        "id": reason.slug,
+        "shortDescription": {"text": reason.summary},
+        "help": {"text": text, "markdown": text},
+    }
 
 
 def _result(report: Report, found: Found) -> dict[str, Any]:
