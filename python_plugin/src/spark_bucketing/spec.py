@@ -32,9 +32,6 @@ class BucketSpec:
     def from_description(cls, details: Mapping[str, str]) -> BucketSpec | None:
         """Read the spec from the detailed table information of DESCRIBE TABLE EXTENDED.
 
-        Args:
-            details: the information by name: Provider, Num Buckets, Bucket Columns, Sort Columns.
-
         Returns:
             The spec, or None for a table without buckets.
         """
@@ -51,17 +48,11 @@ class BucketSpec:
 
 @dataclass(frozen=True)
 class Description:
-    """What DESCRIBE TABLE EXTENDED shows of a table.
+    """What DESCRIBE TABLE EXTENDED shows of a table."""
 
-    Args:
-        columns: types by names, the partition columns among them.
-        partition_columns: the same of these alone.
-        details: the detailed information, by name.
-    """
-
-    columns: Mapping[str, str] = field(default_factory=dict)
-    partition_columns: Mapping[str, str] = field(default_factory=dict)
-    details: Mapping[str, str] = field(default_factory=dict)
+    columns: Mapping[str, str] = field(default_factory=dict)  # types by names, the partition columns among them
+    partition_columns: Mapping[str, str] = field(default_factory=dict)  # the same of these alone
+    details: Mapping[str, str] = field(default_factory=dict)  # the detailed information, by name
 
     @classmethod
     def of(cls, rows: Iterable[tuple[object, object]]) -> Description:

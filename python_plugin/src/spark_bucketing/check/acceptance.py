@@ -30,11 +30,6 @@ Baseline = Mapping[str, Sequence[Badness]]
 def allowed_reasons(meta: Mapping[str, Any], model: str, known: Collection[str]) -> frozenset[str]:
     """Reasons that a model's meta allows: `bucketing: {allow: [slug]}`.
 
-    Args:
-        meta: the model's.
-        model: its name, for errors.
-        known: slugs of all reasons.
-
     Raises:
         ProjectError: meta is not of that form, or names a reason that there is not.
     """
@@ -83,14 +78,9 @@ def badness(operator: OperatorResult | None, finding: Finding) -> Badness:
 
 
 def accept(report: Report, allowed: Mapping[str, Collection[str]], baseline: Baseline) -> Report:
-    """Mark what is accepted; models' own permissions go before the baseline.
+    """Mark what is accepted; models' own permissions, which are by unique id, go before the baseline.
 
     A baseline accepts what was as bad or worse when it was written: a shuffle is new where there was a sort only.
-
-    Args:
-        report: of a run.
-        allowed: reasons that models allow, by unique id.
-        baseline: how bad the accepted findings of each fingerprint are.
     """
     left = {key: sorted(values) for key, values in baseline.items()}
 
@@ -136,10 +126,7 @@ def read_baseline(path: Path) -> Baseline:
 def write_baseline(report: Report, path: Path, part: bool = False) -> int:
     """Write what a report has found, but for what models allow, so that the next run accepts it.
 
-    Args:
-        report: of a run, accepted or not.
-        path: the file.
-        part: only a part of the project was checked: what the file says of other models, and of the project, stays.
+    Where only a part of the project was checked, what the file says of other models, and of the project, stays.
 
     Returns:
         How many findings it holds.

@@ -21,48 +21,30 @@ _OWN_FOLDER = "spark-bucketing"
 
 @dataclass(frozen=True)
 class Artifacts:
-    """A project's manifest and catalog.
+    """A project's manifest and catalog."""
 
-    Args:
-        manifest: compiled; empty where nothing of the project is checked.
-        path: its file.
-        errors: dbt's, of nodes that do not compile, by unique id.
-        catalog: tables by unique id; empty when there is none.
-    """
-
+    # Compiled; empty where nothing of the project is checked.
     manifest: Manifest = field(default_factory=lambda: Manifest({}))
-    path: Path = Path()
-    errors: Mapping[str, str] = field(default_factory=dict)
-    catalog: Mapping[str, CatalogTable] = field(default_factory=dict)
+    path: Path = Path()  # its file
+    errors: Mapping[str, str] = field(default_factory=dict)  # dbt's, of nodes that do not compile, by unique id
+    catalog: Mapping[str, CatalogTable] = field(default_factory=dict)  # tables by unique id; empty when there is none
 
 
 @dataclass(frozen=True)
 class Request:
-    """The arguments of a check; paths are absolute.
+    """The arguments of a check; paths are absolute."""
 
-    Args:
-        files: files of SQL; with these, no models unless they are selected.
-        selection: dbt's --select and --exclude.
-        place: of the project.
-        variables: --vars, as YAML.
-        manifest: an existing manifest.json.
-        compile_anyway: compile even when there is a fresh manifest.
-        offline: plan without the warehouse.
-        extension: offline, whether the session extension is loaded; None for what the target's settings have.
-        baseline: a file of accepted findings.
-        time_limit: seconds for each query; None for no limit.
-    """
-
-    files: tuple[Path, ...] = ()
-    selection: Selection = field(default_factory=Selection)
-    place: Place = field(default_factory=Place)
-    variables: str = "{}"
-    manifest: Path | None = None
-    compile_anyway: bool = False
-    offline: bool = False
+    files: tuple[Path, ...] = ()  # files of SQL; with these, no models unless they are selected
+    selection: Selection = field(default_factory=Selection)  # dbt's --select and --exclude
+    place: Place = field(default_factory=Place)  # of the project
+    variables: str = "{}"  # --vars, as YAML
+    manifest: Path | None = None  # an existing manifest.json
+    compile_anyway: bool = False  # compile even when there is a fresh manifest
+    offline: bool = False  # plan without the warehouse
+    # Offline, whether the session extension is loaded; None for what the target's settings have.
     extension: bool | None = None
-    baseline: Path | None = None
-    time_limit: float | None = None
+    baseline: Path | None = None  # a file of accepted findings
+    time_limit: float | None = None  # seconds for each query; None for no limit
 
 
 @dataclass(frozen=True)

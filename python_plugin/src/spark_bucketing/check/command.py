@@ -48,10 +48,6 @@ StartWhatIf = Callable[[bool], AbstractContextManager[WhatIf]]
 def check_project(request: Request, on_progress: OnProgress = lambda *_: None) -> Report:
     """Check models or files of SQL.
 
-    Args:
-        request: what, and where.
-        on_progress: is called with how far it is.
-
     Raises:
         BucketingError: it could not run.
     """

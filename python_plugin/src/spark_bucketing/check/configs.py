@@ -22,13 +22,7 @@ _ADVICE = {
 def with_configured(
     results: Iterable[ModelResult], specs: Mapping[str, BucketSpec], known: Iterable[TableFacts]
 ) -> tuple[ModelResult, ...]:
-    """Results with a note where the model of a plain table is configured with buckets, and not built so yet.
-
-    Args:
-        results: of a run.
-        specs: by the models' configs, by table.
-        known: what the warehouse has.
-    """
+    """Results with a note where the model of a plain table is configured with buckets, and not built so yet."""
     plain = {facts.name for facts in known if facts.spec is None}
     unbuilt = {name: specs[table_name(name)] for name in plain if table_name(name) in specs}
     return tuple(
@@ -53,10 +47,7 @@ def with_graph(
 ) -> Iterator[ModelResult]:
     """Results with the verdict on the way from each parent, and a note in fixes whose table no config can be given to.
 
-    Args:
-        results: of a run.
-        manifest: the project's.
-        relation: what a node's table is called in the plans.
+    What a node's table is called in the plans, `relation` says.
     """
     tables = _tables_behind(manifest, relation)
     others = {name: node.resource_type for name, node in manifest.nodes.items() if node.resource_type in _ADVICE}

@@ -24,13 +24,7 @@ Queries = Sequence[tuple[ModelResult, HypotheticalQuery]]
 def with_effects(
     results: Iterable[ModelResult], queries: Queries, clock: Callable[[], float] = time.monotonic
 ) -> tuple[ModelResult, ...]:
-    """Results with the effects of fixes on other queries; a roll-up for which others would pay is a note.
-
-    Args:
-        results: of a run.
-        queries: those that can be planned again, with the names of their models.
-        clock: seconds that pass.
-    """
+    """Results with the effects of fixes on other queries; a roll-up for which others would pay is a note."""
     effects = _Effects(queries, clock() + MOST_SECONDS, clock)
     return tuple(map_findings(result, partial(effects.finding, result)) for result in results)
 

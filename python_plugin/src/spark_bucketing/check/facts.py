@@ -25,11 +25,7 @@ _BYTES = re.compile(r"(\d+) bytes")
 
 
 class Facts:
-    """What is known of tables, remembered from query to query.
-
-    Args:
-        planner: what is asked.
-    """
+    """What is known of tables, remembered from query to query."""
 
     def __init__(self, planner: Planner) -> None:
         self._planner = planner
@@ -88,11 +84,7 @@ def _quoted(name: str) -> str:
 
 
 class OfflineFacts(Facts):
-    """Facts of hypothetical tables.
-
-    Args:
-        whatif: of these tables.
-    """
+    """Facts of hypothetical tables."""
 
     def __init__(self, whatif: WhatIf) -> None:
         super().__init__(whatif)
@@ -117,12 +109,7 @@ def details_of(rows: Sequence[tuple[Any, ...]]) -> Mapping[str, str]:
 
 
 def described(name: str, rows: Sequence[tuple[Any, ...]]) -> TableFacts:
-    """Read the rows of DESCRIBE TABLE EXTENDED.
-
-    Args:
-        name: the table's.
-        rows: col_name, data_type and comment.
-    """
+    """Read the rows of DESCRIBE TABLE EXTENDED."""
     found = _description(rows)
     size = _BYTES.search(found.details.get("Statistics", ""))
     return TableFacts(

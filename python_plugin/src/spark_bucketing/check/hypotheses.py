@@ -32,13 +32,7 @@ def offline_query(whatif: WhatIf, query: Query) -> HypotheticalQuery:
 
 
 class LiveHypotheses:
-    """Of a warehouse's tables, as it describes them; a Spark for them is started when it is needed.
-
-    Args:
-        planner: the warehouse's.
-        facts: of its tables.
-        start: makes the planner of hypothetical tables.
-    """
+    """Of a warehouse's tables, as it describes them; a Spark for them is started when it is needed."""
 
     def __init__(self, planner: Planner, facts: Facts, start: Callable[[], AbstractContextManager[WhatIf]]) -> None:
         self._planner, self._facts, self._start = planner, facts, start

@@ -26,12 +26,7 @@ _JOIN_WORDS = {
 
 
 def judge(query: Query, with_reasons: bool = True) -> tuple[OperatorResult, ...]:
-    """Judge how the rows of each join, aggregate, distinct and window of a plan come together, and why.
-
-    Args:
-        query: the plan, and what is known of its session and tables.
-        with_reasons: find out why, too.
-    """
+    """Judge how the rows of each join, aggregate, distinct and window of a plan come together, and why."""
     for node in query.plan.nodes:
         # From the bottom up, since each asks those below: plans may be deeper than Python's stack.
         origins(node)
@@ -149,12 +144,7 @@ def cause_of_unknown(op: Operator, tables: Tables) -> str:
 
 
 def verdict(op: Operator, tables: Tables) -> Verdict:
-    """How rows come together.
-
-    Args:
-        op: the operator.
-        tables: what is known of the plan's tables.
-    """
+    """How rows come together."""
     if not op.understood:
         return Verdict.UNKNOWN
     if op.broadcast:

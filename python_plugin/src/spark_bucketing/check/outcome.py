@@ -43,8 +43,7 @@ def open_findings(report: Report) -> list[Found]:
 def alike_findings(found: Sequence[Found]) -> list[list[Found]]:
     """Findings of one operator with the same reason and fixes, such as those of both sides of a join, together.
 
-    Args:
-        found: in the order in which the first one of each group stays.
+    Groups are in the order of the first of each.
     """
     groups: dict[tuple[object, ...], list[Found]] = {}
     for each in found:
@@ -69,10 +68,6 @@ def exit_code(report: Report, fail_on: FailOn) -> int:
     """0 clean, 1 findings at this level or a worse one, 2 when something is unknown or was interrupted.
 
     An interruption goes before findings, and those before queries that are unknown.
-
-    Args:
-        report: of a run, with what is accepted marked.
-        fail_on: the mildest level that fails.
     """
     if report.unfinished:
         return COULD_NOT_TELL

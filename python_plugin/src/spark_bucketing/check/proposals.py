@@ -45,25 +45,16 @@ class PlannedQuery:
 
 @dataclass
 class HypotheticalQuery:
-    """A query over the tables that it reads, as they are and as they might be.
+    """A query over the tables that it reads, as they are and as they might be."""
 
-    Args:
-        whatif: plans it.
-        sql: its text.
-        settings: of its session.
-        facts: of the tables.
-        tables: the same, as they are planned.
-        session: settings under which empty tables are planned as these tables are.
-        counts: its Exchanges and Sorts as it is, once that is known.
-    """
-
-    whatif: WhatIf
-    sql: str
-    settings: Settings
-    facts: Mapping[str, TableFacts]
-    tables: Mapping[str, HypotheticalTable]
+    whatif: WhatIf  # plans it
+    sql: str  # its text
+    settings: Settings  # of its session
+    facts: Mapping[str, TableFacts]  # of the tables
+    tables: Mapping[str, HypotheticalTable]  # the same, as they are planned
+    # Settings under which empty tables are planned as these tables are.
     session: Mapping[str, str] = field(default_factory=dict)
-    counts: PlanCounts | None = None
+    counts: PlanCounts | None = None  # its Exchanges and Sorts as it is, once that is known
     _planned: dict[object, PlannedQuery | None] = field(default_factory=dict, repr=False)
 
     def planned(self, candidates: Sequence[Candidate] = ()) -> PlannedQuery | None:
@@ -109,13 +100,7 @@ class HypotheticalQuery:
 
 
 class Proposals:
-    """Fixes for the findings of one query.
-
-    Args:
-        query: the query, to be planned.
-        judged: its operators in the plan at hand.
-        is_late: whether it is time to come to an end.
-    """
+    """Fixes for the findings of one query."""
 
     def __init__(
         self, query: HypotheticalQuery, judged: Sequence[OperatorResult], is_late: Callable[[], bool] = lambda: False

@@ -15,20 +15,14 @@ from spark_bucketing.plan.operators import Operator, find_operators
 
 @dataclass(frozen=True)
 class Query:
-    """A plan with its surroundings.
+    """A plan with its surroundings."""
 
-    Args:
-        plan: the plan.
-        described: what is known of the tables that it reads (PhysicalPlan.tables), by schema and name.
-        settings: of the session.
-        sql: the query's text.
-        statistics: sizes of tables, and of what the query reads of them, where Spark prints them.
-    """
-
-    plan: PhysicalPlan
+    plan: PhysicalPlan  # the plan
+    # What is known of the tables that it reads (PhysicalPlan.tables), by schema and name.
     described: Mapping[str, TableFacts]
-    settings: Settings
-    sql: str = ""
+    settings: Settings  # of the session
+    sql: str = ""  # the query's text
+    # Sizes of tables, and of what the query reads of them, where Spark prints them.
     statistics: Statistics = field(default_factory=Statistics)
 
     @cached_property

@@ -29,23 +29,14 @@ _UNCOMPILED = (
 
 @dataclass(frozen=True)
 class Subject:
-    """A query to be checked.
+    """A query to be checked."""
 
-    Args:
-        name: the model's, or the file's.
-        path: its file, relative to the project's folder.
-        sql: compiled; None when there is none.
-        raw: the text of the file.
-        unique_id: dbt's; None for a file of SQL.
-        error: why there is no SQL.
-    """
-
-    name: str
-    path: str
-    sql: str | None
-    raw: str = ""
-    unique_id: str | None = None
-    error: str | None = None
+    name: str  # the model's, or the file's
+    path: str  # its file, relative to the project's folder
+    sql: str | None  # compiled; None when there is none
+    raw: str = ""  # the text of the file
+    unique_id: str | None = None  # dbt's; None for a file of SQL
+    error: str | None = None  # why there is no SQL
 
 
 Task = Subject | Node
@@ -62,32 +53,18 @@ class Progress:
 
 @dataclass
 class Checker:
-    """Plans and judges one query after the other.
+    """Plans and judges one query after the other."""
 
-    Args:
-        planner: what answers.
-        settings: of the session, for the reasons.
-        facts: of its tables.
-        hypotheses: tries out what could be changed; None to propose nothing.
-        shadow: of the project, offline.
-        time_limit: seconds for each query; None for no limit.
-    """
-
-    planner: Planner
-    settings: Settings
-    facts: Facts
-    hypotheses: Hypothesize | None = None
-    shadow: Shadow | None = None
-    time_limit: float | None = None
+    planner: Planner  # what answers
+    settings: Settings  # of the session, for the reasons
+    facts: Facts  # of its tables
+    hypotheses: Hypothesize | None = None  # tries out what could be changed; None to propose nothing
+    shadow: Shadow | None = None  # of the project, offline
+    time_limit: float | None = None  # seconds for each query; None for no limit
     queries: list[tuple[ModelResult, HypotheticalQuery]] = field(default_factory=list)
 
     def run(self, tasks: Sequence[Task], report: Callable[[str], None] = lambda _: None) -> Progress:
-        """Go through the tasks, until they are done or somebody presses Ctrl-C.
-
-        Args:
-            tasks: in an order in which every shadow comes before what reads it.
-            report: is called with the name of what is at work before each task.
-        """
+        """Go through the tasks, shadows before what reads them, until they are done or somebody presses Ctrl-C."""
         progress = Progress()
         try:
             for task in tasks:

@@ -37,14 +37,7 @@ _SNAPSHOT_COLUMNS = {
 
 
 class Shadow:
-    """The shadows of one project.
-
-    Args:
-        whatif: a planner of hypothetical tables.
-        manifest: the project's.
-        catalog: its catalog, which may be empty.
-        project_dir: its folder, where seeds are.
-    """
+    """The shadows of one project."""
 
     def __init__(
         self, whatif: WhatIf, manifest: Manifest, catalog: Mapping[str, CatalogTable], project_dir: Path

@@ -15,11 +15,6 @@ def source_line(compiled: str, line: int, raw: str) -> int | None:
     has the most of it in plain text. No other line may do so, or as many as there are lines of this text in the
     compiled SQL, so that they pair up in order.
 
-    Args:
-        compiled: the compiled SQL.
-        line: a line of it, from 1.
-        raw: the model's file.
-
     Returns:
         The line of the model's file, from 1; None where it is not certain.
     """

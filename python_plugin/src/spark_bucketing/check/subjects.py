@@ -23,13 +23,7 @@ def selectable(manifest: Manifest) -> tuple[str, ...]:
 
 
 def model_subject(node: Node, project_dir: Path, error: str | None = None) -> Subject:
-    """A model, snapshot or analysis.
-
-    Args:
-        node: the node.
-        project_dir: folder of its project.
-        error: dbt's, when it does not compile.
-    """
+    """A model, snapshot or analysis."""
     if error is None and node.language != "sql":
         error = f"It is a {node.language.capitalize()} model, which has no SQL that could be planned."
     file = project_dir / node.path
@@ -44,12 +38,6 @@ def model_subject(node: Node, project_dir: Path, error: str | None = None) -> Su
 
 def file_subject(file: Path, project_dir: Path, manifest: Manifest, errors: Mapping[str, str]) -> Subject:
     """A file of SQL: what dbt compiled it to when it is one of the project's, otherwise its own text.
-
-    Args:
-        file: absolute.
-        project_dir: folder of the project, absolute.
-        manifest: the project's; empty when no file lies in its folder.
-        errors: dbt's, of nodes that do not compile, by unique id.
 
     Raises:
         ProjectError: the file cannot be read, or has Jinja that nobody compiles.
@@ -74,12 +62,7 @@ def file_subject(file: Path, project_dir: Path, manifest: Manifest, errors: Mapp
 
 
 def offline_tasks(subjects: Sequence[Subject], manifest: Manifest) -> list[Task]:
-    """Every query, and before it the shadow of every table that it may read.
-
-    Args:
-        subjects: what is checked. A file of SQL that is no node of the project may read any table of the project.
-        manifest: the project's.
-    """
+    """Every query, and before it the shadow of every table that it may read: any, for a file that is no node."""
     by_id: Mapping[str | None, Subject] = {subject.unique_id: subject for subject in subjects if subject.unique_id}
     files = [subject for subject in dict.fromkeys(subjects) if subject.unique_id not in by_id]
     wanted = set(manifest.nodes) if files else manifest.with_ancestors(str(name) for name in by_id)

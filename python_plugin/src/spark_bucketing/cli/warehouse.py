@@ -30,11 +30,6 @@ def table_command(function: Callable[..., Any]) -> Callable[..., Any]:
 def opened(table: str, place: Place, line: ProgressLine) -> Iterator[tuple[Warehouse, str]]:
     """A session with the settings that are needed, and the table's qualified name.
 
-    Args:
-        table: as it was given.
-        place: of the project.
-        line: on which progress is shown.
-
     Raises:
         BucketingError: this is no name of a table, or there is no session.
     """

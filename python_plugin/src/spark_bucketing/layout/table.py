@@ -91,23 +91,15 @@ class TableLayout:
     """A bucketed table and all its files.
 
     When the files could not be read, unreadable says why, and nothing is known of them.
-
-    Args:
-        name: without the schema.
-        spec: the table's own.
-        file_format: parquet, orc, or what else Spark calls it.
-        partitioned: whether it has partition columns.
-        files: of all partitions.
-        unreadable: why there are none here.
-        own_specs: of partitions that have one of their own, by their folders.
     """
 
-    name: str
-    spec: BucketSpec
-    file_format: str
-    partitioned: bool
-    files: tuple[DataFile, ...] = ()
-    unreadable: str = ""
+    name: str  # without the schema
+    spec: BucketSpec  # the table's own
+    file_format: str  # parquet, orc, or what else Spark calls it
+    partitioned: bool  # whether it has partition columns
+    files: tuple[DataFile, ...] = ()  # of all partitions
+    unreadable: str = ""  # why there are none here
+    # Of partitions that have one of their own, by their folders.
     own_specs: Mapping[str, BucketSpec] = field(default_factory=dict)
 
     @property

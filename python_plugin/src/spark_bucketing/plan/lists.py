@@ -61,23 +61,13 @@ def ids_in(expression: str) -> tuple[int, ...]:
 
 
 def attributes(text: str, number: int | None) -> tuple[Attribute, ...] | None:
-    """Attributes of a list without expressions, which may have odd names; None when it cannot be read.
-
-    Args:
-        text: the list with its brackets.
-        number: how many there must be.
-    """
+    """Attributes of a list without expressions, which may have odd names; None when it cannot be read."""
     found = tuple(map(_attribute, _ATTRIBUTES.finditer(text.strip()[1:-1])))
     return found if number is None or len(found) == number else None
 
 
 def elements(text: str, number: int | None) -> tuple[str, ...] | None:
-    """Elements of a list of expressions; None when there are not as many as Spark prints.
-
-    Args:
-        text: the list with its brackets.
-        number: how many there must be, or None when Spark does not print it.
-    """
+    """Elements of a list of expressions; None when there are not as many as Spark prints."""
     inner = text.strip()
     if not (inner.startswith("[") and inner.endswith("]") and is_balanced(inner)):
         return None

@@ -26,19 +26,13 @@ PASSING = ("Exchange", "Sort", "AQEShuffleRead", "ShuffleQueryStage", "ColumnarT
 
 @dataclass(frozen=True, eq=False)
 class Side:
-    """One input of an operator.
+    """One input of an operator."""
 
-    Args:
-        keys: by what the operator wants its rows together, as canonical expressions; None where they cannot be read.
-        texts: the same as Spark prints them.
-        entry: the uppermost node of the input, below all nodes of the operator itself.
-        way: nodes from the operator to the next operators or leaves, Exchanges and Sorts among them.
-    """
-
+    # By what the operator wants its rows together, as canonical expressions; None where they cannot be read.
     keys: tuple[str, ...] | None
-    texts: tuple[str, ...]
-    entry: PlanNode
-    way: tuple[PlanNode, ...]
+    texts: tuple[str, ...]  # the same as Spark prints them
+    entry: PlanNode  # the uppermost node of the input, below all nodes of the operator itself
+    way: tuple[PlanNode, ...]  # nodes from the operator to the next operators or leaves, Exchanges and Sorts among them
 
     @cached_property
     def exchanges(self) -> tuple[PlanNode, ...]:
@@ -72,19 +66,12 @@ class Side:
 
 @dataclass(frozen=True, eq=False)
 class Operator:
-    """A join, aggregate, distinct or window of a plan, or what is not understood.
+    """A join, aggregate, distinct or window of a plan, or what is not understood."""
 
-    Args:
-        kind: what it is.
-        node: its uppermost node.
-        sides: its inputs.
-        order: for a window: its ORDER BY, as Spark prints it.
-    """
-
-    kind: OperatorKind
-    node: PlanNode
-    sides: tuple[Side, ...]
-    order: tuple[str, ...] = ()
+    kind: OperatorKind  # what it is
+    node: PlanNode  # its uppermost node
+    sides: tuple[Side, ...]  # its inputs
+    order: tuple[str, ...] = ()  # for a window: its ORDER BY, as Spark prints it
 
     @property
     def broadcast(self) -> bool:

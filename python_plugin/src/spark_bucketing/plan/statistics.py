@@ -42,18 +42,13 @@ Folders = Mapping[ScanKey, frozenset[str]]
 
 @dataclass(frozen=True)
 class Statistics:
-    """Sizes that Spark expects, in bytes, and the folders that it reads.
+    """Sizes that Spark expects, in bytes, and the folders that it reads."""
 
-    Args:
-        tables: of tables, by schema and name.
-        reads: of the columns and rows that reach the first operator above a scan, by the id of any column of the scan,
-            with the table's name.
-        folders: of the partitions that scans select.
-    """
-
-    tables: Mapping[str, int] = field(default_factory=dict)
+    tables: Mapping[str, int] = field(default_factory=dict)  # of tables, by schema and name
+    # Of the columns and rows that reach the first operator above a scan, by the id of any column of the scan, with
+    # the table's name.
     reads: Mapping[int, tuple[str, int]] = field(default_factory=dict)
-    folders: Folders = field(default_factory=dict)
+    folders: Folders = field(default_factory=dict)  # of the partitions that scans select
 
     def of(self, known: Callable[[str], bool]) -> Statistics:
         """The same with the sizes of some tables only."""
@@ -65,11 +60,7 @@ class Statistics:
 
 
 def parse_statistics(text: str) -> Statistics:
-    """What Spark expects to read; empty where it prints none.
-
-    Args:
-        text: the answer of EXPLAIN COST.
-    """
+    """What Spark expects to read; empty where it prints none."""
     tables: dict[str, int] = {}
     reads: dict[int, tuple[str, int]] = {}
     above: list[tuple[int, str, int]] = []
@@ -115,11 +106,7 @@ def scan_key(scan: PlanNode) -> ScanKey:
 
 
 def parse_folders(text: str) -> Folders:
-    """The folders of each scan of which Spark selected partitions before it planned it; none of others.
-
-    Args:
-        text: the answer of EXPLAIN COST.
-    """
+    """The folders of each scan of which Spark selected partitions before it planned it; none of others."""
     found: dict[ScanKey, frozenset[str]] = defaultdict(frozenset)
     for line in text.partition("== Physical Plan ==")[2].splitlines():
         scan = _FILE_SCAN.search(line)

@@ -51,9 +51,6 @@ class Connection:
 class RemoteStatements:
     """Statements over a thrift or http connection, which Ctrl-C cancels.
 
-    Args:
-        target: of the dbt profile.
-
     Raises:
         ProfileError: its connection is another one.
         SparkError: nothing answers.

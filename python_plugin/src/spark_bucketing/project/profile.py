@@ -14,27 +14,16 @@ from spark_bucketing.errors import ProfileError
 
 @dataclass(frozen=True)
 class Target:
-    """A target of any connection method, and the folders that it was read from.
+    """A target of any connection method, and the folders that it was read from."""
 
-    Args:
-        name: the target's.
-        schema: where its models go.
-        method: of the connection: session, thrift, http, odbc.
-        settings: its server_side_parameters.
-        profile: name of the profile.
-        project_dir: folder of dbt_project.yml, absolute.
-        profiles_dir: folder of profiles.yml, absolute.
-        loaded: dbt's own object, for opening connections.
-    """
-
-    name: str
-    schema: str
-    method: str
-    settings: Mapping[str, str]
-    profile: str
-    project_dir: Path
-    profiles_dir: Path
-    loaded: Any = field(default=None, repr=False, compare=False)
+    name: str  # the target's
+    schema: str  # where its models go
+    method: str  # of the connection: session, thrift, http, odbc
+    settings: Mapping[str, str]  # its server_side_parameters
+    profile: str  # name of the profile
+    project_dir: Path  # folder of dbt_project.yml, absolute
+    profiles_dir: Path  # folder of profiles.yml, absolute
+    loaded: Any = field(default=None, repr=False, compare=False)  # dbt's own object, for opening connections
 
 
 @dataclass(frozen=True)
@@ -63,10 +52,6 @@ def session_target(place: Place) -> Target:
 
 def read_target(place: Place, variables: str = "{}") -> Target:
     """Read the target that dbt would use for this project, whatever its connection is.
-
-    Args:
-        place: where it is.
-        variables: dbt's --vars, as YAML.
 
     Raises:
         ProfileError: dbt is not installed, or cannot read the project, the profile or the variables.

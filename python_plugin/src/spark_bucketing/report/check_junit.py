@@ -19,13 +19,7 @@ _UNWRITABLE = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010fff
 
 
 def write_junit(report: Report, file: TextIO, fail_on: FailOn) -> None:
-    """Write the report.
-
-    Args:
-        report: of a run.
-        file: where to.
-        fail_on: the mildest level that is a failure; milder ones are in the output of the test case.
-    """
+    """Write the report."""
     failing = LEVELS[: LEVELS.index(fail_on) + 1] if fail_on != "never" else ()
     suite = Element("testsuite", name="spark-bucketing check")
     _project_case(suite, report, failing)

@@ -37,14 +37,7 @@ _VERDICTS = {
 
 
 def write_text(report: Report, file: TextIO, verbose: bool = False, plain: bool = False) -> None:
-    """Write the report; colours and wrapped lines only where a terminal wants them.
-
-    Args:
-        report: of a run.
-        file: where to.
-        verbose: every operator of every query, too.
-        plain: without colours even where the environment forces them.
-    """
+    """Write the report; colours and wrapped lines only where a terminal wants them."""
     console = console_on(file, plain)
     for alike in alike_findings(open_findings(report)):
         _write_findings(console, alike)

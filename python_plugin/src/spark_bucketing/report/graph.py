@@ -29,12 +29,7 @@ class Drawing:
 
 
 def draw(names: Iterable[str], edges: Iterable[Edge]) -> Drawing:
-    """Give every node and edge its place.
-
-    Args:
-        names: of the nodes, parents before what reads them.
-        edges: pairs of parent and child, each once, of these names, without a cycle.
-    """
+    """Give every node and edge, a pair of parent and child, its place; parents come first, and there is no cycle."""
     order = list(names)
     edge_list = list(edges)
     column = _columns(order, edge_list)

@@ -12,9 +12,6 @@ ALL: tuple[Reason, ...] = (*REASONS, *PROJECT_REASONS)
 def reason_text(slug: str) -> str:
     """All about one reason.
 
-    Args:
-        slug: its name.
-
     Raises:
         ProjectError: there is no such reason.
     """

@@ -23,23 +23,14 @@ _ORDERS = (_ASCENDING, " DESC NULLS LAST", " ASC NULLS LAST", " DESC NULLS FIRST
 
 @dataclass(frozen=True, eq=False)
 class Movement:
-    """An Exchange or a Sort, and where it is.
+    """An Exchange or a Sort, and where it is."""
 
-    Args:
-        query: what it is a part of.
-        op: the operator that it leads to.
-        place: which of the operator's inputs it belongs to.
-        node: the Exchange or Sort; for a join without keys the join itself.
-        about: what has to be explained.
-        explains: the numbers of the nodes that are explained with it.
-    """
-
-    query: Query
-    op: Operator
-    place: int
-    node: PlanNode
-    about: str = EXCHANGE
-    explains: tuple[int, ...] = ()
+    query: Query  # what it is a part of
+    op: Operator  # the operator that it leads to
+    place: int  # which of the operator's inputs it belongs to
+    node: PlanNode  # the Exchange or Sort; for a join without keys the join itself
+    about: str = EXCHANGE  # what has to be explained
+    explains: tuple[int, ...] = ()  # the numbers of the nodes that are explained with it
 
     @property
     def side(self) -> Side:

@@ -26,19 +26,12 @@ _KEEPING_RIGHT = ("Inner", "Cross", "RightOuter")
 
 @dataclass(frozen=True)
 class Partitioning:
-    """Rows that come by a hash of some keys of an operator.
+    """Rows that come by a hash of some keys of an operator."""
 
-    Args:
-        kind: hive or spark.
-        places: for each hashed column the places of the operator's keys where it stands.
-        number: of partitions.
-        table: whose buckets these are; None where an Exchange made them.
-    """
-
-    kind: str
-    places: tuple[frozenset[int], ...]
-    number: int
-    table: str | None = None
+    kind: str  # hive or spark
+    places: tuple[frozenset[int], ...]  # for each hashed column the places of the operator's keys where it stands
+    number: int  # of partitions
+    table: str | None = None  # whose buckets these are; None where an Exchange made them
 
 
 def partitionings(movement: Movement) -> tuple[Partitioning, ...]:

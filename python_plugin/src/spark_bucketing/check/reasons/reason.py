@@ -13,20 +13,13 @@ from spark_bucketing.check.results import Candidate
 
 @dataclass(frozen=True)
 class Reason:
-    """Why an Exchange or a Sort stands in a plan, or what is wrong with a project as a whole.
+    """Why an Exchange or a Sort stands in a plan, or what is wrong with a project as a whole."""
 
-    Args:
-        slug: its name, as users write it to allow it.
-        summary: one line for lists.
-        documentation: what it means, **Anti-pattern** and **Best practice**.
-        about: what it explains, in the words of Movement.about.
-        find: of a movement: an Explanation, or None where this is not the reason; of a project: findings.
-    """
-
-    slug: str
-    summary: str
-    documentation: str
-    about: tuple[str, ...]
+    slug: str  # its name, as users write it to allow it
+    summary: str  # one line for lists
+    documentation: str  # what it means, **Anti-pattern** and **Best practice**
+    about: tuple[str, ...]  # what it explains, in the words of Movement.about
+    # Of a movement: an Explanation, or None where this is not the reason; of a project: findings.
     find: Callable[..., Any]
 
 
@@ -40,12 +33,7 @@ class Explanation:
 
 
 def reason(summary: str, *about: str) -> Callable[[Callable[..., Any]], Reason]:
-    """Make a reason of a function.
-
-    Args:
-        summary: one line for lists.
-        about: what it explains; Exchanges that operators need where nothing is given.
-    """
+    """Make a reason of a function, of Exchanges that operators need where it is not told what it is about."""
 
     def made(function: Callable[..., Any]) -> Reason:
         slug = function.__name__.replace("_", "-")

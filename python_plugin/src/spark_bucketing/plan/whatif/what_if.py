@@ -24,13 +24,7 @@ _FIXED = ("spark.sql.extensions", "spark.sql.warehouse.dir", "spark.sql.catalogI
 
 
 class WhatIf(Planner):
-    """A planner of hypothetical tables.
-
-    Args:
-        session: from session.open_beside(): one of its own, with a catalog in memory.
-        folder: that is made for the tables' files.
-        has_extension: whether the session has the extension; `spark.bucketing.enabled` switches it.
-    """
+    """A planner of hypothetical tables, in a session of its own (open_beside()), which has the extension or not."""
 
     label = "offline"
 
@@ -58,10 +52,6 @@ class WhatIf(Planner):
 
     def define_view(self, name: str, sql: str) -> None:
         """Create or replace a view.
-
-        Args:
-            name: schema.view.
-            sql: its query, over names that are defined.
 
         Raises:
             SparkError: Spark refuses the query.
