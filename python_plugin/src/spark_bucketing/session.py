@@ -151,10 +151,10 @@ class SessionStatements:
             SparkError: Spark refuses it.
             KeyboardInterrupt: it was cancelled, and has ended.
         """
-        with noted_interrupts() as interrupts, spark_call(""):
+        with noted_interrupts() as interrupted, spark_call(""):
             done: Future[list[dict[str, Any]]] = self._worker.submit(self._collect, statement)
             while not wait([done], timeout=0.1).done:
-                if interrupts.come:
+                if interrupted.is_set():
                     # Once more for each job that the statement goes on to start.
                     self._session.sparkContext.cancelAllJobs()
                 elif self._on_tasks:

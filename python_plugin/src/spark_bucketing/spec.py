@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -55,11 +55,11 @@ class Description:
     details: Mapping[str, str] = field(default_factory=dict)  # the detailed information, by name
 
     @classmethod
-    def of(cls, rows: Iterable[tuple[object, object]]) -> Description:
-        """Read it from pairs of col_name and data_type."""
+    def of(cls, rows: Iterable[Sequence[object]]) -> Description:
+        """Read it from rows that begin with col_name and data_type."""
         sections: dict[str, dict[str, str]] = {}
         title = ""
-        for name, value in ((str(name or ""), str(value or "")) for name, value in rows):
+        for name, value in ((str(row[0] or ""), str(row[1] or "")) for row in rows):
             # A column may be called like a title, yet a title has no type.
             if not name or (name.startswith("# ") and not value):
                 title = name or "# "
@@ -67,6 +67,16 @@ class Description:
                 sections.setdefault(title, {})[name] = value
         titles = ("", "# Partition Information", "# Detailed Table Information")
         return cls(*(sections.get(title, {}) for title in titles))
+
+    @property
+    def file_format(self) -> str:
+        """The format of a table's files, or the class that reads them where that is none of which anything is known."""
+        provider = self.details.get("Provider", "").lower()
+        if provider not in ("", "hive"):
+            return provider
+        # Hive's formats are known by the class that reads them.
+        input_format = self.details.get("InputFormat", "").rpartition(".")[2]
+        return next((known for known in ("parquet", "orc") if known in input_format.lower()), input_format)
 
 
 def _names(text: str) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import replace
 from functools import cached_property
 
-from spark_bucketing.check.facts import Facts, details_of
+from spark_bucketing.check.facts import Facts
 from spark_bucketing.check.proposals import HypotheticalQuery
 from spark_bucketing.check.query import Query
 from spark_bucketing.check.scans import spec_as_read
@@ -16,6 +16,7 @@ from spark_bucketing.check.session_settings import SPARK_LAYOUT
 from spark_bucketing.errors import BucketingError, SparkError
 from spark_bucketing.plan.planner import Planner
 from spark_bucketing.plan.whatif import HypotheticalTable, WhatIf
+from spark_bucketing.spec import Description
 
 _MISSING = re.compile(r"TABLE_OR_VIEW_NOT_FOUND\][^`]*((?:`[^`]+`\.?)+)")
 _MOST_NAMES = 200
@@ -100,7 +101,7 @@ class LiveHypotheses:
         """Define a view, or a table that a plan leaves out, such as one below a condition that never holds."""
         parts = [part.replace("``", "`") for part in re.findall(r"`((?:[^`]|``)+)`", quoted)][-2:]
         name = ".".join(parts if len(parts) == 2 else [str(whatif.rows("select current_database()")[0][0]), *parts])
-        details = details_of(self._planner.rows(f"describe table extended {quoted}"))
+        details = Description.of(self._planner.rows(f"describe table extended {quoted}")).details
         if text := details.get("View Text"):
             whatif.define_view(name, text)
             return

@@ -114,8 +114,7 @@ class Checker:
     ) -> tuple[tuple[OperatorResult, ...], HypotheticalQuery | None]:
         explained = self.planner.explain(sql)
         plan = parse_plan(explained.formatted)
-        sizes = parse_statistics(explained.cost).of(self.facts.has_size)
-        query = Query(plan, self._described(plan), self.settings, sql, sizes)
+        query = Query(plan, self._described(plan), self.settings, sql, parse_statistics(explained.cost))
         judged = judge(query)
         wanted = has_candidates(judged) or self.shadow
         asked = self.hypotheses(query) if self.hypotheses and wanted else None

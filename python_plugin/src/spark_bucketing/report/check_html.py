@@ -232,7 +232,7 @@ def _harm(fix: Fix) -> str:
         for other in fix.others
         if other.name in worse
     )
-    mark = f"worse for {count(len(worse), 'other query').replace('querys', 'queries')}"
+    mark = f"worse for {count(len(worse), 'other query')}"
     return f"<details><summary><b>{mark}</b></summary><table>{rows}</table></details>" if worse else ""
 
 

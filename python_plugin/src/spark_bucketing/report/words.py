@@ -33,8 +33,9 @@ def spec_data(spec: BucketSpec | None) -> dict[str, Any] | None:
 
 
 def count(number: int, noun: str) -> str:
-    """A number with its noun: 1 finding, 2 findings."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+    """A number with its noun: 1 finding, 2 findings, 3 queries."""
+    several = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
+    return f"{number:,} {noun if number == 1 else several}"
 
 
 def place(found: Found) -> str:
@@ -102,7 +103,7 @@ def summary(report: Report) -> str:
     """What a report amounts to, in one sentence for the operators and one for the findings."""
     operators = operators_of(report.models)
     verdicts = ", ".join(f"{number:,} {verdict.value}" for verdict, number in verdict_counts(operators))
-    first = f"{count(len(report.models), 'query').replace('querys', 'queries')}, {count(len(operators), 'operator')}"
+    first = f"{count(len(report.models), 'query')}, {count(len(operators), 'operator')}"
     levels = Counter(str(alike[0].finding.level) for alike in alike_findings(open_findings(report)))
     parts = [count(levels[level], level) for level in ("error", "warning", "note") if levels[level]]
     accepted = Counter(found.finding.accepted for found in all_findings(report))

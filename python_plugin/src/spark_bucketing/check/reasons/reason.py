@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from spark_bucketing.check.reasons.movements import EXCHANGE
-from spark_bucketing.check.results import Candidate
+from spark_bucketing.check.reasons.movements import EXCHANGE, Movement
+from spark_bucketing.check.results import Candidate, Level
 
 
 @dataclass(frozen=True)
@@ -30,13 +30,23 @@ class Explanation:
     message: str
     tables: tuple[str, ...] = ()
     candidates: tuple[Candidate, ...] = ()
+    level: Level = "warning"  # of what is wrong with a project
 
 
-def reason(summary: str, *about: str) -> Callable[[Callable[..., Any]], Reason]:
-    """Make a reason of a function, of Exchanges that operators need where it is not told what it is about."""
+def reason(summary: str, *about: str, of: str = "") -> Callable[[Callable[..., Any]], Reason]:
+    """Make a reason of a function, of Exchanges that operators need where it is not told what it is about.
+
+    Where it is one `of` a movement's table, or of what the movement can read as bucketed, the function gets that, too.
+    """
 
     def made(function: Callable[..., Any]) -> Reason:
         slug = function.__name__.replace("_", "-")
-        return Reason(slug, summary, inspect.getdoc(function) or "", about or (EXCHANGE,), function)
+
+        def find(movement: Movement) -> Explanation | None:
+            table = getattr(movement, of)
+            found: Explanation | None = function(movement, table) if table else None
+            return replace(found, tables=found.tables or (table.name,)) if found else None
+
+        return Reason(slug, summary, inspect.getdoc(function) or "", about or (EXCHANGE,), find if of else function)
 
     return made

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 
+from spark_bucketing.plan.statistics import NO_SIZE
 from spark_bucketing.spec import BucketSpec
 
 # A table of unknown size is large: nothing is to be broadcast merely because it is empty here.
-UNKNOWN_SIZE = 1 << 40
+UNKNOWN_SIZE = NO_SIZE
 PLANNED_FORMATS = ("parquet", "orc", "csv", "json", "text")
 
 
