@@ -11,7 +11,7 @@ from spark_bucketing.check.judge import judge
 from spark_bucketing.check.query import Query
 from spark_bucketing.check.results import OperatorResult, Verdict
 from spark_bucketing.check.scans import TableFacts
-from spark_bucketing.check.session_settings import SETTINGS, Settings
+from spark_bucketing.check.session_settings import Settings
 from spark_bucketing.extension.settings import EXTENSION_CLASS
 from spark_bucketing.plan import Statistics, parse_plan
 from spark_bucketing.spec import BucketHash, BucketSpec
@@ -116,7 +116,3 @@ def test_tables_of_a_plan_are_those_of_subqueries_too() -> None:
 )
 def test_the_line_is_that_of_the_clause_with_the_operator_s_columns_and_table(sql: str, line: int | None) -> None:
     assert {finding.line for finding in join_of("bucket_counts", TABLES, sql).findings} == {line}
-
-
-def test_all_settings_have_names() -> None:
-    assert all(name.startswith("spark.") for name in SETTINGS)

@@ -9,7 +9,6 @@ import pytest
 
 from spark_bucketing.check.reasons import PROJECT_REASONS, REASONS, project_findings
 from spark_bucketing.check.reasons.project import ProjectFacts
-from spark_bucketing.check.reasons.reason import Reason
 from spark_bucketing.check.session_settings import Settings
 from spark_bucketing.extension.settings import EXTENSION_CLASS
 from spark_bucketing.spec import BucketSpec
@@ -23,13 +22,6 @@ def test_slugs_are_unique_and_each_has_cases() -> None:
     cases = {path.stem for path in (REPOSITORY / "tests" / "cases").glob("*.yml")} - {"tables", "broadcast"}
     # Cores are no part of a case: buckets that are too few for them have a test of their own.
     assert {reason.slug for reason in REASONS} - {"unexplained", "too-few-buckets"} == cases
-
-
-@pytest.mark.parametrize("reason", [*REASONS, *PROJECT_REASONS], ids=lambda reason: str(reason.slug))
-def test_every_reason_is_documented(reason: Reason) -> None:
-    text = reason.documentation
-    assert text.splitlines()[0].endswith(".")
-    assert text.index("**Anti-pattern**") < text.index("**Best practice**")
 
 
 def test_the_page_of_reasons_is_current() -> None:
