@@ -16,7 +16,6 @@ from spark_bucketing.evolution.model import Column, Table
 from spark_bucketing.layout.names import bucket_of
 from spark_bucketing.plan.planner import Planner
 from spark_bucketing.plan.whatif import WhatIf
-from spark_bucketing.project.manifest import relation_parts
 from spark_bucketing.spec import BucketSpec, Description
 
 Answer = TypeVar("Answer")
@@ -42,7 +41,7 @@ class Facts:
         return tuple(facts for facts in self._known.values() if facts)
 
     def _ask(self, name: str) -> TableFacts | None:
-        quoted = _quoted(name)
+        quoted = sql.table(name)
         rows = _answer(self._planner.rows, f"describe table extended {quoted}")
         facts = described(name, rows) if rows is not None else None
         if facts is None or facts.spec is None:
@@ -56,7 +55,7 @@ class Facts:
         """The same with the specs of its partitions, where the session knows them; it lists their files for that."""
         if facts.partitions is not None or not facts.partition_columns:
             return facts
-        found = _answer(self._planner.rows, sql.bucket_specs(_quoted(facts.name)))
+        found = _answer(self._planner.rows, sql.bucket_specs(facts.name))
         if found is None:
             return facts
         columns = tuple(Column(name, facts.columns.get(name, "string")) for name in facts.partition_columns)
@@ -72,10 +71,6 @@ def _answer(ask: Callable[[str], Answer | None], question: str) -> Answer | None
         return ask(question)
     except SparkError:
         return None
-
-
-def _quoted(name: str) -> str:
-    return ".".join(f"`{part.replace('`', '``')}`" for part in relation_parts(name) or name.split("."))
 
 
 class OfflineFacts(Facts):

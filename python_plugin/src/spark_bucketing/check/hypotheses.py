@@ -14,6 +14,7 @@ from spark_bucketing.check.query import Query
 from spark_bucketing.check.scans import spec_as_read
 from spark_bucketing.check.session_settings import SPARK_LAYOUT
 from spark_bucketing.errors import BucketingError, SparkError
+from spark_bucketing.evolution import sql
 from spark_bucketing.plan.planner import Planner
 from spark_bucketing.plan.whatif import HypotheticalTable, WhatIf
 from spark_bucketing.spec import Description
@@ -99,7 +100,7 @@ class LiveHypotheses:
 
     def _define(self, whatif: WhatIf, quoted: str) -> None:
         """Define a view, or a table that a plan leaves out, such as one below a condition that never holds."""
-        parts = [part.replace("``", "`") for part in re.findall(r"`((?:[^`]|``)+)`", quoted)][-2:]
+        parts = sql.parts(quoted)[-2:]
         name = ".".join(parts if len(parts) == 2 else [str(whatif.rows("select current_database()")[0][0]), *parts])
         details = Description.of(self._planner.rows(f"describe table extended {quoted}")).details
         if text := details.get("View Text"):

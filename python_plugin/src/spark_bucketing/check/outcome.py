@@ -64,6 +64,11 @@ def unknown_models(report: Report) -> list[ModelResult]:
     ]
 
 
+def failing_levels(fail_on: FailOn) -> tuple[str, ...]:
+    """The levels of findings that fail."""
+    return LEVELS[: LEVELS.index(fail_on) + 1] if fail_on != "never" else ()
+
+
 def exit_code(report: Report, fail_on: FailOn) -> int:
     """0 clean, 1 findings at this level or a worse one, 2 when something is unknown or was interrupted.
 
@@ -71,8 +76,7 @@ def exit_code(report: Report, fail_on: FailOn) -> int:
     """
     if report.unfinished:
         return COULD_NOT_TELL
-    failing = LEVELS[: LEVELS.index(fail_on) + 1] if fail_on != "never" else ()
-    if any(found.finding.level in failing for found in open_findings(report)):
+    if any(found.finding.level in failing_levels(fail_on) for found in open_findings(report)):
         return FINDINGS
     return COULD_NOT_TELL if unknown_models(report) else CLEAN
 

@@ -7,7 +7,7 @@ prints how many elements a list has; a list that comes out with another number i
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 _ATTRIBUTE = re.compile(r"^(?P<name>.+)#(?P<id>\d+)L?$", re.DOTALL)
@@ -88,6 +88,12 @@ def named_expression(element: str) -> NamedExpression | None:
         return None
     found = _attribute(match)
     return NamedExpression(found, canonical(before) if alias else found.key)
+
+
+def named_expressions(parts: Sequence[str] | None) -> tuple[NamedExpression, ...] | None:
+    """Elements of a select list; None where one of them, or the list, cannot be read."""
+    found = tuple(map(named_expression, parts)) if parts is not None else (None,)
+    return None if None in found else tuple(item for item in found if item)
 
 
 def _attribute(match: re.Match[str]) -> Attribute:

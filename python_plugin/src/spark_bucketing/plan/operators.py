@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from spark_bucketing.plan.known import GATHERING, OperatorKind, foreign_kind, is_known
-from spark_bucketing.plan.lists import arguments, canonical, elements, is_balanced, named_expression
+from spark_bucketing.plan.lists import arguments, canonical, elements, is_balanced, named_expressions
 from spark_bucketing.plan.tree import AGGREGATES, JOINS, PlanNode
 
 _PARTIAL = re.compile(r"^(?:partial_|merge_)")
@@ -169,8 +169,8 @@ def _join(node: PlanNode) -> Operator:
 
 
 def _key_ids(node: PlanNode) -> tuple[int, ...] | None:
-    found = [named_expression(key) for key in node.expressions("Keys") or ()]
-    return None if None in found else tuple(sorted(item.attribute.id for item in found if item))
+    found = named_expressions(node.expressions("Keys") or ())
+    return None if found is None else tuple(sorted(item.attribute.id for item in found))
 
 
 def _chain(top: PlanNode) -> list[PlanNode]:
@@ -198,8 +198,8 @@ def _is_part(below: PlanNode, above: PlanNode) -> bool:
 def _aggregate(chain: list[PlanNode]) -> Operator:
     top, bottom = chain[0], chain[-1]
     texts = bottom.expressions("Keys")
-    found = [named_expression(text) for text in texts] if texts is not None else [None]
-    keys = None if None in found else tuple(item.attribute.key for item in found if item)
+    found = named_expressions(texts)
+    keys = None if found is None else tuple(item.attribute.key for item in found)
     below = bottom.children[0]
     way = (*(node for node in chain[1:] if node.operator not in AGGREGATES), *_way(below))
     functions = [node.expressions("Functions") for node in chain if node.operator in AGGREGATES]

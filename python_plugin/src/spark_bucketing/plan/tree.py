@@ -16,7 +16,7 @@ from spark_bucketing.plan.lists import (
     attributes,
     canonical,
     elements,
-    named_expression,
+    named_expressions,
 )
 
 JOINS = ("SortMergeJoin", "ShuffledHashJoin", "BroadcastHashJoin", "BroadcastNestedLoopJoin", "CartesianProduct")
@@ -117,10 +117,7 @@ class PlanNode:
     @cached_property
     def results(self) -> tuple[NamedExpression, ...] | None:
         """The columns that this operator makes or passes, with their expressions; None where that cannot be read."""
-        key = "Results" if self.operator in AGGREGATES else "Output"
-        parts = self.expressions(key)
-        found = [named_expression(part) for part in parts] if parts is not None else [None]
-        return None if None in found else tuple(item for item in found if item)
+        return named_expressions(self.expressions("Results" if self.operator in AGGREGATES else "Output"))
 
     @cached_property
     def output(self) -> tuple[Attribute, ...] | None:
@@ -167,9 +164,8 @@ class PlanNode:
     def window_columns(self) -> tuple[Attribute, ...] | None:
         """The columns that a Window adds."""
         parts = arguments(self.details.get("Arguments", ""))
-        functions = elements(parts[0], None) if parts else None
-        found = [named_expression(function) for function in functions] if functions is not None else [None]
-        return None if None in found else tuple(item.attribute for item in found if item)
+        found = named_expressions(elements(parts[0], None) if parts else None)
+        return None if found is None else tuple(item.attribute for item in found)
 
 
 @dataclass(frozen=True)

@@ -97,13 +97,8 @@ def _notification(
 
 
 def _location(report: Report, path: str, line: int | None) -> dict[str, Any]:
-    place: dict[str, Any] = {"artifactLocation": _artifact(report, path)}
-    # Code scanning shows a result without a line nowhere.
-    place["region"] = {"startLine": line or 1}
-    return {"physicalLocation": place}
-
-
-def _artifact(report: Report, path: str) -> dict[str, str]:
     # A name of a file may have bytes that are no text.
     uri = quote(from_root(report, path), errors="replace")
-    return {"uri": f"file://{uri}"} if PurePosixPath(path).is_absolute() else {"uri": uri, "uriBaseId": _BASE}
+    artifact = {"uri": f"file://{uri}"} if PurePosixPath(path).is_absolute() else {"uri": uri, "uriBaseId": _BASE}
+    # Code scanning shows a result without a line nowhere.
+    return {"physicalLocation": {"artifactLocation": artifact, "region": {"startLine": line or 1}}}
