@@ -85,7 +85,7 @@ class HypotheticalQuery:
         settings, sql = self.settings, self.sql
         for candidate in candidates:
             settings = settings.changed(candidate.settings)
-            session |= candidate.planned_settings
+            session |= {**candidate.settings, **candidate.planned_as_if}
             sql = rewritten(sql, candidate.rewrite) if candidate.rewrite else sql
             if candidate.table in tables:
                 spec = candidate.spec or facts[candidate.table].spec

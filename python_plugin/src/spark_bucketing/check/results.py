@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Literal
 
-from spark_bucketing.check.session_settings import EXTENSIONS
 from spark_bucketing.check.sql_text import Rewrite
 from spark_bucketing.plan.known import OperatorKind
 from spark_bucketing.plan.tree import PlanCounts
@@ -66,12 +65,6 @@ class Candidate:
     rewrite: Rewrite | None = None  # makes other SQL of the query
     # Settings by which empty tables are planned as the changed ones will be.
     planned_as_if: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def planned_settings(self) -> dict[str, str]:
-        """The settings that a session can change; the extension is there already, and switched on by one of them."""
-        settings = {**self.settings, **self.planned_as_if}
-        return {name: value for name, value in settings.items() if name != EXTENSIONS}
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,6 @@ from spark_bucketing.check.candidates import (
     set_to,
 )
 from spark_bucketing.check.reasons.movements import EXCHANGE, EXCHANGE_BELOW, Movement
-from spark_bucketing.check.reasons.partitioning import lost_at
 from spark_bucketing.check.reasons.phrases import buckets, doing, purpose, series
 from spark_bucketing.check.reasons.reason import Explanation, reason
 from spark_bucketing.check.results import Candidate
@@ -109,7 +108,7 @@ def keys_do_not_cover_buckets(movement: Movement, table: BucketedScan) -> Explan
     """
     if not movement.uncovered:
         return None
-    lost = lost_at(movement) if table.readable else None
+    lost = movement.lost_at if table.readable else None
     if lost is not None and lost.operator == "Expand":
         return None
     return Explanation(
@@ -133,7 +132,7 @@ def union(movement: Movement, table: BucketedScan) -> Explanation | None:
 
     Bucket all inputs of the union alike, and load the extension, which unites their buckets one by one.
     """
-    node = lost_at(movement)
+    node = movement.lost_at
     if node is None or node.operator not in ("Union", "BucketUnion"):
         return None
     scans = [movement.query.bucketed(scan) for scan in node.scans]
@@ -169,7 +168,7 @@ def layout_destroyed(movement: Movement) -> Explanation | None:
         above = next((n for n in movement.side.way if movement.node in n.children and not limit), movement.node)
         message = f"On the way, {doing(above, movement)}. That is what the query asks for."
         return Explanation(message, movement.node.tables)
-    table, node = movement.read, lost_at(movement)
+    table, node = movement.read, movement.lost_at
     if table is None or node is None:
         return None
     message = f"{table.name} has {buckets(table.spec)} and is {purpose(movement)}, but {doing(node, movement)}."

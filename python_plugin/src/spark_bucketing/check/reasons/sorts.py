@@ -15,7 +15,6 @@ from spark_bucketing.check.candidates import (
     set_to,
 )
 from spark_bucketing.check.reasons.movements import SORT, Movement
-from spark_bucketing.check.reasons.partitioning import disordered_at
 from spark_bucketing.check.reasons.phrases import purpose, series
 from spark_bucketing.check.reasons.reason import Explanation, reason
 from spark_bucketing.check.scans import BucketedScan
@@ -165,7 +164,7 @@ def order_lost(movement: Movement, table: BucketedScan) -> Explanation | None:
     Nothing in most cases: a sort of rows that do not move is cheap beside a shuffle. The extension merges sorted
     inputs of a union.
     """
-    node = disordered_at(movement)
+    node = movement.disordered_at
     if not table.ordered or node is None:
         return None
     message = f"{table.name} is read in order, but {node.operator} does not keep it."
