@@ -12,7 +12,7 @@ import pytest
 from spark_bucketing.check.command import _folder_from
 from spark_bucketing.check.configs import with_configured, with_graph
 from spark_bucketing.check.facts import described, files_per_bucket
-from spark_bucketing.check.layout_config import ConfiguredLayout, configured_layout
+from spark_bucketing.check.layout_config import configured_layout
 from spark_bucketing.check.offline import parallelism, planner_settings
 from spark_bucketing.check.results import Finding, Fix, ModelResult, OperatorResult, Parent, Verdict
 from spark_bucketing.check.scans import TableFacts
@@ -30,25 +30,25 @@ from spark_bucketing.spec import BucketSpec
 HIVE = {"clustered_by": ["K"], "buckets": 8, "partition_by": "ds"}
 
 
+def stored(spec: BucketSpec | None = None, *partition_by: str, file_format: str = "parquet") -> HypotheticalTable:
+    return HypotheticalTable("m", {}, spec, partition_by, file_format=file_format)
+
+
 @pytest.mark.parametrize(
     ("config", "materialized", "layout"),
     [
-        (HIVE, "bucketed_table", ConfiguredLayout(BucketSpec(8, ("K",), ("K",), "hive"), ("ds",))),
-        (HIVE | {"sorted_by": []}, "bucketed_table", ConfiguredLayout(BucketSpec(8, ("K",), (), "hive"), ("ds",))),
-        (
-            HIVE | {"bucket_hash": "SPARK"},
-            "bucketed_incremental",
-            ConfiguredLayout(BucketSpec(8, ("K",), ("K",), "spark"), ("ds",)),
-        ),
-        (HIVE, "table", ConfiguredLayout(BucketSpec(8, ("K",), (), "spark"), ("ds",))),
-        (HIVE | {"file_format": "delta"}, "incremental", ConfiguredLayout(None, ("ds",))),
-        (HIVE | {"bucket_hash": "hive"}, "source", ConfiguredLayout(BucketSpec(8, ("K",), (), "hive"), ("ds",))),
-        ({"clustered_by": "k"}, "table", ConfiguredLayout()),
-        ({"file_format": "orc"}, "table", ConfiguredLayout(None, (), "orc")),
+        (HIVE, "bucketed_table", stored(BucketSpec(8, ("K",), ("K",), "hive"), "ds")),
+        (HIVE | {"sorted_by": []}, "bucketed_table", stored(BucketSpec(8, ("K",), (), "hive"), "ds")),
+        (HIVE | {"bucket_hash": "SPARK"}, "bucketed_incremental", stored(BucketSpec(8, ("K",), ("K",), "spark"), "ds")),
+        (HIVE, "table", stored(BucketSpec(8, ("K",), (), "spark"), "ds")),
+        (HIVE | {"file_format": "delta"}, "incremental", stored(None, "ds")),
+        (HIVE | {"bucket_hash": "hive"}, "source", stored(BucketSpec(8, ("K",), (), "hive"), "ds")),
+        ({"clustered_by": "k"}, "table", stored()),
+        ({"file_format": "orc"}, "table", stored(file_format="orc")),
     ],
 )
 def test_a_shadow_is_stored_as_the_model_s_config_says(
-    config: dict[str, Any], materialized: str, layout: ConfiguredLayout
+    config: dict[str, Any], materialized: str, layout: HypotheticalTable
 ) -> None:
     assert configured_layout(config, materialized, "m") == layout
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_bucketing.check.reasons import PROJECT_REASONS, REASONS, project_findings
+from spark_bucketing.check.reasons import EVERY_REASON, REASONS, project_findings
 from spark_bucketing.check.reasons.project import ProjectFacts
 from spark_bucketing.check.session_settings import Settings
 from spark_bucketing.extension.settings import EXTENSION_CLASS
@@ -17,7 +17,7 @@ REPOSITORY = Path(__file__).parents[2]
 
 
 def test_slugs_are_unique_and_each_has_cases() -> None:
-    slugs = [*(reason.slug for reason in REASONS), *(reason.slug for reason in PROJECT_REASONS)]
+    slugs = [reason.slug for reason in EVERY_REASON]
     assert len(slugs) == len(set(slugs))
     cases = {path.stem for path in (REPOSITORY / "tests" / "cases").glob("*.yml")} - {"tables", "broadcast"}
     # Cores are no part of a case: buckets that are too few for them have a test of their own.

@@ -18,7 +18,7 @@ from reported import BROKEN, CAST, CLEAN, JOINED, LATER, ODD, REPORT, USERS
 from rich.console import Console
 
 from spark_bucketing.check.outcome import FailOn, unknown_models
-from spark_bucketing.check.reasons import PROJECT_REASONS, REASONS
+from spark_bucketing.check.reasons import EVERY_REASON
 from spark_bucketing.check.results import (
     Finding,
     Fix,
@@ -29,11 +29,11 @@ from spark_bucketing.check.results import (
     Report,
     Verdict,
 )
+from spark_bucketing.cli.explain_reason import list_reasons, reason_text
 from spark_bucketing.plan.tree import PlanCounts
 from spark_bucketing.report import output
 from spark_bucketing.report.check_report import FORMATS, write_report
 from spark_bucketing.report.graph import NODE_HEIGHT, draw
-from spark_bucketing.report.reasons import list_reasons, reason_text
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -267,7 +267,7 @@ def test_a_graph_s_parents_are_left_of_their_children_and_no_two_nodes_overlap()
     assert draw([], []).width == 0
 
 
-@pytest.mark.parametrize("rule", [*REASONS, *PROJECT_REASONS], ids=lambda rule: str(rule.slug))
+@pytest.mark.parametrize("rule", EVERY_REASON, ids=lambda rule: str(rule.slug))
 def test_every_reason_is_explained_and_listed(rule: Any) -> None:
     text = reason_text(rule.slug)
     assert rule.summary in text and rule.documentation in text and rule.documentation.splitlines()[0].endswith(".")

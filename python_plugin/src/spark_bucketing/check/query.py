@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from spark_bucketing.check.clauses import Clauses
@@ -19,20 +19,11 @@ class Query:
 
     plan: PhysicalPlan  # the plan
     # What is known of the tables that it reads (PhysicalPlan.tables), by schema and name.
-    described: Mapping[str, TableFacts]
+    tables: Mapping[str, TableFacts]
     settings: Settings  # of the session
     sql: str = ""  # the query's text
     # Sizes of tables, and of what the query reads of them, where Spark prints them.
     statistics: Statistics = field(default_factory=Statistics)
-
-    @cached_property
-    def tables(self) -> Mapping[str, TableFacts]:
-        """What is known of the tables, with the sizes that Spark expects where the metastore has none."""
-        sizes = self.statistics.tables
-        return {
-            name: replace(facts, size_bytes=facts.size_bytes if facts.size_bytes is not None else sizes.get(name))
-            for name, facts in self.described.items()
-        }
 
     @cached_property
     def operators(self) -> Mapping[int, Operator]:

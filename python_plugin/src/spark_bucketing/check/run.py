@@ -103,18 +103,21 @@ class Checker:
             self.queries.append((result, query))
         return result
 
-    def _described(self, plan: PhysicalPlan) -> Mapping[str, TableFacts]:
-        """Facts of a plan's tables, with those of partitions where these are read plainly."""
+    def _described(self, plan: PhysicalPlan, sizes: Mapping[str, int]) -> Mapping[str, TableFacts]:
+        """Facts of a plan's tables, with partitions where these are read plainly, and sizes as Spark has them."""
         plainly = {node.table for node in plan.walk() if node.table and note_of(node).objection}
         found = self.facts.of(plan.tables)
-        return {name: self.facts.with_partitions(facts) if name in plainly else facts for name, facts in found.items()}
+        found |= {name: self.facts.with_partitions(found[name]) for name in plainly & found.keys()}
+        unknown = {name: facts for name, facts in found.items() if facts.size_bytes is None}
+        return found | {name: replace(facts, size_bytes=sizes.get(name)) for name, facts in unknown.items()}
 
     def _judged(
         self, sql: str, is_late: Callable[[], bool]
     ) -> tuple[tuple[OperatorResult, ...], HypotheticalQuery | None]:
         explained = self.planner.explain(sql)
         plan = parse_plan(explained.formatted)
-        query = Query(plan, self._described(plan), self.settings, sql, parse_statistics(explained.cost))
+        statistics = parse_statistics(explained.cost)
+        query = Query(plan, self._described(plan, statistics.tables), self.settings, sql, statistics)
         judged = judge(query)
         wanted = has_candidates(judged) or self.shadow
         asked = self.hypotheses(query) if self.hypotheses and wanted else None

@@ -168,9 +168,9 @@ class PlanNode:
         return None if found is None else tuple(item.attribute for item in found)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, order=True)
 class PlanCounts:
-    """Exchanges and Sorts of a whole plan."""
+    """Exchanges and Sorts of a whole plan, of which the Exchanges matter more."""
 
     exchanges: int = 0
     sorts: int = 0

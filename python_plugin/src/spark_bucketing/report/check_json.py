@@ -16,12 +16,7 @@ SCHEMA_VERSION = 1
 
 def write_json(report: Report, file: TextIO) -> None:
     """Write the report."""
-    output.write_json(as_data(report), file)
-
-
-def as_data(report: Report) -> dict[str, Any]:
-    """The report in the types of JSON."""
-    return {
+    data = {
         "schema_version": SCHEMA_VERSION,
         "planner": report.planner,
         "models": [_model(model) for model in report.models],
@@ -33,6 +28,7 @@ def as_data(report: Report) -> dict[str, Any]:
             for table, specs in wanted_specs(report.models).items()
         ],
     }
+    output.write_json(data, file)
 
 
 def _model(model: ModelResult) -> dict[str, Any]:

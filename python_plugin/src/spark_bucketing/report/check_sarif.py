@@ -10,10 +10,10 @@ from urllib.parse import quote
 
 from spark_bucketing.check.acceptance import UNKNOWN, UNPLANNED, fingerprint
 from spark_bucketing.check.outcome import Found, all_findings, is_unclear, unknown_models
+from spark_bucketing.check.reasons import EVERY_REASON
 from spark_bucketing.check.reasons.reason import Reason
 from spark_bucketing.check.results import Acceptance, Finding, ModelResult, OperatorResult, Report
 from spark_bucketing.report import output
-from spark_bucketing.report.reasons import ALL
 from spark_bucketing.report.words import from_root
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
@@ -23,13 +23,8 @@ _KINDS: dict[Acceptance, str] = {"allow": "inSource", "baseline": "external"}
 
 
 def write_sarif(report: Report, file: TextIO) -> None:
-    """Write the report."""
-    output.write_json(as_sarif(report), file)
-
-
-def as_sarif(report: Report) -> dict[str, Any]:
-    """The report as a SARIF log of one run."""
-    driver = {"name": "spark-bucketing", "version": version("spark-bucketing"), "rules": list(map(_rule, ALL))}
+    """Write the report, as a log of one run."""
+    driver = {"name": "spark-bucketing", "version": version("spark-bucketing"), "rules": list(map(_rule, EVERY_REASON))}
     run = {
         "tool": {"driver": driver},
         "columnKind": "unicodeCodePoints",
@@ -42,7 +37,7 @@ def as_sarif(report: Report) -> dict[str, Any]:
         ],
         "results": [_result(report, found) for found in all_findings(report)],
     }
-    return {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
+    output.write_json({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, file)
 
 
 def _rule(reason: Reason) -> dict[str, Any]:

@@ -45,16 +45,6 @@ def place(found: Found) -> str:
     return f"{found.model.path}:{found.finding.line}" if found.finding.line else found.model.path
 
 
-def bytes_of(alike: Sequence[Found]) -> int:
-    """Bytes that are shuffled for findings which are shown as one."""
-    return sum(found.finding.bytes_shuffled or 0 for found in alike)
-
-
-def messages_of(alike: Sequence[Found]) -> list[str]:
-    """What these findings say, each thing once."""
-    return list(dict.fromkeys(found.finding.message for found in alike))
-
-
 def from_root(report: Report, path: str) -> str:
     """A path of the project as it is called where the check ran, which is the root of a repository as a rule."""
     return path if not report.folder or PurePath(path).is_absolute() else f"{report.folder}/{path}"
@@ -104,7 +94,7 @@ def summary(report: Report) -> str:
     operators = operators_of(report.models)
     verdicts = ", ".join(f"{number:,} {verdict.value}" for verdict, number in verdict_counts(operators))
     first = f"{count(len(report.models), 'query')}, {count(len(operators), 'operator')}"
-    levels = Counter(str(alike[0].finding.level) for alike in alike_findings(open_findings(report)))
+    levels = Counter(str(found.finding.level) for found in alike_findings(open_findings(report)))
     parts = [count(levels[level], level) for level in ("error", "warning", "note") if levels[level]]
     accepted = Counter(found.finding.accepted for found in all_findings(report))
     parts += [f"{accepted['baseline']:,} in the baseline"] if accepted["baseline"] else []

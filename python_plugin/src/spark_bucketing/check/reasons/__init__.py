@@ -40,6 +40,7 @@ REASONS: tuple[Reason, ...] = (
     unexplained,
 )
 PROJECT_REASONS: tuple[Reason, ...] = tuple(_of(project))
+EVERY_REASON = (*REASONS, *PROJECT_REASONS)
 
 
 def reason_for(movement: Movement) -> tuple[str, Explanation]:
