@@ -30,11 +30,7 @@ class BucketSpec:
 
     @classmethod
     def from_description(cls, details: Mapping[str, str]) -> BucketSpec | None:
-        """Read the spec from the detailed table information of DESCRIBE TABLE EXTENDED.
-
-        Returns:
-            The spec, or None for a table without buckets.
-        """
+        """Read the spec from the details of DESCRIBE TABLE EXTENDED; None for a table without buckets."""
         num_buckets = int(details.get("Num Buckets", 0))
         if num_buckets < 1:
             return None

@@ -124,12 +124,9 @@ def read_baseline(path: Path) -> Baseline:
 
 
 def write_baseline(report: Report, path: Path, part: bool = False) -> int:
-    """Write what a report has found, but for what models allow, so that the next run accepts it.
+    """Write what a report has found, but for what models allow, so that the next run accepts it; return how many.
 
     Where only a part of the project was checked, what the file says of other models, and of the project, stays.
-
-    Returns:
-        How many findings it holds.
 
     Raises:
         ProjectError: the run was interrupted, or the file cannot be written, or to be kept and is no baseline.

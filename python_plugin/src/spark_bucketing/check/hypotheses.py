@@ -82,21 +82,14 @@ class LiveHypotheses:
             if table.name.count(".") == 1 and whatif.table(table.name) is None:
                 whatif.define(table)
         for _ in range(_MOST_NAMES):
-            missing = self._missing(whatif, sql, tables)
-            if missing is None:
+            try:
+                whatif.plan(sql, tables)
                 return
-            self._define(whatif, missing)
-
-    @staticmethod
-    def _missing(whatif: WhatIf, sql: str, tables: Sequence[HypotheticalTable]) -> str | None:
-        """The name of a table or view that is not defined yet; None where the query can be planned."""
-        try:
-            whatif.plan(sql, tables)
-        except SparkError as error:
-            if name := _MISSING.search(str(error)):
-                return name[1]
-            raise
-        return None
+            except SparkError as error:
+                missing = _MISSING.search(str(error))
+                if missing is None:
+                    raise
+            self._define(whatif, missing[1])
 
     def _define(self, whatif: WhatIf, quoted: str) -> None:
         """Define a view, or a table that a plan leaves out, such as one below a condition that never holds."""

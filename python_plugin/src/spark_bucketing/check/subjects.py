@@ -9,17 +9,17 @@ from pathlib import Path
 from spark_bucketing.check.run import Subject, Task
 from spark_bucketing.check.sql_text import one_statement
 from spark_bucketing.errors import ProjectError
+from spark_bucketing.project.dbt import SELECTED
 from spark_bucketing.project.manifest import Manifest, Node
 
 _JINJA = re.compile(r"\{\{|\{%")
-_CHECKED = ("model", "snapshot")
 
 
 def selectable(manifest: Manifest) -> tuple[str, ...]:
     """All models and snapshots that have a query of their own, parents first."""
     nodes = ((name, manifest.nodes[name]) for name in manifest.order)
     # An ephemeral model is planned in the models that use it.
-    return tuple(name for name, node in nodes if node.resource_type in _CHECKED and node.materialized != "ephemeral")
+    return tuple(name for name, node in nodes if node.resource_type in SELECTED and node.materialized != "ephemeral")
 
 
 def model_subject(node: Node, project_dir: Path, error: str | None = None) -> Subject:

@@ -63,8 +63,7 @@ class SpecFiles:
     def skew(self) -> float | None:
         """Rows of the largest bucket over the mean of all buckets, empty ones too; partitions are added up.
 
-        Returns:
-            The quotient, 1.0 for even rows, or None when there are no rows or a file is in no bucket.
+        It is 1.0 for even rows, and None when there are no rows or a file is in no bucket.
         """
         if not self.rows or self.without_bucket() or self.beyond():
             return None

@@ -43,10 +43,7 @@ class Dbt:
     _errors: list[str] = field(default_factory=list, init=False, repr=False, compare=False)
 
     def compile(self) -> dict[str, str]:
-        """Compile all models, snapshots and analyses.
-
-        Returns:
-            What dbt says of each node that does not compile, by unique id.
+        """Compile all models, snapshots and analyses; return what dbt says of each that does not, by unique id.
 
         Raises:
             ProjectError: dbt cannot read the project at all.
