@@ -49,7 +49,8 @@ def test_bucket_counts_that_divide_are_a_matter_of_settings() -> None:
     assert (finding.reason, finding.level, finding.fixes, finding.bytes_shuffled) == (
         "bucket-merging-off", "note", (), 8000,
     )  # fmt: skip
-    candidates = join.findings[0].candidates
+    assert [found.tables for found in join.findings] == [("d.s8", "d.s16"), ("d.s16",)]
+    candidates = finding.candidates
     assert [candidate.kind for candidate in candidates] == ["setting", "extension", "bucket_spec", "bucket_spec"]
     assert candidates[0].settings == {"spark.sql.bucketing.coalesceBucketsInJoin.enabled": "true"}
 

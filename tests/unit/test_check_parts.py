@@ -22,6 +22,7 @@ from spark_bucketing.check.sql_text import one_statement, renamed
 from spark_bucketing.errors import ProjectError
 from spark_bucketing.extension.settings import EXTENSION_CLASS
 from spark_bucketing.plan.whatif import HypotheticalTable
+from spark_bucketing.plan.whatif.files import write_files
 from spark_bucketing.plan.whatif.hypothetical import UNKNOWN_SIZE
 from spark_bucketing.project.catalog import CatalogTable
 from spark_bucketing.project.manifest import Manifest, Node
@@ -56,6 +57,11 @@ def test_a_shadow_is_stored_as_the_model_s_config_says(
 def test_a_table_of_unknown_size_is_large_and_none_is_without_size() -> None:
     assert HypotheticalTable("s.t", {}).size == UNKNOWN_SIZE
     assert HypotheticalTable("s.t", {}, size_bytes=0).size == 1
+
+
+def test_files_of_a_table_of_unknown_size_are_no_larger_than_a_file_system_takes(tmp_path: Path) -> None:
+    files = write_files(tmp_path / "t", 2, UNKNOWN_SIZE, hive=True)
+    assert [(tmp_path / "t" / name).stat().st_size for name, _ in files] == [size for _, size in files] == [1 << 39] * 2
 
 
 def test_tables_have_a_name_of_their_own_for_all_that_decides_over_plans() -> None:

@@ -23,8 +23,6 @@ from spark_bucketing.plan.operators import Operator, Side
 EXCHANGE, EXCHANGE_BELOW, SORT, JOIN, END = "Exchange", "Exchange below", "Sort", "Join", "end"
 _ASCENDING = " ASC NULLS FIRST"
 _ORDERS = (_ASCENDING, " DESC NULLS LAST", " ASC NULLS LAST", " DESC NULLS FIRST")
-
-
 # What spreads rows otherwise, what leaves them in no order, and joins that keep the rows of their left or right input.
 _SPREADING = (
     "Union", "Expand", "Coalesce", "CartesianProduct", "GlobalLimit", "TakeOrderedAndProject", "CollectLimit",
