@@ -22,7 +22,7 @@ from spark_bucketing.evolution.warehouse import Warehouse
 from spark_bucketing.extension.build import build_jar
 from spark_bucketing.extension.settings import extension_settings
 from spark_bucketing.plan.planner import PLAN_SETTINGS
-from spark_bucketing.project.profile import session_target
+from spark_bucketing.project.profile import Place, session_target
 from spark_bucketing.report.evolution import write_specs
 from spark_bucketing.session import SessionStatements, open_session
 
@@ -60,7 +60,7 @@ class Showcase:
             shutil.copy(ROOT / name, self.project)
         # Relative paths of the profile start there, and dbt will take this Spark.
         os.chdir(ROOT)
-        profile = session_target(self.project, self.project, None)
+        profile = session_target(Place(self.project, self.project))
         self.spark = open_session({**profile.settings, **extension_settings(build_jar()), **PLAN_SETTINGS})
 
     def run(self, step: Step) -> None:

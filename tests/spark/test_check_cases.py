@@ -68,8 +68,7 @@ OTHERWISE = ("unexplained", "too-few-buckets")
 def said(checked: Checked, case: Case, aqe: str) -> list[str]:
     """What the check says, in the words of the cases."""
     found = []
-    for judged in checked.judge(case.sql, {**case.settings, "spark.sql.adaptive.enabled": aqe}):
-        result = judged.result
+    for result in checked.judge(case.sql, {**case.settings, "spark.sql.adaptive.enabled": aqe}):
         reasons = ", ".join(sorted({finding.reason for finding in result.findings}))
         found.append(f"{result.kind} {result.verdict.value}" + (f": {reasons}" if reasons else ""))
         assert not any("plans this otherwise" in finding.message for finding in result.findings), result.description
@@ -111,7 +110,7 @@ def test_a_fix_that_takes_two_changes_says_both(checked: Checked) -> None:
 
 def test_no_fix_of_two_changes_where_one_of_them_is_a_fix_by_itself(checked: Checked) -> None:
     (join,) = checked.judge("select * from s8 join s12 on s8.k = s12.k", {"spark.bucketing.enabled": "false"})
-    found = {finding.reason: finding for finding in join.result.findings}
+    found = {finding.reason: finding for finding in join.findings}
     assert found["bucket-count-mismatch"].fixes and not any(fix.also for fix in found["bucket-count-mismatch"].fixes)
     assert found["ordering-off"].level == "note" and "more than one change" in found["ordering-off"].message
 
@@ -120,5 +119,5 @@ def test_no_fix_of_two_changes_where_one_of_them_is_a_fix_by_itself(checked: Che
 def test_the_rewrite_is_of_partitions_that_the_query_selects(checked: Checked, name: str) -> None:
     (case,) = [case for case in CASES if case.name == name]
     (join,) = checked.judge(case.sql, case.settings)
-    (finding,) = join.result.findings
+    (finding,) = join.findings
     assert [fix.where for fix in finding.fixes] == ["ds = '1'"]

@@ -65,17 +65,16 @@ def _settings(extension: str, aqe: str) -> dict[str, str]:
 def unexplained(checked: Checked, sql: str, settings: dict[str, str]) -> list[str]:
     """Exchanges and Sorts on a bucketed table's way that no finding, or only a helpless one, stands for."""
     missing = []
-    for judged in checked.judge(sql, settings):
-        op = judged.operator
-        if not reads_buckets(op, {name: checked.facts(name) for name in judged.result.tables}):
+    judged = checked.judge(sql, settings)
+    assert checked.query
+    for result, op in zip(judged, checked.query.operators.values(), strict=True):
+        if not reads_buckets(op, {name: checked.facts(name) for name in result.tables}):
             continue
         there = {node.number for side in op.sides for node in (*side.exchanges, *side.sorts)}
-        covered = {number for numbers in judged.explains for number in numbers}
-        missing += [f"{judged.result.description}: node {number}" for number in sorted(there - covered)]
-        helpless = [
-            f for f in judged.result.findings if f.reason == "unexplained" or "plans this otherwise" in f.message
-        ]
-        missing += [f"{judged.result.description}: {f.reason}, {f.message}" for f in helpless]
+        covered = {number for finding in result.findings for number in finding.explains}
+        missing += [f"{result.description}: node {number}" for number in sorted(there - covered)]
+        helpless = [f for f in result.findings if f.reason == "unexplained" or "plans this otherwise" in f.message]
+        missing += [f"{result.description}: {f.reason}, {f.message}" for f in helpless]
     return missing
 
 

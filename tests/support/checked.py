@@ -14,11 +14,11 @@ from bucketed import Tables, settled
 
 from spark_bucketing.check.facts import Facts
 from spark_bucketing.check.hypotheses import LiveHypotheses
-from spark_bucketing.check.judge import Judged, judge
+from spark_bucketing.check.judge import judge
 from spark_bucketing.check.offline import whatif_beside
 from spark_bucketing.check.proposals import Proposals
 from spark_bucketing.check.query import Query
-from spark_bucketing.check.results import Finding, Fix
+from spark_bucketing.check.results import Finding, Fix, OperatorResult
 from spark_bucketing.check.scans import TableFacts, note_of
 from spark_bucketing.check.session_planner import SessionPlanner
 from spark_bucketing.check.session_settings import SETTINGS, Settings
@@ -79,12 +79,13 @@ def made(text: Mapping[str, Any]) -> Made:
 
 @dataclass
 class Checked:
-    """A database of such tables."""
+    """A database of such tables, and the query that was judged last."""
 
     spark: SparkSession
     database: str
     tables: Mapping[str, Made]
     files_per_bucket: dict[str, int] = field(default_factory=dict)
+    query: Query | None = None
     _facts: dict[str, TableFacts] = field(default_factory=dict)
     _whatif: WhatIf | None = None
     _opened: ExitStack = field(default_factory=ExitStack)
@@ -135,7 +136,7 @@ class Checked:
             self._facts[full] = replace(facts, size_bytes=size, files_per_bucket=self.files_per_bucket[full])
         return self._facts[full]
 
-    def judge(self, sql: str, settings: Mapping[str, str]) -> tuple[Judged, ...]:
+    def judge(self, sql: str, settings: Mapping[str, str]) -> tuple[OperatorResult, ...]:
         """What the check says of a query, by the planner of this session, and the fixes of one beside it."""
         with settled(self.spark, {**PLANNING, **settings}):
             self.spark.sql(f"use {self.database}")
@@ -149,14 +150,13 @@ class Checked:
             facts = {name: asking.with_partitions(found) if name in plainly else found for name, found in facts.items()}
             values = {name: str(self.spark.conf.get(name, "<undefined>")) for name in SETTINGS}
             sizes = Statistics(folders=parse_statistics(explained.cost).folders)
-            query = Query(plan, facts, Settings(values), sql, sizes)
+            self.query = query = Query(plan, facts, Settings(values), sql, sizes)
             judged = judge(query)
             live = LiveHypotheses(planner, asking, lambda: self.beside({**PLANNING, **settings}))
             with closing(live):
                 asked = live.query(query)
                 assert asked is not None, f"not planned over hypothetical tables: {sql}"
-                results = tuple(Proposals(asked, judged).results())
-            return tuple(replace(one, result=result) for one, result in zip(judged, results, strict=True))
+                return tuple(Proposals(asked, judged).results())
 
     @contextmanager
     def beside(self, settings: Mapping[str, str]) -> Iterator[WhatIf]:
@@ -235,24 +235,24 @@ def apply_fixes(
     for place, item in enumerate(judged):
         # The same fix may be one of several findings.
         fixes: dict[str, tuple[Finding, Fix]] = {}
-        for finding in item.result.findings:
+        for finding in item.findings:
             for fix in finding.fixes:
                 fixes.setdefault(fix.text, (finding, fix))
         for finding, fix in fixes.values():
             query = (rewritten or sql) if fix.kind == "sql" else sql
             with checked.fixed(fix) as more:
                 again = checked.judge(query, {**settings, **more})
-            yield Applied(name, item.result.description, finding.reason, fix, _same(judged, again, place))
+            yield Applied(name, item.description, finding.reason, fix, _same(judged, again, place))
 
 
-def _same(before: tuple[Judged, ...], after: tuple[Judged, ...], place: int) -> str:
+def _same(before: tuple[OperatorResult, ...], after: tuple[OperatorResult, ...], place: int) -> str:
     """The verdict on the operator that has the same place among those of its kind."""
-    kind = before[place].result.kind
-    index = sum(item.result.kind == kind for item in before[:place])
-    alike = [item for item in after if item.result.kind == kind]
-    if len(alike) != sum(item.result.kind == kind for item in before):
+    kind = before[place].kind
+    index = sum(item.kind == kind for item in before[:place])
+    alike = [item for item in after if item.kind == kind]
+    if len(alike) != sum(item.kind == kind for item in before):
         return "another plan"
-    return alike[index].result.verdict.value
+    return alike[index].verdict.value
 
 
 def _ddl(full: str, table: Made) -> str:

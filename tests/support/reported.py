@@ -43,7 +43,6 @@ JOINED = ModelResult(
         OperatorResult("window", "PARTITION BY cast(user_id)", Verdict.ONE_SIDED, ("shop.clicks",), 1, 1, (CAST,)),
     ),
     unique_id="model.shop.joined",
-    depends_on=("model.shop.users", "source.shop.raw.clicks"),
     inputs=(Parent("model.shop.users", Verdict.SHUFFLED), Parent("source.shop.raw.clicks", Verdict.ONE_SIDED)),
 )
 LATER = ModelResult(

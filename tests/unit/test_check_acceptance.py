@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 from reported import BROKEN, CAST, CLEAN, JOINED, MISMATCH, REPORT, TOO_OLD, WIDE
 
-from spark_bucketing.check.acceptance import accept, allowed_reasons, fingerprint
-from spark_bucketing.check.baseline import read_baseline, write_baseline
+from spark_bucketing.check.acceptance import accept, allowed_reasons, fingerprint, read_baseline, write_baseline
 from spark_bucketing.check.outcome import FailOn, exit_code, open_findings, unknown_models
 from spark_bucketing.check.results import Finding, Fix, Level, Report, Verdict
 from spark_bucketing.errors import ProjectError

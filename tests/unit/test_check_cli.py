@@ -1,35 +1,29 @@
-"""The command `check` without Spark: its arguments, mistakes of users, and exit codes."""
+"""The command `check` without Spark: its arguments, mistakes of users, where its report goes, and exit codes."""
 
 from __future__ import annotations
 
+import io
 import json
-import os
-import pty
-import subprocess
 import sys
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from click.testing import CliRunner, Result
-from reported import CLEAN, REPORT
+from dbt_projects import dbt_project
+from reported import CLEAN, JOINED, REPORT
 
 import spark_bucketing.cli.check
 from spark_bucketing.check.artifacts import Request
 from spark_bucketing.check.command import OnProgress
 from spark_bucketing.check.results import Report
 from spark_bucketing.cli import main
-from spark_bucketing.errors import ProjectError
-from spark_bucketing.project.catalog import CatalogTable, read_catalog
-from spark_bucketing.project.dbt import Dbt, Selection
-from spark_bucketing.project.freshness import is_fresh
-from spark_bucketing.project.manifest import read_manifest
+from spark_bucketing.report.check_report import FORMATS
 
 DONE = replace(REPORT, unfinished=())
+Asked = Callable[[Report], list[Request]]
 
 
 def run(*arguments: str) -> Result:
@@ -37,8 +31,9 @@ def run(*arguments: str) -> Result:
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> Callable[[Report], list[Request]]:
-    """Function that makes the check report this, and returns the list of what it is asked."""
+def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Asked:
+    """Function that makes the check report this, and returns the list of what it is asked, in an empty folder."""
+    monkeypatch.chdir(tmp_path)
 
     def answer(report: Report) -> list[Request]:
         requests: list[Request] = []
@@ -66,36 +61,40 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Callable[[Report], list[Request]]:
         (Report(()), (), 0),
     ],
 )
-def test_the_exit_code_is_the_report_s(
-    report: Report, arguments: tuple[str, ...], code: int, asked: Callable[[Report], list[Request]]
-) -> None:
+def test_the_exit_code_is_the_report_s(report: Report, arguments: tuple[str, ...], code: int, asked: Asked) -> None:
     asked(report)
     assert run(*arguments).exit_code == code
 
 
-def test_the_report_goes_where_output_says(asked: Callable[[Report], list[Request]], tmp_path: Path) -> None:
+def test_the_report_goes_where_output_says(asked: Asked, tmp_path: Path) -> None:
     asked(DONE)
     result = run("--format", "json", "--output", str(tmp_path / "r.json"))
     assert (result.exit_code, result.stdout) == (1, "")
     assert json.loads((tmp_path / "r.json").read_text())["models"]
-    missing = run("--output", str(tmp_path / "none" / "r"))
-    assert missing.exit_code == 2 and "cannot be written" in missing.output
 
 
-def test_a_written_baseline_succeeds(asked: Callable[[Report], list[Request]], tmp_path: Path) -> None:
+def test_a_written_baseline_succeeds(asked: Asked, tmp_path: Path) -> None:
     asked(CLEAN)
     result = run("--write-baseline", str(tmp_path / "b.json"))
     assert result.exit_code == 0 and "accepts 0 findings" in result.stderr
     assert json.loads((tmp_path / "b.json").read_text()) == {"version": 2, "findings": []}
 
 
-def test_an_interruption_before_the_first_model_is_no_pass(monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(*_: Any) -> Report:
-        raise KeyboardInterrupt
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (KeyboardInterrupt(), "Interrupted before anything was checked."),
+        # The exit code of a mistake of the program is not that of findings.
+        (KeyError("unique_id"), "KeyError: 'unique_id'"),
+    ],
+)
+def test_what_ends_the_check_is_no_pass(error: BaseException, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: Any) -> Report:
+        raise error
 
-    monkeypatch.setattr(spark_bucketing.cli.check, "check_project", interrupted)
+    monkeypatch.setattr(spark_bucketing.cli.check, "check_project", broken)
     result = run()
-    assert result.exit_code == 2 and "Interrupted before anything was checked." in result.output
+    assert result.exit_code == 2 and said in result.output and "Traceback" not in result.output
 
 
 def test_a_reason_is_explained_and_a_wrong_one_says_which_there_are() -> None:
@@ -106,15 +105,93 @@ def test_a_reason_is_explained_and_a_wrong_one_says_which_there_are() -> None:
     assert "union" in CliRunner().invoke(main, ["explain-reason"]).output
 
 
-@pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A dbt project without models, with a profile, as the current folder."""
-    (tmp_path / "dbt_project.yml").write_text(yaml.safe_dump({"name": "p", "profile": "p"}))
-    output = {"type": "spark", "method": "session", "host": "NA", "schema": "s"}
-    (tmp_path / "profiles.yml").write_text(yaml.safe_dump({"p": {"target": "t", "outputs": {"t": output}}}))
+def test_select_and_exclude_take_words_as_dbt_does(asked: Asked, tmp_path: Path) -> None:
+    Path("q.sql").write_text("select 1")
+    requests = asked(CLEAN)
+    result = run("--select", "+a", "tag:b", "-s", "c d", "--exclude", "e", "--offline", "q.sql", "--select=f")
+    assert result.exit_code == 0, result.output
+    selection = requests[0].selection
+    assert (selection.select, selection.exclude) == (("+a", "tag:b", "c", "d", "f"), ("e",))
+    assert requests[0].offline and requests[0].files == (tmp_path / "q.sql",)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "select", "files"),
+    [
+        (("--select", "models/foo.sql"), ("models/foo.sql",), ()),
+        (("--select", "path:models/foo.sql", "tag:a"), ("path:models/foo.sql", "tag:a"), ()),
+        (("--select", "a", "path:b.sql", "models/foo.sql"), ("a", "path:b.sql"), ("models/foo.sql",)),
+        (("--select=models/foo.sql", "b"), ("models/foo.sql", "b"), ()),
+        (("-s", "a", "--", "models/foo.sql"), ("a",), ("models/foo.sql",)),
+    ],
+)
+def test_a_path_after_select_is_its_value(
+    arguments: tuple[str, ...],
+    select: tuple[str, ...],
+    files: tuple[str, ...],
+    asked: Asked,
+    tmp_path: Path,
+) -> None:
     (tmp_path / "models").mkdir()
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+    (tmp_path / "models" / "foo.sql").write_text("select 1")
+    requests = asked(CLEAN)
+    result = run(*arguments)
+    assert result.exit_code == 0, result.output
+    assert requests[0].selection.select == select
+    assert requests[0].files == tuple(tmp_path / file for file in files)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("--select",), ("--exclude",), ("--select", "--offline"), ("-s", "a", "--exclude", "-v"), ("--select=",)],
+)
+def test_a_selection_without_a_value_is_not_the_whole_project(arguments: tuple[str, ...], asked: Asked) -> None:
+    requests = asked(CLEAN)
+    result = run(*arguments)
+    assert result.exit_code == 2 and "requires an argument" in result.output and requests == []
+
+
+@pytest.mark.parametrize("option", ["--output", "--write-baseline"])
+def test_a_file_that_cannot_be_written_is_told_before_anything_runs(option: str, asked: Asked) -> None:
+    requests = asked(CLEAN)
+    result = run(option, "none/file")
+    assert result.exit_code == 2 and "cannot be written" in result.output and requests == []
+
+
+def test_a_baseline_of_a_selection_keeps_the_other_models(asked: Asked) -> None:
+    asked(replace(REPORT, unfinished=()))
+    assert run("--write-baseline", "b").exit_code == 0
+    whole = Path("b").read_text()
+    asked(Report((JOINED,)))
+    assert run("--write-baseline", "b", "--select", "joined").exit_code == 0
+    assert Path("b").read_text() == whole
+    asked(REPORT)
+    assert run("--write-baseline", "b").exit_code == 2
+    assert Path("b").read_text() == whole
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_no_character_is_a_reason_to_fail(form: str, asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked(Report((replace(JOINED, name="q\udcff", path="m/\udcff\N{GRINNING FACE}.sql"),)))
+    narrow = io.TextIOWrapper(io.BytesIO(), encoding="cp1252")
+    monkeypatch.setattr(sys, "stdout", narrow)
+    with pytest.raises(SystemExit) as left:
+        main(["check", "--format", form])
+    assert left.value.code == 1
+    with pytest.raises(SystemExit) as left:
+        main(["check", "--format", form, "--output", "report"])
+    assert left.value.code == 1 and Path("report").stat().st_size
+
+
+def test_a_report_in_a_file_has_no_colours_even_where_they_are_forced(
+    asked: Asked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked(REPORT)
+    for name, value in (("FORCE_COLOR", "1"), ("TERM", "xterm-256color"), ("COLUMNS", "40")):
+        monkeypatch.setenv(name, value)
+    run("--output", "report")
+    text = Path("report").read_text()
+    assert "\x1b" not in text and "shop.clicks has 64 buckets and shop.users has 24: neither divides the other." in text
 
 
 @pytest.mark.parametrize(
@@ -130,154 +207,34 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ],
 )
 def test_mistakes_are_told_without_a_traceback_and_before_spark_starts(
-    arguments: tuple[str, ...], said: str, project: Path
+    arguments: tuple[str, ...], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.chdir(dbt_project(tmp_path))
     result = run(*arguments)
     assert result.exit_code == 2, result.output
     assert said in result.output and "Traceback" not in result.output
 
 
-def artifacts(project: Path, **arguments: object) -> Path:
-    """A manifest of this very moment, and the results of the same run of dbt."""
-    target = project / "target"
-    target.mkdir(exist_ok=True)
-    metadata = {"invocation_id": "1", "dbt_schema_version": "https://schemas.getdbt.com/dbt/manifest/v12.json"}
-    (target / "manifest.json").write_text(json.dumps({"metadata": metadata, "nodes": {}}))
-    (target / "run_results.json").write_text(json.dumps({"metadata": metadata, "args": {"vars": {}, **arguments}}))
-    later = time.time() + 10
-    os.utime(target / "manifest.json", (later, later))
-    return target / "manifest.json"
+def reached(folder: Path, **output: Any) -> Result:
+    """The check of a file on a connection that nobody answers."""
+    dbt_project(folder, host="127.0.0.1", port=1, connect_retries=0, **output)
+    (folder / "q.sql").write_text("select 1 as a group by 1")
+    place = ["--project-dir", str(folder), "--profiles-dir", str(folder), str(folder / "q.sql")]
+    return run("--format", "json", *place)
 
 
-def test_a_manifest_is_fresh_until_a_file_of_the_project_changes(project: Path) -> None:
-    manifest = artifacts(project)
-    assert is_fresh(manifest, project, project)
-    later = time.time() + 20
-    os.utime(project / "profiles.yml", (later, later))
-    assert not is_fresh(manifest, project, project)
+@pytest.mark.parametrize("method", [{"method": "thrift"}, {"method": "http", "token": "x", "cluster": "c"}])
+def test_a_server_that_does_not_answer_is_an_error_in_dbt_spark_s_words(
+    method: dict[str, str], tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    result = reached(tmp_path, **method)
+    # What dbt logs by itself would be among the report.
+    assert result.exit_code == 2 and result.stdout == capfd.readouterr().out == ""
+    assert "failed to connect" in result.stderr and "Traceback" not in result.stderr
 
 
-@pytest.mark.parametrize("change", ["models/new.sql", "macros/m.sql", "dbt_project.yml", "packages.yml", "seeds/s.csv"])
-def test_any_changed_file_makes_a_manifest_stale(change: str, project: Path) -> None:
-    manifest = artifacts(project)
-    file = project / change
-    file.parent.mkdir(exist_ok=True)
-    file.touch()
-    later = time.time() + 20
-    os.utime(file, (later, later))
-    assert not is_fresh(manifest, project, project)
-
-
-def test_a_manifest_of_another_target_other_variables_or_another_run_is_stale(project: Path) -> None:
-    manifest = artifacts(project, target="prod", vars={"a": 1})
-    assert is_fresh(manifest, project, project, "prod", "{a: 1}")
-    assert not is_fresh(manifest, project, project, None, "{a: 1}")
-    assert not is_fresh(manifest, project, project, "prod", "{a: 2}")
-    (manifest.parent / "run_results.json").unlink()
-    assert not is_fresh(manifest, project, project, "prod", "{a: 1}")
-    assert not is_fresh(project / "none.json", project, project)
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("{", "not JSON"),
-        ("[]", "no dbt_schema_version"),
-        (
-            json.dumps({"metadata": {"dbt_schema_version": "https://schemas.getdbt.com/dbt/manifest/v4.json"}}),
-            "v4.json",
-        ),
-    ],
-)
-def test_a_manifest_that_cannot_be_read_is_an_error(text: str, said: str, tmp_path: Path) -> None:
-    (tmp_path / "m.json").write_text(text)
-    with pytest.raises(ProjectError, match=said):
-        read_manifest(tmp_path / "m.json")
-    with pytest.raises(ProjectError, match="cannot be read"):
-        read_manifest(tmp_path / "none.json")
-
-
-def test_a_catalog_gives_columns_in_their_order_and_sizes(tmp_path: Path) -> None:
-    columns = {"b": {"name": "b", "type": "int", "index": 2}, "a": {"name": "a", "type": "date", "index": 1}}
-    stats = {"bytes": {"value": 12.0}, "has_stats": {"value": True}}
-    file = tmp_path / "catalog.json"
-    file.write_text(
-        json.dumps({"nodes": {"x": {"columns": columns, "stats": stats}, "y": {"columns": {}}}, "sources": {}})
-    )
-    catalog = read_catalog(file)
-    assert catalog == {"x": CatalogTable({"a": "date", "b": "int"}, 12), "y": CatalogTable({}, None)}
-    assert list(catalog["x"].columns) == ["a", "b"]
-    assert read_catalog(tmp_path / "none.json") == {}
-    file.write_text("{")
-    with pytest.raises(ProjectError, match="cannot be read"):
-        read_catalog(file)
-
-
-PROGRESS = """
-import os, sys
-import spark_bucketing.cli.check as command
-from spark_bucketing.cli import main
-from spark_bucketing.check.results import Report
-
-def check_project(request, on_progress):
-    on_progress("the_model", 3, 12)
-    return Report(())
-
-command.check_project = check_project
-main(["check"])
-"""
-
-
-@pytest.mark.parametrize("terminal", [True, False])
-def test_progress_is_shown_on_a_terminal_only(terminal: bool) -> None:
-    main_end, child_end = pty.openpty()
-    errors = child_end if terminal else subprocess.PIPE
-    environment = os.environ | {"TERM": "xterm", "COLUMNS": "100"}
-    process = subprocess.Popen(
-        [sys.executable, "-c", PROGRESS], stdout=subprocess.PIPE, stderr=errors, env=environment, text=True
-    )
-    output, told = process.communicate(timeout=60)
-    os.close(child_end)
-    told = os.read(main_end, 100_000).decode() if terminal else told
-    os.close(main_end)
-    assert process.returncode == 0
-    assert ("planning 4 of 12 models (the_model)" in told) == terminal
-    assert output.startswith("0 queries") and "\x1b" not in output
-
-
-@pytest.fixture
-def dbt(project: Path) -> Dbt:
-    """A project whose warehouse nobody can reach: dbt compiles and selects without it."""
-    output = {"type": "spark", "method": "thrift", "host": "127.0.0.1", "port": 1, "user": "me", "schema": "s"}
-    (project / "profiles.yml").write_text(yaml.safe_dump({"p": {"target": "t", "outputs": {"t": output}}}))
-    for name, sql in {
-        "good": "select {{ var('x', 1) }} as a",
-        "broken": "select 1 {% if execute %}{{ exceptions.raise_compiler_error('no such luck') }}{% endif %}",
-        "child": "select * from {{ ref('broken') }}",
-    }.items():
-        (project / "models" / f"{name}.sql").write_text(sql)
-    return Dbt(project, project, project / "target" / "spark-bucketing")
-
-
-def test_dbt_compiles_all_that_it_can_and_selects(dbt: Dbt, capfd: pytest.CaptureFixture[str]) -> None:
-    failed = dbt.compile()
-    assert list(failed) == ["model.p.broken"] and "no such luck" in failed["model.p.broken"]
-    manifest = dbt.target_path / "manifest.json"
-    sql = {node.name: node.sql for node in read_manifest(manifest).nodes.values()}
-    assert sql == {"good": "select 1 as a", "broken": None, "child": "select * from s.broken"}
-    assert is_fresh(manifest, dbt.project_dir, dbt.profiles_dir)
-    assert not is_fresh(manifest, dbt.project_dir, dbt.profiles_dir, variables="{x: 2}")
-    assert set(dbt.select(Selection(("broken+",)))) == {"model.p.broken", "model.p.child"}
-    assert dbt.select(Selection((), ("good", "broken")), manifest) == ("model.p.child",)
-    with pytest.raises(ProjectError, match="nope"):
-        dbt.select(Selection(("nope:x",)))
-    # A selection leaves the compiled manifest as it is, and dbt prints nothing where the report goes.
-    assert is_fresh(manifest, dbt.project_dir, dbt.profiles_dir) and read_manifest(manifest).nodes["model.p.good"].sql
-    assert capfd.readouterr().out == ""
-    assert not (dbt.project_dir / "logs").exists()
-
-
-def test_a_project_that_dbt_cannot_read_is_an_error_with_dbt_s_words(dbt: Dbt) -> None:
-    (dbt.project_dir / "models" / "bad.sql").write_text("select {{ ref('nothing') }}")
-    with pytest.raises(ProjectError, match="nothing"):
-        dbt.compile()
+def test_a_driver_that_is_missing_is_an_error_that_names_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyodbc", None)
+    result = reached(tmp_path, method="odbc", driver="Simba", endpoint="e", token="x")
+    assert result.exit_code == 2 and result.stdout == ""
+    assert "dbt-spark[ODBC]" in result.stderr and "Traceback" not in result.stderr

@@ -1,4 +1,4 @@
-"""Parts of the check that need no Spark: lines, shadows' statements, facts of tables, settings, steps."""
+"""Parts of the check that need no Spark: configs, shadows, names in SQL, facts of tables, settings."""
 
 from __future__ import annotations
 
@@ -9,43 +9,47 @@ from typing import Any
 
 import pytest
 
+from spark_bucketing.check.command import _folder_from
+from spark_bucketing.check.configs import with_configured, with_graph
 from spark_bucketing.check.facts import described, files_per_bucket
-from spark_bucketing.check.layout_config import ConfiguredLayout, configured_layout
+from spark_bucketing.check.layout_config import configured_layout
 from spark_bucketing.check.offline import parallelism, planner_settings
-from spark_bucketing.check.run import Subject
+from spark_bucketing.check.results import Finding, Fix, ModelResult, OperatorResult, Parent, Verdict
 from spark_bucketing.check.scans import TableFacts
 from spark_bucketing.check.session_settings import read_settings
-from spark_bucketing.check.subjects import file_subject, model_subject, offline_tasks, selectable
+from spark_bucketing.check.shadow import Shadow
+from spark_bucketing.check.sql_text import one_statement, renamed
 from spark_bucketing.errors import ProjectError
 from spark_bucketing.extension.settings import EXTENSION_CLASS
 from spark_bucketing.plan.whatif import HypotheticalTable
+from spark_bucketing.plan.whatif.files import write_files
 from spark_bucketing.plan.whatif.hypothetical import UNKNOWN_SIZE
-from spark_bucketing.project.manifest import Manifest, Node, relation_parts, table_name
-from spark_bucketing.project.seeds import seed_columns
+from spark_bucketing.project.catalog import CatalogTable
+from spark_bucketing.project.manifest import Manifest, Node
 from spark_bucketing.spec import BucketSpec
 
 HIVE = {"clustered_by": ["K"], "buckets": 8, "partition_by": "ds"}
 
 
+def stored(spec: BucketSpec | None = None, *partition_by: str, file_format: str = "parquet") -> HypotheticalTable:
+    return HypotheticalTable("m", {}, spec, partition_by, file_format=file_format)
+
+
 @pytest.mark.parametrize(
     ("config", "materialized", "layout"),
     [
-        (HIVE, "bucketed_table", ConfiguredLayout(BucketSpec(8, ("K",), ("K",), "hive"), ("ds",))),
-        (HIVE | {"sorted_by": []}, "bucketed_table", ConfiguredLayout(BucketSpec(8, ("K",), (), "hive"), ("ds",))),
-        (
-            HIVE | {"bucket_hash": "SPARK"},
-            "bucketed_incremental",
-            ConfiguredLayout(BucketSpec(8, ("K",), ("K",), "spark"), ("ds",)),
-        ),
-        (HIVE, "table", ConfiguredLayout(BucketSpec(8, ("K",), (), "spark"), ("ds",))),
-        (HIVE | {"file_format": "delta"}, "incremental", ConfiguredLayout(None, ("ds",))),
-        (HIVE | {"bucket_hash": "hive"}, "source", ConfiguredLayout(BucketSpec(8, ("K",), (), "hive"), ("ds",))),
-        ({"clustered_by": "k"}, "table", ConfiguredLayout()),
-        ({"file_format": "orc"}, "table", ConfiguredLayout(None, (), "orc")),
+        (HIVE, "bucketed_table", stored(BucketSpec(8, ("K",), ("K",), "hive"), "ds")),
+        (HIVE | {"sorted_by": []}, "bucketed_table", stored(BucketSpec(8, ("K",), (), "hive"), "ds")),
+        (HIVE | {"bucket_hash": "SPARK"}, "bucketed_incremental", stored(BucketSpec(8, ("K",), ("K",), "spark"), "ds")),
+        (HIVE, "table", stored(BucketSpec(8, ("K",), (), "spark"), "ds")),
+        (HIVE | {"file_format": "delta"}, "incremental", stored(None, "ds")),
+        (HIVE | {"bucket_hash": "hive"}, "source", stored(BucketSpec(8, ("K",), (), "hive"), "ds")),
+        ({"clustered_by": "k"}, "table", stored()),
+        ({"file_format": "orc"}, "table", stored(file_format="orc")),
     ],
 )
 def test_a_shadow_is_stored_as_the_model_s_config_says(
-    config: dict[str, Any], materialized: str, layout: ConfiguredLayout
+    config: dict[str, Any], materialized: str, layout: HypotheticalTable
 ) -> None:
     assert configured_layout(config, materialized, "m") == layout
 
@@ -53,6 +57,11 @@ def test_a_shadow_is_stored_as_the_model_s_config_says(
 def test_a_table_of_unknown_size_is_large_and_none_is_without_size() -> None:
     assert HypotheticalTable("s.t", {}).size == UNKNOWN_SIZE
     assert HypotheticalTable("s.t", {}, size_bytes=0).size == 1
+
+
+def test_files_of_a_table_of_unknown_size_are_no_larger_than_a_file_system_takes(tmp_path: Path) -> None:
+    files = write_files(tmp_path / "t", 2, UNKNOWN_SIZE, hive=True)
+    assert [(tmp_path / "t" / name).stat().st_size for name, _ in files] == [size for _, size in files] == [1 << 39] * 2
 
 
 def test_tables_have_a_name_of_their_own_for_all_that_decides_over_plans() -> None:
@@ -68,6 +77,7 @@ def test_tables_have_a_name_of_their_own_for_all_that_decides_over_plans() -> No
 DESCRIPTION = [
     ("k", "bigint", None),
     ("# col_name", "string", "a column of this name"),
+    ("# Partition Information", "string", "and another one"),
     ("ds", "string", None),
     ("# Partition Information", "", ""),
     ("# col_name", "data_type", "comment"),
@@ -79,7 +89,7 @@ DESCRIPTION = [
     ("Bucket Columns", "[`k`]", ""),
     ("Sort Columns", "[`k`]", ""),
     ("Statistics", "123456 bytes, 10 rows", ""),
-    ("", "", ""),
+    ("", None, None),
     ("# View Information", "", ""),
     ("Provider", "other", ""),
 ]
@@ -88,7 +98,7 @@ DESCRIPTION = [
 def test_a_description_is_read_whatever_columns_are_called() -> None:
     assert described("s.t", DESCRIPTION) == TableFacts(
         "s.t",
-        {"k": "bigint", "# col_name": "string", "ds": "string"},
+        {"k": "bigint", "# col_name": "string", "# partition information": "string", "ds": "string"},
         BucketSpec(8, ("k",), ("k",), "hive"),
         ("ds",),
         123456,
@@ -144,87 +154,6 @@ def test_offline_has_the_cores_that_the_target_says() -> None:
     assert cores(master="yarn") is None and cores() is None
 
 
-def node(
-    name: str, *parents: str, kind: str = "model", materialized: str = "table", sql: str | None = "select 1"
-) -> Node:
-    return Node(
-        f"{kind}.p.{name}", name, kind, f"models/{name}.sql", f"s.{name}", materialized, sql, depends_on=parents
-    )
-
-
-MANIFEST = Manifest(
-    {
-        one.unique_id: one
-        for one in (
-            node("z", "model.p.y"),
-            node("y", "model.p.x", "source.p.a"),
-            node("x", "source.p.a", materialized="ephemeral"),
-            node("a", kind="source", materialized="source", sql=None),
-            node("lonely"),
-            node("t", "model.p.z", kind="test"),
-        )
-    }
-)
-
-
-def test_parents_come_before_what_reads_them() -> None:
-    order = MANIFEST.order
-    assert len(order) == 6
-    assert all(order.index(parent) < order.index(name) for name in order for parent in MANIFEST.nodes[name].depends_on)
-
-
-def test_a_chain_longer_than_the_stack_is_ordered() -> None:
-    nodes = {f"m{i}": Node(f"m{i}", f"m{i}", "model", "", depends_on=(f"m{i + 1}",)) for i in range(5000)}
-    assert Manifest(nodes).order[0] == "m4999"
-
-
-def test_models_with_a_query_of_their_own_are_checked() -> None:
-    assert selectable(MANIFEST) == tuple(
-        name for name in MANIFEST.order if name in ("model.p.lonely", "model.p.y", "model.p.z")
-    )
-
-
-def test_offline_only_what_is_read_has_a_shadow(tmp_path: Path) -> None:
-    checked = [model_subject(MANIFEST.nodes[f"model.p.{name}"], tmp_path) for name in "zy"]
-    tasks = [(type(task), task.name) for task in offline_tasks(checked, MANIFEST)]
-    assert tasks == [(Node, "a"), (Node, "x"), (Subject, "y"), (Node, "y"), (Subject, "z")]
-    *shadows, file = offline_tasks([Subject("q.sql", "q.sql", "select 1")], MANIFEST)
-    assert {task.name for task in shadows} == {"a", "x", "y", "z", "lonely"} and isinstance(file, Subject)
-
-
-def test_a_file_is_what_dbt_compiled_it_to_or_its_own_text_but_for_jinja(tmp_path: Path) -> None:
-    project, file = tmp_path / "project", tmp_path / "q.sql"
-    subject = file_subject(project / "models" / "y.sql", project, MANIFEST)
-    assert (subject.unique_id, subject.sql) == ("model.p.y", "select 1")
-    broken = file_subject(project / "models" / "y.sql", project, MANIFEST, {"model.p.y": "no such luck"})
-    assert broken.error == "no such luck"
-    # With or without a byte order mark.
-    for start in (b"", b"\xef\xbb\xbf"):
-        file.write_bytes(start + b"select 1;\n")
-        assert file_subject(file, project, MANIFEST).sql == "select 1"
-    file.write_text("select {{ x }}")
-    with pytest.raises(ProjectError, match="has Jinja"):
-        file_subject(file, tmp_path, None)
-
-
-def test_a_python_model_says_that_it_has_no_sql(tmp_path: Path) -> None:
-    python = Node("model.p.py", "py", "model", "models/py.py", "s.py", sql="def model(): ...", language="python")
-    subject = model_subject(python, tmp_path)
-    assert subject.sql is None and "Python model" in str(subject.error)
-
-
-def test_a_seed_s_columns_are_those_that_dbt_would_load(tmp_path: Path) -> None:
-    file = tmp_path / "s.csv"
-    file.write_text(
-        "k;price;day;at;name;code\n1;1.5;2024-01-01;2024-01-01 10:00:00;x;007\n2;2;2024-01-02;2024-01-02 11:00:00;y;008\n"
-    )
-    assert seed_columns(file, {"delimiter": ";", "column_types": {"code": "string"}}) == {
-        "k": "bigint", "price": "double", "day": "date", "at": "timestamp", "name": "string", "code": "string",
-    }  # fmt: skip
-    with pytest.raises(ProjectError, match="cannot be read"):
-        seed_columns(tmp_path / "none.csv", {})
-
-
 class Answers:
     """A session with settings and functions; what a statement means is for a real Spark to say."""
 
@@ -253,20 +182,135 @@ def test_an_extension_that_the_session_could_not_load_is_not_believed(
     assert settings.get("spark.sql.shuffle.partitions") == "x"
 
 
+class Definitions:
+    """Takes the definitions of tables; what they mean is for a real Spark to say."""
+
+    def __init__(self) -> None:
+        self.tables: dict[str, HypotheticalTable] = {}
+
+    def define(self, table: HypotheticalTable) -> None:
+        self.tables[table.name] = table
+
+
+def shadow_of(*nodes: Node) -> tuple[Shadow, Definitions]:
+    whatif = Definitions()
+    catalog = {node.unique_id: CatalogTable({"k": "int"}) for node in nodes}
+    manifest = Manifest({node.unique_id: node for node in nodes})
+    return Shadow(whatif, manifest, catalog, Path()), whatif  # type: ignore[arg-type]
+
+
+def source(unique_id: str, relation: str, **meta: Any) -> Node:
+    return Node(unique_id, unique_id.split(".")[2], "source", "", relation, "source", source_name="raw", meta=meta)
+
+
+def test_nodes_of_the_same_name_have_shadows_of_their_own() -> None:
+    nodes = [source("source.p.users.v1", "lake.p.users_v1"), source("source.p.users.v2", "lake.p.users_v2")]
+    shadow, whatif = shadow_of(*nodes, source("source.q.other", "lake.q.other"))
+    names = {shadow.relation(node) for node in nodes}
+    assert len(names) == 2 and all(str(name).startswith("`raw__offline`.`users_") for name in names)
+    assert shadow.rewritten("select * from lake.q.other") == "select * from `raw__offline`.`other`"
+    for node in nodes:
+        shadow.create(node)
+    assert shadow.missing == {} and len(whatif.tables) == 2
+
+
+def test_names_are_replaced_where_they_are_names_of_their_own() -> None:
+    names = {"lake.p.users": "s.users", "`c`.`d`.`t`": "s.t", "csv.`/a b`": "s.csv"}
+    assert renamed("from lake.p.users_v1, x.lake.p.users, lake.p.users", names) == (
+        "from lake.p.users_v1, x.lake.p.users, s.users"
+    )
+    untouched = "select 'lake.p.users', 'it''s \\' lake.p.users', \"lake.p.users\" -- lake.p.users\n/* lake.p.users */"
+    assert renamed(untouched, names) == untouched
+    assert renamed("select lake.p.users.k from `c`.`d`.`t` as t, csv.`/a b`", names) == (
+        "select s.users.k from s.t as t, s.csv"
+    )
+
+
+@pytest.mark.parametrize("config", [{"clustered_by": "k"}, {"buckets": 4}])
+def test_half_a_layout_is_an_error_that_names_the_model(config: dict[str, Any]) -> None:
+    with pytest.raises(ProjectError, match=r"'orders'[\s\S]*expected"):
+        configured_layout(config, "bucketed_table", "orders")
+
+
 @pytest.mark.parametrize(
-    ("relation", "parts"),
+    "config",
+    [{"partition_by": 5}, {"clustered_by": {"k": 1}, "buckets": 8}, {"clustered_by": ["k"], "buckets": "²"},
+     {"clustered_by": ["k"], "buckets": 8, "sorted_by": [1]}, {"clustered_by": "k", "buckets": "many"}],
+)  # fmt: skip
+def test_a_config_that_makes_no_sense_is_an_error_of_its_table_alone(config: dict[str, Any]) -> None:
+    with pytest.raises(ProjectError, match=r"'m'[\s\S]*expected[\s\S]*instead"):
+        configured_layout(config, "table", "m")
+    node = source("source.p.a", "s.a", bucketing=config)
+    shadow, _ = shadow_of(node)
+    shadow.create(node)
+    assert "Invalid" in shadow.missing["s.a"]
+
+
+def test_an_error_that_nobody_has_thought_of_leaves_the_other_shadows() -> None:
+    node = source("source.p.a", "s.a")
+    shadow, whatif = shadow_of(node)
+    whatif.tables = None  # type: ignore[assignment]
+    shadow.create(node)
+    assert "TypeError" in shadow.missing["s.a"]
+
+
+@pytest.mark.parametrize(
+    ("text", "statement"),
     [
-        ("s.t", ("s", "t")),
-        ("`s`.`a.b``c`", ("s", "a.b`c")),
-        ("c.s.t", ("c", "s", "t")),
-        ("csv.`/a/b` with (header = true)", None),
-        ("", None),
+        ("select 1; -- end\n", "select 1"),
+        ("select 1 ; /* a; b */ ;\n", "select 1"),
+        ("select '; -- x'", "select '; -- x'"),
+        ("select 1 -- no; end", "select 1 -- no; end"),
+        ("select 1; select 2;", "select 1; select 2"),
     ],
 )
-def test_names_are_taken_apart(relation: str, parts: tuple[str, ...] | None) -> None:
-    assert relation_parts(relation) == parts
+def test_a_statement_ends_at_its_semicolon_whatever_comments_follow(text: str, statement: str) -> None:
+    assert one_statement(text) == statement
 
 
-def test_tables_are_called_as_spark_prints_them() -> None:
-    assert table_name("spark_catalog.`S`.T") == "s.t"
-    assert table_name("ice.`S`.T") == "ice.s.t"
+def test_a_project_is_found_again_from_where_the_check_ran() -> None:
+    found = [_folder_from(Path("/a/b"), Path(project)) for project in ("/a/b", "/a/b/c", "/a/d", "/a")]
+    assert found == ["", "c", "../d", ".."]
+
+
+def test_what_happens_to_the_rows_of_a_table_is_known_under_the_name_of_its_shadow_too() -> None:
+    node = source("source.p.events", "lake.p.events")
+    shadow, _ = shadow_of(node)
+    operator = OperatorResult("join", "", Verdict.SHUFFLED, ("raw__offline.events",))
+    reader = ModelResult("a", "a.sql", (operator,), unique_id="model.p.a")
+    model = Node("model.p.a", "a", "model", "a.sql", depends_on=(node.unique_id,))
+    manifest = Manifest({node.unique_id: node, model.unique_id: model})
+    for relation, verdict in ((shadow.relation, Verdict.SHUFFLED), (lambda node: node.relation, None)):
+        (result,) = with_graph([reader], manifest, relation)
+        assert result.inputs == (Parent(node.unique_id, verdict),)
+
+
+EIGHT = BucketSpec(8, ("k",), ("k",), "hive")
+OWNERS = Manifest(
+    {kind: Node(kind, kind, kind, "", f"`s`.`{kind}s`", kind) for kind in ("seed", "snapshot", "source", "model")}
+)
+
+
+def joined(*fixes: Fix) -> ModelResult:
+    operator = OperatorResult("join", "", Verdict.SHUFFLED, ("s.t",), findings=(Finding("union", "", fixes=fixes),))
+    return ModelResult("m", "m.sql", (operator,))
+
+
+def bucket(table: str, *also: Fix) -> Fix:
+    return Fix("bucket_spec", f"Bucket {table}.", table=table, also=also)
+
+
+def test_what_dbt_cannot_bucket_is_named_but_for_settings_and_models() -> None:
+    fixes = [bucket(f"s.{kind}s") for kind in OWNERS.nodes]
+    fixes += [bucket("s.models", bucket("s.seeds")), Fix("setting", "Set a=b.")]
+    (result,) = with_graph([joined(*fixes)], OWNERS, lambda node: node.relation)
+    seed, snapshot, source, model, both, setting = (fix.text for fix in result.operators[0].findings[0].fixes)
+    assert seed.startswith("Bucket s.seeds. s.seeds is a seed, which dbt does not bucket")
+    assert "is a snapshot" in snapshot and "is a source" in source and "s.seeds is a seed" in both
+    assert (model, setting) == ("Bucket s.models.", "Set a=b.")
+
+
+def test_a_table_that_is_built_without_its_buckets_is_named() -> None:
+    (result,) = with_configured([joined()], {"s.t": EIGHT}, [TableFacts("s.t", {})])
+    assert "s.t is configured with 8 buckets of k, not built yet" in result.operators[0].findings[0].message
+    assert with_configured([joined()], {"s.t": EIGHT}, [TableFacts("s.t", {}, EIGHT)]) == (joined(),)

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from spark_bucketing.check.reasons import PROJECT_REASONS, REASONS, project_findings
+from spark_bucketing.check.reasons import EVERY_REASON, REASONS, project_findings
 from spark_bucketing.check.reasons.project import ProjectFacts
-from spark_bucketing.check.reasons.reason import Reason
 from spark_bucketing.check.session_settings import Settings
 from spark_bucketing.extension.settings import EXTENSION_CLASS
 from spark_bucketing.spec import BucketSpec
@@ -18,18 +17,11 @@ REPOSITORY = Path(__file__).parents[2]
 
 
 def test_slugs_are_unique_and_each_has_cases() -> None:
-    slugs = [*(reason.slug for reason in REASONS), *(reason.slug for reason in PROJECT_REASONS)]
+    slugs = [reason.slug for reason in EVERY_REASON]
     assert len(slugs) == len(set(slugs))
     cases = {path.stem for path in (REPOSITORY / "tests" / "cases").glob("*.yml")} - {"tables", "broadcast"}
     # Cores are no part of a case: buckets that are too few for them have a test of their own.
     assert {reason.slug for reason in REASONS} - {"unexplained", "too-few-buckets"} == cases
-
-
-@pytest.mark.parametrize("reason", [*REASONS, *PROJECT_REASONS], ids=lambda reason: str(reason.slug))
-def test_every_reason_is_documented(reason: Reason) -> None:
-    text = reason.documentation
-    assert text.splitlines()[0].endswith(".")
-    assert text.index("**Anti-pattern**") < text.index("**Best practice**")
 
 
 def test_the_page_of_reasons_is_current() -> None:

@@ -15,14 +15,25 @@ from xml.etree import ElementTree
 import pytest
 from jsonschema import Draft202012Validator
 from reported import BROKEN, CAST, CLEAN, JOINED, LATER, ODD, REPORT, USERS
+from rich.console import Console
 
 from spark_bucketing.check.outcome import FailOn, unknown_models
-from spark_bucketing.check.reasons import PROJECT_REASONS, REASONS
-from spark_bucketing.check.results import Finding, ModelResult, OtherQuery, Parent, Report, Verdict
+from spark_bucketing.check.reasons import EVERY_REASON
+from spark_bucketing.check.results import (
+    Finding,
+    Fix,
+    ModelResult,
+    OperatorResult,
+    OtherQuery,
+    Parent,
+    Report,
+    Verdict,
+)
+from spark_bucketing.cli.explain_reason import list_reasons, reason_text
 from spark_bucketing.plan.tree import PlanCounts
+from spark_bucketing.report import output
 from spark_bucketing.report.check_report import FORMATS, write_report
 from spark_bucketing.report.graph import NODE_HEIGHT, draw
-from spark_bucketing.report.reasons import list_reasons, reason_text
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -256,11 +267,11 @@ def test_a_graph_s_parents_are_left_of_their_children_and_no_two_nodes_overlap()
     assert draw([], []).width == 0
 
 
-@pytest.mark.parametrize("rule", [*REASONS, *PROJECT_REASONS], ids=lambda rule: str(rule.slug))
+@pytest.mark.parametrize("rule", EVERY_REASON, ids=lambda rule: str(rule.slug))
 def test_every_reason_is_explained_and_listed(rule: Any) -> None:
     text = reason_text(rule.slug)
-    assert rule.summary in text and rule.documentation in text
-    assert "**Anti-pattern**" in text and "**Best practice**" in text
+    assert rule.summary in text and rule.documentation in text and rule.documentation.splitlines()[0].endswith(".")
+    assert 0 < text.index("**Anti-pattern**") < text.index("**Best practice**")
     assert any(line.split()[0] == rule.slug for line in list_reasons().splitlines())
 
 
@@ -301,3 +312,55 @@ def test_html_calls_a_version_of_a_model_by_its_name() -> None:
     ]
     labels = re.findall(r"<text x[^>]*>([^<]*)", written("html", Report(tuple(models))))
     assert {"dim.v1", "dim.v2", "v1"} <= set(labels)
+
+
+def test_text_has_the_widest_problem_first_and_leaves_out_what_is_accepted() -> None:
+    text = written("text")
+    heads = re.findall(r"^(?:error|warning|note)  (\S+)", text, re.MULTILINE)
+    assert heads == ["side-not-bucketed", "bucket-count-mismatch", "spark-too-old", "expression-over-key"]
+    assert "models/marts/joined.sql:12  3.0 TiB" in text
+    assert "fix (then sort-free): Give model users buckets=64 and rebuild it." in text
+    assert "unknown  broken" in text and "[TABLE_OR_VIEW_NOT_FOUND]" in text
+    assert "not reached: last" in text
+    assert "1 error, 2 warnings, 1 note, 1 in the baseline, 1 allowed, 2 unknown, 1 not reached." in text
+
+
+def test_text_says_once_what_both_sides_of_a_join_have_in_common() -> None:
+    fix = Fix("setting", "Set a=b.")
+    sides = [Finding("union", f"Side {name}.", fixes=(fix,), bytes_shuffled=1024) for name in "ab"]
+    other = Finding("union", "Side c.", bytes_shuffled=1)
+    joins = [
+        OperatorResult("join", "on k", Verdict.SHUFFLED, findings=found) for found in ((*sides, other), (sides[0],))
+    ]
+    report = Report((ModelResult("m", "m.sql", tuple(joins)),))
+    text = written("text", report)
+    heads = re.findall(r"^warning  union  m.sql  (.*)$", text, re.MULTILINE)
+    assert heads == ["2.0 KiB", "1.0 KiB", "1 bytes"]
+    assert "    Side a.\n    Side b.\n    fix (then sort-free): Set a=b.\n\n" in text
+    assert text.count("Set a=b.") == 2 and "3 warnings" in text
+    page = written("html", report)
+    assert page.count("Set a=b.") == 2 and "<p>Side a.</p><p>Side b.</p>" in page
+
+
+def test_text_for_a_pipe_has_no_colours_and_no_wrapped_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "20")
+    text = written("text", verbose=True)
+    assert "\x1b" not in text
+    assert "    shop.clicks has 64 buckets and shop.users has 24: neither divides the other.\n" in text
+    assert all(line == line.rstrip() or line.endswith("  ") for line in text.splitlines())
+
+
+@pytest.mark.parametrize(("variable", "coloured"), [("", True), ("1", False)])
+def test_text_for_a_terminal_has_colours_unless_no_color_is_set(
+    variable: str, coloured: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in (("NO_COLOR", variable), ("FORCE_COLOR", "1"), ("TERM", "xterm-256color")):
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(output, "Console", lambda **options: Console(force_terminal=True, **options))
+    assert ("\x1b[31m" in written("text")) == coloured
+
+
+def test_text_shows_all_operators_when_asked() -> None:
+    assert "PARTITION BY cast(user_id)" in written("text", verbose=True)
+    assert "sort-free aggregate: GROUP BY user_id" not in written("text")
+    assert "sort-free aggregate: GROUP BY user_id" in written("text", verbose=True)

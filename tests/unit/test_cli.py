@@ -9,27 +9,20 @@ import click
 import pytest
 import yaml
 from click.testing import CliRunner, Result
+from dbt_projects import dbt_project
 
 from conftest import REPOSITORY
 from spark_bucketing.cli import main
-from spark_bucketing.cli.layout import exit_code
 from spark_bucketing.cli.streams import standard_output
-from spark_bucketing.layout.table import DataFile, TableLayout
-from spark_bucketing.spec import BucketSpec
 
-PROJECT = {"name": "p", "profile": "p", "flags": {"send_anonymous_usage_stats": False}}
 HERE = {"type": "spark", "method": "session", "host": "NA", "schema": "s"}
 FAR = {"type": "spark", "method": "thrift", "host": "somewhere", "schema": "s"}
-SPEC = BucketSpec(2, ("k",), ("k",), "hive")
-OK = TableLayout("ok", SPEC, "parquet", False)
-WRONG = TableLayout("wrong", SPEC, "parquet", False, (DataFile("/t/data.parquet", 1),))
-UNKNOWN = TableLayout("unknown", SPEC, "text", False, unreadable="It is text.")
 
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A dbt project with a profile of two targets, as the current folder."""
-    (tmp_path / "dbt_project.yml").write_text(yaml.safe_dump(PROJECT))
+    dbt_project(tmp_path)
     (tmp_path / "profiles.yml").write_text(
         yaml.safe_dump({"p": {"target": "here", "outputs": {"here": HERE, "far": FAR}}})
     )
@@ -131,7 +124,6 @@ def test_the_profile_is_looked_for_where_dbt_does(folder: Path, monkeypatch: pyt
 
 
 def test_the_project_is_looked_for_where_dbt_does(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (folder / "models").mkdir()
     monkeypatch.chdir(folder / "models")
     assert "Target 'far'" in run("layout", "--profiles-dir", "..", "--target", "far").output
 
@@ -141,11 +133,3 @@ def test_without_dbt_the_message_says_how_to_install_it(folder: Path, monkeypatc
     result = run("layout")
     assert result.exit_code == 2
     assert "pip install 'spark-bucketing[dbt]'" in result.output
-
-
-@pytest.mark.parametrize(
-    ("layouts", "code"),
-    [([], 0), ([OK], 0), ([OK, WRONG], 1), ([OK, UNKNOWN], 2), ([UNKNOWN, WRONG], 1)],
-)
-def test_the_exit_code_tells_findings_from_unknowns(layouts: list[TableLayout], code: int) -> None:
-    assert exit_code(layouts) == code

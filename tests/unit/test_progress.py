@@ -26,12 +26,25 @@ with progress_line("starting [spark]") as line:
 print("the end")
 """
 
+CHECKED = """
+import spark_bucketing.cli.check as command
+from spark_bucketing.cli import main
+from spark_bucketing.check.results import Report
 
-def shown(terminal: bool, same: bool = False, **environment: str) -> tuple[str, str]:
+def check_project(request, on_progress):
+    on_progress("the_model", 3, 12)
+    return Report(())
+
+command.check_project = check_project
+main(["check"])
+"""
+
+
+def shown(terminal: bool, same: bool = False, script: str = SHOWN, **environment: str) -> tuple[str, str]:
     """What is on standard output, and on standard error; all of it on the latter where they are the same."""
     main_end, child_end = pty.openpty()
     process = subprocess.Popen(
-        [sys.executable, "-c", SHOWN],
+        [sys.executable, "-c", script],
         stdout=child_end if same else subprocess.PIPE,
         stderr=child_end if terminal else subprocess.PIPE,
         env=os.environ | {"TERM": "xterm", "COLUMNS": "100"} | environment,
@@ -69,3 +82,10 @@ def test_a_pipe_has_nothing_of_it(forced: str) -> None:
 
 def test_a_terminal_that_cannot_erase_has_nothing_of_it() -> None:
     assert shown(terminal=True, TERM="dumb") == ("tasks are not counted\nthe end\n", "")
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_the_check_says_which_model_it_is_at(terminal: bool) -> None:
+    output, errors = shown(terminal, script=CHECKED)
+    assert ("planning 4 of 12 models (the_model)" in errors) == terminal
+    assert output.startswith("0 queries") and "\x1b" not in output

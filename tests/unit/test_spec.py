@@ -2,7 +2,7 @@
 
 import pytest
 
-from spark_bucketing.spec import BucketSpec, Description
+from spark_bucketing.spec import BucketSpec
 
 HIVE = {"Provider": "hive", "Num Buckets": "8", "Bucket Columns": "[`k`]", "Sort Columns": "[`k`, `ts`]"}
 
@@ -27,25 +27,3 @@ def test_spec_is_what_the_description_says(details: dict[str, str], spec: Bucket
 @pytest.mark.parametrize("details", [{}, {"Provider": "parquet"}, {**HIVE, "Num Buckets": "0"}, {"Type": "VIEW"}])
 def test_a_table_without_buckets_has_no_spec(details: dict[str, str]) -> None:
     assert BucketSpec.from_description(details) is None
-
-
-def test_the_sections_of_a_description_are_not_columns_of_their_names() -> None:
-    rows = [
-        ("k", "int"),
-        ("# Partition Information", "string"),
-        ("ds", "date"),
-        ("# Partition Information", ""),
-        ("# col_name", "data_type"),
-        ("ds", "date"),
-        ("", ""),
-        ("# Detailed Table Information", ""),
-        ("Provider", "hive"),
-        ("", None),
-        ("# Storage", ""),
-        ("Provider", "other"),
-    ]
-    found = Description.of(rows)
-    assert list(found.columns) == ["k", "# Partition Information", "ds"]
-    assert found.partition_columns == {"ds": "date"}
-    assert found.details == {"Provider": "hive"}
-    assert Description.of([("k", "int")]) == Description({"k": "int"})

@@ -17,21 +17,19 @@ def table(*files: tuple[str, int], partitioned: bool = False, unreadable: str = 
     return TableLayout("t", SPEC, "parquet", partitioned, found, unreadable)
 
 
-@pytest.mark.parametrize(
-    ("layout", "partitions", "rows", "skew"),
-    [
-        pytest.param(table(), 1, 0, None, id="no files"),
-        pytest.param(table(("00001_0", 0)), 1, 0, None, id="no rows"),
-        pytest.param(table(*((f"0000{i}_0", 5) for i in range(4))), 1, 20, 1.0, id="even"),
-        pytest.param(table(("00000_0", 8)), 1, 8, 4.0, id="empty buckets count"),
-        pytest.param(table(("00000_0", 3), ("00000_0_copy_1", 3), ("00001_0", 2)), 1, 8, 3.0, id="files add up"),
-        pytest.param(
-            table(("d=1/00000_0", 4), ("d=2/00001_0", 4), partitioned=True), 2, 8, 2.0, id="partitions add up"
-        ),
-        pytest.param(table(("data.parquet", 8)), 1, 8, None, id="no bucket"),
-        pytest.param(table(("00000_0", 4), ("00004_0", 4)), 1, 8, None, id="bucket out of range"),
-    ],
-)
+NUMBERS = {
+    "no files": (table(), 1, 0, None),
+    "no rows": (table(("00001_0", 0)), 1, 0, None),
+    "even": (table(*((f"0000{i}_0", 5) for i in range(4))), 1, 20, 1.0),
+    "empty buckets count": (table(("00000_0", 8)), 1, 8, 4.0),
+    "files add up": (table(("00000_0", 3), ("00000_0_copy_1", 3), ("00001_0", 2)), 1, 8, 3.0),
+    "partitions add up": (table(("d=1/00000_0", 4), ("d=2/00001_0", 4), partitioned=True), 2, 8, 2.0),
+    "no bucket": (table(("data.parquet", 8)), 1, 8, None),
+    "bucket out of range": (table(("00000_0", 4), ("00004_0", 4)), 1, 8, None),
+}
+
+
+@pytest.mark.parametrize(("layout", "partitions", "rows", "skew"), NUMBERS.values(), ids=NUMBERS)
 def test_numbers(layout: TableLayout, partitions: int, rows: int, skew: float | None) -> None:
     assert (layout.partitions, layout.rows, layout.skew) == (partitions, rows, skew)
 
@@ -64,59 +62,42 @@ def test_the_skew_of_a_partition_whose_buckets_are_not_known_hides_behind_no_oth
     assert layout.findings[0].startswith("1 file with a bucket id above 7, such as 00008_0")
 
 
-@pytest.mark.parametrize(
-    "layout",
-    [
-        pytest.param(table(), id="no files"),
-        pytest.param(table(("00000_0", 1), ("00003_0", 1)), id="one file per bucket"),
-        pytest.param(table(("d=1/00000_0", 1), ("d=2/00000_0", 1), partitioned=True), id="one in each partition"),
-    ],
-)
-def test_a_table_as_its_spec_wants_it_is_ok(layout: TableLayout) -> None:
-    assert layout.state == "ok"
-    assert layout.findings == ()
+FINDINGS = {
+    "no files": (table(), ()),
+    "one file per bucket": (table(("00000_0", 1), ("00003_0", 1)), ()),
+    "one in each partition": (table(("d=1/00000_0", 1), ("d=2/00000_0", 1), partitioned=True), ()),
+    "name without bucket": (
+        table(("00000_0", 1), ("data.parquet", 1)),
+        ("1 file without a bucket id in the name, such as data.parquet",),
+    ),
+    "bucket out of range": (
+        table(("00004_0", 1), ("00005_0", 1)),
+        ("2 files with a bucket id above 3, such as 00004_0",),
+    ),
+    "several files": (
+        table(("00002_0", 1), ("00002_1", 1), ("00002_2", 0)),
+        ("1 bucket with more than one file, such as bucket 2 with 3",),
+    ),
+    "folders that are no partitions": (
+        table(("a=1/00000_0", 1), ("b=1/00000_0", 1)),
+        ("1 bucket with more than one file",),
+    ),
+    "several files in a partition": (
+        table(("d=1/h=2/00000_0", 1), ("d=1/h=2/00000_1", 1), ("d=1/h=3/00000_0", 1), partitioned=True),
+        ("1 bucket with more than one file, such as bucket 0 of d=1/h=2 with 2",),
+    ),
+    "all kinds": (
+        table(("data.parquet", 1), ("00004_0", 1), ("00001_0", 1), ("00001_1", 1)),
+        ("1 file without", "1 file with a bucket id above 3", "1 bucket with more than one file"),
+    ),
+}
 
 
-@pytest.mark.parametrize(
-    ("layout", "finding"),
-    [
-        pytest.param(
-            table(("00000_0", 1), ("data.parquet", 1)),
-            "1 file without a bucket id in the name, such as data.parquet",
-            id="name without bucket",
-        ),
-        pytest.param(
-            table(("00004_0", 1), ("00005_0", 1)),
-            "2 files with a bucket id above 3, such as 00004_0",
-            id="bucket out of range",
-        ),
-        pytest.param(
-            table(("00002_0", 1), ("00002_1", 1), ("00002_2", 0)),
-            "1 bucket with more than one file, such as bucket 2 with 3",
-            id="several files",
-        ),
-        pytest.param(
-            table(("a=1/00000_0", 1), ("b=1/00000_0", 1)),
-            "1 bucket with more than one file",
-            id="folders that are no partitions",
-        ),
-        pytest.param(
-            table(("d=1/h=2/00000_0", 1), ("d=1/h=2/00000_1", 1), ("d=1/h=3/00000_0", 1), partitioned=True),
-            "1 bucket with more than one file, such as bucket 0 of d=1/h=2 with 2",
-            id="several files in a partition",
-        ),
-    ],
-)
-def test_a_finding_says_what_was_found_and_what_to_do(layout: TableLayout, finding: str) -> None:
-    assert layout.state == "wrong"
-    (found,) = layout.findings
-    assert found.startswith(finding)
-    assert "dbt run --full-refresh" in found
-
-
-def test_all_kinds_of_findings_are_said() -> None:
-    layout = table(("data.parquet", 1), ("00004_0", 1), ("00001_0", 1), ("00001_1", 1))
-    assert len(layout.findings) == 3
+@pytest.mark.parametrize(("layout", "findings"), FINDINGS.values(), ids=FINDINGS)
+def test_a_finding_says_what_was_found_and_what_to_do(layout: TableLayout, findings: tuple[str, ...]) -> None:
+    assert layout.state == ("wrong" if findings else "ok")
+    for found, said in zip(layout.findings, findings, strict=True):
+        assert found.startswith(said) and "dbt run --full-refresh" in found
 
 
 def test_a_table_that_cannot_be_read_is_not_ok() -> None:

@@ -20,10 +20,6 @@ if TYPE_CHECKING:
 def open_session(settings: Mapping[str, str], hive: bool = True) -> SparkSession:
     """Start Spark, or reuse the session of this process, as dbt-spark's session method does.
 
-    Args:
-        settings: Spark settings, such as a dbt target's server_side_parameters.
-        hive: with Hive support, whose metastore takes a while to start.
-
     Raises:
         SparkError: Spark does not start, or another process holds the metastore.
     """
@@ -107,10 +103,7 @@ def active_session(session: SparkSession) -> Iterator[None]:
 def explain_execution(session: SparkSession, sql: str, cost: bool = True) -> tuple[str, str]:
     """What EXPLAIN FORMATTED and EXPLAIN COST print of one plan, without running a command as session.sql() would.
 
-    Args:
-        session: the active one.
-        sql: a query or a command.
-        cost: whether sizes are wanted as well; an empty text otherwise.
+    The second text is empty where sizes are not wanted.
     """
     execution = query_execution(session, sql)
     mode = session.sparkContext._jvm.org.apache.spark.sql.execution.ExplainMode.fromString  # type: ignore[union-attr]
@@ -144,12 +137,7 @@ def quiet_errors() -> None:
 
 
 class SessionStatements:
-    """Statements in the embedded Spark, which Ctrl-C cancels.
-
-    Args:
-        session: an open session.
-        on_tasks: is called meanwhile with how many tasks are done, and how many there are.
-    """
+    """Statements in the embedded Spark, which Ctrl-C cancels."""
 
     def __init__(self, session: SparkSession, on_tasks: Callable[[int, int], None] | None = None) -> None:
         self._session, self._on_tasks = session, on_tasks
@@ -163,10 +151,10 @@ class SessionStatements:
             SparkError: Spark refuses it.
             KeyboardInterrupt: it was cancelled, and has ended.
         """
-        with noted_interrupts() as interrupts, spark_call(""):
+        with noted_interrupts() as interrupted, spark_call(""):
             done: Future[list[dict[str, Any]]] = self._worker.submit(self._collect, statement)
             while not wait([done], timeout=0.1).done:
-                if interrupts.come:
+                if interrupted.is_set():
                     # Once more for each job that the statement goes on to start.
                     self._session.sparkContext.cancelAllJobs()
                 elif self._on_tasks:

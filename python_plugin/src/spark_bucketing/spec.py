@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -30,14 +30,7 @@ class BucketSpec:
 
     @classmethod
     def from_description(cls, details: Mapping[str, str]) -> BucketSpec | None:
-        """Read the spec from the detailed table information of DESCRIBE TABLE EXTENDED.
-
-        Args:
-            details: the information by name: Provider, Num Buckets, Bucket Columns, Sort Columns.
-
-        Returns:
-            The spec, or None for a table without buckets.
-        """
+        """Read the spec from the details of DESCRIBE TABLE EXTENDED; None for a table without buckets."""
         num_buckets = int(details.get("Num Buckets", 0))
         if num_buckets < 1:
             return None
@@ -51,24 +44,18 @@ class BucketSpec:
 
 @dataclass(frozen=True)
 class Description:
-    """What DESCRIBE TABLE EXTENDED shows of a table.
+    """What DESCRIBE TABLE EXTENDED shows of a table."""
 
-    Args:
-        columns: types by names, the partition columns among them.
-        partition_columns: the same of these alone.
-        details: the detailed information, by name.
-    """
-
-    columns: Mapping[str, str] = field(default_factory=dict)
-    partition_columns: Mapping[str, str] = field(default_factory=dict)
-    details: Mapping[str, str] = field(default_factory=dict)
+    columns: Mapping[str, str] = field(default_factory=dict)  # types by names, the partition columns among them
+    partition_columns: Mapping[str, str] = field(default_factory=dict)  # the same of these alone
+    details: Mapping[str, str] = field(default_factory=dict)  # the detailed information, by name
 
     @classmethod
-    def of(cls, rows: Iterable[tuple[object, object]]) -> Description:
-        """Read it from pairs of col_name and data_type."""
+    def of(cls, rows: Iterable[Sequence[object]]) -> Description:
+        """Read it from rows that begin with col_name and data_type."""
         sections: dict[str, dict[str, str]] = {}
         title = ""
-        for name, value in ((str(name or ""), str(value or "")) for name, value in rows):
+        for name, value in ((str(row[0] or ""), str(row[1] or "")) for row in rows):
             # A column may be called like a title, yet a title has no type.
             if not name or (name.startswith("# ") and not value):
                 title = name or "# "
@@ -76,6 +63,16 @@ class Description:
                 sections.setdefault(title, {})[name] = value
         titles = ("", "# Partition Information", "# Detailed Table Information")
         return cls(*(sections.get(title, {}) for title in titles))
+
+    @property
+    def file_format(self) -> str:
+        """The format of a table's files, or the class that reads them where that is none of which anything is known."""
+        provider = self.details.get("Provider", "").lower()
+        if provider not in ("", "hive"):
+            return provider
+        # Hive's formats are known by the class that reads them.
+        input_format = self.details.get("InputFormat", "").rpartition(".")[2]
+        return next((known for known in ("parquet", "orc") if known in input_format.lower()), input_format)
 
 
 def _names(text: str) -> tuple[str, ...]:

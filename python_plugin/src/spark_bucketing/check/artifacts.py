@@ -8,11 +8,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from spark_bucketing.check.session_settings import Settings
 from spark_bucketing.project.catalog import CatalogTable, read_catalog
 from spark_bucketing.project.dbt import Dbt, Selection, session_profile
 from spark_bucketing.project.freshness import is_fresh, read_project
 from spark_bucketing.project.manifest import Manifest, read_manifest
-from spark_bucketing.project.profile import Target
+from spark_bucketing.project.profile import Place, Target
 
 # Below the project's own target folder, whose artifacts are left to dbt: `dbt retry` reads them.
 _OWN_FOLDER = "spark-bucketing"
@@ -20,52 +21,30 @@ _OWN_FOLDER = "spark-bucketing"
 
 @dataclass(frozen=True)
 class Artifacts:
-    """A project's manifest and catalog.
+    """A project's manifest and catalog."""
 
-    Args:
-        manifest: compiled.
-        path: its file.
-        errors: dbt's, of nodes that do not compile, by unique id.
-        catalog: tables by unique id; empty when there is none.
-    """
-
-    manifest: Manifest
-    path: Path
-    errors: Mapping[str, str] = field(default_factory=dict)
-    catalog: Mapping[str, CatalogTable] = field(default_factory=dict)
+    # Compiled; empty where nothing of the project is checked.
+    manifest: Manifest = field(default_factory=lambda: Manifest({}))
+    path: Path = Path()  # its file
+    errors: Mapping[str, str] = field(default_factory=dict)  # dbt's, of nodes that do not compile, by unique id
+    catalog: Mapping[str, CatalogTable] = field(default_factory=dict)  # tables by unique id; empty when there is none
 
 
 @dataclass(frozen=True)
 class Request:
-    """The arguments of a check; paths are absolute.
+    """The arguments of a check; paths are absolute."""
 
-    Args:
-        files: files of SQL; with these, no models unless they are selected.
-        selection: dbt's --select and --exclude.
-        project_dir: folder of dbt_project.yml; None for where dbt looks.
-        profiles_dir: folder of profiles.yml; None for where dbt looks.
-        target: --target.
-        variables: --vars, as YAML.
-        manifest: an existing manifest.json.
-        compile_anyway: compile even when there is a fresh manifest.
-        offline: plan without the warehouse.
-        extension: offline, whether the session extension is loaded; None for what the target's settings have.
-        baseline: a file of accepted findings.
-        time_limit: seconds for each query; None for no limit.
-    """
-
-    files: tuple[Path, ...] = ()
-    selection: Selection = field(default_factory=Selection)
-    project_dir: Path | None = None
-    profiles_dir: Path | None = None
-    target: str | None = None
-    variables: str = "{}"
-    manifest: Path | None = None
-    compile_anyway: bool = False
-    offline: bool = False
+    files: tuple[Path, ...] = ()  # files of SQL; with these, no models unless they are selected
+    selection: Selection = field(default_factory=Selection)  # dbt's --select and --exclude
+    place: Place = field(default_factory=Place)  # of the project
+    variables: str = "{}"  # --vars, as YAML
+    manifest: Path | None = None  # an existing manifest.json
+    compile_anyway: bool = False  # compile even when there is a fresh manifest
+    offline: bool = False  # plan without the warehouse
+    # Offline, whether the session extension is loaded; None for what the target's settings have.
     extension: bool | None = None
-    baseline: Path | None = None
-    time_limit: float | None = None
+    baseline: Path | None = None  # a file of accepted findings
+    time_limit: float | None = None  # seconds for each query; None for no limit
 
 
 @dataclass(frozen=True)
@@ -75,15 +54,25 @@ class Project:
     target: Target
     request: Request
 
+    @property
+    def wants_extension(self) -> bool:
+        """Whether the session extension is to be loaded, offline."""
+        given = self.request.extension
+        return Settings(self.target.settings).loaded if given is None else given
+
     def artifacts(self) -> Artifacts:
-        """Find or make the manifest.
+        """Find or make the manifest, unless plain SQL files from elsewhere are checked live, which need none.
 
         Raises:
             ProjectError: the project does not compile, or an artifact cannot be read.
         """
+        request = self.request
         errors: Mapping[str, str] = {}
-        path = self.request.manifest
-        if path is None and not self.request.compile_anyway:
+        elsewhere = request.files and not any(file.is_relative_to(self.target.project_dir) for file in request.files)
+        path = request.manifest
+        if elsewhere and not (request.selection or request.offline or path):
+            return Artifacts()
+        if path is None and not request.compile_anyway:
             existing = (folder / "manifest.json" for folder in (self._own_folder, self._target_folder))
             path = next((found for found in existing if self._is_fresh(found)), None)
         if path is None:
@@ -106,8 +95,8 @@ class Project:
                 return self._dbt(folder).compile()
 
     def _is_fresh(self, manifest: Path) -> bool:
-        target = self.target
-        if not is_fresh(manifest, target.project_dir, target.profiles_dir, self.request.target, self.request.variables):
+        target, place, variables = self.target, self.request.place, self.request.variables
+        if not is_fresh(manifest, target.project_dir, target.profiles_dir, place.target, variables):
             return False
         nodes = read_manifest(manifest).nodes.values()
         return all(node.sql is not None for node in nodes if node.resource_type == "model" and node.language == "sql")
@@ -124,4 +113,4 @@ class Project:
 
     def _dbt(self, profiles_dir: Path) -> Dbt:
         request = self.request
-        return Dbt(self.target.project_dir, profiles_dir, self._own_folder, request.target, request.variables)
+        return Dbt(self.target.project_dir, profiles_dir, self._own_folder, request.place.target, request.variables)

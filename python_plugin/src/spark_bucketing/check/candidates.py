@@ -55,13 +55,7 @@ def merge_files(scan: BucketedScan) -> Candidate:
 
 
 def bucket(facts: TableFacts, spec: BucketSpec, types: Mapping[str, str] | None = None) -> Candidates:
-    """Write a table anew with this spec; nothing where Spark refuses that, such as by a partition column.
-
-    Args:
-        facts: of the table.
-        spec: other than its own.
-        types: of columns that get another one on this occasion.
-    """
+    """Write a table anew with this spec, and other types of columns; nothing where Spark refuses its columns."""
     taken = {name.lower() for name in facts.partition_columns}
     if spec == facts.spec or taken & {name.lower() for name in (*spec.bucket_columns, *spec.sort_columns)}:
         return ()

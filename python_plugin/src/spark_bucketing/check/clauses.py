@@ -31,12 +31,7 @@ class _Clause:
 
 
 class Clauses:
-    """The clauses of a query.
-
-    Args:
-        sql: the query.
-        operators: all operators of its plan.
-    """
+    """The clauses of a query."""
 
     def __init__(self, sql: str, operators: Sequence[Operator]) -> None:
         self._clauses = tuple(_clauses(_words(sql)))

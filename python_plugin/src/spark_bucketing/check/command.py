@@ -13,10 +13,9 @@ from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
 
-from spark_bucketing.check.acceptance import Baseline, accept, allowed_reasons
+from spark_bucketing.check.acceptance import Baseline, accept, allowed_reasons, read_baseline
 from spark_bucketing.check.artifacts import Artifacts, Project, Request
-from spark_bucketing.check.baseline import read_baseline
-from spark_bucketing.check.configs import with_configured, with_owners
+from spark_bucketing.check.configs import with_configured, with_graph
 from spark_bucketing.check.effects import with_effects
 from spark_bucketing.check.facts import Facts, OfflineFacts
 from spark_bucketing.check.hypotheses import LiveHypotheses, offline_query
@@ -25,7 +24,7 @@ from spark_bucketing.check.offline import embedded_whatif, whatif_beside
 from spark_bucketing.check.reasons import REASONS, project_findings
 from spark_bucketing.check.reasons.project import ProjectFacts
 from spark_bucketing.check.results import Report
-from spark_bucketing.check.run import Checker, Subject, with_inputs
+from spark_bucketing.check.run import Checker, Subject
 from spark_bucketing.check.session_planner import SessionPlanner
 from spark_bucketing.check.session_settings import EXTENSIONS, Settings, read_settings
 from spark_bucketing.check.shadow import Shadow
@@ -49,56 +48,46 @@ StartWhatIf = Callable[[bool], AbstractContextManager[WhatIf]]
 def check_project(request: Request, on_progress: OnProgress = lambda *_: None) -> Report:
     """Check models or files of SQL.
 
-    Args:
-        request: what, and where.
-        on_progress: is called with how far it is.
-
     Raises:
         BucketingError: it could not run.
     """
     # Before anything that takes long.
     baseline = read_baseline(request.baseline) if request.baseline else {}
-    target = read_target(request.project_dir, request.profiles_dir, request.target, request.variables)
+    target = read_target(request.place, request.variables)
     project = Project(target, request)
     here = Path.cwd()
     # dbt goes to the project's folder, and relative paths of a profile start there.
     with _folder(target.project_dir):
         on_progress("starting Spark" if request.offline or target.method == "session" else "connecting", 0, 0)
-        with _planner(request, target) as (planner, start):
-            report = _checked(request, project, planner, start, baseline, on_progress)
+        with _planner(project) as (planner, start):
+            report = _checked(project, planner, start, baseline, on_progress)
     return replace(report, folder=_folder_from(here, target.project_dir))
 
 
 def _checked(
-    request: Request,
-    project: Project,
-    planner: Planner,
-    start: StartWhatIf,
-    baseline: Baseline,
-    on_progress: OnProgress,
+    project: Project, planner: Planner, start: StartWhatIf, baseline: Baseline, on_progress: OnProgress
 ) -> Report:
     # Such as 4.3.0, and a commit.
     version = str(planner.rows("select version()")[0][0]).partition(" ")[0]
-    settings = _settings(request, project.target, planner)
+    settings = _settings(project, planner)
     on_progress("compiling the project", 0, 0)
-    artifacts = _artifacts(request, project)
-    manifest = artifacts.manifest if artifacts else Manifest({})
-    subjects = _subjects(request, project, artifacts)
+    artifacts = project.artifacts()
+    manifest = artifacts.manifest
+    subjects = _subjects(project, artifacts)
     known = {reason.slug for reason in REASONS}
     allowed = {
         subject.unique_id: allowed_reasons(manifest.nodes[subject.unique_id].meta, subject.name, known)
         for subject in subjects
         if subject.unique_id
     }
-    shadow = None
-    if isinstance(planner, WhatIf) and artifacts:
-        shadow = Shadow(planner, manifest, artifacts.catalog, project.target.project_dir)
+    offline = planner if isinstance(planner, WhatIf) else None
+    shadow = Shadow(offline, manifest, artifacts.catalog, project.target.project_dir) if offline else None
     tasks = offline_tasks(subjects, manifest) if shadow else list(dict.fromkeys(subjects))
     done = iter(range(len(tasks)))
-    facts = OfflineFacts(planner) if isinstance(planner, WhatIf) else Facts(planner)
+    facts = OfflineFacts(offline) if offline else Facts(planner)
     with closing(LiveHypotheses(planner, facts, partial(start, settings.loaded))) as live:
-        hypothesize = partial(offline_query, planner) if isinstance(planner, WhatIf) else live.query
-        checker = Checker(planner, settings, facts, hypothesize, shadow, request.time_limit)
+        hypothesize = partial(offline_query, offline) if offline else live.query
+        checker = Checker(planner, settings, facts, hypothesize, shadow, project.request.time_limit)
         progress = checker.run(tasks, lambda name: on_progress(name, next(done), len(tasks)))
         on_progress("trying fixes out on other queries", 0, 0)
         results = with_effects(progress.results, [] if progress.unfinished else checker.queries)
@@ -110,7 +99,7 @@ def _checked(
     # Offline, some tables have other names.
     relation = shadow.relation if shadow else operator.attrgetter("relation")
     report = Report(
-        models=with_owners(with_inputs(results, manifest, relation), manifest, relation),
+        models=tuple(with_graph(results, manifest, relation)),
         project=project_findings(ProjectFacts(settings, version, specs)),
         planner=f"{planner.label}, Spark {version}",
         unfinished=progress.unfinished,
@@ -141,20 +130,11 @@ def _folder_from(start: Path, project_dir: Path) -> str:
         return project_dir.as_posix()
 
 
-def _artifacts(request: Request, project: Project) -> Artifacts | None:
-    """The manifest, unless plain SQL files from elsewhere are checked live, which need none."""
-    folder = project.target.project_dir
-    elsewhere = request.files and not any(file.is_relative_to(folder) for file in request.files)
-    if elsewhere and not request.selection and not request.offline and not request.manifest:
-        return None
-    return project.artifacts()
-
-
-def _subjects(request: Request, project: Project, artifacts: Artifacts | None) -> Sequence[Subject]:
-    folder = project.target.project_dir
-    manifest, errors = (artifacts.manifest, artifacts.errors) if artifacts else (None, {})
+def _subjects(project: Project, artifacts: Artifacts) -> Sequence[Subject]:
+    request, folder = project.request, project.target.project_dir
+    manifest, errors = artifacts.manifest, artifacts.errors
     files = [file_subject(file, folder, manifest, errors) for file in request.files]
-    if artifacts is None or manifest is None or (files and not request.selection):
+    if files and not request.selection:
         return files
     names = selectable(manifest)
     if request.selection:
@@ -182,23 +162,20 @@ def _configured(manifest: Manifest, subjects: Sequence[Subject]) -> dict[str, Bu
     return {name: spec for name, spec in specs.items() if spec}
 
 
-def _settings(request: Request, target: Target, planner: Planner) -> Settings:
+def _settings(project: Project, planner: Planner) -> Settings:
     """The settings that reasons read; the extension counts as loaded where the session's plans are made with it."""
     settings = read_settings(planner)
-    if request.offline and not _wants_extension(request, target):
-        return settings.changed({EXTENSIONS: target.settings.get(EXTENSIONS, "")})
+    if project.request.offline and not project.wants_extension:
+        return settings.changed({EXTENSIONS: project.target.settings.get(EXTENSIONS, "")})
     return settings
 
 
-def _wants_extension(request: Request, target: Target) -> bool:
-    return Settings(target.settings).loaded if request.extension is None else request.extension
-
-
 @contextmanager
-def _planner(request: Request, target: Target) -> Iterator[tuple[Planner, StartWhatIf]]:
+def _planner(project: Project) -> Iterator[tuple[Planner, StartWhatIf]]:
     """The planner, and what starts one of hypothetical tables beside it."""
-    if request.offline:
-        with embedded_whatif(target.settings, _wants_extension(request, target)) as whatif:
+    target = project.target
+    if project.request.offline:
+        with embedded_whatif(target.settings, project.wants_extension) as whatif:
             if target.schema:
                 whatif.use(target.schema)
             yield whatif, lambda _: nullcontext(whatif)

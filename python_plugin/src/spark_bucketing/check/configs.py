@@ -1,12 +1,12 @@
-"""What the project's own files add to findings: configs that are not built yet, and tables that no config is for."""
+"""What the project's own files add to results: verdicts between models, and whose the tables of fixes are."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from spark_bucketing.check.reasons.phrases import buckets
-from spark_bucketing.check.results import Finding, Fix, ModelResult, OperatorResult, Verdict, map_findings
+from spark_bucketing.check.results import Fix, ModelResult, OperatorResult, Parent, Verdict, map_findings, worst
 from spark_bucketing.check.scans import TableFacts
 from spark_bucketing.project.manifest import Manifest, Node, table_name
 from spark_bucketing.spec import BucketSpec
@@ -22,13 +22,7 @@ _ADVICE = {
 def with_configured(
     results: Iterable[ModelResult], specs: Mapping[str, BucketSpec], known: Iterable[TableFacts]
 ) -> tuple[ModelResult, ...]:
-    """Results with a note where the model of a plain table is configured with buckets, and not built so yet.
-
-    Args:
-        results: of a run.
-        specs: by the models' configs, by table.
-        known: what the warehouse has.
-    """
+    """Results with a note where the model of a plain table is configured with buckets, and not built so yet."""
     plain = {facts.name for facts in known if facts.spec is None}
     unbuilt = {name: specs[table_name(name)] for name in plain if table_name(name) in specs}
     return tuple(
@@ -48,26 +42,23 @@ def _operator(operator: OperatorResult, unbuilt: Mapping[str, BucketSpec]) -> Op
     return replace(operator, findings=findings)
 
 
-def with_owners(
+def with_graph(
     results: Iterable[ModelResult], manifest: Manifest, relation: Callable[[Node], str | None]
-) -> tuple[ModelResult, ...]:
-    """Results with a note in fixes where a table is no model's, so that no config can be given to it.
+) -> Iterator[ModelResult]:
+    """Results with the verdict on the way from each parent, and a note in fixes whose table no config can be given to.
 
-    Args:
-        results: of a run.
-        manifest: the project's.
-        relation: what a node's table is called in the plans.
+    What a node's table is called in the plans, `relation` says.
     """
-    kinds = {
-        table_name(name): node.resource_type
-        for node in manifest.nodes.values()
-        if node.resource_type in _ADVICE and (name := relation(node))
-    }
-
-    def advised(_: ModelResult, __: OperatorResult, finding: Finding) -> Finding:
-        return replace(finding, fixes=tuple(_fix(fix, kinds) for fix in finding.fixes))
-
-    return map_findings(results, advised)
+    tables = _tables_behind(manifest, relation)
+    others = {name: node.resource_type for name, node in manifest.nodes.items() if node.resource_type in _ADVICE}
+    kinds = {table: kind for name, kind in others.items() for table in tables[name]}
+    for result in results:
+        parents = manifest.nodes[result.unique_id].depends_on if result.unique_id else ()
+        inputs = tuple(Parent(parent, worst(_readers(result, tables.get(parent, frozenset())))) for parent in parents)
+        yield map_findings(
+            replace(result, inputs=inputs),
+            lambda _, found: replace(found, fixes=tuple(_fix(fix, kinds) for fix in found.fixes)),
+        )
 
 
 def _fix(fix: Fix, kinds: Mapping[str, str]) -> Fix:
@@ -76,3 +67,27 @@ def _fix(fix: Fix, kinds: Mapping[str, str]) -> Fix:
         if kind := kinds.get(table_name(table)):
             text += f" {table} {_ADVICE[kind]}"
     return replace(fix, text=text)
+
+
+def _readers(result: ModelResult, tables: frozenset[str]) -> list[OperatorResult]:
+    return [operator for operator in result.operators if tables & set(_names(operator.tables))]
+
+
+def _names(tables: Iterable[str]) -> Iterator[str]:
+    for table in tables:
+        yield table.lower()
+        # The session's own catalog need not be Spark's, and dbt does not write it.
+        yield ".".join(table.lower().split(".")[-2:])
+
+
+def _tables_behind(manifest: Manifest, relation: Callable[[Node], str | None]) -> Mapping[str, frozenset[str]]:
+    """The tables that a plan shows for each node: its own, or for a view or an ephemeral model those below it."""
+    tables: dict[str, frozenset[str]] = {}
+    for unique_id in manifest.order:
+        node = manifest.nodes[unique_id]
+        if node.materialized in ("view", "ephemeral"):
+            tables[unique_id] = frozenset().union(*(tables.get(parent, ()) for parent in node.depends_on))
+        else:
+            named = relation(node)
+            tables[unique_id] = frozenset([table_name(named)] if named else [])
+    return tables

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from spark_bucketing.check.proposals import HypotheticalQuery
 from spark_bucketing.check.results import Finding, Fix, ModelResult, OperatorResult, OtherQuery, map_findings
@@ -20,23 +21,15 @@ _GROUPINGS = ("aggregate", "distinct", "window")
 Queries = Sequence[tuple[ModelResult, HypotheticalQuery]]
 
 
-def with_effects(
-    results: Iterable[ModelResult], queries: Queries, clock: Callable[[], float] = time.monotonic
-) -> tuple[ModelResult, ...]:
-    """Results with the effects of fixes on other queries; a roll-up for which others would pay is a note.
-
-    Args:
-        results: of a run.
-        queries: those that can be planned again, with the names of their models.
-        clock: seconds that pass.
-    """
-    effects = _Effects(queries, clock() + MOST_SECONDS, clock)
-    return map_findings(results, effects.finding)
+def with_effects(results: Iterable[ModelResult], queries: Queries) -> tuple[ModelResult, ...]:
+    """Results with the effects of fixes on other queries; a roll-up for which others would pay is a note."""
+    effects = _Effects(queries)
+    return tuple(map_findings(result, partial(effects.finding, result)) for result in results)
 
 
 class _Effects:
-    def __init__(self, queries: Queries, end: float, clock: Callable[[], float]) -> None:
-        self._end, self._clock = end, clock
+    def __init__(self, queries: Queries) -> None:
+        self._end = time.monotonic() + MOST_SECONDS
         self._known: dict[tuple[str, str], tuple[OtherQuery, ...]] = {}
         self._readers: dict[str, list[tuple[ModelResult, HypotheticalQuery]]] = {}
         for result, query in queries:
@@ -62,7 +55,7 @@ class _Effects:
         for reader, query in readers:
             key = (fix.text, reader.key)
             if key not in self._known:
-                if self._clock() > self._end:
+                if time.monotonic() > self._end:
                     return
                 self._known[key] = tuple(self._planned(fix, reader.name, query))
             yield from self._known[key]
@@ -77,12 +70,7 @@ class _Effects:
 
 def worse_for(fix: Fix) -> tuple[str, ...]:
     """Queries of the project that a fix gives more Exchanges or Sorts, or keeps from being planned."""
-    return tuple(
-        other.name
-        for other in fix.others
-        if other.after is None
-        or (other.after.exchanges, other.after.sorts) > (other.before.exchanges, other.before.sorts)
-    )
+    return tuple(other.name for other in fix.others if other.after is None or other.after > other.before)
 
 
 def serves_all(fix: Fix) -> bool:
@@ -90,7 +78,7 @@ def serves_all(fix: Fix) -> bool:
     before, after = fix.before, fix.after
     for other in fix.others:
         before, after = before + other.before, after + (other.after or PlanCounts(other.before.exchanges + 1))
-    return (after.exchanges, after.sorts) < (before.exchanges, before.sorts)
+    return after < before
 
 
 def wanted_specs(results: Iterable[ModelResult]) -> Mapping[str, Mapping[str, tuple[str, ...]]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -15,9 +15,7 @@ from spark_bucketing.evolution.metadata import in_lower_case, partition_of
 from spark_bucketing.evolution.model import Column, Table
 from spark_bucketing.layout.names import bucket_of
 from spark_bucketing.plan.planner import Planner
-from spark_bucketing.plan.tree import SESSION_CATALOG
 from spark_bucketing.plan.whatif import WhatIf
-from spark_bucketing.project.manifest import relation_parts
 from spark_bucketing.spec import BucketSpec, Description
 
 Answer = TypeVar("Answer")
@@ -25,11 +23,7 @@ _BYTES = re.compile(r"(\d+) bytes")
 
 
 class Facts:
-    """What is known of tables, remembered from query to query.
-
-    Args:
-        planner: what is asked.
-    """
+    """What is known of tables, remembered from query to query."""
 
     def __init__(self, planner: Planner) -> None:
         self._planner = planner
@@ -46,12 +40,8 @@ class Facts:
         """All tables that were asked for and are there."""
         return tuple(facts for facts in self._known.values() if facts)
 
-    def has_size(self, name: str) -> bool:  # noqa: ARG002
-        """Whether Spark knows the size of a table better than that it is large."""
-        return True
-
     def _ask(self, name: str) -> TableFacts | None:
-        quoted = _quoted(name)
+        quoted = sql.table(name)
         rows = _answer(self._planner.rows, f"describe table extended {quoted}")
         facts = described(name, rows) if rows is not None else None
         if facts is None or facts.spec is None:
@@ -65,7 +55,7 @@ class Facts:
         """The same with the specs of its partitions, where the session knows them; it lists their files for that."""
         if facts.partitions is not None or not facts.partition_columns:
             return facts
-        found = _answer(self._planner.rows, sql.bucket_specs(_quoted(facts.name)))
+        found = _answer(self._planner.rows, sql.bucket_specs(facts.name))
         if found is None:
             return facts
         columns = tuple(Column(name, facts.columns.get(name, "string")) for name in facts.partition_columns)
@@ -83,25 +73,12 @@ def _answer(ask: Callable[[str], Answer | None], question: str) -> Answer | None
         return None
 
 
-def _quoted(name: str) -> str:
-    return ".".join(f"`{part.replace('`', '``')}`" for part in relation_parts(name) or name.split("."))
-
-
 class OfflineFacts(Facts):
-    """Facts of hypothetical tables.
-
-    Args:
-        whatif: of these tables.
-    """
+    """Facts of hypothetical tables."""
 
     def __init__(self, whatif: WhatIf) -> None:
         super().__init__(whatif)
         self._whatif = whatif
-
-    def has_size(self, name: str) -> bool:
-        """Whether the project knows the table's size."""
-        table = self._whatif.table(name.lower().removeprefix(SESSION_CATALOG))
-        return table is None or table.size_bytes is not None
 
     def _ask(self, name: str) -> TableFacts | None:
         table = self._whatif.table(name)
@@ -111,19 +88,9 @@ class OfflineFacts(Facts):
         return TableFacts(**vars(replace(table, name=name, columns=columns)))
 
 
-def details_of(rows: Sequence[tuple[Any, ...]]) -> Mapping[str, str]:
-    """The detailed information of DESCRIBE TABLE EXTENDED, by name."""
-    return _description(rows).details
-
-
 def described(name: str, rows: Sequence[tuple[Any, ...]]) -> TableFacts:
-    """Read the rows of DESCRIBE TABLE EXTENDED.
-
-    Args:
-        name: the table's.
-        rows: col_name, data_type and comment.
-    """
-    found = _description(rows)
+    """Read the rows of DESCRIBE TABLE EXTENDED."""
+    found = Description.of(rows)
     size = _BYTES.search(found.details.get("Statistics", ""))
     return TableFacts(
         name=name,
@@ -131,19 +98,8 @@ def described(name: str, rows: Sequence[tuple[Any, ...]]) -> TableFacts:
         spec=BucketSpec.from_description(found.details),
         partition_columns=tuple(map(str.lower, found.partition_columns)),
         size_bytes=int(size[1]) if size else None,
-        file_format=_format(found.details),
+        file_format=found.file_format or "parquet",
     )
-
-
-def _description(rows: Sequence[tuple[Any, ...]]) -> Description:
-    return Description.of((row[0], row[1]) for row in rows)
-
-
-def _format(details: Mapping[str, str]) -> str:
-    provider = details.get("Provider", "").lower()
-    # Hive's formats are known by the class that reads them.
-    hives = "orc" if "orc" in details.get("InputFormat", "").lower() else "parquet"
-    return hives if provider in ("", "hive") else provider
 
 
 def files_per_bucket(paths: Iterable[str], facts: TableFacts) -> int:

@@ -8,14 +8,16 @@ from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import replace
 from functools import cached_property
 
-from spark_bucketing.check.facts import Facts, details_of
+from spark_bucketing.check.facts import Facts
 from spark_bucketing.check.proposals import HypotheticalQuery
 from spark_bucketing.check.query import Query
 from spark_bucketing.check.scans import spec_as_read
 from spark_bucketing.check.session_settings import SPARK_LAYOUT
 from spark_bucketing.errors import BucketingError, SparkError
+from spark_bucketing.evolution import sql
 from spark_bucketing.plan.planner import Planner
 from spark_bucketing.plan.whatif import HypotheticalTable, WhatIf
+from spark_bucketing.spec import Description
 
 _MISSING = re.compile(r"TABLE_OR_VIEW_NOT_FOUND\][^`]*((?:`[^`]+`\.?)+)")
 _MOST_NAMES = 200
@@ -32,13 +34,7 @@ def offline_query(whatif: WhatIf, query: Query) -> HypotheticalQuery:
 
 
 class LiveHypotheses:
-    """Of a warehouse's tables, as it describes them; a Spark for them is started when it is needed.
-
-    Args:
-        planner: the warehouse's.
-        facts: of its tables.
-        start: makes the planner of hypothetical tables.
-    """
+    """Of a warehouse's tables, as it describes them; a Spark for them is started when it is needed."""
 
     def __init__(self, planner: Planner, facts: Facts, start: Callable[[], AbstractContextManager[WhatIf]]) -> None:
         self._planner, self._facts, self._start = planner, facts, start
@@ -86,27 +82,20 @@ class LiveHypotheses:
             if table.name.count(".") == 1 and whatif.table(table.name) is None:
                 whatif.define(table)
         for _ in range(_MOST_NAMES):
-            missing = self._missing(whatif, sql, tables)
-            if missing is None:
+            try:
+                whatif.plan(sql, tables)
                 return
-            self._define(whatif, missing)
-
-    @staticmethod
-    def _missing(whatif: WhatIf, sql: str, tables: Sequence[HypotheticalTable]) -> str | None:
-        """The name of a table or view that is not defined yet; None where the query can be planned."""
-        try:
-            whatif.plan(sql, tables)
-        except SparkError as error:
-            if name := _MISSING.search(str(error)):
-                return name[1]
-            raise
-        return None
+            except SparkError as error:
+                missing = _MISSING.search(str(error))
+                if missing is None:
+                    raise
+            self._define(whatif, missing[1])
 
     def _define(self, whatif: WhatIf, quoted: str) -> None:
         """Define a view, or a table that a plan leaves out, such as one below a condition that never holds."""
-        parts = [part.replace("``", "`") for part in re.findall(r"`((?:[^`]|``)+)`", quoted)][-2:]
+        parts = sql.parts(quoted)[-2:]
         name = ".".join(parts if len(parts) == 2 else [str(whatif.rows("select current_database()")[0][0]), *parts])
-        details = details_of(self._planner.rows(f"describe table extended {quoted}"))
+        details = Description.of(self._planner.rows(f"describe table extended {quoted}")).details
         if text := details.get("View Text"):
             whatif.define_view(name, text)
             return

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from spark_bucketing.check.query import Query
 from spark_bucketing.check.reasons import reason_for
 from spark_bucketing.check.reasons.movements import END, EXCHANGE, EXCHANGE_BELOW, JOIN, SORT, Movement
-from spark_bucketing.check.results import Candidate, Finding, OperatorResult, Verdict
+from spark_bucketing.check.results import Finding, OperatorResult, Verdict
 from spark_bucketing.check.scans import TableFacts
 from spark_bucketing.plan import PlanNode
 from spark_bucketing.plan.known import is_known
@@ -26,23 +25,8 @@ _JOIN_WORDS = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Judged:
-    """An operator's result; for each of its findings what could be changed, and the plan's nodes that it explains."""
-
-    operator: Operator
-    result: OperatorResult
-    candidates: tuple[tuple[Candidate, ...], ...] = ()
-    explains: tuple[tuple[int, ...], ...] = ()
-
-
-def judge(query: Query, with_reasons: bool = True) -> tuple[Judged, ...]:
-    """Judge how the rows of each join, aggregate, distinct and window of a plan come together, and why.
-
-    Args:
-        query: the plan, and what is known of its session and tables.
-        with_reasons: find out why, too.
-    """
+def judge(query: Query, with_reasons: bool = True) -> tuple[OperatorResult, ...]:
+    """Judge how the rows of each join, aggregate, distinct and window of a plan come together, and why."""
     for node in query.plan.nodes:
         # From the bottom up, since each asks those below: plans may be deeper than Python's stack.
         origins(node)
@@ -50,38 +34,37 @@ def judge(query: Query, with_reasons: bool = True) -> tuple[Judged, ...]:
     return tuple(_judged(query, op, ends.get(number), with_reasons) for number, op in query.operators.items())
 
 
-def _judged(query: Query, op: Operator, end: Movement | None, with_reasons: bool) -> Judged:
+def _judged(query: Query, op: Operator, end: Movement | None, with_reasons: bool) -> OperatorResult:
     tables = query.tables
     movements: list[Movement] = []
     # What is not understood, or is not known of a table, has no reason that could be relied on.
     if with_reasons and op.understood and not undescribed(op, tables) and reads_buckets(op, tables):
         movements = [*_movements(query, op), *([end] if end else [])]
-    explained = [_explained(movement) for movement in movements]
     found = verdict(op, tables)
     unknown = f" ({cause_of_unknown(op, tables)})" if found is Verdict.UNKNOWN else ""
-    result = OperatorResult(
+    return OperatorResult(
         kind=op.kind,
         description=_description(query, op) + unknown,
         verdict=found,
         tables=op.tables,
         exchanges=len({node.number for side in op.sides for node in side.exchanges}),
         sorts=len({node.number for side in op.sides for node in side.sorts}),
-        findings=tuple(finding for finding, _ in explained),
+        findings=tuple(map(_finding, movements)),
     )
-    return Judged(op, result, tuple(what for _, what in explained), tuple(one.explains for one in movements))
 
 
-def _explained(movement: Movement) -> tuple[Finding, tuple[Candidate, ...]]:
+def _finding(movement: Movement) -> Finding:
     slug, explanation = reason_for(movement)
-    finding = Finding(
+    return Finding(
         reason=slug,
         message=explanation.message,
         tables=tuple(table for table in explanation.tables if table),
         level="note",
         line=movement.query.clauses.line_of(movement.op),
         bytes_shuffled=_bytes(movement.query, movement.node),
+        candidates=explanation.candidates,
+        explains=movement.explains,
     )
-    return finding, explanation.candidates
 
 
 def _bytes(query: Query, node: PlanNode) -> int | None:
@@ -161,12 +144,7 @@ def cause_of_unknown(op: Operator, tables: Tables) -> str:
 
 
 def verdict(op: Operator, tables: Tables) -> Verdict:
-    """How rows come together.
-
-    Args:
-        op: the operator.
-        tables: what is known of the plan's tables.
-    """
+    """How rows come together."""
     if not op.understood:
         return Verdict.UNKNOWN
     if op.broadcast:

@@ -3,27 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
 from spark_bucketing.errors import ProjectError
-from spark_bucketing.plan.whatif.hypothetical import PLANNED_FORMATS
+from spark_bucketing.plan.whatif.hypothetical import PLANNED_FORMATS, HypotheticalTable
 from spark_bucketing.spec import BucketHash, BucketSpec
 
 _OWN = ("bucketed_table", "bucketed_incremental")
 
 
-@dataclass(frozen=True)
-class ConfiguredLayout:
-    """How a table is stored; the same words as in BucketSpec."""
-
-    spec: BucketSpec | None = None
-    partition_by: tuple[str, ...] = ()
-    file_format: str = "parquet"
-
-
-def configured_layout(config: Mapping[str, Any], materialized: str, name: str) -> ConfiguredLayout:
-    """The layout that a model's config asks for, as this package's materializations or dbt-spark's own write it.
+def configured_layout(config: Mapping[str, Any], materialized: str, name: str) -> HypotheticalTable:
+    """A table without columns, stored as a model's config asks this package's materializations or dbt-spark's own to.
 
     Args:
         config: the model's; or the meta of a source, under `bucketing`, with the same keys.
@@ -40,14 +31,15 @@ def configured_layout(config: Mapping[str, Any], materialized: str, name: str) -
     buckets = config.get("buckets")
     if file_format not in PLANNED_FORMATS:
         # Others, such as Delta, need jars that are not here; their tables have no buckets.
-        return ConfiguredLayout(None, partition_by, "parquet")
+        return HypotheticalTable(name, {}, None, partition_by)
     if own and (not clustered_by or buckets is None):
         raise ProjectError(
             f"Invalid config of model {name!r}.\n  found:    clustered_by={list(clustered_by)}, buckets={buckets}\n"
             "  expected: both\n  instead:  clustered_by=['the_join_key'], buckets=64"
         )
+    plain = HypotheticalTable(name, {}, None, partition_by, file_format=file_format)
     if not clustered_by or buckets is None:
-        return ConfiguredLayout(None, partition_by, file_format)
+        return plain
     if isinstance(buckets, bool) or not str(buckets).isdecimal() or int(buckets) < 1:
         raise ProjectError(
             f"Invalid `buckets` of {name!r}.\n  found:    {buckets}\n"
@@ -57,8 +49,7 @@ def configured_layout(config: Mapping[str, Any], materialized: str, name: str) -
     sort_columns = default_sort if config.get("sorted_by") is None else _names(config, "sorted_by", name)
     given = str(config.get("bucket_hash") or ("hive" if own else "spark")).lower()
     bucket_hash: BucketHash = "hive" if given == "hive" else "spark"
-    spec = BucketSpec(int(buckets), clustered_by, sort_columns, bucket_hash)
-    return ConfiguredLayout(spec, partition_by, file_format)
+    return replace(plain, spec=BucketSpec(int(buckets), clustered_by, sort_columns, bucket_hash))
 
 
 def _names(config: Mapping[str, Any], key: str, model: str) -> tuple[str, ...]:

@@ -40,22 +40,14 @@ _OF_WHATIF = {"spark.sql.filesourceTableRelationCacheSize": "1000000", "spark.bu
 
 
 def planner_settings(settings: Mapping[str, str]) -> dict[str, str]:
-    """Of a target's settings those that decide over plans, fit for an empty Spark.
-
-    Args:
-        settings: the target's server_side_parameters.
-    """
+    """Of a target's settings those that decide over plans, fit for an empty Spark."""
     kept = {key: value for key, value in settings.items() if key.startswith(_PLANNER) and not key.startswith(_LEFT_OUT)}
     rules = [rule.strip() for rule in kept.get(_EXCLUDED, "").split(",") if rule.strip()]
     return kept | {_EXCLUDED: ",".join([*rules, *(rule for rule in _PARTITION_RULES if rule not in rules)])}
 
 
 def parallelism(settings: Mapping[str, str]) -> Mapping[str, str]:
-    """The cores that a target's Spark has, as a setting; none where its settings do not tell.
-
-    Args:
-        settings: the target's server_side_parameters.
-    """
+    """The cores that a target's Spark has, as a setting; none where its settings do not tell."""
     local = re.fullmatch(r"local(?:\[(\d+|\*)(?:,\s*\d+)?\])?", settings.get("spark.master", "").strip())
     given = settings.get(_PARALLELISM)
     if given is None and local:
@@ -68,10 +60,6 @@ def embedded_whatif(settings: Mapping[str, str], extension: bool) -> Iterator[Wh
     """Start a Spark that shares nothing with any warehouse; it is gone after the block.
 
     The session extension is loaded in any case, so that it can be tried out; where nobody asks for it, it is off.
-
-    Args:
-        settings: the target's server_side_parameters.
-        extension: use the session extension.
 
     Raises:
         SparkError: Spark does not start, or this process has one already.
@@ -95,11 +83,7 @@ def embedded_whatif(settings: Mapping[str, str], extension: bool) -> Iterator[Wh
 
 @contextmanager
 def whatif_beside(session: SparkSession, extension: bool) -> Iterator[WhatIf]:
-    """A planner in the Spark of a live session, with the session's settings and none of its tables.
-
-    Args:
-        session: the live one.
-        extension: whether it has the session extension.
+    """A planner in the Spark of a live session, which has the session extension or not, with none of its tables.
 
     Raises:
         SparkError: Spark does not make one.

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Literal, NamedTuple
 
 from spark_bucketing.check.results import Finding, ModelResult, OperatorResult, Report, Verdict
@@ -40,11 +41,10 @@ def open_findings(report: Report) -> list[Found]:
     return sorted((found for found in all_findings(report) if not found.finding.accepted), key=order)
 
 
-def alike_findings(found: Sequence[Found]) -> list[list[Found]]:
-    """Findings of one operator with the same reason and fixes, such as those of both sides of a join, together.
+def alike_findings(found: Iterable[Found]) -> list[Found]:
+    """Findings of one operator with the same reason and fixes, such as those of both sides of a join, put together.
 
-    Args:
-        found: in the order in which the first one of each group stays.
+    Each is the first of its group, with a line for each thing that they say, and the bytes of all.
     """
     groups: dict[tuple[object, ...], list[Found]] = {}
     for each in found:
@@ -53,7 +53,14 @@ def alike_findings(found: Sequence[Found]) -> list[list[Found]]:
         whose = id(each.operator) if each.operator else id(finding)
         key = (whose, finding.reason, finding.level, finding.accepted, fixes)
         groups.setdefault(key, []).append(each)
-    return list(groups.values())
+    return list(map(_together, groups.values()))
+
+
+def _together(alike: Sequence[Found]) -> Found:
+    findings = [found.finding for found in alike]
+    messages = dict.fromkeys(finding.message for finding in findings)
+    size = sum(finding.bytes_shuffled or 0 for finding in findings)
+    return alike[0]._replace(finding=replace(findings[0], message="\n".join(messages), bytes_shuffled=size or None))
 
 
 def unknown_models(report: Report) -> list[ModelResult]:
@@ -65,19 +72,19 @@ def unknown_models(report: Report) -> list[ModelResult]:
     ]
 
 
+def failing_levels(fail_on: FailOn) -> tuple[str, ...]:
+    """The levels of findings that fail."""
+    return LEVELS[: LEVELS.index(fail_on) + 1] if fail_on != "never" else ()
+
+
 def exit_code(report: Report, fail_on: FailOn) -> int:
     """0 clean, 1 findings at this level or a worse one, 2 when something is unknown or was interrupted.
 
     An interruption goes before findings, and those before queries that are unknown.
-
-    Args:
-        report: of a run, with what is accepted marked.
-        fail_on: the mildest level that fails.
     """
     if report.unfinished:
         return COULD_NOT_TELL
-    failing = LEVELS[: LEVELS.index(fail_on) + 1] if fail_on != "never" else ()
-    if any(found.finding.level in failing for found in open_findings(report)):
+    if any(found.finding.level in failing_levels(fail_on) for found in open_findings(report)):
         return FINDINGS
     return COULD_NOT_TELL if unknown_models(report) else CLEAN
 

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from spark_bucketing.check.candidates import Candidates, set_to
-from spark_bucketing.check.judge import RANKS, Judged, judge
+from spark_bucketing.check.judge import RANKS, judge
 from spark_bucketing.check.query import Query
-from spark_bucketing.check.results import Candidate, Finding, Fix, OperatorResult, Verdict
+from spark_bucketing.check.results import Candidate, Finding, Fix, Level, OperatorResult, Verdict
 from spark_bucketing.check.scans import TableFacts
 from spark_bucketing.check.session_settings import ALL_KEYS, ORDERING, Settings
 from spark_bucketing.check.sql_text import rewritten
@@ -26,7 +26,7 @@ _DIFFERS = " Over empty tables of the same layout Spark plans this otherwise, so
 class PlannedQuery:
     """A query as Spark plans it: its operators, and the Exchanges and Sorts of the whole."""
 
-    operators: tuple[Judged, ...]
+    operators: tuple[OperatorResult, ...]
     counts: PlanCounts
     query: Query | None = None
 
@@ -34,36 +34,27 @@ class PlannedQuery:
         """The same with the reasons of what is still there."""
         return replace(self, operators=judge(self.query), query=None) if self.query else self
 
-    def like(self, other: Sequence[Judged]) -> list[Judged] | None:
-        """Its operators in the order of those of another plan, kind by kind; None where that has other operators."""
-        own: dict[str, list[Judged]] = {}
+    def like(self, other: Sequence[OperatorResult]) -> PlannedQuery | None:
+        """The same with its operators in the order of those of another plan; None where that has others."""
+        own: dict[str, list[OperatorResult]] = {}
         for found in reversed(self.operators):
-            own.setdefault(found.result.kind, []).append(found)
-        ordered = [own[judged.result.kind].pop() for judged in other if own.get(judged.result.kind)]
-        return ordered if len(ordered) == len(self.operators) == len(other) else None
+            own.setdefault(found.kind, []).append(found)
+        ordered = tuple(own[operator.kind].pop() for operator in other if own.get(operator.kind))
+        return replace(self, operators=ordered) if len(ordered) == len(self.operators) == len(other) else None
 
 
 @dataclass
 class HypotheticalQuery:
-    """A query over the tables that it reads, as they are and as they might be.
+    """A query over the tables that it reads, as they are and as they might be."""
 
-    Args:
-        whatif: plans it.
-        sql: its text.
-        settings: of its session.
-        facts: of the tables.
-        tables: the same, as they are planned.
-        session: settings under which empty tables are planned as these tables are.
-        counts: its Exchanges and Sorts as it is, once that is known.
-    """
-
-    whatif: WhatIf
-    sql: str
-    settings: Settings
-    facts: Mapping[str, TableFacts]
-    tables: Mapping[str, HypotheticalTable]
+    whatif: WhatIf  # plans it
+    sql: str  # its text
+    settings: Settings  # of its session
+    facts: Mapping[str, TableFacts]  # of the tables
+    tables: Mapping[str, HypotheticalTable]  # the same, as they are planned
+    # Settings under which empty tables are planned as these tables are.
     session: Mapping[str, str] = field(default_factory=dict)
-    counts: PlanCounts | None = None
+    counts: PlanCounts | None = None  # its Exchanges and Sorts as it is, once that is known
     _planned: dict[object, PlannedQuery | None] = field(default_factory=dict, repr=False)
 
     def planned(self, candidates: Sequence[Candidate] = ()) -> PlannedQuery | None:
@@ -77,7 +68,7 @@ class HypotheticalQuery:
                 self._planned[key] = None
         return self._planned[key]
 
-    def known(self, judged: Sequence[Judged], counts: PlanCounts) -> None:
+    def known(self, judged: Sequence[OperatorResult], counts: PlanCounts) -> None:
         """Have the plan of the query as it is, which was made over the same tables."""
         self._planned[()] = PlannedQuery(tuple(judged), counts)
 
@@ -94,7 +85,7 @@ class HypotheticalQuery:
         settings, sql = self.settings, self.sql
         for candidate in candidates:
             settings = settings.changed(candidate.settings)
-            session |= candidate.planned_settings
+            session |= {**candidate.settings, **candidate.planned_as_if}
             sql = rewritten(sql, candidate.rewrite) if candidate.rewrite else sql
             if candidate.table in tables:
                 spec = candidate.spec or facts[candidate.table].spec
@@ -108,41 +99,32 @@ class HypotheticalQuery:
         return PlannedQuery(judge(query, with_reasons=False), plan.counts, query)
 
 
-@dataclass
 class Proposals:
-    """Fixes for the findings of one query.
+    """Fixes for the findings of one query."""
 
-    Args:
-        query: the query, to be planned.
-        judged: its operators in the plan at hand.
-        is_late: whether it is time to come to an end.
-    """
-
-    query: HypotheticalQuery
-    judged: Sequence[Judged]
-    is_late: Callable[[], bool] = lambda: False
+    def __init__(
+        self, query: HypotheticalQuery, judged: Sequence[OperatorResult], is_late: Callable[[], bool] = lambda: False
+    ) -> None:
+        self._query, self._judged, self._is_late = query, judged, is_late
 
     def results(self) -> Iterator[OperatorResult]:
         """The operators with the fixes for their findings."""
-        base = self.query.planned() if has_candidates(self.judged) else None
-        tried = base.like(self.judged) if base else None
-        if base and tried:
-            base = replace(base, operators=tuple(tried))
-        for place, judged in enumerate(self.judged):
-            same = tried is not None and tried[place].result.verdict is judged.result.verdict
-            findings = []
-            for finding, candidates in zip(judged.result.findings, judged.candidates, strict=True):
-                if base is not None and same:
-                    findings.append(self._with_fixes(finding, candidates, base, place))
-                else:
-                    findings.append(replace(finding, message=finding.message + (_DIFFERS if candidates else "")))
-            yield replace(judged.result, findings=tuple(findings))
+        base = self._planned() if has_candidates(self._judged) else None
+        for place, operator in enumerate(self._judged):
+            if base and base.operators[place].verdict is operator.verdict:
+                yield replace(operator, findings=tuple(self._tried(found, base, place) for found in operator.findings))
+            else:
+                yield untried(operator, _DIFFERS, "note")
 
-    def _with_fixes(self, finding: Finding, candidates: Candidates, base: PlannedQuery, place: int) -> Finding:
+    def _planned(self, *candidates: Candidate) -> PlannedQuery | None:
+        planned = self._query.planned(candidates)
+        return planned.like(self._judged) if planned else None
+
+    def _tried(self, finding: Finding, base: PlannedQuery, place: int) -> Finding:
         fixes: list[Fix] = []
         part: Candidate | None = None
-        for candidate in candidates:
-            if self.is_late():
+        for candidate in finding.candidates:
+            if self._is_late():
                 break
             fix = self._fix((candidate,), base, place)
             if fix is None and self._saves(candidate, base, place):
@@ -151,19 +133,18 @@ class Proposals:
             if fix and fix not in fixes:
                 fixes.append(fix)
         if fixes:
-            return replace(finding, level="warning", fixes=tuple(fixes))
+            return replace(finding, level="warning", fixes=tuple(fixes), candidates=())
         hint = f" It takes more than one change here; one of them: {part.text}" if part else ""
-        return replace(finding, message=finding.message + hint, level="note")
+        return replace(finding, message=finding.message + hint, candidates=())
 
     def _fix(self, candidates: Candidates, base: PlannedQuery, place: int) -> Fix | None:
         """A fix, if these better an operator and harm no other one of the query; with a setting, if need be."""
         for along in ({}, *_ALONG):
             if along and not self._may_go_along(along, candidates):
                 continue
-            after = self.query.planned((*candidates, set_to(along)) if along else candidates)
-            found = after.like(base.operators) if after else None
-            if after and found and _is_better(base.operators, found, place):
-                verdict, counts = found[place].result.verdict, (base.counts, after.counts)
+            after = self._planned(*candidates, *([set_to(along)] if along else []))
+            if after and _is_better(base.operators, after.operators, place):
+                verdict, counts = after.operators[place].verdict, (base.counts, after.counts)
                 first, *others = (_fix_of(one, along, verdict, *counts) for one in candidates)
                 if not others:
                     return first
@@ -172,7 +153,7 @@ class Proposals:
         return None
 
     def _may_go_along(self, along: Mapping[str, str], candidates: Candidates) -> bool:
-        settings = self.query.settings
+        settings = self._query.settings
         if any(settings.get(name) == value for name, value in along.items()):
             return False
         return ORDERING not in along or not (settings.extension or any(c.kind == "extension" for c in candidates))
@@ -182,9 +163,9 @@ class Proposals:
 
         Only where neither is of use alone: what the second one would do by itself is a fix of another finding.
         """
-        after = self.query.planned((candidate,))
-        left = after.explained().like(base.operators) if after else None
-        due = [other for candidates in left[place].candidates for other in candidates] if left else []
+        planned = self._query.planned((candidate,))
+        left = planned.explained().like(self._judged) if planned else None
+        due = [other for finding in left.operators[place].findings for other in finding.candidates] if left else []
         for other in {other.text: other for other in reversed(due)}.values():
             if other.text != candidate.text and not self._fix((other,), base, place):
                 both = self._fix((candidate, other), base, place)
@@ -194,11 +175,10 @@ class Proposals:
 
     def _saves(self, candidate: Candidate, base: PlannedQuery, place: int) -> bool:
         """Whether a candidate saves a shuffle or a sort, without changing the verdict yet."""
-        after = self.query.planned((candidate,))
-        found = after.like(base.operators) if after else None
-        if found is None:
+        after = self._planned(candidate)
+        if after is None:
             return False
-        here, there = base.operators[place].result, found[place].result
+        here, there = base.operators[place], after.operators[place]
         return (there.exchanges, there.sorts) < (here.exchanges, here.sorts)
 
 
@@ -211,23 +191,23 @@ def _fix_of(
     return Fix(**made, verdict=verdict, before=before, after=after)
 
 
-def _is_better(base: Sequence[Judged], after: Sequence[Judged], place: int) -> bool:
+def _is_better(base: Sequence[OperatorResult], after: Sequence[OperatorResult], place: int) -> bool:
     for number, (here, there) in enumerate(zip(base, after, strict=True)):
-        before, now = RANKS.get(here.result.verdict, 0), RANKS.get(there.result.verdict, 0)
-        if now > before or (number == place and (now == before or there.result.verdict not in RANKS)):
+        before, now = RANKS.get(here.verdict, 0), RANKS.get(there.verdict, 0)
+        if now > before or (number == place and (now == before or there.verdict not in RANKS)):
             return False
     return True
 
 
-def has_candidates(judged: Sequence[Judged]) -> bool:
+def has_candidates(judged: Sequence[OperatorResult]) -> bool:
     """Whether there is something to try out."""
-    return any(candidates for operator in judged for candidates in operator.candidates)
+    return any(finding.candidates for operator in judged for finding in operator.findings)
 
 
-def untried(judged: Judged) -> OperatorResult:
-    """An operator whose findings may have fixes, which nobody could try out: warnings nevertheless."""
-    findings = [
-        replace(finding, level="warning", message=finding.message + _UNTRIED) if candidates else finding
-        for finding, candidates in zip(judged.result.findings, judged.candidates, strict=True)
-    ]
-    return replace(judged.result, findings=tuple(findings))
+def untried(operator: OperatorResult, why: str = _UNTRIED, level: Level = "warning") -> OperatorResult:
+    """An operator whose findings may have fixes, and why these could not be tried out."""
+    findings = tuple(
+        replace(finding, level=level, message=finding.message + why, candidates=()) if finding.candidates else finding
+        for finding in operator.findings
+    )
+    return replace(operator, findings=findings)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from spark_bucketing.check.clauses import Clauses
@@ -15,30 +15,15 @@ from spark_bucketing.plan.operators import Operator, find_operators
 
 @dataclass(frozen=True)
 class Query:
-    """A plan with its surroundings.
+    """A plan with its surroundings."""
 
-    Args:
-        plan: the plan.
-        described: what is known of the tables that it reads (PhysicalPlan.tables), by schema and name.
-        settings: of the session.
-        sql: the query's text.
-        statistics: sizes of tables, and of what the query reads of them, where Spark prints them.
-    """
-
-    plan: PhysicalPlan
-    described: Mapping[str, TableFacts]
-    settings: Settings
-    sql: str = ""
+    plan: PhysicalPlan  # the plan
+    # What is known of the tables that it reads (PhysicalPlan.tables), by schema and name.
+    tables: Mapping[str, TableFacts]
+    settings: Settings  # of the session
+    sql: str = ""  # the query's text
+    # Sizes of tables, and of what the query reads of them, where Spark prints them.
     statistics: Statistics = field(default_factory=Statistics)
-
-    @cached_property
-    def tables(self) -> Mapping[str, TableFacts]:
-        """What is known of the tables, with the sizes that Spark expects where the metastore has none."""
-        sizes = self.statistics.tables
-        return {
-            name: replace(facts, size_bytes=facts.size_bytes if facts.size_bytes is not None else sizes.get(name))
-            for name, facts in self.described.items()
-        }
 
     @cached_property
     def operators(self) -> Mapping[int, Operator]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from spark_bucketing.check.facts import Facts
@@ -10,7 +10,7 @@ from spark_bucketing.check.hypotheses import Hypothesize
 from spark_bucketing.check.judge import judge
 from spark_bucketing.check.proposals import HypotheticalQuery, Proposals, has_candidates, untried
 from spark_bucketing.check.query import Query
-from spark_bucketing.check.results import ModelResult, OperatorResult, Parent, Verdict
+from spark_bucketing.check.results import ModelResult, OperatorResult, map_findings
 from spark_bucketing.check.scans import TableFacts, note_of
 from spark_bucketing.check.session_settings import Settings
 from spark_bucketing.check.shadow import Shadow
@@ -19,13 +19,7 @@ from spark_bucketing.check.time_limit import in_time
 from spark_bucketing.errors import BucketingError
 from spark_bucketing.plan import PhysicalPlan, parse_plan, parse_statistics
 from spark_bucketing.plan.planner import Planner
-from spark_bucketing.project.manifest import Manifest, Node, table_name
-
-# Of several operators that read a table, the one that a graph shows for it.
-_WORST = (
-    Verdict.SHUFFLED, Verdict.ONE_SIDED, Verdict.UNKNOWN, Verdict.SHUFFLE_FREE, Verdict.SORT_FREE, Verdict.BROADCAST,
-    Verdict.NOT_BUCKETED,
-)  # fmt: skip
+from spark_bucketing.project.manifest import Node
 
 _UNCOMPILED = (
     "It has no compiled SQL in this manifest: write the manifest with `dbt compile`, `run` or `build`, or leave out "
@@ -35,25 +29,14 @@ _UNCOMPILED = (
 
 @dataclass(frozen=True)
 class Subject:
-    """A query to be checked.
+    """A query to be checked."""
 
-    Args:
-        name: the model's, or the file's.
-        path: its file, relative to the project's folder.
-        sql: compiled; None when there is none.
-        raw: the text of the file.
-        unique_id: dbt's; None for a file of SQL.
-        depends_on: unique ids of its parents.
-        error: why there is no SQL.
-    """
-
-    name: str
-    path: str
-    sql: str | None
-    raw: str = ""
-    unique_id: str | None = None
-    depends_on: tuple[str, ...] = ()
-    error: str | None = None
+    name: str  # the model's, or the file's
+    path: str  # its file, relative to the project's folder
+    sql: str | None  # compiled; None when there is none
+    raw: str = ""  # the text of the file
+    unique_id: str | None = None  # dbt's; None for a file of SQL
+    error: str | None = None  # why there is no SQL
 
 
 Task = Subject | Node
@@ -70,32 +53,18 @@ class Progress:
 
 @dataclass
 class Checker:
-    """Plans and judges one query after the other.
+    """Plans and judges one query after the other."""
 
-    Args:
-        planner: what answers.
-        settings: of the session, for the reasons.
-        facts: of its tables.
-        hypotheses: tries out what could be changed; None to propose nothing.
-        shadow: of the project, offline.
-        time_limit: seconds for each query; None for no limit.
-    """
-
-    planner: Planner
-    settings: Settings
-    facts: Facts
-    hypotheses: Hypothesize | None = None
-    shadow: Shadow | None = None
-    time_limit: float | None = None
+    planner: Planner  # what answers
+    settings: Settings  # of the session, for the reasons
+    facts: Facts  # of its tables
+    hypotheses: Hypothesize | None = None  # tries out what could be changed; None to propose nothing
+    shadow: Shadow | None = None  # of the project, offline
+    time_limit: float | None = None  # seconds for each query; None for no limit
     queries: list[tuple[ModelResult, HypotheticalQuery]] = field(default_factory=list)
 
     def run(self, tasks: Sequence[Task], report: Callable[[str], None] = lambda _: None) -> Progress:
-        """Go through the tasks, until they are done or somebody presses Ctrl-C.
-
-        Args:
-            tasks: in an order in which every shadow comes before what reads it.
-            report: is called with the name of what is at work before each task.
-        """
+        """Go through the tasks, shadows before what reads them, until they are done or somebody presses Ctrl-C."""
         progress = Progress()
         try:
             for task in tasks:
@@ -112,9 +81,7 @@ class Checker:
 
     def check(self, subject: Subject) -> ModelResult:
         """Plan and judge one query; what cannot be planned or judged, or takes too long, has an error in its result."""
-        result = ModelResult(
-            name=subject.name, path=subject.path, unique_id=subject.unique_id, depends_on=subject.depends_on
-        )
+        result = ModelResult(subject.name, subject.path, unique_id=subject.unique_id)
         if subject.sql is None:
             return replace(result, error=subject.error or _UNCOMPILED)
         try:
@@ -127,87 +94,40 @@ class Checker:
         except Exception as error:
             why = f"Its plan cannot be judged, which is a mistake of this program: {type(error).__name__}: {error}"
             return replace(result, error=why)
-        result = replace(result, operators=tuple(_mapped_back(operator, sql, subject.raw) for operator in operators))
+        result = map_findings(
+            replace(result, operators=operators),
+            lambda _, found: replace(found, line=source_line(sql, found.line, subject.raw) if found.line else None),
+        )
         if query:
             query.forget()
             self.queries.append((result, query))
         return result
 
-    def _described(self, plan: PhysicalPlan) -> Mapping[str, TableFacts]:
-        """Facts of a plan's tables, with those of partitions where these are read plainly."""
+    def _described(self, plan: PhysicalPlan, sizes: Mapping[str, int]) -> Mapping[str, TableFacts]:
+        """Facts of a plan's tables, with partitions where these are read plainly, and sizes as Spark has them."""
         plainly = {node.table for node in plan.walk() if node.table and note_of(node).objection}
         found = self.facts.of(plan.tables)
-        return {name: self.facts.with_partitions(facts) if name in plainly else facts for name, facts in found.items()}
+        found |= {name: self.facts.with_partitions(found[name]) for name in plainly & found.keys()}
+        unknown = {name: facts for name, facts in found.items() if facts.size_bytes is None}
+        return found | {name: replace(facts, size_bytes=sizes.get(name)) for name, facts in unknown.items()}
 
     def _judged(
         self, sql: str, is_late: Callable[[], bool]
     ) -> tuple[tuple[OperatorResult, ...], HypotheticalQuery | None]:
         explained = self.planner.explain(sql)
         plan = parse_plan(explained.formatted)
-        sizes = parse_statistics(explained.cost).of(self.facts.has_size)
-        query = Query(plan, self._described(plan), self.settings, sql, sizes)
+        statistics = parse_statistics(explained.cost)
+        query = Query(plan, self._described(plan, statistics.tables), self.settings, sql, statistics)
         judged = judge(query)
         wanted = has_candidates(judged) or self.shadow
         asked = self.hypotheses(query) if self.hypotheses and wanted else None
         if asked is None:
-            return tuple(untried(found) if self.hypotheses else found.result for found in judged), None
+            return tuple(map(untried, judged)) if self.hypotheses else judged, None
         if self.shadow:
             asked.known(judged, plan.counts)
         return tuple(Proposals(asked, judged, is_late).results()), asked
 
 
-def with_inputs(
-    results: Iterable[ModelResult], manifest: Manifest, relation: Callable[[Node], str | None]
-) -> tuple[ModelResult, ...]:
-    """Results with the verdict on the way from each of their parents in the project's graph.
-
-    Args:
-        results: of a run.
-        manifest: the project's.
-        relation: what a node's table is called in the plans.
-    """
-    tables = _tables_behind(manifest, relation)
-
-    def parents(result: ModelResult) -> Iterator[Parent]:
-        for parent in result.depends_on:
-            yield Parent(parent, _worst(result, tables.get(parent, frozenset())))
-
-    return tuple(replace(result, inputs=tuple(parents(result))) for result in results)
-
-
 def _hinted(error: str, subject: Subject) -> str:
     missing = "TABLE_OR_VIEW_NOT_FOUND" in error and subject.unique_id
     return f"{error}\nBuild what it reads first (dbt run), or check it with --offline." if missing else error
-
-
-def _mapped_back(operator: OperatorResult, sql: str, raw: str) -> OperatorResult:
-    findings = tuple(
-        replace(finding, line=source_line(sql, finding.line, raw) if finding.line and raw else None)
-        for finding in operator.findings
-    )
-    return replace(operator, findings=findings)
-
-
-def _worst(result: ModelResult, tables: frozenset[str]) -> Verdict | None:
-    verdicts = {operator.verdict for operator in result.operators if tables & set(_names(operator.tables))}
-    return min(verdicts, key=_WORST.index, default=None)
-
-
-def _names(tables: Iterable[str]) -> Iterator[str]:
-    for table in tables:
-        yield table.lower()
-        # The session's own catalog need not be Spark's, and dbt does not write it.
-        yield ".".join(table.lower().split(".")[-2:])
-
-
-def _tables_behind(manifest: Manifest, relation: Callable[[Node], str | None]) -> Mapping[str, frozenset[str]]:
-    """The tables that a plan shows for each node: its own, or for a view or an ephemeral model those below it."""
-    tables: dict[str, frozenset[str]] = {}
-    for unique_id in manifest.order:
-        node = manifest.nodes[unique_id]
-        if node.materialized in ("view", "ephemeral"):
-            tables[unique_id] = frozenset().union(*(tables.get(parent, ()) for parent in node.depends_on))
-        else:
-            named = relation(node)
-            tables[unique_id] = frozenset([table_name(named)]) if named else frozenset()
-    return tables

@@ -29,28 +29,18 @@ MERGING = Merging()
 
 @dataclass(frozen=True)
 class TableFacts(HypotheticalTable):
-    """A table as the metastore and its files describe it; its name is as Spark prints it, its columns in lower case.
+    """A table as the metastore and its files describe it; its name is as Spark prints it, its columns in lower case."""
 
-    Args:
-        partitions: the specs of its partitions, where these differ from the table's or may do so.
-    """
-
-    partitions: Table | None = None
+    partitions: Table | None = None  # the specs of its partitions, where these differ from the table's or may do so
 
 
 @dataclass(frozen=True)
 class ScanNote:
-    """What EXPLAIN prints in the line `Bucketed:` of a scan.
+    """What EXPLAIN prints in the line `Bucketed:` of a scan."""
 
-    Args:
-        bucketed: whether it is read as bucketed; None without such a line.
-        code: why it is not, where the extension has a reason.
-        words: the same for people, or how it is read; stock Spark prints nothing of that.
-    """
-
-    bucketed: bool | None = None
-    code: str = ""
-    words: str = ""
+    bucketed: bool | None = None  # whether it is read as bucketed; None without such a line
+    code: str = ""  # why it is not, where the extension has a reason
+    words: str = ""  # the same for people, or how it is read; stock Spark prints nothing of that
 
     @property
     def objection(self) -> str:
@@ -73,21 +63,13 @@ def note_of(scan: PlanNode) -> ScanNote:
 
 @dataclass(frozen=True)
 class BucketedScan:
-    """A scan of a table that is bucketed by its metadata.
+    """A scan of a table that is bucketed by its metadata."""
 
-    Args:
-        node: of the plan.
-        facts: of the table.
-        spec: the table's.
-        settings: of the session.
-        folders: that Spark reads, by scan.
-    """
-
-    node: PlanNode
-    facts: TableFacts
-    spec: BucketSpec
-    settings: Settings
-    folders: Folders = field(default_factory=dict)
+    node: PlanNode  # of the plan
+    facts: TableFacts  # of the table
+    spec: BucketSpec  # the table's
+    settings: Settings  # of the session
+    folders: Folders = field(default_factory=dict)  # that Spark reads, by scan
 
     @property
     def name(self) -> str:
@@ -176,13 +158,7 @@ def spec_as_read(scans: Sequence[BucketedScan]) -> BucketSpec | None:
 
 
 def selected_partitions(scan: PlanNode, table: Table, folders: Folders) -> tuple[Partition, ...]:
-    """The partitions that a scan selects, before it runs; all of them where that is not known.
-
-    Args:
-        scan: of the table.
-        table: with its partitions.
-        folders: that Spark reads, by scan.
-    """
+    """The partitions that a scan selects, before it runs; all of them where that is not known."""
     read = folders.get(scan_key(scan))
     if read is None:
         return table.partitions

@@ -14,12 +14,7 @@ if TYPE_CHECKING:
 
 
 class SessionPlanner(Planner):
-    """A SparkSession of this process.
-
-    Args:
-        label: how reports call it.
-        session: an open session.
-    """
+    """A SparkSession of this process."""
 
     def __init__(self, label: str, session: SparkSession) -> None:
         self.label, self.session = label, session

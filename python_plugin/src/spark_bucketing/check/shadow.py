@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
@@ -21,7 +22,7 @@ from pathlib import Path
 from spark_bucketing.check.layout_config import configured_layout
 from spark_bucketing.check.sql_text import renamed
 from spark_bucketing.errors import BucketingError, ProjectError
-from spark_bucketing.plan.whatif import HypotheticalTable, WhatIf
+from spark_bucketing.plan.whatif import WhatIf
 from spark_bucketing.project.catalog import CatalogTable
 from spark_bucketing.project.manifest import Manifest, Node, relation_parts, table_name
 from spark_bucketing.project.seeds import seed_columns
@@ -37,14 +38,7 @@ _SNAPSHOT_COLUMNS = {
 
 
 class Shadow:
-    """The shadows of one project.
-
-    Args:
-        whatif: a planner of hypothetical tables.
-        manifest: the project's.
-        catalog: its catalog, which may be empty.
-        project_dir: its folder, where seeds are.
-    """
+    """The shadows of one project."""
 
     def __init__(
         self, whatif: WhatIf, manifest: Manifest, catalog: Mapping[str, CatalogTable], project_dir: Path
@@ -77,10 +71,7 @@ class Shadow:
             layout = configured_layout(config, node.materialized, node.name)
             known = self._catalog.get(node.unique_id)
             size = known.size_bytes if known else None
-            columns = self._columns(node)
-            self._whatif.define(
-                HypotheticalTable(name, columns, layout.spec, layout.partition_by, size, layout.file_format)
-            )
+            self._whatif.define(replace(layout, name=name, columns=self._columns(node), size_bytes=size))
         except BucketingError as error:
             self.missing[table_name(relation)] = f"{node.resource_type} {node.name!r}: {error}"
         # A config of a form that nobody has thought of: what reads the table cannot be planned.

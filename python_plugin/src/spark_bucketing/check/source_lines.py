@@ -9,19 +9,11 @@ _JINJA = re.compile(r"\{\{.*?\}\}|\{%.*?%\}|\{#.*?#\}")
 
 
 def source_line(compiled: str, line: int, raw: str) -> int | None:
-    """Map a line back.
+    """The line of the model's file, from 1, that a line of compiled SQL came from; None where it is not certain.
 
     A line of the model's file is taken for the origin when it compiles to this text, whatever its Jinja stands for, and
     has the most of it in plain text. No other line may do so, or as many as there are lines of this text in the
     compiled SQL, so that they pair up in order.
-
-    Args:
-        compiled: the compiled SQL.
-        line: a line of it, from 1.
-        raw: the model's file.
-
-    Returns:
-        The line of the model's file, from 1; None where it is not certain.
     """
     lines = compiled.splitlines()
     if not 1 <= line <= len(lines) or not lines[line - 1].strip():

@@ -17,12 +17,7 @@ _PIECES = re.compile(rf"(?P<skipped>{_COMMENT}|\s+)|{_LITERAL}|{_QUOTED}|(?P<end
 
 
 def renamed(sql: str, names: Mapping[str, str]) -> str:
-    """SQL with other names for tables, but not in literals, comments, or longer names.
-
-    Args:
-        sql: one statement.
-        names: the new names by the old ones, as the SQL writes them.
-    """
+    """SQL with other names for tables, but not in literals, comments, or longer names."""
     if not names:
         return sql
     longest = sorted(names, key=len, reverse=True)

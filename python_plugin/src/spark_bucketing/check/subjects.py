@@ -9,27 +9,21 @@ from pathlib import Path
 from spark_bucketing.check.run import Subject, Task
 from spark_bucketing.check.sql_text import one_statement
 from spark_bucketing.errors import ProjectError
+from spark_bucketing.project.dbt import SELECTED
 from spark_bucketing.project.manifest import Manifest, Node
 
 _JINJA = re.compile(r"\{\{|\{%")
-_CHECKED = ("model", "snapshot")
 
 
 def selectable(manifest: Manifest) -> tuple[str, ...]:
     """All models and snapshots that have a query of their own, parents first."""
     nodes = ((name, manifest.nodes[name]) for name in manifest.order)
     # An ephemeral model is planned in the models that use it.
-    return tuple(name for name, node in nodes if node.resource_type in _CHECKED and node.materialized != "ephemeral")
+    return tuple(name for name, node in nodes if node.resource_type in SELECTED and node.materialized != "ephemeral")
 
 
 def model_subject(node: Node, project_dir: Path, error: str | None = None) -> Subject:
-    """A model, snapshot or analysis.
-
-    Args:
-        node: the node.
-        project_dir: folder of its project.
-        error: dbt's, when it does not compile.
-    """
+    """A model, snapshot or analysis."""
     if error is None and node.language != "sql":
         error = f"It is a {node.language.capitalize()} model, which has no SQL that could be planned."
     file = project_dir / node.path
@@ -39,28 +33,20 @@ def model_subject(node: Node, project_dir: Path, error: str | None = None) -> Su
     except (OSError, UnicodeDecodeError):
         raw = node.raw_sql
     sql = node.sql if node.language == "sql" else None
-    return Subject(node.name, node.path, sql, raw, node.unique_id, node.depends_on, error)
+    return Subject(node.name, node.path, sql, raw, node.unique_id, error)
 
 
-def file_subject(
-    file: Path, project_dir: Path, manifest: Manifest | None, errors: Mapping[str, str] | None = None
-) -> Subject:
+def file_subject(file: Path, project_dir: Path, manifest: Manifest, errors: Mapping[str, str]) -> Subject:
     """A file of SQL: what dbt compiled it to when it is one of the project's, otherwise its own text.
-
-    Args:
-        file: absolute.
-        project_dir: folder of the project, absolute.
-        manifest: the project's; None when no file lies in its folder.
-        errors: dbt's, of nodes that do not compile, by unique id.
 
     Raises:
         ProjectError: the file cannot be read, or has Jinja that nobody compiles.
     """
     inside = file.is_relative_to(project_dir)
     path = file.relative_to(project_dir).as_posix() if inside else str(file)
-    for node in manifest.nodes.values() if manifest else ():
+    for node in manifest.nodes.values():
         if node.path == path and node.resource_type in ("model", "snapshot", "analysis"):
-            return model_subject(node, project_dir, (errors or {}).get(node.unique_id))
+            return model_subject(node, project_dir, errors.get(node.unique_id))
     try:
         # With or without a byte order mark, which Spark takes for a word.
         text = file.read_text(encoding="utf-8-sig")
@@ -76,12 +62,7 @@ def file_subject(
 
 
 def offline_tasks(subjects: Sequence[Subject], manifest: Manifest) -> list[Task]:
-    """Every query, and before it the shadow of every table that it may read.
-
-    Args:
-        subjects: what is checked. A file of SQL that is no node of the project may read any table of the project.
-        manifest: the project's.
-    """
+    """Every query, and before it the shadow of every table that it may read: any, for a file that is no node."""
     by_id: Mapping[str | None, Subject] = {subject.unique_id: subject for subject in subjects if subject.unique_id}
     files = [subject for subject in dict.fromkeys(subjects) if subject.unique_id not in by_id]
     wanted = set(manifest.nodes) if files else manifest.with_ancestors(str(name) for name in by_id)

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
+from spark_bucketing.check.acceptance import write_baseline
 from spark_bucketing.check.artifacts import Request
-from spark_bucketing.check.baseline import write_baseline
 from spark_bucketing.check.command import check_project
 from spark_bucketing.check.outcome import FailOn, exit_code
 from spark_bucketing.check.results import Report
 from spark_bucketing.cli.exits import CLEAN
-from spark_bucketing.cli.options import FOLDER, READ_FILE, WRITTEN_FILE, Place, project_options
+from spark_bucketing.cli.options import FOLDER, READ_FILE, WRITTEN_FILE, project_options
 from spark_bucketing.cli.progress import progress_line
 from spark_bucketing.cli.streams import standard_output
 from spark_bucketing.errors import ProjectError
@@ -69,12 +68,20 @@ def _is_selector(word: str) -> bool:
     return not word.endswith(".sql") or re.match(r"[@+\d]*[a-z_.]{2,}:", word) is not None
 
 
+def _words(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(word for value in values for word in value.split())
+
+
 @click.command(cls=_Words)
 @click.argument("files", metavar="[FILE.sql]...", nargs=-1, type=READ_FILE)
 @click.option(
-    "--select", "-s", multiple=True, help="Models to check, in dbt's own selector syntax; all when not given."
+    "--select",
+    "-s",
+    multiple=True,
+    callback=_words,
+    help="Models to check, in dbt's own selector syntax; all when not given.",
 )
-@click.option("--exclude", multiple=True, help="Models to leave out, in dbt's own selector syntax.")
+@click.option("--exclude", multiple=True, callback=_words, help="Models to leave out, in dbt's own selector syntax.")
 @click.option("--state", type=FOLDER, help="Folder of another run's artifacts, for selectors such as state:modified+.")
 @project_options
 @click.option("--vars", "variables", default="{}", help="Variables of the project, as YAML, as in dbt.")
@@ -115,7 +122,19 @@ def _is_selector(word: str) -> bool:
     help="Write what is found into this file, and succeed; what it says of models that are not checked stays.",
 )
 @click.pass_context
-def check(ctx: click.Context, /, **options: Any) -> None:
+def check(
+    ctx: click.Context,
+    /,
+    select: tuple[str, ...],
+    exclude: tuple[str, ...],
+    state: Path | None,
+    form: str,
+    output: Path | None,
+    verbose: bool,
+    fail_on: FailOn,
+    new_baseline: Path | None,
+    **asked: Any,
+) -> None:
     """Say where Spark will shuffle or sort although tables are bucketed, why, and what to change.
 
     Every compiled model of the project, or each FILE.sql, is explained by Spark itself, and never run. Each join,
@@ -126,53 +145,28 @@ def check(ctx: click.Context, /, **options: Any) -> None:
 
     Exit codes: 0 clean, 1 findings at or above --fail-on, 2 could not run, or could not show for some query.
     """
-    fail_on: FailOn = options["fail_on"]
-    new_baseline: Path | None = options["new_baseline"]
     # Before anything that takes long.
-    for path in filter(None, (options["output"], new_baseline)):
+    for path in filter(None, (output, new_baseline)):
         _check_writable(path)
+    request = Request(selection=Selection(select, exclude, state), **asked)
     with progress_line() as line:
 
         def show(what: str, done: int, total: int) -> None:
             line.show(f"planning {done + 1:,} of {total:,} models ({what})" if total else what)
 
         try:
-            report = check_project(_request(options), show)
+            report = check_project(request, show)
         except KeyboardInterrupt as interrupt:
             raise ProjectError("Interrupted before anything was checked.") from interrupt
-    _write(report, options, fail_on)
+    if output:
+        _write(report, form, output, fail_on, verbose)
+    else:
+        write_report(report, form, standard_output(form), fail_on, verbose)
     if new_baseline:
-        part = bool(options["files"] or options["select"] or options["exclude"])
-        number = write_baseline(report, new_baseline, part)
+        number = write_baseline(report, new_baseline, part=bool(request.files or request.selection))
         click.echo(f"{new_baseline} accepts {number:,} findings.", err=True)
         ctx.exit(CLEAN)
     ctx.exit(exit_code(report, fail_on))
-
-
-def _request(options: dict[str, Any]) -> Request:
-    place: Place = options["place"]
-
-    def absolute(path: Path | None) -> Path | None:
-        return path.resolve() if path else None
-
-    return Request(
-        files=tuple(file.resolve() for file in options["files"]),
-        selection=Selection(_words(options["select"]), _words(options["exclude"]), absolute(options["state"])),
-        project_dir=absolute(place.project_dir),
-        profiles_dir=absolute(place.profiles_dir),
-        target=place.target,
-        variables=options["variables"],
-        manifest=absolute(options["manifest"]),
-        compile_anyway=options["compile_anyway"],
-        offline=options["offline"],
-        extension=options["extension"],
-        baseline=absolute(options["baseline"]),
-        time_limit=options["time_limit"],
-    )
-
-
-def _words(values: Sequence[str]) -> tuple[str, ...]:
-    return tuple(word for value in values for word in value.split())
 
 
 def _check_writable(path: Path) -> None:
@@ -182,13 +176,9 @@ def _check_writable(path: Path) -> None:
         raise ProjectError(f"{path} cannot be written: {why}.")
 
 
-def _write(report: Report, options: dict[str, Any], fail_on: FailOn) -> None:
-    output: Path | None = options["output"]
-    if output is None:
-        write_report(report, options["form"], standard_output(options["form"]), fail_on, options["verbose"])
-        return
+def _write(report: Report, form: str, output: Path, fail_on: FailOn, verbose: bool) -> None:
     try:
         with output.open("w", encoding="utf-8", errors="replace") as file:
-            write_report(report, options["form"], file, fail_on, options["verbose"], plain=True)
+            write_report(report, form, file, fail_on, verbose, plain=True)
     except OSError as error:
         raise ProjectError(f"The report cannot be written to {output}: {error.strerror}.") from error

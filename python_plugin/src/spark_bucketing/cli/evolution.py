@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from spark_bucketing.cli.options import FORMAT, Place
+from spark_bucketing.cli.options import FORMAT
 from spark_bucketing.cli.progress import ProgressLine, progress_line
 from spark_bucketing.cli.seal import run_seal
 from spark_bucketing.cli.streams import standard_output
@@ -18,6 +18,7 @@ from spark_bucketing.evolution.rewrite import Plan, Rewriter, plan_rewrite
 from spark_bucketing.evolution.staging import find_staging
 from spark_bucketing.evolution.warehouse import Warehouse
 from spark_bucketing.evolution.where import select_partitions
+from spark_bucketing.project.profile import Place
 from spark_bucketing.report.evolution import write_plan, write_specs
 from spark_bucketing.report.words import count, size
 

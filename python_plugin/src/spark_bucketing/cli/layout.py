@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import click
 
 from spark_bucketing.cli.exits import CLEAN, COULD_NOT_RUN, FINDINGS
-from spark_bucketing.cli.options import FORMAT, Place, project_options
+from spark_bucketing.cli.options import FORMAT, project_options
 from spark_bucketing.cli.progress import STARTING, progress_line
 from spark_bucketing.cli.streams import standard_output
 from spark_bucketing.layout.read import read_layouts
 from spark_bucketing.layout.table import TableLayout
-from spark_bucketing.project.profile import session_target
+from spark_bucketing.project.profile import Place, session_target
 from spark_bucketing.report.layout import write_layouts
 from spark_bucketing.session import open_session
 
@@ -34,7 +34,7 @@ def layout(ctx: click.Context, tables: tuple[str, ...], schema: str | None, form
     where partitions differ in their buckets, the largest one of these numbers. Which buckets a partition has, its seal
     says, which is read with the session extension only.
     """
-    found = session_target(place.project_dir, place.profiles_dir, place.target)
+    found = session_target(place)
     chosen = schema or found.schema
     with progress_line(STARTING) as line:
         session = open_session(found.settings)

@@ -3,28 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
 from typing import Any
 
 import click
 
-FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
-READ_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+from spark_bucketing.project.profile import Place
+
+FOLDER = click.Path(exists=True, file_okay=False, resolve_path=True, path_type=Path)
+READ_FILE = click.Path(exists=True, dir_okay=False, resolve_path=True, path_type=Path)
 WRITTEN_FILE = click.Path(dir_okay=False, path_type=Path)
 FORMAT = click.option(
     "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Of the report."
 )
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where dbt finds a project, its profile and the target; None for where it looks by itself."""
-
-    project_dir: Path | None
-    profiles_dir: Path | None
-    target: str | None
 
 
 def project_options(function: Callable[..., Any]) -> Callable[..., Any]:

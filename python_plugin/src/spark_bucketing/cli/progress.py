@@ -17,11 +17,7 @@ STARTING, CONNECTING = "starting Spark", "connecting to the server"
 
 
 class ProgressLine:
-    """The line; nothing where standard error is no terminal.
-
-    Args:
-        progress: that draws it.
-    """
+    """The line; nothing where standard error is no terminal."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
@@ -57,11 +53,7 @@ class ProgressLine:
 
 @contextmanager
 def progress_line(what: str = "") -> Iterator[ProgressLine]:
-    """A line on standard error while the block runs, where that is a terminal; nothing is left of it.
-
-    Args:
-        what: is at work first.
-    """
+    """A line on standard error while the block runs, where that is a terminal; nothing is left of it."""
     terminal = sys.stderr.isatty() and Console(stderr=True).is_interactive
     # A descriptor of its own: while Spark starts, the process's standard error is kept for its messages.
     stream = os.fdopen(os.dup(sys.stderr.fileno()), "w", encoding="utf-8") if terminal else io.StringIO()

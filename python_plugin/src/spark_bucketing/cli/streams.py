@@ -8,11 +8,7 @@ from typing import TextIO
 
 
 def standard_output(form: str) -> TextIO:
-    """The stream for a report: programs read UTF-8, people what their terminal has; no character is a reason to fail.
-
-    Args:
-        form: of the report; text is for people.
-    """
+    """The stream for a report: UTF-8 but for text, which is for people; no character is a reason to fail."""
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(encoding=None if form == "text" else "utf-8", errors="replace")
     return sys.stdout

@@ -8,13 +8,13 @@ from typing import Any
 
 import click
 
-from spark_bucketing.cli.options import Place, project_options
+from spark_bucketing.cli.options import project_options
 from spark_bucketing.cli.progress import CONNECTING, STARTING, ProgressLine
 from spark_bucketing.errors import TableError
 from spark_bucketing.evolution import sql
 from spark_bucketing.evolution.warehouse import Statements, Warehouse
 from spark_bucketing.project.connection import RemoteStatements
-from spark_bucketing.project.profile import Target, read_target
+from spark_bucketing.project.profile import Place, Target, read_target
 from spark_bucketing.session import SessionStatements, open_session, quiet_errors
 
 DRY_RUN = click.option("--dry-run", is_flag=True, help="Say what would be done, and change nothing.")
@@ -30,18 +30,13 @@ def table_command(function: Callable[..., Any]) -> Callable[..., Any]:
 def opened(table: str, place: Place, line: ProgressLine) -> Iterator[tuple[Warehouse, str]]:
     """A session with the settings that are needed, and the table's qualified name.
 
-    Args:
-        table: as it was given.
-        place: of the project.
-        line: on which progress is shown.
-
     Raises:
         BucketingError: this is no name of a table, or there is no session.
     """
     parts = sql.parts(table)
     if not 1 <= len(parts) <= 2:
         raise TableError(f"{table!r} is no name of a table. Expected schema.table, or a table of the target's schema.")
-    target = read_target(place.project_dir, place.profiles_dir, place.target)
+    target = read_target(place)
     with closing(_statements(target, line)) as statements, Warehouse(statements).with_needed_settings() as warehouse:
         yield warehouse, ".".join(parts if len(parts) == 2 else (target.schema, *parts))
 

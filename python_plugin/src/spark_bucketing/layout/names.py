@@ -16,10 +16,6 @@ _PATTERNS: dict[BucketHash, re.Pattern[str]] = {
 
 
 def bucket_of(file_name: str, bucket_hash: BucketHash) -> int | None:
-    """The bucket that a data file holds according to its name, without its folder.
-
-    Returns:
-        The bucket id, or None when the name has none in the naming scheme of this layout.
-    """
+    """The bucket that a data file holds by its name, without its folder; None when it has none in this layout's way."""
     match = _PATTERNS[bucket_hash].fullmatch(file_name)
     return int(match[1]) if match else None

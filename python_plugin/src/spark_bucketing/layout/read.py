@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -58,36 +58,29 @@ def _read_layout(session: SparkSession, schema: str, name: str) -> TableLayout |
     table = f"{sql.name(schema)}.{sql.name(name)}"
     with spark_call(f"Table {name!r} cannot be described."):
         rows = session.sql(f"describe table extended {table}").collect()
-    found = Description.of((row.col_name, row.data_type) for row in rows)
+    found = Description.of(rows)
     spec = BucketSpec.from_description(found.details)
     if spec is None:
         return None
-    file_format = _file_format(found.details)
-    layout = TableLayout(name, spec, file_format, bool(found.partition_columns))
+    layout = TableLayout(name, spec, found.file_format, bool(found.partition_columns))
     try:
-        files = _files(session, table, spec, file_format)
+        files = _files(session, table, layout)
         own_specs = _own_specs(session, table) if layout.partitioned and spec.bucket_hash == "hive" else {}
     except SparkError as error:
         return replace(layout, unreadable=str(error))
     return replace(layout, files=files, own_specs=own_specs)
 
 
-def _file_format(details: Mapping[str, str]) -> str:
-    provider = details.get("Provider", "").lower()
-    if provider != "hive":
-        return provider
-    input_format = details.get("InputFormat", "").rpartition(".")[2]
-    return next((name for name in _READABLE_HIVE_FORMATS if name in input_format.lower()), input_format)
-
-
-def _files(session: SparkSession, table: str, spec: BucketSpec, file_format: str) -> tuple[DataFile, ...]:
+def _files(session: SparkSession, table: str, layout: TableLayout) -> tuple[DataFile, ...]:
     """All files of a table with their rows.
 
     Raises:
         SparkError: the files cannot be listed or read.
     """
-    if spec.bucket_hash == "hive" and file_format not in _READABLE_HIVE_FORMATS:
-        raise SparkError(f"The files of a Hive-layout table can be read as parquet and orc, not as {file_format}.")
+    if layout.spec.bucket_hash == "hive" and layout.file_format not in _READABLE_HIVE_FORMATS:
+        raise SparkError(
+            f"The files of a Hive-layout table can be read as parquet and orc, not as {layout.file_format}."
+        )
     # A bucketed scan would drop the rows of files whose ids are out of range, and fail on names without an id.
     with spark_call("Its files cannot be read."), setting(session, "spark.sql.sources.bucketing.enabled", "false"):
         session.catalog.refreshTable(table)

@@ -63,8 +63,7 @@ class SpecFiles:
     def skew(self) -> float | None:
         """Rows of the largest bucket over the mean of all buckets, empty ones too; partitions are added up.
 
-        Returns:
-            The quotient, 1.0 for even rows, or None when there are no rows or a file is in no bucket.
+        It is 1.0 for even rows, and None when there are no rows or a file is in no bucket.
         """
         if not self.rows or self.without_bucket() or self.beyond():
             return None
@@ -91,23 +90,15 @@ class TableLayout:
     """A bucketed table and all its files.
 
     When the files could not be read, unreadable says why, and nothing is known of them.
-
-    Args:
-        name: without the schema.
-        spec: the table's own.
-        file_format: parquet, orc, or what else Spark calls it.
-        partitioned: whether it has partition columns.
-        files: of all partitions.
-        unreadable: why there are none here.
-        own_specs: of partitions that have one of their own, by their folders.
     """
 
-    name: str
-    spec: BucketSpec
-    file_format: str
-    partitioned: bool
-    files: tuple[DataFile, ...] = ()
-    unreadable: str = ""
+    name: str  # without the schema
+    spec: BucketSpec  # the table's own
+    file_format: str  # parquet, orc, or what else Spark calls it
+    partitioned: bool  # whether it has partition columns
+    files: tuple[DataFile, ...] = ()  # of all partitions
+    unreadable: str = ""  # why there are none here
+    # Of partitions that have one of their own, by their folders.
     own_specs: Mapping[str, BucketSpec] = field(default_factory=dict)
 
     @property

@@ -15,19 +15,12 @@ _MAKING = (*AGGREGATES, "Project")
 
 @dataclass(frozen=True)
 class Source:
-    """Where a key comes from.
+    """Where a key comes from."""
 
-    Args:
-        scan: the scan of the table that it is a column of.
-        column: the column.
-        wrapped: the expression over the column, or empty when the key is the column itself.
-        cast: the type that a cast gives the column, when the expression is nothing but that.
-    """
-
-    scan: PlanNode
-    column: Attribute
-    wrapped: str = ""
-    cast: str = ""
+    scan: PlanNode  # the scan of the table that it is a column of
+    column: Attribute  # the column
+    wrapped: str = ""  # the expression over the column, or empty when the key is the column itself
+    cast: str = ""  # the type that a cast gives the column, when the expression is nothing but that
 
 
 Sources = tuple[Source, ...]
@@ -76,12 +69,7 @@ def _computed(expression: str, known: Mapping[int, Sources]) -> Sources:
 
 
 def sources_of(key: str, node: PlanNode) -> Sources:
-    """All columns of tables from which a key is computed; none where one of them cannot be followed.
-
-    Args:
-        key: a canonical expression over the columns of an operator's input.
-        node: the input.
-    """
+    """All columns of tables from which a key is computed; none where one of them cannot be followed."""
     return _computed(key, origins(node))
 
 

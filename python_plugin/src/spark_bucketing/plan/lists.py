@@ -7,7 +7,7 @@ prints how many elements a list has; a list that comes out with another number i
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 _ATTRIBUTE = re.compile(r"^(?P<name>.+)#(?P<id>\d+)L?$", re.DOTALL)
@@ -61,23 +61,13 @@ def ids_in(expression: str) -> tuple[int, ...]:
 
 
 def attributes(text: str, number: int | None) -> tuple[Attribute, ...] | None:
-    """Attributes of a list without expressions, which may have odd names; None when it cannot be read.
-
-    Args:
-        text: the list with its brackets.
-        number: how many there must be.
-    """
+    """Attributes of a list without expressions, which may have odd names; None when it cannot be read."""
     found = tuple(map(_attribute, _ATTRIBUTES.finditer(text.strip()[1:-1])))
     return found if number is None or len(found) == number else None
 
 
 def elements(text: str, number: int | None) -> tuple[str, ...] | None:
-    """Elements of a list of expressions; None when there are not as many as Spark prints.
-
-    Args:
-        text: the list with its brackets.
-        number: how many there must be, or None when Spark does not print it.
-    """
+    """Elements of a list of expressions; None when there are not as many as Spark prints."""
     inner = text.strip()
     if not (inner.startswith("[") and inner.endswith("]") and is_balanced(inner)):
         return None
@@ -98,6 +88,12 @@ def named_expression(element: str) -> NamedExpression | None:
         return None
     found = _attribute(match)
     return NamedExpression(found, canonical(before) if alias else found.key)
+
+
+def named_expressions(parts: Sequence[str] | None) -> tuple[NamedExpression, ...] | None:
+    """Elements of a select list; None where one of them, or the list, cannot be read."""
+    found = tuple(map(named_expression, parts)) if parts is not None else (None,)
+    return None if None in found else tuple(item for item in found if item)
 
 
 def _attribute(match: re.Match[str]) -> Attribute:

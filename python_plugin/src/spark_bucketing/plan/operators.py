@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from spark_bucketing.plan.known import GATHERING, OperatorKind, foreign_kind, is_known
-from spark_bucketing.plan.lists import arguments, canonical, elements, is_balanced, named_expression
+from spark_bucketing.plan.lists import arguments, canonical, elements, is_balanced, named_expressions
 from spark_bucketing.plan.tree import AGGREGATES, JOINS, PlanNode
 
 _PARTIAL = re.compile(r"^(?:partial_|merge_)")
@@ -26,19 +26,13 @@ PASSING = ("Exchange", "Sort", "AQEShuffleRead", "ShuffleQueryStage", "ColumnarT
 
 @dataclass(frozen=True, eq=False)
 class Side:
-    """One input of an operator.
+    """One input of an operator."""
 
-    Args:
-        keys: by what the operator wants its rows together, as canonical expressions; None where they cannot be read.
-        texts: the same as Spark prints them.
-        entry: the uppermost node of the input, below all nodes of the operator itself.
-        way: nodes from the operator to the next operators or leaves, Exchanges and Sorts among them.
-    """
-
+    # By what the operator wants its rows together, as canonical expressions; None where they cannot be read.
     keys: tuple[str, ...] | None
-    texts: tuple[str, ...]
-    entry: PlanNode
-    way: tuple[PlanNode, ...]
+    texts: tuple[str, ...]  # the same as Spark prints them
+    entry: PlanNode  # the uppermost node of the input, below all nodes of the operator itself
+    way: tuple[PlanNode, ...]  # nodes from the operator to the next operators or leaves, Exchanges and Sorts among them
 
     @cached_property
     def exchanges(self) -> tuple[PlanNode, ...]:
@@ -72,19 +66,12 @@ class Side:
 
 @dataclass(frozen=True, eq=False)
 class Operator:
-    """A join, aggregate, distinct or window of a plan, or what is not understood.
+    """A join, aggregate, distinct or window of a plan, or what is not understood."""
 
-    Args:
-        kind: what it is.
-        node: its uppermost node.
-        sides: its inputs.
-        order: for a window: its ORDER BY, as Spark prints it.
-    """
-
-    kind: OperatorKind
-    node: PlanNode
-    sides: tuple[Side, ...]
-    order: tuple[str, ...] = ()
+    kind: OperatorKind  # what it is
+    node: PlanNode  # its uppermost node
+    sides: tuple[Side, ...]  # its inputs
+    order: tuple[str, ...] = ()  # for a window: its ORDER BY, as Spark prints it
 
     @property
     def broadcast(self) -> bool:
@@ -182,8 +169,8 @@ def _join(node: PlanNode) -> Operator:
 
 
 def _key_ids(node: PlanNode) -> tuple[int, ...] | None:
-    found = [named_expression(key) for key in node.expressions("Keys") or ()]
-    return None if None in found else tuple(sorted(item.attribute.id for item in found if item))
+    found = named_expressions(node.expressions("Keys") or ())
+    return None if found is None else tuple(sorted(item.attribute.id for item in found))
 
 
 def _chain(top: PlanNode) -> list[PlanNode]:
@@ -211,8 +198,8 @@ def _is_part(below: PlanNode, above: PlanNode) -> bool:
 def _aggregate(chain: list[PlanNode]) -> Operator:
     top, bottom = chain[0], chain[-1]
     texts = bottom.expressions("Keys")
-    found = [named_expression(text) for text in texts] if texts is not None else [None]
-    keys = None if None in found else tuple(item.attribute.key for item in found if item)
+    found = named_expressions(texts)
+    keys = None if found is None else tuple(item.attribute.key for item in found)
     below = bottom.children[0]
     way = (*(node for node in chain[1:] if node.operator not in AGGREGATES), *_way(below))
     functions = [node.expressions("Functions") for node in chain if node.operator in AGGREGATES]

@@ -21,15 +21,10 @@ PLAN_SETTINGS: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class Explained:
-    """Spark's answers for one query.
+    """Spark's answers for one query."""
 
-    Args:
-        formatted: the text of EXPLAIN FORMATTED.
-        cost: the text of EXPLAIN COST; empty where nobody asked for it.
-    """
-
-    formatted: str
-    cost: str = ""
+    formatted: str  # the text of EXPLAIN FORMATTED
+    cost: str = ""  # the text of EXPLAIN COST; empty where nobody asked for it
 
 
 class Planner(ABC):
@@ -63,12 +58,7 @@ class Planner(ABC):
 
 
 class SqlPlanner(Planner):
-    """A Spark over the wire, which is asked in SQL alone.
-
-    Args:
-        label: how reports call it.
-        run: runs a statement and returns its rows.
-    """
+    """A Spark over the wire, which is asked in SQL alone."""
 
     def __init__(self, label: str, run: Any) -> None:
         self.label, self._run = label, run

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 
 from spark_bucketing.plan.tree import SESSION_CATALOG, PlanNode
 
@@ -20,8 +20,8 @@ _SIZE = re.compile(r", Statistics\(sizeInBytes=(?P<size>[\d.,E+]+) (?P<unit>[KMG
 _ID = re.compile(r"#\d+L?")
 _IDS = re.compile(r"#(\d+)L?(?:,|$)")
 _UNITS = {unit: 1024**power for power, unit in enumerate(("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"))}
-# Spark's size for a table of unknown size is the largest number that there is (spark.sql.defaultSizeInBytes): 8 EiB.
-_NO_SIZE = 1024**6
+# No table is so large, but one whose size is not known: for Spark it is 8 EiB (spark.sql.defaultSizeInBytes).
+NO_SIZE = 1024**6
 # What lies on a scan before rows of others come in: a size above joins is a product, which means nothing.
 _OF_ONE_SCAN = ("Project", "Filter")
 
@@ -42,34 +42,17 @@ Folders = Mapping[ScanKey, frozenset[str]]
 
 @dataclass(frozen=True)
 class Statistics:
-    """Sizes that Spark expects, in bytes, and the folders that it reads.
+    """Sizes that Spark expects, in bytes, and the folders that it reads."""
 
-    Args:
-        tables: of tables, by schema and name.
-        reads: of the columns and rows that reach the first operator above a scan, by the id of any column of the scan,
-            with the table's name.
-        folders: of the partitions that scans select.
-    """
-
-    tables: Mapping[str, int] = field(default_factory=dict)
+    tables: Mapping[str, int] = field(default_factory=dict)  # of tables, by schema and name
+    # Of the columns and rows that reach the first operator above a scan, by the id of any column of the scan, with
+    # the table's name.
     reads: Mapping[int, tuple[str, int]] = field(default_factory=dict)
-    folders: Folders = field(default_factory=dict)
-
-    def of(self, known: Callable[[str], bool]) -> Statistics:
-        """The same with the sizes of some tables only."""
-        return replace(
-            self,
-            tables={table: size for table, size in self.tables.items() if known(table)},
-            reads={column: read for column, read in self.reads.items() if known(read[0])},
-        )
+    folders: Folders = field(default_factory=dict)  # of the partitions that scans select
 
 
 def parse_statistics(text: str) -> Statistics:
-    """What Spark expects to read; empty where it prints none.
-
-    Args:
-        text: the answer of EXPLAIN COST.
-    """
+    """What Spark expects to read; empty where it prints none."""
     tables: dict[str, int] = {}
     reads: dict[int, tuple[str, int]] = {}
     above: list[tuple[int, str, int]] = []
@@ -77,7 +60,7 @@ def parse_statistics(text: str) -> Statistics:
         above = [entry for entry in above if entry[0] < depth]
         size = _bytes(line)
         relation = _RELATION.match(line) if operator == "Relation" else None
-        if relation and size is not None and size < _NO_SIZE:
+        if relation and size is not None and size < NO_SIZE:
             name = relation["table"].removeprefix(SESSION_CATALOG)
             # A table may be read several times, of some partitions only.
             tables[name] = max(size, tables.get(name, 0))
@@ -115,11 +98,7 @@ def scan_key(scan: PlanNode) -> ScanKey:
 
 
 def parse_folders(text: str) -> Folders:
-    """The folders of each scan of which Spark selected partitions before it planned it; none of others.
-
-    Args:
-        text: the answer of EXPLAIN COST.
-    """
+    """The folders of each scan of which Spark selected partitions before it planned it; none of others."""
     found: dict[ScanKey, frozenset[str]] = defaultdict(frozenset)
     for line in text.partition("== Physical Plan ==")[2].splitlines():
         scan = _FILE_SCAN.search(line)

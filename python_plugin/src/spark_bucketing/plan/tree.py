@@ -16,7 +16,7 @@ from spark_bucketing.plan.lists import (
     attributes,
     canonical,
     elements,
-    named_expression,
+    named_expressions,
 )
 
 JOINS = ("SortMergeJoin", "ShuffledHashJoin", "BroadcastHashJoin", "BroadcastNestedLoopJoin", "CartesianProduct")
@@ -29,41 +29,26 @@ _HASH = re.compile(r"^(?P<kind>hashpartitioning|hivehashpartitioning)\((?P<keys>
 
 @dataclass(frozen=True)
 class Shuffle:
-    """How an Exchange spreads rows.
+    """How an Exchange spreads rows."""
 
-    Args:
-        kind: hash, hive, range, round robin, single, or unknown.
-        keys: canonical expressions of a hash.
-        partitions: their number, where Spark prints it.
-        requested: a hint or REPARTITION asked for it, not an operator's needs.
-    """
-
-    kind: str
-    keys: tuple[str, ...] = ()
-    partitions: int | None = None
-    requested: bool = False
+    kind: str  # hash, hive, range, round robin, single, or unknown
+    keys: tuple[str, ...] = ()  # canonical expressions of a hash
+    partitions: int | None = None  # their number, where Spark prints it
+    requested: bool = False  # a hint or REPARTITION asked for it, not an operator's needs
 
 
 @dataclass(frozen=True, eq=False)
 class PlanNode:
-    """An operator of the plan.
+    """An operator of the plan."""
 
-    Args:
-        number: as EXPLAIN counts it; several places of a plan never share one.
-        operator: its name, such as SortMergeJoin.
-        title: what stands behind the name in the tree, such as Inner.
-        details: the lines about it, by what stands before the colon and without the number of elements.
-        counts: these numbers of elements.
-        children: its inputs.
-        remembered: what was found out about expressions over its output, which is asked again and again.
-    """
-
-    number: int
-    operator: str
-    title: str = ""
+    number: int  # as EXPLAIN counts it; several places of a plan never share one
+    operator: str  # its name, such as SortMergeJoin
+    title: str = ""  # what stands behind the name in the tree, such as Inner
+    # The lines about it, by what stands before the colon and without the number of elements.
     details: Mapping[str, str] = field(default_factory=dict)
-    counts: Mapping[str, int] = field(default_factory=dict)
-    children: tuple[PlanNode, ...] = ()
+    counts: Mapping[str, int] = field(default_factory=dict)  # these numbers of elements
+    children: tuple[PlanNode, ...] = ()  # its inputs
+    # What was found out about expressions over its output, which is asked again and again.
     remembered: dict[str, Any] = field(default_factory=dict, repr=False)
 
     def walk(self) -> Iterator[PlanNode]:
@@ -132,10 +117,7 @@ class PlanNode:
     @cached_property
     def results(self) -> tuple[NamedExpression, ...] | None:
         """The columns that this operator makes or passes, with their expressions; None where that cannot be read."""
-        key = "Results" if self.operator in AGGREGATES else "Output"
-        parts = self.expressions(key)
-        found = [named_expression(part) for part in parts] if parts is not None else [None]
-        return None if None in found else tuple(item for item in found if item)
+        return named_expressions(self.expressions("Results" if self.operator in AGGREGATES else "Output"))
 
     @cached_property
     def output(self) -> tuple[Attribute, ...] | None:
@@ -182,14 +164,13 @@ class PlanNode:
     def window_columns(self) -> tuple[Attribute, ...] | None:
         """The columns that a Window adds."""
         parts = arguments(self.details.get("Arguments", ""))
-        functions = elements(parts[0], None) if parts else None
-        found = [named_expression(function) for function in functions] if functions is not None else [None]
-        return None if None in found else tuple(item.attribute for item in found if item)
+        found = named_expressions(elements(parts[0], None) if parts else None)
+        return None if found is None else tuple(item.attribute for item in found)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, order=True)
 class PlanCounts:
-    """Exchanges and Sorts of a whole plan."""
+    """Exchanges and Sorts of a whole plan, of which the Exchanges matter more."""
 
     exchanges: int = 0
     sorts: int = 0

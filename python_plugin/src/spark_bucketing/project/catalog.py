@@ -20,13 +20,11 @@ class CatalogTable:
 
 
 def read_catalog(path: Path) -> Mapping[str, CatalogTable]:
-    """Tables of a catalog.json by unique id; none at all when there is no such file.
+    """Tables of a catalog.json by unique id.
 
     Raises:
-        ProjectError: the file is there and cannot be read.
+        ProjectError: the file cannot be read.
     """
-    if not path.exists():
-        return {}
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
         entries = {**data.get("nodes", {}), **data.get("sources", {})}

@@ -14,8 +14,8 @@ from spark_bucketing.project.profile import Target, dbt_message
 _POLL_SECONDS = 0.05
 
 
-class Connection:
-    """One connection, opened by dbt-spark with the profile's credentials and server_side_parameters."""
+class _Connected:
+    """What dbt-spark connects, with the profile's credentials and server_side_parameters."""
 
     def __init__(self, target: Target) -> None:
         from dbt.adapters.spark.connections import SparkConnectionManager
@@ -24,7 +24,15 @@ class Connection:
         # dbt looks after five seconds whether a statement has ended; a plan takes less.
         target.loaded.credentials.poll_interval = _POLL_SECONDS
         self._manager = SparkConnectionManager(target.loaded, get_mp_context())
-        self._connection = self._manager.set_connection_name("spark-bucketing check")
+        self._connection = self._manager.set_connection_name("spark-bucketing")
+
+    def close(self) -> None:
+        """Close the connection, and the session that it has on the server; nothing happens when it never was opened."""
+        self._manager.cleanup_all()
+
+
+class Connection(_Connected):
+    """One connection of any method."""
 
     def rows(self, sql: str) -> Sequence[tuple[Any, ...]]:
         """Rows of a statement.
@@ -43,16 +51,9 @@ class Connection:
         except DbtBaseException as error:
             raise SparkError(dbt_message(error)) from error
 
-    def close(self) -> None:
-        """Close it; nothing happens when it never was opened."""
-        self._manager.cleanup_all()
 
-
-class RemoteStatements:
+class RemoteStatements(_Connected):
     """Statements over a thrift or http connection, which Ctrl-C cancels.
-
-    Args:
-        target: of the dbt profile.
 
     Raises:
         ProfileError: its connection is another one.
@@ -60,8 +61,6 @@ class RemoteStatements:
     """
 
     def __init__(self, target: Target) -> None:
-        from dbt.adapters.spark.connections import SparkConnectionManager
-        from dbt.mp_context import get_mp_context
         from dbt_common.exceptions import DbtBaseException
 
         if target.method not in ("thrift", "http"):
@@ -69,11 +68,10 @@ class RemoteStatements:
                 f"Target {target.name!r} has the connection method {target.method!r}, of which this command cannot "
                 "cancel statements: choose a target with method 'session', 'thrift' or 'http' with --target."
             )
-        self._manager = SparkConnectionManager(target.loaded, get_mp_context())
+        super().__init__(target)
         try:
-            self._manager.set_connection_name("spark-bucketing")
-            # That of PyHive: dbt's own waits at least five seconds for every statement.
-            self._connection = self._manager.get_thread_connection().handle.handle
+            # That of PyHive, whose statements can be cancelled.
+            self._opened = self._connection.handle.handle
         except DbtBaseException as error:
             raise SparkError(dbt_message(error)) from error
 
@@ -87,18 +85,18 @@ class RemoteStatements:
         from pyhive.exc import Error
         from thrift.Thrift import TException
 
-        cursor = self._connection.cursor()
+        cursor = self._opened.cursor()
         try:
-            with noted_interrupts() as interrupts:
+            with noted_interrupts() as interrupted:
                 cursor.execute(statement, async_=True)
                 pause = 0.02
                 while not self._has_ended(cursor):
-                    if interrupts.come:
+                    if interrupted.is_set():
                         cursor.cancel()
                         break
                     time.sleep(pause)
                     pause = min(1.0, pause * 1.5)
-                if interrupts.come or cursor.description is None:
+                if interrupted.is_set() or cursor.description is None:
                     return []
                 names = [column[0] for column in cursor.description]
                 return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
@@ -115,10 +113,6 @@ class RemoteStatements:
         if status.operationState in (TOperationState.ERROR_STATE, TOperationState.CANCELED_STATE):
             raise SparkError(_first_line(status.errorMessage or "The statement was cancelled."))
         return bool(status.operationState == TOperationState.FINISHED_STATE)
-
-    def close(self) -> None:
-        """Close the connection, and the session that it has on the server."""
-        self._manager.cleanup_all()
 
 
 def _message(error: Exception) -> str:

@@ -21,17 +21,11 @@ SELECTED = ("model", "snapshot")
 
 @dataclass(frozen=True)
 class Selection:
-    """Arguments of dbt's own node selection; all nodes when both lists are empty.
+    """Arguments of dbt's own node selection; all nodes when both lists are empty."""
 
-    Args:
-        select: values of --select.
-        exclude: values of --exclude.
-        state: folder of another run's artifacts, to compare with; None for no comparison.
-    """
-
-    select: tuple[str, ...] = ()
-    exclude: tuple[str, ...] = ()
-    state: Path | None = None
+    select: tuple[str, ...] = ()  # values of --select
+    exclude: tuple[str, ...] = ()  # values of --exclude
+    state: Path | None = None  # folder of another run's artifacts, to compare with; None for no comparison
 
     def __bool__(self) -> bool:
         return bool(self.select or self.exclude)
@@ -39,28 +33,17 @@ class Selection:
 
 @dataclass(frozen=True)
 class Dbt:
-    """A project with its profile, as arguments of dbt's commands.
+    """A project with its profile, as arguments of dbt's commands."""
 
-    Args:
-        project_dir: folder of dbt_project.yml.
-        profiles_dir: folder of profiles.yml.
-        target_path: where dbt puts its artifacts.
-        target: name of the target; None for the profile's default.
-        variables: --vars, as YAML.
-    """
-
-    project_dir: Path
-    profiles_dir: Path
-    target_path: Path
-    target: str | None = None
-    variables: str = "{}"
+    project_dir: Path  # folder of dbt_project.yml
+    profiles_dir: Path  # folder of profiles.yml
+    target_path: Path  # where dbt puts its artifacts
+    target: str | None = None  # name of the target; None for the profile's default
+    variables: str = "{}"  # --vars, as YAML
     _errors: list[str] = field(default_factory=list, init=False, repr=False, compare=False)
 
     def compile(self) -> dict[str, str]:
-        """Compile all models, snapshots and analyses.
-
-        Returns:
-            What dbt says of each node that does not compile, by unique id.
+        """Compile all models, snapshots and analyses; return what dbt says of each that does not, by unique id.
 
         Raises:
             ProjectError: dbt cannot read the project at all.
@@ -84,11 +67,7 @@ class Dbt:
         return failed
 
     def select(self, selection: Selection, manifest: Path | None = None) -> tuple[str, ...]:
-        """Unique ids of the models and snapshots that dbt's selectors choose.
-
-        Args:
-            selection: --select and --exclude.
-            manifest: a manifest.json to choose from; None to read the project.
+        """Unique ids of the models and snapshots that dbt's selectors choose, from a manifest.json where one is given.
 
         Raises:
             ProjectError: dbt does not understand the selection, or cannot read the project.
@@ -139,14 +118,7 @@ class Dbt:
 
 @contextmanager
 def session_profile(folder: Path, profile: str, target: str, schema: str) -> Iterator[Path]:
-    """A profile of the same name, target and schema, for the Spark of this process instead of a warehouse.
-
-    Args:
-        folder: where to write it.
-        profile: name of the profile.
-        target: name of the target.
-        schema: of the target.
-    """
+    """A profile of the same name, target and schema, for the Spark of this process instead of a warehouse."""
     output = {"type": "spark", "method": "session", "host": "NA", "schema": schema, "threads": 1}
     file = folder / "profiles.yml"
     # JSON is YAML. Nothing in it is to be rendered: braces of Jinja cannot be in a name that dbt has read.

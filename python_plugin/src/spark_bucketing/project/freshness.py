@@ -46,13 +46,6 @@ def is_fresh(
 
     Environment variables are not looked at. The run's arguments are in run_results.json, which dbt writes beside the
     manifest; without one of the same run nothing is known of them.
-
-    Args:
-        manifest: a manifest.json, which need not exist.
-        project_dir: folder of dbt_project.yml.
-        profiles_dir: folder of profiles.yml.
-        target: as given to this command; None for the profile's default.
-        variables: --vars, as YAML.
     """
     try:
         written = manifest.stat().st_mtime

@@ -20,50 +20,31 @@ _RELATION = re.compile(r"\s*(?:`(?P<quoted>(?:[^`]|``)+)`|(?P<plain>\w+))\s*(?P<
 
 @dataclass(frozen=True)
 class Node:
-    """A model, seed, snapshot, analysis or source.
+    """A model, seed, snapshot, analysis or source."""
 
-    Args:
-        unique_id: dbt's.
-        name: as in ref().
-        resource_type: model, seed, snapshot, analysis, source.
-        path: its file, relative to the project's folder.
-        relation: its table, as compiled SQL names it; None for what has none.
-        materialized: how it is built; source and seed for these.
-        sql: compiled; None when it was not compiled or has none.
-        raw_sql: as it was written.
-        config: all of its config.
-        columns: names and data types of the columns in its YAML, in their order; None where there is no type.
-        depends_on: unique ids of its parents.
-        meta: its meta, config's included.
-        language: sql or python.
-        contracted: whether its columns are enforced.
-        source_name: of a source.
-    """
-
-    unique_id: str
-    name: str
-    resource_type: str
-    path: str
-    relation: str | None = None
-    materialized: str = "table"
-    sql: str | None = None
-    raw_sql: str = ""
-    config: Mapping[str, Any] = field(default_factory=dict)
+    unique_id: str  # dbt's
+    name: str  # as in ref()
+    resource_type: str  # model, seed, snapshot, analysis, source
+    path: str  # its file, relative to the project's folder
+    relation: str | None = None  # its table, as compiled SQL names it; None for what has none
+    materialized: str = "table"  # how it is built; source and seed for these
+    sql: str | None = None  # compiled; None when it was not compiled or has none
+    raw_sql: str = ""  # as it was written
+    config: Mapping[str, Any] = field(default_factory=dict)  # all of its config
+    # Names and data types of the columns in its YAML, in their order; None where there is no type.
     columns: Mapping[str, str | None] = field(default_factory=dict)
-    depends_on: tuple[str, ...] = ()
-    meta: Mapping[str, Any] = field(default_factory=dict)
-    language: str = "sql"
-    contracted: bool = False
-    source_name: str = ""
+    depends_on: tuple[str, ...] = ()  # unique ids of its parents
+    meta: Mapping[str, Any] = field(default_factory=dict)  # its meta, config's included
+    language: str = "sql"  # sql or python
+    contracted: bool = False  # whether its columns are enforced
+    source_name: str = ""  # of a source
 
 
 @dataclass(frozen=True)
 class Manifest:
-    """All nodes by their unique ids, the project's name and the run of dbt that wrote it."""
+    """All nodes by their unique ids."""
 
     nodes: Mapping[str, Node]
-    project: str = ""
-    invocation: str = ""
 
     @cached_property
     def order(self) -> tuple[str, ...]:
@@ -115,7 +96,7 @@ def read_manifest(path: Path) -> Manifest:
             f"The manifest {path} has a node that cannot be read ({type(error).__name__}: {error}). "
             "Write it anew with dbt compile."
         ) from error
-    return Manifest(nodes, project, str(metadata.get("invocation_id") or ""))
+    return Manifest(nodes)
 
 
 def relation_parts(relation: str) -> tuple[str, ...] | None:

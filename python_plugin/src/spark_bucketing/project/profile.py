@@ -14,41 +14,34 @@ from spark_bucketing.errors import ProfileError
 
 @dataclass(frozen=True)
 class Target:
-    """A target of any connection method, and the folders that it was read from.
+    """A target of any connection method, and the folders that it was read from."""
 
-    Args:
-        name: the target's.
-        schema: where its models go.
-        method: of the connection: session, thrift, http, odbc.
-        settings: its server_side_parameters.
-        profile: name of the profile.
-        project_dir: folder of dbt_project.yml, absolute.
-        profiles_dir: folder of profiles.yml, absolute.
-        loaded: dbt's own object, for opening connections.
-    """
-
-    name: str
-    schema: str
-    method: str
-    settings: Mapping[str, str]
-    profile: str
-    project_dir: Path
-    profiles_dir: Path
-    loaded: Any = field(default=None, repr=False, compare=False)
+    name: str  # the target's
+    schema: str  # where its models go
+    method: str  # of the connection: session, thrift, http, odbc
+    settings: Mapping[str, str]  # its server_side_parameters
+    profile: str  # name of the profile
+    project_dir: Path  # folder of dbt_project.yml, absolute
+    profiles_dir: Path  # folder of profiles.yml, absolute
+    loaded: Any = field(default=None, repr=False, compare=False)  # dbt's own object, for opening connections
 
 
-def session_target(project_dir: Path | None, profiles_dir: Path | None, target: str | None) -> Target:
+@dataclass(frozen=True)
+class Place:
+    """Where dbt finds a project, its profile and the target; None for where it looks by itself."""
+
+    project_dir: Path | None = None
+    profiles_dir: Path | None = None
+    target: str | None = None
+
+
+def session_target(place: Place) -> Target:
     """Read the target that dbt would use for this project, for a command that starts Spark itself.
-
-    Args:
-        project_dir: folder of dbt_project.yml; None for where dbt looks.
-        profiles_dir: folder of profiles.yml; None for where dbt looks.
-        target: name of the target; None for the profile's default.
 
     Raises:
         ProfileError: dbt is not installed, cannot read the project or the profile, or the method is not session.
     """
-    found = read_target(project_dir, profiles_dir, target)
+    found = read_target(place)
     if found.method != "session":
         raise ProfileError(
             f"Target {found.name!r} has the connection method {found.method!r}, and this command starts Spark "
@@ -57,16 +50,8 @@ def session_target(project_dir: Path | None, profiles_dir: Path | None, target: 
     return found
 
 
-def read_target(
-    project_dir: Path | None, profiles_dir: Path | None, target: str | None, variables: str = "{}"
-) -> Target:
+def read_target(place: Place, variables: str = "{}") -> Target:
     """Read the target that dbt would use for this project, whatever its connection is.
-
-    Args:
-        project_dir: folder of dbt_project.yml; None for where dbt looks.
-        profiles_dir: folder of profiles.yml; None for where dbt looks.
-        target: name of the target; None for the profile's default.
-        variables: dbt's --vars, as YAML.
 
     Raises:
         ProfileError: dbt is not installed, or cannot read the project, the profile or the variables.
@@ -74,9 +59,9 @@ def read_target(
     try:
         from dbt.cli.resolvers import default_profiles_dir, default_project_dir
 
-        project_dir = project_dir or default_project_dir()
-        profiles_dir = profiles_dir or default_profiles_dir()
-        profile = _profile(project_dir, profiles_dir, target, variables)
+        project_dir = place.project_dir or default_project_dir()
+        profiles_dir = place.profiles_dir or default_profiles_dir()
+        profile = _profile(project_dir, profiles_dir, place.target, variables)
     except ImportError as error:
         raise ProfileError(
             f"Reading a dbt profile needs dbt ({error}). Install it: pip install 'spark-bucketing[dbt]'"

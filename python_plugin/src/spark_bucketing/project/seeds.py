@@ -12,10 +12,6 @@ from spark_bucketing.errors import ProjectError
 def seed_columns(file: Path, config: Mapping[str, Any]) -> Mapping[str, str]:
     """Names and Spark types of a seed's columns.
 
-    Args:
-        file: the CSV file.
-        config: the seed's: column_types, delimiter.
-
     Raises:
         ProjectError: the file cannot be read.
     """

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TextIO
 
 from spark_bucketing.check.outcome import Found, alike_findings, open_findings, unknown_models
 from spark_bucketing.check.results import Report
-from spark_bucketing.report.words import bytes_of, from_root, messages_of, one_line, size, summary, why_unknown
+from spark_bucketing.report.words import from_root, one_line, size, summary, why_unknown
 
 _COMMANDS = {"error": "error", "warning": "warning", "note": "notice"}
 
 
 def write_github(report: Report, file: TextIO) -> None:
     """Write a command for each finding that nothing accepts, and the summary."""
-    for alike in alike_findings(open_findings(report)):
-        file.write(_annotation(report, alike))
+    for found in alike_findings(open_findings(report)):
+        file.write(_annotation(report, found))
     for model in unknown_models(report):
         why = why_unknown(model)
         file.write(_command("error", from_root(report, model.path), None, f"{model.name} could not be checked", why))
@@ -24,11 +23,10 @@ def write_github(report: Report, file: TextIO) -> None:
     file.write(f"{one_line(summary(report))}\n")
 
 
-def _annotation(report: Report, alike: Sequence[Found]) -> str:
-    finding, model = alike[0].finding, alike[0].model
-    lines = [*messages_of(alike), *(f"Fix: {fix.text}" for fix in finding.fixes)]
-    moved = bytes_of(alike)
-    title = finding.reason + (f" ({size(moved)})" if moved else "")
+def _annotation(report: Report, found: Found) -> str:
+    finding, model = found.finding, found.model
+    lines = [finding.message, *(f"Fix: {fix.text}" for fix in finding.fixes)]
+    title = finding.reason + (f" ({size(finding.bytes_shuffled)})" if finding.bytes_shuffled else "")
     path = from_root(report, model.path if model else "dbt_project.yml")
     return _command(_COMMANDS[finding.level], path, finding.line, title, "\n".join(lines))
 

@@ -10,20 +10,10 @@ from typing import TextIO
 
 from spark_bucketing.check.effects import wanted_specs, worse_for
 from spark_bucketing.check.outcome import LEVELS, Found, alike_findings, all_findings, open_findings, unknown_models
-from spark_bucketing.check.results import Fix, ModelResult, Report, Verdict
+from spark_bucketing.check.results import Fix, ModelResult, Report, Verdict, worst
 from spark_bucketing.plan.tree import PlanCounts
 from spark_bucketing.report.graph import NODE_HEIGHT, NODE_WIDTH, Point, draw
-from spark_bucketing.report.words import (
-    bytes_of,
-    count,
-    effect,
-    messages_of,
-    operators_of,
-    place,
-    size,
-    verdict_counts,
-    why_unknown,
-)
+from spark_bucketing.report.words import count, effect, operators_of, place, size, verdict_counts, why_unknown
 
 _CLASSES = {verdict: verdict.value.removesuffix(" on purpose").replace(" ", "-") for verdict in Verdict}
 # More nodes than people look at: then only those between which something is bucketed are drawn.
@@ -33,7 +23,6 @@ _GOOD = (Verdict.SHUFFLE_FREE, Verdict.SORT_FREE)
 _NOTE = "Each line is a model reading another, in the colour of the worst that happens to its rows there."
 _LONGEST_NAME = 25
 _SMALLEST = 0.6
-_WORST_FIRST = (Verdict.SHUFFLED, Verdict.ONE_SIDED, Verdict.UNKNOWN, Verdict.SHUFFLE_FREE, Verdict.SORT_FREE)
 
 
 def write_html(report: Report, file: TextIO) -> None:
@@ -59,8 +48,8 @@ def _head(report: Report) -> Iterator[str]:
         names = escape(", ".join(report.unfinished))
         yield f'<p class="card">Interrupted: {count(len(report.unfinished), "query")} not reached: {names}</p>'
     found = open_findings(report)
-    moved = bytes_of(found)
-    accepted = len(alike_findings([each for each in all_findings(report) if each.finding.accepted]))
+    moved = sum(each.finding.bytes_shuffled or 0 for each in found)
+    accepted = len(alike_findings(each for each in all_findings(report) if each.finding.accepted))
     tiles = [
         (f"{len(report.models):,}", "queries"),
         (f"{len(operators):,}", "joins, aggregates, windows"),
@@ -157,17 +146,14 @@ def _unknown(report: Report) -> Iterator[str]:
 
 
 def _findings(report: Report) -> Iterator[str]:
-    found = open_findings(report)
-    accepted = [each for each in all_findings(report) if each.finding.accepted]
-    number = len(alike_findings(found))
-    yield f"<h2>{count(number, 'finding').capitalize()}</h2>" if found else "<h2>No findings</h2>"
+    found = alike_findings(open_findings(report))
+    accepted = alike_findings(each for each in all_findings(report) if each.finding.accepted)
+    yield f"<h2>{count(len(found), 'finding').capitalize()}</h2>" if found else "<h2>No findings</h2>"
     yield _filters()
-    for alike in alike_findings(found):
-        yield _finding(alike)
+    yield from map(_finding, found)
     if accepted:
-        alike_accepted = alike_findings(accepted)
-        yield f"<details><summary>{count(len(alike_accepted), 'finding')} accepted</summary>"
-        yield from map(_finding, alike_accepted)
+        yield f"<details><summary>{count(len(accepted), 'finding')} accepted</summary>"
+        yield from map(_finding, accepted)
         yield "</details>"
 
 
@@ -195,10 +181,9 @@ def _specs(report: Report) -> Iterator[str]:
         yield _card("", f"<b>{escape(table)}</b>", f"<table>{rows}</table>")
 
 
-def _finding(alike: Sequence[Found]) -> str:
-    finding, operator = alike[0].finding, alike[0].operator
-    moved_bytes = bytes_of(alike)
-    moved = f"<span>{size(moved_bytes)}</span>" if moved_bytes else ""
+def _finding(found: Found) -> str:
+    finding, operator = found.finding, found.operator
+    moved = f"<span>{size(finding.bytes_shuffled)}</span>" if finding.bytes_shuffled else ""
     accepted = f" accepted: {finding.accepted}" if finding.accepted else ""
     what = (
         f"<p>{_pill(operator.verdict)} {operator.kind}: <code>{escape(operator.description)}</code></p>"
@@ -210,8 +195,8 @@ def _finding(alike: Sequence[Found]) -> str:
         f"{' → ' + _pill(fix.verdict) + escape(effect(fix)) if operator else ''}{_harm(fix)}</div>"
         for fix in finding.fixes
     )
-    messages = "".join(f"<p>{escape(message)}</p>" for message in messages_of(alike))
-    where = f'<code class="where">{escape(place(alike[0]))}</code>'
+    messages = "".join(f"<p>{escape(message)}</p>" for message in finding.message.split("\n"))
+    where = f'<code class="where">{escape(place(found))}</code>'
     return _card(
         f" finding {finding.level}{' accepted' if finding.accepted else ''}",
         f"<span>{finding.level}{accepted}</span><b>{escape(finding.reason)}</b>{moved}{where}",
@@ -233,7 +218,7 @@ def _harm(fix: Fix) -> str:
         for other in fix.others
         if other.name in worse
     )
-    mark = f"worse for {count(len(worse), 'other query').replace('querys', 'queries')}"
+    mark = f"worse for {count(len(worse), 'other query')}"
     return f"<details><summary><b>{mark}</b></summary><table>{rows}</table></details>" if worse else ""
 
 
@@ -266,8 +251,8 @@ def _models(report: Report) -> Iterator[str]:
 def _worst(model: ModelResult) -> Verdict | None:
     if model.error:
         return Verdict.UNKNOWN
-    verdicts = {operator.verdict for operator in model.operators}
-    return next((verdict for verdict in _WORST_FIRST if verdict in verdicts), None)
+    verdict = worst(model.operators)
+    return None if verdict in _DULL else verdict
 
 
 def _pill(verdict: Verdict) -> str:

@@ -16,12 +16,7 @@ SCHEMA_VERSION = 1
 
 def write_json(report: Report, file: TextIO) -> None:
     """Write the report."""
-    output.write_json(as_data(report), file)
-
-
-def as_data(report: Report) -> dict[str, Any]:
-    """The report in the types of JSON."""
-    return {
+    data = {
         "schema_version": SCHEMA_VERSION,
         "planner": report.planner,
         "models": [_model(model) for model in report.models],
@@ -33,12 +28,12 @@ def as_data(report: Report) -> dict[str, Any]:
             for table, specs in wanted_specs(report.models).items()
         ],
     }
+    output.write_json(data, file)
 
 
 def _model(model: ModelResult) -> dict[str, Any]:
-    data = {**vars(model), "operators": [_operator(model, operator) for operator in model.operators]}
-    del data["depends_on"]
-    return {**data, "inputs": [vars(parent) for parent in model.inputs]}
+    operators = [_operator(model, operator) for operator in model.operators]
+    return {**vars(model), "operators": operators, "inputs": [vars(parent) for parent in model.inputs]}
 
 
 def _operator(model: ModelResult, operator: OperatorResult) -> dict[str, Any]:
@@ -47,11 +42,10 @@ def _operator(model: ModelResult, operator: OperatorResult) -> dict[str, Any]:
 
 
 def _finding(model: str, operator: OperatorResult | None, finding: Finding) -> dict[str, Any]:
-    return {
-        **vars(finding),
-        "fingerprint": fingerprint(model, operator, finding),
-        "fixes": [_fix(fix) for fix in finding.fixes],
-    }
+    # What only the check itself needs.
+    data = {name: value for name, value in vars(finding).items() if name not in ("candidates", "explains")}
+    data |= {"fingerprint": fingerprint(model, operator, finding), "fixes": [_fix(fix) for fix in finding.fixes]}
+    return data
 
 
 def _fix(fix: Fix) -> dict[str, Any]:

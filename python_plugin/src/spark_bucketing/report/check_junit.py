@@ -10,7 +10,7 @@ from typing import TextIO
 # Only written: nothing here reads XML of others.
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
-from spark_bucketing.check.outcome import LEVELS, FailOn, is_unclear
+from spark_bucketing.check.outcome import FailOn, failing_levels, is_unclear
 from spark_bucketing.check.results import Finding, ModelResult, OperatorResult, Report
 from spark_bucketing.report.words import one_line, summary
 
@@ -19,16 +19,11 @@ _UNWRITABLE = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010fff
 
 
 def write_junit(report: Report, file: TextIO, fail_on: FailOn) -> None:
-    """Write the report.
-
-    Args:
-        report: of a run.
-        file: where to.
-        fail_on: the mildest level that is a failure; milder ones are in the output of the test case.
-    """
-    failing = LEVELS[: LEVELS.index(fail_on) + 1] if fail_on != "never" else ()
+    """Write the report."""
+    failing = failing_levels(fail_on)
     suite = Element("testsuite", name="spark-bucketing check")
-    _project_case(suite, report, failing)
+    project = SubElement(suite, "testcase", name="project", classname="spark_bucketing")
+    _add_findings(project, [(None, finding) for finding in report.project], failing)
     for model in report.models:
         _case(suite, model, failing)
     for name in report.unfinished:
@@ -40,11 +35,6 @@ def write_junit(report: Report, file: TextIO, fail_on: FailOn) -> None:
     suites.append(suite)
     indent(suites)
     file.write(f'<?xml version="1.0" encoding="UTF-8"?>\n{tostring(suites, encoding="unicode")}\n')
-
-
-def _project_case(suite: Element, report: Report, failing: tuple[str, ...]) -> None:
-    case = SubElement(suite, "testcase", name="project", classname="spark_bucketing")
-    _add_findings(case, [(None, finding) for finding in report.project], failing)
 
 
 def _case(suite: Element, model: ModelResult, failing: tuple[str, ...]) -> None:

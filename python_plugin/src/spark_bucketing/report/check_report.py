@@ -26,16 +26,7 @@ FORMATS = ("text", "json", "sarif", "github", "junit", "html")
 def write_report(
     report: Report, form: str, file: TextIO, fail_on: FailOn, verbose: bool = False, plain: bool = False
 ) -> None:
-    """Write a report.
-
-    Args:
-        report: of a run.
-        form: one of FORMATS.
-        file: where to.
-        fail_on: the mildest level that fails, which some formats show.
-        verbose: text: every operator of every query.
-        plain: text: no colours, whatever the environment says.
-    """
+    """Write a report in one of FORMATS; `verbose` and `plain` are for text, and what fails is for JUnit."""
     if form == "text":
         write_text(report, file, verbose, plain)
     elif form == "junit":

@@ -10,9 +10,10 @@ from urllib.parse import quote
 
 from spark_bucketing.check.acceptance import UNKNOWN, UNPLANNED, fingerprint
 from spark_bucketing.check.outcome import Found, all_findings, is_unclear, unknown_models
+from spark_bucketing.check.reasons import EVERY_REASON
+from spark_bucketing.check.reasons.reason import Reason
 from spark_bucketing.check.results import Acceptance, Finding, ModelResult, OperatorResult, Report
 from spark_bucketing.report import output
-from spark_bucketing.report.reasons import ALL
 from spark_bucketing.report.words import from_root
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
@@ -22,21 +23,8 @@ _KINDS: dict[Acceptance, str] = {"allow": "inSource", "baseline": "external"}
 
 
 def write_sarif(report: Report, file: TextIO) -> None:
-    """Write the report."""
-    output.write_json(as_sarif(report), file)
-
-
-def as_sarif(report: Report) -> dict[str, Any]:
-    """The report as a SARIF log of one run."""
-    results = [_result(report, found) for found in all_findings(report)]
-    rules = [_rule(rule.slug, rule.summary, rule.documentation) for rule in ALL]
-    known = {rule["id"] for rule in rules}
-    others = dict.fromkeys(result["ruleId"] for result in results if result["ruleId"] not in known)
-    driver = {
-        "name": "spark-bucketing",
-        "version": version("spark-bucketing"),
-        "rules": [*rules, *(_rule(slug, slug.replace("-", " ").capitalize() + ".", "") for slug in others)],
-    }
+    """Write the report, as a log of one run."""
+    driver = {"name": "spark-bucketing", "version": version("spark-bucketing"), "rules": list(map(_rule, EVERY_REASON))}
     run = {
         "tool": {"driver": driver},
         "columnKind": "unicodeCodePoints",
@@ -47,16 +35,18 @@ def as_sarif(report: Report) -> dict[str, Any]:
                 "toolExecutionNotifications": list(_notifications(report)),
             }
         ],
-        "results": results,
+        "results": [_result(report, found) for found in all_findings(report)],
     }
-    return {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
+    output.write_json({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, file)
 
 
-def _rule(slug: str, summary: str, text: str) -> dict[str, Any]:
-    rule: dict[str, Any] = {"id": slug, "shortDescription": {"text": summary}}
-    if text:
-        rule["help"] = {"text": text, "markdown": text}
-    return rule
+def _rule(reason: Reason) -> dict[str, Any]:
+    text = reason.documentation
+    return {
+        "id": reason.slug,
+        "shortDescription": {"text": reason.summary},
+        "help": {"text": text, "markdown": text},
+    }
 
 
 def _result(report: Report, found: Found) -> dict[str, Any]:
@@ -102,13 +92,8 @@ def _notification(
 
 
 def _location(report: Report, path: str, line: int | None) -> dict[str, Any]:
-    place: dict[str, Any] = {"artifactLocation": _artifact(report, path)}
-    # Code scanning shows a result without a line nowhere.
-    place["region"] = {"startLine": line or 1}
-    return {"physicalLocation": place}
-
-
-def _artifact(report: Report, path: str) -> dict[str, str]:
     # A name of a file may have bytes that are no text.
     uri = quote(from_root(report, path), errors="replace")
-    return {"uri": f"file://{uri}"} if PurePosixPath(path).is_absolute() else {"uri": uri, "uriBaseId": _BASE}
+    artifact = {"uri": f"file://{uri}"} if PurePosixPath(path).is_absolute() else {"uri": uri, "uriBaseId": _BASE}
+    # Code scanning shows a result without a line nowhere.
+    return {"physicalLocation": {"artifactLocation": artifact, "region": {"startLine": line or 1}}}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TextIO
 
 from rich.console import Console
@@ -13,16 +13,7 @@ from spark_bucketing.check.effects import wanted_specs
 from spark_bucketing.check.outcome import Found, alike_findings, is_unclear, open_findings, unknown_models
 from spark_bucketing.check.results import ModelResult, Report, Verdict
 from spark_bucketing.report.output import console_on
-from spark_bucketing.report.words import (
-    bytes_of,
-    effect,
-    messages_of,
-    operators_of,
-    place,
-    size,
-    summary,
-    verdict_counts,
-)
+from spark_bucketing.report.words import effect, operators_of, place, size, summary, verdict_counts
 
 _LEVELS = {"error": "bold red", "warning": "yellow", "note": "cyan"}
 _VERDICTS = {
@@ -37,17 +28,10 @@ _VERDICTS = {
 
 
 def write_text(report: Report, file: TextIO, verbose: bool = False, plain: bool = False) -> None:
-    """Write the report; colours and wrapped lines only where a terminal wants them.
-
-    Args:
-        report: of a run.
-        file: where to.
-        verbose: every operator of every query, too.
-        plain: without colours even where the environment forces them.
-    """
+    """Write the report; colours and wrapped lines only where a terminal wants them."""
     console = console_on(file, plain)
-    for alike in alike_findings(open_findings(report)):
-        _write_findings(console, alike)
+    for found in alike_findings(open_findings(report)):
+        _write_finding(console, found)
     for model in unknown_models(report):
         _write_unknown(console, model)
     for table, specs in wanted_specs(report.models).items():
@@ -63,16 +47,16 @@ def write_text(report: Report, file: TextIO, verbose: bool = False, plain: bool 
     console.print(Text(f"Planned by: {report.planner}", "dim"))
 
 
-def _write_findings(console: Console, alike: Sequence[Found]) -> None:
-    finding, operator = alike[0].finding, alike[0].operator
-    head = Text.assemble((finding.level, _LEVELS[finding.level]), "  ", (finding.reason, "bold"), "  ", place(alike[0]))
-    if moved := bytes_of(alike):
-        head.append(f"  {size(moved)}", "bold")
+def _write_finding(console: Console, found: Found) -> None:
+    finding, operator = found.finding, found.operator
+    head = Text.assemble((finding.level, _LEVELS[finding.level]), "  ", (finding.reason, "bold"), "  ", place(found))
+    if finding.bytes_shuffled:
+        head.append(f"  {size(finding.bytes_shuffled)}", "bold")
     console.print(head)
     if operator:
         style = _VERDICTS[operator.verdict]
         _indented(console, Text.assemble((operator.verdict.value, style), f" {operator.kind}: {operator.description}"))
-    for message in messages_of(alike):
+    for message in finding.message.split("\n"):
         _indented(console, Text(message))
     for fix in finding.fixes:
         promise = (

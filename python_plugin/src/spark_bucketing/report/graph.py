@@ -29,12 +29,7 @@ class Drawing:
 
 
 def draw(names: Iterable[str], edges: Iterable[Edge]) -> Drawing:
-    """Give every node and edge its place.
-
-    Args:
-        names: of the nodes, parents before what reads them.
-        edges: pairs of parent and child, each once, of these names, without a cycle.
-    """
+    """Give every node and edge, a pair of parent and child, its place; parents come first, and there is no cycle."""
     order = list(names)
     edge_list = list(edges)
     column = _columns(order, edge_list)
@@ -69,12 +64,8 @@ def _columns(order: Sequence[str], edges: Sequence[Edge]) -> dict[str, int]:
     for name in order:
         column[name] = max((column.get(parent, 0) + 1 for parent in parents[name]), default=0)
     # A node without parents stands just before what reads it first.
-    children: dict[str, list[str]] = {name: [] for name in order}
-    for parent, child in edges:
-        children[parent].append(child)
-    for name in order:
-        if not parents[name] and children[name]:
-            column[name] = min(column[child] for child in children[name]) - 1
+    for name in (name for name in order if not parents[name]):
+        column[name] = min((column[child] - 1 for parent, child in edges if parent == name), default=0)
     return column
 
 

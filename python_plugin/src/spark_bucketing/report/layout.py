@@ -21,14 +21,7 @@ _TITLES = (*_WORDS, *_NUMBERS, "state")
 
 
 def write_layouts(schema: str, layouts: Sequence[TableLayout], form: str, file: TextIO) -> None:
-    """Write what is known of each table.
-
-    Args:
-        schema: of the tables.
-        layouts: theirs.
-        form: text or json.
-        file: where to.
-    """
+    """Write what is known of each table."""
     if form == "json":
         write_json({"schema": schema, "tables": list(map(_data, layouts))}, file)
     elif layouts:

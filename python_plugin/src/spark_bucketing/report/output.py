@@ -12,13 +12,7 @@ _UNLIMITED = 1_000_000
 
 
 def console_on(file: TextIO, plain: bool = False, soft_wrap: bool = False) -> Console:
-    """A console; colours and wrapped lines only where a terminal wants them.
-
-    Args:
-        file: where to.
-        plain: without colours even where the environment forces them.
-        soft_wrap: a terminal itself wraps what is too long.
-    """
+    """A console; colours and wrapped lines only where a terminal wants them."""
     console = Console(file=file, highlight=False, soft_wrap=soft_wrap)
     if plain or not console.is_terminal:
         console = Console(file=file, highlight=False, width=_UNLIMITED, force_terminal=False if plain else None)

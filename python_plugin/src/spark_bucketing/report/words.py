@@ -33,8 +33,9 @@ def spec_data(spec: BucketSpec | None) -> dict[str, Any] | None:
 
 
 def count(number: int, noun: str) -> str:
-    """A number with its noun: 1 finding, 2 findings."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+    """A number with its noun: 1 finding, 2 findings, 3 queries."""
+    several = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
+    return f"{number:,} {noun if number == 1 else several}"
 
 
 def place(found: Found) -> str:
@@ -42,16 +43,6 @@ def place(found: Found) -> str:
     if found.model is None:
         return "project"
     return f"{found.model.path}:{found.finding.line}" if found.finding.line else found.model.path
-
-
-def bytes_of(alike: Sequence[Found]) -> int:
-    """Bytes that are shuffled for findings which are shown as one."""
-    return sum(found.finding.bytes_shuffled or 0 for found in alike)
-
-
-def messages_of(alike: Sequence[Found]) -> list[str]:
-    """What these findings say, each thing once."""
-    return list(dict.fromkeys(found.finding.message for found in alike))
 
 
 def from_root(report: Report, path: str) -> str:
@@ -102,8 +93,8 @@ def summary(report: Report) -> str:
     """What a report amounts to, in one sentence for the operators and one for the findings."""
     operators = operators_of(report.models)
     verdicts = ", ".join(f"{number:,} {verdict.value}" for verdict, number in verdict_counts(operators))
-    first = f"{count(len(report.models), 'query').replace('querys', 'queries')}, {count(len(operators), 'operator')}"
-    levels = Counter(str(alike[0].finding.level) for alike in alike_findings(open_findings(report)))
+    first = f"{count(len(report.models), 'query')}, {count(len(operators), 'operator')}"
+    levels = Counter(str(found.finding.level) for found in alike_findings(open_findings(report)))
     parts = [count(levels[level], level) for level in ("error", "warning", "note") if levels[level]]
     accepted = Counter(found.finding.accepted for found in all_findings(report))
     parts += [f"{accepted['baseline']:,} in the baseline"] if accepted["baseline"] else []

@@ -8,7 +8,7 @@ from spark_bucketing.check.reasons import keys, plain_reads, project, queries, s
 from spark_bucketing.check.reasons.movements import EXCHANGE, EXCHANGE_BELOW, JOIN, SORT, Movement
 from spark_bucketing.check.reasons.project import ProjectFacts
 from spark_bucketing.check.reasons.reason import Explanation, Reason, reason
-from spark_bucketing.check.results import Finding
+from spark_bucketing.check.results import Finding, Fix
 
 
 def _of(module: ModuleType) -> list[Reason]:
@@ -40,6 +40,7 @@ REASONS: tuple[Reason, ...] = (
     unexplained,
 )
 PROJECT_REASONS: tuple[Reason, ...] = tuple(_of(project))
+EVERY_REASON = (*REASONS, *PROJECT_REASONS)
 
 
 def reason_for(movement: Movement) -> tuple[str, Explanation]:
@@ -50,4 +51,8 @@ def reason_for(movement: Movement) -> tuple[str, Explanation]:
 
 def project_findings(project: ProjectFacts) -> tuple[Finding, ...]:
     """What is wrong with a project as a whole."""
-    return tuple(finding for reason in PROJECT_REASONS for finding in reason.find(project))
+    found = ((reason.slug, explained) for reason in PROJECT_REASONS for explained in reason.find(project))
+    return tuple(
+        Finding(slug, one.message, one.tables, one.level, tuple(Fix(**vars(each)) for each in one.candidates))
+        for slug, one in found
+    )

@@ -12,10 +12,10 @@ from spark_bucketing.check.candidates import (
     set_to,
 )
 from spark_bucketing.check.reasons.movements import EXCHANGE, EXCHANGE_BELOW, Movement
-from spark_bucketing.check.reasons.partitioning import lost_at
 from spark_bucketing.check.reasons.phrases import buckets, doing, purpose, series
 from spark_bucketing.check.reasons.reason import Explanation, reason
 from spark_bucketing.check.results import Candidate
+from spark_bucketing.check.scans import BucketedScan
 from spark_bucketing.check.session_settings import UNION
 from spark_bucketing.check.sql_text import with_plain_equality, without_casts
 from spark_bucketing.plan.known import GATHERING
@@ -58,8 +58,8 @@ def key_types_differ(movement: Movement) -> Explanation | None:
     return None
 
 
-@reason("an expression or cast over the key hides the buckets")
-def expression_over_key(movement: Movement) -> Explanation | None:
+@reason("an expression or cast over the key hides the buckets", of="table")
+def expression_over_key(movement: Movement, table: BucketedScan) -> Explanation | None:
     """The key is an expression over a bucket column, and the rows are spread by the column.
 
     **Anti-pattern**
@@ -78,9 +78,6 @@ def expression_over_key(movement: Movement) -> Explanation | None:
     select lower(user_name) as user_name, ... from raw_clicks
     ```
     """
-    table = movement.table
-    if table is None:
-        return None
     own = [s for s in movement.columns if s.scan.number == table.node.number and s.column.name.lower() in table.columns]
     wrapped = [source.column.name for source in own if source.wrapped]
     plain = {source.column.name.lower() for source in movement.sources if source in own and not source.wrapped}
@@ -89,13 +86,12 @@ def expression_over_key(movement: Movement) -> Explanation | None:
     return Explanation(
         f"{table.name} is bucketed by {series(table.spec.bucket_columns)} and {purpose(movement)}: an expression over "
         f"{series(list(dict.fromkeys(wrapped)))} is not where the rows are.",
-        (table.name,),
-        _without_expressions(movement),
+        candidates=_without_expressions(movement),
     )
 
 
-@reason("a bucket column is missing among the keys")
-def keys_do_not_cover_buckets(movement: Movement) -> Explanation | None:
+@reason("a bucket column is missing among the keys", of="table")
+def keys_do_not_cover_buckets(movement: Movement, table: BucketedScan) -> Explanation | None:
     """A bucket column is not among the keys, so that rows with equal keys are in several buckets.
 
     **Anti-pattern**
@@ -110,22 +106,20 @@ def keys_do_not_cover_buckets(movement: Movement) -> Explanation | None:
     Bucket by columns that all of the joins and groupings that matter have in common; keys may have more columns than
     the buckets, but no fewer.
     """
-    table = movement.table
-    if table is None or not movement.uncovered:
+    if not movement.uncovered:
         return None
-    lost = lost_at(movement) if table.readable else None
+    lost = movement.lost_at if table.readable else None
     if lost is not None and lost.operator == "Expand":
         return None
     return Explanation(
         f"{table.name} has {buckets(table.spec)} and is {purpose(movement)}: {series(movement.uncovered)} "
         f"{'are' if len(movement.uncovered) > 1 else 'is'} missing among the keys.",
-        (table.name,),
-        (*match_other(movement), *bucket_by_keys(movement)),
+        candidates=(*match_other(movement), *bucket_by_keys(movement)),
     )
 
 
-@reason("a UNION loses the buckets of its inputs")
-def union(movement: Movement) -> Explanation | None:
+@reason("a UNION loses the buckets of its inputs", of="read")
+def union(movement: Movement, table: BucketedScan) -> Explanation | None:
     """A UNION puts the partitions of its inputs one after the other, and the buckets are lost.
 
     **Anti-pattern**
@@ -138,8 +132,8 @@ def union(movement: Movement) -> Explanation | None:
 
     Bucket all inputs of the union alike, and load the extension, which unites their buckets one by one.
     """
-    table, node = movement.read, lost_at(movement)
-    if table is None or node is None or node.operator not in ("Union", "BucketUnion"):
+    node = movement.lost_at
+    if node is None or node.operator not in ("Union", "BucketUnion"):
         return None
     scans = [movement.query.bucketed(scan) for scan in node.scans]
     alike = None not in scans and len({(s.spec.num_buckets, s.spec.bucket_hash) for s in scans if s}) == 1
@@ -174,7 +168,7 @@ def layout_destroyed(movement: Movement) -> Explanation | None:
         above = next((n for n in movement.side.way if movement.node in n.children and not limit), movement.node)
         message = f"On the way, {doing(above, movement)}. That is what the query asks for."
         return Explanation(message, movement.node.tables)
-    table, node = movement.read, lost_at(movement)
+    table, node = movement.read, movement.lost_at
     if table is None or node is None:
         return None
     message = f"{table.name} has {buckets(table.spec)} and is {purpose(movement)}, but {doing(node, movement)}."

@@ -1,13 +1,17 @@
-"""What a reason looks at: an Exchange or a Sort on the way from an input to an operator."""
+"""What a reason looks at: an Exchange or a Sort on the way from an input to an operator, and how its rows come there.
+
+By the buckets of a table, by an earlier shuffle, or in disarray: followed in the plan at hand, from a scan up to the
+operator. What Spark would do otherwise is asked of Spark (whatif).
+"""
 
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
 from spark_bucketing.check.query import Query
-from spark_bucketing.check.reasons.partitioning import Partitioning, partitionings
 from spark_bucketing.check.scans import BucketedScan
 from spark_bucketing.plan import PlanNode
 from spark_bucketing.plan.lineage import Source, key_text, source_of, sources_of
@@ -19,27 +23,36 @@ from spark_bucketing.plan.operators import Operator, Side
 EXCHANGE, EXCHANGE_BELOW, SORT, JOIN, END = "Exchange", "Exchange below", "Sort", "Join", "end"
 _ASCENDING = " ASC NULLS FIRST"
 _ORDERS = (_ASCENDING, " DESC NULLS LAST", " ASC NULLS LAST", " DESC NULLS FIRST")
+# What spreads rows otherwise, what leaves them in no order, and joins that keep the rows of their left or right input.
+_SPREADING = (
+    "Union", "Expand", "Coalesce", "CartesianProduct", "GlobalLimit", "TakeOrderedAndProject", "CollectLimit",
+    "CollectTail", "InMemoryRelation", "Scan",
+)  # fmt: skip
+_DISORDERING = ("HashAggregate", "ObjectHashAggregate", "ShuffledHashJoin", "Exchange")
+_KEEPING_LEFT = ("Inner", "Cross", "LeftOuter", "LeftSemi", "LeftAnti", "ExistenceJoin", "LeftSingle")
+_KEEPING_RIGHT = ("Inner", "Cross", "RightOuter")
+
+
+@dataclass(frozen=True)
+class Partitioning:
+    """Rows that come by a hash of some keys of an operator."""
+
+    kind: str  # hive or spark
+    places: tuple[frozenset[int], ...]  # for each hashed column the places of the operator's keys where it stands
+    number: int  # of partitions
+    table: str | None = None  # whose buckets these are; None where an Exchange made them
 
 
 @dataclass(frozen=True, eq=False)
 class Movement:
-    """An Exchange or a Sort, and where it is.
+    """An Exchange or a Sort, and where it is."""
 
-    Args:
-        query: what it is a part of.
-        op: the operator that it leads to.
-        place: which of the operator's inputs it belongs to.
-        node: the Exchange or Sort; for a join without keys the join itself.
-        about: what has to be explained.
-        explains: the numbers of the nodes that are explained with it.
-    """
-
-    query: Query
-    op: Operator
-    place: int
-    node: PlanNode
-    about: str = EXCHANGE
-    explains: tuple[int, ...] = ()
+    query: Query  # what it is a part of
+    op: Operator  # the operator that it leads to
+    place: int  # which of the operator's inputs it belongs to
+    node: PlanNode  # the Exchange or Sort; for a join without keys the join itself
+    about: str = EXCHANGE  # what has to be explained
+    explains: tuple[int, ...] = ()  # the numbers of the nodes that are explained with it
 
     @property
     def side(self) -> Side:
@@ -83,8 +96,21 @@ class Movement:
 
     @cached_property
     def partitionings(self) -> tuple[Partitioning, ...]:
-        """Hashes of the input whose columns are all among the keys."""
-        return partitionings(self)
+        """Hashes of the input whose columns are all among the keys, those of its own scan first."""
+        scans = [self.table.node] if self.table else []
+        scans += [source.scan for source in self.sources if source]
+        found = (self._partitioning(scan) for scan in {scan.number: scan for scan in scans}.values())
+        return tuple(dict.fromkeys(one for one in found if one))
+
+    @property
+    def lost_at(self) -> PlanNode | None:
+        """The lowest node above the table's scan where its buckets are lost; None when they reach the operator."""
+        return self._first_above(("Exchange",))
+
+    @property
+    def disordered_at(self) -> PlanNode | None:
+        """The lowest node above the table's scan whose rows are in no order; None when it reaches the operator."""
+        return self._first_above(_DISORDERING)
 
     @cached_property
     def closest(self) -> tuple[Partitioning, Partitioning] | None:
@@ -134,8 +160,68 @@ class Movement:
         """Columns of a scan from which the keys are computed."""
         return {source.column.name.lower() for source in self.columns if source.scan.number == scan.number}
 
+    def _first_above(self, operators: tuple[str, ...]) -> PlanNode | None:
+        if self.table is None:
+            return None
+        above = self._upwards(self.table.node)
+        return next((node for below, node in above if node.operator in operators or not _keeps(node, below)), None)
+
+    def _partitioning(self, scan: PlanNode) -> Partitioning | None:
+        found = self._of_buckets(scan)
+        for below, node in self._upwards(scan):
+            if node.operator == "Exchange":
+                found = self._of_shuffle(node)
+            elif not _keeps(node, below):
+                found = None
+        return found
+
+    def _of_buckets(self, scan: PlanNode) -> Partitioning | None:
+        table = self.query.bucketed(scan)
+        if table is None or not table.readable:
+            return None
+        ids = {column.name.lower(): column.id for column in scan.output or ()}
+        places = tuple(self._places(scan, ids.get(name)) for name in table.columns)
+        return Partitioning(table.spec.bucket_hash, places, table.spec.num_buckets, table.name) if all(places) else None
+
+    def _of_shuffle(self, exchange: PlanNode) -> Partitioning | None:
+        shuffle = exchange.shuffle
+        if shuffle is None or shuffle.kind not in ("hash", "hive") or not shuffle.partitions:
+            return None
+        keys = [source_of(key, exchange.children[0]) for key in shuffle.keys]
+        places = tuple(self._places(key.scan, key.column.id) if key and not key.wrapped else () for key in keys)
+        kind = "hive" if shuffle.kind == "hive" else "spark"
+        return Partitioning(kind, tuple(map(frozenset, places)), shuffle.partitions) if places and all(places) else None
+
+    def _places(self, scan: PlanNode, column: int | None) -> frozenset[int]:
+        """The places of the operator's keys that are this column of a scan."""
+        return frozenset(
+            place
+            for place, source in enumerate(self.sources)
+            if source and not source.wrapped and (source.scan.number, source.column.id) == (scan.number, column)
+        )
+
+    def _upwards(self, scan: PlanNode) -> Iterator[tuple[PlanNode, PlanNode]]:
+        """The nodes above a scan, with the one below each, up to the operator; but for what that itself needs."""
+        below = scan
+        for node in self.side.entry.way_from(scan):
+            if node is not self.side.needed:
+                yield below, node
+            below = node
+
 
 def _canonical_order(text: str) -> str:
     """An element of ORDER BY with attributes named by their ids."""
     ending = next((ending for ending in _ORDERS if text.endswith(ending)), "")
     return canonical(text.removesuffix(ending)) + ending
+
+
+def _keeps(node: PlanNode, below: PlanNode) -> bool:
+    """Whether the rows of an input are where they were, under the same keys."""
+    if node.operator in _SPREADING:
+        return False
+    if "Join" not in node.operator or len(node.children) < 2:
+        return True
+    left = node.children[0] is below
+    if node.operator.startswith("Broadcast"):
+        return left is ("BuildRight" in node.title)
+    return node.join_type.startswith(_KEEPING_LEFT if left else _KEEPING_RIGHT)

@@ -6,7 +6,7 @@ from spark_bucketing.check.candidates import match_other, rewrite_files, seal_fi
 from spark_bucketing.check.reasons.movements import Movement
 from spark_bucketing.check.reasons.phrases import buckets, purpose, series
 from spark_bucketing.check.reasons.reason import Explanation, reason
-from spark_bucketing.check.scans import COLUMN_CODES, MIXED_CODES, SEAL_CODES, TASK_CODES
+from spark_bucketing.check.scans import COLUMN_CODES, MIXED_CODES, SEAL_CODES, TASK_CODES, BucketedScan
 from spark_bucketing.check.session_settings import BUCKETING
 
 
@@ -40,8 +40,8 @@ def side_not_bucketed(movement: Movement) -> Explanation | None:
     return Explanation(f"{here}, and is {purpose(movement)}{there}.", tables, match_other(movement))
 
 
-@reason("a setting tells Spark to ignore buckets")
-def bucketing_off(movement: Movement) -> Explanation | None:
+@reason("a setting tells Spark to ignore buckets", of="table")
+def bucketing_off(_: Movement, table: BucketedScan) -> Explanation | None:
     """Spark is told to ignore buckets when it reads, by `spark.sql.sources.bucketing.enabled=false`.
 
     **Anti-pattern**
@@ -55,15 +55,14 @@ def bucketing_off(movement: Movement) -> Explanation | None:
 
     Leave the setting at its default, `true`.
     """
-    table = movement.table
-    if table is None or movement.query.settings.on(BUCKETING):
+    if table.settings.on(BUCKETING):
         return None
     message = f"{table.name} is bucketed, and {BUCKETING}=false tells Spark to ignore that."
-    return Explanation(message, (table.name,), (set_to({BUCKETING: "true"}),))
+    return Explanation(message, candidates=(set_to({BUCKETING: "true"}),))
 
 
-@reason("stock Spark does not read the Hive layout as bucketed; the session extension does")
-def hive_layout_without_extension(movement: Movement) -> Explanation | None:
+@reason("stock Spark does not read the Hive layout as bucketed; the session extension does", of="table")
+def hive_layout_without_extension(movement: Movement, table: BucketedScan) -> Explanation | None:
     """Stock Spark reads a table of the Hive layout as a plain one.
 
     **Anti-pattern**
@@ -76,19 +75,17 @@ def hive_layout_without_extension(movement: Movement) -> Explanation | None:
     Load the session extension; `spark-bucketing extension conf` prints the settings. Or take `bucket_hash='spark'`,
     which stock Spark reads as bucketed, when neither Hive nor Trino has to.
     """
-    table = movement.table
-    if table is None or table.spec.bucket_hash != "hive" or movement.query.settings.extension:
+    if table.spec.bucket_hash != "hive" or table.settings.extension:
         return None
     return Explanation(
         f"{table.name} has {buckets(table.spec)} in the Hive layout, and this session does not use the extension that "
         "reads them: to stock Spark it is a plain table.",
-        (table.name,),
-        (switch_extension_on(movement.query.settings), *match_other(movement)),
+        candidates=(switch_extension_on(table.settings), *match_other(movement)),
     )
 
 
-@reason("the selected partitions have different bucket specs")
-def mixed_bucket_specs(movement: Movement) -> Explanation | None:
+@reason("the selected partitions have different bucket specs", of="table")
+def mixed_bucket_specs(_: Movement, table: BucketedScan) -> Explanation | None:
     """The partitions that the query selects are not all bucketed alike, so that the table is read as a plain one.
 
     **Anti-pattern**
@@ -102,15 +99,15 @@ def mixed_bucket_specs(movement: Movement) -> Explanation | None:
     Numbers of buckets with a common divisor are read together by that, unless it is too small. Partitions
     without a seal may need no more than `spark-bucketing seal`.
     """
-    table = movement.table
-    if table is None or table.note.code not in MIXED_CODES:
+    if table.note.code not in MIXED_CODES:
         return None
-    message = f"{table.name} is read as a plain table: {table.note.words}."
-    return Explanation(message, (table.name,), (rewrite_files(table),))
+    return Explanation(
+        f"{table.name} is read as a plain table: {table.note.words}.", candidates=(rewrite_files(table),)
+    )
 
 
-@reason("buckets of this type or version cannot be read as such")
-def unsupported_bucket_column(movement: Movement) -> Explanation | None:
+@reason("buckets of this type or version cannot be read as such", of="table")
+def unsupported_bucket_column(_: Movement, table: BucketedScan) -> Explanation | None:
     """The table's bucket column, or its bucketing version, is one that cannot be read as bucketed.
 
     **Anti-pattern**
@@ -122,14 +119,13 @@ def unsupported_bucket_column(movement: Movement) -> Explanation | None:
 
     Bucket by boolean, integer, decimal, string or date columns, in bucketing version 1.
     """
-    table = movement.table
-    if table is None or table.note.code not in COLUMN_CODES:
+    if table.note.code not in COLUMN_CODES:
         return None
-    return Explanation(f"{table.name} cannot be read as bucketed: {table.note.words}.", (table.name,))
+    return Explanation(f"{table.name} cannot be read as bucketed: {table.note.words}.")
 
 
-@reason("no seal proves that the files are the buckets that the metadata says")
-def not_sealed(movement: Movement) -> Explanation | None:
+@reason("no seal proves that the files are the buckets that the metadata says", of="table")
+def not_sealed(_: Movement, table: BucketedScan) -> Explanation | None:
     """Nothing proves that the table's files are its buckets, so that it is read as a plain table.
 
     A write through the extension seals its files. Files of others have no seal, and files that were changed have one
@@ -144,15 +140,14 @@ def not_sealed(movement: Movement) -> Explanation | None:
     `spark-bucketing seal TABLE`, which reads the bucket and sort columns once and seals what holds. Where it does not
     hold, write the table anew (`dbt run --full-refresh`).
     """
-    table = movement.table
-    if table is None or table.note.code not in SEAL_CODES:
+    if table.note.code not in SEAL_CODES:
         return None
     message = f"{table.name} is read as a plain table: {table.note.words} ({table.note.code})."
-    return Explanation(message, (table.name,), (seal_files(table.facts), rewrite_files(table)))
+    return Explanation(message, candidates=(seal_files(table.facts), rewrite_files(table)))
 
 
-@reason("the buckets are too few for their bytes and the session's cores")
-def too_few_buckets(movement: Movement) -> Explanation | None:
+@reason("the buckets are too few for their bytes and the session's cores", of="table")
+def too_few_buckets(_: Movement, table: BucketedScan) -> Explanation | None:
     """A shuffle is faster than the table's buckets, so that the extension makes no use of them.
 
     A bucket is read by one task. Buckets of more than `spark.bucketing.read.maxPartitionBytes` are left alone where
@@ -166,7 +161,6 @@ def too_few_buckets(movement: Movement) -> Explanation | None:
 
     More buckets, of 128 to 512 MB each, at least one for each core. `spark-bucketing layout` shows sizes.
     """
-    table = movement.table
-    if table is None or table.note.code not in TASK_CODES:
+    if table.note.code not in TASK_CODES:
         return None
-    return Explanation(f"{table.name} is read as a plain table: {table.note.words} ({table.note.code}).", (table.name,))
+    return Explanation(f"{table.name} is read as a plain table: {table.note.words} ({table.note.code}).")

@@ -7,8 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from spark_bucketing.check.candidates import set_to, switch_extension_on
-from spark_bucketing.check.reasons.reason import reason
-from spark_bucketing.check.results import Candidate, Finding, Fix
+from spark_bucketing.check.reasons.reason import Explanation, reason
 from spark_bucketing.check.session_settings import BUCKETING, CONVERT_METASTORE, RECORDS_PER_FILE, Settings
 from spark_bucketing.spec import BucketSpec
 
@@ -33,7 +32,7 @@ class ProjectFacts:
 
 
 @reason("this version of Spark groups a union of bucketed tables wrongly")
-def spark_returns_wrong_rows(project: ProjectFacts) -> Iterator[Finding]:
+def spark_returns_wrong_rows(project: ProjectFacts) -> Iterator[Explanation]:
     """This version of Spark returns wrong rows for bucketed tables.
 
     **Anti-pattern**
@@ -51,11 +50,11 @@ def spark_returns_wrong_rows(project: ProjectFacts) -> Iterator[Finding]:
             f"Spark {project.spark_version} returns wrong rows for GROUP BY and DISTINCT over a UNION ALL of bucketed "
             "tables (SPARK-59141). Take 4.3, 4.2.1 or 4.1.4."
         )
-        yield Finding("spark-returns-wrong-rows", message, level="error")
+        yield Explanation(message, level="error")
 
 
 @reason("this version of Spark is older than 4.0")
-def spark_too_old(project: ProjectFacts) -> Iterator[Finding]:
+def spark_too_old(project: ProjectFacts) -> Iterator[Explanation]:
     """This version of Spark is too old for the package.
 
     **Anti-pattern**
@@ -68,11 +67,11 @@ def spark_too_old(project: ProjectFacts) -> Iterator[Finding]:
     """
     if project.version and project.version < (4,):
         message = f"Spark {project.spark_version} is too old: 4.0 or newer is needed, and 4.3 for the extension."
-        yield Finding("spark-too-old", message, level="error")
+        yield Explanation(message, level="error")
 
 
 @reason("a setting disables what bucketed tables rely on")
-def disabling_setting(project: ProjectFacts) -> Iterator[Finding]:
+def disabling_setting(project: ProjectFacts) -> Iterator[Explanation]:
     """A setting of the session disables what bucketed tables rely on.
 
     **Anti-pattern**
@@ -92,11 +91,11 @@ def disabling_setting(project: ProjectFacts) -> Iterator[Finding]:
         records = project.settings.get(RECORDS_PER_FILE)
         wrong.append((RECORDS_PER_FILE, records, "0", "a bucket is written as several files"))
     for name, value, right, effect in wrong:
-        yield _fixed("disabling-setting", f"{name}={value}: {effect}.", (), set_to({name: right}))
+        yield Explanation(f"{name}={value}: {effect}.", candidates=(set_to({name: right}),))
 
 
 @reason("tables of the Hive layout, and no extension to read them as bucketed")
-def project_without_extension(project: ProjectFacts) -> Iterator[Finding]:
+def project_without_extension(project: ProjectFacts) -> Iterator[Explanation]:
     """The project has tables of the Hive layout, and the session does not load the extension that reads their buckets.
 
     **Anti-pattern**
@@ -115,8 +114,4 @@ def project_without_extension(project: ProjectFacts) -> Iterator[Finding]:
         f"This session reads {shown}, of the Hive layout, as plain tables: the extension is not "
         f"{'switched on' if settings.loaded else 'loaded'}."
     )
-    yield _fixed("project-without-extension", message, names, switch_extension_on(settings))
-
-
-def _fixed(reason: str, message: str, tables: tuple[str, ...], candidate: Candidate) -> Finding:
-    return Finding(reason, message, tables, fixes=(Fix(candidate.kind, candidate.text, candidate.settings),))
+    yield Explanation(message, names, (switch_extension_on(settings),))

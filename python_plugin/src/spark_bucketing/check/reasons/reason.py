@@ -4,29 +4,22 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from spark_bucketing.check.reasons.movements import EXCHANGE
-from spark_bucketing.check.results import Candidate
+from spark_bucketing.check.reasons.movements import EXCHANGE, Movement
+from spark_bucketing.check.results import Candidate, Level
 
 
 @dataclass(frozen=True)
 class Reason:
-    """Why an Exchange or a Sort stands in a plan, or what is wrong with a project as a whole.
+    """Why an Exchange or a Sort stands in a plan, or what is wrong with a project as a whole."""
 
-    Args:
-        slug: its name, as users write it to allow it.
-        summary: one line for lists.
-        documentation: what it means, **Anti-pattern** and **Best practice**.
-        about: what it explains, in the words of Movement.about.
-        find: of a movement: an Explanation, or None where this is not the reason; of a project: findings.
-    """
-
-    slug: str
-    summary: str
-    documentation: str
-    about: tuple[str, ...]
+    slug: str  # its name, as users write it to allow it
+    summary: str  # one line for lists
+    documentation: str  # what it means, **Anti-pattern** and **Best practice**
+    about: tuple[str, ...]  # what it explains, in the words of Movement.about
+    # Of a movement: an Explanation, or None where this is not the reason; of a project: findings.
     find: Callable[..., Any]
 
 
@@ -37,18 +30,23 @@ class Explanation:
     message: str
     tables: tuple[str, ...] = ()
     candidates: tuple[Candidate, ...] = ()
+    level: Level = "warning"  # of what is wrong with a project
 
 
-def reason(summary: str, *about: str) -> Callable[[Callable[..., Any]], Reason]:
-    """Make a reason of a function.
+def reason(summary: str, *about: str, of: str = "") -> Callable[[Callable[..., Any]], Reason]:
+    """Make a reason of a function, of Exchanges that operators need where it is not told what it is about.
 
-    Args:
-        summary: one line for lists.
-        about: what it explains; Exchanges that operators need where nothing is given.
+    Where it is one `of` a movement's table, or of what the movement can read as bucketed, the function gets that, too.
     """
 
     def made(function: Callable[..., Any]) -> Reason:
         slug = function.__name__.replace("_", "-")
-        return Reason(slug, summary, inspect.getdoc(function) or "", about or (EXCHANGE,), function)
+
+        def find(movement: Movement) -> Explanation | None:
+            table = getattr(movement, of)
+            found: Explanation | None = function(movement, table) if table else None
+            return replace(found, tables=found.tables or (table.name,)) if found else None
+
+        return Reason(slug, summary, inspect.getdoc(function) or "", about or (EXCHANGE,), find if of else function)
 
     return made

@@ -10,8 +10,8 @@ from spark_bucketing.check.scans import BucketedScan
 from spark_bucketing.check.session_settings import ALIGNMENT, ALL_KEYS, COALESCE, COALESCE_RATIO, SHUFFLE_PARTITIONS
 
 
-@reason("the join has more keys than the buckets, and a setting forbids that")
-def superset_keys(movement: Movement) -> Explanation | None:
+@reason("the join has more keys than the buckets, and a setting forbids that", of="table")
+def superset_keys(movement: Movement, table: BucketedScan) -> Explanation | None:
     """The join has more keys than the table has bucket columns, and a setting of Spark's wants all of them hashed.
 
     **Anti-pattern**
@@ -28,9 +28,8 @@ def superset_keys(movement: Movement) -> Explanation | None:
     Set `spark.sql.requireAllClusterKeysForCoPartition=false`: it guards against skew in keys that nobody chose, and
     bucket columns were chosen. Tables of the Hive layout, read by the extension, need no setting.
     """
-    table = movement.table
     found = movement.partitionings
-    if movement.other is None or table is None or not found or not movement.query.settings.on(ALL_KEYS):
+    if movement.other is None or not found or not table.settings.on(ALL_KEYS):
         return None
     every = set(range(len(movement.keys)))
     if any(one.kind == "hive" or set().union(*one.places) == every for one in found):
@@ -38,8 +37,7 @@ def superset_keys(movement: Movement) -> Explanation | None:
     return Explanation(
         f"{table.name} has {buckets(table.spec)} and is {purpose(movement)}, which are more keys; {ALL_KEYS}=true "
         "wants the buckets to be of all of them.",
-        (table.name,),
-        (set_to({ALL_KEYS: "false"}), *match_either(movement)),
+        candidates=(set_to({ALL_KEYS: "false"}), *match_either(movement)),
     )
 
 
@@ -69,8 +67,8 @@ def hash_mismatch(movement: Movement) -> Explanation | None:
     )
 
 
-@reason("the bucket counts divide, but merging buckets is off or over its ratio")
-def bucket_merging_off(movement: Movement) -> Explanation | None:
+@reason("the bucket counts divide, but merging buckets is off or over its ratio", of="table")
+def bucket_merging_off(movement: Movement, table: BucketedScan) -> Explanation | None:
     """One number of buckets is a multiple of the other, but nothing is allowed to read several buckets as one.
 
     **Anti-pattern**
@@ -83,9 +81,8 @@ def bucket_merging_off(movement: Movement) -> Explanation | None:
     above 4. Or load the extension, which reads k buckets as one, sorted; above that ratio only where there are buckets
     enough for all cores, unless `spark.bucketing.join.alignment` says `coalesce`.
     """
-    table = movement.table
     here, there = movement.closest or (None, None)
-    if not table or not here or not there or here.kind != there.kind or here.table is None or there.table is None:
+    if not here or not there or here.kind != there.kind or here.table is None or there.table is None:
         return None
     few, many = sorted((here.number, there.number))
     if few == many or many % few:
@@ -131,8 +128,8 @@ def bucket_count_mismatch(movement: Movement) -> Explanation | None:
     )
 
 
-@reason("both sides are bucketed, by different keys of the join")
-def bucket_columns_differ(movement: Movement) -> Explanation | None:
+@reason("both sides are bucketed, by different keys of the join", of="table")
+def bucket_columns_differ(movement: Movement, table: BucketedScan) -> Explanation | None:
     """Both sides are bucketed by keys of the join, but not by the same ones.
 
     **Anti-pattern**
@@ -146,8 +143,8 @@ def bucket_columns_differ(movement: Movement) -> Explanation | None:
 
     Bucket both sides by the same key, in the same order of columns.
     """
-    other, table = movement.other, movement.table
-    if not movement.partitionings or table is None or not other or not other.partitionings or other.table is None:
+    other = movement.other
+    if not movement.partitionings or not other or not other.partitionings or other.table is None:
         return None
     return Explanation(
         f"{table.name} has {buckets(table.spec)} and {other.table.name} has {buckets(other.table.spec)}: these are "

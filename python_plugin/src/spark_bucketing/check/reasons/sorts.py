@@ -15,15 +15,14 @@ from spark_bucketing.check.candidates import (
     set_to,
 )
 from spark_bucketing.check.reasons.movements import SORT, Movement
-from spark_bucketing.check.reasons.partitioning import disordered_at
 from spark_bucketing.check.reasons.phrases import purpose, series
 from spark_bucketing.check.reasons.reason import Explanation, reason
 from spark_bucketing.check.scans import BucketedScan
 from spark_bucketing.check.session_settings import MERGE_FILES, ORDERING
 
 
-@reason("several buckets are read as one, which loses their order", SORT)
-def merged_buckets_unsorted(movement: Movement) -> Explanation | None:
+@reason("several buckets are read as one, which loses their order", SORT, of="table")
+def merged_buckets_unsorted(movement: Movement, table: BucketedScan) -> Explanation | None:
     """Several buckets are read as one, one after the other, so that their order is lost and they are sorted again.
 
     **Anti-pattern**
@@ -35,9 +34,8 @@ def merged_buckets_unsorted(movement: Movement) -> Explanation | None:
     Take the same number of buckets on both sides, or load the extension, which merges sorted buckets while it reads
     them.
     """
-    table = movement.table
     here, there = movement.closest or (None, None)
-    if not table or not here or not there or here.table is None or there.table is None:
+    if not here or not there or here.table is None or there.table is None:
         return None
     if here.number <= there.number or any(side.exchanges for side in movement.op.sides):
         return None
@@ -50,8 +48,8 @@ def merged_buckets_unsorted(movement: Movement) -> Explanation | None:
     )
 
 
-@reason("the files are sorted otherwise than the operator wants", SORT)
-def sort_columns_mismatch(movement: Movement) -> Explanation | None:
+@reason("the files are sorted otherwise than the operator wants", SORT, of="read")
+def sort_columns_mismatch(movement: Movement, table: BucketedScan) -> Explanation | None:
     """The files are sorted by other columns than the operator wants, or not at all.
 
     **Anti-pattern**
@@ -72,19 +70,19 @@ def sort_columns_mismatch(movement: Movement) -> Explanation | None:
     Sort by the bucket columns first, then by what windows over them are ordered by: `sorted_by=['user_id',
     'event_at']`.
     """
-    table, wanted = movement.read, movement.order_columns()
-    if table is None or (wanted is not None and _serves(movement, table, wanted)):
+    wanted = movement.order_columns()
+    if wanted is not None and _serves(movement, table, wanted):
         return None
     have = table.spec.sort_columns
     order = f"sorted by {series([name.lower() for name in have])}" if have else "not sorted"
     words = re.sub(r"#\d+L?", "", movement.node.details.get("Arguments", "").partition("]")[0].strip("["))
     words = words.replace(" ASC NULLS FIRST", "").replace(" NULLS LAST", "")
     message = f"The files of {table.name} are {order}, and the rows are wanted in the order of {words}."
-    return Explanation(message, (table.name,), _in_order(table, wanted or ()))
+    return Explanation(message, candidates=_in_order(table, wanted or ()))
 
 
-@reason("a bucket has a file in each of the selected partitions", SORT)
-def several_partitions(movement: Movement) -> Explanation | None:
+@reason("a bucket has a file in each of the selected partitions", SORT, of="read")
+def several_partitions(_: Movement, table: BucketedScan) -> Explanation | None:
     """The query reads several partitions, in each of which a bucket is a file of its own, so that it is sorted again.
 
     **Anti-pattern**
@@ -101,16 +99,15 @@ def several_partitions(movement: Movement) -> Explanation | None:
     Load the extension, which merges the sorted files of a bucket while it reads them
     (`spark.bucketing.read.mergeFiles`).
     """
-    table = movement.read
-    if table is None or table.partitions_read < 2:
+    if table.partitions_read < 2:
         return None
     which = "All" if table.reads_all_partitions else f"{table.partitions_read:,}"
     message = f"{which} partitions of {table.name} are read, and a bucket has a sorted file in each of them."
-    return Explanation(message, (table.name,), (merge_files(table),))
+    return Explanation(message, candidates=(merge_files(table),))
 
 
-@reason("a bucket has several files", SORT)
-def several_files_per_bucket(movement: Movement) -> Explanation | None:
+@reason("a bucket has several files", SORT, of="read")
+def several_files_per_bucket(_: Movement, table: BucketedScan) -> Explanation | None:
     """A bucket has several files, each of them sorted, so that their rows are sorted again.
 
     **Anti-pattern**
@@ -121,16 +118,15 @@ def several_files_per_bucket(movement: Movement) -> Explanation | None:
 
     Write the table with dbt, or with the extension loaded, and test it with `spark_bucketing.one_file_per_bucket`.
     """
-    table = movement.read
-    if table is None or table.facts.files_per_bucket < 2:
-        return None
     files = table.facts.files_per_bucket
+    if files < 2:
+        return None
     message = f"A bucket of {table.name} has {files:,} files: they are sorted one by one, and not together."
-    return Explanation(message, (table.name,), (rewrite_files(table), merge_files(table)))
+    return Explanation(message, candidates=(rewrite_files(table), merge_files(table)))
 
 
-@reason("the files are sorted, but a setting keeps Spark from relying on it", SORT)
-def ordering_off(movement: Movement) -> Explanation | None:
+@reason("the files are sorted, but a setting keeps Spark from relying on it", SORT, of="read")
+def ordering_off(_: Movement, table: BucketedScan) -> Explanation | None:
     """The files are sorted as wanted, but stock Spark does not rely on that unless a setting says so.
 
     **Anti-pattern**
@@ -142,20 +138,18 @@ def ordering_off(movement: Movement) -> Explanation | None:
 
     Set `spark.sql.legacy.bucketedTableScan.outputOrdering=true`, or load the extension.
     """
-    table = movement.read
-    if table is None or table.by_extension or movement.query.settings.on(ORDERING):
+    if table.by_extension or table.settings.on(ORDERING):
         return None
     extension = " It is stock Spark that reads this table: the extension leaves it alone."
     return Explanation(
         f"The files of {table.name} are sorted as wanted, but {ORDERING}=false keeps Spark from relying on it."
-        f"{extension if movement.query.settings.extension else ''}",
-        (table.name,),
-        (set_to({ORDERING: "true"}), *let_extension_read(table)),
+        f"{extension if table.settings.extension else ''}",
+        candidates=(set_to({ORDERING: "true"}), *let_extension_read(table)),
     )
 
 
-@reason("an operator in between loses the order of the files", SORT)
-def order_lost(movement: Movement) -> Explanation | None:
+@reason("an operator in between loses the order of the files", SORT, of="table")
+def order_lost(movement: Movement, table: BucketedScan) -> Explanation | None:
     """The files are sorted as wanted, but an operator between them and this one does not keep the order.
 
     **Anti-pattern**
@@ -170,11 +164,11 @@ def order_lost(movement: Movement) -> Explanation | None:
     Nothing in most cases: a sort of rows that do not move is cheap beside a shuffle. The extension merges sorted
     inputs of a union.
     """
-    table, node = movement.table, disordered_at(movement)
-    if table is None or not table.ordered or node is None:
+    node = movement.disordered_at
+    if not table.ordered or node is None:
         return None
     message = f"{table.name} is read in order, but {node.operator} does not keep it."
-    return Explanation(message, (table.name,), () if table.by_extension else let_extension_read(table))
+    return Explanation(message, candidates=() if table.by_extension else let_extension_read(table))
 
 
 @reason("the rows come from an operator that moved them, in no order", SORT)

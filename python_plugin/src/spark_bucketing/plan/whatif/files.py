@@ -17,6 +17,8 @@ _TIME = 1_600_000_000
 # Names of bucket 0; those of the Hive layout have a number in front.
 _NAME = "part-00000-{:08x}-0000-0000-0000-000000000000_00000.c000.snappy.parquet"
 _WORD = 1 << 64
+# An unknown size is larger than a file system's largest file.
+_MOST_BYTES = 1 << 40
 
 
 def write_files(folder: Path, number: int, size: int, hive: bool) -> tuple[tuple[str, int], ...]:
@@ -32,7 +34,7 @@ def write_files(folder: Path, number: int, size: int, hive: bool) -> tuple[tuple
     """
     folder.mkdir()
     prefix = "00000_0_" if hive else ""
-    found = tuple((prefix + _NAME.format(i), max(1, size // number)) for i in range(number))
+    found = tuple((prefix + _NAME.format(i), max(1, min(size, _MOST_BYTES) // number)) for i in range(number))
     for name, length in found:
         path = folder / name
         with path.open("wb") as file:

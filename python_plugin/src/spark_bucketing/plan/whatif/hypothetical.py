@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 
+from spark_bucketing.plan.statistics import NO_SIZE
 from spark_bucketing.spec import BucketSpec
 
 # A table of unknown size is large: nothing is to be broadcast merely because it is empty here.
-UNKNOWN_SIZE = 1 << 40
+UNKNOWN_SIZE = NO_SIZE
 PLANNED_FORMATS = ("parquet", "orc", "csv", "json", "text")
 
 
@@ -18,24 +19,16 @@ class HypotheticalTable:
     """A table as the planner sees it: its columns and layout, a size, and sealed files with nothing in them.
 
     Partitions of several specs are planned as the spec by which a query can read them together.
-
-    Args:
-        name: schema.table.
-        columns: names and Spark SQL types, the partition columns among them.
-        spec: its buckets; None for a plain table.
-        partition_columns: names of the partition columns.
-        size_bytes: of all files, which decides over broadcasts; None for a large one.
-        file_format: parquet, orc, csv, json or text; anything else is planned as parquet without buckets.
-        files_per_bucket: more than one are files that are sorted one by one. Those of several partitions are planned
-            as files of a table without partitions.
     """
 
-    name: str
-    columns: Mapping[str, str] = field(hash=False)
-    spec: BucketSpec | None = None
-    partition_columns: tuple[str, ...] = ()
-    size_bytes: int | None = None
-    file_format: str = "parquet"
+    name: str  # schema.table
+    columns: Mapping[str, str] = field(hash=False)  # names and Spark SQL types, the partition columns among them
+    spec: BucketSpec | None = None  # its buckets; None for a plain table
+    partition_columns: tuple[str, ...] = ()  # names of the partition columns
+    size_bytes: int | None = None  # of all files, which decides over broadcasts; None for a large one
+    file_format: str = "parquet"  # parquet, orc, csv, json or text; anything else is planned as parquet without buckets
+    # More than one are files that are sorted one by one. Those of several partitions are planned as files of a table
+    # without partitions.
     files_per_bucket: int = 1
 
     @property

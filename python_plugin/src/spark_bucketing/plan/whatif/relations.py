@@ -23,12 +23,7 @@ _SQL = "org.apache.spark.sql"
 
 
 class Relations:
-    """Makes relations in a session with a catalog in memory.
-
-    Args:
-        session: the session, in which nothing else has tables.
-        folder: that is made for their files.
-    """
+    """Makes relations in a session with a catalog in memory."""
 
     def __init__(self, session: SparkSession, folder: Path) -> None:
         folder.mkdir()

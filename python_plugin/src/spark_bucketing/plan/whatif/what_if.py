@@ -24,12 +24,10 @@ _FIXED = ("spark.sql.extensions", "spark.sql.warehouse.dir", "spark.sql.catalogI
 
 
 class WhatIf(Planner):
-    """A planner of hypothetical tables.
+    """A planner of hypothetical tables, in a session of its own (open_beside()), which has the extension or not.
 
-    Args:
-        session: from session.open_beside(): one of its own, with a catalog in memory.
-        folder: that is made for the tables' files.
-        has_extension: whether the session has the extension; `spark.bucketing.enabled` switches it.
+    Its methods raise a SparkError where Spark refuses a type, a bucket column or a query, and a PlanError where a plan
+    cannot be read.
     """
 
     label = "offline"
@@ -47,25 +45,13 @@ class WhatIf(Planner):
             self._made = Relations(session, folder)
 
     def define(self, table: HypotheticalTable) -> None:
-        """Let a name mean this table from now on.
-
-        Raises:
-            SparkError: Spark does not know a type, or a column of the buckets.
-        """
+        """Let a name mean this table from now on."""
         with self._active():
             self._mean(table)
         self._tables[table.name.lower()] = table
 
     def define_view(self, name: str, sql: str) -> None:
-        """Create or replace a view.
-
-        Args:
-            name: schema.view.
-            sql: its query, over names that are defined.
-
-        Raises:
-            SparkError: Spark refuses the query.
-        """
+        """Create or replace a view."""
         schema, _, view = name.rpartition(".")
         with self._active():
             self._create_schema(schema)
@@ -82,11 +68,7 @@ class WhatIf(Planner):
         return self._tables.get(name.lower())
 
     def columns(self, sql: str) -> dict[str, str]:
-        """Names and types of the columns that a query returns, without planning it to the end.
-
-        Raises:
-            SparkError: Spark cannot analyse it.
-        """
+        """Names and types of the columns that a query returns, without planning it to the end."""
         with self._active():
             fields = self.session.sql(f"{sql}").schema.fields
             return {field.name: field.dataType.simpleString() for field in fields}
@@ -94,12 +76,7 @@ class WhatIf(Planner):
     def plan(
         self, sql: str, tables: Iterable[HypotheticalTable] = (), settings: Mapping[str, str] | None = None
     ) -> PhysicalPlan:
-        """The plan of a query, in which some tables and settings are others, for this query alone.
-
-        Raises:
-            SparkError: Spark cannot plan it.
-            PlanError: the plan cannot be read.
-        """
+        """The plan of a query, in which some tables and settings are others, for this query alone."""
         return parse_plan(self.explain(sql, tables, settings, cost=False).formatted)
 
     def explain(
@@ -109,11 +86,7 @@ class WhatIf(Planner):
         settings: Mapping[str, str] | None = None,
         cost: bool = True,
     ) -> Explained:
-        """The same as Spark prints it, with the names of the tables that are meant.
-
-        Raises:
-            SparkError: Spark cannot plan it.
-        """
+        """The same as Spark prints it, with the names of the tables that are meant."""
         with self._active(), self._given(tables, settings or {}):
             texts = explain_execution(self.session, sql, cost)
         return Explained(*map(self._renamed, texts))
