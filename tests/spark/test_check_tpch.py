@@ -53,7 +53,7 @@ def layouts(spark: SparkSession) -> dict[str, Checked]:
 
 def _ready(layouts: dict[str, Checked], layout: str) -> Checked:
     checked = layouts[layout]
-    if not checked.files_per_bucket:
+    if not checked.spark.catalog.databaseExists(checked.database):
         checked.create()
     return checked
 
@@ -67,7 +67,7 @@ def unexplained(checked: Checked, sql: str, settings: dict[str, str]) -> list[st
     missing = []
     for judged in checked.judge(sql, settings):
         op = judged.operator
-        if not reads_buckets(op, {name: checked.facts(name) for name in judged.result.tables}):
+        if not reads_buckets(op, checked.facts.of(judged.result.tables)):
             continue
         there = {node.number for side in op.sides for node in (*side.exchanges, *side.sorts)}
         covered = {number for numbers in judged.explains for number in numbers}
