@@ -145,11 +145,7 @@ class Project:
         self.dbt("run")
 
     def dbt(self, *arguments: str, **variables: object) -> dict[str, NodeResult]:
-        """Run a dbt command in this process.
-
-        Returns: the result of each node by its name.
-        Raises: Failed, when dbt could not run, or a node failed, with the messages as text.
-        """
+        """Results by their nodes' names of a dbt command, run in this process; raises Failed with what did not succeed."""
         results, failure = self.attempt(*arguments, **variables)
         if failure:
             raise Failed(failure)
