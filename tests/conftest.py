@@ -9,10 +9,8 @@ from __future__ import annotations
 import itertools
 import os
 import shutil
-import struct
 import textwrap
 from collections.abc import Callable, Iterable, Iterator
-from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -110,13 +108,8 @@ def dynamic_partitions(spark: SparkSession) -> Iterator[None]:
 
 @pytest.fixture(params=[pytest.param("true", id="aqe"), pytest.param("false", id="no-aqe", marks=pytest.mark.long)])
 def aqe(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[None]:
-    """Adaptive execution, on and off."""
     with setting(spark, "spark.sql.adaptive.enabled", request.param):
         yield
-
-
-def _epoch_day(text: str) -> int:
-    return (date.fromisoformat(text) - date(1970, 1, 1)).days
 
 
 def all_long_but(quick: object, cases: Iterable[Any]) -> list[Any]:
@@ -152,11 +145,7 @@ class Project:
         self.dbt("run")
 
     def dbt(self, *arguments: str, **variables: object) -> dict[str, NodeResult]:
-        """Run a dbt command in this process.
-
-        Returns: the result of each node by its name.
-        Raises: Failed, when dbt could not run, or a node failed, with the messages as text.
-        """
+        """Results by their nodes' names of a dbt command, run in this process; raises Failed with what did not succeed."""
         results, failure = self.attempt(*arguments, **variables)
         if failure:
             raise Failed(failure)
@@ -181,7 +170,6 @@ class Project:
         return {result.node.name: result for result in results}, "\n".join(failures)
 
     def table(self, name: str) -> str:
-        """Qualified name of a table of the project's schema."""
         return f"`{self.schema}`.`{name}`"
 
     def rows(self, query: str) -> list[Row]:
@@ -198,7 +186,6 @@ class Project:
         return found[-1] if found else None
 
     def location(self, name: str) -> Path:
-        """Folder of a table."""
         return Path(str(self.detail(name, "Location")).removeprefix("file:"))
 
     def files(self, name: str) -> list[Path]:
@@ -217,6 +204,7 @@ def new_project(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -
         if template:
             shutil.copytree(REPOSITORY / "tests" / "projects" / template, folder)
         project = Project(folder, schema, spark)
+        spark.sql(f"create schema {schema}")
         if not template:
             project.write("dbt_project.yml", yaml.safe_dump({"name": "t", "profile": "t", **settings}))
         project.write("packages.yml", yaml.safe_dump({"packages": [{"local": str(REPOSITORY)}]}))
@@ -235,53 +223,3 @@ def new_project(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -
 def project(new_project: Callable[..., Project]) -> Project:
     """An empty dbt project with this repository installed."""
     return new_project()
-
-
-@pytest.fixture(scope="session")
-def hive_bucket(spark: SparkSession) -> Callable[[list[str | None], list[str], int], int]:
-    """Hive's own bucket of a row: its ObjectInspectorUtils (version 1), called in PySpark's JVM.
-
-    The function takes the bucket columns' values as SQL prints them, their types, and the number of buckets.
-    """
-    jvm = spark.sparkContext._jvm
-    gateway = spark.sparkContext._gateway
-    assert jvm is not None and gateway is not None
-    serde = jvm.org.apache.hadoop.hive.serde2.objectinspector
-    factory = serde.primitive.PrimitiveObjectInspectorFactory
-    hadoop, hive = jvm.org.apache.hadoop.io, jvm.org.apache.hadoop.hive.serde2.io
-    # The bridge turns boxed numbers back into Python's, so numbers travel as Writables, read from their bytes.
-    numbers = {
-        "tinyint": (factory.writableByteObjectInspector, hive.ByteWritable, ">b"),
-        "smallint": (factory.writableShortObjectInspector, hive.ShortWritable, ">h"),
-        "int": (factory.writableIntObjectInspector, hadoop.IntWritable, ">i"),
-        "bigint": (factory.writableLongObjectInspector, hadoop.LongWritable, ">q"),
-        "float": (factory.writableFloatObjectInspector, hadoop.FloatWritable, ">f"),
-        "double": (factory.writableDoubleObjectInspector, hive.DoubleWritable, ">d"),
-    }
-    others: dict[str, tuple[object, Callable[[str], object]]] = {
-        "boolean": (factory.javaBooleanObjectInspector, lambda text: text == "true"),
-        "string": (factory.javaStringObjectInspector, str),
-        "date": (factory.writableDateObjectInspector, lambda text: hive.DateWritable(_epoch_day(text))),
-        "decimal": (factory.javaHiveDecimalObjectInspector, jvm.org.apache.hadoop.hive.common.type.HiveDecimal.create),
-    }
-
-    def field(text: str | None, sql_type: str) -> tuple[object, object]:
-        if sql_type in numbers:
-            inspector, writable, layout = numbers[sql_type]
-            value = writable()
-            if text is None:
-                return inspector, None
-            packed = struct.pack(layout, float(text) if layout in (">f", ">d") else int(text))
-            value.readFields(jvm.java.io.DataInputStream(jvm.java.io.ByteArrayInputStream(packed)))
-            return inspector, value
-        inspector, convert = others[sql_type.split("(")[0]]
-        return inspector, None if text is None else convert(text)
-
-    def bucket(values: list[str | None], types: list[str], buckets: int) -> int:
-        objects = gateway.new_array(jvm.java.lang.Object, len(values))
-        kinds = gateway.new_array(serde.ObjectInspector, len(values))
-        for i, (value, sql_type) in enumerate(zip(values, types, strict=True)):
-            kinds[i], objects[i] = field(value, sql_type)
-        return int(serde.ObjectInspectorUtils.getBucketNumber(objects, kinds, buckets))
-
-    return bucket

@@ -14,14 +14,7 @@ from dbt.tests.adapter.incremental.test_incremental_unique_id import BaseIncreme
 
 @dataclass(frozen=True)
 class Case:
-    """A class of dbt's tests.
-
-    Args:
-        base: the class.
-        by: what its models are bucketed by.
-        quick: whether it is run with every change.
-        incremental: config of its incremental models.
-    """
+    """A class of dbt's tests, what its models are bucketed by, whether it is run always, and config of incremental models."""
 
     base: type
     by: str = "id"

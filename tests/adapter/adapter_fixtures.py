@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from adapter_cases import Case
 from bucketed import settled
 from dbt.tests.fixtures import project as fixtures
+from pyspark.sql import SparkSession
 
 from conftest import REPOSITORY
-
-if TYPE_CHECKING:
-    from adapter_cases import Case
-    from pyspark.sql import SparkSession
 
 # All of them but those below are dbt's. In a test's module, they come before those of the same names in conftest.py.
 globals().update({name: value for name, value in vars(fixtures).items() if type(value).__name__.startswith("Fixture")})

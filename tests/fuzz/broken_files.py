@@ -17,14 +17,7 @@ BREAKAGES = ("none",) * 32 + (
 
 
 class Files:
-    """Breaks the files of one table.
-
-    Args:
-        tables: the database.
-        pick: makes the choices.
-        name: of the table.
-        buckets: that the table was created with.
-    """
+    """Breaks the files of one table, which was created with so many buckets; `pick` makes the choices."""
 
     def __init__(self, tables: Tables, pick: random.Random, name: str, buckets: int) -> None:
         self.tables, self.random, self.name, self.buckets = tables, pick, name, buckets

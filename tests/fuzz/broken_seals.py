@@ -30,16 +30,7 @@ UNREADABLE: tuple[dict[str, str | None], ...] = (
 
 
 class Seals:
-    """Breaks the seals of one table.
-
-    Args:
-        tables: the database.
-        pick: makes the choices.
-        name: of the table.
-        rows: query of rows for a partition.
-        keys: columns that rows can be bucketed by.
-        others: tables whose seals can be copied.
-    """
+    """Breaks the seals of one table; `pick` chooses among `keys` to bucket by, and `others` whose seals can be copied."""
 
     def __init__(
         self, tables: Tables, pick: random.Random, name: str, rows: str, keys: tuple[str, ...], others: list[str]
@@ -128,8 +119,7 @@ class Seals:
         else:
             self.tables.stock_rows(f"select count(*) from {self.name}")
         into = f"partition (p = '{partition}')" if partition else ""
-        with self.tables.settings({"spark.bucketing.enabled": "false"}):
-            self.tables.sql(f"insert {how} table {self.name} {into} {self.rows}")
+        self.tables.sql(f"stock:insert {how} table {self.name} {into} {self.rows}")
 
     def _stock_overwrite(self, partition: str) -> None:
         self._write("overwrite", partition)

@@ -59,7 +59,6 @@ class Table:
 
     @property
     def is_broken(self) -> bool:
-        """Whether something was done to it."""
         return self.breakage != "none" or bool(self.seals)
 
 
@@ -172,16 +171,16 @@ class Generator:
             self.tables.sql(f"insert into {table.name} {rows}")
         elif how == "stock" and table.layout.startswith("spark"):
             # Spark's own hash spreads rows over tasks as it spreads them over buckets.
-            with self.tables.settings({"spark.bucketing.enabled": "false"}):
-                self.tables.sql(f"insert into {table.name} select /*+ REPARTITION({buckets}, {by}) */ * from ({rows})")
+            self.tables.sql(
+                f"stock:insert into {table.name} select /*+ REPARTITION({buckets}, {by}) */ * from ({rows})"
+            )
             if seal:
                 self.tables.seal(table.name)
         else:
-            files = 0 if how == "stock" else int(how)
-            self.tables.fill(table.name, by, buckets, rows, files=files, sealed=bool(seal))
+            files = 1 if how == "stock" else int(how)
+            self.tables.fill(table.name, rows, files=files, sealed=bool(seal))
 
     def _rows(self) -> str:
-        """A query of random rows."""
         pick = self.random
         numbers = {"a": pick.choice((1, 3, 7)), "b": pick.randrange(9), "m": pick.choice((5, 60, 300))}
         columns = ", ".join(f"{sql.format(**numbers)} as {name}" for name, (_, sql) in COLUMNS.items())
@@ -208,7 +207,6 @@ class Generator:
         }
 
     def query(self, pool: list[Table]) -> Query:
-        """A query whose rows do not depend on how it is run."""
         others = (self._counts, self._group, self._window, self._union, self._semi, self._three, self._filter)
         shapes = (self._join,) * 3 + others
         rows = self.random.choice(shapes)(pool)

@@ -6,13 +6,15 @@ import json
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import yaml
 from click.testing import Result
 from commanded import COMMAND, command, environment, verdicts
+from pyspark.sql import SparkSession
 
+from conftest import Project
 from spark_bucketing.check.facts import Facts
 from spark_bucketing.check.results import Verdict
 from spark_bucketing.check.run import Checker, Progress, Subject
@@ -20,11 +22,6 @@ from spark_bucketing.check.session_planner import SessionPlanner
 from spark_bucketing.check.session_settings import Settings
 from spark_bucketing.errors import SparkError
 from spark_bucketing.plan.planner import Planner, SqlPlanner
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-    from conftest import Project
 
 LARGE = "set spark.sql.autoBroadcastJoinThreshold=-1"
 
@@ -180,7 +177,6 @@ def test_what_spark_refuses_is_said_by_the_report_alone(spark: SparkSession, cap
 
 
 def test_live_sizes_are_those_of_the_files_where_nobody_has_counted(spark: SparkSession, project: Project) -> None:
-    spark.sql(f"create schema {project.schema}")
     table = f"{project.schema}.days"
     columns = "(k bigint) partitioned by (d int) clustered by (k) into 2 buckets stored as parquet"
     spark.sql(f"create table {table} {columns}")

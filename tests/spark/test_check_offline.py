@@ -10,11 +10,11 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 import yaml
 from commanded import COMMAND, environment, explained
+from pyspark.sql import SparkSession
 
 from spark_bucketing.check.facts import OfflineFacts
 from spark_bucketing.check.offline import whatif_beside
@@ -25,10 +25,6 @@ from spark_bucketing.plan.whatif import HypotheticalTable, WhatIf
 from spark_bucketing.project.catalog import CatalogTable
 from spark_bucketing.project.manifest import Manifest, Node
 from spark_bucketing.spec import BucketSpec
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
 
 REPOSITORY = Path(__file__).parents[2]
 

@@ -53,7 +53,7 @@ def layouts(spark: SparkSession) -> dict[str, Checked]:
 
 def _ready(layouts: dict[str, Checked], layout: str) -> Checked:
     checked = layouts[layout]
-    if not checked.files_per_bucket:
+    if not checked.spark.catalog.databaseExists(checked.database):
         checked.create()
     return checked
 
@@ -68,7 +68,7 @@ def unexplained(checked: Checked, sql: str, settings: dict[str, str]) -> list[st
     judged = checked.judge(sql, settings)
     assert checked.query
     for result, op in zip(judged, checked.query.operators.values(), strict=True):
-        if not reads_buckets(op, {name: checked.facts(name) for name in result.tables}):
+        if not reads_buckets(op, checked.facts.of(result.tables)):
             continue
         there = {node.number for side in op.sides for node in (*side.exchanges, *side.sorts)}
         covered = {number for finding in result.findings for number in finding.explains}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import product
 from typing import Any
 
@@ -86,9 +87,7 @@ def test_external_tables_keep_their_files_below_location_root(project: Project) 
 
 
 def test_files_of_a_foreign_external_table_are_left_alone(project: Project) -> None:
-    project.dbt("run")
     foreign = project.folder / "foreign" / "m"
-    project.spark.sql(f"create schema if not exists {project.schema}")
     project.spark.sql(f"create table {project.table('m')} using parquet location '{foreign}' as select 1 as precious")
     project.build("select 1 as k", **TABLE, location_root=str(foreign.parent))
     assert project.spark.read.parquet(str(foreign)).columns == ["precious"]
@@ -136,51 +135,99 @@ def test_grants_are_sent_as_dbt_spark_sends_them(project: Project) -> None:
     assert project.rows("select * from {schema}.m")[0].k == 1
 
 
-def test_awkward_names(project: Project) -> None:
-    columns = "`UserId`, `select`, `bucket`, `salt`, `a b`, `a.b`, `back``tick`, `Ünï`, `task`, `key`, `path`"
-    values = "id, 'x', id, 2, 3, 4, 5, 'ü', 6, 7, 8"
-    named = [f"{v} as {c}" for v, c in zip(values.split(", "), columns.split(", "), strict=True)]
-    odd: dict[str, Any] = {
-        "clustered_by": ["userid", "a.b", "back`tick"],
-        "sorted_by": ["a b", "USERID"],
-        "partition_by": ["Bucket"],
-    }
-    odd |= {"incremental_strategy": "merge", "unique_key": "userid", "buckets": 3}
-    for bucket_hash, file_format in product(("hive", "spark"), ("parquet", "orc")):
-        config = INCREMENTAL | odd | {"bucket_hash": bucket_hash, "file_format": file_format}
-        project.model(f"Select_{bucket_hash}_{file_format}", f"select {', '.join(named)} from range(20)", **config)
-    order = {"clustered_by": "from", "alias": "table", "schema": "Other_Place"}
-    project.model("order", "select 1 as `from`", **TABLE | order)
-    project.dbt("run")
-    project.dbt("run")
-    for name in sorted(project.tables()):
-        assert_one_file_per_bucket(project, name, name.split("_")[1], 3)
-        assert project.rows(f"select count(*), count(distinct `UserId`) from {project.table(name)}")[0][:] == (20, 20)
-        found = project.spark.table(f"{project.schema}.{name}").columns
-        # Hive's metastore knows lower case only; Spark keeps what is not part of the bucket spec.
-        assert found[0] == ("userid" if name.split("_")[1] == "hive" else "UserId")
-        assert found[-1].lower() == "bucket"
-    assert project.spark.sql(f"select * from `{project.schema}_Other_Place`.`table`").columns == ["from"]
+HASHES = ("hive", "spark")
+LAYOUTS = [*product(HASHES, ("parquet", "orc"))]
+NULLS = "select 1 as k, null as v, array() as a, named_struct('void', null) as s"
+WIDE = f"select 1 as k, struct({', '.join(f'{i} as f{i}' for i in range(60))}) as s, array(named_struct('a', 'b')) as t"
+AWKWARD = """
+    select id as `UserId`, 'x' as `select`, 2 as `salt`, 3 as `a b`, 4 as `a.b`, 5 as `back``tick`, 'ü' as `Ünï`, 6 as `task`,
+      7 as `key`, 8 as `path`, id as `bucket` from range(20)
+"""
+ODD: dict[str, Any] = INCREMENTAL | {
+    "clustered_by": ["userid", "a.b", "back`tick"], "sorted_by": ["a b", "USERID"], "partition_by": ["Bucket"],
+    "incremental_strategy": "merge", "unique_key": "userid", "buckets": 3,
+}  # fmt: skip
+# SQL and config of a model, a query of its table, and the rows of that.
+BUILT: dict[str, tuple[str, dict[str, Any], str, list[tuple[Any, ...]]]] = {
+    "wide_structs": (WIDE, TABLE, "select s.f59, t[0].a from {t}", [(59, "b")]),
+    "names_like_headings": (
+        "select 1 as k, 2 as `# orders`, 3 as `# Partition Information`, 4 as v", TABLE,
+        "select v, `# Partition Information`, `# orders`, * from {t}", [(4, 3, 2, 1, 2, 3, 4)],
+    ),
+    "odd_names_inside_of_structs": (
+        "select 1 as k, named_struct('a-b', named_struct('1st c', 2)) as s", TABLE | {"bucket_hash": "spark"},
+        "select s.`a-b`.`1st c` from {t}", [(2,)],
+    ),
+    **{
+        f"bare_nulls_are_text_in_{file_format}": (
+            NULLS, TABLE | {"file_format": file_format}, "select k, v, s.void, typeof(v), typeof(a), typeof(s) from {t}",
+            [(1, None, None, "string", "array<string>", "struct<void:string>")],
+        )
+        for file_format in ("parquet", "orc")
+    },
+    "a_bare_null_stays_void": (
+        "select 1 as k, null as v", TABLE | {"bucket_hash": "spark"}, "select k, v, typeof(v) from {t}", [(1, None, "void")],
+    ),
+    **{
+        f"Select_{bucket_hash}_{file_format}": (
+            AWKWARD, ODD | {"bucket_hash": bucket_hash, "file_format": file_format},
+            "select count(*), count(distinct `UserId`) from {t}", [(20, 20)],
+        )
+        for bucket_hash, file_format in LAYOUTS
+    },
+    "order": (
+        "select 1 as `from`", TABLE | {"clustered_by": "from", "alias": "table", "schema": "Other_Place"},
+        "select `from` from `{schema}_Other_Place`.`table`", [(1,)],
+    ),
+    # Names that join to the same text.
+    "x_m": ("select 'x_m' as k", TABLE, "select k from {t}", [("x_m",)]),
+    "m": ("select 'm' as k", TABLE | {"schema": "x"}, "select k from {schema}_x.m", [("m",)]),
+    **{
+        f"{bucket_hash}_{buckets}": (
+            f"select id as k, {buckets} as v from range(50)", TABLE | {"buckets": buckets, "bucket_hash": bucket_hash},
+            "select v, count(*) from {t} group by v", [(buckets, 50)],
+        )
+        for buckets, bucket_hash in enumerate(HASHES * 3, 1)
+    },
+    **{
+        f"below_{above}": (f"select k, count(*) as n from {{{{ ref('{above}') }}}} group by k", TABLE, "select sum(n) from {t}", [(50,)])
+        for above in ("hive_1", "spark_2")
+    },
+    **{
+        f"an_end_{number}": (f"select 1 as k, '; -- text' as v -- it's;\n{end}", TABLE, "select v from {t}", [("; -- text",)])
+        for number, end in enumerate((";", "; -- done", ";\n/* all; of * it */\n", " -- done", ";;"))
+    },
+}  # fmt: skip
 
 
-def test_models_build_side_by_side(project: Project) -> None:
-    for number in range(6):
-        config = TABLE | {"buckets": number + 1, "bucket_hash": "hive" if number % 2 else "spark"}
-        project.model(f"m{number}", f"select id as k, {number} as v from range(50)", **config)
-    project.dbt("run", "--threads", "6")
-    project.dbt("run", "--threads", "6")
-    for number in range(6):
-        assert_one_file_per_bucket(project, f"m{number}", "hive" if number % 2 else "spark", number + 1)
-        assert project.rows(f"select distinct v from {{schema}}.m{number}")[0].v == number
+@pytest.fixture(scope="module")
+def built(new_project: Callable[..., Project]) -> Project:
+    """All of these models, side by side, and those once more to which a second run may do something else."""
+    project = new_project()
+    for name, (sql, config, _, _) in BUILT.items():
+        project.model(name, sql, **config)
+    again = [name for name in BUILT if name.startswith(("Select", "bare", "a_bare", "hive", "spark"))]
+    for selected in ([], ["--select", *again]):
+        project.dbt("run", "--threads", "6", *selected)
+    return project
 
 
-def test_models_whose_names_join_to_the_same_text_are_told_apart(project: Project) -> None:
-    # dbt builds `s`.`x_m` and `s_x`.`m` in two threads of one session.
-    for name, config in {"x_m": {}, "m": {"schema": "x"}}.items():
-        project.model(name, f"select '{name}' as k", **TABLE | config)
-    project.dbt("run")
-    found = project.rows("select k from {schema}.x_m union all select k from {schema}_x.m")
-    assert [row.k for row in found] == ["x_m", "m"]
+@pytest.mark.parametrize("name", BUILT)
+def test_models_are_built_as_they_are_written(built: Project, name: str) -> None:
+    _, config, query, rows = BUILT[name]
+    assert built.rows(query.replace("{t}", built.table(name))) == rows
+    if "schema" not in config:
+        assert_one_file_per_bucket(built, name, config.get("bucket_hash", "hive"), config["buckets"])
+
+
+@pytest.mark.parametrize(("bucket_hash", "file_format"), LAYOUTS, ids="_".join)
+def test_names_keep_their_case_as_far_as_the_metastore_knows_it(
+    built: Project, bucket_hash: str, file_format: str
+) -> None:
+    found = built.spark.table(built.table(f"Select_{bucket_hash}_{file_format}")).columns
+    # Hive's metastore knows lower case only; Spark keeps what is not part of the bucket spec.
+    assert found[0] == ("userid" if bucket_hash == "hive" else "UserId")
+    assert found[-1].lower() == "bucket"
 
 
 def test_a_run_leaves_no_setting_and_no_view_behind(project: Project) -> None:
@@ -210,35 +257,3 @@ def test_full_refresh_is_refused_where_the_model_says_so(project: Project) -> No
     project.build("select {{ 2 if is_incremental() else 1 }} as k", **INCREMENTAL, full_refresh=False)
     project.dbt("run", "--full-refresh")
     assert sorted(row.k for row in project.rows("select * from {schema}.m")) == [1, 2]
-
-
-def test_the_names_of_installed_packages_resolve(project: Project) -> None:
-    """A package that itself uses the materializations works from inside another project."""
-    for layout in ("hive", "spark"):
-        project.model(layout, "select id as k from range(10)", **TABLE, bucket_hash=layout)
-        project.model(f"below_{layout}", f"select k, count(*) as n from {{{{ ref('{layout}') }}}} group by k", **TABLE)
-    project.dbt("build")
-    for layout in ("hive", "spark"):
-        assert project.rows(f"select sum(n) from {{schema}}.below_{layout}")[0][0] == 10
-
-
-# A query, and one of its table with a row of what it finds.
-ODD = {
-    "wide_structs": (
-        f"select 1 as k, struct({', '.join(f'{i} as f{i}' for i in range(60))}) as s, array(named_struct('a', 'b')) as t",
-        "select s.f59, t[0].a from {t}", (59, "b"),
-    ),
-    "names_like_headings": (
-        "select 1 as k, 2 as `# orders`, 3 as `# Partition Information`, 4 as v", "select * from {t}", (1, 2, 3, 4),
-    ),
-}  # fmt: skip
-
-
-def test_odd_columns_are_kept(project: Project) -> None:
-    for name, (query, _, _) in ODD.items():
-        project.model(name, query, **TABLE)
-    project.dbt("run")
-    for name, (_, query, row) in ODD.items():
-        assert [tuple(found) for found in project.rows(query.format(t=project.table(name)))] == [row]
-    columns = project.spark.table(project.table("names_like_headings")).columns
-    assert columns == ["k", "# orders", "# Partition Information", "v"]

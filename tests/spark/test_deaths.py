@@ -131,13 +131,13 @@ def test_directories_that_a_dead_run_left_without_their_tables_are_cleared(proje
     assert [path.name for path in schema_folder.iterdir()] == ["m"]
 
 
-@pytest.mark.parametrize("external", [False, pytest.param(True, marks=pytest.mark.long)], ids=["managed", "external"])
-def test_a_table_whose_files_somebody_deleted_can_be_built_again(project: Project, external: bool) -> None:
-    place = {"location_root": str(project.folder / "external")} if external else {}
-    project.build("select 1 as k", **TABLE, **place)
+@pytest.mark.parametrize("how", all_long_but(("managed", "partitioned"), ("managed", "partitioned", "external")))
+def test_a_table_whose_files_somebody_deleted_can_be_built_again(project: Project, how: str) -> None:
+    place = {"location_root": str(project.folder / "external")} if how == "external" else {}
+    project.build("select 1 as k, 1 as p", **TABLE, **place, partition_by=["p"] if how == "partitioned" else [])
     shutil.rmtree(project.location("m"))
     project.dbt("run")
-    assert content(project) == [("1",)]
+    assert content(project) == [("1", "1")]
     assert project.tables() == {"m"}
 
 

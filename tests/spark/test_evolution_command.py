@@ -113,8 +113,7 @@ def test_files_of_another_partition_are_sealed_as_what_they_are(tables: Evolving
 def test_a_table_without_partitions_is_sealed(tables: Evolving) -> None:
     tables.sql("drop table if exists whole")
     tables.sql("create table whole (k int) clustered by (k) sorted by (k) into 4 buckets stored as parquet")
-    with tables.settings({"spark.bucketing.enabled": "false"}):
-        tables.sql("insert into whole select cast(id as int) from range(40)")
+    tables.sql("stock:insert into whole select cast(id as int) from range(40)")
     query = "select k, count(*) from whole group by k"
     assert "[not-sealed]" in tables.plan(query)
     assert f"{DB}.whole: sealed, 4 buckets by (k), sorted by (k)" in tables.said("seal", "whole")

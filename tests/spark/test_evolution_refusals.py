@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
+from bucketed import no_extension
 from dying import statements
 from test_evolution_runs import EVOLVING, ROWS, alterations, days, files_of, records, source, spec
-from unloaded import no_extension
 
 from conftest import Failed, Project
 from spark_bucketing.session import setting
 
-
-@pytest.fixture(autouse=True)
-def extended(spark: Any) -> Iterator[None]:
-    with setting(spark, "spark.bucketing.enabled", "true"):
-        yield
-
+pytestmark = pytest.mark.usefixtures("extension")
 
 # What evolve refuses of a table that there is: (config of the first run, changes, parts of the message).
 REFUSED: dict[str, tuple[dict[str, Any], dict[str, Any], list[str]]] = {

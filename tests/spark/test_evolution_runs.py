@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from bucketed import HASH
 from dying import statements
 from test_bucketed_table import assert_one_file_per_bucket
 
@@ -84,7 +83,6 @@ def content(project: Project, table: str) -> list[str]:
 
 def assert_files_match_seals(project: Project, table: str) -> None:
     """Names and rows of the files of each partition are those of its seal, one file for each bucket."""
-    project.spark.sql(HASH)
     for row in project.rows(f"select * from bucket_specs('{project.schema}.{table}')"):
         files = [path.name for path in project.files(table) if path.parent.name == row.partition]
         ids = [int(found[1]) for file in files if (found := re.match(r"(\d+)_\d+_part", file))]
@@ -93,7 +91,7 @@ def assert_files_match_seals(project: Project, table: str) -> None:
             continue
         assert files and row.status == "sealed", row
         assert len(ids) == len(files) == len(set(ids)) and max(ids) < row.num_buckets, (row, files)
-        bucket = f"(stock_hive_hash({', '.join(row.bucket_columns)}) & 2147483647) % {row.num_buckets}"
+        bucket = f"hive_bucket({row.num_buckets}, {', '.join(row.bucket_columns)})"
         wrong = project.rows(
             f"select count(*) from {project.table(table)} where input_file_name() like '%/{row.partition}/%' and {bucket} <> "
             "cast(regexp_extract(input_file_name(), '/(\\\\d+)_[^/]*$', 1) as int)"

@@ -61,7 +61,6 @@ def output(demo: Path) -> str:
 
 @pytest.fixture(scope="module")
 def steps(output: str) -> list[str]:
-    """What is printed of each step."""
     return re.split(r"^== \d\. .* ==$", output, flags=re.MULTILINE)[1:]
 
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from click.testing import CliRunner
+from commanded import command
+from pyspark.sql import SparkSession
 
+from conftest import Project
 from spark_bucketing.cli import main
 from spark_bucketing.errors import SparkError, TableError
 from spark_bucketing.layout.read import read_layouts
@@ -17,73 +20,78 @@ from spark_bucketing.layout.table import TableLayout
 from spark_bucketing.session import setting
 from spark_bucketing.spec import BucketSpec
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+ROWS = "insert into {t} select /*+ repartition(4, k) */ * from (select id as k, 'x y' as region from range(1000))"
 
-    from conftest import Project
 
-ROWS = "select /*+ repartition(4, k) */ * from (select id as k, 'x y' as region from range(1000))"
+APPEND = "insert into {t} select 4, 'z'"
 HIVE = "stored as parquet"
+# How a table of four buckets is stored and filled, without dbt; its rows, where they are known, its state, and why.
+CASES: dict[str, tuple[str, tuple[str, ...], int | None, str, str]] = {
+    "spark_parquet": ("using parquet", (ROWS,), 1000, "ok", ""),
+    "spark_orc": ("using orc", (ROWS,), 1000, "ok", ""),
+    "hive_parquet": (HIVE, (ROWS, APPEND), 1001, "wrong", "more than one file"),
+    "hive_orc": ("stored as orc", (ROWS, APPEND), 1001, "wrong", "more than one file"),
+    # One file is there again, as that of a bucket beyond the last one.
+    "beyond": ("using parquet", (ROWS,), 1228, "wrong", "bucket id above 3"),
+    # One file is no file of Parquet.
+    "broken": (HIVE, (ROWS,), None, "unknown", ""),
+    "text": ("stored as textfile", (APPEND,), None, "unknown", ""),
+}
 
 
-@pytest.fixture
-def project(project: Project) -> Project:
-    project.spark.sql(f"create schema {project.schema}")
+def create(project: Project, name: str, stored: str, *statements: str) -> None:
+    """Using comes before clustered by, stored as after it."""
+    using, stored = ("", stored) if stored.startswith("stored") else (stored, "")
+    table, buckets = project.table(name), "clustered by (k) sorted by (k) into 4 buckets"
+    for statement in (f"create table {{t}} (k bigint, region string) {using} {buckets} {stored}", *statements):
+        project.spark.sql(statement.format(t=table)).collect()
+
+
+def read(project: Project, *names: str) -> dict[str, TableLayout]:
+    before = project.spark.conf.get("spark.sql.sources.bucketing.enabled")
+    layouts = {layout.name: layout for layout in read_layouts(project.spark, project.schema, names)}
+    assert project.spark.conf.get("spark.sql.sources.bucketing.enabled") == before, "a setting was not put back"
+    return layouts
+
+
+@pytest.fixture(scope="module")
+def shop(new_project: Callable[..., Project]) -> Project:
+    """All cases, and tables that have no buckets."""
+    project = new_project()
+    for name, (stored, statements, *_) in CASES.items():
+        create(project, name, stored, *statements)
+    first, broken = (project.location(name) / project.files(name)[0] for name in ("beyond", "broken"))
+    shutil.copy(first, first.with_name(first.name.replace("_0000", "_0010")))
+    broken.write_text("no parquet")
+    project.spark.sql(f"create table {project.table('plain')} using parquet as select 1 as k")
+    project.spark.sql(f"create view {project.table('view')} as select 1 as k")
     return project
 
 
-def create(project: Project, name: str, ddl: str, *inserts: str) -> None:
-    """A table of four buckets, made without dbt; using comes before clustered by, stored as after it."""
-    using, stored = ("", ddl) if ddl.startswith("stored") else (ddl, "")
-    table, buckets = project.table(name), "clustered by (k) sorted by (k) into 4 buckets"
-    project.spark.sql(f"create table {table} (k bigint, region string) {using} {buckets} {stored}")
-    for query in inserts:
-        project.spark.sql(f"insert into {table} {query}")
+@pytest.fixture(scope="module")
+def layouts(shop: Project) -> dict[str, TableLayout]:
+    return read(shop)
 
 
-def read(project: Project, name: str) -> TableLayout:
-    before = project.spark.conf.get("spark.sql.sources.bucketing.enabled")
-    (layout,) = read_layouts(project.spark, project.schema, [name])
-    assert project.spark.conf.get("spark.sql.sources.bucketing.enabled") == before, "a setting was not put back"
-    return layout
+@pytest.mark.parametrize("name", CASES)
+def test_files_are_read_and_judged(shop: Project, layouts: dict[str, TableLayout], name: str) -> None:
+    (_, _, rows, state, found), layout = CASES[name], layouts[name]
+    assert (layout.state, layout.rows) == (state, layout.rows if rows is None else rows)
+    assert not found or found in layout.findings[0]
+    bucket_hash, _, file_format = name.partition("_")
+    if file_format:
+        assert (layout.spec.bucket_hash, layout.file_format, layout.partitioned) == (bucket_hash, file_format, False)
+        assert layout.spec == BucketSpec(4, ("k",), ("k",), layout.spec.bucket_hash)
+        read_files = {Path(file.path.removeprefix("file:")).name for file in layout.files}
+        assert read_files == {file.name for file in shop.files(name)} and len(layout.files) >= 4
 
 
-@pytest.mark.parametrize("file_format", ["parquet", "orc"])
-def test_a_table_in_spark_layout_is_read(project: Project, file_format: str) -> None:
-    create(project, "t", f"using {file_format}", ROWS)
-    layout = read(project, "t")
-    assert layout.spec == BucketSpec(4, ("k",), ("k",), "spark")
-    assert (layout.file_format, layout.partitioned, layout.rows, len(layout.files)) == (file_format, False, 1000, 4)
-    assert layout.state == "ok"
-    assert {Path(file.path.removeprefix("file:")).name for file in layout.files} == {f.name for f in project.files("t")}
-
-
-@pytest.mark.parametrize("file_format", ["parquet", "orc"])
-def test_a_table_in_hive_layout_is_read_and_crowded_buckets_are_found(project: Project, file_format: str) -> None:
-    create(project, "t", f"stored as {file_format}", ROWS, "select 4, 'z'")
-    layout = read(project, "t")
-    assert layout.spec.bucket_hash == "hive"
-    assert (layout.file_format, layout.rows, len(layout.files)) == (file_format, 1001, len(project.files("t")))
-    assert "more than one file" in layout.findings[0]
-
-
-def test_inserts_that_lost_the_buckets_are_found(project: Project) -> None:
-    create(project, "t", HIVE, ROWS)
-    project.rows("select * from {schema}.t")
-    project.spark.sql(f"insert overwrite {project.table('t')} select id, 'a' from range(10)")
-    layout = read(project, "t")
-    assert layout.rows == 10
-    assert "without a bucket id" in layout.findings[0]
-    assert layout.skew is None
-
-
-def test_rows_of_files_beyond_the_last_bucket_are_counted(project: Project) -> None:
-    create(project, "t", "using parquet", ROWS)
-    file = project.location("t") / project.files("t")[0]
-    shutil.copy(file, file.with_name(file.name.replace("_0000", "_0010")))
-    layout = read(project, "t")
-    assert layout.rows > 1000
-    assert "bucket id above 3" in layout.findings[0]
+def test_only_bucketed_tables_are_listed(shop: Project, layouts: dict[str, TableLayout]) -> None:
+    assert list(layouts) == sorted(CASES)
+    with pytest.raises(TableError, match=r"'plain'.* has no buckets"):
+        read(shop, "plain")
+    with pytest.raises(TableError, match="no table 'missing'"):
+        read(shop, "missing")
 
 
 def test_each_partition_has_its_own_files(project: Project) -> None:
@@ -92,10 +100,8 @@ def test_each_partition_has_its_own_files(project: Project) -> None:
         "partitioned by (day, `an hour`) clustered by (k) into 4 buckets"
     )
     for hour in ("0", "a b%c/é=#?"):
-        project.spark.sql(
-            f"insert into {project.table('t')} {ROWS.replace('region', 'day')}".replace(" * ", f" *, '{hour}' ")
-        )
-    layout = read(project, "t")
+        project.spark.sql(ROWS.replace(" * ", f" *, '{hour}' ").format(t=project.table("t")))
+    layout = read(project)["t"]
     assert (layout.partitioned, layout.partitions, layout.rows, len(layout.files)) == (True, 2, 2000, 8)
     assert layout.state == "ok"
 
@@ -103,7 +109,6 @@ def test_each_partition_has_its_own_files(project: Project) -> None:
 @pytest.mark.usefixtures("extension")
 def test_partitions_are_judged_by_their_own_buckets(project: Project) -> None:
     spark, table = project.spark, project.table("t")
-    spark.sql(f"create schema if not exists {project.schema}")
     spark.sql(
         f"create table {table} (k bigint) partitioned by (day string) clustered by (k) sorted by (k) into 8 buckets "
         "stored as parquet"
@@ -113,32 +118,13 @@ def test_partitions_are_judged_by_their_own_buckets(project: Project) -> None:
             spark.sql(f"alter table {table} clustered by (k) sorted by (k) into {buckets} buckets")
             spark.sql(f"insert into {table} partition (day = '{day}') select id from range(1600)")
         spark.sql(f"alter table {table} clustered by (k) sorted by (k) into 4 buckets")
-    layout = read(project, "t")
+    layout = read(project)["t"]
     assert sorted(part.spec.num_buckets for part in layout.by_spec) == [4, 8, 16]
     assert (layout.skew, layout.state) == (1.0, "ok")
     with setting(spark, "spark.bucketing.enabled", "false"):
         spark.sql(f"insert overwrite table {table} partition (day = 'c') select id from range(8)")
     # What stock Spark has written is not what was sealed: the table's own buckets are what there is to go by.
-    assert sorted(part.spec.num_buckets for part in read(project, "t").by_spec) == [4, 8]
-
-
-def test_files_that_cannot_be_read_are_unknown_not_ok(project: Project) -> None:
-    create(project, "text", "stored as textfile", "select 1, 'x'")
-    create(project, "broken", HIVE, ROWS)
-    (project.location("broken") / project.files("broken")[0]).write_text("no parquet")
-    assert [read(project, name).state for name in ("text", "broken")] == ["unknown", "unknown"]
-
-
-def test_only_bucketed_tables_are_listed(project: Project) -> None:
-    create(project, "b", HIVE)
-    create(project, "a", HIVE)
-    project.spark.sql(f"create table {project.table('plain')} using parquet as select 1 as k")
-    project.spark.sql(f"create view {project.table('view')} as select 1 as k")
-    assert [layout.name for layout in read_layouts(project.spark, project.schema)] == ["a", "b"]
-    with pytest.raises(TableError, match=r"'plain'.* has no buckets"):
-        read(project, "plain")
-    with pytest.raises(TableError, match="no table 'missing'"):
-        read(project, "missing")
+    assert sorted(part.spec.num_buckets for part in read(project)["t"].by_spec) == [4, 8]
 
 
 def test_a_missing_schema_is_an_error(spark: SparkSession) -> None:
@@ -146,23 +132,20 @@ def test_a_missing_schema_is_an_error(spark: SparkSession) -> None:
         read_layouts(spark, "no_such_schema")
 
 
-def test_the_command_tells_findings_by_its_exit_code(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command_tells_findings_by_its_exit_code(project: Project) -> None:
     create(project, "good", "using parquet", ROWS)
-    monkeypatch.chdir(project.folder)
-    clean = CliRunner().invoke(main, ["layout"])
+    clean = command(project, "layout")
     assert clean.exit_code == 0, clean.output
     cells = clean.output.splitlines()[-1].split()
     assert (cells[:8], cells[-3]) == (["good", "spark", "parquet", "k", "k", "4", "-", "4"], "1,000")
     assert (float(cells[-2]) >= 1, cells[-1]) == (True, "ok")
-    (data,) = json.loads(CliRunner().invoke(main, ["layout", "--format", "json"]).output)["tables"]
+    (data,) = json.loads(command(project, "layout", "--format", "json").output)["tables"]
     sizes = sorted((project.location("good") / name).stat().st_size for name in project.files("good"))
     expected = {"smallest": sizes[0], "median": sum(sizes[1:3]) // 2, "largest": sizes[-1], "total": sum(sizes)}
     assert (data["table"], data["bytes"]) == ("good", expected)
-    create(project, "bad", HIVE, ROWS)
-    project.rows("select * from {schema}.bad")
-    project.spark.sql(f"insert into {project.table('bad')} select 1, 'x'")
-    assert CliRunner().invoke(main, ["layout", "good"]).exit_code == 0
-    found = CliRunner().invoke(main, ["layout", "bad"])
+    create(project, "bad", HIVE, ROWS, "select * from {t}", APPEND)
+    assert command(project, "layout", "good").exit_code == 0
+    found = command(project, "layout", "bad")
     assert found.exit_code == 1
     assert "bad: 1 file without a bucket id" in found.output
 

@@ -130,7 +130,6 @@ def test_sources_with_an_event_time_are_filtered(project: Project) -> None:
             tables: [{{name: events, config: {{event_time: day}}}}]
         """,
     )
-    project.spark.sql(f"create schema if not exists {project.schema}")
     project.spark.sql(
         f"create table {project.table('events')} using parquet as"
         " select id as k, date_add(date'2024-01-01', cast(id as int)) as day, 'x' as v from range(9)"

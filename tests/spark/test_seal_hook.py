@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from unloaded import no_extension
+from bucketed import no_extension
 
 from conftest import Project
 
@@ -37,7 +37,6 @@ def test_a_hook_seals_what_the_model_wrote(project: Project) -> None:
 
 
 def test_an_operation_seals_a_source_and_warns_of_what_is_refused(project: Project) -> None:
-    project.spark.sql(f"create database if not exists {project.schema}")
     table = project.table("raw")
     project.spark.sql(
         f"create table {table} (k int) partitioned by (ds string) clustered by (k) into 2 buckets stored as parquet"

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+import bucketed
 import pytest
-from bucketed import settled
+from bucketed import no_extension, settled
+from dbt.artifacts.schemas.results import NodeResult
 from test_generic_tests import FILE_TESTS, Tables, of_table, rows_of
 
 from conftest import Project
-
-if TYPE_CHECKING:
-    from dbt.artifacts.schemas.results import NodeResult
 
 pytestmark = pytest.mark.usefixtures("extension")
 
@@ -49,8 +48,6 @@ MADE: dict[str, tuple[tuple[str, ...], dict[str, int]]] = {
 
 
 class Shop(NamedTuple):
-    """The project of these tables, and what their tests said."""
-
     project: Project
     results: dict[str, NodeResult]
 
@@ -58,15 +55,12 @@ class Shop(NamedTuple):
 @pytest.fixture(scope="module")
 def shop(new_project: Callable[..., Project]) -> Shop:
     project = new_project()
-    tables = Tables(project)
-    project.spark.sql(f"create schema {project.schema}")
+    tables, database = Tables(project), bucketed.Tables(project.spark, project.schema)
     on = {"spark.bucketing.enabled": "true", "hive.exec.dynamic.partition.mode": "nonstrict"}
     with settled(project.spark, on):
         for name, (statements, _) in MADE.items():
             for statement in statements:
-                off = {"spark.bucketing.enabled": str(not statement.startswith("stock:")).lower()}
-                with settled(project.spark, off):
-                    project.spark.sql(statement.removeprefix("stock:").format(t=project.table(name)))
+                database.sql(statement.format(t=name))
             skew = [{"test": "bucket_skew_below", "arguments": {"ratio": 3}}] if name == "mixed" else []
             tables.tests(name, *TESTS, *skew)
         return Shop(project, tables.run())
@@ -96,3 +90,20 @@ def test_partitions_without_buckets_are_left_out_counted_and_said(shop: Shop) ->
 
 def test_a_seal_of_several_files_for_a_bucket_says_so(shop: Shop) -> None:
     assert rows_of(shop.project, shop.results["several__one_file_per_bucket"])[0].files == "2"
+
+
+def test_without_the_extension_every_file_is_looked_at(project: Project) -> None:
+    project.model(
+        "m", "select id as k, id % 2 as ds from range(80)",
+        materialized="bucketed_table", clustered_by="k", buckets=4, partition_by="ds",
+    )  # fmt: skip
+    tables = Tables(project)
+    tables.tests("m", *TESTS, {"test": "bucket_skew_below", "arguments": {"ratio": 3}})
+    with no_extension(project.spark):
+        project.dbt("run")
+        # Only a session with the extension can tell what is sealed.
+        assert of_table(tables.run(), "m") == {VALID: None}
+        first, second, *_ = sorted((project.location("m") / "ds=0").glob("0*"))
+        first.rename(first.with_name(first.name.replace(first.name[:5], second.name[:5], 1)))
+        project.spark.sql(f"refresh table {project.table('m')}")
+        assert of_table(tables.run(), "m") == {VALID: None, "one_file_per_bucket": 1, "rows_in_their_buckets": 1}

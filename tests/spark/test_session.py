@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from contextlib import closing
-from typing import TYPE_CHECKING
+
+from pyspark.sql import SparkSession
 
 from spark_bucketing.session import SessionStatements
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 # Eight tasks that take a third of a second each.
 SLOW = "select id from range(0, 8, 1, 8) where java_method('java.lang.Thread', 'sleep', 300L + id) is not null"

@@ -2,40 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
 
 import pytest
-from dying import content
-from intercepted import intercepted
+from dying import content, executing
+from intercepted import failing
 from py4j.protocol import Py4JJavaError
+from pyspark.sql import SparkSession
 
 from conftest import Project
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 # How Hive's client renames.
 RENAME = "alter_table_with_environmentContext"
 MODEL: dict[str, Any] = {"materialized": "bucketed_table", "clustered_by": "k", "buckets": 2}
 
 
-@contextmanager
-def refused(spark: SparkSession, number: int) -> Iterator[list[bool]]:
-    """The metastore refuses the rename of this number, counted from 1, in words of its own; all renames are collected."""
-    calls: list[bool] = []
+def refused(spark: SparkSession, number: int) -> AbstractContextManager[list[str]]:
+    """The metastore refuses the rename of this number in words of its own; all renames are collected."""
     jvm: Any = spark.sparkContext._jvm
-
-    def refuse(_: object, call: Callable[[], object]) -> object:
-        calls.append(True)
-        if len(calls) == number:
-            error = jvm.org.apache.hadoop.hive.metastore.api.MetaException("failed on purpose")
-            raise Py4JJavaError("an error of the metastore", error)
-        return call()
-
-    with intercepted(spark, RENAME, refuse):
-        yield calls
+    error = jvm.org.apache.hadoop.hive.metastore.api.MetaException("failed on purpose")
+    return failing(spark, RENAME, number, Py4JJavaError("an error of the metastore", error))
 
 
 def test_a_directory_in_the_new_tables_way_brings_the_previous_relation_back(project: Project) -> None:
@@ -69,18 +57,6 @@ def test_a_directory_in_the_backups_way_is_named_and_nothing_is_changed(
     assert content(project) == [("new",)]
 
 
-@pytest.mark.parametrize("partitions", [[], ["p"]], ids=["plain", "partitioned"])
-def test_a_previous_table_without_its_directory_is_replaced(project: Project, partitions: list[str]) -> None:
-    project.model("m", "select '{{ var('v') }}' as k, 1 as p", **MODEL, partition_by=partitions)
-    project.dbt("run", v="old")
-    folder = project.location("m")
-    for path in sorted(folder.rglob("*"), reverse=True):
-        path.rmdir() if path.is_dir() else path.unlink()
-    folder.rmdir()
-    project.dbt("run", v="new")
-    assert content(project) == [("new", "1")] and project.tables() == {"m"}
-
-
 def test_a_script_has_no_words_for_an_error_of_the_metastore_with_a_handler_or_without(project: Project) -> None:
     """Why swap_relations() tries beforehand whether the metastore lets these tables be altered."""
     spark, table = project.spark, project.table("m")
@@ -102,28 +78,19 @@ def test_a_script_has_no_words_for_an_error_of_the_metastore_with_a_handler_or_w
 
 
 @pytest.mark.parametrize("number", [1, 2])
-def test_a_metastore_that_fails_within_the_swap_is_cured_by_the_next_run(
-    project: Project, number: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from dbt.adapters.spark.session import Cursor
-
+def test_a_metastore_that_fails_within_the_swap_is_cured_by_the_next_run(project: Project, number: int) -> None:
     project.model("m", "select '{{ var('v') }}' as k", **MODEL)
     project.dbt("run", v="old")
-    execute = Cursor.execute
-    renames: list[bool] = []
+    renames: list[str] = []
 
-    def watched(self: Cursor, sql: str, *parameters: object) -> None:
-        if "rename to" not in sql:
-            execute(self, sql, *parameters)
-            return
-        with refused(project.spark, number) as calls:
+    def watched(execute: Callable[[str], None], sql: str) -> None:
+        with refused(project.spark, number) if "rename to" in sql else nullcontext([]) as calls:
             try:
-                execute(self, sql, *parameters)
+                execute(sql)
             finally:
                 renames.extend(calls)
 
-    with monkeypatch.context() as patched:
-        patched.setattr(Cursor, "execute", watched)
+    with executing(watched):
         _, failure = project.attempt("run", v="new")
     assert failure and len(renames) == number
     assert project.tables() == {"m__dbt_tmp", "m" if number == 1 else "m__dbt_backup"}

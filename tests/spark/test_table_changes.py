@@ -104,18 +104,6 @@ def test_schema_changes(project: Project, strategy: str) -> None:
         assert project.detail(mode, "Num Buckets") == "4"
 
 
-def test_a_type_that_changes_is_synced_with_its_rows(project: Project) -> None:
-    sql = f"select id as k, 0 as p, {later('id', 'cast(id as int)')} as n from range(3)"
-    for partition_by in ([], ["p"]):
-        config = BASE | {"on_schema_change": "sync_all_columns", "partition_by": partition_by}
-        project.model(f"m{len(partition_by)}", sql, **config)
-    project.dbt("run")
-    project.dbt("run")
-    for name in ("m0", "m1"):
-        assert dict(project.spark.table(f"{project.schema}.{name}").dtypes)["n"] == "bigint"
-        assert [r.n for r in project.rows(f"select n from {project.table(name)} order by n")] == [0, 0, 1, 1, 2, 2]
-
-
 @pytest.mark.parametrize("ansi", ["true", "false"])
 def test_a_value_that_does_not_fit_the_new_type_fails_the_run_and_not_the_rows(project: Project, ansi: str) -> None:
     sql = "select id as k, " + later("1", "'x'") + " as n from range(3)"
@@ -146,25 +134,6 @@ def test_schema_changes_that_cannot_be_had_are_errors(project: Project) -> None:
     for name, (_, _, message) in REFUSED.items():
         assert results[name].status == "error" and message in str(results[name].message), name
         assert project.rows(f"select count(*) from {project.table(name)}")[0][0] == 20
-
-
-def test_a_narrower_key_is_widened_before_it_is_hashed(project: Project) -> None:
-    # An int hashes differently from the bigint that it becomes in a Spark-layout table.
-    sql = f"select {later('cast(id as int)', 'id')} as k, 0 as p from range(50)"
-    for strategy in ("append", "insert_overwrite"):
-        config = {"bucket_hash": "spark", "incremental_strategy": strategy, "partition_by": ["p"]}
-        project.model(strategy, sql, **BASE | config)
-    project.dbt("run")
-    project.dbt("run")
-    for strategy in ("append", "insert_overwrite"):
-        assert_one_file_per_bucket(project, strategy, "spark", 4)
-
-
-def test_a_column_missing_from_the_query_is_null_when_columns_are_appended(project: Project) -> None:
-    sql = later("select 1 as k, 'w' as w", "select 1 as k, 'v' as v")
-    project.build(sql, **BASE, on_schema_change="append_new_columns")
-    project.dbt("run")
-    assert sorted(map(str, project.rows("select v, w from {schema}.m"))) == ["Row(v='v', w=None)", "Row(v=None, w='w')"]
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
 
 
 def connect(project: Project, port: int, schema: str, threads: int = 1) -> None:
-    """The project's profile asks this server."""
     output = {"type": "spark", "method": "thrift", "host": HOST, "port": port, "user": "me", "schema": schema}
     project.write(
         "profiles.yml", yaml.safe_dump({"t": {"target": "t", "outputs": {"t": output | {"threads": threads}}}})

@@ -1,21 +1,31 @@
-"""Bucketed tables for the tests of the extension, and what their queries do with and without it."""
+"""Bucketed tables for the tests of the extension, what their files say of a write, and what their queries do."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from functools import cache
+from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple
+
+from pyspark.sql import SparkSession
 
 from spark_bucketing.session import setting
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+# How a table is declared, and the bucket of a row on stock Spark.
+LAYOUTS = {
+    "hive-parquet": ("stored as parquet", "hive_bucket({buckets}, {keys})"),
+    "hive-orc": ("stored as orc", "hive_bucket({buckets}, {keys})"),
+    "spark-parquet": ("using parquet", "pmod(hash({keys}), {buckets})"),
+}
 
-HASH = "create or replace temporary function stock_hive_hash as 'org.apache.hadoop.hive.ql.udf.generic.GenericUDFHash'"
+# Five tasks, each with rows of every bucket, and a key that most rows have.
+SCATTERED = """
+    select /*+ repartition(5) */ if(id % 3 = 0, 7, id % 90) as k, cast(id as string) as v, id % 3 as p from range(600)
+"""
 
 
 class Shape(NamedTuple):
@@ -31,7 +41,6 @@ class Plan(str):
 
     @property
     def shape(self) -> Shape:
-        """What it does."""
         patterns = (r"\bExchange ", r"\bSort \[", r"Bucketed: true")
         return Shape(*(len(re.findall(pattern, self)) for pattern in patterns))
 
@@ -56,12 +65,12 @@ class Tables:
     def __init__(self, spark: SparkSession, database: str) -> None:
         self.spark, self.database = spark, database
         spark.sql(f"create database if not exists {database}")
-        spark.sql(HASH)
 
     def sql(self, text: str) -> list[tuple[object, ...]]:
-        """Rows of a statement in this database."""
+        """Rows of a statement in this database; one that starts with `stock:` runs without the extension."""
         self.spark.sql(f"use {self.database}")
-        return [tuple(row) for row in self.spark.sql(text).collect()]
+        with settled(self.spark, {"spark.bucketing.enabled": "false"} if text.startswith("stock:") else {}):
+            return [tuple(row) for row in self.spark.sql(text.removeprefix("stock:")).collect()]
 
     def make(
         self,
@@ -82,30 +91,12 @@ class Tables:
         head, tail = (f"{stored} {rest}", "") if spark_layout else (rest, stored)
         self.sql(f"create table {name} ({columns}) {head} clustered by ({by}) {order} into {buckets} buckets {tail}")
         if query:
-            self.fill(name, by, buckets, query, how="insert overwrite table", sealed=sealed)
+            self.fill(name, query, how="insert overwrite table", sealed=sealed)
 
-    def fill(
-        self,
-        name: str,
-        by: str,
-        buckets: int,
-        query: str,
-        how: str = "insert into",
-        files: int = 0,
-        sealed: bool = True,
-    ) -> None:
-        """Write rows by stock Spark: each bucket on a task of its own, or spread over `files` tasks. Then seal them."""
+    def fill(self, name: str, query: str, how: str = "insert into", files: int = 1, sealed: bool = True) -> None:
+        """Write rows by stock Spark with so many tasks, each of which sorts and writes a file for each bucket. Then seal them."""
         self.sql(f"refresh table {name}")
-        salts = f"array({','.join(map(str, _salts(self.spark, buckets)))})"
-        bucket = f"(stock_hive_hash({by}) & 2147483647) % {buckets}"
-        rows = f"select /*+ REPARTITION({files}) */ * from ({query})"
-        if not files:
-            rows = (
-                f"select /*+ REPARTITION({buckets}, __salt) */ * except (__salt) "
-                f"from (select *, {salts}[{bucket}] as __salt from ({query}))"
-            )
-        with setting(self.spark, "spark.bucketing.enabled", "false"):
-            self.sql(f"{how} {name} {rows}")
+        self.sql(f"stock:{how} {name} select /*+ REPARTITION({files}) */ * from ({query})")
         if sealed:
             self.seal(name)
 
@@ -114,12 +105,10 @@ class Tables:
         return [Sealed(*row) for row in self.sql(f"alter table {name} seal buckets {rest}")]  # type: ignore[arg-type]
 
     def folder(self, name: str) -> Path:
-        """Where a table's files are."""
         rows = self.sql(f"describe formatted {name}")
         return Path(str(next(row[1] for row in rows if row[0] == "Location")).removeprefix("file:"))
 
     def files(self, name: str) -> list[Path]:
-        """Data files of a table."""
         return sorted(p for p in self.folder(name).rglob("*") if p.is_file() and p.name[0] not in "._")
 
     def rename(self, name: str, new_name: str, pattern: str = r"^(\d+)_0_part.*$") -> None:
@@ -135,7 +124,6 @@ class Tables:
         return sorted(map(repr, self.sql(query)))
 
     def plan(self, query: str) -> Plan:
-        """The plan that was run."""
         return self.run(query)[1]
 
     def read(self, query: str, empty: bool = False) -> Plan:
@@ -153,17 +141,13 @@ class Tables:
         return rows, Plan(_as_run(str(frame._jdf.queryExecution().executedPlan().toString())))
 
     def shape(self, query: str) -> Shape:
-        """What the plan that was run does."""
         return self.plan(query).shape
 
     def settings(self, values: Mapping[str, str]) -> AbstractContextManager[None]:
-        """Settings for a block."""
         return settled(self.spark, values)
 
     def stock_rows(self, query: str) -> list[str]:
-        """Rows of a query without the extension."""
-        with setting(self.spark, "spark.bucketing.enabled", "false"):
-            return self.rows(query)
+        return self.rows(f"stock:{query}")
 
 
 def put(path: Path, content: bytes, time: int = 0) -> None:
@@ -177,7 +161,6 @@ def put(path: Path, content: bytes, time: int = 0) -> None:
 
 @contextmanager
 def settled(spark: SparkSession, values: Mapping[str, str]) -> Iterator[None]:
-    """Settings of a session for a block."""
     with ExitStack() as stack:
         for key, value in values.items():
             stack.enter_context(setting(spark, key, value))
@@ -196,6 +179,20 @@ def cores(spark: SparkSession, number: int) -> Iterator[None]:
         conf.set("spark.default.parallelism", before)
 
 
+@contextmanager
+def no_extension(spark: SparkSession) -> Iterator[None]:
+    """The extension's functions are not known during a block, as where it is not loaded."""
+    registry = spark._jsparkSession.sessionState().tableFunctionRegistry()
+    listed = registry.listFunction()
+    name = next(listed.apply(i) for i in range(listed.size()) if listed.apply(i).funcName() == "bucket_specs")
+    info, builder = registry.lookupFunction(name).get(), registry.lookupFunctionBuilder(name).get()
+    registry.dropFunction(name)
+    try:
+        yield
+    finally:
+        registry.registerFunction(name, info, builder)
+
+
 def _as_run(plan: str) -> str:
     """The plan without those that adaptive execution started from."""
     kept, skipped_below = [], 0
@@ -209,11 +206,56 @@ def _as_run(plan: str) -> str:
     return "\n".join(kept)
 
 
-@cache
-def _salts(spark: SparkSession, buckets: int) -> Sequence[int]:
-    # For each bucket, a number that Spark's shuffle sends to the task of that bucket.
-    found = spark.sql(
-        f"select pmod(hash(id), {buckets}) as bucket, min(id) as salt from range({buckets * 50}) group by 1 order by 1"
-    ).collect()
-    assert len(found) == buckets
-    return [int(row.salt) for row in found]
+def create(tables: Tables, name: str, layout: str, partitioned: bool = False, buckets: int = 8) -> None:
+    stored = LAYOUTS[layout][0]
+    # A partition column is one of the others with Spark's own DDL, and beside them with Hive's.
+    columns, by = (
+        ("k bigint, v string", "p bigint") if layout.startswith("hive") else ("k bigint, v string, p bigint", "p")
+    )
+    if partitioned:
+        tables.make(name, columns, "k", buckets, rest=f"partitioned by ({by})", stored=stored)
+    else:
+        tables.make(name, "k bigint, v string, p bigint", "k", buckets, stored=stored)
+
+
+def buckets_of_files(tables: Tables, name: str) -> dict[tuple[str, int | None], int]:
+    """How many files each bucket of each partition has, by their names; None is a file without a bucket."""
+    found: Counter[tuple[str, int | None]] = Counter()
+    for path in tables.files(name):
+        match = re.search(r"_(\d+)\.c\d+", path.name)
+        found[str(path.parent.relative_to(tables.folder(name))), int(match[1]) if match else None] += 1
+    return dict(found)
+
+
+def assert_bucketed(tables: Tables, name: str, layout: str, buckets: int = 8, keys: str = "k", files: int = 1) -> None:
+    """One file per bucket (or so many), each with the rows of its bucket only, in order."""
+    names = buckets_of_files(tables, name)
+    assert names and set(names.values()) == {files}, names
+    assert None not in {bucket for _, bucket in names}, names
+    bucket = LAYOUTS[layout][1].format(keys=keys, buckets=buckets)
+    rows: dict[str, list[tuple[Any, ...]]] = defaultdict(list)
+    query = f"select input_file_name(), monotonically_increasing_id(), {bucket}, {keys} from {name}"
+    for file, order, found, *key in tables.sql(f"stock:{query}"):
+        rows[str(file)].append((order, found, tuple((part is not None, part) for part in key)))
+    for file, content in rows.items():
+        expected = re.search(r"_(\d+)\.c\d+", Path(file).name)
+        assert expected and {found for _, found, _ in content} == {int(expected[1])}, file
+        in_order = [key for _, _, key in sorted(content, key=lambda row: row[0])]
+        assert all(before <= after for before, after in pairwise(in_order)), f"{file} is not sorted"
+
+
+def writing_tasks(tables: Tables, name: str) -> int:
+    """How many tasks wrote a table: the number after 'part-' is the task's."""
+    return len({path.name.split("part-")[1].split("-")[0] for path in tables.files(name)})
+
+
+def explain(tables: Tables, statement: str) -> str:
+    return "\n".join(str(row[0]) for row in tables.sql(f"explain {statement}"))
+
+
+def last_insert(spark: SparkSession) -> str:
+    """The plan of the session's last INSERT, as it ran; Spark notes plans in a thread of its own, which lags behind."""
+    spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
+    executions = spark._jsparkSession.sharedState().statusStore().executionsList()
+    plans = [executions.apply(i).physicalPlanDescription() for i in range(executions.size())]
+    return str([plan for plan in plans if "Execute InsertIntoHadoopFsRelationCommand" in (plan or "")][-1])

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bucketed import Tables, settled
+from pyspark.sql import SparkSession
 
 from spark_bucketing.check.facts import Facts
 from spark_bucketing.check.hypotheses import LiveHypotheses
@@ -19,7 +20,7 @@ from spark_bucketing.check.offline import whatif_beside
 from spark_bucketing.check.proposals import Proposals
 from spark_bucketing.check.query import Query
 from spark_bucketing.check.results import Finding, Fix, OperatorResult
-from spark_bucketing.check.scans import TableFacts, note_of
+from spark_bucketing.check.scans import note_of
 from spark_bucketing.check.session_planner import SessionPlanner
 from spark_bucketing.check.session_settings import SETTINGS, Settings
 from spark_bucketing.evolution.metadata import read_table
@@ -30,9 +31,6 @@ from spark_bucketing.plan import Statistics, parse_plan, parse_statistics
 from spark_bucketing.plan.whatif import WhatIf
 from spark_bucketing.session import SessionStatements, setting
 from spark_bucketing.spec import BucketSpec
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 PLANNING = {"spark.sql.autoBroadcastJoinThreshold": "-1", "spark.sql.debug.maxToStringFields": "10000"}
 
@@ -79,27 +77,25 @@ def made(text: Mapping[str, Any]) -> Made:
 
 @dataclass
 class Checked:
-    """A database of such tables, and the query that was judged last."""
-
     spark: SparkSession
     database: str
     tables: Mapping[str, Made]
-    files_per_bucket: dict[str, int] = field(default_factory=dict)
     query: Query | None = None
-    _facts: dict[str, TableFacts] = field(default_factory=dict)
     _whatif: WhatIf | None = None
     _opened: ExitStack = field(default_factory=ExitStack)
 
     def create(self) -> None:
-        """Create the database and all of its tables."""
+        self.forget()
         self.spark.sql(f"create database if not exists {self.database}")
         for name, table in self.tables.items():
             self.make(name, table)
 
+    def forget(self) -> None:
+        """What was known of tables may be so no more."""
+        self.facts = Facts(SessionPlanner("", self.spark))
+
     def make(self, name: str, table: Made) -> None:
-        """Create a table, or replace it."""
         spark, full = self.spark, f"{self.database}.{name}"
-        self._facts.pop(full, None)
         spark.sql(f"drop table if exists {full}")
         spark.sql(_ddl(full, table))
         self._make_earlier(full, table)
@@ -110,7 +106,6 @@ class Checked:
                 spark.sql(f"insert into {full} select {hint} * from ({query})")
         if table.rename:
             self._rename(full, *table.rename)
-        self.files_per_bucket[full] = max(1, table.files)
 
     def _make_earlier(self, full: str, table: Made) -> None:
         with setting(self.spark, "spark.bucketing.enabled", "true"):
@@ -127,15 +122,6 @@ class Checked:
         tables.rename(table, name, pattern)
         assert tables.files(table) != before, f"no file of {full} is named like {pattern}"
 
-    def facts(self, full: str) -> TableFacts:
-        """What the check may know of a table, as DESCRIBE says it."""
-        if full not in self._facts:
-            # As the check itself asks for it, but for statistics, which are those of the test.
-            facts = Facts(SessionPlanner("", self.spark)).of([full])[full]
-            size = self.tables[full.split(".")[1]].size or facts.size_bytes
-            self._facts[full] = replace(facts, size_bytes=size, files_per_bucket=self.files_per_bucket[full])
-        return self._facts[full]
-
     def judge(self, sql: str, settings: Mapping[str, str]) -> tuple[OperatorResult, ...]:
         """What the check says of a query, by the planner of this session, and the fixes of one beside it."""
         with settled(self.spark, {**PLANNING, **settings}):
@@ -145,14 +131,13 @@ class Checked:
                 explained = planner.explain(sql)
             plan = parse_plan(explained.formatted)
             plainly = {node.table for node in plan.walk() if node.table and note_of(node).objection}
-            asking = Facts(planner)
-            facts = {name: self.facts(name) for name in plan.tables}
-            facts = {name: asking.with_partitions(found) if name in plainly else found for name, found in facts.items()}
+            facts = self.facts.of(plan.tables)
+            facts |= {name: self.facts.with_partitions(facts[name]) for name in plainly}
             values = {name: str(self.spark.conf.get(name, "<undefined>")) for name in SETTINGS}
             sizes = Statistics(folders=parse_statistics(explained.cost).folders)
             self.query = query = Query(plan, facts, Settings(values), sql, sizes)
             judged = judge(query)
-            live = LiveHypotheses(planner, asking, lambda: self.beside({**PLANNING, **settings}))
+            live = LiveHypotheses(planner, self.facts, lambda: self.beside({**PLANNING, **settings}))
             with closing(live):
                 asked = live.query(query)
                 assert asked is not None, f"not planned over hypothetical tables: {sql}"
@@ -168,7 +153,7 @@ class Checked:
 
     def _rewrite(self, full: str, where: str) -> None:
         """What `spark-bucketing evolution rewrite --where` does."""
-        self._facts.pop(full, None)
+        self.forget()
         with Warehouse(SessionStatements(self.spark)).with_needed_settings() as warehouse:
             table = read_table(warehouse, full)
             chosen, _ = select_partitions(warehouse, table, where)
@@ -178,7 +163,7 @@ class Checked:
     @contextmanager
     def fixed(self, fix: Fix) -> Iterator[dict[str, str]]:
         """The tables with a fix applied, and what goes along with it; yields the settings."""
-        before, files = dict(self.tables), dict(self.files_per_bucket)
+        before = dict(self.tables)
         after: dict[str, Made] = {}
         rewritten: set[str] = set()
         for part in (fix, *fix.also):
@@ -195,13 +180,14 @@ class Checked:
         try:
             for name, table in after.items():
                 self.make(name, table)
+            self.forget()
             # The jar is loaded when a session starts; the tests' session has it.
             settings = {key: value for part in (fix, *fix.also) for key, value in part.settings.items()}
             yield {key: value for key, value in settings.items() if key != "spark.sql.extensions"}
         finally:
             for name in rewritten | after.keys():
                 self.make(name, before[name])
-            self.files_per_bucket = files
+            self.forget()
 
 
 def _clustered(table: Made, buckets: int) -> str:
@@ -223,7 +209,6 @@ class Applied:
 
     @property
     def kept(self) -> bool:
-        """Whether the promise was kept."""
         return self.verdict == self.fix.verdict.value
 
 

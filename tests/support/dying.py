@@ -100,12 +100,7 @@ class Died(Exception):
 
 @contextmanager
 def dying(before: str | None, last_act: Callable[[], object] = lambda: None) -> Iterator[list[str]]:
-    """Record the statements by which a rewrite changes something that outlives it; let nothing happen from one on.
-
-    Args:
-        before: the beginning of the statement that is sent no more; None for all.
-        last_act: what is done of it.
-    """
+    """Record the statements by which a rewrite changes something that outlives it; from one on, only `last_act` happens."""
     sent: list[str] = []
     real = Warehouse.change
 

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from processes import settings_below
 
 REPOSITORY = Path(__file__).parents[2]
 COMMAND = [sys.executable, "-c", "from spark_bucketing.cli import main; main(prog_name='spark-bucketing')", "evolution"]
@@ -26,18 +25,26 @@ CREATE = (
     "create table s.t (k bigint, v bigint) partitioned by (p int) clustered by (k) sorted by (k) into 4 buckets "
     "stored as parquet",
 )
+# Many small statements, each with code of its own, which is run too seldom to be worth the best compiler.
+QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:-UsePerfData"
 _MARK = "the results: "
 Step = str | tuple[str, ...]
 
 
-class Elsewhere:
-    """A folder with a warehouse, a metastore and a profile of dbt for the processes.
+def settings_below(home: Path, memory: str = "1g", java: str = QUICK_JVM) -> dict[str, str]:
+    """Settings of a Spark in a process of its own, which keeps all of its files below one folder."""
+    return {
+        "spark.master": "local[2]",
+        "spark.driver.memory": memory,
+        "spark.ui.enabled": "false",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.warehouse.dir": str(home / "warehouse"),
+        "spark.driver.extraJavaOptions": f"-Dderby.system.home={home} -Djava.io.tmpdir={home} {java}",
+    }
 
-    Args:
-        folder: new.
-        schema: of the profile.
-        extension: whether Spark has it, and Hive's permission to write what it does.
-    """
+
+class Elsewhere:
+    """A new folder with a warehouse, a metastore and a profile of dbt for the processes, whose Spark has the extension or not."""
 
     def __init__(self, folder: Path, schema: str, extension: bool = True) -> None:
         from spark_bucketing.extension.build import build_jar
@@ -65,18 +72,13 @@ class Elsewhere:
             (self.folder / "models" / f"{name}.sql").write_text(sql)
 
     def dbt(self, *arguments: str) -> list[str]:
-        """A command of dbt in this project."""
         return [sys.executable, "-c", "from dbt.cli.main import cli; cli()", *arguments, *self.place]
 
     def run(self, *steps: Step, kill_before: str | None = None) -> list[Any]:
         """Run statements, and commands of `spark-bucketing evolution` and, if they start with `dbt`, of dbt.
 
-        Args:
-            steps: one after the other.
-            kill_before: a call to the metastore, at which the process is killed in its last step.
-
-        Returns:
-            Rows of each statement, and (exit code, output) of each command; nothing of a process that was killed.
+        Gives the rows of each statement, and (exit code, output) of each command; nothing of a process that was killed, in
+        its last step before this call to the metastore.
         """
         request = {"settings": self.settings, "steps": steps, "folder": str(self.folder), "kill": kill_before}
         done = subprocess.run(
@@ -91,16 +93,7 @@ class Elsewhere:
         return list(json.loads(done.stdout.split(_MARK, 1)[1]))
 
     def kill(self, command: list[str], when: Callable[[str], bool], delay: float) -> bool:
-        """Start a command, and kill it with the Spark below it.
-
-        Args:
-            command: it.
-            when: is asked of the output so far; from then on the delay counts.
-            delay: seconds.
-
-        Returns:
-            Whether it was killed; it may have ended before.
-        """
+        """Kill a command and the Spark below it, so many seconds after its output is such; tells whether it had not ended."""
         log = self.folder / "killed.log"
         with (
             log.open("w") as output,
@@ -117,7 +110,6 @@ class Elsewhere:
 
     @property
     def place(self) -> list[str]:
-        """Where commands find the profile."""
         return ["--project-dir", str(self.folder), "--profiles-dir", str(self.folder)]
 
 

@@ -5,16 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 from bucketed import Tables
+from py4j.java_gateway import JavaObject
 from pyspark.errors import PySparkException
-
-if TYPE_CHECKING:
-    from py4j.java_gateway import JavaObject
-    from pyspark.sql import SparkSession
-
+from pyspark.sql import SparkSession
 
 # Of tables whose partitions are written by different specs.
 SCHEMA = "k int, j int, v bigint"
@@ -23,7 +20,6 @@ ROWS = "select id as k, cast(id as string) as v, id % 2 as p from range(40)"
 
 
 def with_new_rows(spark: SparkSession, database: str) -> Tables:
-    """A database, and the view `new_rows`."""
     made = Tables(spark, database)
     made.sql(f"create or replace temporary view new_rows as {ROWS}")
     return made
@@ -48,7 +44,24 @@ def evolve(tables: Tables, name: str, specs: dict[str, tuple[str, int]]) -> None
     tables.make(name, SCHEMA, column, buckets, rest="partitioned by (ds string)")
     for number, (day, (column, buckets)) in enumerate(specs.items(), 1):
         tables.sql(f"alter table {name} clustered by ({column}) sorted by ({column}) into {buckets} buckets")
-        tables.fill(name, column, buckets, f"select *, '{day}' as ds from ({NUMBERS.format(n=number)})")
+        tables.fill(name, f"select *, '{day}' as ds from ({NUMBERS.format(n=number)})")
+
+
+def odd_tables(tables: Tables) -> None:
+    """Tables of all kinds whose buckets cannot be altered or sealed, or not like this."""
+    two, parquet = "clustered by (k) into 2 buckets", "stored as parquet"
+    for statement in (
+        "create or replace view a_view as select 1 as k",
+        f"create table loose (k int) {parquet}",
+        f"create table text (k int) {two} stored as textfile",
+        "create table of_json (k int) using json",
+        "create table of_spark (k int) using parquet clustered by (k) into 4 buckets",
+        f"create table version_2 (k int) {two} {parquet} tblproperties ('bucketing_version' = '2')",
+        f"create table times (k int, at timestamp, c char(3)) {parquet}",
+        "create table plain (k int, p int) using parquet partitioned by (p)",
+        f"create table whole (k int, v bigint) {two} {parquet}",
+    ):
+        tables.sql(statement)
 
 
 def filled(tables: Tables, name: str, rows: str = "select * from new_rows", **how: Any) -> None:
@@ -85,7 +98,6 @@ def kept(tables: Tables, name: str) -> dict[str, Kept]:
 
 
 def metastore(spark: SparkSession) -> JavaObject:
-    """The client of the metastore of this thread."""
     jvm: Any = spark.sparkContext._jvm
     catalog = spark._jsparkSession.sharedState().externalCatalog().unwrapped()
     return jvm.org.apache.hadoop.hive.ql.metadata.Hive.get(catalog.client().conf()).getMSC()
@@ -169,7 +181,6 @@ def places(tables: Tables, name: str) -> Places:
 
 
 def table_properties(tables: Tables, name: str) -> dict[str, str]:
-    """A table's properties, as Spark shows them."""
     return {str(key): str(value) for key, value in tables.sql(f"show tblproperties {name}")}
 
 

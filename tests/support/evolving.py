@@ -65,7 +65,6 @@ class Evolving(Tables):
         return {str(row[0]): row[1:] for row in rows}
 
     def locations(self, name: str) -> dict[str, Path]:
-        """The folder of each partition."""
         rows = self.sql(f"select partition, location from bucket_specs('{DB}.{name}')")
         return {str(row[0]): Path(str(row[1]).removeprefix("file:").replace("//", "/")) for row in rows}
 
@@ -91,7 +90,6 @@ class Evolving(Tables):
 
 @pytest.fixture(name="tables", scope="module")
 def evolving_tables(spark: SparkSession, new_project: Callable[..., Project]) -> Evolving:
-    """The database of these tables."""
     return Evolving(spark, new_project())
 
 

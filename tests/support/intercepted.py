@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from py4j.protocol import Py4JJavaError
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from pyspark.sql import SparkSession
 
 # Is given the metastore's client and a function that makes the call; what it returns is the call's result.
 Act = Callable[[Any, Callable[[], Any]], Any]
@@ -67,13 +65,15 @@ def intercepted(spark: SparkSession, name: str, act: Act) -> Iterator[None]:
 
 
 @contextmanager
-def failing(spark: SparkSession, name: str) -> Iterator[list[str]]:
-    """Calls of this name fail during a block; they are collected."""
-    failed: list[str] = []
+def failing(spark: SparkSession, name: str, number: int = 0, error: Exception | None = None) -> Iterator[list[str]]:
+    """Calls of this name fail during a block, or the one of this number, counted from 1; all of them are collected."""
+    seen: list[str] = []
 
-    def fail(_: Any, __: Callable[[], Any]) -> Any:
-        failed.append(name)
-        raise RuntimeError(f"{name} failed on purpose")
+    def act(_: Any, call: Callable[[], Any]) -> Any:
+        seen.append(name)
+        if number in (0, len(seen)):
+            raise error or RuntimeError(f"{name} failed on purpose")
+        return call()
 
-    with intercepted(spark, name, fail):
-        yield failed
+    with intercepted(spark, name, act):
+        yield seen

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pyspark
 import pytest
-from processes import settings_below
+from elsewhere import settings_below
 
 from conftest import QUICK_JVM
 
@@ -27,14 +27,7 @@ def _free_port() -> int:
 
 @contextmanager
 def thrift_server(home: Path, settings: Mapping[str, str] | None = None) -> Iterator[int]:
-    """Start a server, and stop it at the end of the block.
-
-    Args:
-        home: an empty folder.
-        settings: Spark settings, beside those that it needs.
-
-    Returns: its port.
-    """
+    """The port of a server that keeps its files in an empty folder, with settings beside those that it needs."""
     port = _free_port()
     # Hive deletes a session's folder of resources when it closes: one that all sessions share would go while others
     # open. Its default has one for each session, in the temporary folder.

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyspark
 import pytest
 from bucketed import Tables
 from elsewhere import CREATE, Elsewhere
 from evolved import Kept, create, filled, kept, logged, put_parameters, seal_of
+from py4j.java_gateway import JavaObject
 from pyspark.errors import AnalysisException
-
-if TYPE_CHECKING:
-    from py4j.java_gateway import JavaObject
 
 pytestmark = pytest.mark.usefixtures("extension", "dynamic_partitions")
 

@@ -88,10 +88,9 @@ def test_rows_that_stock_spark_inserts_are_read_plainly(tables: Tables) -> None:
     query = "select t.k, t.v, h8.v from stocked t join h8 on t.k = h8.k"
     assert tables.shape(query).bucketed == 2
     tables.sql("select count(*) from stocked")
-    with tables.settings({"spark.bucketing.enabled": "false"}):
-        tables.sql(f"insert overwrite stocked select *, 'b' as ds from ({NUMBERS.format(n=9)})")
+    tables.sql(f"stock:insert overwrite stocked select *, 'b' as ds from ({NUMBERS.format(n=9)})")
     assert tables.read(query).shape.bucketed == 1
-    tables.fill("stocked", "k", 8, f"select *, 'b' as ds from ({NUMBERS.format(n=9)})", how="insert overwrite")
+    tables.fill("stocked", f"select *, 'b' as ds from ({NUMBERS.format(n=9)})", how="insert overwrite")
     assert tables.read(query).shape.bucketed == 2
 
 
@@ -149,8 +148,7 @@ def test_a_partition_that_was_empty_when_the_query_was_planned(sparse: Tables) -
     frame = sparse.spark.sql(BY_K)
     plan = str(frame._jdf.queryExecution().executedPlan().toString())
     assert "Bucketed: true (4 Hive buckets of partitions with 4, 8" in plan
-    with sparse.settings({"spark.bucketing.enabled": "false"}):
-        sparse.sql("insert into sparse select k, j, v, 'n' from sparse where ds = 'a'")
+    sparse.sql("stock:insert into sparse select k, j, v, 'n' from sparse where ds = 'a'")
     assert sorted(repr(tuple(row)) for row in frame.collect()) == before
     assert sparse.read(BY_K).shape.bucketed == 0 and sparse.rows(BY_K) != before
     sparse.sql("truncate table sparse partition (ds = 'n')")

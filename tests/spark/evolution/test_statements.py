@@ -14,7 +14,6 @@ from pyspark.errors import ParseException
 from pyspark.sql import SparkSession
 
 from conftest import all_long_but
-from spark_bucketing.session import setting
 
 pytestmark = pytest.mark.usefixtures("extension", "dynamic_partitions", "no_broadcast")
 
@@ -28,8 +27,7 @@ BROKEN, NONE = "false [seal-broken]", "false [not-sealed]"
 class Case(NamedTuple):
     """Statements, what is kept afterwards of the partitions of which that changed, and how each is read alone.
 
-    A statement that starts with `stock:` runs without the extension. None is a partition that is gone. The partitions
-    together are read plainly where one of them is, and else as `together` says.
+    None is a partition that is gone. All together are read plainly where one of them is, and else as `together` says.
     """
 
     statements: tuple[str, ...]
@@ -38,7 +36,6 @@ class Case(NamedTuple):
     together: str = TOGETHER
 
     def kept(self) -> dict[str, Kept]:
-        """What is kept of all partitions."""
         return {name: of for name, of in ({"p=0": FOUR, "p=1": SIX} | self.changed).items() if of}
 
     def reads(self) -> dict[str, str]:
@@ -145,9 +142,8 @@ def _run(tables: Tables, statement: str) -> None:
         statement = statement.replace("{folder}", str(tables.folder("t")))
     if statement.startswith("!"):
         _files(statement[1:])
-        return
-    with setting(tables.spark, "spark.bucketing.enabled", str(not statement.startswith("stock:")).lower()):
-        tables.sql(statement.removeprefix("stock:"))
+    else:
+        tables.sql(statement)
 
 
 # Of one partition or of all, by their buckets.

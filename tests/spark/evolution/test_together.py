@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import pytest
 from bucketed import Tables
 from evolved import Kept, Places, create, filled, kept, places
-from intercepted import intercepted
+from intercepted import failing, intercepted
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.usefixtures("extension", "dynamic_partitions", "no_broadcast")
 
@@ -23,8 +21,6 @@ QUERIES = ["select * from t", "select k, count(*), max(v) from t group by k"]
 
 
 class State(NamedTuple):
-    """All that the metastore keeps of a table's specs."""
-
     provider: str
     table: Places
     partitions: list[Kept]
@@ -61,22 +57,6 @@ DEATHS = [
 ]
 
 
-@contextmanager
-def failing_at(spark: SparkSession, name: str, number: int = 1) -> Iterator[None]:
-    """The n-th call of a name fails, during a block in which it has to come."""
-    seen = []
-
-    def act(_: Any, call: Callable[[], Any]) -> Any:
-        seen.append(name)
-        if len(seen) == number:
-            raise RuntimeError("the metastore failed on purpose")
-        return call()
-
-    with intercepted(spark, name, act):
-        yield
-    assert len(seen) == number
-
-
 def prepare(tables: Tables, stored: str) -> State:
     """A table with two partitions, sealed where it has buckets."""
     if stored.startswith("using"):
@@ -104,8 +84,9 @@ def rows(tables: Tables) -> list[list[str]]:
 def test_a_change_that_fails_leaves_the_old_spec_and_can_be_repeated(tables: Tables, change: Change, call: str) -> None:
     before = prepare(tables, change.stored)
     expected = rows(tables)
-    with failing_at(tables.spark, call), pytest.raises(FAILURES, match="on purpose"):
+    with failing(tables.spark, call, 1) as seen, pytest.raises(FAILURES, match="on purpose"):
         tables.sql(change.statement)
+    assert seen == [call]
     assert state(tables) == before
     assert rows(tables) == expected
 
@@ -126,8 +107,9 @@ def test_more_partitions_than_go_into_one_call_fail_and_are_repeated(tables: Tab
     prepare(tables, "using parquet")
     tables.sql("alter table t add " + " ".join(f"partition (p = {p})" for p in range(2, 1002)))
     before, expected = state(tables), rows(tables)
-    with failing_at(tables.spark, PARTITIONS, 2), pytest.raises(FAILURES, match="on purpose"):
+    with failing(tables.spark, PARTITIONS, 2) as seen, pytest.raises(FAILURES, match="on purpose"):
         tables.sql(CLUSTERED)
+    assert len(seen) == 2
     assert state(tables) == before
     assert rows(tables) == expected
     tables.sql(CLUSTERED)

@@ -33,7 +33,6 @@ FOLDER = {"spark.sql.hive.convertInsertingPartitionedTable": "false"}
 
 
 def session(spark: SparkSession, settings: dict[str, str]) -> Tables:
-    """Another session with the extension."""
     made = Tables(spark.newSession(), DB)
     settings = {"spark.bucketing.enabled": "true", "hive.exec.dynamic.partition.mode": "nonstrict"} | settings
     for key, value in settings.items():

@@ -26,11 +26,11 @@ def tables(spark: SparkSession) -> Tables:
     made.make("one", "k int, v bigint", "k", 1, numbers.format("", "v", 90))
     made.make("days", "k int, v bigint", "k", 8, rest="partitioned by (ds date)")
     for day, count in ((1, 500), (2, 400)):
-        made.fill("days", "k", 8, f"select *, date'2024-01-0{day}' as ds from ({numbers.format('', 'v', count)})")
+        made.fill("days", f"select *, date'2024-01-0{day}' as ds from ({numbers.format('', 'v', count)})")
     for name, buckets in (("c16", 16), ("c6", 6)):
         made.make(name, "k int, u bigint", "k", buckets, numbers.format(" % 500", "u", 1200))
     made.make("grown", "k int, g bigint", "k", 8, numbers.format("", "g", 300))
-    made.fill("grown", "k", 8, numbers.format("", "g", "250, 600"))
+    made.fill("grown", numbers.format("", "g", "250, 600"))
     for name, buckets in (("s8", 8), ("s8b", 8), ("s16", 16)):
         made.make(name, "k int, v bigint", "k", buckets, stored="using parquet")
         made.sql(f"insert into {name} select /*+ REPARTITION({buckets}, k) */ * from ({numbers.format('', 'v', 800)})")

@@ -28,7 +28,7 @@ def tables(spark: SparkSession) -> Tables:
     made.seal("h")
     made.make("typed", "d date, n decimal(9,2), l bigint", "d, n, l", 4)
     typed = "select date_add(date'1969-12-20', cast(id % 30 as int)) as d, cast(id % 9 / 4 as decimal(9,2)) as n, id % 5 - 2 as l"
-    made.fill("typed", "d, n, l", 4, f"{typed} from range(900)")
+    made.fill("typed", f"{typed} from range(900)")
     return made
 
 

@@ -147,22 +147,18 @@ def loaded(tables: Tables) -> None:
 
 
 def statements(*texts: str) -> Act:
-    """Those that start with `stock:` run without the extension."""
-
     def act(tables: Tables) -> None:
         for text in texts:
-            with tables.settings({"spark.bucketing.enabled": str(not text.startswith("stock:")).lower()}):
-                tables.sql("refresh table t")
-                tables.sql(text.removeprefix("stock:"))
+            tables.sql("refresh table t")
+            tables.sql(text)
 
     return act
 
 
 def forgetful(tables: Tables) -> None:
     """After a SELECT, stock Spark writes files without buckets."""
-    with tables.settings({"spark.bucketing.enabled": "false"}):
-        tables.sql("select count(*) from t")
-        tables.sql(INSERT)
+    tables.sql("stock:select count(*) from t")
+    tables.sql(f"stock:{INSERT}")
 
 
 class Case(NamedTuple):
@@ -273,7 +269,7 @@ def test_every_type_of_key_is_sealed_and_read_right(tables: Tables, sql_type: st
         if by == "writes":
             tables.sql(f"insert into {name} {rows}")
         else:
-            tables.fill(name, "k", 8, rows)
+            tables.fill(name, rows)
     assert tables.read("select * from t full join u on t.k = u.k").shape == (0, 0, 2)
 
 
@@ -331,8 +327,7 @@ def test_a_table_that_is_read_by_hives_classes_is_left_alone(tables: Tables) -> 
 
 def test_the_spark_layout_is_left_to_stock_spark_until_it_is_sealed(tables: Tables) -> None:
     tables.make("s", "k int, v bigint", "k", 4, stored="using parquet")
-    with tables.settings({"spark.bucketing.enabled": "false"}):
-        tables.sql(f"insert into s select /*+ REPARTITION(4, k) */ * from ({NUMBERS.format(500)})")
+    tables.sql(f"stock:insert into s select /*+ REPARTITION(4, k) */ * from ({NUMBERS.format(500)})")
     query = "select * from s a join s b on a.k = b.k"
     plan = tables.plan(query)
     assert plan.shape == (0, 2, 2) and "4 Spark buckets" not in plan, "as stock Spark plans it"

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import shutil
-from pathlib import Path
+from collections.abc import Callable
+from typing import NamedTuple
 
 import pytest
 from bucketed import Tables, put
-from evolved import Kept, create, kept, refused, seal_of, with_new_rows
+from evolved import Kept, create, kept, odd_tables, refused, seal_of, with_new_rows
 from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.usefixtures("extension", "dynamic_partitions", "no_broadcast")
@@ -21,15 +23,14 @@ JOINED = "select a.k, a.v, b.v from t a join t b on a.k = b.k"
 @pytest.fixture(scope="module")
 def tables(spark: SparkSession) -> Tables:
     made = with_new_rows(spark, "seal_buckets")
-    made.sql("create or replace view a_view as select 1 as k")
     made.sql(f"create or replace temporary view numbers as {NUMBERS.format(700)}")
     return made
 
 
-def unsealed(tables: Tables, buckets: int = 8, sorted_by: str | None = None, files: int = 0) -> None:
+def unsealed(tables: Tables, files: int = 1) -> None:
     """The table `t` as stock Spark writes it."""
-    tables.make("t", SCHEMA, "k", buckets, sorted_by=sorted_by)
-    tables.fill("t", "k", buckets, "select * from numbers", files=files, sealed=False)
+    tables.make("t", SCHEMA, "k", 8)
+    tables.fill("t", "select * from numbers", files=files, sealed=False)
 
 
 def same_rows(tables: Tables) -> None:
@@ -38,92 +39,75 @@ def same_rows(tables: Tables) -> None:
         tables.read(query)
 
 
-@pytest.mark.parametrize("name", [r"0\1_0", pytest.param(r"0\1_0_copy_1", marks=pytest.mark.long)])
-def test_files_of_other_engines_are_sealed_by_their_names(tables: Tables, name: str) -> None:
-    unsealed(tables)
-    tables.rename("t", name)
-    assert "Bucketed: false [not-sealed]" in tables.plan(GROUPED)
-    (outcome,) = tables.seal("t")
-    size = sum(path.stat().st_size for path in tables.files("t"))
-    assert outcome == ("", "sealed", 8, ["k"], ["k"], 8, size, 8, None)
-    assert "Bucketed: true (8 Hive buckets, sorted)" in tables.plan(JOINED)
-    same_rows(tables)
-
-
-def test_several_files_of_a_bucket_are_sealed_and_merged(tables: Tables) -> None:
-    unsealed(tables, files=3)
-    assert tables.seal("t")[0].status == "sealed"
-    assert "Bucketed: true (8 Hive buckets, merged)" in tables.plan(JOINED)
-    same_rows(tables)
-
-
-def craft(tables: Tables, query: str, number: int = 0) -> Path:
-    """Another file under the name of one of the table's files."""
+def craft(tables: Tables, query: str) -> None:
+    """Another file under the name of the table's first one."""
     tables.sql("drop table if exists crafted")
     tables.sql(f"create table crafted using parquet as select /*+ coalesce(1) */ k, v from ({query}) order by n")
-    (made,), target = tables.files("crafted"), tables.files("t")[number]
-    put(target, made.read_bytes())
+    put(tables.files("t")[0], tables.files("crafted")[0].read_bytes())
     tables.sql("refresh table t")
-    return target
 
 
 ROWS = "select cast(id * 8 as int) as k, id as v, id as n from range(90) union all select {}"
-UNSORTED = {
-    "a smaller key at the end": ROWS.format("16, 1L, 900L"),
-    "NULL last, as Hive's descending order or another engine has it": ROWS.format("null, 1L, 900L"),
+
+
+class Case(NamedTuple):
+    """What is done to the files or to the table, what SEAL BUCKETS makes of it, its problem, and how a join reads it then."""
+
+    do: Callable[[Tables], object]
+    status: str = "refused"
+    problem: str = ""
+    read: str = "false [not-sealed]"
+
+
+def renamed(name: str) -> Callable[[Tables], object]:
+    return lambda tables: tables.rename("t", name)
+
+
+def with_row(row: str) -> Callable[[Tables], object]:
+    return lambda tables: craft(tables, ROWS.format(row))
+
+
+def altered(spec: str) -> Callable[[Tables], object]:
+    return lambda tables: tables.sql(f"alter table t clustered by (k) {spec} buckets")
+
+
+SORTED, UNSORTED = "true (8 Hive buckets, sorted)", "true (8 Hive buckets)"
+CASES = {
+    "names of another engine": Case(renamed(r"0\1_0"), "sealed", read=SORTED),
+    "names of its copies": Case(renamed(r"0\1_0_copy_1"), "sealed", read=SORTED),
+    "several files of a bucket": Case(
+        lambda tables: unsealed(tables, 3), "sealed", read="true (8 Hive buckets, merged)"
+    ),
+    "a smaller key at the end": Case(with_row("16, 1L, 900L"), "sealed", "not sorted by k.*00000_0_part", UNSORTED),
+    # As Hive's descending order or another engine has it.
+    "NULL last": Case(with_row("null, 1L, 900L"), "sealed", "not sorted by k.*00000_0_part", UNSORTED),
+    "another order": Case(altered("sorted by (v) into 8"), "sealed", "not sorted by v", UNSORTED),
+    "another number": Case(altered("sorted by (k) into 16"), problem="a row of bucket"),
+    "a row of another bucket": Case(
+        with_row("801, 1L, 900L"), problem="a row of bucket 1 in a file of bucket 0: 00000_0_part"
+    ),
+    "no bucket": Case(renamed(r"part-\1"), problem="no bucket in the name of a file: part-0000"),
+    "the Spark layout's names": Case(renamed(r"part-\1-x_\1.c000"), problem="no bucket in the name"),
+    "ids above the number": Case(renamed(r"00008_0_\1"), problem="a file of bucket 8, where there are 8"),
+    "another bucket's name": Case(renamed(r"00001_0_\1"), problem="a row of bucket"),
 }
 
 
-@pytest.mark.parametrize("name", UNSORTED)
-def test_files_that_are_not_sorted_are_sealed_as_such(tables: Tables, name: str) -> None:
+@pytest.mark.parametrize("name", CASES)
+def test_files_are_sealed_as_far_as_they_are_what_the_table_says(tables: Tables, name: str) -> None:
+    case = CASES[name]
     unsealed(tables)
-    path = craft(tables, UNSORTED[name])
-    (outcome,) = tables.seal("t")
-    assert (outcome.status, outcome.buckets, outcome.sorts) == ("sealed", 8, [])
-    assert outcome.problem and "not sorted by k" in outcome.problem and path.name in outcome.problem
-    assert "Bucketed: true (8 Hive buckets)" in tables.plan(JOINED)
-    same_rows(tables)
-
-
-def test_a_row_in_another_bucket_is_named_with_its_file(tables: Tables) -> None:
-    unsealed(tables)
-    path = craft(tables, ROWS.format("801, 1L, 900L"))
-    (outcome,) = tables.seal("t")
-    assert (outcome.status, outcome.buckets, outcome.files_read) == ("refused", None, 8)
-    assert outcome.problem and f"a row of bucket 1 in a file of bucket 0: {path.name}" in outcome.problem
+    case.do(tables)
     assert "Bucketed: false [not-sealed]" in tables.plan(GROUPED)
-    same_rows(tables)
-
-
-REFUSED_FILES = {
-    "no bucket": (r"part-\1", "no bucket in the name of a file: part-0000"),
-    "the Spark layout's": (r"part-\1-x_\1.c000", "no bucket in the name"),
-    "ids above the number": (r"00008_0_\1", "a file of bucket 8, where there are 8"),
-    "another bucket's": (r"00001_0_\1", "a row of bucket"),
-}
-
-
-@pytest.mark.parametrize("name", REFUSED_FILES)
-def test_files_whose_names_say_otherwise_are_refused(tables: Tables, name: str) -> None:
-    unsealed(tables)
-    renamed, words = REFUSED_FILES[name]
-    tables.rename("t", renamed)
     (outcome,) = tables.seal("t")
-    assert outcome.status == "refused" and words in str(outcome.problem)
-    same_rows(tables)
-
-
-@pytest.mark.parametrize(
-    ("other", "status"),
-    [
-        ("clustered by (k) sorted by (k) into 16 buckets", "refused"),
-        ("clustered by (k) sorted by (v) into 8 buckets", "sealed"),
-    ],
-)
-def test_files_of_another_spec_are_refused(tables: Tables, other: str, status: str) -> None:
-    unsealed(tables)
-    tables.sql(f"alter table t {other}")
-    assert tables.seal("t")[0].status == status
+    assert outcome.status == case.status
+    assert bool(outcome.problem) == bool(case.problem) and re.search(case.problem, outcome.problem or ""), outcome
+    if case.status == "sealed":
+        size = sum(path.stat().st_size for path in tables.files("t"))
+        files = len(tables.files("t"))
+        assert outcome[2:4] + outcome[5:8] == (8, ["k"], files, size, files)
+        assert outcome.sorts == ([] if case.problem else ["k"])
+    assert f"Bucketed: {case.read}" in tables.plan(JOINED)
     same_rows(tables)
 
 
@@ -132,7 +116,7 @@ def test_sealed_files_are_not_read_again_and_an_append_alone_is(tables: Tables) 
     assert (tables.seal("t")[0].status, tables.seal("t")[0].files_read) == ("sealed", 0)
     again = tables.seal("t")[0]
     assert (again.status, again.files, again.files_read) == ("unchanged", 8, 0)
-    tables.fill("t", "k", 8, "select * from numbers where v < 300", sealed=False)
+    tables.fill("t", "select * from numbers where v < 300", sealed=False)
     more = tables.seal("t")[0]
     assert (more.status, more.files, more.files_read) == ("sealed", 16, 8)
     assert "Bucketed: true (8 Hive buckets, merged)" in tables.plan(JOINED)
@@ -151,8 +135,7 @@ def test_a_dry_run_says_the_same_and_writes_nothing(tables: Tables) -> None:
 def days(tables: Tables) -> Tables:
     """A table whose partitions p=0 and p=1 stock Spark wrote, and which has an empty one."""
     create(tables, "days")
-    with tables.settings({"spark.bucketing.enabled": "false"}):
-        tables.sql("insert into days select * from new_rows")
+    tables.sql("stock:insert into days select * from new_rows")
     tables.sql("alter table days add partition (p = 7)")
     return tables
 
@@ -218,16 +201,8 @@ REFUSED = [
 
 @pytest.fixture(scope="module")
 def refusing(tables: Tables) -> Tables:
-    """Tables of all kinds that cannot be sealed, or not like this."""
     create(tables, "refused")
-    two, parquet = "clustered by (k) into 2 buckets", "stored as parquet"
-    for statement in (
-        f"create table loose (k int) {parquet}",
-        f"create table text (k int) {two} stored as textfile",
-        f"create table version_2 (k int) {two} {parquet} tblproperties ('bucketing_version' = '2')",
-        f"create table whole (k int, v bigint) {two} {parquet}",
-    ):
-        tables.sql(statement)
+    odd_tables(tables)
     return tables
 
 

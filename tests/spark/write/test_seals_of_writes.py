@@ -108,17 +108,14 @@ def test_stock_spark_computes_the_digest_by_the_query_of_the_documents(tables: T
     values |= {"folder": str(tables.folder("t")), "num_buckets": seal["bucketing.num_buckets"]}
     for key, value in values.items():
         query = query.replace(f"${{{key}}}", value)
-    with tables.settings({"spark.bucketing.enabled": "false"}):
-        assert tables.sql(query) == [
-            (int(seal["bucketing.files"]), int(seal["bucketing.bytes"]), seal["bucketing.digest"])
-        ]
+    sealed = int(seal["bucketing.files"]), int(seal["bucketing.bytes"]), seal["bucketing.digest"]
+    assert tables.sql(f"stock:{query}") == [sealed]
     assert json.loads(seal["bucketing.schema"]) == [{"name": "k", "position": 0, "type": "bigint"}]
 
 
 def test_files_of_others_keep_a_partition_without_a_seal(tables: Tables) -> None:
     create(tables, "t")
-    with setting(tables.spark, "spark.bucketing.enabled", "false"):
-        tables.sql("insert into t select * from new_rows where p = 0")
+    tables.sql("stock:insert into t select * from new_rows where p = 0")
     tables.sql("insert into t select * from new_rows")
     assert kept(tables, "t") == {"p=0": Kept(None, 4), "p=1": FOUR}
     tables.sql("insert overwrite table t partition (p = 0) select k, v from new_rows")

@@ -6,10 +6,9 @@ import re
 from collections.abc import Callable
 
 import pytest
-from bucketed import Tables
+from bucketed import SCATTERED, Tables, assert_bucketed, buckets_of_files, create, explain, last_insert
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
-from written import SCATTERED, assert_bucketed, buckets_of_files, create, explain, last_insert
 
 from conftest import Project
 from spark_bucketing.session import setting

@@ -7,11 +7,19 @@ from itertools import product
 from pathlib import Path
 
 import pytest
-from bucketed import Tables
+from bucketed import (
+    LAYOUTS,
+    SCATTERED,
+    Tables,
+    assert_bucketed,
+    buckets_of_files,
+    create,
+    last_insert,
+    writing_tasks,
+)  # fmt: skip
 from evolved import kept
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
-from written import LAYOUTS, SCATTERED, assert_bucketed, buckets_of_files, create, last_insert, writing_tasks
 
 from spark_bucketing.session import setting
 
@@ -20,7 +28,6 @@ pytestmark = pytest.mark.usefixtures("extension", "dynamic_partitions")
 
 @pytest.fixture(scope="module")
 def tables(spark: SparkSession) -> Tables:
-    """A database with scattered rows."""
     made = Tables(spark, "writes")
     made.sql(f"create or replace temporary view scattered as {SCATTERED}")
     return made
