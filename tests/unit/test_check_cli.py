@@ -73,6 +73,19 @@ def test_the_report_goes_where_output_says(asked: Asked, tmp_path: Path) -> None
     assert json.loads((tmp_path / "r.json").read_text())["models"]
 
 
+def test_several_reports_of_one_run(asked: Asked, tmp_path: Path) -> None:
+    asked(DONE)
+    result = run(
+        "--format", "github", "--format", f"sarif={tmp_path / 'r.sarif'}", "--format", f"json={tmp_path / 'r.json'}"
+    )
+    assert result.exit_code == 1 and result.stdout.startswith("::warning")
+    assert json.loads((tmp_path / "r.sarif").read_text())["runs"]
+    assert json.loads((tmp_path / "r.json").read_text())["models"]
+    to_one_place = run("--format", "github", "--format", "json")
+    assert to_one_place.exit_code == 2 and "several reports would go to standard output" in to_one_place.stderr
+    assert "'--format': 'pdf' is not one of" in run("--format", "pdf=r.pdf").stderr
+
+
 def test_a_written_baseline_succeeds(asked: Asked, tmp_path: Path) -> None:
     asked(CLEAN)
     result = run("--write-baseline", str(tmp_path / "b.json"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +69,14 @@ def _is_selector(word: str) -> bool:
     return not word.endswith(".sql") or re.match(r"[@+\d]*[a-z_.]{2,}:", word) is not None
 
 
+class _ReportTo(click.Choice[str]):
+    """A format, and the file of its report, if it has one of its own: sarif=check.sarif."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        form, _, file = value.partition("=")
+        return super().convert(form, param, ctx), WRITTEN_FILE.convert(file, param, ctx) if file else None
+
+
 def _words(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(word for value in values for word in value.split())
 
@@ -97,8 +106,18 @@ def _words(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> tu
 @click.option(
     "--compile", "compile_anyway", is_flag=True, help="Compile even when the manifest is newer than the files."
 )
-@click.option("--format", "form", type=click.Choice(FORMATS), default="text", show_default=True, help="Of the report.")
-@click.option("--output", "-o", type=WRITTEN_FILE, help="File of the report; standard output when not given.")
+@click.option(
+    "--format",
+    "reports",
+    type=_ReportTo(FORMATS),
+    multiple=True,
+    default=["text"],
+    show_default=True,
+    help="Of the report; several with files of their own, as in --format github --format sarif=check.sarif.",
+)
+@click.option(
+    "--output", "-o", type=WRITTEN_FILE, help="File of the report that has none of its own; else standard output."
+)
 @click.option("--verbose", "-v", is_flag=True, help="Text: every operator of every query, not only what was found.")
 @click.option(
     "--fail-on",
@@ -128,7 +147,7 @@ def check(
     select: tuple[str, ...],
     exclude: tuple[str, ...],
     state: Path | None,
-    form: str,
+    reports: tuple[tuple[str, Path | None], ...],
     output: Path | None,
     verbose: bool,
     fail_on: FailOn,
@@ -146,7 +165,15 @@ def check(
     Exit codes: 0 clean, 1 findings at or above --fail-on, 2 could not run, or could not show for some query.
     """
     # Before anything that takes long.
-    for path in filter(None, (output, new_baseline)):
+    places = [(form, file or output) for form, file in reports]
+    for place, several in Counter(place for _, place in places).items():
+        if several > 1:
+            raise click.BadParameter(
+                f"several reports would go to {place or 'standard output'}. Expected a file for each but one, as in "
+                "--format github --format sarif=check.sarif.",
+                param_hint="'--format'",
+            )
+    for path in filter(None, (new_baseline, *(place for _, place in places))):
         _check_writable(path)
     request = Request(selection=Selection(select, exclude, state), **asked)
     with progress_line() as line:
@@ -158,10 +185,11 @@ def check(
             report = check_project(request, show)
         except KeyboardInterrupt as interrupt:
             raise ProjectError("Interrupted before anything was checked.") from interrupt
-    if output:
-        _write(report, form, output, fail_on, verbose)
-    else:
-        write_report(report, form, standard_output(form), fail_on, verbose)
+    for form, place in places:
+        if place:
+            _write(report, form, place, fail_on, verbose)
+        else:
+            write_report(report, form, standard_output(form), fail_on, verbose)
     if new_baseline:
         number = write_baseline(report, new_baseline, part=bool(request.files or request.selection))
         click.echo(f"{new_baseline} accepts {number:,} findings.", err=True)
