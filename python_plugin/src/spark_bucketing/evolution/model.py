@@ -45,31 +45,18 @@ class Column:
 
 @dataclass(frozen=True)
 class Partition:
-    """A partition, and what the metastore and its files say of its buckets.
+    """A partition, and what the metastore and its files say of its buckets."""
 
-    Args:
-        name: in Hive's form: ds=2024-01-01/hour=3; empty for all of a table without partitions.
-        values: of the partition columns, as text; None for NULL.
-        location: its folder, as the metastore has it.
-        status: in bucket_specs() or of SEAL BUCKETS.
-        spec: of its seal, where that is what its files are.
-        problem: what is wrong with the seal or the files.
-        files: their number.
-        size: bytes of its files.
-        files_per_bucket: most files that a bucket has, by their names; None where a name has no bucket.
-        files_read: of how many SEAL BUCKETS has read the keys.
-    """
-
-    name: str
-    values: tuple[str | None, ...]
-    location: str
-    status: str
-    spec: BucketSpec | None = None
-    problem: str = ""
+    name: str  # in Hive's form: ds=2024-01-01/hour=3; empty for all of a table without partitions
+    values: tuple[str | None, ...]  # of the partition columns, as text; None for NULL
+    location: str  # its folder, as the metastore has it
+    status: str  # in bucket_specs() or of SEAL BUCKETS
+    spec: BucketSpec | None = None  # of its seal, where that is what its files are
+    problem: str = ""  # what is wrong with the seal or the files
     files: int = 0
-    size: int = 0
-    files_per_bucket: int | None = None
-    files_read: int = 0
+    size: int = 0  # bytes of its files
+    files_per_bucket: int | None = None  # most files that a bucket has, by their names; None where a name has no bucket
+    files_read: int = 0  # of how many SEAL BUCKETS has read the keys
 
     @property
     def has_files(self) -> bool:
@@ -91,27 +78,16 @@ class Partition:
 
 @dataclass(frozen=True)
 class Table:
-    """A table as DESCRIBE TABLE EXTENDED and bucket_specs() show it.
+    """A table as DESCRIBE TABLE EXTENDED and bucket_specs() show it."""
 
-    Args:
-        name: qualified: db.t.
-        spec: by which new partitions are written; None for none.
-        columns: the partition columns.
-        partitions: they are put into the order of their values.
-        all_columns: the partition columns last.
-        details: the detailed information, by name.
-        properties: its TBLPROPERTIES.
-        options: its SERDEPROPERTIES.
-    """
-
-    name: str
-    spec: BucketSpec | None
-    columns: tuple[Column, ...]
-    partitions: tuple[Partition, ...] = ()
-    all_columns: tuple[Column, ...] = ()
-    details: Mapping[str, str] = field(default_factory=dict)
-    properties: Mapping[str, str] = field(default_factory=dict)
-    options: Mapping[str, str] = field(default_factory=dict)
+    name: str  # qualified: db.t
+    spec: BucketSpec | None  # by which new partitions are written; None for none
+    columns: tuple[Column, ...]  # the partition columns
+    partitions: tuple[Partition, ...] = ()  # they are put into the order of their values
+    all_columns: tuple[Column, ...] = ()  # the partition columns last
+    details: Mapping[str, str] = field(default_factory=dict)  # the detailed information, by name
+    properties: Mapping[str, str] = field(default_factory=dict)  # its TBLPROPERTIES
+    options: Mapping[str, str] = field(default_factory=dict)  # its SERDEPROPERTIES
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "partitions", tuple(sorted(self.partitions, key=self._order)))

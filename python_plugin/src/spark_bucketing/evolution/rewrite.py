@@ -32,19 +32,12 @@ _LENIENT = ("ignorecorruptfiles", "ignoremissingfiles")
 
 @dataclass(frozen=True)
 class Plan:
-    """What is to be done.
+    """What is to be done."""
 
-    Args:
-        table: it, with all its partitions.
-        todo: partitions that are to be written anew.
-        done: those that have the table's spec, and those without files.
-        left: those that cannot be overwritten, each with what was found.
-    """
-
-    table: Table
-    todo: tuple[Partition, ...]
-    done: tuple[Partition, ...]
-    left: tuple[tuple[Partition, str], ...]
+    table: Table  # with all its partitions
+    todo: tuple[Partition, ...]  # those that are to be written anew
+    done: tuple[Partition, ...]  # those that have the table's spec, and those without files
+    left: tuple[tuple[Partition, str], ...]  # those that cannot be overwritten, each with what was found
 
     def batches(self) -> Iterator[tuple[Partition, ...]]:
         """The partitions in parts, each for one staging table."""

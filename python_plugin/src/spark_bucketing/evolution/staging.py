@@ -31,21 +31,13 @@ Values = tuple[str | None, ...]
 
 @dataclass(frozen=True)
 class Staging:
-    """Staged rows.
+    """Staged rows."""
 
-    Args:
-        name: of their table, quoted.
-        rows: SQL of them.
-        filled: values of the partitions that have rows.
-        emptied: of those that are to be dropped.
-        same_rows: whether they are the table's own, as they were.
-    """
-
-    name: str
-    rows: str
-    filled: frozenset[Values]
-    emptied: frozenset[Values] = frozenset()
-    same_rows: bool = True
+    name: str  # of their table, quoted
+    rows: str  # SQL of them
+    filled: frozenset[Values]  # values of the partitions that have rows
+    emptied: frozenset[Values]  # of those that are to be dropped
+    same_rows: bool  # whether they are the table's own, as they were
 
 
 def beside(table_name: str, role: str) -> str:
@@ -78,13 +70,7 @@ def find_staging(warehouse: Warehouse, table_name: str) -> Table | None:
 
 
 def stage_rows(warehouse: Warehouse, table: Table, condition: str) -> Staging:
-    """Copy rows of a table into a new staging table.
-
-    Args:
-        warehouse: with an open session.
-        table: theirs.
-        condition: SQL that selects them, by the partition columns.
-    """
+    """Copy rows of a table, which a condition on its partition columns selects, into a new staging table."""
     name = beside(table.name, "staged")
     of = sql.properties({PURPOSE: SAME_ROWS, REPLACES: _replaced(table)})
     create = (

@@ -18,17 +18,11 @@ Run = tuple[Partition, ...]
 
 @dataclass(frozen=True)
 class Merging:
-    """When files of up to `many` buckets are read as `few`.
+    """When files of up to `many` buckets are read as `few`."""
 
-    Args:
-        alignment: spark.bucketing.join.alignment.
-        cores: of the cluster, by which few tasks are too few.
-        most_ratio: spark.sql.bucketing.coalesceBucketsInJoin.maxBucketRatio.
-    """
-
-    alignment: str = "auto"
-    cores: int = 1
-    most_ratio: int = 4
+    alignment: str = "auto"  # spark.bucketing.join.alignment
+    cores: int = 1  # of the cluster, by which few tasks are too few
+    most_ratio: int = 4  # spark.sql.bucketing.coalesceBucketsInJoin.maxBucketRatio
 
     def worth(self, few: int, many: int) -> bool:
         """The extension's BucketAlignment.worthMerging."""
@@ -41,17 +35,11 @@ class Merging:
 
 @dataclass(frozen=True)
 class Read:
-    """How partitions are read in one query.
+    """How partitions are read in one query."""
 
-    Args:
-        partitions: all of them, in their order.
-        spec: by which they are read; None when they are read plainly.
-        why: they are read plainly.
-    """
-
-    partitions: tuple[Partition, ...]
-    spec: BucketSpec | None = None
-    why: str = ""
+    partitions: tuple[Partition, ...]  # all of them, in their order
+    spec: BucketSpec | None = None  # by which they are read; None when they are read plainly
+    why: str = ""  # they are read plainly
 
 
 def read_together(table: Table, partitions: Sequence[Partition], merging: Merging) -> Read:
