@@ -18,7 +18,7 @@
     {%- endif -%}
     {%- do conditions.append(spark_bucketing.directory_of_file('path') ~ ' in (' ~ loose | join(', ') ~ ')') -%}
   {%- endif -%}
-  {%- if before -%}
+  {%- if before and before.writes -%}
     {%- set others = [] -%}
     {%- for write in before.writes -%}{%- do others.append(spark_bucketing.string_literal(write)) -%}{%- endfor -%}
     {%- do conditions.append(spark_bucketing.write_of_path('path') ~ ' not in (' ~ others | join(', ') ~ ')') -%}
