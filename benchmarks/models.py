@@ -40,7 +40,7 @@ def main() -> None:
         make_project(Path(folder), options.models, random.Random(options.seed))  # noqa: S311
         place = ["--project-dir", folder, "--profiles-dir", folder]
         report = Path(folder) / "report.json"
-        command = [Path(sys.executable).with_name("spark-bucketing"), "check", "--offline", "--extension", *place]
+        command = [str(Path(sys.executable).with_name("spark-bucketing")), "check", "--offline", "--extension", *place]
         begin = time.perf_counter()
         done = subprocess.run([*command, "--format", "json", "--output", str(report)], check=False)
         seconds = time.perf_counter() - begin

@@ -14,6 +14,7 @@ from rich.bar import Bar
 from rich.console import Console
 from rich.table import Table
 from tables import create, generate, many_partitions
+from writes import writing
 
 from spark_bucketing.extension.build import build_jar
 from spark_bucketing.extension.settings import extension_settings
@@ -44,6 +45,7 @@ def main() -> None:
     console.save_svg(str(folder / "bench.svg"), title="spark-bucketing benchmark", clear=False)
     figures = {query: {way: vars(seen) for way, seen in ways.items()} for query, ways in results.items()}
     (folder / "bench.json").write_text(json.dumps(figures, indent=2))
+    console.print(writing(spark, options.repetitions))
     if options.partitions:
         console.print(_planning(spark, "wide", options.partitions, 64))
     if options.evolved:
