@@ -61,7 +61,9 @@ class Showcase:
         # Relative paths of the profile start there, and dbt will take this Spark.
         os.chdir(ROOT)
         profile = session_target(Place(self.project, self.project))
-        self.spark = open_session({**profile.settings, **extension_settings(build_jar()), **PLAN_SETTINGS})
+        # Buckets as small as these would be read several as one, which those of a real table are not.
+        apart = {"spark.bucketing.read.partitionBytes": "0"}
+        self.spark = open_session({**profile.settings, **extension_settings(build_jar()), **PLAN_SETTINGS, **apart})
 
     def run(self, step: Step) -> None:
         """Edit the model and call `dbt run`.

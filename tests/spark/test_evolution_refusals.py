@@ -76,22 +76,3 @@ def test_a_session_that_cannot_evolve_is_told_so_before_anything_changes(project
         project.dbt("run", "--full-refresh", run=1, days=days(1))
     assert records(project, "m") == {"1": spec(8)}
     assert project.detail("m", "Num Buckets") == "8"
-
-
-@pytest.mark.long
-def test_an_evolved_table_is_not_written_without_records(project: Project) -> None:
-    source(project)
-    project.model("m", ROWS, **EVOLVING, buckets=4)
-    project.dbt("run", run=0, days=days())
-    project.model("m", ROWS, **EVOLVING, buckets=8)
-    project.dbt("run", run=1, days=days(1))
-    before = files_of(project, "m")
-    project.model("m", ROWS, **EVOLVING | {"on_bucket_change": "fail"}, buckets=8)
-    with (
-        setting(project.spark, "spark.bucketing.enabled", "false"),
-        pytest.raises(Failed, match="a table whose partitions have bucket specs of their own, in a session with"),
-    ):
-        project.dbt("run", run=2, days=days(2))
-    assert files_of(project, "m") == before
-    project.dbt("run", run=2, days=days(2))
-    assert records(project, "m") == {"1": spec(8), "2": spec(8), "3": spec(4)}

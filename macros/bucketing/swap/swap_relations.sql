@@ -25,7 +25,7 @@
     {%- set swap -%}
       begin
         begin
-          {%- if existing.type == 'table' and existing.location == spark_bucketing.default_location(relation) %}
+          {%- if existing.type == 'table' %}
           declare exit handler for PATH_NOT_FOUND
           begin
             begin
