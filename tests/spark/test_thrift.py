@@ -123,7 +123,7 @@ def test_the_commands_of_evolution_over_thrift(tmp_path: Path, project: Project)
         rows = "select p, count(*), sum(v) from s.t group by p order by p"
         for statement in CREATE:
             query(statement)
-        query("insert into s.t select id, id * 7, cast(id % 5 as int) from range(3000000)")
+        query("insert into s.t select id, id * 7, cast(id % 5 as int) from range(20000000)")
         query("alter table s.t clustered by (k) sorted by (k) into 8 buckets")
         before = query(rows)
         interrupted(tmp_path / "warehouse", place)
