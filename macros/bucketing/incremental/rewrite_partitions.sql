@@ -37,7 +37,7 @@
     as touched ({{ spark_bucketing.quote_columns(keys | map(attribute='name') | list) }})
     {%- endif %}
   {%- endset -%}
-  {% do spark_bucketing.execute_sql(spark_bucketing.in_free_location(staged, create)) %}
+  {% do spark_bucketing.execute_sql(spark_bucketing.in_free_location(staged, create), defines=spark_bucketing.quote_relation(staged)) %}
   {% do spark_bucketing.replace_touched_partitions(relation, touched.lose, [staged, input]) %}
 {%- endmacro %}
 
