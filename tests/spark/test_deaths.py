@@ -23,6 +23,7 @@ from test_evolution_runs import EVOLVING, assert_files_match_seals
 
 from conftest import Project, all_long_but
 from spark_bucketing.evolution.warehouse import Warehouse
+from spark_bucketing.session import setting
 
 # Another sequence of moments: SEED=7.
 SEED = int(os.environ.get("SEED", "1"))
@@ -94,6 +95,28 @@ def test_staged_rows_that_no_longer_fit_stop_the_run_until_a_full_refresh(projec
     assert content(project) == [("1", "2")]
     project.dbt("run", "--full-refresh")
     assert project.tables() == {"m"}
+
+
+def test_staged_rows_that_do_not_say_what_they_replace_are_dropped(project: Project) -> None:
+    """Such as those of a statement that went on when its client had died."""
+    project.build("select 1 as k, 2 as ds", **PARTITIONED)
+    made = "using parquet tblproperties ('bucketing.staging' = 'increment') as select 7 as k, 2 as ds"
+    project.spark.sql(f"create table {project.table('m__dbt_staged')} {made}")
+    project.dbt("run")
+    assert content(project) == [("1", "2"), ("1", "2")]
+    assert project.tables() == {"m"}
+
+
+def test_rows_that_were_staged_in_another_time_zone_are_not_applied(project: Project) -> None:
+    sql = "select 1 as k, timestamp_seconds(3600 * id) as at from range(2)"
+    project.build(sql, **PARTITIONED | {"partition_by": ["at"]})
+    die_staged(project)
+    with setting(project.spark, "spark.sql.session.timeZone", "Asia/Tokyo"):
+        _, failure = project.attempt("run")
+    assert "no longer fit the table" in failure and "Asia/Tokyo" in failure
+    assert len(content(project)) == 2
+    project.dbt("run")
+    assert len(content(project)) == 6
 
 
 def die_staged(project: Project, **variables: str) -> None:
@@ -225,7 +248,7 @@ def test_a_plain_table_that_becomes_bucketed_survives_every_death(new_project: C
 
 # The command, statement by statement.
 
-STEPS = ("create table", "insert overwrite", "drop table")
+STEPS = ("create table", "alter table", "insert overwrite", "drop table")
 
 
 @pytest.mark.usefixtures("extension", "no_broadcast")

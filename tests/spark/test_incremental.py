@@ -143,9 +143,22 @@ def test_every_strategy_with(project: Project, case: str) -> None:
 
 def test_merge_refuses_two_new_rows_for_one_old_row_and_changes_nothing(project: Project) -> None:
     sql = versions("select 1 as k, 'old' as v", "select 1 as k, 'a' as v union all select 1, 'b'")
-    with pytest.raises(Failed, match=r"(?s)unique_key.*at most one new row for each key of the table"):
+    with pytest.raises(Failed, match=r"(?s)unique_key.*at most one new row for each row of the table"):
         run_twice(project, m=(sql, {"incremental_strategy": "merge", "unique_key": "k"}))
     assert project.rows("select * from {schema}.m") == [(1, "old")]
+
+
+@pytest.mark.parametrize("partition_by", [["p"], []], ids=["partitioned", "whole"])
+def test_predicates_decide_which_new_rows_match(project: Project, partition_by: list[str]) -> None:
+    old = "select 1 as k, 'a' as v, 1 as p union all select 1, 'b', 2"
+    matched = {"incremental_strategy": "merge", "unique_key": "k", "partition_by": partition_by}
+    matched["incremental_predicates"] = ["DBT_INTERNAL_SOURCE.p = DBT_INTERNAL_DEST.p"]
+    run_twice(project, m=(versions(old, "select 1 as k, 'A' as v, 1 as p union all select 1, 'B', 2"), matched))
+    assert project.rows("select k, v, p from {schema}.m order by p") == [(1, "A", 1), (1, "B", 2)]
+    project.model("m", "select 1 as k, 'x' as v, 1 as p union all select 1, 'y', 1", **INCREMENTAL | matched)
+    _, failure = project.attempt("run")
+    assert "with several new rows for the row" in failure and '"v":"A"' in failure
+    assert project.rows("select k, v, p from {schema}.m order by p") == [(1, "A", 1), (1, "B", 2)]
 
 
 def test_is_incremental_is_true_only_when_there_is_a_table_to_add_to(project: Project) -> None:

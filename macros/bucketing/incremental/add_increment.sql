@@ -35,7 +35,7 @@
   {%- elif overwrite and not rewrite and not batch and not spark_bucketing.reads_relation(source, relation) -%}
     {% do spark_bucketing.alter_relation(relation, reconciled.added, change, layout, existing) %}
     {% do spark_bucketing.overwrite_partitions(relation, source, reconciled.columns, layout) %}
-  {%- elif not layout.partition_by and not spark_bucketing.converted_columns(reconciled.columns) -%}
+  {%- elif not layout.partition_by and not increment.predicates and not spark_bucketing.converted_columns(reconciled.columns) -%}
     {#- All of the table is read once and the query once, so that its rows need no table of their own. -#}
     {%- set new_rows = '(select ' ~ spark_bucketing.select_list(reconciled.columns, []) ~ ' from ' ~ source ~ ')' -%}
     {% do spark_bucketing.build_table(relation, [spark_bucketing.new_content(rows, new_rows, plain, increment, 'true')], plain, layout, existing) %}
@@ -43,7 +43,9 @@
     {%- set input = spark_bucketing.load_input(relation, source, reconciled.columns, layout) -%}
     {%- set new_rows = spark_bucketing.quote_relation(input) -%}
     {%- set keys = spark_bucketing.columns_named(plain, layout.partition_by) -%}
-    {%- if batch -%}
+    {%- if increment.strategy == 'merge' and increment.predicates -%}
+      {% do spark_bucketing.validate_merge(rows, new_rows, plain, increment) %}
+    {%- elif batch -%}
       {% do spark_bucketing.validate_batch(rows, input, plain, layout, batch) %}
     {%- endif -%}
     {%- if rewrite or not layout.partition_by -%}

@@ -15,8 +15,7 @@
       {%- do updates.append(column.name) -%}
     {%- endif -%}
   {%- endfor -%}
-  {%- set ambiguous = spark_bucketing.config_error('unique_key', merge.unique_key | join(', ') ~ ', with several new rows for the row {row}',
-      'at most one new row for each key of the table', 'keep one row of each key in the model, e.g. with row_number()') -%}
+  {%- set ambiguous = spark_bucketing.ambiguous_merge(merge, '{row}') -%}
   {%- set row = 'to_json(struct(' ~ spark_bucketing.quote_columns(columns | map(attribute='name') | list, 'DBT_INTERNAL_DEST') ~ '))' -%}
   (
     select
@@ -31,8 +30,9 @@
       select *, count(*) over (partition by {{ spark_bucketing.quote_columns(merge.unique_key) }}) as `__dbt_copies` from {{ new_rows }}
     ) as DBT_INTERNAL_SOURCE
       on {{ spark_bucketing.merge_condition(merge) }}
+    {#- With predicates, not all rows of a key match: validate_merge() has counted those that do. #}
     where if(
-      DBT_INTERNAL_DEST.`__dbt_here` and DBT_INTERNAL_SOURCE.`__dbt_copies` > 1,
+      {{ 'false' if merge.predicates else 'true' }} and DBT_INTERNAL_DEST.`__dbt_here` and DBT_INTERNAL_SOURCE.`__dbt_copies` > 1,
       raise_error(replace({{ spark_bucketing.string_literal(ambiguous) }}, '{row}', {{ row }})) is null,
       true
     )

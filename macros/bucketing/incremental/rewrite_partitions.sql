@@ -2,10 +2,9 @@
   Replaces the touched partitions of a table by new content, by way of a staging table that survives a crash; see
   docs/replacing.md.
 
-    1. the content is written to a plain table beside the table   a run that dies here leaves no table, since Spark enters it in the
-                                                                  metastore when all of its rows are written
-    2. replace_touched_partitions() writes it over the table's    a run that dies here is finished by the next one
-       partitions, and drops it
+    1. the content is written to a plain table beside the table   a run that dies here leaves rows that nobody needs
+    2. one statement says what they replace                       from here on, the next run finishes what this one began
+    3. replace_touched_partitions() writes it over the table's partitions, and drops it
 
   touched: from touched_partitions(); those without rows in the content are dropped
   identity: of the table, which the rows are for
@@ -20,7 +19,6 @@
     create table {{ spark_bucketing.quote_relation(staged) }} using {{ layout.file_format }}
     tblproperties {{ spark_bucketing.property_list({
         'bucketing.staging': 'increment',
-        'bucketing.replaces': spark_bucketing.replaced_table(relation, layout, identity),
         'bucketing.staging_empties': touched.lose,
     }) }}
     as select {{ names }}{{ ', true as `__dbt_row`' if touched.lose }} from {{ content }}
@@ -38,12 +36,21 @@
     {%- endif %}
   {%- endset -%}
   {% do spark_bucketing.execute_sql(spark_bucketing.in_free_location(staged, create), defines=spark_bucketing.quote_relation(staged)) %}
+  {#- By this client, so that a statement which goes on when its client has died completes nothing. -#}
+  {% do spark_bucketing.execute_sql('alter table ' ~ spark_bucketing.quote_relation(staged) ~ ' set tblproperties '
+      ~ spark_bucketing.property_list({'bucketing.replaces': spark_bucketing.replaced_table(relation, layout, identity)})) %}
   {% do spark_bucketing.replace_touched_partitions(relation, touched.lose, [staged, input]) %}
 {%- endmacro %}
 
 
-{#- What rows are staged for, as the command says it: what no later table of its name has, and its columns. -#}
+{#-
+  What rows are staged for, as the command says it: what no later table of its name has, its columns, and the time zone by which
+  a timestamp is the name of a partition.
+-#}
 {% macro replaced_table(relation, layout, identity) -%}
-  {%- set names = spark_bucketing.table_columns(spark_bucketing.quote_relation(relation)) | map(attribute='name') | list + layout.partition_by -%}
-  {{ return(identity ~ ' with columns ' ~ local_md5(names | join(', ') | lower)) }}
+  {%- set columns = spark_bucketing.table_columns(spark_bucketing.quote_relation(relation)) -%}
+  {%- set names = columns | map(attribute='name') | list + layout.partition_by -%}
+  {%- set by_time = spark_bucketing.columns_named(columns, layout.partition_by) | selectattr('type', 'equalto', 'timestamp') | list -%}
+  {%- set zone = ' in ' ~ run_query('select current_timezone()').rows[0][0] if by_time else '' -%}
+  {{ return(identity ~ ' with columns ' ~ local_md5(names | join(', ') | lower) ~ zone) }}
 {%- endmacro %}

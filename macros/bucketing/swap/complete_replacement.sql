@@ -1,13 +1,17 @@
 {#-
-  Finishes what a run, or `spark-bucketing evolution rewrite`, left when it died: the staging table is written over the table's partitions
-  again, if the table is still the one that it was made for. A table that something else has built since may have newer rows in
-  these partitions.
+  Finishes what a run, or `spark-bucketing evolution rewrite`, left when it died: a staging table that does not say what it replaces
+  is dropped, another one is written over the table's partitions again, if the table is still the one that it was made for.
+  A table that something else has built since may have newer rows in these partitions.
 
   existing: table_layout() of the table
 -#}
 {% macro complete_replacement(relation, existing) -%}
   {%- set staged = spark_bucketing.sibling(relation, 'staged') -%}
   {%- set finished = spark_bucketing.table_layout(staged) -%}
+  {%- if not finished.replaces -%}
+    {% do spark_bucketing.drop_relation_with_files(staged) %}
+    {{ return(none) }}
+  {%- endif -%}
   {%- set expected = spark_bucketing.replaced_table(relation, existing, existing.identity) -%}
   {%- if finished.replaces != expected -%}
     {% do exceptions.raise_compiler_error(

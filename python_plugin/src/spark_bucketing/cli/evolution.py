@@ -15,7 +15,7 @@ from spark_bucketing.errors import BucketingError
 from spark_bucketing.evolution.metadata import merging_of, read_table
 from spark_bucketing.evolution.model import total_size
 from spark_bucketing.evolution.rewrite import Plan, Rewriter, plan_rewrite
-from spark_bucketing.evolution.staging import find_staging
+from spark_bucketing.evolution.staging import find_staging, is_complete
 from spark_bucketing.evolution.warehouse import Warehouse
 from spark_bucketing.evolution.where import select_partitions
 from spark_bucketing.project.profile import Place
@@ -105,7 +105,8 @@ def rewrite(where: str | None, dry_run: bool, table: str, place: Place) -> None:
 def _show_what_is_first(warehouse: Warehouse, name: str, line: ProgressLine) -> None:
     staging = find_staging(warehouse, name)
     if staging:
-        line.echo(f"{staging.name}: an earlier run died, or is at work; it would be completed from it first.")
+        what = "completed from it" if is_complete(staging) else "given up, and its staging table dropped"
+        line.echo(f"{staging.name}: an earlier run died, or is at work; it would be {what} first.")
 
 
 def _rewrite(warehouse: Warehouse, plan: Plan, line: ProgressLine) -> None:

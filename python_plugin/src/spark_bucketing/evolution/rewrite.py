@@ -1,7 +1,7 @@
 """Bringing partitions to the table's own spec, many in one pass; see docs/replacing.md.
 
-CREATE TABLE AS SELECT of the partitions' rows    a run that finds the table goes on here
-compare rows by partition
+CREATE TABLE AS SELECT of the partitions' rows    a run that finds the table drops it
+compare rows by partition, and say what they replace    a run that finds the table goes on here
 INSERT OVERWRITE the partitions from it
 compare rows by partition, and the seals
 drop the staging table
@@ -140,8 +140,9 @@ class Rewriter:
         try:
             self._compare(staged, batch, "No partition was replaced")
         except BucketingError:
-            self._drop(staged)
+            self._drop(staged.name)
             raise
+        staging.complete(self._warehouse, self._table, staged.name)
         self._replace(staged)
         for part in batch:
             if part.values not in staged.filled:
@@ -159,9 +160,14 @@ class Rewriter:
         Raises:
             TableError: its rows do not fit the table any more, or something has written to the partitions since.
         """
-        staged = staging.left_staging(self._warehouse, self._table)
-        if staged is None:
+        left = staging.find_staging(self._warehouse, self._table.name)
+        if left is None:
             return False
+        if not staging.is_complete(left):
+            self._notify(f"An earlier run died while it wrote {left.name}: dropping it.")
+            self._drop(left.name)
+            return False
+        staged = staging.complete_staging(self._warehouse, self._table, left)
         there = named(self._filled(staged, self._table.partitions)) or "partitions"
         # Then the staged rows are all that there were before.
         if staged.same_rows:
@@ -192,7 +198,7 @@ class Rewriter:
                 self._warehouse.change(f"alter table {self._name} drop if exists {spec}")
         written = self._filled(staged, partitions)
         self._compare(staged, written, f"The finished rows stay in {staged.name}, and the next run writes them again")
-        self._drop(staged)
+        self._drop(staged.name)
         self._refuse_unsealed(written)
 
     @staticmethod
@@ -202,8 +208,8 @@ class Rewriter:
     def _refresh(self) -> None:
         self._warehouse.change(f"refresh table {self._name}")
 
-    def _drop(self, staged: Staging) -> None:
-        self._warehouse.change(f"drop table if exists {staged.name}")
+    def _drop(self, name: str) -> None:
+        self._warehouse.change(f"drop table if exists {name}")
 
     def _condition(self, parts: Sequence[Partition]) -> str:
         """A predicate for the rows of partitions, of which the table may have lost some."""

@@ -1,8 +1,8 @@
 """The staging table beside a table, in which rows lie that are to replace those of partitions; see docs/replacing.md.
 
 Its name and its properties are those of the dbt macros, so that each finishes what the other has left. It is a plain
-table, made by CREATE TABLE AS SELECT: Spark enters it in the metastore when all of its rows are written, so that one
-that is found is complete, and is written over the table's partitions.
+table, made by CREATE TABLE AS SELECT. When its client has seen it made, and counted its rows, it says what they
+replace: one that says so is written over the table's partitions when it is found, another one is dropped.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def find_staging(warehouse: Warehouse, table_name: str) -> Table | None:
 def stage_rows(warehouse: Warehouse, table: Table, condition: str) -> Staging:
     """Copy rows of a table, which a condition on its partition columns selects, into a new staging table."""
     name = beside(table.name, "staged")
-    of = sql.properties({PURPOSE: SAME_ROWS, REPLACES: _replaced(table)})
+    of = sql.properties({PURPOSE: SAME_ROWS})
     create = (
         f"create table {name} using {'orc' if 'orc' in table.details.get('InputFormat', '').lower() else 'parquet'} "  # noqa: S608
         f"tblproperties {of} as select {sql.names(table.all_columns)} from {sql.table(table.name)} where {condition}"
@@ -128,16 +128,23 @@ def _delete_folder(warehouse: Warehouse, table_name: str) -> None:
         warehouse.change(statement)
 
 
-def left_staging(warehouse: Warehouse, table: Table) -> Staging | None:
-    """The rows that an earlier run has left; None where there are none.
+def complete(warehouse: Warehouse, table: Table, name: str) -> None:
+    """Say on a staging table what its rows replace: from here on, the next run finishes what this one began."""
+    warehouse.change(f"alter table {name} set tblproperties {sql.properties({REPLACES: _replaced(warehouse, table)})}")
+
+
+def is_complete(staging: Table) -> bool:
+    """Whether its rows are all there."""
+    return REPLACES in staging.properties
+
+
+def complete_staging(warehouse: Warehouse, table: Table, left: Table) -> Staging:
+    """The rows of a complete staging table that an earlier run has left.
 
     Raises:
-        TableError: they are for another table of this name, or for other columns.
+        TableError: they are for another table of this name, for other columns, or named by another time zone.
     """
-    left = find_staging(warehouse, table.name)
-    if left is None:
-        return None
-    found, expected = left.properties.get(REPLACES, "nothing"), _replaced(table)
+    found, expected = left.properties[REPLACES], _replaced(warehouse, table)
     if found != expected:
         raise TableError(
             f"An earlier run died while it replaced partitions of {table.name}, and its finished rows in {left.name} "
@@ -147,8 +154,10 @@ def left_staging(warehouse: Warehouse, table: Table) -> Staging | None:
     return _read(warehouse, table, left.name, left.properties)
 
 
-def _replaced(table: Table) -> str:
-    """What rows are staged for, as the macros say it: what no later table of its name has, and its columns."""
+def _replaced(warehouse: Warehouse, table: Table) -> str:
+    """What rows are staged for, as the macros say it: the table, its columns, and the zone of times in partitions."""
     names = [column.name for column in (*table.all_columns, *table.columns)]
     columns = hashlib.md5(", ".join(names).lower().encode(), usedforsecurity=False).hexdigest()
-    return f"{table.identity} with columns {columns}"
+    by_time = any(column.type == "timestamp" for column in table.columns)
+    zone = f" in {warehouse.rows('select current_timezone() as zone')[0]['zone']}" if by_time else ""
+    return f"{table.identity} with columns {columns}{zone}"
