@@ -6,10 +6,18 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dbt.tests.adapter.basic.test_base import BaseSimpleMaterializations
-from dbt.tests.adapter.basic.test_incremental import BaseIncremental
+from dbt.tests.adapter.basic.test_ephemeral import BaseEphemeral
+from dbt.tests.adapter.basic.test_incremental import BaseIncremental, BaseIncrementalNotSchemaChange
 from dbt.tests.adapter.basic.test_table_materialization import BaseTableMaterialization
+from dbt.tests.adapter.concurrency.test_concurrency import BaseConcurrency
+from dbt.tests.adapter.empty.test_empty import BaseTestEmpty, BaseTestEmptyInlineSourceRef
+from dbt.tests.adapter.incremental.test_incremental_merge_exclude_columns import BaseMergeExcludeColumns
 from dbt.tests.adapter.incremental.test_incremental_on_schema_change import BaseIncrementalOnSchemaChange
 from dbt.tests.adapter.incremental.test_incremental_unique_id import BaseIncrementalUniqueKey
+from dbt.tests.adapter.persist_docs.test_persist_docs import BasePersistDocsColumnMissing
+from dbt.tests.adapter.relations.test_changing_relation_type import BaseChangeRelationTypeValidator
+from dbt.tests.adapter.relations.test_dropping_schema_named import BaseDropSchemaNamed
+from dbt.tests.adapter.sample_mode.test_sample_mode import BaseSampleModeTest
 
 
 @dataclass(frozen=True)
@@ -30,11 +38,23 @@ CASES = [
     Case(BaseTableMaterialization, quick=True),
     Case(BaseIncrementalUniqueKey, by="state", incremental=MERGE),
     Case(BaseIncrementalOnSchemaChange),
+    Case(BaseIncrementalNotSchemaChange, by="user_id_current_time", incremental=MERGE),
+    Case(BaseMergeExcludeColumns),
+    Case(BaseEphemeral),
+    Case(BaseConcurrency),
+    Case(BaseTestEmpty),
+    Case(BaseTestEmptyInlineSourceRef),
+    Case(BasePersistDocsColumnMissing),
+    Case(BaseChangeRelationTypeValidator, by="materialization"),
+    Case(BaseDropSchemaNamed),
+    Case(BaseSampleModeTest),
 ]
 
 STOCK_APPENDS = "dbt-spark merges only into Delta, Iceberg and Hudi; in Parquet it appends, whatever the key"
 FOUND_EARLIER = "a key that does not exist is found in the first run, before anything is written, and dbt's test expects that to pass"
-
+KEEPS_COLUMNS = "dbt-spark neither drops a column of a Parquet table nor fills one that the model has no more"
+REFUSES_MERGE = "dbt-spark merges only into Delta, Iceberg and Hudi, and refuses it for Parquet"
+NO_COMMENTS = "dbt-spark leaves the comments of columns out of catalog.json"
 SEEDED_NONE = "dbt-spark's session method seeds an empty field as the text None, and dbt's test expects a null"
 
 # What fails: (class, test, "stock" or "bucketed"): why.
@@ -43,6 +63,11 @@ DIFFERENCES: dict[tuple[str, str, str], str] = {
     ("BaseIncrementalUniqueKey", "test__bad_unique_key_list", "stock"): STOCK_APPENDS,
     ("BaseIncrementalUniqueKey", "test__bad_unique_key", "bucketed"): FOUND_EARLIER,
     ("BaseIncrementalUniqueKey", "test__bad_unique_key_list", "bucketed"): FOUND_EARLIER,
+    ("BaseMergeExcludeColumns", "test__merge_exclude_columns", "stock"): REFUSES_MERGE,
+    ("BasePersistDocsColumnMissing", "test_missing_column", "stock"): NO_COMMENTS,
+    ("BasePersistDocsColumnMissing", "test_missing_column", "bucketed"): NO_COMMENTS,
+    ("BaseIncrementalOnSchemaChange", "test_run_incremental_append_new_columns", "stock"): KEEPS_COLUMNS,
+    ("BaseIncrementalOnSchemaChange", "test_run_incremental_sync_all_columns", "stock"): KEEPS_COLUMNS,
     **{
         ("BaseIncrementalUniqueKey", f"test__{name}", kind): reason
         for name in (

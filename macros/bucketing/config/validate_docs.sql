@@ -13,7 +13,7 @@
       {%- endif -%}
     {%- endfor -%}
     {%- if missing -%}
-      {% do exceptions.warn("Model '" ~ model.name ~ "': these columns are documented, and the model does not have them: " ~ missing | join(', ')) %}
+      {% do exceptions.warn("Model '" ~ model.name ~ "': The following columns are specified in the schema but are not present in the database: " ~ missing | join(', ')) %}
     {%- endif -%}
     {%- if long -%}
       {% do exceptions.warn("Model '" ~ model.name ~ "': the descriptions of these columns are cut to 256 characters in the metastore, which holds no more: "
