@@ -6,7 +6,6 @@ import hashlib
 import io
 import itertools
 import json
-import shlex
 import sqlite3
 from collections.abc import Sequence
 from dataclasses import replace
@@ -28,7 +27,7 @@ from spark_bucketing.evolution.together import (
     smallest_rewrite,
     span,
 )
-from spark_bucketing.evolution.where import covering, rewrite_command
+from spark_bucketing.evolution.where import covering
 from spark_bucketing.plan import PlanNode, parse_statistics
 from spark_bucketing.report.evolution import write_specs
 from spark_bucketing.spec import BucketSpec
@@ -226,15 +225,6 @@ def test_values_are_quoted_for_spark() -> None:
     assert sql.table("db.`a.b``c`") == "`db`.`a.b``c`"
 
 
-def test_commands_can_be_copied_into_a_shell() -> None:
-    found = table(*(part(name, None) for name in ("ds=a", "ds=it's", "ds=$x")))
-    commands = [rewrite_command("db.t", covering(found, [partition])) for partition in found.partitions]
-    assert [shlex.split(command)[3:] for command in commands] == [
-        ["db.t", "--where", f"ds = {sql.text(value)}"] for value in ("$x", "a", "it's")
-    ]
-    assert rewrite_command("db.`a b`") == "spark-bucketing evolution rewrite 'db.`a b`'"
-
-
 def plan(*partitions: Partition, unclear: frozenset[str] = frozenset()) -> Plan:
     found = replace(table(*partitions), details={"Location": "file:///t"})
     return plan_rewrite(found, found.partitions, unclear)
@@ -307,17 +297,6 @@ def test_show_prints_ranges_and_what_can_be_read() -> None:
     assert "ds=d 1 partition [not-sealed]" in lines
     assert "all partitions together: no, partition ds=d is not-sealed" in lines
     assert "ds=a .. ds=c 3 partitions as 8 buckets by (k)" in lines
-
-
-def test_show_prints_json() -> None:
-    data = json.loads(shown(table(part("ds=a", spec(8)), part("ds=b", "2 files more"), own=spec(16)), "json"))
-    assert data["spec"]["num_buckets"] == 16
-    assert [(r["first"], r["status"], r["problem"]) for r in data["ranges"]] == [
-        ("ds=a", "sealed", None),
-        ("ds=b", "seal-broken", "2 files more"),
-    ]
-    assert data["all_partitions"]["num_buckets"] is None
-    assert data["readable"][0]["num_buckets"] == 8
 
 
 def test_a_table_without_partitions_is_shown() -> None:
