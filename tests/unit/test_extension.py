@@ -238,7 +238,7 @@ def test_a_spark_built_anew_under_the_same_version_has_a_jar_of_its_own(machine:
 
 def test_every_setting_and_every_code_of_a_plain_read_is_documented() -> None:
     documented = (Path(__file__).parents[2] / "docs" / "extension.md").read_text()
-    settings = re.findall(r'buildConf\("([^"]+)"\)', (builder.SOURCES / "BucketingConf.scala").read_text())
+    settings = re.findall(r'conf\("([^"]+)"', (builder.SOURCES / "BucketingConf.scala").read_text())
     codes = re.findall(r'"([a-z]+-[a-z-]+)"', (builder.SOURCES / "PlainRead.scala").read_text())
-    assert len(settings) > 7 and [name for name in settings if f"`{name}`" not in documented] == []
+    assert len(settings) > 7 and [name for name in settings if f"`spark.bucketing.{name}`" not in documented] == []
     assert len(codes) > 9 and [code for code in codes if f"`[{code}]`" not in documented] == []
