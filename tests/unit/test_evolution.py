@@ -24,7 +24,7 @@ from spark_bucketing.evolution.together import (
     read_together,
     readable_ranges,
     runs,
-    smallest_rewrite,
+    small_rewrite,
     span,
 )
 from spark_bucketing.evolution.where import covering
@@ -112,20 +112,7 @@ def test_few_tasks_are_not_worth_it(merging: Merging, few: int, many: int, worth
     assert merging.worth(few, many) is worth
 
 
-def test_the_longest_ranges_overlap_where_they_can() -> None:
-    specs = [spec(9), spec(3), spec(16), spec(8), None, spec(8), spec(8, "v")]
-    found = table(*(part(f"ds={d}", s) for d, s in zip("abcdefg", specs, strict=True)))
-    reads = readable_ranges(found, MERGING)
-    assert [(span(r.partitions), r.spec.num_buckets if r.spec else None) for r in reads] == [
-        ("ds=a .. ds=b", 3),
-        ("ds=c .. ds=d", 8),
-        ("ds=e", None),
-        ("ds=f", 8),
-        ("ds=g", 8),
-    ]
-
-
-SPECS = st.sampled_from([spec(2), spec(3), spec(4), spec(8), spec(16), spec(8, "v"), None, "", "broken"])
+SPECS = st.sampled_from([spec(2), spec(3), spec(4), spec(8), spec(9), spec(16), spec(8, "v"), None, "", "broken"])
 
 
 @given(st.lists(SPECS, min_size=1, max_size=7))
@@ -142,8 +129,10 @@ def test_the_longest_ranges_are_all_there_is(specs: list[BucketSpec | str | None
         if read_together(found, partitions(i, j), MERGING).spec
     }
     longest = {(i, j) for i, j in fits if not any((a, b) != (i, j) and a <= i and j <= b for a, b in fits)}
-    expected = {span(partitions(i, j)) for i, j in longest}
-    assert {span(r.partitions) for r in readable_ranges(found, MERGING) if r.spec} == expected
+    # And what no range can have, all in their order.
+    alone = {(i, i + 1) for i in range(len(all_runs)) if (i, i + 1) not in fits}
+    expected = [(span(partitions(*at)), at in fits) for at in sorted(longest | alone)]
+    assert [(span(r.partitions), r.spec is not None) for r in readable_ranges(found, MERGING)] == expected
 
 
 # Under the others, few buckets are not worth it against many.
@@ -151,7 +140,7 @@ MERGINGS = st.sampled_from([MERGING, Merging("auto", 16, 2), Merging("off", 2, 4
 
 
 @given(st.lists(SPECS, min_size=1, max_size=6), st.sampled_from([spec(8), spec(4), spec(16)]), MERGINGS)
-def test_the_smallest_rewrite_cures_and_none_is_smaller(
+def test_the_small_rewrite_cures_and_none_is_smaller(
     specs: list[BucketSpec | str | None], own: BucketSpec, merging: Merging
 ) -> None:
     found = table(*(part(f"ds={d}", s) for d, s in zip("abcdef", specs, strict=False)), own=own)
@@ -161,7 +150,7 @@ def test_the_smallest_rewrite_cures_and_none_is_smaller(
         after = [part(p.name, own) if p.name in names else p for p in found.partitions]
         return read_together(found, after, merging).spec is not None
 
-    rewritten = smallest_rewrite(found, found.partitions, merging)
+    rewritten = small_rewrite(found, found.partitions, merging)
     assert cures(rewritten)
     fewer = itertools.combinations(found.partitions, len(rewritten) - 1) if rewritten else ()
     assert not any(cures(chosen) for chosen in fewer)
@@ -169,7 +158,7 @@ def test_the_smallest_rewrite_cures_and_none_is_smaller(
 
 def test_a_table_without_buckets_has_no_rewrite_that_cures() -> None:
     found = replace(table(part("ds=a", spec(8)), part("ds=b", None)), spec=None)
-    assert smallest_rewrite(found, found.partitions, MERGING) == ()
+    assert small_rewrite(found, found.partitions, MERGING) == ()
     assert "NOT CLUSTERED" in read_together(found, found.partitions[:1], MERGING).why
     assert "Read as bucketed:\n  all partitions together: no, the table has no buckets" in shown(found)
 

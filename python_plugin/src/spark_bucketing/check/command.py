@@ -25,12 +25,12 @@ from spark_bucketing.check.reasons import REASONS, project_findings
 from spark_bucketing.check.reasons.project import ProjectFacts
 from spark_bucketing.check.results import Report
 from spark_bucketing.check.run import Checker, Subject
-from spark_bucketing.check.session_planner import SessionPlanner
 from spark_bucketing.check.session_settings import EXTENSIONS, Settings, read_settings
 from spark_bucketing.check.shadow import Shadow
 from spark_bucketing.check.subjects import file_subject, model_subject, offline_tasks, selectable
 from spark_bucketing.errors import BucketingError, ProjectError
 from spark_bucketing.plan.planner import Planner, SqlPlanner
+from spark_bucketing.plan.session_planner import SessionPlanner
 from spark_bucketing.plan.whatif import WhatIf
 from spark_bucketing.project.connection import Connection
 from spark_bucketing.project.freshness import read_project
