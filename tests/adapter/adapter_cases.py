@@ -32,25 +32,20 @@ CASES = [
     Case(BaseIncrementalOnSchemaChange),
 ]
 
-STOCK_APPENDS = "dbt-spark merges only into Delta, Iceberg and Hudi; in Parquet it appends, whatever the key"
 FOUND_EARLIER = "a key that does not exist is found in the first run, before anything is written, and dbt's test expects that to pass"
 
 SEEDED_NONE = "dbt-spark's session method seeds an empty field as the text None, and dbt's test expects a null"
 
-# What fails: (class, test, "stock" or "bucketed"): why.
-DIFFERENCES: dict[tuple[str, str, str], str] = {
-    ("BaseIncrementalUniqueKey", "test__bad_unique_key", "stock"): STOCK_APPENDS,
-    ("BaseIncrementalUniqueKey", "test__bad_unique_key_list", "stock"): STOCK_APPENDS,
-    ("BaseIncrementalUniqueKey", "test__bad_unique_key", "bucketed"): FOUND_EARLIER,
-    ("BaseIncrementalUniqueKey", "test__bad_unique_key_list", "bucketed"): FOUND_EARLIER,
+# What fails: (class, test): why.
+DIFFERENCES: dict[tuple[str, str], str] = {
+    **{("BaseIncrementalUniqueKey", f"test__bad_unique_key{end}"): FOUND_EARLIER for end in ("", "_list")},
     **{
-        ("BaseIncrementalUniqueKey", f"test__{name}", kind): reason
+        ("BaseIncrementalUniqueKey", f"test__{name}"): SEEDED_NONE
         for name in (
             "one_unique_key",
             "unary_unique_key_list",
             "duplicated_unary_unique_key_list",
             "trinary_unique_key_list",
         )
-        for kind, reason in (("stock", STOCK_APPENDS), ("bucketed", SEEDED_NONE))
     },
 }

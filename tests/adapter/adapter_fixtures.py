@@ -1,4 +1,4 @@
-"""dbt's own fixtures for adapters, whose models are written as they are (stock) or with bucketed materializations."""
+"""dbt's own fixtures for adapters, whose models are written with bucketed materializations."""
 
 from __future__ import annotations
 
@@ -62,9 +62,8 @@ def project_files(
     packages_yml: object,
     dbt_project_yml: object,
 ) -> None:
-    """Write dbt's project, with this repository installed, and its models bucketed if the class says so."""
-    case = request.cls.case if request.cls.bucketed else None
-    written = {name: bucketed(text, case) if case else text for name, text in {**models, **properties}.items()}
+    """Write dbt's project, with this repository installed, and its models bucketed."""
+    written = {name: bucketed(text, request.cls.case) for name, text in {**models, **properties}.items()}
     folders = [("models", written), ("macros", macros), ("snapshots", snapshots), ("seeds", seeds), ("tests", tests)]
     for folder, files in [*folders, ("analyses", analyses)]:
         fixtures.write_project_files(project_root, folder, files)
