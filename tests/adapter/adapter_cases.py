@@ -43,9 +43,7 @@ DIFFERENCES: dict[tuple[str, str], str] = {
         ("BaseIncrementalUniqueKey", f"test__{name}"): SEEDED_NONE
         for name in (
             "one_unique_key",
-            "unary_unique_key_list",
-            "duplicated_unary_unique_key_list",
-            "trinary_unique_key_list",
+            *(f"{number}_unique_key_list" for number in ("unary", "duplicated_unary", "trinary")),
         )
     },
 }

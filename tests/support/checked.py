@@ -154,7 +154,7 @@ class Checked:
     def _rewrite(self, full: str, where: str) -> None:
         """What `spark-bucketing evolution rewrite --where` does."""
         self.forget()
-        with Warehouse(SessionStatements(self.spark)).with_needed_settings() as warehouse:
+        with Warehouse(SessionStatements(self.spark).rows).with_needed_settings() as warehouse:
             table = read_table(warehouse, full)
             chosen, _ = select_partitions(warehouse, table, where)
             for batch in plan_rewrite(table, chosen).batches():
