@@ -56,13 +56,10 @@ def table(*partitions: Partition, own: BucketSpec | None = None, columns: tuple[
     return Table("db.t", spec(8) if own is None else own, columns, partitions)
 
 
-def test_neighbours_with_the_same_spec_are_a_range() -> None:
-    found = runs(table(*(part(f"ds={d}", spec(8 if d < "c" else 16)) for d in "edcba")).partitions)
-    assert [(span(run), run[0].spec) for run in found] == [("ds=a .. ds=b", spec(8)), ("ds=c .. ds=e", spec(16))]
-
-
-def test_empty_partitions_are_a_range_of_their_own() -> None:
-    assert len(runs(table(part("ds=a", spec(8)), part("ds=b", ""), part("ds=c", spec(8))).partitions)) == 3
+def test_neighbours_with_the_same_spec_are_a_range_and_empty_ones_another() -> None:
+    parts = [part(f"ds={d}", spec(8 if d < "c" else 16) if d != "e" else "") for d in "fedcba"]
+    found = [(span(run), run[0].spec) for run in runs(table(*parts).partitions)]
+    assert found == [("ds=a .. ds=b", spec(8)), ("ds=c .. ds=d", spec(16)), ("ds=e", None), ("ds=f", spec(16))]
 
 
 def test_numbers_are_in_the_order_of_numbers_and_null_comes_first() -> None:
