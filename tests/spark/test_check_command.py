@@ -16,7 +16,8 @@ from pyspark.sql import SparkSession
 
 from conftest import Project
 from spark_bucketing.check.facts import Facts
-from spark_bucketing.check.run import Checker, Progress, Subject
+from spark_bucketing.check.results import Report
+from spark_bucketing.check.run import Checker, Subject
 from spark_bucketing.check.session_settings import Settings
 from spark_bucketing.errors import SparkError
 from spark_bucketing.plan.planner import Planner, SqlPlanner
@@ -25,7 +26,7 @@ from spark_bucketing.plan.session_planner import SessionPlanner
 LARGE = "set spark.sql.autoBroadcastJoinThreshold=-1"
 
 
-def run(planner: Planner, subjects: list[Subject], report: Callable[[str], None] = lambda _: None) -> Progress:
+def run(planner: Planner, subjects: list[Subject], report: Callable[[str], None] = lambda _: None) -> Report:
     return Checker(planner, Settings(), Facts(planner)).run(subjects, report)
 
 
@@ -186,7 +187,7 @@ def test_live_sizes_are_those_of_the_files_where_nobody_has_counted(spark: Spark
     size = Facts(planner).of([table])[table].size_bytes
     assert size is not None and 100 < size < 100_000
     result = run(planner, [Subject("q", "q", f"select count(*) from {table} group by d")])
-    (operator,) = result.results[0].operators
+    (operator,) = result.models[0].operators
     assert operator.findings[0].bytes_shuffled == size
 
 
@@ -252,9 +253,9 @@ def test_ctrl_c_leaves_a_report_of_what_was_done(spark: SparkSession) -> None:
         if name == "b":
             raise KeyboardInterrupt
 
-    progress = run(planner, subjects, interrupt)
-    assert [result.name for result in progress.results] == ["a"]
-    assert progress.unfinished == ("b", "c")
+    report = run(planner, subjects, interrupt)
+    assert [result.name for result in report.models] == ["a"]
+    assert report.unfinished == ("b", "c")
 
 
 def test_offline_alone_from_the_command_line(shop: Project, tmp_path: Path) -> None:

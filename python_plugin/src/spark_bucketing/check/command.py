@@ -88,9 +88,9 @@ def _checked(
     with closing(LiveHypotheses(planner, facts, partial(start, settings.loaded))) as live:
         hypothesize = partial(offline_query, offline) if offline else live.query
         checker = Checker(planner, settings, facts, hypothesize, shadow, project.request.time_limit)
-        progress = checker.run(tasks, lambda name: on_progress(name, next(done), len(tasks)))
+        found = checker.run(tasks, lambda name: on_progress(name, next(done), len(tasks)))
         on_progress("trying fixes out on other queries", 0, 0)
-        results = with_effects(progress.results, [] if progress.unfinished else checker.queries)
+        results = with_effects(found.models, [] if found.unfinished else checker.queries)
     configured = _configured(manifest, subjects)
     results = with_configured(results, configured, facts.known())
     # The configs', where nobody asked the metastore.
@@ -98,11 +98,11 @@ def _checked(
     specs = {name: spec for name, spec in {**configured, **built}.items() if spec}
     # Offline, some tables have other names.
     relation = shadow.relation if shadow else operator.attrgetter("relation")
-    report = Report(
+    report = replace(
+        found,
         models=tuple(with_graph(results, manifest, relation)),
         project=project_findings(ProjectFacts(settings, version, specs)),
         planner=f"{planner.label}, Spark {version}",
-        unfinished=progress.unfinished,
         about=_about(project.target),
     )
     return accept(report, allowed, baseline)
