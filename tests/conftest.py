@@ -10,7 +10,7 @@ import itertools
 import os
 import shutil
 import textwrap
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -138,6 +138,10 @@ class Project:
         """Create or replace a model with this config."""
         arguments = ", ".join(f"{key}={value!r}" for key, value in config.items())
         self.write(f"models/{name}.sql", f"{{{{ config({arguments}) }}}}\n{textwrap.dedent(sql)}\n")
+
+    def describe(self, *models: Mapping[str, object]) -> None:
+        """Create or replace what a file of properties says of models."""
+        self.write("models/models.yml", yaml.safe_dump({"models": list(map(dict, models))}, allow_unicode=True))
 
     def build(self, sql: str, **config: object) -> None:
         """Create or replace the model m, and run the project."""

@@ -3,15 +3,12 @@
   Of what is sealed the seal tells; of the rest files without rows count as well; see table_files_sql().
 -#}
 {% test one_file_per_bucket(model) %}
-  {%- if execute -%}
-    {%- set tested = spark_bucketing.tested(model) -%}
+  {%- call(tested) spark_bucketing.files_test_sql(model) -%}
     {%- set several = [] -%}
     {%- for part in tested.specs.sealed if part.files is none or part.files > 1 -%}
       {%- do several.append([part.location, part.partition, part.files]) -%}
     {%- endfor -%}
-    {%- if tested.answer -%}
-      {{ tested.answer }}
-    {%- elif several or not tested.specs.loose -%}
+    {%- if several or not tested.specs.loose -%}
       {{ spark_bucketing.literal_rows_sql(['directory', 'partition', 'files'], several) }}
     {%- else -%}
       select *
@@ -33,5 +30,5 @@
         limit 1000
       )
     {%- endif -%}
-  {%- endif -%}
+  {%- endcall -%}
 {% endtest %}

@@ -3,11 +3,8 @@
   no seal claims nothing, and is left to the other tests.
 -#}
 {% test partition_bucket_specs_valid(model) %}
-  {%- if execute -%}
-    {%- set tested = spark_bucketing.tested(model) -%}
-    {%- if tested.answer -%}
-      {{ tested.answer }}
-    {%- elif not tested.specs.known -%}
+  {%- call(tested) spark_bucketing.files_test_sql(model) -%}
+    {%- if not tested.specs.known -%}
       {%- set missing = spark_bucketing.missing_bucket_specs() -%}
       {{ spark_bucketing.cannot_tell_sql(spark_bucketing.test_problem(tested.relation, missing.found, 'a session that can be asked for the seals', missing.instead)) }}
     {%- else -%}
@@ -21,5 +18,5 @@
       {%- endfor -%}
       {{ spark_bucketing.literal_rows_sql(['partition', 'problem', 'found'], rows[:1000]) }}
     {%- endif -%}
-  {%- endif -%}
+  {%- endcall -%}
 {% endtest %}

@@ -1,11 +1,8 @@
 {#- Files with rows whose hash belongs to another bucket than the file's name says, or whose name says none. Nothing is read of what is sealed. -#}
 {% test rows_in_their_buckets(model) %}
-  {%- if execute -%}
-    {%- set tested = spark_bucketing.tested(model) -%}
-    {%- set problem = none if tested.answer else spark_bucketing.add_key_columns(tested) -%}
-    {%- if tested.answer -%}
-      {{ tested.answer }}
-    {%- elif problem -%}
+  {%- call(tested) spark_bucketing.files_test_sql(model) -%}
+    {%- set problem = spark_bucketing.add_key_columns(tested) if tested.specs.loose else none -%}
+    {%- if problem -%}
       {{ spark_bucketing.cannot_tell_sql(problem) }}
     {%- elif not tested.specs.loose -%}
       {{ spark_bucketing.literal_rows_sql(['file', 'bucket_in_name', 'misplaced_rows'], []) }}
@@ -27,5 +24,5 @@
         limit 1000
       )
     {%- endif -%}
-  {%- endif -%}
+  {%- endcall -%}
 {% endtest %}

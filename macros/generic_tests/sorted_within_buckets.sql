@@ -7,8 +7,7 @@
   Rows without a file name come from a `where` that shuffles; their place is lost, which is not a pass.
 -#}
 {% test sorted_within_buckets(model) %}
-  {%- if execute -%}
-    {%- set tested = spark_bucketing.tested(model) -%}
+  {%- call(tested) spark_bucketing.files_test_sql(model) -%}
     {%- set layout = tested.layout -%}
     {%- set specs = tested.specs -%}
     {%- set orders = [] -%}
@@ -24,9 +23,7 @@
         {%- do unsorted.append([part.location, part.partition, 'rows that are not sorted by ' ~ expected | join(', ')]) -%}
       {%- endif -%}
     {%- endfor -%}
-    {%- if tested.answer -%}
-      {{ tested.answer }}
-    {%- elif not layout.sorted_by and not specs.groups | selectattr('sorted_by') | list -%}
+    {%- if not layout.sorted_by and not specs.groups | selectattr('sorted_by') | list -%}
       {{ spark_bucketing.cannot_tell_sql(spark_bucketing.test_problem(tested.relation, 'a bucketed table without (ascending) sort columns',
           'SORTED BY columns', 'set `sorted_by` in the config of the model, or leave this test out')) }}
     {%- elif unsorted or not specs.loose -%}
@@ -42,5 +39,5 @@
       order by unsorted_rows desc, file
       limit 1000
     {%- endif -%}
-  {%- endif -%}
+  {%- endcall -%}
 {% endtest %}

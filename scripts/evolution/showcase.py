@@ -93,7 +93,7 @@ class Showcase:
 
     def show_specs(self) -> None:
         """Print what `spark-bucketing evolution show` does."""
-        with Warehouse(SessionStatements(self.spark)).with_needed_settings() as warehouse:
+        with Warehouse(SessionStatements(self.spark).rows).with_needed_settings() as warehouse:
             try:
                 write_specs(read_table(warehouse, TABLE), merging_of(warehouse), "text", sys.stdout)
             except TableError as error:

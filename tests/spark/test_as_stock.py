@@ -6,7 +6,6 @@ import json
 import re
 
 import pytest
-import yaml
 
 from conftest import Failed, Project
 
@@ -22,8 +21,7 @@ def warnings(project: Project, *arguments: str) -> str:
 
 def describe(project: Project, *names: str, **properties: object) -> None:
     """What a file of properties says of these models, or of m."""
-    models = [{"name": name, **properties} for name in names or ("m",)]
-    project.write("models/models.yml", yaml.safe_dump({"models": models}, allow_unicode=True))
+    project.describe(*({"name": name, **properties} for name in names or ("m",)))
 
 
 LONG = "word " * 60

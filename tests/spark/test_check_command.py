@@ -16,17 +16,17 @@ from pyspark.sql import SparkSession
 
 from conftest import Project
 from spark_bucketing.check.facts import Facts
-from spark_bucketing.check.results import Verdict
-from spark_bucketing.check.run import Checker, Progress, Subject
-from spark_bucketing.check.session_planner import SessionPlanner
+from spark_bucketing.check.results import Report
+from spark_bucketing.check.run import Checker, Subject
 from spark_bucketing.check.session_settings import Settings
 from spark_bucketing.errors import SparkError
 from spark_bucketing.plan.planner import Planner, SqlPlanner
+from spark_bucketing.plan.session_planner import SessionPlanner
 
 LARGE = "set spark.sql.autoBroadcastJoinThreshold=-1"
 
 
-def run(planner: Planner, subjects: list[Subject], report: Callable[[str], None] = lambda _: None) -> Progress:
+def run(planner: Planner, subjects: list[Subject], report: Callable[[str], None] = lambda _: None) -> Report:
     return Checker(planner, Settings(), Facts(planner)).run(subjects, report)
 
 
@@ -170,8 +170,10 @@ def test_live_files_are_checked_each_by_itself_and_never_run(shop: Project, tmp_
 
 
 def test_what_spark_refuses_is_said_by_the_report_alone(spark: SparkSession, capfd: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SparkError, match="TABLE_OR_VIEW_NOT_FOUND"):
-        SessionPlanner("live", spark).explain("select * from no_such_table")
+    session = SessionPlanner("live", spark)
+    for planner in (session, SqlPlanner("live (thrift)", session.rows)):
+        with pytest.raises(SparkError, match="TABLE_OR_VIEW_NOT_FOUND"):
+            planner.explain("select * from no_such_table")
     # PySpark would log it as a line of JSON, with the stack of Java.
     assert "no_such_table" not in "".join(capfd.readouterr())
 
@@ -185,7 +187,7 @@ def test_live_sizes_are_those_of_the_files_where_nobody_has_counted(spark: Spark
     size = Facts(planner).of([table])[table].size_bytes
     assert size is not None and 100 < size < 100_000
     result = run(planner, [Subject("q", "q", f"select count(*) from {table} group by d")])
-    (operator,) = result.results[0].operators
+    (operator,) = result.models[0].operators
     assert operator.findings[0].bytes_shuffled == size
 
 
@@ -236,10 +238,9 @@ def test_a_model_s_meta_allows_and_a_baseline_accepts(shop: Project, tmp_path: P
     assert check(shop, "--select", "bad", "--write-baseline", str(baseline)).exit_code == 0
     assert check(shop, "--select", "bad", "--baseline", str(baseline)).exit_code == 0
     assert check(shop, "--select", "bad", "above", "--baseline", str(baseline), "--fail-on", "note").exit_code == 1
-    meta = {"models": [{"name": "bad", "config": {"meta": {"bucketing": {"allow": ["bucket-count-mismatch"]}}}}]}
-    shop.write("models/schema.yml", yaml.safe_dump(meta))
+    shop.describe({"name": "bad", "config": {"meta": {"bucketing": {"allow": ["bucket-count-mismatch"]}}}})
     assert check(shop, "--select", "bad").exit_code == 0
-    shop.write("models/schema.yml", yaml.safe_dump(meta).replace("bucket-count-mismatch", "bucket-count"))
+    shop.describe({"name": "bad", "config": {"meta": {"bucketing": {"allow": ["bucket-count"]}}}})
     wrong = check(shop, "--select", "bad")
     assert wrong.exit_code == 2 and "'bad'" in wrong.output and "bucket-count-mismatch" in wrong.output
 
@@ -252,21 +253,9 @@ def test_ctrl_c_leaves_a_report_of_what_was_done(spark: SparkSession) -> None:
         if name == "b":
             raise KeyboardInterrupt
 
-    progress = run(planner, subjects, interrupt)
-    assert [result.name for result in progress.results] == ["a"]
-    assert progress.unfinished == ("b", "c")
-
-
-def test_a_planner_of_sql_alone_answers_the_same(spark: SparkSession, shop: Project) -> None:
-    session = SessionPlanner("live", spark)
-    over_wire = SqlPlanner("live (thrift)", session.rows)
-    sql = f"select * from {shop.schema}.clicks a join {shop.schema}.odd b on a.user_id = b.user_id"
-    subject = Subject("q", "q", sql)
-    one, two = (run(each, [subject]).results[0] for each in (session, over_wire))
-    assert [operator.verdict for operator in one.operators] == [operator.verdict for operator in two.operators]
-    assert one.operators[0].verdict in (Verdict.SHUFFLED, Verdict.ONE_SIDED)
-    with pytest.raises(SparkError, match="TABLE_OR_VIEW_NOT_FOUND"):
-        over_wire.explain("select * from no_such_table")
+    report = run(planner, subjects, interrupt)
+    assert [result.name for result in report.models] == ["a"]
+    assert report.unfinished == ("b", "c")
 
 
 def test_offline_alone_from_the_command_line(shop: Project, tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 from collections.abc import Callable
 from pathlib import Path
 
@@ -56,17 +55,6 @@ def test_the_mixed_partitions_and_the_smallest_rewrite_are_named(tables: Evolvin
     (fix,) = finding["fixes"]
     assert (finding["reason"], finding["tables"]) == ("mixed-bucket-specs", [f"{DB}.mixed"])
     assert (fix["kind"], fix["where"]) == ("rewrite_files", "ds in ('2024-01', '2024-03')")
-
-
-@pytest.mark.long
-def test_the_rewrite_that_is_named_cures_the_query(tables: Evolving, project: Project) -> None:
-    tables.evolved("mixed", MIXED)
-    together = check(project, f"{JOIN} where a.ds in ('2024-02', '2024-04')")
-    assert together.exit_code == 0, together.output
-    done = tables.command(*shlex.split(COMMAND)[2:])
-    assert done.exit_code == 0, done.output
-    cured = check(project, JOIN)
-    assert cured.exit_code == 0 and "Nothing was found" in cured.output, cured.output
 
 
 def test_partitions_without_buckets_are_counted_behind_the_first_name(tables: Evolving, project: Project) -> None:

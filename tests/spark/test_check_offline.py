@@ -12,10 +12,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import yaml
 from commanded import COMMAND, environment, explained
+from dbt_projects import dbt_project
 from pyspark.sql import SparkSession
 
+from conftest import REPOSITORY
 from spark_bucketing.check.facts import OfflineFacts
 from spark_bucketing.check.offline import whatif_beside
 from spark_bucketing.check.shadow import Shadow
@@ -25,8 +26,6 @@ from spark_bucketing.plan.whatif import HypotheticalTable, WhatIf
 from spark_bucketing.project.catalog import CatalogTable
 from spark_bucketing.project.manifest import Manifest, Node
 from spark_bucketing.spec import BucketSpec
-
-REPOSITORY = Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -148,11 +147,7 @@ def test_offline_and_live_agree_on_the_showcase(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_ctrl_c_at_the_command_line(tmp_path: Path) -> None:
-    project = {"name": "p", "profile": "p"}
-    (tmp_path / "dbt_project.yml").write_text(yaml.safe_dump(project))
-    output = {"type": "spark", "method": "session", "host": "NA", "schema": "s"}
-    (tmp_path / "profiles.yml").write_text(yaml.safe_dump({"p": {"target": "t", "outputs": {"t": output}}}))
-    (tmp_path / "models").mkdir()
+    dbt_project(tmp_path)
     for i in range(400):
         (tmp_path / "models" / f"m{i}.sql").write_text(f"select {i} as a group by 1")
     report = tmp_path / "report.json"

@@ -23,18 +23,10 @@ def comments(project: Project, table: str) -> dict[str, str]:
 
 def test_docs_are_persisted_and_follow_changes(project: Project) -> None:
     def document(text: str) -> None:
-        project.write(
-            "models/m.yml",
-            f"""
-            models:
-              - name: m
-                description: "Table's ${{env:HOME}} \\\\ {text}"
-                columns: [{{name: K, description: "key's {text}"}}, {{name: p, description: part}}]
-              - name: i
-                description: "{text}"
-                columns: [{{name: k, description: "key {text}"}}]
-            """,
-        )
+        of_m = [{"name": "K", "description": f"key's {text}"}, {"name": "p", "description": "part"}]
+        of_i = [{"name": "k", "description": f"key {text}"}]
+        m = {"name": "m", "description": f"Table's ${{env:HOME}} \\ {text}", "columns": of_m}
+        project.describe(m, {"name": "i", "description": text, "columns": of_i})
 
     docs = {"persist_docs": {"relation": True, "columns": True}, "partition_by": ["p"]}
     project.model("m", "select 1 as k, 2 as v, 3 as p", **TABLE, **docs)
@@ -110,15 +102,8 @@ def test_a_view_or_a_plain_table_in_the_way_is_replaced(project: Project) -> Non
 
 
 def test_contracts_are_enforced(project: Project) -> None:
-    project.write(
-        "models/m.yml",
-        """
-        models:
-          - name: m
-            config: {contract: {enforced: true}}
-            columns: [{name: v, data_type: string}, {name: k, data_type: bigint}]
-        """,
-    )
+    columns = [{"name": "v", "data_type": "string"}, {"name": "k", "data_type": "bigint"}]
+    project.describe({"name": "m", "config": {"contract": {"enforced": True}}, "columns": columns})
     project.build("select id as k, 'x' as v from range(3)", **TABLE)
     assert project.spark.table(f"{project.schema}.m").columns == ["v", "k"]
     project.model("m", "select cast(id as int) as k, 'x' as v from range(3)", **TABLE)

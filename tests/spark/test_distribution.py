@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from itertools import product
 
 import pytest
-from bucketed import settled
+from bucketed import settled, writing_tasks
 from dying import executing
 from test_bucketed_table import assert_one_file_per_bucket, assert_sorted, buckets_of
 
@@ -21,41 +19,25 @@ EVERY: dict[str, dict[str, object]] = {
 }
 
 
-@contextmanager
-def session_conf(project: Project, **conf: object) -> Iterator[None]:
-    """Settings of the session, named without 'spark.sql.' and with '_' for '.'."""
-    keys = {"spark.sql." + key.replace("_", "."): str(value) for key, value in conf.items()}
-    with settled(project.spark, keys):
-        yield
-        assert {key: project.spark.conf.get(key) for key in keys} == keys, "a run changed a setting"
-
-
-def writing_tasks(project: Project, table: str) -> dict[str, set[str]]:
-    """For each task that wrote a table, its files: the number after 'part-' is the task's."""
-    tasks = defaultdict(set)
-    for path in project.files(table):
-        tasks[path.name.split("part-")[1].split("-")[0]].add(str(path))
-    return tasks
-
-
 @pytest.mark.parametrize(
     "conf",
     [
-        pytest.param({"adaptive_enabled": "false"}, marks=pytest.mark.long),
-        {"adaptive_coalescePartitions_minPartitionSize": "1g", "adaptive_advisoryPartitionSizeInBytes": "1g"},
-        pytest.param({"files_maxRecordsPerFile": "3"}, marks=pytest.mark.long),
-        {"sources_partitionOverwriteMode": "STATIC", "shuffle_partitions": "23", "ansi_enabled": "false"},
-        pytest.param({"adaptive_enabled": "true", "shuffle_partitions": "1"}, marks=pytest.mark.long),
-        pytest.param({"adaptive_optimizeSkewsInRebalancePartitions_enabled": "true", "adaptive_advisoryPartitionSizeInBytes": "1k"}, marks=pytest.mark.long),
+        pytest.param({"spark.sql.adaptive.enabled": "false"}, marks=pytest.mark.long),
+        {"spark.sql.adaptive.coalescePartitions.minPartitionSize": "1g", "spark.sql.adaptive.advisoryPartitionSizeInBytes": "1g"},
+        pytest.param({"spark.sql.files.maxRecordsPerFile": "3"}, marks=pytest.mark.long),
+        {"spark.sql.sources.partitionOverwriteMode": "STATIC", "spark.sql.shuffle.partitions": "23", "spark.sql.ansi.enabled": "false"},
+        pytest.param({"spark.sql.adaptive.enabled": "true", "spark.sql.shuffle.partitions": "1"}, marks=pytest.mark.long),
+        pytest.param({"spark.sql.adaptive.optimizeSkewsInRebalancePartitions.enabled": "true", "spark.sql.adaptive.advisoryPartitionSizeInBytes": "1k"}, marks=pytest.mark.long),
     ],
-    ids=lambda conf: "_".join(conf),
+    ids=lambda conf: "_".join(key.removeprefix("spark.sql.") for key in conf),
 )  # fmt: skip
 def test_the_sessions_settings_do_not_matter(project: Project, conf: dict[str, str]) -> None:
     rows = "select id % 40 as k, id % 3 as p from range(0, 400, 1, 5) union all select 7, 1 from range(100)"
     for name, config in EVERY.items():
         project.model(name, rows, **TABLE | config)
-    with session_conf(project, **conf):
+    with settled(project.spark, conf):
         project.dbt("run")
+        assert {key: project.spark.conf.get(key) for key in conf} == conf, "a run changed a setting"
     for name, config in EVERY.items():
         assert_one_file_per_bucket(project, name, str(config["bucket_hash"]), 8)
         assert project.rows(f"select count(*) from {project.table(name)}")[0][0] == 500
@@ -68,9 +50,9 @@ def test_every_bucket_has_a_task_of_its_own(project: Project, bucket_hash: str) 
         project.model(name, "select id as k, 'x' as p from range(3000)", **config)
     project.dbt("run")
     for table in ("whole", "one_partition"):
-        tasks = writing_tasks(project, table)
+        tasks = writing_tasks(project.files(table))
         assert len(tasks) == 64, f"{table}: 64 buckets on {len(tasks)} tasks"
-        assert all(len(files) == 1 for files in tasks.values())
+        assert set(tasks.values()) == {1}
 
 
 def test_many_partitions_are_written_by_more_tasks_than_buckets(project: Project) -> None:
@@ -78,11 +60,11 @@ def test_many_partitions_are_written_by_more_tasks_than_buckets(project: Project
     project.model("by_session", query, **TABLE | {"buckets": 2, "partition_by": ["p"]})
     project.model("by_config", query, **TABLE | {"buckets": 2, "partition_by": ["p"], "write_tasks": 9})
     project.model("fewer", query.replace("% 30", "% 1"), **TABLE | {"write_tasks": 3})
-    with session_conf(project, shuffle_partitions="20"):
+    with settled(project.spark, {"spark.sql.shuffle.partitions": "20"}):
         project.dbt("run")
-    assert len(writing_tasks(project, "by_session")) > 12
-    assert len(writing_tasks(project, "by_config")) == 9
-    assert len(writing_tasks(project, "fewer")) == 3
+    assert len(writing_tasks(project.files("by_session"))) > 12
+    assert len(writing_tasks(project.files("by_config"))) == 9
+    assert len(writing_tasks(project.files("fewer"))) == 3
     for table, buckets in (("by_session", 2), ("by_config", 2), ("fewer", 8)):
         assert_one_file_per_bucket(project, table, "hive", buckets)
 
@@ -90,7 +72,7 @@ def test_many_partitions_are_written_by_more_tasks_than_buckets(project: Project
 def test_partitions_share_the_tasks_evenly(project: Project) -> None:
     rows = "select id div 24 as k, id % 24 as p from range(6000)"
     project.build(rows, **TABLE | {"partition_by": ["p"], "write_tasks": 8})
-    assert {len(files) for files in writing_tasks(project, "m").values()} == {24}
+    assert set(writing_tasks(project.files("m")).values()) == {24}
 
 
 @pytest.mark.parametrize("numbers", all_long_but(((1, 2, 100),), [(1, 2, 100), (1024,), (4096,)]))

@@ -1,7 +1,7 @@
 """Bucket evolution as dbt users see it: a table of flights by month whose buckets change while the months go by.
 
 The two cases of the talk "Bucketing 2.0": a plain incremental table becomes bucketed, and X buckets grow to 2X, neither by
-a rewrite; and a table whose months were written by four specs. Every query is compared with the same query of plain rows.
+a rewrite; and a table whose months were written by four specs. Rows are compared with those of the same query of plain rows.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from bucketed import Shape, Tables, settled
 
-from conftest import Project, all_long_but
+from conftest import Project
 
 FLIGHTS = """
     select tailnum, flight, carrier, delay, month from {{ ref('all_flights') }}
@@ -37,29 +37,14 @@ RUNS: list[tuple[dict[str, Any], str, dict[str, Any], str]] = [
 ]
 JOIN = "select f.month, f.flight, p.seats from {flights} f join planes p on f.tailnum = p.tailnum"
 GROUPING = "select tailnum, count(*), sum(delay) from {flights} group by tailnum"
-QUERIES = [
-    JOIN,
-    GROUPING,
-    JOIN + " where month = '2013-03'",
-    JOIN + " where month in ('2013-02', '2013-03')",
-    JOIN + " and f.carrier = p.carrier",
-    JOIN.replace(" join ", " left join "),
-    JOIN.replace(" join ", " full join "),
-    GROUPING.replace("tailnum", "carrier"),
-    GROUPING + ", month",
-    "select carrier, tailnum, count(*) from {flights} where month > '2013-02' group by carrier, tailnum",
-    "select month, count(*), count(distinct tailnum), sum(flight) from {flights} group by month",
-    "select * from {flights} where tailnum = 'N37'",
-    "select * from {flights} where carrier in ('C1', 'C3') and month >= '2013-03'",
-    "select flight, sum(delay) over (partition by tailnum order by flight) from {flights}",
-    "select distinct tailnum, carrier from {flights}",
-    "select a.flight, b.flight from {flights} a join {flights} b on a.tailnum = b.tailnum and a.delay > b.delay + 50",
-    "select tailnum from {flights} union all select tailnum from planes",
-    "select f.* from {flights} f left anti join planes p on f.tailnum = p.tailnum and p.seats > 50",
-    "select carrier, count(*), sum(delay) from {flights} where month = '2013-04' group by carrier",
-]
 # How many tables they read as bucketed where the months are of four specs: planes alone is, unless the months fit together.
-BUCKETED = {QUERIES[number]: 1 for number in (0, 4, 5, 6, 17, 18)} | {QUERIES[2]: 2, QUERIES[3]: 2}
+QUERIES = {
+    JOIN: 1,
+    GROUPING: 0,
+    JOIN + " where month = '2013-03'": 2,
+    JOIN + " where month in ('2013-02', '2013-03')": 2,
+    "select carrier, count(*), sum(delay) from {flights} where month = '2013-04' group by carrier": 1,
+}
 
 
 class Seen:
@@ -150,8 +135,8 @@ def test_a_table_of_four_specs_has_them(story: Story) -> None:
     }
 
 
-@pytest.mark.parametrize("query", all_long_but(tuple(QUERIES[::3]), QUERIES))
+@pytest.mark.parametrize("query", QUERIES)
 def test_every_query_of_four_specs_has_the_rows_of_a_plain_table(story: Story, query: str) -> None:
     tables = Tables(story.project.spark, story.project.schema)
-    assert tables.shape(query.format(flights="four_specs")).bucketed == BUCKETED.get(query, 0)
+    assert tables.shape(query.format(flights="four_specs")).bucketed == QUERIES[query]
     story.assert_rows(tables, "four_specs", "1234", [query])

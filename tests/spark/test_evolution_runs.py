@@ -254,8 +254,7 @@ def test_everything_else_of_a_run_is_as_before(project: Project) -> None:
     project.model("numbers", "select id from range(40)", materialized="view")
     columns = [{"name": "Key", "data_type": "bigint", "description": "the key"}, {"name": "v", "data_type": "string"}]
     columns.append({"name": "Day", "data_type": "string"})
-    described = {"name": "m", "columns": columns, "config": {"contract": {"enforced": True}}}
-    project.write("models/m.yml", f"models: [{described}]")
+    project.describe({"name": "m", "columns": columns, "config": {"contract": {"enforced": True}}})
     base = EVOLVING | {"clustered_by": ["key"], "partition_by": ["day"], "on_schema_change": "fail"}
     base |= {"persist_docs": {"relation": True, "columns": True}}
     project.build(sql, **base | {"materialized": "incremental", "file_format": "parquet"})

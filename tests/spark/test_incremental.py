@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from test_bucketed_table import assert_one_file_per_bucket
 
-from conftest import Failed, Project
+from conftest import Project
 
 INCREMENTAL: dict[str, Any] = {"materialized": "bucketed_incremental", "clustered_by": ["k"], "buckets": 4}
 STRATEGIES = ("append", "insert_overwrite", "merge")
@@ -139,13 +139,6 @@ def test_every_strategy_with(project: Project, case: str) -> None:
     for name, own in every.items():
         assert project.rows(f"select count(*) from {project.table(name)}") == [(counts[own["incremental_strategy"]],)]
         assert_one_file_per_bucket(project, name, own["bucket_hash"], 4)
-
-
-def test_merge_refuses_two_new_rows_for_one_old_row_and_changes_nothing(project: Project) -> None:
-    sql = versions("select 1 as k, 'old' as v", "select 1 as k, 'a' as v union all select 1, 'b'")
-    with pytest.raises(Failed, match=r"(?s)unique_key.*at most one new row for each row of the table"):
-        run_twice(project, m=(sql, {"incremental_strategy": "merge", "unique_key": "k"}))
-    assert project.rows("select * from {schema}.m") == [(1, "old")]
 
 
 @pytest.mark.parametrize("partition_by", [["p"], []], ids=["partitioned", "whole"])

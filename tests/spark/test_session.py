@@ -17,8 +17,3 @@ def test_a_statement_shows_how_many_of_its_tasks_are_done(spark: SparkSession) -
     with closing(SessionStatements(spark, lambda done, total: seen.append((done, total)))) as statements:
         assert len(statements.rows(SLOW)) == 8
     assert any(0 < done < total == 8 for done, total in seen), seen
-
-
-def test_statements_whose_progress_nobody_sees_run_alike(spark: SparkSession) -> None:
-    with closing(SessionStatements(spark)) as statements:
-        assert statements.rows("select 1 as one") == [{"one": 1}]

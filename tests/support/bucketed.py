@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from itertools import pairwise
 from pathlib import Path
@@ -244,9 +244,9 @@ def assert_bucketed(tables: Tables, name: str, layout: str, buckets: int = 8, ke
         assert all(before <= after for before, after in pairwise(in_order)), f"{file} is not sorted"
 
 
-def writing_tasks(tables: Tables, name: str) -> int:
-    """How many tasks wrote a table: the number after 'part-' is the task's."""
-    return len({path.name.split("part-")[1].split("-")[0] for path in tables.files(name)})
+def writing_tasks(files: Iterable[Path]) -> dict[str, int]:
+    """For each task that wrote a table, how many of its files: the number after 'part-' is the task's."""
+    return Counter(path.name.split("part-")[1].split("-")[0] for path in files)
 
 
 def explain(tables: Tables, statement: str) -> str:

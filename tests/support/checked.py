@@ -21,13 +21,13 @@ from spark_bucketing.check.proposals import Proposals
 from spark_bucketing.check.query import Query
 from spark_bucketing.check.results import Finding, Fix, OperatorResult
 from spark_bucketing.check.scans import note_of
-from spark_bucketing.check.session_planner import SessionPlanner
 from spark_bucketing.check.session_settings import SETTINGS, Settings
 from spark_bucketing.evolution.metadata import read_table
 from spark_bucketing.evolution.rewrite import Rewriter, plan_rewrite
 from spark_bucketing.evolution.warehouse import Warehouse
 from spark_bucketing.evolution.where import select_partitions
 from spark_bucketing.plan import Statistics, parse_plan, parse_statistics
+from spark_bucketing.plan.session_planner import SessionPlanner
 from spark_bucketing.plan.whatif import WhatIf
 from spark_bucketing.session import SessionStatements, setting
 from spark_bucketing.spec import BucketSpec
@@ -154,7 +154,7 @@ class Checked:
     def _rewrite(self, full: str, where: str) -> None:
         """What `spark-bucketing evolution rewrite --where` does."""
         self.forget()
-        with Warehouse(SessionStatements(self.spark)).with_needed_settings() as warehouse:
+        with Warehouse(SessionStatements(self.spark).rows).with_needed_settings() as warehouse:
             table = read_table(warehouse, full)
             chosen, _ = select_partitions(warehouse, table, where)
             for batch in plan_rewrite(table, chosen).batches():

@@ -11,12 +11,12 @@ from typing import Any
 VERSION = {"dbt_schema_version": "https://schemas.getdbt.com/dbt/manifest/v12.json"}
 
 
-def dbt_project(folder: Path, **output: Any) -> Path:
+def dbt_project(folder: Path, profile: str = "p", **output: Any) -> Path:
     """A project without models, whose profile's target t is a session, or whatever this output says."""
     (folder / "models").mkdir(parents=True)
-    (folder / "dbt_project.yml").write_text(json.dumps({"name": "p", "profile": "p"}))
+    (folder / "dbt_project.yml").write_text(json.dumps({"name": "p", "profile": profile}))
     target = {"type": "spark", "method": "session", "host": "NA", "schema": "s", **output}
-    (folder / "profiles.yml").write_text(json.dumps({"p": {"target": "t", "outputs": {"t": target}}}))
+    (folder / "profiles.yml").write_text(json.dumps({profile: {"target": "t", "outputs": {"t": target}}}))
     return folder
 
 

@@ -1,4 +1,4 @@
-"""Spark in processes of their own, with a metastore that they share one after the other, and that may be killed.
+"""Spark in processes of their own, with a metastore that they share one after the other.
 
 Run as a program it reads a request from its input, and writes the rows of each statement, and the output of each command.
 """
@@ -74,21 +74,16 @@ class Elsewhere:
     def dbt(self, *arguments: str) -> list[str]:
         return [sys.executable, "-c", "from dbt.cli.main import cli; cli()", *arguments, *self.place]
 
-    def run(self, *steps: Step, kill_before: str | None = None) -> list[Any]:
+    def run(self, *steps: Step) -> list[Any]:
         """Run statements, and commands of `spark-bucketing evolution` and, if they start with `dbt`, of dbt.
 
-        Gives the rows of each statement, and (exit code, output) of each command; nothing of a process that was killed, in
-        its last step before this call to the metastore.
+        Gives the rows of each statement, and (exit code, output) of each command.
         """
-        request = {"settings": self.settings, "steps": steps, "folder": str(self.folder), "kill": kill_before}
+        request = {"settings": self.settings, "steps": steps, "folder": str(self.folder)}
         done = subprocess.run(
             [sys.executable, __file__],
             input=json.dumps(request), capture_output=True, text=True, check=False, timeout=300,
-            start_new_session=kill_before is not None,
         )  # fmt: skip
-        if kill_before:
-            assert done.returncode == -signal.SIGKILL, done.stderr[-2000:]
-            return []
         assert done.returncode == 0, done.stderr[-2000:]
         return list(json.loads(done.stdout.split(_MARK, 1)[1]))
 
@@ -127,17 +122,10 @@ def interrupted(warehouse: Path, place: list[str]) -> list[str]:
 
 
 def _main(request: dict[str, Any]) -> None:
-    from intercepted import intercepted
-
     from spark_bucketing.session import open_session
 
     session = open_session(request["settings"])
-    *before, last = request["steps"]
-    results = [_done(session, step, request["folder"]) for step in before]
-    if request["kill"]:
-        with intercepted(session, request["kill"], lambda *_: os.killpg(os.getpgid(0), signal.SIGKILL)):
-            _done(session, last, request["folder"])
-    results.append(_done(session, last, request["folder"]))
+    results = [_done(session, step, request["folder"]) for step in request["steps"]]
     sys.stdout.write(_MARK + json.dumps(results, default=str))
 
 

@@ -37,11 +37,7 @@ class Evolving(Tables):
 
     def new(self, name: str, columns: str = "ds string", stored: str = "stored as parquet") -> None:
         """A table of 4 buckets without partitions."""
-        self.sql(f"drop table if exists {name}")
-        self.sql(
-            f"create table {name} (k int, v bigint) partitioned by ({columns}) clustered by (k) sorted by (k) "
-            f"into 4 buckets {stored}"
-        )
+        self.make(name, "k int, v bigint", "k", 4, rest=f"partitioned by ({columns})", stored=stored)
 
     def write(self, name: str, ds: str | None, rows: int = 40, how: str = "overwrite") -> None:
         self.sql(

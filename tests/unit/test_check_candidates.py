@@ -11,6 +11,7 @@ from spark_bucketing.check.candidates import bucket, rewrite_files, rewrite_part
 from spark_bucketing.check.scans import BucketedScan, TableFacts
 from spark_bucketing.check.session_settings import Settings
 from spark_bucketing.evolution.model import Column, Partition, Status, Table
+from spark_bucketing.evolution.where import rewrite_command
 from spark_bucketing.plan import PlanNode
 from spark_bucketing.spec import BucketSpec
 
@@ -42,6 +43,7 @@ def test_a_rewrite_can_be_copied_into_a_shell(column: str, value: str, quoted: s
 
 
 def test_no_command_ends_with_the_sentence() -> None:
+    assert rewrite_command("db.`a b`", "true") == "spark-bucketing evolution rewrite 'db.`a b`'"
     whole = TableFacts("db.t", {}, EIGHT)
     text = rewrite_files(BucketedScan(PlanNode(1, "Scan"), whole, EIGHT, Settings())).text
     assert re.search(r"`dbt run --full-refresh` ", text)

@@ -78,10 +78,6 @@ def test_what_is_not_understood_is_unknown(tables: dict[str, TableFacts], change
     assert result.description.endswith(f"({why})")
 
 
-def test_tables_of_a_plan_are_those_of_subqueries_too() -> None:
-    assert parse_plan((PLANS / "subqueries.txt").read_text()).tables == ("d.s8", "d.s16", "d.s8b")
-
-
 @pytest.mark.parametrize(
     ("sql", "line"),
     [

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import runpy
-from pathlib import Path
 
 import pytest
 
+from conftest import REPOSITORY
 from spark_bucketing.check.reasons import EVERY_REASON, REASONS, project_findings
 from spark_bucketing.check.reasons.project import ProjectFacts
 from spark_bucketing.check.session_settings import Settings
 from spark_bucketing.extension.settings import EXTENSION_CLASS
 from spark_bucketing.spec import BucketSpec
-
-REPOSITORY = Path(__file__).parents[2]
 
 
 def test_slugs_are_unique_and_each_has_cases() -> None:

@@ -17,6 +17,7 @@ from jsonschema import Draft202012Validator
 from reported import BROKEN, CAST, CLEAN, JOINED, LATER, ODD, REPORT, USERS
 from rich.console import Console
 
+from conftest import REPOSITORY
 from spark_bucketing.check.outcome import FailOn, unknown_models
 from spark_bucketing.check.reasons import EVERY_REASON
 from spark_bucketing.check.results import (
@@ -34,8 +35,6 @@ from spark_bucketing.plan.tree import PlanCounts
 from spark_bucketing.report import output
 from spark_bucketing.report.check_report import FORMATS, write_report
 from spark_bucketing.report.graph import NODE_HEIGHT, draw
-
-REPOSITORY = Path(__file__).parents[2]
 
 
 def written(form: str, report: Report = REPORT, fail_on: FailOn = "warning", verbose: bool = False) -> str:

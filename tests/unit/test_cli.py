@@ -1,6 +1,5 @@
 """The command line without Spark: help, exit codes, and mistakes of users."""
 
-import io
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +12,6 @@ from dbt_projects import dbt_project
 
 from conftest import REPOSITORY
 from spark_bucketing.cli import main
-from spark_bucketing.cli.streams import standard_output
 
 HERE = {"type": "spark", "method": "session", "host": "NA", "schema": "s"}
 FAR = {"type": "spark", "method": "thrift", "host": "somewhere", "schema": "s"}
@@ -73,18 +71,6 @@ def test_a_shell_completes_as_documented(typed: tuple[str, ...], completed: list
     assert [line.removeprefix("plain,") for line in result.output.split()] == completed
 
 
-@pytest.mark.parametrize(("form", "expected"), [("json", "ds=ü".encode()), ("text", b"ds=?")])
-def test_no_character_of_a_report_is_a_reason_to_fail(
-    form: str, expected: bytes, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    terminal = io.BytesIO()
-    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(terminal, encoding="ascii"))
-    stream = standard_output(form)
-    stream.write("ds=ü")
-    stream.flush()
-    assert terminal.getvalue() == expected
-
-
 def test_the_version_is_the_package_s() -> None:
     assert "0.1.0" in run("--version").output
 
@@ -92,17 +78,24 @@ def test_the_version_is_the_package_s() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--target", "far"], "'far' has the connection method 'thrift'"),
-        (["--target", "nowhere"], "does not have a target named 'nowhere'"),
-        (["--project-dir", "empty"], "No dbt_project.yml found"),
-        (["--profiles-dir", "empty"], "Could not find profile named 'p'"),
-        (["--project-dir", "missing"], "'missing' does not exist"),
-        (["--nonsense"], "No such option"),
+        (["layout", "--target", "far"], "'far' has the connection method 'thrift'"),
+        (["layout", "--target", "nowhere"], "does not have a target named 'nowhere'"),
+        (["layout", "--project-dir", "empty"], "No dbt_project.yml found"),
+        (["layout", "--profiles-dir", "empty"], "Could not find profile named 'p'"),
+        (["layout", "--project-dir", "missing"], "'missing' does not exist"),
+        (["layout", "--nonsense"], "No such option"),
+        (["check", "--target", "nowhere"], "does not have a target named 'nowhere'"),
+        (["check", "--vars", "{a: "], "dbt cannot read the target"),
+        (["check", "--baseline", "dbt_project.yml"], "no baseline"),
+        (["check", "--baseline", "missing.json"], "does not exist"),
+        (["check", "--project-dir", "empty"], "dbt_project.yml"),
+        (["check", "--fail-on", "sometimes"], "sometimes"),
+        (["check", "missing.sql"], "missing.sql"),
     ],
 )
 def test_a_mistake_is_a_message_and_exit_code_2(folder: Path, arguments: list[str], message: str) -> None:
     (folder / "empty").mkdir()
-    result = run("layout", *arguments)
+    result = run(*arguments)
     assert result.exit_code == 2
     assert message in result.output
     assert "Traceback" not in result.output

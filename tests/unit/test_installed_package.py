@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-import yaml
+from dbt_projects import dbt_project
 
 from conftest import REPOSITORY
 
@@ -15,15 +15,8 @@ from conftest import REPOSITORY
 def test_nothing_of_the_showcase_is_in_the_manifest(tmp_path: Path, profile: str) -> None:
     from dbt.cli.main import dbtRunner
 
-    output = {"type": "spark", "method": "session", "host": "NA", "schema": "s", "threads": 1}
-    files = {
-        "dbt_project.yml": {"name": "shop", "profile": profile},
-        "packages.yml": {"packages": [{"local": str(REPOSITORY)}]},
-        "profiles.yml": {profile: {"target": "t", "outputs": {"t": output}}},
-    }
-    for name, content in files.items():
-        (tmp_path / name).write_text(yaml.safe_dump(content))
-    (tmp_path / "models").mkdir()
+    dbt_project(tmp_path, profile)
+    (tmp_path / "packages.yml").write_text(json.dumps({"packages": [{"local": str(REPOSITORY)}]}))
     (tmp_path / "models" / "m.sql").write_text("select 1 as k")
     place = ["--project-dir", str(tmp_path), "--profiles-dir", str(tmp_path), "--quiet"]
     for command in ("deps", "parse"):

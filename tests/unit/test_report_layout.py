@@ -112,18 +112,6 @@ def test_what_is_wrong_follows_in_whole_lines() -> None:
     assert lines == [f"planes: {WRONG.findings[0]}", "notes: It is text."]
 
 
-def test_a_pipe_gets_no_colours() -> None:
-    assert "\x1b" not in "".join(report(OK, WRONG))
-
-
-def test_no_color_is_respected(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    monkeypatch.setenv("TERM", "xterm")
-    assert "\x1b[31m" in "".join(report(WRONG))
-    monkeypatch.setenv("NO_COLOR", "1")
-    assert "\x1b[31m" not in "".join(report(WRONG))
-
-
 @pytest.mark.parametrize(
     ("number", "text"),
     [(0, "0 bytes"), (1023, "1,023 bytes"), (1536, "1.5 KiB"), (2**40, "1.0 TiB"), (2**70, "1,024.0 EiB")],

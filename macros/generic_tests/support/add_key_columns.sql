@@ -1,14 +1,32 @@
 {#-
-  Adds `key_columns`, what rows are to be hashed by, to each group of the specs of a test. Returns the problem where a hash is not certain.
+  Adds `key_columns`, the bucket columns as a list of {name, type}, to each group of the specs of a test. Returns the problem where SQL can't
+  compute the hash that the writer is sure to have used.
 
-  tested: from tested()
+  tested: from files_test_sql()
 -#}
 {% macro add_key_columns(tested) -%}
-  {%- for group in tested.specs.groups if tested.specs.loose -%}
-    {%- set keys = spark_bucketing.bucket_key_columns(tested.relation, dict(tested.layout, clustered_by=group.clustered_by)) -%}
-    {%- if keys.problem -%}
-      {{ return(keys.problem) }}
-    {%- endif -%}
-    {%- do group.update({'key_columns': keys.columns}) -%}
+  {%- set relation, layout = tested.relation, tested.layout -%}
+  {%- if layout.bucket_hash == 'hive' and layout.bucketing_version != '1' -%}
+    {{ return(spark_bucketing.test_problem(relation, 'bucketing_version ' ~ layout.bucketing_version ~ ': Hive 3 hashes, which Spark does not compute',
+        "'bucketing_version' = '1' (or none)", 'rewrite the table as a bucketed_table')) }}
+  {%- endif -%}
+  {%- set types = spark_bucketing.hashed_types(layout.bucket_hash) -%}
+  {%- set by_name = {} -%}
+  {%- for column in spark_bucketing.table_columns(spark_bucketing.quote_relation(relation)) -%}
+    {%- do by_name.update({column.name | lower: column}) -%}
+  {%- endfor -%}
+  {%- for group in tested.specs.groups -%}
+    {%- do group.update({'key_columns': []}) -%}
+    {%- for name in group.clustered_by -%}
+      {%- set column = by_name.get(name | lower) -%}
+      {%- if column is none or name | lower in layout.partition_by | map('lower') -%}
+        {{ return(spark_bucketing.test_problem(relation, 'bucket column ' ~ name ~ ', which is no data column of the table',
+            'one of ' ~ by_name.values() | map(attribute='name') | join(', '), 'repair the record of the partitions that name it')) }}
+      {%- elif not spark_bucketing.is_bucket_type(column.type, types) -%}
+        {{ return(spark_bucketing.test_problem(relation, 'bucket column ' ~ name ~ ' ' ~ column.type ~ ' in the ' ~ layout.bucket_hash ~ ' layout',
+            'a column of type ' ~ types | join(', ') ~ ': the hash of others is not certain', 'bucket by another column')) }}
+      {%- endif -%}
+      {%- do group.key_columns.append(column) -%}
+    {%- endfor -%}
   {%- endfor -%}
 {%- endmacro %}

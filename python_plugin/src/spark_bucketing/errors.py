@@ -1,4 +1,7 @@
-"""Errors whose text is meant for the user: what was found, what was expected, what to change."""
+"""Errors whose text is meant for the user: what was found, what was expected, what to change; and exit codes."""
+
+# Of all commands. The third also where nothing is known of a part; the last as shells say that SIGINT ended one.
+CLEAN, FINDINGS, COULD_NOT_RUN, INTERRUPTED = 0, 1, 2, 130
 
 
 class BucketingError(Exception):

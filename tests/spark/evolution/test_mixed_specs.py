@@ -71,29 +71,6 @@ def test_partitions_that_are_left_out_while_the_query_runs(tables: Tables, aqe: 
             assert tables.read(query).shape.bucketed == bucketed
 
 
-def test_a_partition_whose_descriptor_is_altered_is_sealed_anew(tables: Tables) -> None:
-    """A seal is of its own spec: where the descriptor is to say another one, the seal goes until the files are read."""
-    query = f"select k, max(v) from {days('b')} group by k"
-    partition = "alter table grown partition (ds = 'b')"
-    for spec, status in (("(k) into 16", "refused"), ("(j) into 8", "refused"), ("(k) sorted by (k) into 8", "sealed")):
-        tables.sql(f"{partition} clustered by {spec} buckets")
-        assert "[not-sealed]" in tables.read(query) or status == "sealed"
-        ((_, found, *_),) = tables.sql(f"{partition} seal buckets")
-        assert found == status
-    assert "(8 Hive buckets" in tables.plan(query)
-
-
-def test_rows_that_stock_spark_inserts_are_read_plainly(tables: Tables) -> None:
-    evolve(tables, "stocked", {"a": ("k", 4), "b": ("k", 8)})
-    query = "select t.k, t.v, h8.v from stocked t join h8 on t.k = h8.k"
-    assert tables.shape(query).bucketed == 2
-    tables.sql("select count(*) from stocked")
-    tables.sql(f"stock:insert overwrite stocked select *, 'b' as ds from ({NUMBERS.format(n=9)})")
-    assert tables.read(query).shape.bucketed == 1
-    tables.fill("stocked", f"select *, 'b' as ds from ({NUMBERS.format(n=9)})", how="insert overwrite")
-    assert tables.read(query).shape.bucketed == 2
-
-
 def test_a_table_that_is_no_longer_clustered_is_read_plainly(tables: Tables) -> None:
     evolve(tables, "plain_again", {"a": ("k", 4), "b": ("k", 8)})
     tables.sql("alter table plain_again not clustered")

@@ -10,7 +10,6 @@ from typing import NamedTuple
 import pytest
 from bucketed import Tables
 from evolved import Kept, create, kept, places
-from pyspark.errors import ParseException
 from pyspark.sql import SparkSession
 
 from conftest import all_long_but
@@ -173,8 +172,3 @@ def test_seals_and_reads_after_a_statement(tables: Tables, name: str) -> None:
         assert rows == tables.stock_rows(query), selected
     for query in QUERIES:
         assert tables.rows(query) == tables.stock_rows(query), query
-
-
-def test_exchange_is_refused_by_spark_itself(tables: Tables) -> None:
-    with pytest.raises(ParseException, match="EXCHANGE PARTITION"):
-        tables.sql("alter table t exchange partition (p = 1) with table t")

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import cycle
-from pathlib import Path
 from threading import Event
 from typing import Any, NamedTuple
 
 import pytest
 from bucketed import Tables
-from elsewhere import CREATE, Elsewhere
 from evolved import Kept, create, kept
 from intercepted import intercepted
 from pyspark.sql import SparkSession
@@ -132,26 +130,3 @@ def test_of_two_writes_into_one_partition_the_seal_may_be_that_of_the_files_that
     assert kept(tables, "t")["p=0"] == Kept(6, 6)
     assert "Bucketed: true" in tables.plan(grouped)
     assert_rows_are_those_of_stock_spark(tables)
-
-
-@pytest.mark.long
-def test_a_process_that_is_killed_between_rows_and_seal(tmp_path: Path) -> None:
-    elsewhere = Elsewhere(tmp_path, "s")
-    rows = "select id as k, id % 7 as v from range(40)"
-    elsewhere.run(
-        *CREATE,
-        f"insert into s.t partition (p = 0) {rows}",
-        f"insert into s.t partition (p = 1) {rows}",
-        "alter table s.t clustered by (k) sorted by (k) into 8 buckets",
-        "insert overwrite table s.t partition (p = 0) select id, -1 from range(60)",
-        kill_before="alter_partitions",
-    )
-    specs = "select partition, status, num_buckets from bucket_specs('s.t')"
-    query = "select a.p, count(*), sum(a.v), sum(b.v) from s.t a join s.t b on a.k = b.k and a.p = b.p group by a.p"
-    expected = [[0, 60, -60, -60], [1, 40, 115, 115]]
-    stale, joined, _, whole, again = elsewhere.run(
-        specs, f"{query} order by 1", "alter table s.t seal buckets", specs, f"{query} order by 1"
-    )
-    assert stale == [["p=0", "seal-broken", 4], ["p=1", "sealed", 4]], "the old seal of the new files"
-    assert joined == again == expected
-    assert whole == [["p=0", "sealed", 8], ["p=1", "sealed", 4]]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from spark_bucketing.check.session_settings import Settings
 from spark_bucketing.project.catalog import CatalogTable, read_catalog
-from spark_bucketing.project.dbt import Dbt, Selection, session_profile
+from spark_bucketing.project.dbt import Dbt, Selection, write_session_profile
 from spark_bucketing.project.freshness import is_fresh, read_project
 from spark_bucketing.project.manifest import Manifest, read_manifest
 from spark_bucketing.project.profile import Place, Target
@@ -91,8 +91,8 @@ class Project:
             return self._dbt(self.target.profiles_dir).compile()
         with tempfile.TemporaryDirectory(prefix="spark-bucketing-") as name:
             target = self.target
-            with session_profile(Path(name), target.profile, target.name, target.schema) as folder:
-                return self._dbt(folder).compile()
+            write_session_profile(Path(name), target.profile, target.name, target.schema)
+            return self._dbt(Path(name)).compile()
 
     def _is_fresh(self, manifest: Path) -> bool:
         target, place, variables = self.target, self.request.place, self.request.variables

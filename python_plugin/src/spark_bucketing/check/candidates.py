@@ -12,7 +12,7 @@ from spark_bucketing.check.scans import MERGING, BucketedScan, TableFacts, selec
 from spark_bucketing.check.session_settings import ENABLED, EXTENSIONS, MERGE_FILES, SPARK_LAYOUT, Settings
 from spark_bucketing.check.sql_text import without_repartitions
 from spark_bucketing.evolution.model import Partition, Table, words
-from spark_bucketing.evolution.together import smallest_rewrite
+from spark_bucketing.evolution.together import small_rewrite
 from spark_bucketing.evolution.where import covering, rewrite_command
 from spark_bucketing.extension.settings import EXTENSION_CLASS
 from spark_bucketing.spec import BucketHash, BucketSpec
@@ -78,11 +78,11 @@ def seal_files(facts: TableFacts) -> Candidate:
 
 
 def rewrite_files(scan: BucketedScan) -> Candidate:
-    """Write a table anew as it is meant to be, or the fewest of its partitions by which the scan has its buckets."""
+    """Write a table anew as it is meant to be, or as few of its partitions as give the scan its buckets."""
     facts = scan.facts
     if facts.partitions is not None and facts.partitions.spec is not None:
         selected = selected_partitions(scan.node, facts.partitions, scan.folders)
-        if chosen := smallest_rewrite(facts.partitions, selected, MERGING):
+        if chosen := small_rewrite(facts.partitions, selected, MERGING):
             return rewrite_partitions(facts.partitions, chosen)
     text = f"Run `dbt run --full-refresh` to write {facts.name} anew with one sorted file for each bucket."
     return Candidate("rewrite_files", text, table=facts.name)

@@ -25,12 +25,12 @@ from spark_bucketing.check.reasons import REASONS, project_findings
 from spark_bucketing.check.reasons.project import ProjectFacts
 from spark_bucketing.check.results import Report
 from spark_bucketing.check.run import Checker, Subject
-from spark_bucketing.check.session_planner import SessionPlanner
 from spark_bucketing.check.session_settings import EXTENSIONS, Settings, read_settings
 from spark_bucketing.check.shadow import Shadow
 from spark_bucketing.check.subjects import file_subject, model_subject, offline_tasks, selectable
 from spark_bucketing.errors import BucketingError, ProjectError
 from spark_bucketing.plan.planner import Planner, SqlPlanner
+from spark_bucketing.plan.session_planner import SessionPlanner
 from spark_bucketing.plan.whatif import WhatIf
 from spark_bucketing.project.connection import Connection
 from spark_bucketing.project.freshness import read_project
@@ -88,9 +88,9 @@ def _checked(
     with closing(LiveHypotheses(planner, facts, partial(start, settings.loaded))) as live:
         hypothesize = partial(offline_query, offline) if offline else live.query
         checker = Checker(planner, settings, facts, hypothesize, shadow, project.request.time_limit)
-        progress = checker.run(tasks, lambda name: on_progress(name, next(done), len(tasks)))
+        found = checker.run(tasks, lambda name: on_progress(name, next(done), len(tasks)))
         on_progress("trying fixes out on other queries", 0, 0)
-        results = with_effects(progress.results, [] if progress.unfinished else checker.queries)
+        results = with_effects(found.models, [] if found.unfinished else checker.queries)
     configured = _configured(manifest, subjects)
     results = with_configured(results, configured, facts.known())
     # The configs', where nobody asked the metastore.
@@ -98,11 +98,11 @@ def _checked(
     specs = {name: spec for name, spec in {**configured, **built}.items() if spec}
     # Offline, some tables have other names.
     relation = shadow.relation if shadow else operator.attrgetter("relation")
-    report = Report(
+    report = replace(
+        found,
         models=tuple(with_graph(results, manifest, relation)),
         project=project_findings(ProjectFacts(settings, version, specs)),
         planner=f"{planner.label}, Spark {version}",
-        unfinished=progress.unfinished,
         about=_about(project.target),
     )
     return accept(report, allowed, baseline)

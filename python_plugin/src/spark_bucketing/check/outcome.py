@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import Literal, NamedTuple
 
 from spark_bucketing.check.results import Finding, ModelResult, OperatorResult, Report, Verdict
+from spark_bucketing.errors import CLEAN, COULD_NOT_RUN, FINDINGS
 
 FailOn = Literal["error", "warning", "note", "never"]
 LEVELS = ("error", "warning", "note")
-CLEAN, FINDINGS, COULD_NOT_TELL = 0, 1, 2
 
 
 class Found(NamedTuple):
@@ -83,10 +83,10 @@ def exit_code(report: Report, fail_on: FailOn) -> int:
     An interruption goes before findings, and those before queries that are unknown.
     """
     if report.unfinished:
-        return COULD_NOT_TELL
+        return COULD_NOT_RUN
     if any(found.finding.level in failing_levels(fail_on) for found in open_findings(report)):
         return FINDINGS
-    return COULD_NOT_TELL if unknown_models(report) else CLEAN
+    return COULD_NOT_RUN if unknown_models(report) else CLEAN
 
 
 def is_unclear(operator: OperatorResult) -> bool:

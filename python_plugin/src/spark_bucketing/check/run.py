@@ -10,7 +10,7 @@ from spark_bucketing.check.hypotheses import Hypothesize
 from spark_bucketing.check.judge import judge
 from spark_bucketing.check.proposals import HypotheticalQuery, Proposals, has_candidates, untried
 from spark_bucketing.check.query import Query
-from spark_bucketing.check.results import ModelResult, OperatorResult, map_findings
+from spark_bucketing.check.results import ModelResult, OperatorResult, Report, map_findings
 from spark_bucketing.check.scans import TableFacts, note_of
 from spark_bucketing.check.session_settings import Settings
 from spark_bucketing.check.shadow import Shadow
@@ -44,14 +44,6 @@ Task = Subject | Node
 
 
 @dataclass
-class Progress:
-    """What a run has come to, so far; it is whole even when the run was interrupted."""
-
-    results: list[ModelResult] = field(default_factory=list)
-    unfinished: tuple[str, ...] = ()
-
-
-@dataclass
 class Checker:
     """Plans and judges one query after the other."""
 
@@ -63,21 +55,21 @@ class Checker:
     time_limit: float | None = None  # seconds for each query; None for no limit
     queries: list[tuple[ModelResult, HypotheticalQuery]] = field(default_factory=list)
 
-    def run(self, tasks: Sequence[Task], report: Callable[[str], None] = lambda _: None) -> Progress:
+    def run(self, tasks: Sequence[Task], report: Callable[[str], None] = lambda _: None) -> Report:
         """Go through the tasks, shadows before what reads them, until they are done or somebody presses Ctrl-C."""
-        progress = Progress()
+        results: list[ModelResult] = []
+        waiting: list[str] = []
         try:
             for task in tasks:
                 report(task.name)
                 if isinstance(task, Subject):
-                    progress.results.append(self.check(task))
+                    results.append(self.check(task))
                 elif self.shadow:
                     self.shadow.create(task)
         except KeyboardInterrupt:
-            done = {result.key for result in progress.results}
-            waiting = (task for task in tasks if isinstance(task, Subject))
-            progress.unfinished = tuple(one.name for one in waiting if (one.unique_id or one.path) not in done)
-        return progress
+            # Subjects are checked in their order, so that those that are left are the last ones.
+            waiting = [task.name for task in tasks if isinstance(task, Subject)][len(results) :]
+        return Report(tuple(results), unfinished=tuple(waiting))
 
     def check(self, subject: Subject) -> ModelResult:
         """Plan and judge one query; what cannot be planned or judged, or takes too long, has an error in its result."""

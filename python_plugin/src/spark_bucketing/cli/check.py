@@ -15,16 +15,15 @@ from spark_bucketing.check.artifacts import Request
 from spark_bucketing.check.command import check_project
 from spark_bucketing.check.outcome import FailOn, exit_code
 from spark_bucketing.check.results import Report
-from spark_bucketing.cli.exits import CLEAN
 from spark_bucketing.cli.options import FOLDER, READ_FILE, WRITTEN_FILE, project_options
 from spark_bucketing.cli.progress import progress_line
 from spark_bucketing.cli.streams import standard_output
-from spark_bucketing.errors import ProjectError
+from spark_bucketing.errors import CLEAN, ProjectError
 from spark_bucketing.project.dbt import Selection
 from spark_bucketing.report.check_report import FORMATS, write_report
 
 
-class _Words(click.Command):
+class _ManyValues(click.Command):
     """Takes several values after one --select or --exclude, as dbt does: --select a b --exclude c.
 
     A path of a file is a value where it comes first or has a selector's method before it (path:models/a.sql); after
@@ -77,20 +76,20 @@ class _ReportTo(click.Choice[str]):
         return super().convert(form, param, ctx), WRITTEN_FILE.convert(file, param, ctx) if file else None
 
 
-def _words(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
+def _split(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(word for value in values for word in value.split())
 
 
-@click.command(cls=_Words)
+@click.command(cls=_ManyValues)
 @click.argument("files", metavar="[FILE.sql]...", nargs=-1, type=READ_FILE)
 @click.option(
     "--select",
     "-s",
     multiple=True,
-    callback=_words,
+    callback=_split,
     help="Models to check, in dbt's own selector syntax; all when not given.",
 )
-@click.option("--exclude", multiple=True, callback=_words, help="Models to leave out, in dbt's own selector syntax.")
+@click.option("--exclude", multiple=True, callback=_split, help="Models to leave out, in dbt's own selector syntax.")
 @click.option("--state", type=FOLDER, help="Folder of another run's artifacts, for selectors such as state:modified+.")
 @project_options
 @click.option("--vars", "variables", default="{}", help="Variables of the project, as YAML, as in dbt.")

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import click
 
-from spark_bucketing.cli.exits import CLEAN, COULD_NOT_RUN, FINDINGS
 from spark_bucketing.cli.options import FORMAT, project_options
 from spark_bucketing.cli.progress import STARTING, progress_line
 from spark_bucketing.cli.streams import standard_output
+from spark_bucketing.errors import CLEAN, COULD_NOT_RUN, FINDINGS
 from spark_bucketing.layout.read import read_layouts
 from spark_bucketing.layout.table import TableLayout
 from spark_bucketing.project.profile import Place, session_target

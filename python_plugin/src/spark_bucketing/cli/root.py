@@ -10,12 +10,11 @@ import click
 
 from spark_bucketing.cli.check import check
 from spark_bucketing.cli.evolution import evolution
-from spark_bucketing.cli.exits import COULD_NOT_RUN, INTERRUPTED
 from spark_bucketing.cli.explain_reason import explain_reason
 from spark_bucketing.cli.extension import extension
 from spark_bucketing.cli.layout import layout
 from spark_bucketing.cli.seal import seal
-from spark_bucketing.errors import BucketingError
+from spark_bucketing.errors import COULD_NOT_RUN, INTERRUPTED, BucketingError
 
 
 class _Failure(click.ClickException):

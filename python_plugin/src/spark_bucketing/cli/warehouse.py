@@ -12,7 +12,7 @@ from spark_bucketing.cli.options import project_options
 from spark_bucketing.cli.progress import CONNECTING, STARTING, ProgressLine
 from spark_bucketing.errors import TableError
 from spark_bucketing.evolution import sql
-from spark_bucketing.evolution.warehouse import Statements, Warehouse
+from spark_bucketing.evolution.warehouse import Warehouse
 from spark_bucketing.project.connection import RemoteStatements
 from spark_bucketing.project.profile import Place, Target, read_target
 from spark_bucketing.session import SessionStatements, open_session, quiet_errors
@@ -37,11 +37,11 @@ def opened(table: str, place: Place, line: ProgressLine) -> Iterator[tuple[Wareh
     if not 1 <= len(parts) <= 2:
         raise TableError(f"{table!r} is no name of a table. Expected schema.table, or a table of the target's schema.")
     target = read_target(place)
-    with closing(_statements(target, line)) as statements, Warehouse(statements).with_needed_settings() as warehouse:
-        yield warehouse, ".".join(parts if len(parts) == 2 else (target.schema, *parts))
+    with closing(_statements(target, line)) as statements, Warehouse(statements.rows).with_needed_settings() as found:
+        yield found, ".".join(parts if len(parts) == 2 else (target.schema, *parts))
 
 
-def _statements(target: Target, line: ProgressLine) -> Statements:
+def _statements(target: Target, line: ProgressLine) -> RemoteStatements | SessionStatements:
     if target.method != "session":
         line.show(CONNECTING)
         return RemoteStatements(target)

@@ -1,4 +1,4 @@
-"""What the metastore and the session extension say of a table and its partitions, as data."""
+"""What the metastore and the session extension say of a table, its partitions and their files, as data."""
 
 from __future__ import annotations
 
@@ -80,6 +80,31 @@ def describe_table(warehouse: Warehouse, name: str) -> Table | None:
 def read_partitions(warehouse: Warehouse, name: str) -> tuple[Partition, ...]:
     """What bucket_specs() says of each partition of a table, in no order."""
     return tuple(map(partition_of, warehouse.rows(sql.bucket_specs(name))))
+
+
+def seal_table(warehouse: Warehouse, table: str, where: str | None, dry_run: bool) -> list[Partition]:
+    """Read the keys of files that are not sealed, and seal those that are what the table says.
+
+    Args:
+        warehouse: with an open session.
+        table: qualified: db.t.
+        where: a predicate on the partition columns; all partitions without one.
+        dry_run: write nothing.
+
+    Raises:
+        TableError: there is no such table.
+        SparkError: the session lacks the extension, or Spark refuses the statement.
+    """
+    spec = require_table(warehouse, table).spec
+    # A comment at the predicate's end must not hide what follows.
+    condition = f" where {where}\n" if where else ""
+    statement = f"alter table {sql.table(table)} seal buckets{condition}{' dry run' if dry_run else ''}"
+    found = map(partition_of, warehouse.rows(statement))
+    # The hash is the table's.
+    return [
+        replace(part, spec=replace(part.spec, bucket_hash=spec.bucket_hash)) if part.spec and spec else part
+        for part in found
+    ]
 
 
 def partition_of(row: Mapping[str, Any]) -> Partition:

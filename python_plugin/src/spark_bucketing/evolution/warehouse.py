@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Any
 
 from spark_bucketing.errors import SparkError
 
@@ -23,35 +23,23 @@ _NEEDED: Mapping[str, str] = {
 }
 
 
-class Statements(Protocol):
-    """What runs statements, and cancels them when somebody presses Ctrl-C."""
-
-    def rows(self, statement: str) -> list[dict[str, Any]]:
-        """Rows of a statement, by the names of their columns."""
-        ...
-
-    def close(self) -> None:
-        """End the connection."""
-        ...
-
-
 class Warehouse:
     """What is asked of Spark, and changed by it.
 
     Args:
-        statements: of a session or a connection.
+        run: gives the rows of a statement by the names of their columns, in a session or over a connection.
     """
 
-    def __init__(self, statements: Statements) -> None:
-        self._statements = statements
+    def __init__(self, run: Callable[[str], list[dict[str, Any]]]) -> None:
+        self._run = run
 
     def rows(self, query: str) -> list[dict[str, Any]]:
         """Rows of a query, or of a statement that changes nothing."""
-        return self._statements.rows(query)
+        return self._run(query)
 
     def change(self, statement: str) -> None:
         """Run a statement that changes something."""
-        self._statements.rows(statement)
+        self._run(statement)
 
     def settings(self) -> dict[str, str]:
         """Settings of the session that have a value of their own, not their default."""

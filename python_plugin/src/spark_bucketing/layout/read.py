@@ -97,7 +97,7 @@ def _files(session: SparkSession, table: str, layout: TableLayout) -> tuple[Data
 def _own_specs(session: SparkSession, table: str) -> dict[str, BucketSpec]:
     """Specs of sealed partitions by their folders; none in a session without the extension, which alone knows them."""
     with closing(SessionStatements(session)) as statements:
-        warehouse = Warehouse(statements)
+        warehouse = Warehouse(statements.rows)
         found = read_partitions(warehouse, table) if warehouse.has_extension() else ()
     return {one_spelling(part.location): part.spec for part in found if part.spec}
 

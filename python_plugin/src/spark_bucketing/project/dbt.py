@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, redirect_stdout
+from collections.abc import Sequence
+from contextlib import redirect_stdout
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -48,13 +48,16 @@ class Dbt:
         Raises:
             ProjectError: dbt cannot read the project at all.
         """
+        from dbt.task.compile import CompileTask
+
         # compile has no --resource-type.
         kinds = ("--select", *(f"resource_type:{kind}" for kind in _COMPILED))
         failed: dict[str, str] = {}
         exclude: list[str] = []
         # What reads a node that failed is skipped, unless that one is left out.
         for _ in range(_MOST_ROUNDS):
-            with _all_nodes():
+            # `dbt compile` stops at the first node that does not compile; here it goes on, as `dbt run` does.
+            with patch.object(CompileTask, "raise_on_first_error", lambda _: False):
                 outcome = self._invoke("compile", *kinds, "--no-populate-cache", *exclude)
             results = getattr(outcome.result, "results", None)
             if results is None:
@@ -116,26 +119,12 @@ class Dbt:
         return "\n".join(self._errors) or "it does not say why."
 
 
-@contextmanager
-def session_profile(folder: Path, profile: str, target: str, schema: str) -> Iterator[Path]:
+def write_session_profile(folder: Path, profile: str, target: str, schema: str) -> None:
     """A profile of the same name, target and schema, for the Spark of this process instead of a warehouse."""
     output = {"type": "spark", "method": "session", "host": "NA", "schema": schema, "threads": 1}
-    file = folder / "profiles.yml"
     # JSON is YAML. Nothing in it is to be rendered: braces of Jinja cannot be in a name that dbt has read.
-    file.write_text(json.dumps({profile: {"target": target, "outputs": {target: output}}}), encoding="utf-8")
-    try:
-        yield folder
-    finally:
-        file.unlink(missing_ok=True)
-
-
-@contextmanager
-def _all_nodes() -> Iterator[None]:
-    """`dbt compile` stops at the first node that does not compile; inside the block it goes on, as `dbt run` does."""
-    from dbt.task.compile import CompileTask
-
-    with patch.object(CompileTask, "raise_on_first_error", lambda _: False):
-        yield
+    text = json.dumps({profile: {"target": target, "outputs": {target: output}}})
+    (folder / "profiles.yml").write_text(text, encoding="utf-8")
 
 
 def _load(path: Path) -> Any:

@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spark_bucketing.plan.parse import parse_plan
-from spark_bucketing.plan.planner import PLAN_SETTINGS, Explained, Planner
+from spark_bucketing.plan.planner import PLAN_SETTINGS, Explained
+from spark_bucketing.plan.session_planner import SessionPlanner
 from spark_bucketing.plan.tree import PhysicalPlan
 from spark_bucketing.plan.whatif.hypothetical import HypotheticalTable
 from spark_bucketing.plan.whatif.relations import WHATIF_SCHEMA, Relations
-from spark_bucketing.session import active_session, explain_execution, setting, spark_call
+from spark_bucketing.session import explain_execution, setting
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -23,43 +24,42 @@ _CONTENT = re.compile(rf"(?:spark_catalog\.)?{WHATIF_SCHEMA}\.(\w+)")
 _FIXED = ("spark.sql.extensions", "spark.sql.warehouse.dir", "spark.sql.catalogImplementation")
 
 
-class WhatIf(Planner):
+class WhatIf(SessionPlanner):
     """A planner of hypothetical tables, in a session of its own (open_beside()), which has the extension or not.
 
     Its methods raise a SparkError where Spark refuses a type, a bucket column or a query, and a PlanError where a plan
     cannot be read.
     """
 
-    label = "offline"
-
     def __init__(self, session: SparkSession, folder: Path, has_extension: bool) -> None:
-        self.session, self.has_extension = session, has_extension
+        super().__init__("offline", session)
+        self.has_extension = has_extension
         self._tables: dict[str, HypotheticalTable] = {}
         self._meant: dict[str, str] = {}
         self._relations: dict[str, Any] = {}
         self._names: dict[str, str] = {}
         self._schemas: set[str] = set()
-        with self._active():
+        with self.asked():
             for key, value in PLAN_SETTINGS.items():
                 session.conf.set(key, value)
             self._made = Relations(session, folder)
 
     def define(self, table: HypotheticalTable) -> None:
         """Let a name mean this table from now on."""
-        with self._active():
+        with self.asked():
             self._mean(table)
         self._tables[table.name.lower()] = table
 
     def define_view(self, name: str, sql: str) -> None:
         """Create or replace a view."""
         schema, _, view = name.rpartition(".")
-        with self._active():
+        with self.asked():
             self._create_schema(schema)
             self.session.sql(f"create or replace view `{schema}`.`{view}` as\n{sql}")
 
     def use(self, schema: str) -> None:
         """Resolve names without a schema in this one."""
-        with self._active():
+        with self.asked():
             self._create_schema(schema)
             self.session.sql(f"use `{schema}`")
 
@@ -69,7 +69,7 @@ class WhatIf(Planner):
 
     def columns(self, sql: str) -> dict[str, str]:
         """Names and types of the columns that a query returns, without planning it to the end."""
-        with self._active():
+        with self.asked():
             fields = self.session.sql(f"{sql}").schema.fields
             return {field.name: field.dataType.simpleString() for field in fields}
 
@@ -87,14 +87,9 @@ class WhatIf(Planner):
         cost: bool = True,
     ) -> Explained:
         """The same as Spark prints it, with the names of the tables that are meant."""
-        with self._active(), self._given(tables, settings or {}):
+        with self.asked(), self._given(tables, settings or {}):
             texts = explain_execution(self.session, sql, cost)
         return Explained(*map(self._renamed, texts))
-
-    def rows(self, sql: str) -> list[tuple[Any, ...]]:
-        """Rows of a statement that reads no table, such as SET."""
-        with self._active():
-            return [tuple(row) for row in self.session.sql(sql).collect()]
 
     @contextmanager
     def _given(self, tables: Iterable[HypotheticalTable], settings: Mapping[str, str]) -> Iterator[None]:
@@ -134,8 +129,3 @@ class WhatIf(Planner):
 
     def _renamed(self, text: str) -> str:
         return _CONTENT.sub(lambda found: self._names.get(found[1], found[1]), text)
-
-    @contextmanager
-    def _active(self) -> Iterator[None]:
-        with active_session(self.session), spark_call(""):
-            yield

@@ -3,7 +3,7 @@ package ddl
 
 import org.apache.hadoop.fs.FileStatus
 
-import org.apache.spark.sql.{AnalysisException, Row, SparkSession}
+import org.apache.spark.sql.{Row, SparkSession}
 import org.apache.spark.sql.bucketing.compat.Compat
 import org.apache.spark.sql.bucketing.hash.BucketHash
 import org.apache.spark.sql.bucketing.read.{FileVerdict, FileVerdicts, SealedSpecs}
@@ -90,9 +90,7 @@ case class SealBucketsCommand(name: TableIdentifier, partition: Option[TablePart
 }
 
 private object SealBucketsCommand {
-
-  private def refused(table: CatalogTable, found: String, expected: String, instead: String): AnalysisException =
-    Compat.refusal(s"Cannot seal ${table.identifier.quotedString}: $found. Expected $expected. Instead: $instead.")
+  import SealPartitions.refused
 
   /** The table's files as Spark reads them itself. */
   private def checked(session: SparkSession, table: CatalogTable): HadoopFsRelation = {

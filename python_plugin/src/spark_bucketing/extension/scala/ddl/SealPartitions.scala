@@ -43,6 +43,6 @@ object SealPartitions {
     }
   }
 
-  private def refused(table: CatalogTable, found: String, expected: String, instead: String): AnalysisException =
+  def refused(table: CatalogTable, found: String, expected: String, instead: String): AnalysisException =
     Compat.refusal(s"Cannot seal ${table.identifier.quotedString}: $found. Expected $expected. Instead: $instead.")
 }

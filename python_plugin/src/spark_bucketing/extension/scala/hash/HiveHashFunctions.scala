@@ -81,10 +81,8 @@ object HiveHashFunctions {
 
   /** Whether Catalyst's hash of a value of this type is Hive's. */
   def isHives(dataType: DataType): Boolean = dataType match {
-    case NullType | BooleanType | ByteType | ShortType | IntegerType | LongType | FloatType | DoubleType | DateType |
-        _: DecimalType => true
-    case string: StringType => string == StringType
-    case _ => false
+    case NullType | FloatType | DoubleType => true
+    case _ => BucketHash.spreads(dataType)
   }
 
   private def info[T](name: String, usage: String, examples: String)(implicit tag: reflect.ClassTag[T]): ExpressionInfo =

@@ -35,12 +35,7 @@ class HiveHashPartitioning(keys: Seq[Expression], n: Int) extends HashPartitioni
   override def prettyName: String = "hivehashpartitioning"
 
   override def canEqual(other: Any): Boolean = other.isInstanceOf[HiveHashPartitioning]
-
-  override def equals(other: Any): Boolean = other match {
-    case that: HiveHashPartitioning => that.expressions == expressions && that.numPartitions == numPartitions
-    case _ => false
-  }
-
+  override def equals(other: Any): Boolean = canEqual(other) && super.equals(other)
   override def hashCode: Int = 31 * super.hashCode + 1
 }
 

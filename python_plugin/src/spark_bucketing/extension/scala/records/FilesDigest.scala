@@ -17,15 +17,10 @@ case class FilesDigest(count: Long, bytes: Long, high: Long, low: Long) {
   def +(other: FilesDigest): FilesDigest =
     FilesDigest(count + other.count, bytes + other.bytes, high + other.high, low + other.low)
 
-  /** The sum with the hash of a text in it, or without it: a seal's spec, so that nobody changes one without the other. */
-  def plus(text: String): FilesDigest = {
+  /** The sum with the hash of a text in it (1) or without it (-1): a seal's spec, so that nobody changes one without the other. */
+  def plus(text: String, times: Int): FilesDigest = {
     val (first, second) = FilesDigest.hash(text)
-    copy(high = high + first, low = low + second)
-  }
-
-  def minus(text: String): FilesDigest = {
-    val (first, second) = FilesDigest.hash(text)
-    copy(high = high - first, low = low - second)
+    copy(high = high + times * first, low = low + times * second)
   }
 
   def hex: String = f"$high%016x$low%016x"

@@ -42,11 +42,6 @@ class HivePartitions(client: HiveClientImpl) extends PartitionStore {
       call(_.getPartitionsByNames(table.database, table.identifier.table, names.asJava)).asScala
     }.map(partition(table, _)).toSeq
 
-  override def nameOf(table: CatalogTable, values: Map[String, String]): String = {
-    val given = CaseInsensitiveMap(values)
-    Warehouse.makePartName(columnsOf(table), table.partitionColumnNames.map(column => stored(given(column))).asJava)
-  }
-
   private def partition(table: CatalogTable, found: Partition): StoredPartition = StoredPartition(
     Warehouse.makePartName(columnsOf(table), found.getValues), found.getSd.getLocation,
     found.getParameters.asScala.toMap, Some(described(found.getSd)), found)

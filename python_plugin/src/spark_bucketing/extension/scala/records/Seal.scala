@@ -80,7 +80,7 @@ case class Seal(spec: SealedSpec, files: FilesDigest) {
     ofSpec ++ Map(
       Seal.Files -> files.count.toString,
       Seal.Bytes -> files.bytes.toString,
-      Seal.Digest -> files.plus(Seal.specText(ofSpec)).hex)
+      Seal.Digest -> files.plus(Seal.specText(ofSpec), 1).hex)
   }
 }
 
@@ -122,7 +122,7 @@ object Seal {
       count <- value(Files, "a number of files")(text => Some(text.toLong).filter(_ >= 0))
       bytes <- value(Bytes, "a number of bytes")(text => Some(text.toLong).filter(_ >= 0))
       digest <- value(Digest, "32 hexadecimal digits")(FilesDigest.parse(count, bytes, _))
-    } yield Seal(SealedSpec(buckets, columns, sorts, hash, schema), digest.minus(specText(of)))
+    } yield Seal(SealedSpec(buckets, columns, sorts, hash, schema), digest.plus(specText(of), -1))
   }
 
   /** The spec as it is written, which the digest is of as well: one that was changed by hand fits no files. */

@@ -62,12 +62,8 @@ class WriteTasks(directories: Seq[Expression], keys: Seq[Expression], bucket: Ha
   override def prettyName: String = "writetasks"
   override def canEqual(other: Any): Boolean = other.isInstanceOf[WriteTasks]
 
-  override def equals(other: Any): Boolean = other match {
-    case that: WriteTasks => that.expressions == expressions && that.numPartitions == numPartitions &&
-      that.bucketing == bucketing
-    case _ => false
-  }
-
+  override def equals(other: Any): Boolean =
+    canEqual(other) && super.equals(other) && other.asInstanceOf[WriteTasks].bucketing == bucketing
   override def hashCode: Int = 31 * super.hashCode + 2
 
   private def bucketing: HashPartitioning = bucket

@@ -36,12 +36,6 @@ import org.apache.spark.util.SerializableConfiguration
 case class WriteMode(overwrites: Boolean, onlyNew: Boolean, static: TablePartitionSpec)
 
 /**
- * The files that a write left: names by the values of the partition columns, which are none for a table without
- * partitions. A partition that the statement names in full is there even without files.
- */
-case class WrittenFiles(names: Map[TablePartitionSpec, Set[String]])
-
-/**
  * Spark's own statistics of a task, and the files that it wrote, each with the values of its partition.
  *
  * @param asRead whether all rows come back out of the files as they were written
@@ -143,16 +137,15 @@ trait SealedWrite extends V1WriteCommand {
       case error: SparkException => throw SealedWrites.ofStorage(error, into).getOrElse(error)
     }
     reported.foreach { files =>
-      def written = WrittenFiles(byPartition(files))
       into match {
-        case Some(found) => Sealing.after(session, found, bucketSpec.get, how, written)
-        case None => Sealing.ofCreated(session, written)
+        case Some(found) => Sealing.after(session, found, bucketSpec.get, how, byPartition(files))
+        case None => Sealing.ofCreated(session, byPartition(files))
       }
     }
     rows
   }
 
-  private def byPartition(files: Seq[(InternalRow, String)]): Map[TablePartitionSpec, Set[String]] = {
+  private def byPartition(files: Seq[(InternalRow, String)]): Sealing.Written = {
     val found = files.groupBy(_._1).map { case (values, names) => specOf(values) -> names.map(_._2).toSet }
     // Of all partition columns, or of none.
     val named = how.static.size == into.fold(0)(_.partitionColumnNames.length)

@@ -14,6 +14,7 @@ import org.apache.spark.sql.bucketing.compat.Compat
 import org.apache.spark.sql.bucketing.hash.BucketHash
 import org.apache.spark.sql.bucketing.records._
 import org.apache.spark.sql.catalyst.catalog.{BucketSpec, CatalogTable}
+import org.apache.spark.sql.catalyst.catalog.CatalogTypes.TablePartitionSpec
 import org.apache.spark.sql.catalyst.plans.logical.{CTEInChildren, CTERelationDef, LogicalPlan}
 import org.apache.spark.sql.execution.command.{CreateDataSourceTableAsSelectCommand, LeafRunnableCommand}
 
@@ -26,8 +27,14 @@ import org.apache.spark.sql.execution.command.{CreateDataSourceTableAsSelectComm
  */
 object Sealing extends Logging {
 
+  /**
+   * The files that a write left: names by the values of the partition columns, which are none for a table without
+   * partitions. A partition that the statement names in full is there even without files.
+   */
+  type Written = Map[TablePartitionSpec, Set[String]]
+
   /** @param planned the table as the rows were written for it; without columns if it is new */
-  def after(session: SparkSession, planned: CatalogTable, spec: BucketSpec, mode: WriteMode, files: => WrittenFiles): Unit = {
+  def after(session: SparkSession, planned: CatalogTable, spec: BucketSpec, mode: WriteMode, files: => Written): Unit = {
     val name = planned.identifier.quotedString
     try {
       val (table, written) = (Compat.current(session, planned), files)
@@ -44,26 +51,26 @@ object Sealing extends Logging {
   }
 
   private def sealTable(
-      session: SparkSession, table: CatalogTable, spec: SealedSpec, mode: WriteMode, written: WrittenFiles): Unit = {
+      session: SparkSession, table: CatalogTable, spec: SealedSpec, mode: WriteMode, written: Written): Unit = {
     val before = Seal.parse(table.properties)
-    val found = folder(session, table.location.toString, written.names.values.flatten.toSet)
+    val found = folder(session, table.location.toString, written.values.flatten.toSet)
     val after = sealOf(before, spec, mode, found)
     if (after.map(Right(_)) != before) PartitionStore.of(session).sealTable(table, after)
   }
 
   private def sealPartitions(
-      session: SparkSession, table: CatalogTable, spec: SealedSpec, mode: WriteMode, written: WrittenFiles): Unit = {
+      session: SparkSession, table: CatalogTable, spec: SealedSpec, mode: WriteMode, written: Written): Unit = {
     val store = PartitionStore.of(session)
-    val names = written.names.map { case (values, files) => store.nameOf(table, values) -> files }
-    val found = PartFiles.atOnce(store.find(table, written.names.keys.toSeq)) { partition =>
-      partition -> folder(session, partition.location, names(partition))
+    val names = written.map { case (values, files) => store.nameOf(table, values) -> files }.withDefaultValue(Set.empty[String])
+    val found = PartFiles.atOnce(store.find(table, written.keys.toSeq)) { partition =>
+      partition -> folder(session, partition.location, names(partition.name))
     }
     // A partition is written as a whole: what another statement has altered while folders were listed stays as that left it.
-    val now = store.find(table, written.names.keys.toSeq).map(partition => partition.name -> partition).toMap
+    val now = store.find(table, written.keys.toSeq).map(partition => partition.name -> partition).toMap
     val changes = for {
       (before, files) <- found
       // What IF NOT EXISTS has left alone.
-      if !mode.onlyNew || names(before).nonEmpty && files._1.isDefined
+      if !mode.onlyNew || names(before.name).nonEmpty && files._1.isDefined
       partition <- now.get(before.name) if partition.isSame(before)
     } yield {
       val after = sealOf(partition.seal, spec, mode, files)
@@ -73,10 +80,6 @@ object Sealing extends Logging {
     }
     val undone = changes.filterNot(_.isDone)
     if (undone.nonEmpty) store.change(table, undone)
-  }
-
-  private implicit class FilesOfPartitions(names: Map[String, Set[String]]) {
-    def apply(partition: StoredPartition): Set[String] = names.getOrElse(partition.name, Set.empty)
   }
 
   /** The files of this write, and whether there are others. None where some of its files are not to be found. */
@@ -102,10 +105,10 @@ object Sealing extends Logging {
   }
 
   private val Creating = "bucketing.creating"
-  private val created = new ConcurrentHashMap[String, () => WrittenFiles]
+  private val created = new ConcurrentHashMap[String, () => Written]
 
   /** Notes the files of a table that is not there yet. */
-  def ofCreated(session: SparkSession, written: => WrittenFiles): Unit =
+  def ofCreated(session: SparkSession, written: => Written): Unit =
     Option(session.sparkContext.getLocalProperty(Creating)).foreach(created.put(_, () => written))
 
   /** Runs a CTAS, whose files are written by a command of its own in a thread of its own, and then seals them. */

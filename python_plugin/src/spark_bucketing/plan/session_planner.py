@@ -21,23 +21,23 @@ class SessionPlanner(Planner):
 
     def rows(self, sql: str) -> Sequence[tuple[Any, ...]]:
         """Rows of a statement."""
-        with spark_call(""):
+        with self.asked():
             return [tuple(row) for row in self.session.sql(sql).collect()]
 
     def explain(self, sql: str) -> Explained:
         """The plan of a query, which is planned once for both texts."""
-        with active_session(self.session), spark_call(""):
+        with self.asked():
             return Explained(*explain_execution(self.session, sql))
 
     def data_files(self, table: str) -> Sequence[str]:
         """Paths of a table's files, as Spark lists them now."""
-        with spark_call(""):
+        with self.asked():
             self.session.catalog.refreshTable(table)
             return list(self.session.table(table).inputFiles())
 
     def size_of(self, table: str) -> int | None:
         """Bytes of a table's files, all partitions together."""
-        with spark_call(""):
+        with self.asked():
             leaf = self.session.table(table)._jdf.queryExecution().optimizedPlan().collectLeaves().head()
             if leaf.getClass().getSimpleName() != "LogicalRelation":
                 return None
@@ -47,6 +47,12 @@ class SessionPlanner(Planner):
                 no_filters = leaf.output().take(0)
                 files = files.filterPartitions(no_filters)
             return int(files.sizeInBytes())
+
+    @contextmanager
+    def asked(self) -> Iterator[None]:
+        """Inside the block this thread asks the session, and what Spark raises is a SparkError."""
+        with active_session(self.session), spark_call(""):
+            yield
 
     @contextmanager
     def printing_in_full(self) -> Iterator[SessionPlanner]:

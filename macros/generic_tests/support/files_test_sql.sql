@@ -1,0 +1,19 @@
+{#-
+  The SQL of a test of a table's files: that of the block that calls this, which gets {relation, layout, specs}, unless the test is decided
+  already.
+
+  tested: what dbt hands the test
+-#}
+{% macro files_test_sql(tested) -%}
+  {%- if execute -%}
+    {%- set relation = spark_bucketing.tested_relation(tested) -%}
+    {%- set layout = spark_bucketing.tested_layout(relation) -%}
+    {%- if layout.problem -%}
+      {{ spark_bucketing.cannot_tell_sql(layout.problem) }}
+    {%- elif layout.unbucketed -%}
+      {{ spark_bucketing.failure_sql(layout.unbucketed) }}
+    {%- else -%}
+      {{ caller({'relation': relation, 'layout': layout, 'specs': spark_bucketing.tested_specs(tested, relation, layout)}) }}
+    {%- endif -%}
+  {%- endif -%}
+{%- endmacro %}
