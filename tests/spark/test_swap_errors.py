@@ -57,6 +57,25 @@ def test_a_directory_in_the_backups_way_is_named_and_nothing_is_changed(
     assert content(project) == [("new",)]
 
 
+def test_a_directory_in_a_backups_way_is_not_in_that_of_an_external_table(project: Project) -> None:
+    project.model("m", "select '{{ var('v') }}' as k", **MODEL, location_root=str(project.folder / "external"))
+    project.dbt("run", v="old")
+    project.model("other", "select 1 as k", **MODEL)
+    project.dbt("run", "--select", "other")
+    project.location("other").with_name("m__dbt_backup").mkdir()
+    project.dbt("run", "--select", "m", v="new")
+    assert content(project) == [("new",)] and project.tables() == {"m", "other"}
+
+
+@pytest.mark.parametrize("materialized", ["bucketed_table", "bucketed_incremental"])
+def test_a_view_of_a_table_that_is_gone_is_replaced(project: Project, materialized: str) -> None:
+    project.spark.sql(f"create table {project.table('gone')} as select 1 as k")
+    project.spark.sql(f"create view {project.table('m')} as select * from {project.table('gone')}")
+    project.spark.sql(f"drop table {project.table('gone')}")
+    project.build("select 2 as k", **MODEL | {"materialized": materialized})
+    assert content(project) == [("2",)] and project.tables() == {"m"}
+
+
 def test_a_script_has_no_words_for_an_error_of_the_metastore_with_a_handler_or_without(project: Project) -> None:
     """Why swap_relations() tries beforehand whether the metastore lets these tables be altered."""
     spark, table = project.spark, project.table("m")
