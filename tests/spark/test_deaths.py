@@ -18,7 +18,7 @@ import pytest
 from commanded import evolution_of
 from dying import assert_survives_a_death, assert_survives_every_death, content, dying, executing, statements
 from elsewhere import COMMAND, CREATE, Elsewhere, interrupted
-from evolving import Evolving, evolving_tables, sealed  # noqa: F401
+from evolving import DB, Evolving, evolving_tables, sealed  # noqa: F401
 from test_evolution_runs import EVOLVING, assert_files_match_seals
 
 from conftest import Project, all_long_but
@@ -92,6 +92,7 @@ def test_staged_rows_that_no_longer_fit_stop_the_run_until_a_full_refresh(projec
     project.spark.sql(f"create table {project.table('m__dbt_staged')} (k int) using parquet tblproperties {for_others}")
     _, failure = project.attempt("run")
     assert "no longer fit the table" in failure and "--full-refresh" in failure
+    assert f"drop table {project.schema}.m__dbt_staged, if {project.schema}.m is complete" in failure
     assert content(project) == [("1", "2")]
     project.dbt("run", "--full-refresh")
     assert project.tables() == {"m"}
@@ -296,7 +297,7 @@ def test_a_death_within_sparks_overwrite_takes_no_row_away(tables: Evolving) -> 
                 "alter table t set tblproperties ('bucketing.build' = 'build-7')",
                 "insert overwrite table t partition (ds = 'a') select 1, 1",
             ],
-            ["no longer fit the table", "build-7"],
+            ["no longer fit the table", "build-7", f"DROP TABLE `{DB}`.`t__dbt_staged`"],
             id="another table",
         ),
     ],

@@ -148,8 +148,8 @@ def complete_staging(warehouse: Warehouse, table: Table, left: Table) -> Staging
     if found != expected:
         raise TableError(
             f"An earlier run died while it replaced partitions of {table.name}, and its finished rows in {left.name} "
-            f"no longer fit the table, and nothing was changed: found rows for {found}, expected {expected}. Drop "
-            f"{left.name} if the table is complete without it."
+            f"no longer fit the table, and nothing was changed: found rows for {found}, expected {expected}. If the "
+            f"table is complete without it: DROP TABLE {left.name}. Rows that only it has are lost then."
         )
     return _read(warehouse, table, left.name, left.properties)
 
