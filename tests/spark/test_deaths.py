@@ -144,6 +144,8 @@ def test_staged_rows_of_another_build_of_the_table_are_not_applied(project: Proj
 
 
 def test_directories_that_a_dead_run_left_without_their_tables_are_cleared(project: Project) -> None:
+    project.spark.sql(f"drop schema {project.schema}")
+    project.spark.sql(f"create schema {project.schema} location '{project.folder / 'a place%20'}'")
     os.environ.update(OTHER)
     project.build(MOVES_A_ROW, **MERGE)
     schema_folder = project.location("m").parent
@@ -332,6 +334,9 @@ def test_rows_that_change_while_they_are_staged_are_not_overwritten(tables: Evol
     rows = tables.sums("changing")
     assert tables.sql("select count(*) from changing where ds = 'a'") == [(80,)]
     tables.assert_whole("changing", rows)
+    left = tables.folder("changing").with_name("changing__dbt_staged")
+    left.mkdir()
+    (left / "left_behind").write_text("by a dead process")
     tables.said("rewrite", "changing")
     tables.assert_whole("changing", rows, a=8, b=8)
 

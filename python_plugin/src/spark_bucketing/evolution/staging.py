@@ -11,6 +11,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from urllib.parse import unquote
 
 from spark_bucketing.errors import SparkError, TableError
 from spark_bucketing.evolution import sql
@@ -113,7 +114,8 @@ def _delete_folder(warehouse: Warehouse, table_name: str) -> None:
     """
     *schema, name = sql.parts(beside(table_name, "staged"))
     described = warehouse.rows(f"describe schema {'.'.join(map(sql.name, schema))}")
-    place = next(str(row["info_value"]) for row in described if row["info_name"] == "Location")
+    # Of tables Spark says the path, of schemas the URI.
+    place = next(unquote(row["info_value"]) for row in described if row["info_name"] == "Location")
     trash = beside(table_name, "trash")
     create = f"create table {trash} (nothing string) stored as textfile"
     folder = sql.text(f"{place.rstrip('/')}/{name.lower()}")
