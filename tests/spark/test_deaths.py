@@ -18,7 +18,7 @@ import pytest
 from commanded import evolution_of
 from dying import assert_survives_a_death, assert_survives_every_death, content, dying, executing, statements
 from elsewhere import COMMAND, CREATE, Elsewhere, interrupted
-from evolving import Evolving, evolving_tables, sealed  # noqa: F401
+from evolving import DB, Evolving, evolving_tables, sealed  # noqa: F401
 from test_evolution_runs import EVOLVING, assert_files_match_seals
 
 from conftest import Project, all_long_but
@@ -123,6 +123,7 @@ def test_staged_rows_of_another_build_stop_the_run_until_a_full_refresh(project:
     project.spark.sql(f"insert overwrite table {project.table('m')} values (9, 'newer', 2)")
     _, failure = project.attempt("run", v="fourth")
     assert "no longer fit the table" in failure and "build-1" in failure and "--full-refresh" in failure
+    assert f"drop table {project.schema}.m__dbt_staged, if {project.schema}.m is complete" in failure
     assert content(project, "select k, v from {schema}.m") == [("9", "newer")]
     project.dbt("run", "--full-refresh", v="fifth")
     assert content(project, "select k, v from {schema}.m") == [("1", "fifth")]
@@ -130,6 +131,8 @@ def test_staged_rows_of_another_build_stop_the_run_until_a_full_refresh(project:
 
 
 def test_directories_that_a_dead_run_left_without_their_tables_are_cleared(project: Project) -> None:
+    project.spark.sql(f"drop schema {project.schema}")
+    project.spark.sql(f"create schema {project.schema} location '{project.folder / 'a place%20'}'")
     os.environ.update(OTHER)
     project.build(MOVES_A_ROW, **MERGE)
     schema_folder = project.location("m").parent
@@ -283,7 +286,7 @@ def test_a_death_within_sparks_overwrite_takes_no_row_away(tables: Evolving) -> 
                 "alter table t set tblproperties ('bucketing.build' = 'build-7')",
                 "insert overwrite table t partition (ds = 'a') select 1, 1",
             ],
-            ["no longer fit the table", "build-7"],
+            ["no longer fit the table", "build-7", f"DROP TABLE `{DB}`.`t__dbt_staged`"],
             id="another table",
         ),
     ],
@@ -318,6 +321,9 @@ def test_rows_that_change_while_they_are_staged_are_not_overwritten(tables: Evol
     rows = tables.sums("changing")
     assert tables.sql("select count(*) from changing where ds = 'a'") == [(80,)]
     tables.assert_whole("changing", rows)
+    left = tables.folder("changing").with_name("changing__dbt_staged")
+    left.mkdir()
+    (left / "left_behind").write_text("by a dead process")
     tables.said("rewrite", "changing")
     tables.assert_whole("changing", rows, a=8, b=8)
 

@@ -57,6 +57,45 @@ def test_a_directory_in_the_backups_way_is_named_and_nothing_is_changed(
     assert content(project) == [("new",)]
 
 
+def test_a_directory_in_a_backups_way_is_not_in_that_of_an_external_table(project: Project) -> None:
+    project.model("m", "select '{{ var('v') }}' as k", **MODEL, location_root=str(project.folder / "external"))
+    project.dbt("run", v="old")
+    project.model("other", "select 1 as k", **MODEL)
+    project.dbt("run", "--select", "other")
+    project.location("other").with_name("m__dbt_backup").mkdir()
+    project.dbt("run", "--select", "m", v="new")
+    assert content(project) == [("new",)] and project.tables() == {"m", "other"}
+
+
+@pytest.mark.parametrize("materialized", ["bucketed_table", "bucketed_incremental"])
+def test_a_view_of_a_table_that_is_gone_is_replaced(project: Project, materialized: str) -> None:
+    project.spark.sql(f"create table {project.table('gone')} as select 1 as k")
+    project.spark.sql(f"create view {project.table('m')} as select * from {project.table('gone')}")
+    project.spark.sql(f"drop table {project.table('gone')}")
+    project.build("select 2 as k", **MODEL | {"materialized": materialized})
+    assert content(project) == [("2",)] and project.tables() == {"m"}
+
+
+def test_a_script_has_no_words_for_an_error_of_the_metastore_with_a_handler_or_without(project: Project) -> None:
+    """Why swap_relations() tries beforehand whether the metastore lets these tables be altered."""
+    spark, table = project.spark, project.table("m")
+    project.model("m", "select 1 as k", **MODEL)
+    project.dbt("run")
+    rename = f"alter table {table} rename to {project.table('n')}"
+    handler = "declare exit handler for sqlexception begin select 'handled'; end;"
+    with refused(spark, 1), pytest.raises(Exception, match="failed on purpose"):
+        spark.sql(rename)
+    for script in (
+        f"begin {rename}; end",
+        f"begin {handler} {rename}; end",
+        f"begin execute immediate '{rename}'; end",
+    ):
+        with refused(spark, 1), pytest.raises(Exception, match="NullPointerException") as error:
+            spark.sql(script)
+        assert "sqlState" in str(error.value) and "failed on purpose" not in str(error.value)
+    assert content(project) == [("1",)]
+
+
 @pytest.mark.parametrize("number", [1, 2])
 def test_a_metastore_that_fails_within_the_swap_is_cured_by_the_next_run(project: Project, number: int) -> None:
     project.model("m", "select '{{ var('v') }}' as k", **MODEL)

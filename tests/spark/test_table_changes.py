@@ -136,13 +136,14 @@ def test_schema_changes_that_cannot_be_had_are_errors(project: Project) -> None:
 @pytest.mark.parametrize(
     "partition_by", [pytest.param([], marks=pytest.mark.long), ["p"]], ids=["whole", "partitioned"]
 )
-@pytest.mark.parametrize("change", ["columns", pytest.param("layout", marks=pytest.mark.long)])
+@pytest.mark.parametrize("change", all_long_but(("columns", "added"), ("columns", "added", "layout")))
 def test_a_merge_that_fails_changes_nothing(project: Project, partition_by: list[str], change: str) -> None:
     config = BASE | {"incremental_strategy": "merge", "unique_key": "k", "partition_by": partition_by}
     first = "select 1 as k, 0 as p, 'precious' as v"
     project.build(first, **config)
     changes: dict[str, tuple[str, dict[str, Any]]] = {
         "columns": ("id as w", {"on_schema_change": "sync_all_columns"}),
+        "added": ("'new' as v, id as w", {"on_schema_change": "append_new_columns"}),
         "layout": ("cast(id as string) as v", {"on_bucket_change": "rebuild", "buckets": 8}),
     }
     second, changed = changes[change]

@@ -22,6 +22,7 @@ class Evolving(Tables):
     """The database of these tables, and the commands, run in this process with this session."""
 
     def __init__(self, spark: SparkSession, project: Project) -> None:
+        spark.sql(f"create database if not exists {DB} location '{project.folder / 'a place%20'}'")
         super().__init__(spark, DB)
         self.command = evolution_of(project)
 

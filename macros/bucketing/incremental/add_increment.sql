@@ -29,7 +29,7 @@
   {%- endif -%}
   {%- set overwrite = increment.strategy in ['insert_overwrite', 'microbatch'] -%}
   {%- set plain = spark_bucketing.without_expressions(reconciled.columns) -%}
-  {%- set rows = spark_bucketing.aligned_rows(relation, plain, existing_columns, layout) -%}
+  {%- set rows = spark_bucketing.aligned_rows(relation, plain, existing_columns, layout.partition_by if rewrite else []) -%}
   {%- if overwrite and not layout.partition_by -%}
     {% do spark_bucketing.build_table(relation, [source], reconciled.columns, layout, existing) %}
   {%- elif overwrite and not rewrite and not batch and not spark_bucketing.reads_relation(source, relation) -%}
@@ -60,9 +60,12 @@
       {% do spark_bucketing.drop_tables([input]) %}
     {%- else -%}
       {%- set touched = spark_bucketing.touched_partitions(rows, new_rows, layout, increment) -%}
+      {%- set staged = spark_bucketing.stage_partitions(relation, rows, input, plain, layout, increment, touched) if touched.partitions -%}
+      {#- When the rows are there, which may be refused. -#}
       {% do spark_bucketing.alter_relation(relation, reconciled.added, change, layout, existing) %}
       {%- if touched.partitions -%}
-        {% do spark_bucketing.rewrite_partitions(relation, input, plain, layout, increment, touched, existing.identity) %}
+        {% do spark_bucketing.complete_staging(staged, relation, layout, existing.identity) %}
+        {% do spark_bucketing.replace_touched_partitions(relation, touched.lose, [staged, input]) %}
       {%- else -%}
         {% call statement('main') -%} select 'no new rows' as message {%- endcall %}
         {% do spark_bucketing.drop_tables([input]) %}

@@ -3,8 +3,9 @@
 
   columns: list of {name, type} that the table is to have
   existing_columns: what it has
+  partition_by: columns by which it is to be partitioned, unless it is
 -#}
-{% macro aligned_rows(relation, columns, existing_columns, layout) -%}
+{% macro aligned_rows(relation, columns, existing_columns, partition_by) -%}
   {%- set types = {} -%}
   {%- for column in existing_columns -%}{%- do types.update({column.name: column.type}) -%}{%- endfor -%}
   {%- set aligned = [] -%}
@@ -23,5 +24,5 @@
     {%- endif -%}
     {%- do aligned.append({'name': column.name, 'type': column.type, 'expression': value}) -%}
   {%- endfor -%}
-  {{ return('(select ' ~ spark_bucketing.select_list(aligned, layout.partition_by) ~ ' from ' ~ spark_bucketing.quote_relation(relation) ~ ')') }}
+  {{ return('(select ' ~ spark_bucketing.select_list(aligned, partition_by) ~ ' from ' ~ spark_bucketing.quote_relation(relation) ~ ')') }}
 {%- endmacro %}

@@ -20,7 +20,7 @@
       ~ spark_bucketing.partition_specs(layout.partition_by, emptied) | join(', ') -%}
   {% do spark_bucketing.insert_bucketed(relation, rows, columns, layout, overwrite=true, and_then=drop if emptied) %}
   {%- if before or not spark_bucketing.drop_tables(spent, if_sealed=relation) -%}
-    {% do spark_bucketing.verify_buckets(relation, layout, before, spark_bucketing.partition_values(layout.partition_by, rows)) %}
+    {% do spark_bucketing.verify_buckets(relation, layout, before, spark_bucketing.partition_values(layout.partition_by, rows), staged=spent[0]) %}
     {% do spark_bucketing.drop_tables(spent) %}
   {%- endif -%}
 {%- endmacro %}

@@ -9,7 +9,7 @@
 {%- endmacro %}
 
 
-{#- found: a match of %41, as names of partitions have characters that paths cannot. -#}
+{#- found: a match of %41, as names of partitions and URIs have characters that paths, or URIs, cannot. -#}
 {% macro unescaped(found) -%}
   {{ return('%c' | format(found.group(1) | int(base=16))) }}
 {%- endmacro %}

@@ -1,7 +1,8 @@
 {#-
   The tables beside a model's own, by role:
     tmp      under construction; worthless when found
-    staged   all rows of partitions that are to be replaced; written over the table's when found (docs/replacing.md)
+    staged   all rows of partitions that are to be replaced; when found, written over the table's if it says what it replaces, else dropped
+             (docs/replacing.md)
     input    the rows of one incremental run; worthless when found
     backup   the previous table, between the two renames of a swap
     trash    owns a directory that is to be deleted

@@ -17,7 +17,7 @@
     {% do exceptions.raise_compiler_error(
         "Model '" ~ model.name ~ "': an earlier run died while it replaced partitions, and its finished rows no longer fit the table.\n"
         ~ '  found:    ' ~ staged ~ ' for ' ~ finished.replaces ~ '\n  expected: ' ~ expected
-        ~ '\n  instead:  dbt run --full-refresh, or drop ' ~ staged ~ ' if the table is complete without it'
+        ~ '\n  instead:  drop table ' ~ staged ~ ', if ' ~ relation ~ ' is complete without it: rows that only it has are lost then. Or dbt run --full-refresh'
     ) %}
   {%- endif -%}
   {% do log('Completing an earlier run of ' ~ relation ~ ' that died while replacing partitions.', info=true) %}

@@ -4,12 +4,13 @@
 {%- endmacro %}
 
 
-{#- The schema's own place, with a slash at its end; asked for once in a run. -#}
+{#- The schema's own place, with a slash at its end; asked for once in a run. Of tables Spark says the path, of schemas the URI. -#}
 {% macro schema_location(schema) -%}
   {%- set cache = spark_bucketing.run_cache().setdefault('schema_locations', {}) -%}
   {%- if schema not in cache -%}
     {%- set rows = run_query('describe schema ' ~ spark_bucketing.quote_identifier(schema)).rows -%}
-    {%- do cache.update({schema: (rows | selectattr(0, 'equalto', 'Location') | first)[1].rstrip('/') ~ '/'}) -%}
+    {%- set uri = (rows | selectattr(0, 'equalto', 'Location') | first)[1].rstrip('/') ~ '/' -%}
+    {%- do cache.update({schema: modules.re.sub('%([0-9A-Fa-f]{2})', spark_bucketing.unescaped, uri)}) -%}
   {%- endif -%}
   {{ return(cache[schema]) }}
 {%- endmacro %}

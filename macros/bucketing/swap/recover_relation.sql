@@ -33,10 +33,10 @@
   {%- for role in ['tmp', 'input', 'trash'] if roles[role].identifier | lower in found -%}
     {% do spark_bucketing.drop_relation_with_files(roles[role]) %}
   {%- endfor -%}
-  {%- if state.exists -%}
-    {% do spark_bucketing.validate_backup_location(relation, reads=not rebuild) %}
-  {%- endif -%}
   {%- set existing = spark_bucketing.table_layout(relation) if state.exists else none -%}
+  {%- if existing and existing.type == 'table' -%}
+    {% do spark_bucketing.validate_backup_location(relation, existing, reads=not rebuild) %}
+  {%- endif -%}
   {%- if roles.staged.identifier | lower in found -%}
     {%- if not existing or existing.type != 'table' -%}
       {% do spark_bucketing.drop_relation_with_files(roles.staged) %}

@@ -3,7 +3,7 @@
 
   The two renames are one statement for dbt, a SQL script that renames back when the second one fails. Should the whole
   process die between them, recover_relation() restores the backup in the next run. A previous table whose directory is
-  gone has nothing to keep, and cannot be renamed: it is dropped. A directory in the backup's place is never deleted, for it
+  gone has nothing to keep, and cannot be renamed: it is dropped, and so is a view that does not resolve any more. A directory in the backup's place is never deleted, for it
   may hold the only copy of the rows (validate_backup_location).
 
   An error of the metastore has no SQLSTATE: Spark looks for a handler by it, in any script, and fails with a NullPointerException in its
@@ -25,7 +25,9 @@
     {%- set swap -%}
       begin
         begin
-          {%- if existing.type == 'table' %}
+          {%- if existing.type == 'view' %}
+          declare exit handler for sqlexception begin drop view if exists {{ spark_bucketing.quote_relation(relation) }}; end;
+          {%- else %}
           declare exit handler for PATH_NOT_FOUND
           begin
             begin

@@ -4,8 +4,9 @@
 
   before: from before_write(), to look only at what was written since; none for all files
   written: partitions, to look only at these, all of whose files were written; none for all
+  staged: the staging table that has the rows as well; none where the next run replaces all of them
 -#}
-{% macro verify_buckets(relation, layout, before=none, written=none) -%}
+{% macro verify_buckets(relation, layout, before=none, written=none, staged=none) -%}
   {%- set conditions = [] -%}
   {%- if spark_bucketing.leaves_seals() -%}
     {%- set loose = [] -%}
@@ -35,7 +36,9 @@
     {% do exceptions.raise_compiler_error(
         "Model '" ~ model.name ~ "' was not written as one file for each bucket:\n  " ~ found | join('\n  ')
         ~ "\nThe rows are complete, only their layout is not what the table claims. One cause is known: another statement of the same"
-        ~ " session read " ~ relation ~ " while it was written. Run the model again, or `spark-bucketing evolution rewrite` where it is an `append` whose rows are there by now.") %}
+        ~ ' session read ' ~ relation ~ ' while it was written. ' ~ ('They are in ' ~ staged ~ ', too: the next run writes them again from there before it does'
+        ~ ' anything else. One of an `append` that does not filter by what the table has then adds its rows once more; `spark-bucketing evolution rewrite` adds none.'
+        if staged else 'Run the model again.')) %}
   {%- endif -%}
 {%- endmacro %}
 

@@ -78,8 +78,9 @@ def repair(**options: Any) -> None:
 def rewrite(where: str | None, dry_run: bool, table: str, place: Place) -> None:
     """Write partitions of TABLE anew, in the table's own spec, with one file for each bucket.
 
-    Those that are sealed so are left alone. The others are copied to a staging table and counted, and then Spark
-    overwrites them from there. A command that was interrupted or killed is run again: it finishes what it had copied.
+    Those that are sealed so are left alone. The others are copied to a staging table, which says what it replaces when
+    its rows are counted, and then Spark overwrites them from there. A command that was interrupted or killed is run
+    again: it finishes from a staging table that says so, and drops another one.
     Nothing else may write to these partitions meanwhile, nor another rewrite of the table run.
     """
     with progress_line() as line, opened(table, place, line) as (warehouse, name):

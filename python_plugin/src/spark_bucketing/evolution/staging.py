@@ -11,6 +11,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from urllib.parse import unquote
 
 from spark_bucketing.errors import SparkError, TableError
 from spark_bucketing.evolution import sql
@@ -113,7 +114,8 @@ def _delete_folder(warehouse: Warehouse, table_name: str) -> None:
     """
     *schema, name = sql.parts(beside(table_name, "staged"))
     described = warehouse.rows(f"describe schema {'.'.join(map(sql.name, schema))}")
-    place = next(str(row["info_value"]) for row in described if row["info_name"] == "Location")
+    # Of tables Spark says the path, of schemas the URI.
+    place = next(unquote(row["info_value"]) for row in described if row["info_name"] == "Location")
     trash = beside(table_name, "trash")
     create = f"create table {trash} (nothing string) stored as textfile"
     folder = sql.text(f"{place.rstrip('/')}/{name.lower()}")
@@ -148,8 +150,8 @@ def complete_staging(warehouse: Warehouse, table: Table, left: Table) -> Staging
     if found != expected:
         raise TableError(
             f"An earlier run died while it replaced partitions of {table.name}, and its finished rows in {left.name} "
-            f"no longer fit the table, and nothing was changed: found rows for {found}, expected {expected}. Drop "
-            f"{left.name} if the table is complete without it."
+            f"no longer fit the table, and nothing was changed: found rows for {found}, expected {expected}. If the "
+            f"table is complete without it: DROP TABLE {left.name}. Rows that only it has are lost then."
         )
     return _read(warehouse, table, left.name, left.properties)
 

@@ -1,20 +1,15 @@
 {#-
-  Replaces the touched partitions of a table by new content, by way of a staging table that survives a crash; see
-  docs/replacing.md.
+  Writes the new content of the touched partitions to a plain table beside the table, which it returns; see docs/replacing.md. A run that
+  dies here, or fails since no row can be had of it, leaves rows that nobody needs.
 
-    1. the content is written to a plain table beside the table   a run that dies here leaves rows that nobody needs
-    2. one statement says what they replace                       from here on, the next run finishes what this one began
-    3. replace_touched_partitions() writes it over the table's partitions, and drops it
-
-  touched: from touched_partitions(); those without rows in the content are dropped
-  identity: of the table, which the rows are for
+  rows: from aligned_rows()
+  touched: from touched_partitions()
 -#}
-{% macro rewrite_partitions(relation, input, columns, layout, increment, touched, identity) -%}
+{% macro stage_partitions(relation, rows, input, columns, layout, increment, touched) -%}
   {%- set staged = spark_bucketing.sibling(relation, 'staged') -%}
   {%- set keys = spark_bucketing.columns_named(columns, layout.partition_by) -%}
   {%- set names = spark_bucketing.quote_columns(columns | map(attribute='name') | list) -%}
-  {%- set content = spark_bucketing.new_content(spark_bucketing.quote_relation(relation), spark_bucketing.quote_relation(input), columns, increment,
-      spark_bucketing.partition_predicate(keys, touched.partitions)) -%}
+  {%- set content = spark_bucketing.new_content(rows, spark_bucketing.quote_relation(input), columns, increment, spark_bucketing.partition_predicate(keys, touched.partitions)) -%}
   {%- set create -%}
     create table {{ spark_bucketing.quote_relation(staged) }} using {{ layout.file_format }}
     tblproperties {{ spark_bucketing.property_list({
@@ -36,10 +31,19 @@
     {%- endif %}
   {%- endset -%}
   {% do spark_bucketing.execute_sql(spark_bucketing.in_free_location(staged, create), defines=spark_bucketing.quote_relation(staged)) %}
-  {#- By this client, so that a statement which goes on when its client has died completes nothing. -#}
+  {{ return(staged) }}
+{%- endmacro %}
+
+
+{#-
+  Says what staged rows replace: from here on, the next run finishes what this one began. By this client, so that a statement which goes
+  on when its client has died completes nothing.
+
+  identity: of the table, which the rows are for
+-#}
+{% macro complete_staging(staged, relation, layout, identity) -%}
   {% do spark_bucketing.execute_sql('alter table ' ~ spark_bucketing.quote_relation(staged) ~ ' set tblproperties '
       ~ spark_bucketing.property_list({'bucketing.replaces': spark_bucketing.replaced_table(relation, layout, identity)})) %}
-  {% do spark_bucketing.replace_touched_partitions(relation, touched.lose, [staged, input]) %}
 {%- endmacro %}
 
 
