@@ -95,10 +95,6 @@ TWICE: dict[str, tuple[str, dict[str, Any], str, list[tuple[Any, ...]]]] = {
         f"a_narrower_key_{strategy}": (NARROWER, EVERY[f"{strategy}_spark_1"], "select count(distinct k) from {t}", [(50,)])
         for strategy in ("append", "insert_overwrite")
     },
-    "zeros_of_both_signs": (
-        versions("select id as k, if(id % 2 = 0, 0.0D, -0.0D) as p from range(4)", "select id as k, -0.0D as p from range(4)"), EVERY["merge_hive_1"] | {"unique_key": ["k", "p"]},
-        "select cast(p as string) as q, count(*) from {t} group by q", [("0.0", 4)],
-    ),
     "a_column_that_is_gone": (
         versions("select 1 as k, 'v' as v", "select 1 as k, 'w' as w"), {"on_schema_change": "append_new_columns"},
         "select v, w from {t} order by v", [(None, "w"), ("v", None)],

@@ -2,8 +2,7 @@
   Select list for these columns, each by its expression, if it has one.
 
   An empty string in a partition column becomes NULL here, and so does the name of NULL's own directory: Spark and Hive store
-  all of them in the same partition, which must have one writer, and be recognised as touched. So does -0.0 become 0.0, its equal, of which
-  Spark makes another partition.
+  all of them in the same partition, which must have one writer, and be recognised as touched.
 -#}
 {% macro select_list(columns, partition_by) -%}
   {%- set partition_names = partition_by | map('lower') | list -%}
@@ -13,8 +12,6 @@
     {%- set value = column.get('expression', name) -%}
     {%- if column.name | lower in partition_names and modules.re.match('string|varchar|char', column.type) -%}
       {%- set value = 'nullif(nullif(' ~ value ~ ", ''), '__HIVE_DEFAULT_PARTITION__')" -%}
-    {%- elif column.name | lower in partition_names and column.type in ['float', 'double'] -%}
-      {%- set value = value ~ ' + cast(0 as ' ~ column.type ~ ')' -%}
     {%- endif -%}
     {%- do items.append(value if value == name else value ~ ' as ' ~ name) -%}
   {%- endfor -%}
