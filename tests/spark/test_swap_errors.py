@@ -71,8 +71,14 @@ def test_a_directory_in_a_backups_way_is_not_in_that_of_an_external_table(projec
 def test_a_view_of_a_table_that_is_gone_is_replaced(project: Project, materialized: str) -> None:
     project.spark.sql(f"create table {project.table('gone')} as select 1 as k")
     project.spark.sql(f"create view {project.table('m')} as select * from {project.table('gone')}")
+    in_the_way = project.location("gone").with_name("m")
     project.spark.sql(f"drop table {project.table('gone')}")
-    project.build("select 2 as k", **MODEL | {"materialized": materialized})
+    in_the_way.mkdir()
+    project.model("m", "select 2 as k", **MODEL | {"materialized": materialized})
+    _, failure = project.attempt("run")
+    assert "unless it was a view of what is gone" in failure, failure
+    in_the_way.rmdir()
+    project.dbt("run")
     assert content(project) == [("2",)] and project.tables() == {"m"}
 
 

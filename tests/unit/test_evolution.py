@@ -24,7 +24,7 @@ from spark_bucketing.evolution.together import (
     read_together,
     readable_ranges,
     runs,
-    small_rewrite,
+    smallest_rewrite,
     span,
 )
 from spark_bucketing.evolution.where import covering
@@ -137,7 +137,7 @@ MERGINGS = st.sampled_from([MERGING, Merging("auto", 16, 2), Merging("off", 2, 4
 
 
 @given(st.lists(SPECS, min_size=1, max_size=6), st.sampled_from([spec(8), spec(4), spec(16)]), MERGINGS)
-def test_the_small_rewrite_cures_and_none_is_smaller(
+def test_the_smallest_rewrite_cures_and_none_is_smaller(
     specs: list[BucketSpec | str | None], own: BucketSpec, merging: Merging
 ) -> None:
     found = table(*(part(f"ds={d}", s) for d, s in zip("abcdef", specs, strict=False)), own=own)
@@ -147,7 +147,7 @@ def test_the_small_rewrite_cures_and_none_is_smaller(
         after = [part(p.name, own) if p.name in names else p for p in found.partitions]
         return read_together(found, after, merging).spec is not None
 
-    rewritten = small_rewrite(found, found.partitions, merging)
+    rewritten = smallest_rewrite(found, found.partitions, merging)
     assert cures(rewritten)
     fewer = itertools.combinations(found.partitions, len(rewritten) - 1) if rewritten else ()
     assert not any(cures(chosen) for chosen in fewer)
@@ -155,7 +155,7 @@ def test_the_small_rewrite_cures_and_none_is_smaller(
 
 def test_a_table_without_buckets_has_no_rewrite_that_cures() -> None:
     found = replace(table(part("ds=a", spec(8)), part("ds=b", None)), spec=None)
-    assert small_rewrite(found, found.partitions, MERGING) == ()
+    assert smallest_rewrite(found, found.partitions, MERGING) == ()
     assert "NOT CLUSTERED" in read_together(found, found.partitions[:1], MERGING).why
     assert "Read as bucketed:\n  all partitions together: no, the table has no buckets" in shown(found)
 

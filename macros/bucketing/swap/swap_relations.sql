@@ -3,8 +3,8 @@
 
   The two renames are one statement for dbt, a SQL script that renames back when the second one fails. Should the whole
   process die between them, recover_relation() restores the backup in the next run. A previous table whose directory is
-  gone has nothing to keep, and cannot be renamed: it is dropped, and so is a view that does not resolve any more. A directory in the backup's place is never deleted, for it
-  may hold the only copy of the rows (validate_backup_location).
+  gone has nothing to keep, and cannot be renamed: it is dropped, and so is a view of what is gone. A directory in the backup's place is
+  never deleted, for it may hold the only copy of the rows (validate_backup_location).
 
   An error of the metastore has no SQLSTATE: Spark looks for a handler by it, in any script, and fails with a NullPointerException in its
   place. So whether the metastore lets these tables be altered is tried before: the new one by mark_written(), the previous one here,
@@ -26,7 +26,7 @@
       begin
         begin
           {%- if existing.type == 'view' %}
-          declare exit handler for sqlexception begin drop view if exists {{ spark_bucketing.quote_relation(relation) }}; end;
+          declare exit handler for TABLE_OR_VIEW_NOT_FOUND begin drop view if exists {{ spark_bucketing.quote_relation(relation) }}; end;
           {%- else %}
           declare exit handler for PATH_NOT_FOUND
           begin
@@ -42,8 +42,14 @@
         begin
           declare exit handler for sqlexception
           begin
-            {{ alter }} {{ spark_bucketing.quote_relation(backup) }} rename to {{ spark_bucketing.quote_relation(relation) }};
-            select raise_error({{ spark_bucketing.string_literal('The new ' ~ relation ~ ' could not be renamed into place; the previous one is back. The new one is ' ~ finished ~ '.') }});
+            begin
+              {%- if existing.type == 'view' %}
+              declare exit handler for TABLE_OR_VIEW_NOT_FOUND begin end;
+              {%- endif %}
+              {{ alter }} {{ spark_bucketing.quote_relation(backup) }} rename to {{ spark_bucketing.quote_relation(relation) }};
+            end;
+            select raise_error({{ spark_bucketing.string_literal('The new ' ~ relation ~ ' could not be renamed into place; the previous one is back'
+                ~ (', unless it was a view of what is gone' if existing.type == 'view' else '') ~ '. The new one is ' ~ finished ~ '.') }});
           end;
           {{ rename_in }};
         end;

@@ -12,7 +12,7 @@ from spark_bucketing.check.scans import MERGING, BucketedScan, TableFacts, selec
 from spark_bucketing.check.session_settings import ENABLED, EXTENSIONS, MERGE_FILES, SPARK_LAYOUT, Settings
 from spark_bucketing.check.sql_text import without_repartitions
 from spark_bucketing.evolution.model import Partition, Table, words
-from spark_bucketing.evolution.together import small_rewrite
+from spark_bucketing.evolution.together import smallest_rewrite
 from spark_bucketing.evolution.where import covering, rewrite_command
 from spark_bucketing.extension.settings import EXTENSION_CLASS
 from spark_bucketing.spec import BucketHash, BucketSpec
@@ -82,7 +82,7 @@ def rewrite_files(scan: BucketedScan) -> Candidate:
     facts = scan.facts
     if facts.partitions is not None and facts.partitions.spec is not None:
         selected = selected_partitions(scan.node, facts.partitions, scan.folders)
-        if chosen := small_rewrite(facts.partitions, selected, MERGING):
+        if chosen := smallest_rewrite(facts.partitions, selected, MERGING):
             return rewrite_partitions(facts.partitions, chosen)
     text = f"Run `dbt run --full-refresh` to write {facts.name} anew with one sorted file for each bucket."
     return Candidate("rewrite_files", text, table=facts.name)

@@ -49,9 +49,8 @@ class Facts:
         # Files of bucketed tables are listed in any case; those of others may be very many.
         files = _answer(self._planner.data_files, quoted)
         size = facts.size_bytes if facts.size_bytes is not None else _answer(self._planner.size_of, quoted)
-        # Without files there is nothing to prove.
-        sealed = facts.sealed or (files is not None and not files)
-        return replace(facts, size_bytes=size, files_per_bucket=files_per_bucket(files or (), facts), sealed=sealed)
+        is_empty = files is not None and not files
+        return replace(facts, size_bytes=size, files_per_bucket=files_per_bucket(files or (), facts), is_empty=is_empty)
 
     def with_partitions(self, facts: TableFacts) -> TableFacts:
         """The same with the specs of its partitions, where the session knows them; it lists their files for that."""
@@ -101,7 +100,6 @@ def described(name: str, rows: Sequence[tuple[Any, ...]]) -> TableFacts:
         partition_columns=tuple(map(str.lower, found.partition_columns)),
         size_bytes=int(size[1]) if size else None,
         file_format=found.file_format or "parquet",
-        sealed="bucketing.digest=" in found.details.get("Table Properties", ""),
     )
 
 

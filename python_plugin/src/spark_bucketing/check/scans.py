@@ -32,7 +32,7 @@ class TableFacts(HypotheticalTable):
     """A table as the metastore and its files describe it; its name is as Spark prints it, its columns in lower case."""
 
     partitions: Table | None = None  # the specs of its partitions, where these differ from the table's or may do so
-    sealed: bool = False  # whether there is a seal of the whole table, or no file
+    is_empty: bool = False  # whether there is no file, as far as that is known
 
 
 @dataclass(frozen=True)
@@ -96,10 +96,10 @@ class BucketedScan:
     def left_to_stock(self) -> bool:
         """Whether a session with the extension reads a table of the Spark layout as stock Spark does: not sealed.
 
-        A sealed one is stock Spark's too, where nothing makes use of its buckets.
+        Without files there is nothing to seal: the extension reads it, where something makes use of its buckets.
         """
         stock = bool(self.note.bucketed) and not self.note.by_extension
-        return stock and self.settings.extension and self.spec.bucket_hash == "spark" and not self.facts.sealed
+        return stock and self.settings.extension and self.spec.bucket_hash == "spark" and not self.facts.is_empty
 
     @cached_property
     def readable(self) -> bool:

@@ -116,15 +116,35 @@ def readable_ranges(table: Table, merging: Merging) -> list[Read]:
     return reads
 
 
-def small_rewrite(table: Table, selected: Sequence[Partition], merging: Merging) -> tuple[Partition, ...]:
-    """Partitions that have to get the table's own spec so that all selected can be read together; none without need.
+def smallest_rewrite(table: Table, selected: Sequence[Partition], merging: Merging) -> tuple[Partition, ...]:
+    """Partitions that have to get the table's own spec so that all selected can be read together.
 
-    Specs that fit the table's own and one another stay, those that most partitions have first.
+    Those that stay have numbers of buckets that some divisor of the table's number divides, and none so large that
+    reading it by that divisor is not worth it: the best pair of divisor and largest number is looked for.
+
+    Args:
+        table: of which the partitions are; it has buckets.
+        selected: by the query, in their order.
+        merging: when different numbers of buckets are read together.
+
+    Returns:
+        The fewest such partitions, in their order; none when all can be read together already.
     """
     if table.spec is None or read_together(table, selected, merging).spec:
         return ()
-    fitting = [table.spec]
-    for spec, _ in Counter(part.spec for part in selected).most_common():
-        if spec and common_spec([*fitting, spec], merging):
-            fitting.append(spec)
-    return tuple(part for part in selected if part.has_files and part.spec not in fitting)
+    own, columns = table.spec.num_buckets, table.spec.bucket_columns
+    alike = [part.spec.num_buckets for part in selected if part.spec and part.spec.bucket_columns == columns]
+    numbers = Counter(alike)
+    staying = (
+        {number for number in numbers if number % few == 0 and number <= many}
+        for few in range(1, own + 1)
+        for many in {own, *numbers}
+        if own % few == 0 and many >= own and merging.worth(few, many)
+    )
+    best = max(staying, key=lambda stay: sum(numbers[number] for number in stay))
+
+    def stays(part: Partition) -> bool:
+        fits = part.spec is not None and part.spec.bucket_columns == columns and part.spec.num_buckets in best
+        return fits or not part.has_files
+
+    return tuple(part for part in selected if not stays(part))
