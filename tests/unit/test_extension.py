@@ -18,6 +18,7 @@ from click.testing import CliRunner, Result
 from spark_bucketing.cli import main
 from spark_bucketing.extension import build as builder
 from spark_bucketing.extension.settings import EXTENSION_CLASS, FORMATS, extension_settings
+from spark_bucketing.extension.spark_home import find_spark
 
 # Like the compiler, it writes the file after -d, here an archive without content; and it keeps its arguments.
 COMPILER = """#!/bin/sh
@@ -104,6 +105,36 @@ def test_another_spark_or_other_sources_are_another_jar(
     sixth = run("build").output
     assert "spark-4.3.1-vendor-2-" in second
     assert len({first, second, third, fourth, fifth, sixth}) == 6
+
+
+@pytest.mark.parametrize(
+    ("version", "scans", "parsers"),
+    [
+        ("3.5.9", "3.5", "3.5"), ("3.5.4-amzn-0", "3.5", "3.5"), ("4.0.5", "4.0", "4.0"), ("4.1.4", "4.0", "4.1"),
+        ("4.2.1", "4.0", "4.1"), ("4.3.0", "4.3", "4.3"),
+    ],
+)  # fmt: skip
+def test_of_what_differs_between_versions_the_newest_that_is_not_newer_is_compiled(
+    machine: Machine, version: str, scans: str, parsers: str
+) -> None:
+    machine.spark(version)
+    sources = builder.sources_for(find_spark())
+    assert len({source.name for source in sources}) == len(sources)
+    assert {source.name: source.parent.name for source in sources if source.parent.parent.name == "compat"} == {
+        "SparkVersion.scala": "3.5" if scans == "3.5" else "4.0",
+        "ScanFiles.scala": "3.5" if scans == "3.5" else "4.0",
+        "StockScan.scala": scans,
+        "ForwardingParser.scala": parsers,
+    }
+
+
+@pytest.mark.parametrize("version", ["3.4.4", "4.4.0", "5.0.0"])
+def test_a_spark_that_is_not_known_is_named_with_those_that_are(machine: Machine, version: str) -> None:
+    machine.spark(version)
+    result = run("build")
+    assert result.exit_code == 2
+    assert f"does not know Spark {version}" in result.output
+    assert "3.5, 4.0, 4.1, 4.2, 4.3" in result.output
 
 
 def test_many_can_build_at_once(machine: Machine) -> None:
@@ -205,8 +236,6 @@ def test_the_sources_come_with_the_package_and_hold_the_class_that_is_named() ->
 
 
 def test_pyspark_itself_is_found_without_spark_home(monkeypatch: pytest.MonkeyPatch) -> None:
-    from spark_bucketing.extension.spark_home import find_spark
-
     monkeypatch.delenv("SPARK_HOME", raising=False)
     found = find_spark()
     assert (found.jars / f"spark-core_2.13-{found.version}.jar").exists()

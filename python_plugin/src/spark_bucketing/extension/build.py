@@ -20,6 +20,7 @@ from spark_bucketing.extension.spark_home import SparkHome, find_java, find_spar
 
 SOURCES = Path(__file__).parent / "scala"
 CACHE_VARIABLE = "SPARK_BUCKETING_CACHE"
+KNOWN_RELEASES = ("3.5", "4.0", "4.1", "4.2", "4.3")
 
 
 def build_jar(cache: Path | None = None) -> Path:
@@ -34,7 +35,7 @@ def build_jar(cache: Path | None = None) -> Path:
         ExtensionError: Spark or Java is missing, the sources do not compile, or the folder cannot be written.
     """
     spark = find_spark()
-    sources = sorted(SOURCES.rglob("*.scala"))
+    sources = sources_for(spark)
     folder = cache or cache_folder()
     jar = folder / f"spark-bucketing-{version('spark-bucketing')}-spark-{spark.version}-{_digest(spark, sources)}.jar"
     # A power cut may leave a file without its content.
@@ -74,6 +75,32 @@ def copy_jar(jar: Path, target: Path) -> Path:
     return target.absolute()
 
 
+def sources_for(spark: SparkHome) -> list[Path]:
+    """The Scala sources for a version of Spark.
+
+    What differs between versions is in folders named by the release from which it holds, `compat/4.0` for one: of the
+    files of one name, the newest that is not newer than Spark.
+
+    Args:
+        spark: from find_spark(); a vendor's version counts as what it begins with.
+
+    Raises:
+        ExtensionError: the extension is not written for this version.
+    """
+    if spark.release not in KNOWN_RELEASES:
+        raise ExtensionError(
+            f"The extension does not know Spark {spark.version}, found in {spark.jars}. It is written for "
+            f"{', '.join(KNOWN_RELEASES)}. Install a PySpark of one of these, or name its folder in SPARK_HOME."
+        )
+    common, by_name = [], {}
+    for source in sorted(SOURCES.rglob("*.scala")):
+        if not source.parent.name[0].isdigit():
+            common.append(source)
+        elif KNOWN_RELEASES.index(source.parent.name) <= KNOWN_RELEASES.index(spark.release):
+            by_name[source.name] = source
+    return [*common, *by_name.values()]
+
+
 def cache_folder() -> Path:
     """Where jars are kept: SPARK_BUCKETING_CACHE, otherwise `spark-bucketing` in the user's cache folder."""
     named = os.environ.get(CACHE_VARIABLE)
@@ -110,6 +137,6 @@ def _compile(spark: SparkHome, sources: list[Path], jar: Path) -> None:
     if result.returncode:
         output = (result.stdout + result.stderr).strip()
         raise ExtensionError(
-            f"The extension does not compile against Spark {spark.version} of {spark.jars}. It is written for Spark "
-            f"4.3 and needs Java 17 or newer. The compiler says:\n{output}"
+            f"The extension does not compile against Spark {spark.version} of {spark.jars}. It needs Java 17 "
+            f"or newer. The compiler says:\n{output}"
         )

@@ -19,6 +19,11 @@ class SparkHome:
     jars: Path
     version: str
 
+    @property
+    def release(self) -> str:
+        """The first two numbers of the version, such as 4.3."""
+        return ".".join(self.version.split(".")[:2])
+
 
 def find_spark() -> SparkHome:
     """Find the Spark that PySpark would start: the one that SPARK_HOME names, otherwise PySpark's own.

@@ -3,6 +3,7 @@ package compat
 
 import org.apache.hadoop.conf.Configuration
 
+import org.apache.spark.QueryContext
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.{AnalysisException, SparkSession}
 import org.apache.spark.sql.catalyst.{FileSourceOptions, InternalRow, TableIdentifier}
@@ -11,14 +12,15 @@ import org.apache.spark.sql.catalyst.catalog._
 import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.util.CaseInsensitiveMap
-import org.apache.spark.sql.classic.{SparkSession => ClassicSession}
 import org.apache.spark.sql.execution._
 import org.apache.spark.sql.execution.datasources._
 import org.apache.spark.sql.hive.execution.InsertIntoHiveTable
 import org.apache.spark.sql.types.StructType
 
-/** What differs between versions of Spark: constructors, mostly. Written for 4.3. */
+/** Parts of Spark that are not for its users. What differs between its versions is in folders by the version from which it holds. */
 object Compat {
+
+  import SparkVersion._
 
   /** The session's planner with all its strategies, those of extensions among them. */
   def planner(session: SparkSession): SparkPlanner = session.asInstanceOf[ClassicSession].sessionState.planner
@@ -56,15 +58,16 @@ object Compat {
   /** Forget what the session remembers of a table, and read anew what it has cached of it. */
   def refresh(session: SparkSession, table: TableIdentifier): Unit = session.catalog.refreshTable(table.quotedString)
 
-  /** Rows that are known when a query is planned. */
-  def knownRows(output: Seq[Attribute], rows: Seq[InternalRow]): SparkPlan = LocalTableScanExec(output, rows, None)
-
   /**
    * The error for what cannot be had, in words of our own. Spark's clients ask every error for its condition and for the
    * text of that: this condition's text is any message, and without one PySpark and spark-sql fail over the error.
    */
-  def refusal(message: String): AnalysisException = new AnalysisException(
-    message, None, None, None, Some("USER_RAISED_EXCEPTION"), Map("errorMessage" -> message), Array.empty)
+  def refusal(message: String): AnalysisException = new Refusal(message)
+
+  private class Refusal(message: String) extends AnalysisException(
+    message, None, None, None, Some(AnyMessage), Map("errorMessage" -> message), Array.empty[QueryContext])
+
+  def isRefusal(error: AnalysisException): Boolean = conditionOf(error) == AnyMessage
 
   /** The table that a command writes into, where it exists already. */
   def writtenTable(write: V1WriteCommand): Option[CatalogTable] = write match {
@@ -100,16 +103,4 @@ object Compat {
       relation.fileFormat.fileConstantMetadataExtractors,
       new FileSourceOptions(CaseInsensitiveMap(relation.options)))
   }
-}
-
-/** Spark's file scan with the arguments of another one, to be subclassed. */
-abstract class StockScan(of: FileSourceScanExec)
-    extends FileSourceScanExec(
-      of.relation, of.stream, of.output, of.requiredSchema, of.partitionFilters, of.optionalBucketSet,
-      of.optionalNumCoalescedBuckets, of.dataFilters, of.tableIdentifier, of.disableBucketedScan,
-      of.markedForSingleTaskExecution)
-
-/** A scan whose partitions mean something: it is never read by a single task, as Spark may read a small plain table. */
-trait NotByOneTask extends FileSourceScanLike {
-  override lazy val useSingleTaskExecution: Boolean = false
 }

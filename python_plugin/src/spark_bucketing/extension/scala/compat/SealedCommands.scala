@@ -5,7 +5,7 @@ import org.apache.spark.sql.{Row, SaveMode}
 import org.apache.spark.sql.bucketing.write.{SealedWrite, WriteMode}
 import org.apache.spark.sql.catalyst.catalog.CatalogTable
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
-import org.apache.spark.sql.classic.SparkSession
+import org.apache.spark.sql.bucketing.compat.SparkVersion.ClassicSession
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.datasources.{InsertIntoHadoopFsRelationCommand, V1WriteCommand}
 import org.apache.spark.sql.hive.execution.InsertIntoHiveTable
@@ -33,7 +33,7 @@ private class SealedFileInsert(
       of.options, of.query, of.mode, of.catalogTable, of.fileIndex, of.outputColumnNames)
     with SealedWrite {
 
-  override protected def runOf(session: SparkSession, child: SparkPlan): Seq[Row] =
+  override protected def runOf(session: ClassicSession, child: SparkPlan): Seq[Row] =
     super[InsertIntoHadoopFsRelationCommand].run(session, child)
   override protected def like(other: LogicalPlan): SealedFileInsert =
     new SealedFileInsert(other.asInstanceOf[InsertIntoHadoopFsRelationCommand], into, how)
@@ -48,7 +48,7 @@ private class SealedHiveInsert(
       of.partitionColumns, of.bucketSpec, of.options, of.fileFormat, of.hiveTmpPath)
     with SealedWrite {
 
-  override protected def runOf(session: SparkSession, child: SparkPlan): Seq[Row] =
+  override protected def runOf(session: ClassicSession, child: SparkPlan): Seq[Row] =
     super[InsertIntoHiveTable].run(session, child)
   override protected def like(other: LogicalPlan): SealedHiveInsert =
     new SealedHiveInsert(other.asInstanceOf[InsertIntoHiveTable], into, how)

@@ -3,7 +3,7 @@ package ddl
 
 import org.antlr.v4.runtime.Token
 
-import org.apache.spark.sql.bucketing.compat.Compat
+import org.apache.spark.sql.bucketing.compat.{Compat, ForwardingParser, SparkVersion}
 import org.apache.spark.sql.catalyst.{FunctionIdentifier, TableIdentifier}
 import org.apache.spark.sql.catalyst.analysis.NamedParameter
 import org.apache.spark.sql.catalyst.catalog.BucketSpec
@@ -28,24 +28,21 @@ import org.apache.spark.sql.types.{DataType, StructType}
  * }}}
  * EXPLAIN of them is understood as well. A script (BEGIN ... END) is parsed by Spark as a whole, which refuses them.
  */
-case class BucketDdlParser(spark: ParserInterface) extends ParserInterface {
+case class BucketDdlParser(spark: ParserInterface) extends ForwardingParser {
 
-  override def parsePlan(sql: String): LogicalPlan = orBuckets(spark.parsePlan(sql))(BucketStatement.parse(sql))
+  override def parsePlan(sql: String): LogicalPlan = orBuckets(sql)(spark.parsePlan(sql))
 
-  override def parsePlanWithParameters(sql: String, parameters: ParameterContext): LogicalPlan =
-    orBuckets(spark.parsePlanWithParameters(sql, parameters))(BucketStatement.parse(sql, parameters))
-
-  private def orBuckets(stock: => LogicalPlan)(buckets: => Option[LogicalPlan]): LogicalPlan =
-    try stock catch { case error: ParseException => buckets.getOrElse(throw error) }
+  override protected def orBuckets(sql: String, named: Map[String, Expression], positional: Seq[Expression])(
+      stock: => LogicalPlan): LogicalPlan =
+    try stock catch {
+      case error: ParseException => BucketStatement.parse(sql, named, positional).getOrElse(throw error)
+    }
 
   override def parseExpression(sql: String): Expression = spark.parseExpression(sql)
   override def parseTableIdentifier(sql: String): TableIdentifier = spark.parseTableIdentifier(sql)
   override def parseFunctionIdentifier(sql: String): FunctionIdentifier = spark.parseFunctionIdentifier(sql)
   override def parseMultipartIdentifier(sql: String): Seq[String] = spark.parseMultipartIdentifier(sql)
-  override def parseTemporalTableIdentifier(sql: String): TemporalIdentifier = spark.parseTemporalTableIdentifier(sql)
   override def parseQuery(sql: String): LogicalPlan = spark.parseQuery(sql)
-  override def parseRoutineParam(sql: String): StructType = spark.parseRoutineParam(sql)
-  override def splitStatements(sql: String): SqlStatementSplitResult = spark.splitStatements(sql)
   override def parseTableSchema(sql: String): StructType = spark.parseTableSchema(sql)
   override def parseDataType(sql: String): DataType = spark.parseDataType(sql)
 }
@@ -57,21 +54,18 @@ case class AskedSeal(where: Option[Expression], dryRun: Boolean)
 private object BucketStatement extends SparkSqlParser {
 
   /** None for a statement that is not on the buckets of a table. */
-  def parse(sql: String, parameters: ParameterContext = NamedParameterContext(Map.empty)): Option[LogicalPlan] =
-    parse[Option[LogicalPlan]](sql)(new Build(_, parameters).statement())
+  def parse(sql: String, named: Map[String, Expression], positional: Seq[Expression]): Option[LogicalPlan] =
+    parse[Option[LogicalPlan]](sql)(new Build(_, named, positional).statement())
 
-  private class Build(parser: SqlBaseParser, parameters: ParameterContext) extends SparkSqlAstBuilder {
+  private class Build(parser: SqlBaseParser, named: Map[String, Expression], private var positional: Seq[Expression])
+      extends SparkSqlAstBuilder {
     private val tokens = parser.getTokenStream
-    private var positional = parameters match {
-      case PositionalParameterContext(values) => values
-      case _ => Nil
-    }
 
     // Spark puts parameters into the text of a statement, for which it has to parse that as a whole.
     override def visitNamedParameterLiteral(marker: NamedParameterLiteralContext): Expression =
-      (super.visitNamedParameterLiteral(marker), parameters) match {
-        case (NamedParameter(name), NamedParameterContext(values)) => values.getOrElse(name, NamedParameter(name))
-        case (other, _) => other
+      super.visitNamedParameterLiteral(marker) match {
+        case parameter @ NamedParameter(name) => named.getOrElse(name, parameter)
+        case other => other
       }
 
     override def visitPosParameterLiteral(marker: PosParameterLiteralContext): Expression = positional match {
@@ -87,8 +81,9 @@ private object BucketStatement extends SparkSqlParser {
 
     private def alter(): Option[LogicalPlan] = if (!take(ALTER, TABLE)) None else {
       val name = parser.identifierReference()
-      val partition = Option.when(next(PARTITION))(visitNonOptionalPartitionSpec(parser.partitionSpec()))
-      def table(clause: String): LogicalPlan = createUnresolvedTable(name, s"ALTER TABLE ... $clause")
+      val partition = if (next(PARTITION)) Some(visitNonOptionalPartitionSpec(parser.partitionSpec())) else None
+      def table(clause: String): LogicalPlan =
+        withIdentClause(name, SparkVersion.unresolvedTable(_, s"ALTER TABLE ... $clause"))
       val found =
         if (next(CLUSTERED)) Some(AlterBuckets(table("CLUSTERED BY"), partition, Some(bucketSpec())))
         else if (take(NOT, CLUSTERED)) Some(AlterBuckets(table("NOT CLUSTERED"), partition, None))
@@ -110,7 +105,7 @@ private object BucketStatement extends SparkSqlParser {
     }
 
     private def seal(): AskedSeal = {
-      val where = Option.when(take(WHERE))(expression(parser.booleanExpression()))
+      val where = if (take(WHERE)) Some(expression(parser.booleanExpression())) else None
       val dry = word("DRY")
       if (dry) expect(word("RUN"), "RUN")
       AskedSeal(where, dry)

@@ -37,7 +37,7 @@ object SealPartitions {
       case Filter(resolved, _) if resolved.deterministic && !resolved.exists(_.isInstanceOf[org.apache.spark.sql.catalyst.expressions.SubqueryExpression]) => resolved
       case _ => throw refused(table, s"found the predicate ${asked.sql}", "one on the partition columns, without subqueries",
         s"a predicate on ${table.partitionColumnNames.mkString(", ")}")
-    } catch { case error: AnalysisException if error.getCondition != "USER_RAISED_EXCEPTION" =>
+    } catch { case error: AnalysisException if !Compat.isRefusal(error) =>
       throw refused(table, s"found the predicate ${asked.sql}: ${error.getSimpleMessage.linesIterator.next()}",
         s"one on the partition columns ${table.partitionColumnNames.mkString(", ")}", "name only these")
     }

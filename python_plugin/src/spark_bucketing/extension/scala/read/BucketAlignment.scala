@@ -71,7 +71,7 @@ object BucketAlignment {
     coarse.head.read.partitions < cores(coarse) &&
       bytes(coarse) * times <= bytes(fine)
 
-  private def bytes(scans: Seq[BucketScan]): Long = scans.map(_.selectedPartitions.totalFileSize).sum
+  private def bytes(scans: Seq[BucketScan]): Long = scans.map(_.bytes).sum
 
   private def readAs(plan: SparkPlan, scans: Seq[BucketScan], n: Int): SparkPlan = plan.transformUp {
     case scan: BucketScan if scans.exists(_ eq scan) => scan.as(n)

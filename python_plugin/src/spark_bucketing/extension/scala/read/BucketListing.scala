@@ -1,42 +1,27 @@
 package org.apache.spark.sql.bucketing
 package read
 
-import org.apache.spark.paths.SparkPath
-import org.apache.spark.sql.catalyst.expressions.{BasePredicate, Expression}
-import org.apache.spark.sql.execution.{FileSourceScanExec, ListingPartition, ScanFileListing}
+import org.apache.spark.sql.bucketing.compat.ScanFiles
+import org.apache.spark.sql.catalyst.expressions.Expression
+import org.apache.spark.sql.execution.FileSourceScanExec
 import org.apache.spark.sql.execution.datasources.{FileIndex, PartitionedFile}
-import org.apache.spark.sql.internal.SQLConf
 
 /**
  * The files that Spark listed for a scan, turned into an array once: a table may have a hundred thousand.
  *
- * @param keep files that are left out have a URL that fails this test
+ * @param stock as Spark has them
  * @param pruned says in EXPLAIN how many buckets were kept
  */
-class BucketListing(all: ScanFileListing, keep: String => Boolean = _ => true, val pruned: Option[String] = None)
-    extends ScanFileListing {
+class BucketListing(val stock: ScanFiles.Listing, val pruned: Option[String] = None) {
 
   /** Files with at least one byte; others hold no rows, and no footer that a reader could open. */
-  lazy val files: Array[PartitionedFile] =
-    all.toPartitionArray.filter(file => file.length > 0 && keep(file.urlEncodedPath))
+  lazy val files: Array[PartitionedFile] = ScanFiles.of(stock).filter(_.length > 0)
 
-  def prune(keep: String => Boolean, note: String): BucketListing = new BucketListing(all, keep, Some(note))
+  lazy val bytes: Long = files.map(_.fileSize).sum
 
-  override def partitionCount: Int = all.partitionCount
-  override def toPartitionArray: Array[PartitionedFile] = files
-  override lazy val totalFileSize: Long = files.map(_.fileSize).sum
-  override def totalNumberOfFiles: Long = files.length
-  override def calculateTotalPartitionBytes: Long = totalFileSize + files.length * SQLConf.get.filesOpenCostInBytes
-
-  override def filterAndPruneFiles(partitions: BasePredicate, files: Seq[Expression]): ScanFileListing =
-    new BucketListing(all.filterAndPruneFiles(partitions, files), keep, pruned)
-
-  override def filePartitionIterator: Iterator[ListingPartition] = all.filePartitionIterator.map { partition =>
-    val files = partition.files.filter(file => keep(SparkPath.fromPath(file.getPath).urlEncoded)).toIndexedSeq
-    partition.copy(numFiles = files.length, files = files.iterator)
-  }
-
-  override def bucketsContainSingleFile: Boolean = all.bucketsContainSingleFile
+  /** @param keep files that are left out have a URL that fails this test */
+  def prune(keep: String => Boolean, note: String): BucketListing =
+    new BucketListing(ScanFiles.kept(stock, keep), Some(note))
 }
 
 object BucketListing {

@@ -8,7 +8,7 @@ import scala.jdk.CollectionConverters._
 import org.apache.spark.SparkException
 import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.rdd.RDD
-import org.apache.spark.sql.bucketing.compat.{Compat, NotByOneTask, StockScan}
+import org.apache.spark.sql.bucketing.compat.{Compat, NotByOneTask, ScanFiles, StockScan}
 import org.apache.spark.sql.bucketing.hash.BucketHash
 import org.apache.spark.sql.bucketing.read.ScanOfBuckets.like
 import org.apache.spark.sql.bucketing.records.BucketFiles
@@ -59,7 +59,7 @@ case class BucketRead(
 sealed abstract class ScanOfBuckets(stock: FileSourceScanExec) extends StockScan(stock) {
 
   /** The files that the planner looked at; the seal is of these, so these are read. Null before they are listed. */
-  def listing: ScanFileListing
+  def listing: BucketListing
 
   /** Shown in EXPLAIN under the key that Spark uses for its own bucketed tables. */
   protected def bucketed: String
@@ -79,18 +79,16 @@ sealed abstract class ScanOfBuckets(stock: FileSourceScanExec) extends StockScan
   }
   override def hashCode: Int = 31 * super.hashCode + bucketed.hashCode
 
-  override lazy val metadata: Map[String, String] = copy().metadata + ("Bucketed" -> bucketed) ++ (listing match {
-    case of: BucketListing => of.pruned.map("SelectedBucketsCount" -> _)
-    case _ => None
-  })
+  override lazy val metadata: Map[String, String] = copy().metadata + ("Bucketed" -> bucketed) ++
+    Option(listing).flatMap(_.pruned).map("SelectedBucketsCount" -> _)
 
-  @transient override lazy val selectedPartitions: ScanFileListing = {
-    val files = if (listing == null) copy().selectedPartitions else listing
+  @transient override lazy val selectedPartitions: ScanFiles.Listing = {
+    val files = if (listing == null) copy().selectedPartitions else listing.stock
     val prefix = if (staticMetrics.isEmpty) Seq("numFiles", "filesSize") else Seq("staticFilesNum", "staticFilesSize")
-    prefix.zip(Seq(files.totalNumberOfFiles, files.totalFileSize)).foreach { case (name, value) =>
+    prefix.zip(Seq(ScanFiles.number(files), ScanFiles.bytes(files))).foreach { case (name, value) =>
       driverMetrics(name).set(value)
     }
-    driverMetrics.get("numPartitions").foreach(_.set(files.partitionCount))
+    driverMetrics.get("numPartitions").foreach(_.set(ScanFiles.partitions(files)))
     files
   }
 }
@@ -105,27 +103,24 @@ object ScanOfBuckets {
 }
 
 /** A plain read of a table that is bucketed by its metadata, and why it is read plainly. */
-class PlainScan(stock: FileSourceScanExec, val why: PlainRead, @transient val listing: ScanFileListing)
+class PlainScan(stock: FileSourceScanExec, val why: PlainRead, @transient val listing: BucketListing)
     extends ScanOfBuckets(stock) {
   override protected def bucketed: String = s"false $why"
   override protected def rebuilt(stock: FileSourceScanExec): ScanOfBuckets = new PlainScan(stock, why, listing)
 }
 
 /** A read of whole buckets: partition i holds the rows whose bucket is i. */
-class BucketScan(stock: FileSourceScanExec, val read: BucketRead, @transient val listing: ScanFileListing)
+class BucketScan(stock: FileSourceScanExec, val read: BucketRead, @transient val listing: BucketListing)
     extends ScanOfBuckets(stock) with NotByOneTask {
 
   override protected def bucketed: String = s"true ($read)"
   override protected def rebuilt(stock: FileSourceScanExec): ScanOfBuckets = new BucketScan(stock, read, listing)
 
-  def copyWith(read: BucketRead = read, listing: ScanFileListing = listing): BucketScan =
+  def copyWith(read: BucketRead = read, listing: BucketListing = listing): BucketScan =
     like(this, new BucketScan(copy(), read, listing))
 
   /** The same table read as stock Spark would, which lists its files when it runs; or what a filter has left of them. */
-  def plain(why: PlainRead): PlainScan = like(this, new PlainScan(copy(), why, listing match {
-    case found: BucketListing if found.pruned.isDefined => found
-    case _ => null
-  }))
+  def plain(why: PlainRead): PlainScan = like(this, new PlainScan(copy(), why, Option(listing).filter(_.pruned.isDefined).orNull))
 
   private def columns(names: Seq[String]): Seq[Attribute] =
     names.map(name => output.find(_.name == name)).takeWhile(_.isDefined).flatten
@@ -139,9 +134,17 @@ class BucketScan(stock: FileSourceScanExec, val read: BucketRead, @transient val
   override lazy val outputOrdering: Seq[SortOrder] =
     if (read.ordered) columns(read.of.sorts).map(SortOrder(_, Ascending)) else Nil
 
+  @transient private lazy val files: BucketListing = Option(listing).getOrElse(new BucketListing(selectedPartitions))
+
+  /** Bytes of all files. */
+  def bytes: Long = files.bytes
+
+  /** How many files there are. */
+  def numFiles: Long = files.files.length
+
   /** Files of each partition, by what was listed. */
   private lazy val listedFiles: IndexedSeq[Seq[PartitionedFile]] =
-    BucketScan.spread(selectedPartitions.toPartitionArray, read)
+    BucketScan.spread(files.files, read)
 
   /** The same buckets read as another number of partitions; sorted only where each of them is one file. */
   def as(partitions: Int): BucketScan = {
@@ -168,7 +171,8 @@ class BucketScan(stock: FileSourceScanExec, val read: BucketRead, @transient val
   override lazy val supportsColumnar: Boolean = batches && !read.merged
 
   override lazy val inputRDD: RDD[InternalRow] = {
-    val files = BucketScan.spread(dynamicallySelectedPartitions.toPartitionArray, read)
+    val left = dynamicallySelectedPartitions
+    val files = if (left eq selectedPartitions) listedFiles else BucketScan.spread(new BucketListing(left).files, read)
     val rows = if (read.merged) mergedFiles(files) else scanned(files)
     sendDriverMetrics()
     rows
@@ -239,11 +243,11 @@ object BucketScan {
     case row: InternalRow => Iterator.single(row)
   }
 
-  /** The files of each partition. Files without a byte hold no rows, and no footer that a reader could open. */
+  /** The files of each partition. */
   def spread(files: Array[PartitionedFile], read: BucketRead): IndexedSeq[Seq[PartitionedFile]] = {
     val spread = Array.fill(read.partitions)(Seq.newBuilder[PartitionedFile])
     for {
-      file <- files if file.length > 0
+      file <- files
       bucket = BucketFiles.bucketOf(BucketFiles.nameOf(file), read.of.hash).get
       partition <- read.partitionsOf(bucket % read.of.buckets)
     } spread(partition) += file

@@ -76,10 +76,7 @@ object BucketedReads extends Logging {
 
   /** The scan with its files, where these are the sealed ones. They are listed once, for both kinds of reading. */
   private def listed(candidate: BucketScan): Either[PlainRead, BucketScan] = {
-    val listing = candidate.listing match {
-      case found: BucketListing => found
-      case _ => BucketListing.of(candidate)
-    }
+    val listing = Option(candidate.listing).getOrElse(BucketListing.of(candidate))
     candidate.read.folders.objectionTo(listing, candidate.read.of.hash).map { why =>
       logInfo(s"Table ${candidate.read.of.table} is read plainly: $why")
       why
@@ -92,7 +89,7 @@ object BucketedReads extends Logging {
       BucketFiles.bucketOf(BucketFiles.nameOf(file), scan.read.of.hash).forall(some.contains)
     }
     val note = buckets.toSeq.sortBy(_._1).map { case (n, some) => s"${some.size} out of $n" }
-    scan.copyWith(listing = scan.listing.asInstanceOf[BucketListing].prune(keep, note.mkString(", ")))
+    scan.copyWith(listing = scan.listing.prune(keep, note.mkString(", ")))
   }
 
   /** The buckets that the filters of a scan ask for, by the number of buckets, where these are not all. */

@@ -12,7 +12,6 @@ import org.apache.spark.sql.bucketing.compat.Compat
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.execution.{ColumnarRule, SparkPlan, SparkStrategy}
-import org.apache.spark.sql.execution.streaming.runtime.StreamExecution
 import org.apache.spark.sql.internal.SQLConf
 
 /**
@@ -51,10 +50,13 @@ case class PlanWithBuckets(session: SparkSession) extends SparkStrategy with Log
 
   // A stream keeps state by Spark's own hash, and its planner knows strategies that the session's does not.
   private def isStreaming(plan: LogicalPlan): Boolean =
-    plan.isStreaming || session.sparkContext.getLocalProperty(StreamExecution.QUERY_ID_KEY) != null
+    plan.isStreaming || session.sparkContext.getLocalProperty(PlanWithBuckets.StreamingQuery) != null
 }
 
 object PlanWithBuckets {
+
+  /** The local property in which Spark's StreamExecution, whose package changes, keeps the id of its query. */
+  private val StreamingQuery = "sql.streaming.queryId"
 
   /** How many queries of this JVM were planned without buckets because of an error; tests see that there are none. */
   val failures = new AtomicLong

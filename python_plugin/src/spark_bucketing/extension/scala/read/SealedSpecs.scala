@@ -117,10 +117,10 @@ object SealedSpecs {
     def empty: Found = SealedSpec.of(ofTable, hash, scan.relation.dataSchema)
       .toRight(PlainRead(AmbiguousColumn, "its bucket columns are not those of its files"))
       .map(_ -> SealedFolders(ofTable.numBuckets, Map.empty))
-    val found = together(parts, cores).orElse {
+    val found = together(parts, cores).fold(_ => {
       val filled = withFiles(parts, files.listing)
       if (filled.isEmpty) empty else together(filled, cores)
-    }
+    }, Right(_))
     found.flatMap { case (spec, folders) => columns(scan, table, spec, folders) }
   }
 

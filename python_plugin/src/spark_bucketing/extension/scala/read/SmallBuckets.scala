@@ -16,7 +16,7 @@ object SmallBuckets {
 
   def apply(plan: SparkPlan): SparkPlan = if (BucketingConf.partitionBytes <= 0) plan else {
     // As long as a query runs this stays: what is planned later has to fit what has run.
-    val wanted = OncePerQuery("tasks")((plan.collect { case scan: BucketScan => tasks(scan) } ++ ofOthers(plan)).maxOption.getOrElse(1L))
+    val wanted = OncePerQuery("tasks")((1L +: plan.collect { case scan: BucketScan => tasks(scan) } ++: ofOthers(plan)).max)
     val numbers = plan.collect { case scan: BucketScan => scan.read.of.buckets }.toSet
     plan.transformUp {
       case scan: BucketScan if scan.read.partitions > wanted =>
@@ -32,9 +32,8 @@ object SmallBuckets {
 
   /** The fewest tasks that are worth having for a scan. */
   private def tasks(scan: BucketScan): Long = {
-    val listing = scan.selectedPartitions
-    Seq(BucketTasks.cores(scan.session).toLong, tasks(listing.totalFileSize, BucketingConf.partitionBytes),
-      if (scan.read.of.sorts.isEmpty) 1L else tasks(listing.totalNumberOfFiles, BucketingConf.mergeFiles.max(1))).max
+    Seq(BucketTasks.cores(scan.session).toLong, tasks(scan.bytes, BucketingConf.partitionBytes),
+      if (scan.read.of.sorts.isEmpty) 1L else tasks(scan.numFiles, BucketingConf.mergeFiles.max(1))).max
   }
 
   private def tasks(all: Long, most: Long): Long = all / most + (if (all % most == 0) 0 else 1)

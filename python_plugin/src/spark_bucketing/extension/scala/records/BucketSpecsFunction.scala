@@ -2,7 +2,7 @@ package org.apache.spark.sql.bucketing
 package records
 
 import org.apache.spark.sql.{SparkSession, SparkSessionExtensions}
-import org.apache.spark.sql.bucketing.compat.Compat
+import org.apache.spark.sql.bucketing.compat.{Compat, SparkVersion}
 import org.apache.spark.sql.catalyst.{FunctionIdentifier, InternalRow, TableIdentifier}
 import org.apache.spark.sql.catalyst.analysis.MultiInstanceRelation
 import org.apache.spark.sql.catalyst.catalog.{CatalogTable, CatalogTableType}
@@ -87,7 +87,7 @@ case class PlanPartitionSpecs(session: SparkSession) extends SparkStrategy {
   override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
     case PartitionSpecs(name, output) =>
       val table = Compat.catalog(session).getTableMetadata(name)
-      Compat.knownRows(output, PartFiles.list(session, table).map(PartitionSpecs.row(table, _))) :: Nil
+      SparkVersion.knownRows(output, PartFiles.list(session, table).map(PartitionSpecs.row(table, _))) :: Nil
     case _ => Nil
   }
 }

@@ -75,7 +75,7 @@ object HivePartitions {
 
   // Without this the metastore lists the files of each partition that is altered.
   private def KeepStatistics: EnvironmentContext =
-    new EnvironmentContext(new HashMap(Map(StatsSetupConst.DO_NOT_UPDATE_STATS -> StatsSetupConst.TRUE).asJava))
+    new EnvironmentContext(new HashMap[String, String](Map(StatsSetupConst.DO_NOT_UPDATE_STATS -> StatsSetupConst.TRUE).asJava))
 
   /** None unless the catalog is Hive's and its client the built-in one, of this class loader. */
   def of(catalog: ExternalCatalog): Option[PartitionStore] = catalog match {

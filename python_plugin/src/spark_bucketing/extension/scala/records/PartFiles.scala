@@ -46,7 +46,7 @@ case class PartFiles(
   /** The most files that a bucket has by their names; None when a name has no bucket. */
   def mostFilesOfBucket(hash: BucketHash): Option[Int] = {
     val buckets = files.map(file => BucketFiles.bucketOf(file.getPath.getName, hash))
-    if (buckets.contains(None)) None else Some(buckets.groupBy(identity).values.map(_.length).maxOption.getOrElse(0))
+    if (buckets.contains(None)) None else Some((0 +: buckets.groupBy(identity).values.map(_.length).toSeq).max)
   }
 }
 

@@ -10,7 +10,8 @@ import org.apache.hadoop.fs.FSError
 
 import org.apache.spark.{SparkException, SparkThrowable}
 import org.apache.spark.sql.Row
-import org.apache.spark.sql.bucketing.compat.Compat
+import org.apache.spark.sql.bucketing.compat.{Compat, SparkVersion}
+import org.apache.spark.sql.bucketing.compat.SparkVersion.ClassicSession
 import org.apache.spark.sql.bucketing.hash.BucketHash
 import org.apache.spark.sql.bucketing.records.{BucketFiles, SealedSpec}
 import org.apache.spark.sql.catalyst.InternalRow
@@ -19,7 +20,6 @@ import org.apache.spark.sql.catalyst.catalog.CatalogTypes.TablePartitionSpec
 import org.apache.spark.sql.catalyst.expressions.{BoundReference, Cast, Expression}
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.util.{CaseInsensitiveMap, DateTimeUtils}
-import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.datasources._
 import org.apache.spark.sql.execution.metric.SQLMetric
@@ -111,7 +111,7 @@ trait SealedWrite extends V1WriteCommand {
   protected def like(other: LogicalPlan): V1WriteCommand
 
   /** Spark's own run. */
-  protected def runOf(session: SparkSession, child: SparkPlan): Seq[Row]
+  protected def runOf(session: ClassicSession, child: SparkPlan): Seq[Row]
 
   @transient private var reported: Option[Seq[(InternalRow, String)]] = None
 
@@ -131,7 +131,7 @@ trait SealedWrite extends V1WriteCommand {
     }.toArray
   }
 
-  override def run(session: SparkSession, child: SparkPlan): Seq[Row] = {
+  override def run(session: ClassicSession, child: SparkPlan): Seq[Row] = {
     reported = None
     val rows = try runOf(session, child) catch {
       case error: SparkException => throw SealedWrites.ofStorage(error, into).getOrElse(error)
@@ -183,7 +183,7 @@ object SealedWrites {
   /** An error of the storage, such as a full disk, without the stack of the task that met it. */
   def ofStorage(error: SparkException, table: Option[CatalogTable]): Option[Throwable] =
     Iterator.iterate[Throwable](error)(_.getCause).takeWhile(_ != null).toSeq match {
-      case Seq(failed: SparkException, causes @ _*) if failed.getCondition == "TASK_WRITE_FAILED" &&
+      case Seq(failed: SparkException, causes @ _*) if SparkVersion.conditionOf(failed) == "TASK_WRITE_FAILED" &&
           !causes.exists(_.isInstanceOf[SparkThrowable]) =>
         causes.lastOption.collect { case storage @ (_: IOException | _: FSError) =>
           Compat.refusal(s"Files of ${table.fold("a new table")(_.identifier.quotedString)} could not be written: found " +

@@ -10,12 +10,12 @@ import org.apache.hadoop.fs.Path
 
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.{Row, SparkSession}
-import org.apache.spark.sql.bucketing.compat.Compat
+import org.apache.spark.sql.bucketing.compat.{Compat, CreateWithCtes}
 import org.apache.spark.sql.bucketing.hash.BucketHash
 import org.apache.spark.sql.bucketing.records._
 import org.apache.spark.sql.catalyst.catalog.{BucketSpec, CatalogTable}
 import org.apache.spark.sql.catalyst.catalog.CatalogTypes.TablePartitionSpec
-import org.apache.spark.sql.catalyst.plans.logical.{CTEInChildren, CTERelationDef, LogicalPlan}
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.execution.command.{CreateDataSourceTableAsSelectCommand, LeafRunnableCommand}
 
 /**
@@ -129,10 +129,9 @@ object Sealing extends Logging {
 }
 
 /** Spark's CTAS of a bucketed table, whose files are sealed once there is a table. */
-case class SealedCreate(of: CreateDataSourceTableAsSelectCommand) extends LeafRunnableCommand with CTEInChildren {
+case class SealedCreate(of: CreateDataSourceTableAsSelectCommand) extends LeafRunnableCommand with CreateWithCtes {
   override def innerChildren: Seq[LogicalPlan] = of.innerChildren
   override def nodeName: String = of.nodeName
   override def run(session: SparkSession): Seq[Row] = Sealing.create(session, of.table)(of.run(session))
-  override def withCTEDefs(definitions: Seq[CTERelationDef]): LogicalPlan =
-    copy(of = of.withCTEDefs(definitions).asInstanceOf[CreateDataSourceTableAsSelectCommand])
+  override def withCreate(changed: CreateDataSourceTableAsSelectCommand): LogicalPlan = copy(of = changed)
 }

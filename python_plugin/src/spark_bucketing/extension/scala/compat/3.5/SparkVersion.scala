@@ -1,0 +1,32 @@
+package org.apache.spark.sql.bucketing
+package compat
+
+import org.apache.spark.SparkThrowable
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.analysis.UnresolvedTable
+import org.apache.spark.sql.catalyst.expressions.Attribute
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.execution.{LocalTableScanExec, SparkPlan}
+import org.apache.spark.sql.execution.command.CreateDataSourceTableAsSelectCommand
+
+/** Names and constructors of Spark 3.5. */
+object SparkVersion {
+
+  type ClassicSession = SparkSession
+
+  /** The condition of an error whose text is its only parameter, `errorMessage`. */
+  val AnyMessage: String = "_LEGACY_ERROR_TEMP_1332"
+
+  def conditionOf(error: SparkThrowable): String = error.getErrorClass
+
+  def knownRows(output: Seq[Attribute], rows: Seq[InternalRow]): SparkPlan = LocalTableScanExec(output, rows)
+
+  def unresolvedTable(name: Seq[String], command: String): LogicalPlan = UnresolvedTable(name, command, None)
+}
+
+/** A CTAS in a command; of Spark 3.5 it keeps no common table expressions. */
+trait CreateWithCtes extends LogicalPlan {
+  def of: CreateDataSourceTableAsSelectCommand
+  def withCreate(changed: CreateDataSourceTableAsSelectCommand): LogicalPlan
+}

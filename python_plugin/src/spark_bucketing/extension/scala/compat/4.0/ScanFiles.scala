@@ -1,0 +1,37 @@
+package org.apache.spark.sql.bucketing
+package compat
+
+import org.apache.spark.paths.SparkPath
+import org.apache.spark.sql.catalyst.expressions.{BasePredicate, Expression}
+import org.apache.spark.sql.execution.{ListingPartition, ScanFileListing}
+import org.apache.spark.sql.execution.datasources.PartitionedFile
+import org.apache.spark.sql.internal.SQLConf
+
+/** The files that Spark lists for a scan. */
+object ScanFiles {
+
+  type Listing = ScanFileListing
+
+  def partitions(listing: Listing): Int = listing.partitionCount
+  def number(listing: Listing): Long = listing.totalNumberOfFiles
+  def bytes(listing: Listing): Long = listing.totalFileSize
+  def of(listing: Listing): Array[PartitionedFile] = listing.toPartitionArray
+
+  /** Those whose URL passes a test. */
+  def kept(listing: Listing, keep: String => Boolean): Listing = new Kept(listing, keep)
+
+  private class Kept(all: Listing, keep: String => Boolean) extends ScanFileListing {
+    override lazy val toPartitionArray: Array[PartitionedFile] = all.toPartitionArray.filter(file => keep(file.urlEncodedPath))
+    override def filePartitionIterator: Iterator[ListingPartition] = all.filePartitionIterator.map { partition =>
+      val files = partition.files.filter(file => keep(SparkPath.fromPath(file.getPath).urlEncoded)).toIndexedSeq
+      partition.copy(numFiles = files.length, files = files.iterator)
+    }
+    override def partitionCount: Int = all.partitionCount
+    override def totalNumberOfFiles: Long = toPartitionArray.length
+    override lazy val totalFileSize: Long = toPartitionArray.map(_.fileSize).sum
+    override def calculateTotalPartitionBytes: Long = totalFileSize + totalNumberOfFiles * SQLConf.get.filesOpenCostInBytes
+    override def filterAndPruneFiles(partitions: BasePredicate, files: Seq[Expression]): ScanFileListing =
+      new Kept(all.filterAndPruneFiles(partitions, files), keep)
+    override def bucketsContainSingleFile: Boolean = all.bucketsContainSingleFile
+  }
+}
