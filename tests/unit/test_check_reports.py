@@ -20,16 +20,7 @@ from rich.console import Console
 from conftest import REPOSITORY
 from spark_bucketing.check.outcome import FailOn, unknown_models
 from spark_bucketing.check.reasons import EVERY_REASON
-from spark_bucketing.check.results import (
-    Finding,
-    Fix,
-    ModelResult,
-    OperatorResult,
-    OtherQuery,
-    Parent,
-    Report,
-    Verdict,
-)
+from spark_bucketing.check.results import Finding, Fix, ModelResult, OperatorResult, OtherQuery, Parent, Report, Verdict
 from spark_bucketing.cli.explain_reason import list_reasons, reason_text
 from spark_bucketing.plan.tree import PlanCounts
 from spark_bucketing.report import output

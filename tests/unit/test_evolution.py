@@ -19,14 +19,7 @@ from spark_bucketing.evolution import sql
 from spark_bucketing.evolution.model import Column, Partition, Status, Table, words
 from spark_bucketing.evolution.rewrite import Plan, plan_rewrite
 from spark_bucketing.evolution.staging import beside
-from spark_bucketing.evolution.together import (
-    Merging,
-    read_together,
-    readable_ranges,
-    runs,
-    smallest_rewrite,
-    span,
-)
+from spark_bucketing.evolution.together import Merging, read_together, readable_ranges, runs, smallest_rewrite, span
 from spark_bucketing.evolution.where import covering
 from spark_bucketing.plan import PlanNode, parse_statistics
 from spark_bucketing.report.evolution import write_specs
