@@ -118,6 +118,11 @@ def all_long_but(quick: object, cases: Iterable[Any]) -> list[Any]:
     return [pytest.param(case, marks=[] if case in chosen else pytest.mark.long) for case in cases]
 
 
+def data_files(folder: Path) -> list[Path]:
+    """The files below a folder but for those that Spark does not read."""
+    return sorted(path for path in folder.rglob("*") if path.is_file() and path.name[0] not in "._")
+
+
 class Failed(Exception):
     """A dbt command did not succeed; the text is what dbt says of each failed node."""
 
@@ -195,7 +200,7 @@ class Project:
     def files(self, name: str) -> list[Path]:
         """Data files of a table that lie below its folder, as paths relative to it."""
         root = self.location(name)
-        return sorted(path.relative_to(root) for path in root.rglob("*") if path.is_file() and path.name[0] not in "._")
+        return [path.relative_to(root) for path in data_files(root)]
 
 
 @pytest.fixture(scope="session")

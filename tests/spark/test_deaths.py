@@ -21,7 +21,7 @@ from elsewhere import COMMAND, CREATE, Elsewhere, interrupted
 from evolving import DB, Evolving, evolving_tables, sealed  # noqa: F401
 from test_evolution_runs import EVOLVING, assert_files_match_seals
 
-from conftest import Project, all_long_but
+from conftest import Project, all_long_but, data_files
 from spark_bucketing.evolution.warehouse import Warehouse
 from spark_bucketing.session import setting
 
@@ -430,8 +430,7 @@ def assert_nothing_is_left(elsewhere: Elsewhere, specs: list[Any], tables: list[
     """No table, and no folder with data files that are of no partition, but those of Spark's overwrite that was killed."""
     assert [table[1] for table in tables] == ["t"]
     used = {Path("/" + spec[2].removeprefix("file:").lstrip("/")) for spec in specs}
-    files = (elsewhere.folder / "warehouse" / "s.db").rglob("*")
-    data = {path.parent for path in files if path.is_file() and path.name[0] not in "._"}
+    data = {path.parent for path in data_files(elsewhere.folder / "warehouse" / "s.db")}
     assert not {path for path in data - used if ".spark-staging-" not in str(path)}
 
 

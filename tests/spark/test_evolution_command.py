@@ -7,18 +7,13 @@ import re
 from collections.abc import Callable
 
 import pytest
-from bucketed import Tables, no_extension, put
+from bucketed import no_extension, put
 from evolved import put_parameters
 from evolving import DB, Evolving, evolving_tables, sealed  # noqa: F401
 
 from conftest import all_long_but
 
 pytestmark = pytest.mark.usefixtures("extension", "no_broadcast")
-
-
-def broken(tables: Tables, name: str, key: str) -> None:
-    """What another engine can do to the record of ds=a."""
-    put_parameters(tables, name, "ds=a", {f"bucketing.{key}": None})
 
 
 def test_specs_are_shown_as_ranges(tables: Evolving) -> None:
@@ -56,7 +51,8 @@ def touch(tables: Evolving) -> None:
 
 
 def lose_a_key(tables: Evolving) -> None:
-    broken(tables, "broken", "hash")
+    """As another engine may make the record lose it."""
+    put_parameters(tables, "broken", "ds=a", {"bucketing.hash": None})
 
 
 @pytest.mark.parametrize(("harm", "status"), [(lose_a_key, "seal-unreadable"), (touch, "seal-broken")])
@@ -73,11 +69,8 @@ def test_a_broken_seal_is_found_and_repaired(tables: Evolving, harm: Callable[[E
     assert tables.record("broken") == before
     tables.said("repair", "broken")
     assert tables.record("broken") == sealed(a=4, b=8)
-    again = tables.report("seal", "broken")["partitions"]
-    assert [(of["partition"], of["status"], of["files_read"]) for of in again] == [
-        ("ds=a", "unchanged", 0),
-        ("ds=b", "unchanged", 0),
-    ]
+    again = [(of["partition"], of["status"], of["files_read"]) for of in tables.report("seal", "broken")["partitions"]]
+    assert again == [("ds=a", "unchanged", 0), ("ds=b", "unchanged", 0)]
 
 
 def test_files_that_are_no_buckets_are_named(tables: Evolving) -> None:
@@ -111,8 +104,7 @@ def test_files_of_another_partition_are_sealed_as_what_they_are(tables: Evolving
 
 
 def test_a_table_without_partitions_is_sealed(tables: Evolving) -> None:
-    tables.sql("drop table if exists whole")
-    tables.sql("create table whole (k int) clustered by (k) sorted by (k) into 4 buckets stored as parquet")
+    tables.create("whole (k int) clustered by (k) sorted by (k) into 4 buckets stored as parquet")
     tables.sql("stock:insert into whole select cast(id as int) from range(40)")
     query = "select k, count(*) from whole group by k"
     assert "[not-sealed]" in tables.plan(query)
@@ -120,6 +112,7 @@ def test_a_table_without_partitions_is_sealed(tables: Evolving) -> None:
     assert "Bucketed: true (4 Hive buckets" in tables.plan(query)
 
 
+OF_PARTITIONS = "partition columns only, which are ds"
 REFUSED = [
     ("nowhere", ("show", f"{DB}.nowhere"), f"There is no table {DB}.nowhere"),
     ("view", ("show", f"{DB}.a_view"), "is a view"),
@@ -128,17 +121,13 @@ REFUSED = [
     ("nothing to seal", ("seal", f"{DB}.nowhere"), f"There is no table {DB}.nowhere"),
     ("seal plain", ("seal", f"{DB}.plain"), "found a table without buckets"),
     ("seal version", ("repair", f"{DB}.version_2"), "found bucketing_version 2"),
-    ("seal other column", ("verify", f"{DB}.refused", "--where", "k = 1"), "k"),
+    ("seal other column", ("verify", f"{DB}.refused", "--where", "k = 1"), "partition columns ds"),
     ("plain", ("rewrite", f"{DB}.plain"), "on_bucket_change='evolve'"),
     ("name", ("show", "a.b.c"), "is no name of a table"),
-    ("other column", ("rewrite", f"{DB}.refused", "--where", "k = 1"), "partition columns only, which are ds"),
-    (
-        "column of the query",
-        ("rewrite", f"{DB}.refused", "--where", "place = 0"),
-        "partition columns only, which are ds",
-    ),
-    ("no predicate", ("rewrite", f"{DB}.refused", "--where", "ds ="), "partition columns only, which are ds"),
-    ("no condition", ("rewrite", f"{DB}.refused", "--where", "ds"), "partition columns only, which are ds"),
+    ("other column", ("rewrite", f"{DB}.refused", "--where", "k = 1"), OF_PARTITIONS),
+    ("column of the query", ("rewrite", f"{DB}.refused", "--where", "place = 0"), OF_PARTITIONS),
+    ("no predicate", ("rewrite", f"{DB}.refused", "--where", "ds ="), OF_PARTITIONS),
+    ("no condition", ("rewrite", f"{DB}.refused", "--where", "ds"), OF_PARTITIONS),
     ("format", ("show", f"{DB}.texts"), "TextInputFormat"),
     ("version", ("rewrite", f"{DB}.version_2"), "has bucketing_version 2, and nothing was changed"),
     ("lenient", ("rewrite", f"{DB}.lenient"), "SET SERDEPROPERTIES ('IgnoreCorruptFiles' = 'false')"),

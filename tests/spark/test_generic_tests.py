@@ -13,7 +13,7 @@ import yaml
 from dbt.artifacts.schemas.results import NodeResult
 from pyspark.sql import Row
 
-from conftest import Project
+from conftest import Project, data_files
 from spark_bucketing.session import setting
 
 BUCKETS = 4
@@ -22,6 +22,7 @@ SPEC_TEST, SKEW, SHUFFLES = "bucket_spec_matches_config", "bucket_skew_below", "
 ALL_TESTS: dict[str, dict[str, object]] = {
     **{test: {} for test in FILE_TESTS}, SKEW: {"ratio": 2}, SPEC_TEST: {"buckets": 4},
 }  # fmt: skip
+PLAIN_TESTS = [*FILE_TESTS, SKEW]
 CASES = [f"{h}_{f}_{p}" for h, f, p in product(("hive", "spark"), ("parquet", "orc"), ("whole", "parts"))]
 # Every two of layout, format and partitioning meet in one of these.
 VIOLATED_CASES = ["hive_parquet_whole", "hive_orc_parts", "spark_parquet_parts", "spark_orc_whole"]
@@ -45,76 +46,57 @@ def renamed(file: Path, bucket: int) -> Path:
     return file.with_name(BUCKET.sub(lambda m: f"{m.group(1) or m.group(3)}{bucket}", file.name))
 
 
-def clone(project: Project, source: str, name: str, properties: str = "") -> Path:
+def clone(project: Project, source: str, name: str, rest: str = "") -> Path:
     """Create a table with the spec of another and copies of its files; returns its folder."""
-    project.spark.sql(f"create table {project.table(name)} like {project.table(source)} {properties}")
+    project.spark.sql(f"create table {project.table(name)} like {project.table(source)} {rest}")
     without_checksums(project.location(source), project.location(name))
     if source.endswith("parts"):
         project.spark.sql(f"msck repair table {project.table(name)}")
     return project.location(name)
 
 
-def data_files(folder: Path) -> list[Path]:
-    return sorted(path for path in folder.rglob("*") if path.is_file() and path.name[0] not in "._")
+def named(file: Path, word: str) -> Path:
+    """Another name of the same bucket."""
+    return file.with_name(file.name.replace("part-", f"part-{word}-"))
 
 
-def copy_again(folder: Path, _: Project, __: str) -> None:
-    file = data_files(folder)[0]
-    shutil.copy(file, file.with_name(file.name.replace("part-", "part-again-")))
+def copy_again(file: Path, *_: object) -> None:
+    shutil.copy(file, named(file, "again"))
 
 
-def exchange_names(folder: Path, _: Project, __: str) -> None:
-    first, second = data_files(folder)[:2]
+def exchange_names(first: Path, *_: object) -> None:
+    second, kept = data_files(first.parent)[1], first.with_name("kept")
     a, b = renamed(first, bucket_of(second)), renamed(second, bucket_of(first))
-    first.rename(folder / "kept")
+    first.rename(kept)
     second.rename(b)
-    (folder / "kept").rename(a)
+    kept.rename(a)
 
 
-def claim_too_high_a_bucket(folder: Path, _: Project, __: str) -> None:
-    file = data_files(folder)[0]
-    file.rename(renamed(file, BUCKETS + 3))
-
-
-def lose_the_bucket_id(folder: Path, _: Project, __: str) -> None:
-    file = data_files(folder)[0]
-    file.rename(file.with_name("part-00000-copied" + "".join(file.suffixes[-2:])))
-
-
-def take_a_file_sorted_otherwise(folder: Path, project: Project, case: str) -> None:
-    other = project.location(f"otherwise_{case}")
-    file = data_files(folder)[0]
-    replacement = next(
-        f for f in data_files(other / file.relative_to(folder).parent) if bucket_of(f) == bucket_of(file)
-    )
-    shutil.copy(replacement, file)
-
-
-def add_a_file_without_rows(folder: Path, project: Project, case: str) -> None:
-    file = data_files(folder)[0]
+def add_a_file_without_rows(file: Path, project: Project, case: str) -> None:
     empty = project.folder / f"empty_{case}"
-    file_format = case.split("_")[1]
     rows = project.spark.sql("select cast(1 as bigint) as k where false").coalesce(1)
-    rows.write.format(file_format).save(str(empty))
-    shutil.copy(data_files(empty)[0], file.with_name(file.name.replace("part-", "part-empty-")))
+    rows.write.format(case.split("_")[1]).save(str(empty))
+    shutil.copy(data_files(empty)[0], named(file, "empty"))
 
 
-def add_a_file_of_zero_bytes(folder: Path, _: Project, __: str) -> None:
-    file = data_files(folder)[0]
-    file.with_name(file.name.replace("part-", "part-zero-")).touch()
-
-
-Violation = Callable[[Path, Project, str], None]
-# What is done to the files of a good table, and the file tests that must fail then, by the number of failing rows.
-VIOLATIONS: dict[Violation, dict[str, int]] = {
-    copy_again: {"one_file_per_bucket": 1},
-    exchange_names: {"rows_in_their_buckets": 2},
-    claim_too_high_a_bucket: {"one_file_per_bucket": 1, "rows_in_their_buckets": 1},
-    lose_the_bucket_id: {"one_file_per_bucket": 1, "rows_in_their_buckets": 1},
-    take_a_file_sorted_otherwise: {"sorted_within_buckets": 1},
-    add_a_file_without_rows: {"one_file_per_bucket": 1},
-    add_a_file_of_zero_bytes: {},
-}
+# What is done to the first file of a good table, and the file tests that must fail then, by the number of failing rows.
+VIOLATIONS: dict[str, tuple[Callable[[Path, Project, str], object], dict[str, int]]] = {
+    "copy_again": (copy_again, {"one_file_per_bucket": 1}),
+    "exchange_names": (exchange_names, {"rows_in_their_buckets": 2}),
+    "claim_too_high_a_bucket": (
+        lambda file, *_: file.rename(renamed(file, BUCKETS + 3)), {"one_file_per_bucket": 1, "rows_in_their_buckets": 1},
+    ),
+    "lose_the_bucket_id": (
+        lambda file, *_: file.rename(file.with_name("part-00000-copied" + "".join(file.suffixes[-2:]))),
+        {"one_file_per_bucket": 1, "rows_in_their_buckets": 1},
+    ),
+    "take_a_file_sorted_otherwise": (
+        lambda file, project, case: shutil.copy(data_files(project.location(f"otherwise_{case}"))[0], file),
+        {"sorted_within_buckets": 1},
+    ),
+    "add_a_file_without_rows": (add_a_file_without_rows, {"one_file_per_bucket": 1}),
+    "add_a_file_of_zero_bytes": (lambda file, *_: named(file, "zero").touch(), {}),
+}  # fmt: skip
 
 
 class Tables:
@@ -140,7 +122,9 @@ class Tables:
         tables = [{"name": name, "data_tests": tests} for name, tests in self.tables.items()]
         sources = [{"name": "handmade", "schema": self.project.schema, "tables": tables}]
         self.project.write("models/handmade.yml", yaml.safe_dump({"sources": sources}))
-        return self.project.attempt("test", "--select", "source:handmade")[0]
+        results = self.project.attempt("test", "--select", "source:handmade")[0]
+        assert len(results) == sum(map(len, self.tables.values()))
+        return results
 
 
 def rows_of(project: Project, result: NodeResult) -> list[Row]:
@@ -186,31 +170,6 @@ def good(new_project: Callable[..., Project]) -> Project:
     return project
 
 
-@pytest.fixture(scope="module")
-def verdicts(good: Project) -> dict[str, NodeResult]:
-    """Results of the file tests on the good tables and on all violations."""
-    tables = Tables(good)
-    for case in CASES:
-        tables.tests(f"ok_{case}", *FILE_TESTS, {"test": "bucket_skew_below", "arguments": {"ratio": 1.3}})
-    for case, violate in product(VIOLATED_CASES, VIOLATIONS):
-        name = f"{violate.__name__}_{case}"
-        violate(clone(good, f"ok_{case}", name), good, case)
-        tables.tests(name, *FILE_TESTS)
-    return tables.run()
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_good_tables_pass(verdicts: dict[str, NodeResult], case: str) -> None:
-    assert len([name for name in verdicts if name.startswith(f"ok_{case}__")]) == 4
-    assert of_table(verdicts, f"ok_{case}") == {}
-
-
-@pytest.mark.parametrize("case", VIOLATED_CASES)
-@pytest.mark.parametrize("violate", VIOLATIONS)
-def test_exactly_the_violated_tests_fail(verdicts: dict[str, NodeResult], case: str, violate: Violation) -> None:
-    assert of_table(verdicts, f"{violate.__name__}_{case}") == VIOLATIONS[violate]
-
-
 def of_table(results: dict[str, NodeResult], table: str) -> dict[str, int | None]:
     """Failing rows of the tests of one table that did not pass."""
     prefix = f"{table}__"
@@ -221,17 +180,11 @@ def without_checksums(source: Path, target: Path) -> None:
     shutil.copytree(source, target, ignore=shutil.ignore_patterns(".*.crc"), dirs_exist_ok=True)
 
 
-PLAIN_TESTS = [*FILE_TESTS, SKEW]
-
-
 def inserted_tables(good: Project, tables: Tables) -> None:
     """What INSERT may leave."""
-    for name, case in (
-        ("twice", "hive_parquet_whole"),
-        ("trapped", "hive_parquet_whole"),
-        ("nothing", "spark_orc_parts"),
-    ):
-        create(good, name, case, f"{ROWS} where {'true' if name == 'twice' else 'false'}")
+    create(good, "twice", "hive_parquet_whole", ROWS)
+    for name, case in (("trapped", "hive_parquet_whole"), ("nothing", "spark_orc_parts")):
+        create(good, name, case, f"{ROWS} where false")
     good.rows("select count(*) from {schema}.trapped")
     for name in ("twice", "trapped"):
         insert(good, name, "hive_parquet_whole", ROWS)
@@ -261,9 +214,9 @@ def inserted_tables(good: Project, tables: Tables) -> None:
 
 def moved_tables(good: Project, tables: Tables) -> None:
     """Files and partitions that somebody else named, moved or dropped."""
-    folder = clone(good, "ok_spark_orc_parts", "half")
-    copy_again(folder / "ds=a b", good, "spark_orc_parts")
-    exchange_names(folder / "ds=a b", good, "spark_orc_parts")
+    file = data_files(clone(good, "ok_spark_orc_parts", "half") / "ds=a b")[0]
+    copy_again(file)
+    exchange_names(file)
     halves = {"bad_half": {"where": "ds = 'a b'"}, "good_half": {"where": "ds = 'c%d'"}}
     tested = product(FILE_TESTS, halves.items())
     tables.tests("half", *({"test": test, "as": f"{test}_{name}", "config": of} for test, (name, of) in tested))
@@ -281,55 +234,56 @@ def moved_tables(good: Project, tables: Tables) -> None:
     tables.tests("moved", "one_file_per_bucket", "rows_in_their_buckets")
 
     # The files of a dropped partition of an external table stay, and are not the table's any more.
-    folder, table = good.folder / "left over", good.table("left_over")
-    without_checksums(good.location("ok_spark_parquet_parts"), folder)
-    for statement in (
-        f"create table {table} (k bigint, v string, d double, ds string) using parquet"
-        f" partitioned by (ds) clustered by (k) sorted by (v, d) into {BUCKETS} buckets location '{folder}'",
-        f"msck repair table {table}",
-        f"alter table {table} drop partition (ds = 'a b')",
-    ):
-        good.spark.sql(statement)
-    copy_again(folder / "ds=a b", good, "spark_parquet_parts")
+    folder = clone(good, "ok_spark_parquet_parts", "left_over", f"location '{good.folder / 'left over'}'")
+    good.spark.sql(f"alter table {good.table('left_over')} drop partition (ds = 'a b')")
+    copy_again(data_files(folder / "ds=a b")[0])
     tables.tests("left_over", *FILE_TESTS)
 
 
 @pytest.fixture(scope="module")
-def special(good: Project) -> dict[str, NodeResult]:
-    """Results on tables that are special in one way each, by one run of dbt."""
+def results(good: Project) -> dict[str, NodeResult]:
+    """Results on the good tables, on all violations, and on tables that are special in one way each, by one run of dbt."""
     tables = Tables(good)
+    for case in CASES:
+        tables.tests(f"ok_{case}", *FILE_TESTS, {"test": SKEW, "arguments": {"ratio": 1.3}})
+    for case, (name, (violate, _)) in product(VIOLATED_CASES, VIOLATIONS.items()):
+        violate(data_files(clone(good, f"ok_{case}", f"{name}_{case}"))[0], good, case)
+        tables.tests(f"{name}_{case}", *FILE_TESTS)
     inserted_tables(good, tables)
     moved_tables(good, tables)
     compared_tables(good, tables)
     return tables.run()
 
 
-def test_two_inserts_leave_two_files_in_a_bucket(good: Project, special: dict[str, NodeResult]) -> None:
-    found = rows_of(good, special["twice__one_file_per_bucket"])
+def test_two_inserts_leave_two_files_in_a_bucket(good: Project, results: dict[str, NodeResult]) -> None:
+    found = rows_of(good, results["twice__one_file_per_bucket"])
     assert [(row.bucket, row.files) for row in found] == [(bucket, 2) for bucket in range(BUCKETS)]
     assert found[0].directory.endswith("/twice")
 
 
-def test_settings_of_dbt_tests_keep_their_meaning(good: Project, special: dict[str, NodeResult]) -> None:
-    assert of_table(special, "twice") == {"one_file_per_bucket": 4, "limited": 2, "warned": None, "summed": 8}
-    assert special["twice__warned"].status == "warn"
-    stored = special["trapped__stored"]
+def test_settings_of_dbt_tests_keep_their_meaning(good: Project, results: dict[str, NodeResult]) -> None:
+    assert of_table(results, "twice") == {"one_file_per_bucket": 4, "limited": 2, "warned": None, "summed": 8}
+    assert results["twice__warned"].status == "warn"
+    stored = results["trapped__stored"]
     assert stored.status == "fail"
     assert [row.misplaced_rows for row in good.spark.table(stored.node.relation_name).collect()] == [900]
 
 
-def test_an_insert_after_a_select_writes_no_buckets(good: Project, special: dict[str, NodeResult]) -> None:
-    files = rows_of(good, special["trapped__one_file_per_bucket"])
+def test_an_insert_after_a_select_writes_no_buckets(good: Project, results: dict[str, NodeResult]) -> None:
+    files = rows_of(good, results["trapped__one_file_per_bucket"])
     assert [(row.bucket, row.files) for row in files] == [(None, 1)]
-    rows = rows_of(good, special["trapped__rows_in_their_buckets"])
+    rows = rows_of(good, results["trapped__rows_in_their_buckets"])
     assert [tuple(row)[1:] for row in rows] == [(None, 0, BUCKETS - 1, 900)]
-    skewed = rows_of(good, special["trapped__bucket_skew_below"])
+    skewed = rows_of(good, results["trapped__bucket_skew_below"])
     assert [(row.bucket, row.bucket_rows) for row in skewed] == [(None, 900)]
     # Rows whose place in their file is lost are no pass.
-    assert {special[f"trapped__shuffled_{test}"].status for test in FILE_TESTS} == {"fail"}
+    assert {results[f"trapped__shuffled_{test}"].status for test in FILE_TESTS} == {"fail"}
 
 
 FOUND: dict[str, dict[str, int]] = {
+    **{f"ok_{case}": {} for case in CASES},
+    **{f"{name}_{case}": found for case, (name, (_, found)) in product(VIOLATED_CASES, VIOLATIONS.items())},
+    # The files that count are those of the selected partitions.
     "half": {"one_file_per_bucket_bad_half": 1, "rows_in_their_buckets_bad_half": 2},
     "named_by_hive": {},
     "moved": {"one_file_per_bucket": 2},
@@ -339,8 +293,8 @@ FOUND: dict[str, dict[str, int]] = {
 
 
 @pytest.mark.parametrize("table", FOUND)
-def test_files_that_count_are_those_of_the_selected_partitions(special: dict[str, NodeResult], table: str) -> None:
-    assert of_table(special, table) == FOUND[table]
+def test_exactly_the_violated_tests_fail(results: dict[str, NodeResult], table: str) -> None:
+    assert of_table(results, table) == FOUND[table]
 
 
 def buckets_of_rows(project: Project, table: str) -> list[Row]:
@@ -349,17 +303,17 @@ def buckets_of_rows(project: Project, table: str) -> list[Row]:
     return project.rows(counted % table)
 
 
-def test_skew_is_the_largest_bucket_over_the_mean(good: Project, special: dict[str, NodeResult]) -> None:
+def test_skew_is_the_largest_bucket_over_the_mean(good: Project, results: dict[str, NodeResult]) -> None:
     biggest = buckets_of_rows(good, "skewed")[0]
     ratio = biggest.n / 3
     assert ratio >= 3
-    found = [(row.bucket, row.bucket_rows, row.mean_rows, row.ratio) for row in rows_of(good, special["skewed__three"])]
+    found = [(row.bucket, row.bucket_rows, row.mean_rows, row.ratio) for row in rows_of(good, results["skewed__three"])]
     assert found == [(biggest.b, biggest.n, 3, ratio)]
-    assert special["skewed__more"].status == ("pass" if ratio < 3.01 else "fail")
+    assert results["skewed__more"].status == ("pass" if ratio < 3.01 else "fail")
 
 
-def test_misplaced_rows_are_counted_by_file(good: Project, verdicts: dict[str, NodeResult]) -> None:
-    found = rows_of(good, verdicts["exchange_names_spark_orc_whole__rows_in_their_buckets"])
+def test_misplaced_rows_are_counted_by_file(good: Project, results: dict[str, NodeResult]) -> None:
+    found = rows_of(good, results["exchange_names_spark_orc_whole__rows_in_their_buckets"])
     counts = {row.b: row.n for row in buckets_of_rows(good, "ok_spark_orc_whole")}
     for row in found:
         assert row.bucket_in_name == bucket_of(Path(row.file))
@@ -420,7 +374,6 @@ def test_what_cannot_be_told_is_an_error(project: Project) -> None:
             project.spark.sql(ddl.format(project.table(table)))
         tables.tests(table, *({"test": test, "arguments": arguments} for test, arguments in tests.items()))
     results = tables.run()
-    assert len(results) == sum(len(tests) for _, _, tests, _ in CANNOT_TELL)
     for table, _, tests, message in CANNOT_TELL:
         for test in tests:
             result = results[f"{table}__{test}"]
@@ -432,14 +385,14 @@ def test_what_cannot_be_told_is_an_error(project: Project) -> None:
 
 
 @pytest.mark.parametrize("name", WRONG_ARGUMENTS)
-def test_wrong_arguments_are_errors(special: dict[str, NodeResult], name: str) -> None:
-    result = special[f"ok_hive_orc_whole__{name}"]
+def test_wrong_arguments_are_errors(results: dict[str, NodeResult], name: str) -> None:
+    result = results[f"compared__{name}"]
     assert result.status == "error" and WRONG_ARGUMENTS[name][2] in str(result.message)
 
 
-def test_a_plain_table_fails_with_a_message(good: Project, special: dict[str, NodeResult]) -> None:
+def test_a_plain_table_fails_with_a_message(good: Project, results: dict[str, NodeResult]) -> None:
     for name in PLAIN_TESTS:
-        result = special[f"plain__{name}"]
+        result = results[f"plain__{name}"]
         assert result.status == "fail" and result.failures == 1
         assert "a table without buckets" in rows_of(good, result)[0].problem
 
@@ -458,26 +411,25 @@ SPEC: dict[str, tuple[object, object, str, str]] = {
 
 def compared_tables(good: Project, tables: Tables) -> None:
     """Specs and other arguments that are right and wrong."""
+    clone(good, "ok_hive_orc_parts", "compared")
     for name, (test, arguments, _) in WRONG_ARGUMENTS.items():
-        tables.tests("ok_hive_orc_whole", {"test": test, "as": name, "arguments": arguments})
+        tables.tests("compared", {"test": test, "as": name, "arguments": arguments})
     wanted: dict[str, dict[str, object]] = {
         "right": {name: value for name, (value, _, _, _) in SPEC.items()},
         "wrong": {name: value for name, (_, value, _, _) in SPEC.items()},
         "part": {"buckets": 5},
     }
-    tables.tests(
-        "ok_hive_orc_parts", *({"test": SPEC_TEST, "as": name, "arguments": of} for name, of in wanted.items())
-    )
+    tables.tests("compared", *({"test": SPEC_TEST, "as": name, "arguments": of} for name, of in wanted.items()))
     good.spark.sql(f"create table {good.table('without')} (k int) using orc")
     tables.tests("without", {"test": SPEC_TEST, "arguments": {"buckets": 4}})
 
 
-def test_a_spec_is_compared_property_by_property(good: Project, special: dict[str, NodeResult]) -> None:
-    assert special["ok_hive_orc_parts__right"].status == "pass"
-    found = rows_of(good, special["ok_hive_orc_parts__wrong"])
+def test_a_spec_is_compared_property_by_property(good: Project, results: dict[str, NodeResult]) -> None:
+    assert results["compared__right"].status == "pass"
+    found = rows_of(good, results["compared__wrong"])
     assert {tuple(row) for row in found} == {(name, *said) for name, (_, _, *said) in SPEC.items()}
-    assert rows_of(good, special["ok_hive_orc_parts__part"]) == [("buckets", "5", "4")]
-    assert rows_of(good, special[f"without__{SPEC_TEST}"]) == [("buckets", "4", "0")]
+    assert rows_of(good, results["compared__part"]) == [("buckets", "5", "4")]
+    assert rows_of(good, results[f"without__{SPEC_TEST}"]) == [("buckets", "4", "0")]
 
 
 @pytest.fixture(scope="module")

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from pyspark.sql import SparkSession
 
+from conftest import data_files
 from spark_bucketing.session import setting
 
 # How a table is declared, and the bucket of a row on stock Spark.
@@ -72,6 +73,11 @@ class Tables:
         with settled(self.spark, {"spark.bucketing.enabled": "false"} if text.startswith("stock:") else {}):
             return [tuple(row) for row in self.spark.sql(text.removeprefix("stock:")).collect()]
 
+    def create(self, table: str) -> None:
+        """Create a table by the rest of the statement, in the place of one that may be there."""
+        self.sql(f"drop table if exists {table.split()[0]}")
+        self.sql(f"create table {table}")
+
     def make(
         self,
         name: str,
@@ -85,11 +91,10 @@ class Tables:
         sealed: bool = True,
     ) -> None:
         """Create a table, of the Hive layout unless asked otherwise, and fill it, if there is a query."""
-        self.sql(f"drop table if exists {name}")
         order = "" if sorted_by == "" else f"sorted by ({sorted_by or by})"
         spark_layout = stored.startswith("using")
         head, tail = (f"{stored} {rest}", "") if spark_layout else (rest, stored)
-        self.sql(f"create table {name} ({columns}) {head} clustered by ({by}) {order} into {buckets} buckets {tail}")
+        self.create(f"{name} ({columns}) {head} clustered by ({by}) {order} into {buckets} buckets {tail}")
         if query:
             self.fill(name, query, how="insert overwrite table", sealed=sealed)
 
@@ -109,7 +114,7 @@ class Tables:
         return Path(str(next(row[1] for row in rows if row[0] == "Location")).removeprefix("file:"))
 
     def files(self, name: str) -> list[Path]:
-        return sorted(p for p in self.folder(name).rglob("*") if p.is_file() and p.name[0] not in "._")
+        return data_files(self.folder(name))
 
     def rename(self, name: str, new_name: str, pattern: str = r"^(\d+)_0_part.*$") -> None:
         """Rename files by a pattern of the old name, with its checksum, as another writer would name them."""

@@ -105,35 +105,30 @@ def metastore(spark: SparkSession) -> JavaObject:
 
 def put_parameters(tables: Tables, name: str, partition: str, parameters: dict[str, str | None]) -> None:
     """Write parameters of a partition, or of the table for none, by hand; None removes one."""
-    found = _stored(tables, name, partition)
-    for key, value in parameters.items():
-        if value is None:
-            found.getParameters().remove(key)
-        else:
-            found.getParameters().put(key, value)
-    _alter(tables, name, partition, found)
+    with _altered(tables, name, partition) as found:
+        for key, value in parameters.items():
+            if value is None:
+                found.getParameters().remove(key)
+            else:
+                found.getParameters().put(key, value)
 
 
-def _alter(tables: Tables, name: str, partition: str, altered: JavaObject) -> None:
-    client = metastore(tables.spark)
-    if partition:
-        client.alter_partition(tables.database, name, altered)
-    else:
-        client.alter_table(tables.database, name, altered)
+@contextmanager
+def _altered(tables: Tables, name: str, partition: str) -> Iterator[JavaObject]:
+    found, client = _stored(tables, name, partition), metastore(tables.spark)
+    yield found
+    (client.alter_partition if partition else client.alter_table)(tables.database, name, found)
 
 
 def _stored(tables: Tables, name: str, partition: str) -> JavaObject:
-    client = metastore(tables.spark)
-    if partition:
-        return client.getPartition(tables.database, name, partition)
-    return client.getTable(tables.database, name)
+    client, table = metastore(tables.spark), (tables.database, name)
+    return client.getPartition(*table, partition) if partition else client.getTable(*table)
 
 
 def put_descriptor(tables: Tables, name: str, partition: str, buckets: int) -> None:
     """Write another number of buckets into the descriptor of a partition, or of the table for none, by hand."""
-    found = _stored(tables, name, partition)
-    found.getSd().setNumBuckets(buckets)
-    _alter(tables, name, partition, found)
+    with _altered(tables, name, partition) as found:
+        found.getSd().setNumBuckets(buckets)
 
 
 def put_schema(tables: Tables, name: str, columns: str) -> None:
@@ -178,10 +173,6 @@ def places(tables: Tables, name: str) -> Places:
         properties,
         " ".join(spark),
     )
-
-
-def table_properties(tables: Tables, name: str) -> dict[str, str]:
-    return {str(key): str(value) for key, value in tables.sql(f"show tblproperties {name}")}
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from bucketed import Tables
 from commanded import evolution_of
 from pyspark.sql import SparkSession
 
-from conftest import Project
+from conftest import Project, data_files
 
 DB = "evolution_command"
 HARD = ("it's", 'a "b" c', "x/y=z%", "${spark.master}", "b\\c", "ü ~", None)
@@ -78,7 +78,7 @@ class Evolving(Tables):
         if buckets:
             assert self.record(name) == sealed(**buckets)
         folder = self.folder(name)
-        data = {path.parent for path in folder.rglob("*") if path.is_file() and path.name[0] not in "._"}
+        data = {path.parent for path in data_files(folder)}
         left = data - set(self.locations(name).values()) | {path for path in folder.rglob(".*") if path.is_dir()}
         assert not left, f"left behind: {left}"
         assert not self.sql(f"show tables like '{name}__*'")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import shlex
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -118,57 +119,45 @@ def test_a_reason_is_explained_and_a_wrong_one_says_which_there_are() -> None:
     assert "union" in CliRunner().invoke(main, ["explain-reason"]).output
 
 
-def test_select_and_exclude_take_words_as_dbt_does(asked: Asked, tmp_path: Path) -> None:
-    Path("q.sql").write_text("select 1")
-    requests = asked(CLEAN)
-    result = run("--select", "+a", "tag:b", "-s", "c d", "--exclude", "e", "--offline", "q.sql", "--select=f")
-    assert result.exit_code == 0, result.output
-    selection = requests[0].selection
-    assert (selection.select, selection.exclude) == (("+a", "tag:b", "c", "d", "f"), ("e",))
-    assert requests[0].offline and requests[0].files == (tmp_path / "q.sql",)
-
-
+# The path of a file that there is follows --select as its value, and other values as a file to check.
 @pytest.mark.parametrize(
-    ("arguments", "select", "files"),
+    ("arguments", "select", "exclude", "files"),
     [
-        (("--select", "models/foo.sql"), ("models/foo.sql",), ()),
-        (("--select", "path:models/foo.sql", "tag:a"), ("path:models/foo.sql", "tag:a"), ()),
-        (("--select", "a", "path:b.sql", "models/foo.sql"), ("a", "path:b.sql"), ("models/foo.sql",)),
-        (("--select=models/foo.sql", "b"), ("models/foo.sql", "b"), ()),
-        (("-s", "a", "--", "models/foo.sql"), ("a",), ("models/foo.sql",)),
+        ("--select +a tag:b -s 'c d' --exclude e --offline q.sql --select=f", "+a tag:b c d f", "e", "q.sql"),
+        ("--select models/foo.sql", "models/foo.sql", "", ""),
+        ("--select path:models/foo.sql tag:a", "path:models/foo.sql tag:a", "", ""),
+        ("--select a path:b.sql models/foo.sql", "a path:b.sql", "", "models/foo.sql"),
+        ("--select=models/foo.sql b", "models/foo.sql b", "", ""),
+        ("-s a -- models/foo.sql", "a", "", "models/foo.sql"),
     ],
 )
-def test_a_path_after_select_is_its_value(
-    arguments: tuple[str, ...],
-    select: tuple[str, ...],
-    files: tuple[str, ...],
-    asked: Asked,
-    tmp_path: Path,
+def test_select_and_exclude_take_words_as_dbt_does(
+    arguments: str, select: str, exclude: str, files: str, asked: Asked, tmp_path: Path
 ) -> None:
-    (tmp_path / "models").mkdir()
-    (tmp_path / "models" / "foo.sql").write_text("select 1")
+    Path("models").mkdir()
+    for file in ("q.sql", "models/foo.sql"):
+        Path(file).write_text("select 1")
     requests = asked(CLEAN)
-    result = run(*arguments)
+    result = run(*shlex.split(arguments))
     assert result.exit_code == 0, result.output
-    assert requests[0].selection.select == select
-    assert requests[0].files == tuple(tmp_path / file for file in files)
+    selection = requests[0].selection
+    assert (selection.select, selection.exclude) == (tuple(select.split()), tuple(exclude.split()))
+    assert requests[0].offline == ("--offline" in arguments)
+    assert requests[0].files == tuple(tmp_path / file for file in files.split())
+
+
+NO_VALUES = ("--select", "--exclude", "--select --offline", "-s a --exclude -v", "--select=")
+NO_FOLDER = ("--output none/file", "--write-baseline none/file")
 
 
 @pytest.mark.parametrize(
-    "arguments",
-    [("--select",), ("--exclude",), ("--select", "--offline"), ("-s", "a", "--exclude", "-v"), ("--select=",)],
+    ("arguments", "said"),
+    [*((given, "requires an argument") for given in NO_VALUES), *((given, "cannot be written") for given in NO_FOLDER)],
 )
-def test_a_selection_without_a_value_is_not_the_whole_project(arguments: tuple[str, ...], asked: Asked) -> None:
+def test_what_cannot_be_meant_is_told_before_anything_runs(arguments: str, said: str, asked: Asked) -> None:
     requests = asked(CLEAN)
-    result = run(*arguments)
-    assert result.exit_code == 2 and "requires an argument" in result.output and requests == []
-
-
-@pytest.mark.parametrize("option", ["--output", "--write-baseline"])
-def test_a_file_that_cannot_be_written_is_told_before_anything_runs(option: str, asked: Asked) -> None:
-    requests = asked(CLEAN)
-    result = run(option, "none/file")
-    assert result.exit_code == 2 and "cannot be written" in result.output and requests == []
+    result = run(*arguments.split())
+    assert result.exit_code == 2 and said in result.output and requests == []
 
 
 def test_a_baseline_of_a_selection_keeps_the_other_models(asked: Asked) -> None:

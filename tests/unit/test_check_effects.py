@@ -9,14 +9,7 @@ from typing import Any
 import pytest
 
 from spark_bucketing.check.effects import serves_all, wanted_specs, with_effects, worse_for
-from spark_bucketing.check.results import (
-    Finding,
-    Fix,
-    ModelResult,
-    OperatorResult,
-    OtherQuery,
-    Verdict,
-)
+from spark_bucketing.check.results import Finding, Fix, ModelResult, OperatorResult, OtherQuery, Verdict
 from spark_bucketing.check.time_limit import in_time
 from spark_bucketing.errors import PlanError
 from spark_bucketing.plan.tree import PlanCounts

@@ -22,13 +22,10 @@ def java(home: Path, says: str) -> None:
     command.chmod(0o755)
 
 
-@pytest.mark.parametrize(
-    "says",
-    [
-        'openjdk version "17.0.15" 2025-04-15',
-        'Picked up JAVA_TOOL_OPTIONS: -Xmx1g\nopenjdk version "21" 2023-09-19 LTS',
-    ],
-)
+WITH_OPTIONS = 'Picked up JAVA_TOOL_OPTIONS: -Xmx1g\nopenjdk version "21" 2023-09-19 LTS'
+
+
+@pytest.mark.parametrize("says", ['openjdk version "17.0.15" 2025-04-15', WITH_OPTIONS])
 def test_a_java_that_spark_runs_on_passes_silently(tmp_path: Path, says: str) -> None:
     java(tmp_path, says)
     result = check(tmp_path)

@@ -20,16 +20,7 @@ from rich.console import Console
 from conftest import REPOSITORY
 from spark_bucketing.check.outcome import FailOn, unknown_models
 from spark_bucketing.check.reasons import EVERY_REASON
-from spark_bucketing.check.results import (
-    Finding,
-    Fix,
-    ModelResult,
-    OperatorResult,
-    OtherQuery,
-    Parent,
-    Report,
-    Verdict,
-)
+from spark_bucketing.check.results import Finding, Fix, ModelResult, OperatorResult, OtherQuery, Parent, Report, Verdict
 from spark_bucketing.cli.explain_reason import list_reasons, reason_text
 from spark_bucketing.plan.tree import PlanCounts
 from spark_bucketing.report import output
@@ -49,6 +40,18 @@ def problems(schema: Path, data: Any) -> list[str]:
     return [f"{error.json_path}: {error.message}" for error in Draft202012Validator(loaded).iter_errors(data)]
 
 
+def sarif(report: Report = REPORT) -> Any:
+    """The one run of a report that is what the standard says."""
+    data = json.loads(written("sarif", report))
+    assert problems(REPOSITORY / "tests" / "schemas" / "sarif-subset.json", data) == []
+    (run,) = data["runs"]
+    return run
+
+
+def junit(report: Report = REPORT, fail_on: FailOn = "warning") -> ElementTree.Element:
+    return ElementTree.fromstring(written("junit", report, fail_on).partition("\n")[2])
+
+
 @pytest.mark.parametrize("form", FORMATS)
 @pytest.mark.parametrize("report", [REPORT, CLEAN, Report(())], ids=["all", "clean", "empty"])
 def test_every_format_writes_every_report_and_ends_its_last_line(form: str, report: Report) -> None:
@@ -57,27 +60,18 @@ def test_every_format_writes_every_report_and_ends_its_last_line(form: str, repo
 
 @pytest.mark.parametrize("form", [form for form in FORMATS if form != "junit"])
 def test_every_format_has_what_was_found(form: str) -> None:
-    text = written(form)
-    for told in (
-        "bucket-count-mismatch",
-        "neither divides the other",
-        "side-not-bucketed",
-        "spark-too-old",
-        "buckets=64",
-    ):
-        assert told in text
+    told = ("bucket-count-mismatch", "neither divides the other", "side-not-bucketed", "spark-too-old", "buckets=64")
+    assert [words for words in told if words not in written(form)] == []
 
 
 def test_json_is_what_its_schema_says() -> None:
     schema = REPOSITORY / "docs" / "check.schema.json"
     data = json.loads(written("json"))
     assert problems(schema, data) == []
-    for broken in (
-        data | {"schema_version": 2},
-        data | {"models": [{}]},
-        {key: data[key] for key in data if key != "project"},
-    ):
-        assert problems(schema, broken)
+    incomplete = {key: data[key] for key in data if key != "project"}
+    assert all(
+        problems(schema, broken) for broken in (data | {"schema_version": 2}, data | {"models": [{}]}, incomplete)
+    )
     names = {"models", "operators", "findings", "fixes", "inputs"}
     assert all(f'"{name}": [\n' in written("json") for name in names)
 
@@ -91,9 +85,7 @@ def test_the_json_schema_knows_every_verdict_and_documents_every_key() -> None:
 
 
 def test_sarif_is_what_the_standard_says() -> None:
-    data = json.loads(written("sarif"))
-    assert problems(REPOSITORY / "tests" / "schemas" / "sarif-subset.json", data) == []
-    (run,) = data["runs"]
+    run = sarif()
     ids = [rule["id"] for rule in run["tool"]["driver"]["rules"]]
     assert len(ids) == len(set(ids))
     assert {result["ruleId"] for result in run["results"]} <= set(ids)
@@ -108,10 +100,24 @@ def test_sarif_is_what_the_standard_says() -> None:
     assert "gone" in invocation["toolExecutionNotifications"][0]["message"]["text"]
 
 
-def test_sarif_paths_are_uris() -> None:
-    odd = replace(JOINED, path="models/a b#c%.sql")
-    uris = re.findall(r'"uri": "(models[^"]*)"', written("sarif", Report((odd,))))
-    assert set(uris) == {"models/a%20b%23c%25.sql"}
+# A path, the folder of the project in the repository, and what it is called by what reads it there.
+PATHS = [
+    ("sarif", "models/a b#c%.sql", "", "models/a%20b%23c%25.sql"),
+    ("github", "a,b:c.sql", "", "a%2Cb%3Ac.sql"),
+    ("sarif", "models/m.sql", "shop", "shop/models/m.sql"),
+    ("github", "models/m.sql", "shop", "shop/models/m.sql"),
+    # From elsewhere.
+    ("sarif", "/tmp/x y.sql", "shop", "file:///tmp/x%20y.sql"),
+    ("github", "/tmp/x y.sql", "shop", "/tmp/x y.sql"),
+]
+
+
+@pytest.mark.parametrize(("form", "path", "folder", "found"), PATHS)
+def test_paths_start_at_the_repository_s_root_and_are_escaped(form: str, path: str, folder: str, found: str) -> None:
+    text = written(form, Report((replace(JOINED, path=path),), folder=folder))
+    place = r'"artifactLocation": {\s*"uri": "([^"]*)"' if form == "sarif" else "file=([^,:]*)"
+    assert set(re.findall(place, text)) == {found}
+    assert ('"uriBaseId"' in text) == (form == "sarif" and not path.startswith("/"))
 
 
 def test_github_commands_are_one_line_each_with_everything_escaped() -> None:
@@ -125,15 +131,11 @@ def test_github_commands_are_one_line_each_with_everything_escaped() -> None:
         line.startswith("::error file=models/broken.sql,title=broken could not be checked::") for line in commands
     )
     assert not any("ordering-off" in line or "title=union" in line for line in commands)
-    title = written("github", Report((replace(JOINED, path="a,b:c.sql"),)))
-    assert "file=a%2Cb%3Ac.sql" in title
 
 
 @pytest.mark.parametrize(("fail_on", "failures"), [("error", 1), ("warning", 3), ("note", 4), ("never", 0)])
 def test_junit_counts_what_fails_at_this_level(fail_on: FailOn, failures: int) -> None:
-    text = written("junit", fail_on=fail_on)
-    root = ElementTree.fromstring(text.partition("\n")[2])
-    (suite,) = root.findall("testsuite")
+    text, (suite,) = written("junit", fail_on=fail_on), junit(fail_on=fail_on).findall("testsuite")
     assert suite.get("failures") == str(failures) == str(len(suite.findall("testcase/failure")))
     assert (suite.get("tests"), suite.get("errors")) == ("7", "3")
     assert suite.get("errors") == str(len(suite.findall("testcase/error")))
@@ -142,7 +144,7 @@ def test_junit_counts_what_fails_at_this_level(fail_on: FailOn, failures: int) -
 
 def test_junit_has_no_character_that_xml_cannot_hold() -> None:
     odd = ModelResult("o", "o.sql", error="a\x00b\x1b[31m\ud800")
-    ElementTree.fromstring(written("junit", Report((odd,))).partition("\n")[2])
+    junit(Report((odd,)))
 
 
 class Page(HTMLParser):
@@ -274,29 +276,13 @@ def test_every_reason_is_explained_and_listed(rule: Any) -> None:
     assert any(line.split()[0] == rule.slug for line in list_reasons().splitlines())
 
 
-@pytest.mark.parametrize("form", ["github", "sarif"])
-def test_paths_start_at_the_repository_s_root_for_what_reads_them_there(form: str) -> None:
-    assert "models/marts/joined.sql" in written(form) and "shop/models" not in written(form)
-    assert "shop/models/marts/joined.sql" in written(form, replace(REPORT, folder="shop"))
-
-
 def test_an_operator_that_was_not_understood_is_an_error_whatever_its_findings() -> None:
     report = Report((replace(ODD, operators=(replace(ODD.operators[0], findings=(CAST,)),)),))
-    suite = ElementTree.fromstring(written("junit", report).partition("\n")[2])
-    assert [error.get("message") for error in suite.iter("error")] == ["not understood: distinct: DISTINCT a"]
+    assert [error.get("message") for error in junit(report).iter("error")] == ["not understood: distinct: DISTINCT a"]
     assert all("Not understood: distinct: DISTINCT a" in written(form, report) for form in ("github", "html"))
-    (run,) = json.loads(written("sarif", report))["runs"]
-    (invocation,) = run["invocations"]
+    (invocation,) = sarif(report)["invocations"]
     assert invocation["executionSuccessful"] is False
     assert "DISTINCT a" in invocation["toolExecutionNotifications"][0]["message"]["text"]
-    assert problems(REPOSITORY / "tests" / "schemas" / "sarif-subset.json", json.loads(written("sarif", report))) == []
-
-
-@pytest.mark.parametrize("form", ["github", "sarif"])
-def test_a_file_from_elsewhere_is_not_put_into_the_project(form: str) -> None:
-    text = written(form, Report((replace(JOINED, path="/tmp/x y.sql"),), folder="shop"))
-    assert "shop//tmp" not in text and ("file:///tmp/x%20y.sql" if form == "sarif" else "file=/tmp/x y.sql") in text
-    assert form == "github" or '"uriBaseId"' not in text
 
 
 def test_text_keeps_what_looks_like_an_emoji() -> None:

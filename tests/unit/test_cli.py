@@ -96,9 +96,7 @@ def test_the_version_is_the_package_s() -> None:
 def test_a_mistake_is_a_message_and_exit_code_2(folder: Path, arguments: list[str], message: str) -> None:
     (folder / "empty").mkdir()
     result = run(*arguments)
-    assert result.exit_code == 2
-    assert message in result.output
-    assert "Traceback" not in result.output
+    assert result.exit_code == 2 and message in result.output and "Traceback" not in result.output
 
 
 def test_a_profile_may_use_the_environment(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,17 +106,13 @@ def test_a_profile_may_use_the_environment(folder: Path, monkeypatch: pytest.Mon
     assert "Target 'far'" in run("layout").output
 
 
-def test_the_profile_is_looked_for_where_dbt_does(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    home = folder / "home"
-    (home / ".dbt").mkdir(parents=True)
-    (folder / "profiles.yml").rename(home / ".dbt" / "profiles.yml")
-    monkeypatch.setenv("HOME", str(home))
-    assert "Target 'far'" in run("layout", "--target", "far").output
-
-
-def test_the_project_is_looked_for_where_dbt_does(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_project_and_profile_are_looked_for_where_dbt_does(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder / "models")
     assert "Target 'far'" in run("layout", "--profiles-dir", "..", "--target", "far").output
+    (folder / ".dbt").mkdir()
+    (folder / "profiles.yml").rename(folder / ".dbt" / "profiles.yml")
+    monkeypatch.setenv("HOME", str(folder))
+    assert "Target 'far'" in run("layout", "--target", "far").output
 
 
 def test_without_dbt_the_message_says_how_to_install_it(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -176,18 +176,21 @@ def test_a_copy_of_the_jar_has_a_name_that_stays(machine: Machine, tmp_path: Pat
     assert f"spark.jars={copy}" in run("conf", "-o", str(copy)).output
 
 
+def message(*options: str) -> str:
+    """What is said of a build that fails."""
+    result = run("build", *options)
+    assert result.exit_code == 2 and "Traceback" not in result.output
+    return result.output
+
+
 def test_what_goes_wrong_is_a_message_and_exit_code_2(
     machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def message() -> str:
-        result = run("build")
-        assert result.exit_code == 2
-        assert "Traceback" not in result.output
-        return result.output
-
     machine.compiler(BROKEN)
     assert "does not compile against Spark 4.3.0" in message()
     assert "error: not found: value x" in message()
+    machine.java.write_text("no program of this machine")
+    assert "Java cannot be run:" in message()
     machine.java.unlink()
     assert f"JAVA_HOME is {tmp_path / 'java'}, and has no bin/java" in message()
     monkeypatch.delenv("JAVA_HOME")
@@ -201,10 +204,9 @@ def test_what_goes_wrong_is_a_message_and_exit_code_2(
 
 def test_a_folder_that_cannot_be_made_is_a_message(machine: Machine, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    result = run("build", "--cache-dir", str(tmp_path / "file" / "below"))
-    assert result.exit_code == 2
-    assert f"Name another folder in {builder.CACHE_VARIABLE}" in result.output
-    assert "cannot be copied" in run("build", "--output", str(tmp_path / "file" / "extension.jar")).output
+    below = str(tmp_path / "file" / "below")
+    assert f"Name another folder in {builder.CACHE_VARIABLE}" in message("--cache-dir", below)
+    assert "cannot be copied" in message("--output", below)
 
 
 @pytest.mark.parametrize("form", FORMATS)
@@ -242,21 +244,14 @@ def test_pyspark_itself_is_found_without_spark_home(monkeypatch: pytest.MonkeyPa
     assert os.sep + "pyspark" in str(found.jars)
 
 
-def test_a_java_that_cannot_run_and_a_user_without_a_home_are_told_so(
-    machine: Machine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    machine.java.write_text("no program of this machine")
-    result = run("build")
-    assert result.exit_code == 2 and "Java cannot be run:" in result.output
-
+def test_a_user_without_a_home_is_told_so(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     def nobody() -> Path:
         raise RuntimeError("Could not determine home directory.")
 
     monkeypatch.delenv(builder.CACHE_VARIABLE)
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     monkeypatch.setattr(Path, "home", nobody)
-    result = run("build")
-    assert result.exit_code == 2 and f"Name one in {builder.CACHE_VARIABLE}" in result.output
+    assert f"Name one in {builder.CACHE_VARIABLE}" in message()
 
 
 def test_every_setting_and_every_code_of_a_plain_read_is_documented() -> None:

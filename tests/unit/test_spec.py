@@ -1,5 +1,7 @@
 """The bucket spec of a table, read from the text of DESCRIBE TABLE EXTENDED."""
 
+from __future__ import annotations
+
 import pytest
 
 from spark_bucketing.spec import BucketSpec
@@ -18,12 +20,8 @@ HIVE = {"Provider": "hive", "Num Buckets": "8", "Bucket Columns": "[`k`]", "Sort
             BucketSpec(8, ("a, b", "c`d", "[e]"), ("k", "ts"), "hive"),
             id="awkward names",
         ),
+        *((without, None) for without in ({}, {"Provider": "parquet"}, {**HIVE, "Num Buckets": "0"}, {"Type": "VIEW"})),
     ],
 )
-def test_spec_is_what_the_description_says(details: dict[str, str], spec: BucketSpec) -> None:
+def test_spec_is_what_the_description_says(details: dict[str, str], spec: BucketSpec | None) -> None:
     assert BucketSpec.from_description(details) == spec
-
-
-@pytest.mark.parametrize("details", [{}, {"Provider": "parquet"}, {**HIVE, "Num Buckets": "0"}, {"Type": "VIEW"}])
-def test_a_table_without_buckets_has_no_spec(details: dict[str, str]) -> None:
-    assert BucketSpec.from_description(details) is None

@@ -11,10 +11,10 @@ SPEC = BucketSpec(4, ("k",), ("k",), "hive")
 EIGHT = replace(SPEC, num_buckets=8)
 
 
-def table(*files: tuple[str, int], partitioned: bool = False, unreadable: str = "") -> TableLayout:
+def table(*files: tuple[str, int], partitioned: bool = False) -> TableLayout:
     """A table of four buckets with these files below its folder."""
     found = tuple(DataFile(f"file:///wh/t/{path}", rows) for path, rows in files)
-    return TableLayout("t", SPEC, "parquet", partitioned, found, unreadable)
+    return TableLayout("t", SPEC, "parquet", partitioned, found)
 
 
 NUMBERS = {
@@ -98,7 +98,3 @@ def test_a_finding_says_what_was_found_and_what_to_do(layout: TableLayout, findi
     assert layout.state == ("wrong" if findings else "ok")
     for found, said in zip(layout.findings, findings, strict=True):
         assert found.startswith(said) and "dbt run --full-refresh" in found
-
-
-def test_a_table_that_cannot_be_read_is_not_ok() -> None:
-    assert table(unreadable="no").state == "unknown"

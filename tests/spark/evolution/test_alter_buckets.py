@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import pytest
 from bucketed import Tables
-from evolved import Kept, create, filled, kept, metastore_calls, odd_tables, places, refused, table_properties
+from evolved import Kept, create, filled, kept, metastore_calls, odd_tables, places, refused
 from pyspark.errors import ParseException, PySparkException
-
-from spark_bucketing.session import setting
 
 pytestmark = pytest.mark.usefixtures("extension", "dynamic_partitions")
 
@@ -20,7 +18,7 @@ def test_the_table_changes_in_all_places(tables: Tables) -> None:
     columns = {"numBucketCols": "2", "bucketCol.0": "v", "bucketCol.1": "k", "numSortCols": "1", "sortCol.0": "v"}
     assert found.properties == {"numBuckets": "8"} | columns
     assert found.spark == "8 [`v`, `k`] [`v`]"
-    assert table_properties(tables, "t")["bucketing_version"] == "1"
+    assert ("bucketing_version", "1") in tables.sql("show tblproperties t")
     tables.sql("alter table t clustered by (k) into 2 buckets")
     assert places(tables, "t").properties == {"numBuckets": "2", "numBucketCols": "1", "bucketCol.0": "k"}
     tables.sql("alter table t not clustered")
@@ -61,7 +59,7 @@ def test_the_statement_is_understood_however_it_is_written_and_no_other_one_is(t
     create(tables, "t")
     before = places(tables, "t")
     statement, descriptor = SPELLINGS[how]
-    with setting(tables.spark, "t.buckets", "8"):
+    with tables.settings({"t.buckets": "8"}):
         tables.sql(statement)
     assert places(tables, "t").descriptor == descriptor
     assert descriptor == EIGHT or places(tables, "t") == before
@@ -99,8 +97,7 @@ OTHERS = [
 
 
 def test_other_statements_are_left_to_spark(tables: Tables) -> None:
-    tables.sql("drop table if exists `not`")
-    tables.sql("create table `not` (k int) stored as parquet")
+    tables.create("`not` (k int) stored as parquet")
     for statement in OTHERS:
         tables.sql(statement)
     assert places(tables, "not").descriptor == (-1, [], [])

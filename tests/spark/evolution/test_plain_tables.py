@@ -9,7 +9,6 @@ from bucketed import Tables
 from evolved import Kept, kept, places, refused
 
 from conftest import all_long_but
-from spark_bucketing.session import setting
 
 pytestmark = pytest.mark.usefixtures("extension", "dynamic_partitions")
 
@@ -24,11 +23,10 @@ VALUES = """select id, id * 1.5, timestamp'2024-01-01 01:02:03.456789' + make_dt
 @pytest.mark.parametrize("file_format", ["parquet", pytest.param("orc", marks=pytest.mark.long)])
 @pytest.mark.parametrize("how", all_long_but(("managed", "unpartitioned"), ("managed", "external", "unpartitioned")))
 def test_a_plain_table_gets_buckets(tables: Tables, file_format: str, how: str, tmp_path: Path) -> None:
-    tables.sql("drop table if exists p")
     partitioned = "" if how == "unpartitioned" else "partitioned by (Ds)"
     location = f"location '{tmp_path}/a place'" if how == "external" else ""
     compressed = "options (compression 'zlib')" if file_format == "orc" else "options (compression 'gzip')"
-    tables.sql(f"create table p ({COLUMNS}) using {file_format} {compressed} {partitioned} {location}")
+    tables.create(f"p ({COLUMNS}) using {file_format} {compressed} {partitioned} {location}")
     tables.sql(f"insert into p {VALUES.format(rows=20)}")
     before = tables.rows("select * from p")
     tables.sql("alter table p clustered by (ID, d) sorted by (id) into 4 buckets")
@@ -52,15 +50,13 @@ def test_a_plain_table_gets_buckets(tables: Tables, file_format: str, how: str, 
 
 
 def test_a_plain_table_stays_one_when_it_is_to_have_no_buckets(tables: Tables) -> None:
-    tables.sql("drop table if exists p")
-    tables.sql("create table p (k int, ds string) using parquet partitioned by (ds)")
+    tables.create("p (k int, ds string) using parquet partitioned by (ds)")
     tables.sql("alter table p not clustered")
     assert ("Provider", "parquet", "") in tables.sql("describe formatted p")
 
 
 def test_what_hive_has_no_types_for_is_refused(tables: Tables) -> None:
-    tables.sql("drop table if exists p")
-    tables.sql("create table p (k int, at timestamp_ntz, ds string) using parquet partitioned by (ds)")
+    tables.create("p (k int, at timestamp_ntz, ds string) using parquet partitioned by (ds)")
     tables.sql("insert into p values (1, timestamp_ntz'2024-01-01', 'x')")
     refused(tables, CLUSTERED, r"`p`: found columns that Spark could not put .*: k, at")
     assert ("Provider", "parquet", "") in tables.sql("describe formatted p")
@@ -69,16 +65,14 @@ def test_what_hive_has_no_types_for_is_refused(tables: Tables) -> None:
 
 
 def test_names_that_hive_cannot_read_are_refused(tables: Tables) -> None:
-    tables.sql("drop table if exists p")
-    tables.sql("create table p (k int, `a,b` string) using orc")
+    tables.create("p (k int, `a,b` string) using orc")
     refused(tables, CLUSTERED, "`p`: found the column name a,b with a comma")
 
 
 def test_a_table_whose_partitions_the_metastore_does_not_know_is_refused(tables: Tables, tmp_path: Path) -> None:
     tables.spark.range(3).selectExpr("id as k", "id as p").write.partitionBy("p").parquet(str(tmp_path / "files"))
-    tables.sql("drop table if exists p")
-    with setting(tables.spark, "spark.sql.hive.manageFilesourcePartitions", "false"):
-        tables.sql(f"create table p using parquet location '{tmp_path}/files'")
+    with tables.settings({"spark.sql.hive.manageFilesourcePartitions": "false"}):
+        tables.create(f"p using parquet location '{tmp_path}/files'")
     refused(tables, CLUSTERED, r"partitions the metastore does not know.*MSCK REPAIR TABLE")
     tables.sql("msck repair table p")
     tables.sql(CLUSTERED)

@@ -60,8 +60,7 @@ DEATHS = [
 def prepare(tables: Tables, stored: str) -> State:
     """A table with two partitions, sealed where it has buckets."""
     if stored.startswith("using"):
-        tables.sql("drop table if exists t")
-        tables.sql(f"create table t (k bigint, v string, p bigint) {stored} partitioned by (p)")
+        tables.create(f"t (k bigint, v string, p bigint) {stored} partitioned by (p)")
     else:
         create(tables, "t", stored=stored.removeprefix("stored as "))
     tables.sql("insert into t select * from new_rows")

@@ -24,11 +24,9 @@ def made(spark: SparkSession) -> Tables:
     tables.make("sparks", "k bigint, v string", "k", 2, stored="using parquet")
     with tables.settings({"spark.bucketing.enabled": "true"}):
         tables.sql(f"insert into sparks {ROWS}")
-    tables.sql("drop table if exists parts")
-    tables.sql("create table parts (k bigint, v string) partitioned by (d int) stored as parquet")
+    tables.create("parts (k bigint, v string) partitioned by (d int) stored as parquet")
     tables.sql("insert into parts partition (d = 1) values (1, 'a'), (7, 'b')")
-    tables.sql("drop table if exists plain")
-    tables.sql(f"create table plain stored as parquet as {ROWS}")
+    tables.create(f"plain stored as parquet as {ROWS}")
     return tables
 
 

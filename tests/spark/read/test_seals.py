@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from bucketed import Tables, put
+from bucketed import Tables, explain, put
 from evolved import put_descriptor, put_parameters, put_schema, seal_of
 from intercepted import failing
 from py4j.protocol import Py4JJavaError
@@ -59,7 +59,7 @@ def tables(database: Tables) -> Iterator[Tables]:
 
 def code_of(tables: Tables, query: str = QUERIES[1]) -> str:
     """By which code a query reads `t` plainly; empty where it is read by its buckets."""
-    plan = "\n".join(str(row[0]) for row in tables.sql(f"explain {query}"))
+    plan = explain(tables, query)
     found = re.search(r"Bucketed: false \[([a-z-]+)\]", plan)
     assert found or "Bucketed: true" in plan, plan
     return found[1] if found else ""
@@ -73,21 +73,16 @@ def stock_rows(tables: Tables) -> list[list[str]]:
         return []
 
 
-def first(tables: Tables, act: Callable[[Path], Any]) -> None:
+def first(act: Callable[[Path], Any]) -> Act:
     """To the first file of the table."""
-    act(tables.files("t")[0])
+    return lambda tables: act(tables.files("t")[0])
 
 
-def swapped(tables: Tables) -> None:
-    """The other table's under this one's name, with its time; the other table stays as it is, for other tests."""
+def swapped(tables: Tables, own_time: bool = False) -> None:
+    """The other table's under this one's name, with the time of either; the other table stays as it is, for other tests."""
     mine, theirs = tables.files("t")[0], tables.files("other")[0]
-    put(mine, theirs.read_bytes(), theirs.stat().st_mtime_ns)
-
-
-def same_time(tables: Tables) -> None:
-    path, other = tables.files("t")[0], tables.files("other")[0]
-    assert path.stat().st_size != other.stat().st_size
-    put(path, other.read_bytes(), path.stat().st_mtime_ns)
+    assert mine.stat().st_size != theirs.stat().st_size
+    put(mine, theirs.read_bytes(), (mine if own_time else theirs).stat().st_mtime_ns)
 
 
 def moved(tables: Tables, copy: Callable[..., Any]) -> None:
@@ -107,14 +102,6 @@ def touched(tables: Tables) -> None:
 def nested(tables: Tables) -> None:
     (tables.folder("t") / "more").mkdir()
     shutil.copy2(tables.files("other")[0], tables.folder("t") / "more")
-
-
-def retyped(tables: Tables) -> None:
-    put_schema(tables, "t", "k bigint, v bigint")
-
-
-def seal_copied(tables: Tables) -> None:
-    put_parameters(tables, "t", "", dict(seal_of(tables, "other")))
 
 
 def altered(key: str, value: str | None) -> Act:
@@ -172,26 +159,22 @@ class Case(NamedTuple):
 CASES = {
     "nothing": Case(statements(), SEALED, "unchanged"),
     "a file added": Case(
-        lambda t: first(t, lambda path: shutil.copy2(path, path.with_name(f"{path.name[:5]}_0_copy_1"))),
-        BROKEN,
-        "sealed",
+        first(lambda path: shutil.copy2(path, path.with_name(f"{path.name[:5]}_0_copy_1"))), BROKEN, "sealed"
     ),
-    "a file removed": Case(lambda t: first(t, Path.unlink), BROKEN, "sealed"),
+    "a file removed": Case(first(Path.unlink), BROKEN, "sealed"),
     "files swapped between tables": Case(swapped, BROKEN, "sealed"),
     "a file replaced by one of its length": Case(
-        lambda t: first(t, lambda path: put(path, path.read_bytes(), path.stat().st_mtime_ns + 2_000_000)),
-        BROKEN,
-        "sealed",
+        first(lambda path: put(path, path.read_bytes(), path.stat().st_mtime_ns + 2_000_000)), BROKEN, "sealed"
     ),
-    "a file replaced by one of its time": Case(same_time, BROKEN, "sealed"),
-    "a file truncated": Case(lambda t: first(t, lambda path: put(path, path.read_bytes()[:-9])), BROKEN, None),
-    "a file emptied": Case(lambda t: first(t, lambda path: put(path, b"")), BROKEN, "sealed"),
+    "a file replaced by one of its time": Case(lambda tables: swapped(tables, own_time=True), BROKEN, "sealed"),
+    "a file truncated": Case(first(lambda path: put(path, path.read_bytes()[:-9])), BROKEN, None),
+    "a file emptied": Case(first(lambda path: put(path, b"")), BROKEN, "sealed"),
     "restored with its times": Case(lambda tables: moved(tables, shutil.copy2), SEALED, "unchanged"),
     "copied": Case(lambda tables: moved(tables, shutil.copy), BROKEN, "sealed"),
     "times changed": Case(touched, BROKEN, "sealed"),
     # Spark does not look into it; others may.
     "a folder among the files": Case(nested, SEALED, "refused"),
-    "a wider type": Case(retyped, "columns-changed", "refused"),
+    "a wider type": Case(lambda tables: put_schema(tables, "t", "k bigint, v bigint"), "columns-changed", "refused"),
     "another number in Spark's": Case(altered("spark.sql.sources.schema.numBuckets", "16"), SEALED, "unchanged"),
     "another number in the descriptor": Case(lambda tables: put_descriptor(tables, "t", "", 16), SEALED, "unchanged"),
     "another number in the seal": Case(altered("bucketing.num_buckets", "16"), BROKEN, "sealed"),
@@ -199,7 +182,9 @@ CASES = {
     "another digest": Case(altered("bucketing.digest", "0" * 32), BROKEN, "sealed"),
     "a key of the seal is missing": Case(altered("bucketing.bytes", None), "seal-unreadable", "sealed"),
     "a later version of seals": Case(altered("bucketing.spec_version", "3"), "seal-unreadable", "sealed"),
-    "the seal of another table": Case(seal_copied, BROKEN, "sealed"),
+    "the seal of another table": Case(
+        lambda tables: put_parameters(tables, "t", "", dict(seal_of(tables, "other"))), BROKEN, "sealed"
+    ),
     "hashes of version 2": Case(statements(VERSION_2), "bucketing-version", None),
     "two appends at once": Case(two_appends, BROKEN, "sealed"),
     "an append that dies before its seal": Case(death(INSERT), BROKEN, "sealed"),
@@ -302,10 +287,8 @@ def test_a_session_that_finds_other_columns_in_the_files_reads_them_plainly(tabl
     tables.sql("refresh table t")
     assert code_of(tables) == "columns-changed", "a column has another place"
     assert tables.seal("t")[0].status == "sealed" and code_of(tables) == SEALED
-    for setting, code in (
-        ("orc.force.positional.evolution", "positional-columns"),
-        ("spark.sql.caseSensitive", "ambiguous-column"),
-    ):
+    codes = {"orc.force.positional.evolution": "positional-columns", "spark.sql.caseSensitive": "ambiguous-column"}
+    for setting, code in codes.items():
         with tables.settings({setting: "true"}):
             assert code_of(tables) == code
             assert [tables.rows(query) for query in QUERIES] == stock_rows(tables)

@@ -86,8 +86,7 @@ COUNT = "select t.k, count(*) as n from t join good on t.k = good.k group by t.k
 
 
 def test_writes_and_overwrites_read_buckets(tables: Tables, aqe: None) -> None:
-    tables.sql("drop table if exists kept")
-    tables.sql("create table kept using parquet as select 1 as k, 1L as n")
+    tables.create("kept using parquet as select 1 as k, 1L as n")
     for statement in (f"insert into kept {COUNT}", f"insert overwrite kept {COUNT}"):
         assert str(tables.sql(f"explain {statement}")).count("Bucketed: true") == 2
         tables.sql(statement)

@@ -41,8 +41,7 @@ def same_rows(tables: Tables) -> None:
 
 def craft(tables: Tables, query: str) -> None:
     """Another file under the name of the table's first one."""
-    tables.sql("drop table if exists crafted")
-    tables.sql(f"create table crafted using parquet as select /*+ coalesce(1) */ k, v from ({query}) order by n")
+    tables.create(f"crafted using parquet as select /*+ coalesce(1) */ k, v from ({query}) order by n")
     put(tables.files("t")[0], tables.files("crafted")[0].read_bytes())
     tables.sql("refresh table t")
 

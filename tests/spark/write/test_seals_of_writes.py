@@ -12,7 +12,6 @@ from evolved import Kept, create, filled, kept, logged, metastore_calls, put_par
 from intercepted import failing
 
 from conftest import REPOSITORY
-from spark_bucketing.session import setting
 
 pytestmark = pytest.mark.usefixtures("extension", "dynamic_partitions", "no_broadcast")
 
@@ -123,8 +122,7 @@ def test_files_of_others_keep_a_partition_without_a_seal(tables: Tables) -> None
 
 
 def test_tables_without_buckets_pay_nothing(tables: Tables) -> None:
-    tables.sql("drop table if exists plain")
-    tables.sql("create table plain (k bigint, v string) partitioned by (p bigint) stored as parquet")
+    tables.create("plain (k bigint, v string) partitioned by (p bigint) stored as parquet")
     with metastore_calls(tables.spark) as calls:
         tables.sql("insert into plain select * from new_rows")
     assert not {"get_partitions_by_names", "alter_partitions"} & set(calls)
@@ -142,7 +140,7 @@ def test_an_append_costs_three_calls_for_all_partitions(tables: Tables) -> None:
 
 def test_a_descriptor_out_of_step_is_mended_by_the_next_write(tables: Tables) -> None:
     create(tables, "t")
-    with setting(tables.spark, "spark.sql.statistics.size.autoUpdate.enabled", "true"):
+    with tables.settings({"spark.sql.statistics.size.autoUpdate.enabled": "true"}):
         tables.sql("insert into t select * from new_rows")
         assert kept(tables, "t") == dict.fromkeys(["p=0", "p=1"], FOUR)
         tables.sql("analyze table t partition (p = 0) compute statistics")
@@ -227,11 +225,6 @@ def status(tables: Tables) -> list[tuple[object, ...]]:
     return tables.sql("select status from bucket_specs('t')")
 
 
-def empty(tables: Tables, columns: str, by: str, sorts: str, stored: str) -> None:
-    tables.sql("drop table if exists t")
-    tables.sql(f"create table t ({columns}) clustered by ({by}) sorted by ({sorts}) into 8 buckets stored as {stored}")
-
-
 @pytest.mark.parametrize(
     ("stored", "settings"),
     [
@@ -241,7 +234,7 @@ def empty(tables: Tables, columns: str, by: str, sorts: str, stored: str) -> Non
     ],
 )
 def test_dates_that_calendars_count_differently(tables: Tables, stored: str, settings: dict[str, str]) -> None:
-    empty(tables, "d date, v int", "d", "d", stored)
+    tables.make("t", "d date, v int", "d", 8, stored=f"stored as {stored}")
     with tables.settings(settings):
         tables.sql("insert into t values (date'1582-10-10', 1), (date'1500-01-01', 2), (date'2024-01-01', 3)")
     assert status(tables) == [("not-sealed",)]
@@ -256,7 +249,7 @@ def test_dates_that_calendars_count_differently(tables: Tables, stored: str, set
 @pytest.mark.parametrize("planned", ["true", "false"])
 @pytest.mark.parametrize("distribute", ["true", "false"])
 def test_rows_that_come_in_the_opposite_order(tables: Tables, planned: str, distribute: str) -> None:
-    empty(tables, "k int, v int", "k", "k", "parquet")
+    tables.make("t", "k int, v int", "k", 8)
     settings = {"spark.bucketing.write.distribute": distribute, "spark.sql.optimizer.plannedWrite.enabled": planned}
     source = "select cast(id as int) as k, cast(id as int) as v from range(300)"
     with tables.settings(settings):
@@ -268,7 +261,7 @@ def test_rows_that_come_in_the_opposite_order(tables: Tables, planned: str, dist
 
 
 def test_a_timestamp_ends_the_order(tables: Tables) -> None:
-    empty(tables, "k int, at timestamp, x int", "k", "k, at, x", "parquet")
+    tables.make("t", "k int, at timestamp, x int", "k", 8, sorted_by="k, at, x")
     rows = "values (1, timestamp'2024-01-01 00:00:00.000100', 9), (1, timestamp'2024-01-01 00:00:00.000200', 5)"
     with tables.settings({"spark.sql.parquet.outputTimestampType": "TIMESTAMP_MILLIS"}):
         tables.sql(f"insert into t {rows}")
@@ -278,10 +271,8 @@ def test_a_timestamp_ends_the_order(tables: Tables) -> None:
 
 
 def test_tasks_that_have_several_files_open(tables: Tables) -> None:
-    tables.sql("drop table if exists t")
-    tables.sql("create table t (k int) partitioned by (p int) clustered by (k) into 4 buckets stored as parquet")
-    settings = {"spark.sql.maxConcurrentOutputFileWriters": "4"}
-    with tables.settings(settings):
+    tables.create("t (k int) partitioned by (p int) clustered by (k) into 4 buckets stored as parquet")
+    with tables.settings({"spark.sql.maxConcurrentOutputFileWriters": "4"}):
         tables.sql("insert into t select cast(id as int), cast(id % 2 as int) from range(40)")
     assert status(tables) == [("not-sealed",), ("not-sealed",)]
     tables.read("select k, count(*) from t group by k")

@@ -150,25 +150,20 @@ def test_the_macros_shuffle_and_the_extensions_are_one(project: Project, spark: 
         assert len(project.files(name)) == buckets * (3 if partition_by else 1)
 
 
-def test_what_is_computed_above_a_shuffle_keeps_it(spark: SparkSession) -> None:
+def test_what_is_computed_above_a_shuffle_keeps_it(tables: Tables) -> None:
     """It may be the reason for the shuffle; a column that is passed on is none."""
-    tables = Tables(spark, "write_plans")
     tables.make("spread", "k int, v double", "k", 4)
     rows = "select /*+ REPARTITION(2) */ id from range(9999)"
-    computed = str(tables.sql(f"explain insert into spread select cast(id as int), sqrt(id) from ({rows})"))
-    assert len(re.findall(r"Exchange (RoundRobin|hive)", computed)) == 2
-    passed_on = str(tables.sql(f"explain insert into spread select cast(id as int), cast(id as double) from ({rows})"))
-    assert len(re.findall(r"Exchange (RoundRobin|hive)", passed_on)) == 1
+    for value, exchanges in (("sqrt(id)", 2), ("cast(id as double)", 1)):
+        plan = explain(tables, f"insert into spread select cast(id as int), {value} from ({rows})")
+        assert len(re.findall(r"Exchange (RoundRobin|hive)", plan)) == exchanges
 
 
-def test_a_few_rows_are_written_by_one_task(spark: SparkSession) -> None:
-    tables = Tables(spark, "write_plans")
+def test_a_few_rows_are_written_by_one_task(tables: Tables) -> None:
     tables.make("tiny", "k int, v double", "k", 64)
     tables.sql("insert into tiny values (1, 1), (2, 2), (3, 3), (4, 4)")
     assert [path.name[:5] for path in tables.files("tiny")] == ["00001", "00002", "00003", "00004"]
-    plan = str(tables.sql("explain insert into tiny values (1, 1), (2, 2)"))
-    assert "Exchange SinglePartition" in plan
-    assert "64 Hive buckets" in plan
-    assert "hivehashpartitioning" in str(
-        tables.sql("explain insert into tiny select cast(id as int), 1 from range(9999)")
-    )
+    plan = explain(tables, "insert into tiny values (1, 1), (2, 2)")
+    assert "Exchange SinglePartition" in plan and "64 Hive buckets" in plan
+    many = explain(tables, "insert into tiny select cast(id as int), 1 from range(9999)")
+    assert "hivehashpartitioning" in many

@@ -7,16 +7,7 @@ from itertools import product
 from pathlib import Path
 
 import pytest
-from bucketed import (
-    LAYOUTS,
-    SCATTERED,
-    Tables,
-    assert_bucketed,
-    buckets_of_files,
-    create,
-    last_insert,
-    writing_tasks,
-)  # fmt: skip
+from bucketed import LAYOUTS, SCATTERED, Tables, assert_bucketed, buckets_of_files, create, last_insert, writing_tasks
 from evolved import kept
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -77,8 +68,7 @@ def test_a_table_created_from_a_query_or_saved_from_a_frame_is_bucketed(tables: 
     stored = LAYOUTS[layout][0]
     head, tail = (stored, "") if stored.startswith("using") else ("", stored)
     buckets = "clustered by (k) sorted by (k) into 8 buckets"
-    tables.sql("drop table if exists made")
-    tables.sql(f"create table made {head} {buckets} {tail} as select * from scattered")
+    tables.create(f"made {head} {buckets} {tail} as select * from scattered")
     assert_sealed(tables, "made", layout)
     frame = tables.spark.table("scattered")
     frame.write.insertInto("made", overwrite=True)
@@ -152,8 +142,7 @@ def test_adaptive_execution_does_not_take_buckets_apart(tables: Tables, reread: 
     """The join is spread by the buckets of the table, so that the write needs no shuffle, and relies on the join's."""
     columns = "k bigint, v string"
     tables.make("wide", columns, "k", 6, stored="using parquet")
-    tables.sql("drop table if exists flat_wide")
-    tables.sql(f"create table flat_wide ({columns}) using parquet")
+    tables.create(f"flat_wide ({columns}) using parquet")
     skewed = "select if(id % 2 = 0, 7, id) as k, repeat(sha(cast(id as string)), 3) as v from range(0, 4000, 1, 5)"
     query = f"select a.k, a.v from ({skewed}) a join (select id as k from range(0, 4000, 1, 5)) b on a.k = b.k"
     settings = {"spark.sql.autoBroadcastJoinThreshold": "-1", "spark.sql.shuffle.partitions": "6"} | REREADS[reread]
