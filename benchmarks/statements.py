@@ -18,12 +18,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from embedded import session
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from spark_bucketing.extension.build import build_jar
 from spark_bucketing.extension.settings import extension_settings
-from spark_bucketing.session import open_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -98,13 +99,7 @@ def main() -> None:
                 for kind, seen in kinds.items():
                     console.print(f"\n{name}, extension {kind}")
                     for number, statement in enumerate(seen.statements, 1):
-                        console.print(
-                            f"  {number:2} {statement}",
-                            highlight=False,
-                            markup=False,
-                            overflow="ellipsis",
-                            no_wrap=True,
-                        )
+                        console.print(Text(f"  {number:2} {statement}"), overflow="ellipsis", no_wrap=True)
         if options.output:
             options.output.write_text(
                 json.dumps({n: {k: vars(s) for k, s in w.items()} for n, w in figures.items()}, indent=2)
@@ -113,22 +108,13 @@ def main() -> None:
 
 
 def _session(folder: Path) -> SparkSession:
-    spark = open_session(
-        extension_settings(build_jar())
-        | {
-            "spark.master": "local[2]",
-            "spark.driver.memory": "2g",
-            "spark.ui.enabled": "false",
-            "spark.ui.showConsoleProgress": "false",
-            "spark.sql.shuffle.partitions": "4",
-            "spark.log.structuredLogging.enabled": "false",
-            "spark.sql.warehouse.dir": str(folder / "warehouse"),
-            "spark.hadoop.javax.jdo.option.ConnectionURL": f"jdbc:derby:;databaseName={folder}/metastore;create=true",
-            "spark.driver.extraJavaOptions": f"-Dderby.system.home={folder} -Dderby.system.durability=test",
-        }
-    )
-    spark.sparkContext.setLogLevel("OFF")
-    return spark
+    small = {
+        "spark.master": "local[2]",
+        "spark.driver.memory": "2g",
+        "spark.sql.shuffle.partitions": "4",
+        "spark.driver.extraJavaOptions": f"-Dderby.system.home={folder} -Dderby.system.durability=test",
+    }
+    return session(folder, {**extension_settings(build_jar()), **small})
 
 
 def _project(folder: Path, config: Mapping[str, Any], rows: int) -> Path:
