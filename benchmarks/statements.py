@@ -31,35 +31,23 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[1]
 KINDS = ("off", "on")
-BUCKETS: dict[str, Any] = {"clustered_by": ["id"], "buckets": 4}
-PARTITIONS: dict[str, Any] = {"partition_by": ["p"]}
+STOCK: dict[str, Any] = {"materialized": "incremental"}
+OURS: dict[str, Any] = {"materialized": "bucketed_incremental", "clustered_by": ["id"], "buckets": 4}
+PARTITIONED: dict[str, Any] = {"partition_by": ["p"]}
+APPEND: dict[str, Any] = {"incremental_strategy": "append"}
+MERGE: dict[str, Any] = {"incremental_strategy": "merge", "unique_key": "id"}
+OVERWRITE: dict[str, Any] = {"incremental_strategy": "insert_overwrite", **PARTITIONED}
 # Name of a way: config of the model, and the way of dbt-spark that it is compared with.
 WAYS: dict[str, tuple[dict[str, Any], str]] = {
     "stock table": ({"materialized": "table"}, "stock table"),
-    "stock append": ({"materialized": "incremental", "incremental_strategy": "append"}, "stock append"),
-    "stock insert_overwrite": (
-        {"materialized": "incremental", "incremental_strategy": "insert_overwrite", **PARTITIONS},
-        "stock insert_overwrite",
-    ),
-    "table": ({"materialized": "bucketed_table", **BUCKETS}, "stock table"),
-    **{
-        f"{strategy}{', partitioned' if partitions else ''}": (
-            {
-                "materialized": "bucketed_incremental",
-                "incremental_strategy": strategy,
-                **BUCKETS,
-                **partitions,
-                **({"unique_key": "id"} if strategy == "merge" else {}),
-            },
-            f"stock {'append' if strategy == 'merge' else strategy}",
-        )
-        for strategy, kinds in (
-            ("insert_overwrite", [PARTITIONS]),
-            ("append", [{}, PARTITIONS]),
-            ("merge", [{}, PARTITIONS]),
-        )
-        for partitions in kinds
-    },
+    "stock append": ({**STOCK, **APPEND}, "stock append"),
+    "stock insert_overwrite": ({**STOCK, **OVERWRITE}, "stock insert_overwrite"),
+    "table": ({**OURS, "materialized": "bucketed_table"}, "stock table"),
+    "insert_overwrite, partitioned": ({**OURS, **OVERWRITE}, "stock insert_overwrite"),
+    "append": ({**OURS, **APPEND}, "stock append"),
+    "append, partitioned": ({**OURS, **APPEND, **PARTITIONED}, "stock append"),
+    "merge": ({**OURS, **MERGE}, "stock append"),
+    "merge, partitioned": ({**OURS, **MERGE, **PARTITIONED}, "stock append"),
 }
 
 
