@@ -41,23 +41,21 @@ SCANS: dict[str, str] = {
 
 @dataclass(frozen=True)
 class Way:
-    """One way of running the queries: the layout of their tables, settings, or only scans of their inputs."""
+    """One way of running the queries: the layout of their tables, the extension, or only scans of their inputs."""
 
     name: str
     layout: str
-    settings: dict[str, str]
+    extension: bool = False
     scan: bool = False
 
 
-OFF = {"spark.bucketing.enabled": "false"}
-ON = {"spark.bucketing.enabled": "true"}
 WAYS = (
-    Way("plain tables", "plain", OFF),
-    Way("Spark layout, stock", "spark", OFF),
-    Way("Spark layout, extension", "spark", ON),
-    Way("Hive layout, stock", "hive", OFF),
-    Way("Hive layout, extension", "hive", ON),
-    Way("Hive layout, only scanned", "hive", OFF, scan=True),
+    Way("plain tables", "plain"),
+    Way("Spark layout, stock", "spark"),
+    Way("Spark layout, extension", "spark", extension=True),
+    Way("Hive layout, stock", "hive"),
+    Way("Hive layout, extension", "hive", extension=True),
+    Way("Hive layout, only scanned", "hive", scan=True),
 )
 BASELINE = WAYS[0]
 SCANNED = WAYS[-1].name
