@@ -117,11 +117,7 @@ def _sql(text: str, way: Way) -> str:
 
 
 def _configure(spark: SparkSession, way: Way) -> None:
-    for each in WAYS:
-        for key in each.settings:
-            spark.conf.unset(key)
-    for key, value in way.settings.items():
-        spark.conf.set(key, value)
+    spark.conf.set("spark.bucketing.enabled", str(way.extension).lower())
 
 
 def _run(spark: SparkSession, way: Way, sql: str, into: Measured) -> tuple[list[Row], float]:

@@ -18,6 +18,8 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from embedded import session
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -148,7 +150,8 @@ def main() -> None:
     parser.add_argument("--repetitions", type=int, default=5, help="overwrites of each")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        spark = _session(Path(folder))
+        small = {"spark.master": "local[2]", "spark.driver.memory": "2g", "spark.sql.shuffle.partitions": "4"}
+        spark = session(Path(folder), small)
         print("partitions  statement      commit  one missing  any missing   counts of a reader")
         for partitions in options.partitions:
             seen = Seen()
@@ -167,29 +170,6 @@ def _line(partitions: int, seen: Seen) -> str:
         f"{partitions:>10}  {statistics.median(seen.statement):>7.1f} s  {commit:>7.1f} ms  {longest:>7.1f} ms"
         f"  {missing:>7.1f} ms   {answers}"
     )
-
-
-def _session(folder: Path) -> SparkSession:
-    from pyspark.sql import SparkSession
-
-    settings = {
-        "spark.master": "local[2]",
-        "spark.driver.memory": "2g",
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.log.level": "OFF",
-        "spark.sql.shuffle.partitions": "4",
-        "spark.sql.warehouse.dir": str(folder / "warehouse"),
-        "spark.local.dir": str(folder / "local"),
-        "spark.hadoop.hive.exec.dynamic.partition.mode": "nonstrict",
-        "spark.driver.extraJavaOptions": f"-Dderby.system.home={folder} -Djava.io.tmpdir={folder}",
-    }
-    builder = SparkSession.builder.enableHiveSupport()
-    for key, value in settings.items():
-        builder = builder.config(key, value)
-    session = builder.getOrCreate()
-    session.sparkContext.setLogLevel("OFF")
-    return session
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ import statistics
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import embedded
 from cases import BASELINE, SCANNED, WAYS
 from measure import Measured, measure, planning
 from rich.bar import Bar
@@ -55,45 +56,20 @@ def main() -> None:
 
 
 def session(folder: Path, settings: dict[str, str]) -> SparkSession:
-    """An embedded Spark with the extension, whose warehouse and metastore are in a folder."""
-    from pyspark.sql import SparkSession
-
-    builder = SparkSession.builder.appName("spark-bucketing benchmark").enableHiveSupport()
-    conf = extension_settings(build_jar()) | {
+    """An embedded Spark with the extension and all cores."""
+    large = {
         "spark.master": "local[*]",
         "spark.driver.memory": "6g",
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
         "spark.sql.shuffle.partitions": "16",
         "spark.sql.autoBroadcastJoinThreshold": "-1",
-        "spark.sql.warehouse.dir": str(folder / "warehouse"),
-        "spark.local.dir": str(folder / "local"),
-        "spark.hadoop.hive.downloaded.resources.dir": str(folder / "resources"),
-        "spark.driver.extraJavaOptions": f"-Dderby.system.home={folder} -Djava.io.tmpdir={folder}",
-        "spark.hadoop.hive.exec.dynamic.partition.mode": "nonstrict",
-        **settings,
     }
-    for key, value in conf.items():
-        builder = builder.config(key, value)
-    spark = builder.getOrCreate()
-    spark.sparkContext.setLogLevel("ERROR")
-    return spark
+    return embedded.session(folder, {**extension_settings(build_jar()), **large, **settings})
 
 
 def _table(results: dict[str, dict[str, Measured]], options: argparse.Namespace) -> Table:
-    table = Table(title=f"TPC-H scale {options.scale:g}, medians of {options.repetitions}; ratio to plain tables")
-    for column in (
-        "query",
-        "tables",
-        "seconds",
-        "ratio",
-        "x only scanned",
-        "exchanges",
-        "sorts",
-        "peak memory MiB",
-        "seconds, less is better",
-    ):
-        table.add_column(column)
+    columns = ("query", "tables", "seconds", "ratio", "x only scanned", "exchanges", "sorts", "peak memory MiB")
+    title = f"TPC-H scale {options.scale:g}, medians of {options.repetitions}; ratio to plain tables"
+    table = Table(*columns, "seconds, less is better", title=title)
     for query, ways in results.items():
         longest = max(seen.median for seen in ways.values())
         for way, seen in ways.items():
@@ -115,9 +91,8 @@ def _table(results: dict[str, dict[str, Measured]], options: argparse.Namespace)
 def _planning(spark: SparkSession, name: str, partitions: int, *buckets: int) -> Table:
     many_partitions(spark, name, partitions, *buckets)
     numbers = " or ".join(map(str, buckets))
-    table = Table(title=f"Planning a self join of {partitions:,} partitions x {numbers} buckets and listing its files")
-    for column in ("extension", "seconds at first", "seconds again", "metastore calls", "files listed"):
-        table.add_column(column)
+    title = f"Planning a self join of {partitions:,} partitions x {numbers} buckets and listing its files"
+    table = Table("extension", "seconds at first", "seconds again", "metastore calls", "files listed", title=title)
     for way, seen in planning(spark, WAYS[3:5], name, WIDE_QUERY.format(table=name), 3).items():
         seconds = [f"{statistics.median(times):.2f}" for times in (seen.cold, seen.warm)]
         table.add_row(way, *seconds, str(seen.calls), f"{seen.files:,}")

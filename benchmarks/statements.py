@@ -18,47 +18,36 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from embedded import session
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from spark_bucketing.extension.build import build_jar
 from spark_bucketing.extension.settings import extension_settings
-from spark_bucketing.session import open_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ROOT = Path(__file__).parents[1]
 KINDS = ("off", "on")
-BUCKETS: dict[str, Any] = {"clustered_by": ["id"], "buckets": 4}
-PARTITIONS: dict[str, Any] = {"partition_by": ["p"]}
+STOCK: dict[str, Any] = {"materialized": "incremental"}
+OURS: dict[str, Any] = {"materialized": "bucketed_incremental", "clustered_by": ["id"], "buckets": 4}
+PARTITIONED: dict[str, Any] = {"partition_by": ["p"]}
+APPEND: dict[str, Any] = {"incremental_strategy": "append"}
+MERGE: dict[str, Any] = {"incremental_strategy": "merge", "unique_key": "id"}
+OVERWRITE: dict[str, Any] = {"incremental_strategy": "insert_overwrite", **PARTITIONED}
 # Name of a way: config of the model, and the way of dbt-spark that it is compared with.
 WAYS: dict[str, tuple[dict[str, Any], str]] = {
     "stock table": ({"materialized": "table"}, "stock table"),
-    "stock append": ({"materialized": "incremental", "incremental_strategy": "append"}, "stock append"),
-    "stock insert_overwrite": (
-        {"materialized": "incremental", "incremental_strategy": "insert_overwrite", **PARTITIONS},
-        "stock insert_overwrite",
-    ),
-    "table": ({"materialized": "bucketed_table", **BUCKETS}, "stock table"),
-    **{
-        f"{strategy}{', partitioned' if partitions else ''}": (
-            {
-                "materialized": "bucketed_incremental",
-                "incremental_strategy": strategy,
-                **BUCKETS,
-                **partitions,
-                **({"unique_key": "id"} if strategy == "merge" else {}),
-            },
-            f"stock {'append' if strategy == 'merge' else strategy}",
-        )
-        for strategy, kinds in (
-            ("insert_overwrite", [PARTITIONS]),
-            ("append", [{}, PARTITIONS]),
-            ("merge", [{}, PARTITIONS]),
-        )
-        for partitions in kinds
-    },
+    "stock append": ({**STOCK, **APPEND}, "stock append"),
+    "stock insert_overwrite": ({**STOCK, **OVERWRITE}, "stock insert_overwrite"),
+    "table": ({**OURS, "materialized": "bucketed_table"}, "stock table"),
+    "insert_overwrite, partitioned": ({**OURS, **OVERWRITE}, "stock insert_overwrite"),
+    "append": ({**OURS, **APPEND}, "stock append"),
+    "append, partitioned": ({**OURS, **APPEND, **PARTITIONED}, "stock append"),
+    "merge": ({**OURS, **MERGE}, "stock append"),
+    "merge, partitioned": ({**OURS, **MERGE, **PARTITIONED}, "stock append"),
 }
 
 
@@ -98,13 +87,7 @@ def main() -> None:
                 for kind, seen in kinds.items():
                     console.print(f"\n{name}, extension {kind}")
                     for number, statement in enumerate(seen.statements, 1):
-                        console.print(
-                            f"  {number:2} {statement}",
-                            highlight=False,
-                            markup=False,
-                            overflow="ellipsis",
-                            no_wrap=True,
-                        )
+                        console.print(Text(f"  {number:2} {statement}"), overflow="ellipsis", no_wrap=True)
         if options.output:
             options.output.write_text(
                 json.dumps({n: {k: vars(s) for k, s in w.items()} for n, w in figures.items()}, indent=2)
@@ -113,22 +96,13 @@ def main() -> None:
 
 
 def _session(folder: Path) -> SparkSession:
-    spark = open_session(
-        extension_settings(build_jar())
-        | {
-            "spark.master": "local[2]",
-            "spark.driver.memory": "2g",
-            "spark.ui.enabled": "false",
-            "spark.ui.showConsoleProgress": "false",
-            "spark.sql.shuffle.partitions": "4",
-            "spark.log.structuredLogging.enabled": "false",
-            "spark.sql.warehouse.dir": str(folder / "warehouse"),
-            "spark.hadoop.javax.jdo.option.ConnectionURL": f"jdbc:derby:;databaseName={folder}/metastore;create=true",
-            "spark.driver.extraJavaOptions": f"-Dderby.system.home={folder} -Dderby.system.durability=test",
-        }
-    )
-    spark.sparkContext.setLogLevel("OFF")
-    return spark
+    small = {
+        "spark.master": "local[2]",
+        "spark.driver.memory": "2g",
+        "spark.sql.shuffle.partitions": "4",
+        "spark.driver.extraJavaOptions": f"-Dderby.system.home={folder} -Dderby.system.durability=test",
+    }
+    return session(folder, {**extension_settings(build_jar()), **small})
 
 
 def _project(folder: Path, config: Mapping[str, Any], rows: int) -> Path:

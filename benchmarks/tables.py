@@ -58,17 +58,11 @@ def _write(
     if spark.catalog.tableExists(f"bench.{table}"):
         return
     columns = [(column, kind) for column, kind in spark.sql(query).dtypes if column != partition]
-    partitioned = f"partitioned by ({partition} int)" if partition and layout == "hive" else ""
-    if partition and layout != "hive":
-        columns.append((partition, "int"))
-        partitioned = f"partitioned by ({partition})"
+    partitioned = f"partitioned by ({partition} int)" if partition else ""
     definitions = ", ".join(f"{column} {kind}" for column, kind in columns)
     clustered = "" if layout == "plain" else f"clustered by ({key}) sorted by ({key}) into {buckets} buckets"
-    stored = "stored as parquet" if layout == "hive" else "using parquet"
-    if layout == "hive":
-        spark.sql(f"create table {table} ({definitions}) {partitioned} {clustered} {stored}")
-    else:
-        spark.sql(f"create table {table} ({definitions}) {stored} {partitioned} {clustered}")
+    using, stored = ("", "stored as parquet") if layout == "hive" else ("using parquet", "")
+    spark.sql(f"create table {table} ({definitions}) {using} {partitioned} {clustered} {stored}")
     spark.sql(f"insert into {table} {query}")
 
 

@@ -25,9 +25,8 @@ STEPS = {
 
 def writing(spark: SparkSession, repetitions: int) -> Table:
     """Write orders and lineitem in each way, in turns, and show medians and their ratio to plain tables."""
-    table = Table(title=f"Writing a table of {BUCKETS} buckets, medians of {repetitions}")
-    for column in ("table", "written as", "seconds", "x plain"):
-        table.add_column(column)
+    title = f"Writing a table of {BUCKETS} buckets, medians of {repetitions}"
+    table = Table("table", "written as", "seconds", "x plain", title=title)
     for name in ("orders", "lineitem"):
         query, key, buckets, _ = TABLES[name]
         taken: dict[str, list[float]] = {step: [] for step in STEPS}

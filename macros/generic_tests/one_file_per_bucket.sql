@@ -11,21 +11,14 @@
     {%- if several or not tested.specs.loose -%}
       {{ spark_bucketing.literal_rows_sql(['directory', 'partition', 'files'], several) }}
     {%- else -%}
+      {%- set files -%}
+        select path, buckets
+        from ({{ spark_bucketing.table_files_sql(model, tested.layout) }})
+        join {{ tested.specs.sql }} as partitions on {{ spark_bucketing.is_of_partition(tested.specs, 'path') }}
+      {%- endset -%}
       select *
       from (
-        select files.directory, files.bucket, count(*) as files
-        from (
-          select
-            regexp_extract(path, '^(.*)/[^/]*$', 1) as directory,
-            path,
-            {{ spark_bucketing.bucket_of_path('path', tested.layout.bucket_hash) }} as bucket
-          from (
-            {{ spark_bucketing.table_files_sql(model, tested.layout) }}
-          )
-        ) as files
-        join {{ tested.specs.sql }} as partitions on {{ spark_bucketing.is_of_partition(tested.specs, 'files.path') }}
-        group by files.directory, files.bucket, partitions.buckets
-        having count(*) > 1 or files.bucket is null or files.bucket >= partitions.buckets
+        {{ spark_bucketing.misplaced_files_sql(files, tested.layout.bucket_hash, 'buckets') }}
         order by directory, bucket
         limit 1000
       )

@@ -12,11 +12,8 @@
     {%- if plan.problem -%}
       {{ spark_bucketing.cannot_tell_sql(plan.problem) }}
     {%- else -%}
-      {%- set rows = [] -%}
-      {%- for shuffle in plan.shuffles if plan.shuffles | length > n -%}
-        {%- do rows.append([loop.index, shuffle]) -%}
-      {%- endfor -%}
-      {{ spark_bucketing.literal_rows_sql(['number', 'shuffle'], rows) }}
+      {%- set shuffles = plan.shuffles if plan.shuffles | length > n else [] -%}
+      {{ spark_bucketing.literal_rows_sql(['number', 'shuffle'], zip(range(1, shuffles | length + 1), shuffles) | list) }}
     {%- endif -%}
   {%- endif -%}
 {% endtest %}

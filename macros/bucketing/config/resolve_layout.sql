@@ -5,10 +5,7 @@
   and refuses to alter or rename a table whose bucket columns are spelled otherwise.
 -#}
 {% macro resolve_layout(layout, columns) -%}
-  {%- set by_name = {} -%}
-  {%- for column in columns -%}
-    {%- do by_name.update({column.name | lower: column}) -%}
-  {%- endfor -%}
+  {%- set by_name = dict(zip(columns | map(attribute='name') | map('lower'), columns)) -%}
   {%- set resolved = dict(layout) -%}
   {%- for setting in ['clustered_by', 'sorted_by', 'partition_by'] -%}
     {%- set names = [] -%}

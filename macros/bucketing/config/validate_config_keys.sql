@@ -14,16 +14,9 @@
       'tblproperties': ['table_properties', 'properties'],
       'on_bucket_change': ['on_buckets_change', 'on_layout_change'],
       'incremental_strategy': ['strategy'],
-      'unique_key': [],
-      'on_schema_change': [],
-      'merge_update_columns': [],
-      'merge_exclude_columns': [],
-      'incremental_predicates': [],
-      'options': [],
-      'batch_size': [],
-      'event_time': [],
-      'lookback': [],
   } -%}
+  {%- do others.update(dict.fromkeys(['unique_key', 'on_schema_change', 'merge_update_columns', 'merge_exclude_columns', 'incremental_predicates', 'options',
+      'batch_size', 'event_time', 'lookback'], [])) -%}
   {#- What dbt's own and those of dbt-spark are called, lest one of them be taken for a slip. -#}
   {%- set known = others.keys() | list + ['predicates', 'begin', 'tags', 'meta', 'docs', 'group', 'alias', 'schema', 'database', 'access', 'enabled', 'contract',
       'quoting', 'grants', 'packages', 'materialized', 'full_refresh', 'persist_docs', 'column_types', 'freshness', 'sql_header', 'pre-hook', 'post-hook',

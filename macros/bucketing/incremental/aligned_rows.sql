@@ -6,8 +6,7 @@
   partition_by: columns by which it is to be partitioned, unless it is
 -#}
 {% macro aligned_rows(relation, columns, existing_columns, partition_by) -%}
-  {%- set types = {} -%}
-  {%- for column in existing_columns -%}{%- do types.update({column.name: column.type}) -%}{%- endfor -%}
+  {%- set types = dict(zip(existing_columns | map(attribute='name'), existing_columns | map(attribute='type'))) -%}
   {%- set aligned = [] -%}
   {%- for column in columns -%}
     {%- set name = spark_bucketing.quote_identifier(column.name) -%}

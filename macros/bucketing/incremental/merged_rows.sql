@@ -16,7 +16,7 @@
     {%- endif -%}
   {%- endfor -%}
   {%- set ambiguous = spark_bucketing.ambiguous_merge(merge, '{row}') -%}
-  {%- set row = 'to_json(struct(' ~ spark_bucketing.quote_columns(columns | map(attribute='name') | list, 'DBT_INTERNAL_DEST') ~ '))' -%}
+  {%- set row = 'to_json(struct(' ~ spark_bucketing.quote_columns(columns | map(attribute='name') | list, 'DBT_INTERNAL_DEST.%s') ~ '))' -%}
   (
     select
     {%- for column in columns %}

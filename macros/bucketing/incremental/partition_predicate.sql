@@ -12,37 +12,14 @@
   {%- for value in partitions | sum(start=[]) -%}
     {%- set state.plain = state.plain and value is not none and not modules.re.search('[\'"\\\\]', value) -%}
   {%- endfor -%}
-  {%- set literals = spark_bucketing.partition_literals(partitions) -%}
-  {%- set tests = [] -%}
+  {%- set literals = spark_bucketing.literal_rows(partitions) -%}
   {%- if not partitions -%}
     {{ return('false') }}
   {%- elif state.plain -%}
-    {%- for items in literals -%}
-      {%- do tests.append('cast(' ~ items[0] ~ ' as ' ~ partition_columns[0].type ~ ')') -%}
-    {%- endfor -%}
     {%- set name = spark_bucketing.quote_identifier(partition_columns[0].name) -%}
-    {{ return('(' ~ name ~ ' is not null and ' ~ name ~ ' in (' ~ tests | join(', ') ~ '))') }}
+    {%- set type = ' as ' ~ partition_columns[0].type ~ ')' -%}
+    {{ return('(' ~ name ~ ' is not null and ' ~ name ~ ' in (cast(' ~ literals | map('first') | join(type ~ ', cast(') ~ type ~ '))') }}
   {%- endif -%}
-  {%- for items in literals -%}
-    {%- do tests.append('array(' ~ items | join(', ') ~ ')') -%}
-  {%- endfor -%}
-  {%- set texts = [] -%}
-  {%- for column in partition_columns -%}
-    {%- do texts.append('cast(' ~ spark_bucketing.quote_identifier(column.name) ~ ' as string)') -%}
-  {%- endfor -%}
-  {{ return('array(' ~ texts | join(', ') ~ ') in (' ~ tests | join(', ') ~ ')') }}
-{%- endmacro %}
-
-
-{#- For each partition a list of SQL strings. -#}
-{% macro partition_literals(partitions) -%}
-  {%- set literals = [] -%}
-  {%- for values in partitions -%}
-    {%- set items = [] -%}
-    {%- for value in values -%}
-      {%- do items.append('cast(null as string)' if value is none else spark_bucketing.string_literal(value)) -%}
-    {%- endfor -%}
-    {%- do literals.append(items) -%}
-  {%- endfor -%}
-  {{ return(literals) }}
+  {%- set texts = spark_bucketing.quote_columns(partition_columns | map(attribute='name'), 'cast(%s as string)') -%}
+  {{ return('array(' ~ texts ~ ') in (array(' ~ literals | map('join', ', ') | join('), array(') ~ '))') }}
 {%- endmacro %}

@@ -3,8 +3,7 @@
   {%- set specs = [] -%}
   {%- for values in partitions -%}
     {%- set items = [] -%}
-    {%- for name in partition_by -%}
-      {%- set value = values[loop.index0] -%}
+    {%- for name, value in zip(partition_by, values) -%}
       {%- do items.append(spark_bucketing.quote_identifier(name) ~ ' = ' ~ ('null' if value is none else spark_bucketing.string_literal(value))) -%}
     {%- endfor -%}
     {%- do specs.append('partition (' ~ items | join(', ') ~ ')') -%}

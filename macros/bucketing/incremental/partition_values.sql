@@ -3,12 +3,9 @@
   '007' as a number.
 -#}
 {% macro partition_values(partition_by, source) -%}
-  {%- set items = [] -%}
-  {%- for name in partition_by -%}
-    {%- do items.append("concat('v', cast(" ~ spark_bucketing.quote_identifier(name) ~ " as string))") -%}
-  {%- endfor -%}
+  {%- set items = spark_bucketing.quote_columns(partition_by, "concat('v', cast(%s as string))") -%}
   {%- set partitions = [] -%}
-  {%- for row in run_query('select distinct ' ~ items | join(', ') ~ ' from ' ~ source).rows -%}
+  {%- for row in run_query('select distinct ' ~ items ~ ' from ' ~ source).rows -%}
     {%- set values = [] -%}
     {%- for value in row.values() -%}
       {%- do values.append(value[1:] if value is not none else none) -%}

@@ -5,10 +5,8 @@
   that fills it; those of them to add; whether dropped or retyped columns ask for a rewrite of the table.
 -#}
 {% macro reconcile_columns(on_schema_change, query_columns, existing_columns) -%}
-  {%- set in_query = {} -%}
-  {%- set in_table = {} -%}
-  {%- for column in query_columns -%}{%- do in_query.update({column.name | lower: column}) -%}{%- endfor -%}
-  {%- for column in existing_columns -%}{%- do in_table.update({column.name | lower: column}) -%}{%- endfor -%}
+  {%- set in_query = dict(zip(query_columns | map(attribute='name') | map('lower'), query_columns)) -%}
+  {%- set in_table = dict(zip(existing_columns | map(attribute='name') | map('lower'), existing_columns)) -%}
   {%- set added = [] -%}
   {%- set missing = [] -%}
   {%- set retyped = [] -%}

@@ -26,7 +26,7 @@
       {%- endfor %}
       false
     from values
-      {%- for literals in spark_bucketing.partition_literals(touched.partitions) %} ({{ literals | join(', ') }}){{ ',' if not loop.last }}{% endfor %}
+      ({{ spark_bucketing.literal_rows(touched.partitions) | map('join', ', ') | join('), (') }})
     as touched ({{ spark_bucketing.quote_columns(keys | map(attribute='name') | list) }})
     {%- endif %}
   {%- endset -%}

@@ -6,7 +6,7 @@
 -#}
 {% macro validate_merge(rows, new_rows, columns, merge) -%}
   {%- set found = run_query(
-      'select first(to_json(struct(' ~ spark_bucketing.quote_columns(columns | map(attribute='name') | list, 'DBT_INTERNAL_DEST') ~ ')))'
+      'select first(to_json(struct(' ~ spark_bucketing.quote_columns(columns | map(attribute='name') | list, 'DBT_INTERNAL_DEST.%s') ~ ')))'
       ~ ' from (select *, monotonically_increasing_id() as `__dbt_row` from ' ~ rows ~ ') as DBT_INTERNAL_DEST'
       ~ ' join ' ~ new_rows ~ ' as DBT_INTERNAL_SOURCE on ' ~ spark_bucketing.merge_condition(merge)
       ~ ' group by DBT_INTERNAL_DEST.`__dbt_row` having count(*) > 1 limit 1'

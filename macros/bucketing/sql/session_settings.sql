@@ -9,11 +9,8 @@
     {%- do cache.update({'hooks': hooked | length > 0}) -%}
   {%- endif -%}
   {%- if cache.hooks or 'settings' not in cache -%}
-    {%- set settings = {} -%}
-    {%- for row in run_query('set').rows -%}
-      {%- do settings.update({row[0] | lower: row}) -%}
-    {%- endfor -%}
-    {%- do cache.update({'settings': settings}) -%}
+    {%- set settings = run_query('set') -%}
+    {%- do cache.update({'settings': dict(zip(settings.columns[0].values() | map('lower'), settings.rows))}) -%}
   {%- endif -%}
   {{ return(cache.settings) }}
 {%- endmacro %}

@@ -5,11 +5,8 @@
 -#}
 {% macro before_write(location) -%}
   {%- set since = (modules.datetime.datetime.now().timestamp() - 600) | int * 1000000 -%}
-  {%- set writes = [''] -%}
-  {%- for row in run_query('select distinct ' ~ spark_bucketing.write_of_path('path') ~ ' from (' ~ spark_bucketing.files_below_sql(location, since) ~ ')').rows -%}
-    {%- do writes.append(row[0] or '') -%}
-  {%- endfor -%}
-  {{ return({'since': since, 'writes': writes | unique | list}) }}
+  {%- set found = run_query('select distinct ' ~ spark_bucketing.write_of_path('path') ~ ' from (' ~ spark_bucketing.files_below_sql(location, since) ~ ')') -%}
+  {{ return({'since': since, 'writes': ([''] + found.columns[0].values() | map('default', '', true) | list) | unique | list}) }}
 {%- endmacro %}
 
 

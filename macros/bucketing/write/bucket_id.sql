@@ -7,14 +7,11 @@
   hive_hash: name of the hash function, from hive_hash_function(); unused for the Spark layout
 -#}
 {% macro bucket_id(columns, buckets, bucket_hash, hive_hash=none) -%}
+  {%- set by_udf = bucket_hash == 'hive' and hive_hash != 'hive_hash' -%}
   {%- set arguments = [] -%}
   {%- for column in columns -%}
     {%- set name = spark_bucketing.quote_identifier(column.name) -%}
-    {%- if bucket_hash == 'hive' and hive_hash != 'hive_hash' -%}
-      {%- do arguments.append(spark_bucketing.hive_udf_argument(name, column.type, hive_hash)) -%}
-    {%- else -%}
-      {%- do arguments.append(name) -%}
-    {%- endif -%}
+    {%- do arguments.append(spark_bucketing.hive_udf_argument(name, column.type, hive_hash) if by_udf else name) -%}
   {%- endfor -%}
   {%- if bucket_hash == 'hive' -%}
     {{ return('(' ~ hive_hash ~ '(' ~ arguments | join(', ') ~ ') & 2147483647) % ' ~ buckets) }}

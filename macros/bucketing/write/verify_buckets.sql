@@ -20,9 +20,8 @@
     {%- do conditions.append(spark_bucketing.directory_of_file('path') ~ ' in (' ~ loose | join(', ') ~ ')') -%}
   {%- endif -%}
   {%- if before and before.writes -%}
-    {%- set others = [] -%}
-    {%- for write in before.writes -%}{%- do others.append(spark_bucketing.string_literal(write)) -%}{%- endfor -%}
-    {%- do conditions.append(spark_bucketing.write_of_path('path') ~ ' not in (' ~ others | join(', ') ~ ')') -%}
+    {%- set others = spark_bucketing.literal_rows([before.writes])[0] | join(', ') -%}
+    {%- do conditions.append(spark_bucketing.write_of_path('path') ~ ' not in (' ~ others ~ ')') -%}
   {%- endif -%}
   {%- set files = spark_bucketing.files_below_sql(spark_bucketing.table_location(relation, layout), before.since if before else 0) -%}
   {%- if conditions -%}

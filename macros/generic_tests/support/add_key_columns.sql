@@ -11,10 +11,8 @@
         "'bucketing_version' = '1' (or none)", 'rewrite the table as a bucketed_table')) }}
   {%- endif -%}
   {%- set types = spark_bucketing.hashed_types(layout.bucket_hash) -%}
-  {%- set by_name = {} -%}
-  {%- for column in spark_bucketing.table_columns(spark_bucketing.quote_relation(relation)) -%}
-    {%- do by_name.update({column.name | lower: column}) -%}
-  {%- endfor -%}
+  {%- set columns = spark_bucketing.table_columns(spark_bucketing.quote_relation(relation)) -%}
+  {%- set by_name = dict(zip(columns | map(attribute='name') | map('lower'), columns)) -%}
   {%- for group in tested.specs.groups -%}
     {%- do group.update({'key_columns': []}) -%}
     {%- for name in group.clustered_by -%}

@@ -12,11 +12,7 @@
   EXPLAIN reports a query that it can't plan as text, without an error.
 -#}
 {% macro explained_shuffles(sql) -%}
-  {%- set lines = [] -%}
-  {%- for row in run_query('explain\n' ~ sql).rows -%}
-    {%- do lines.append(row[0]) -%}
-  {%- endfor -%}
-  {%- set plan = lines | join('\n') -%}
+  {%- set plan = run_query('explain\n' ~ sql).columns[0].values() | join('\n') -%}
   {%- if '== Physical Plan ==' not in plan -%}
     {{ return({'problem': "Cannot tell: test '" ~ model.name ~ "'. Spark cannot plan the SQL:\n" ~ plan[:2000]}) }}
   {%- elif modules.re.search('[.][.][.] [0-9]+ more characters$', plan.rstrip()) -%}

@@ -105,19 +105,12 @@ def explain_execution(session: SparkSession, sql: str, cost: bool = True) -> tup
 
     The second text is empty where sizes are not wanted.
     """
-    execution = query_execution(session, sql)
-    mode = session.sparkContext._jvm.org.apache.spark.sql.execution.ExplainMode.fromString  # type: ignore[union-attr]
-    formatted = execution.explainString(mode("formatted"))
-    return formatted, execution.explainString(mode("cost")) if cost else ""
-
-
-def query_execution(session: SparkSession, sql: str) -> Any:
-    """Spark's QueryExecution of a statement, analysed and not run."""
     state = session._jsparkSession.sessionState()
-    modes = session.sparkContext._jvm.org.apache.spark.sql.execution.CommandExecutionMode  # type: ignore[union-attr]
-    execution = state.executePlan(state.sqlParser().parsePlan(sql), modes.SKIP())
+    modes = session.sparkContext._jvm.org.apache.spark.sql.execution  # type: ignore[union-attr]
+    execution = state.executePlan(state.sqlParser().parsePlan(sql), modes.CommandExecutionMode.SKIP())
     execution.assertAnalyzed()
-    return execution
+    formatted = execution.explainString(modes.ExplainMode.fromString("formatted"))
+    return formatted, execution.explainString(modes.ExplainMode.fromString("cost")) if cost else ""
 
 
 def file_size(session: SparkSession, uri: str) -> int:

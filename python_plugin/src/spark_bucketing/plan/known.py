@@ -7,7 +7,6 @@ MergingSessions, SortMergeAsOfJoin) are left out on purpose, since it is not kno
 
 from __future__ import annotations
 
-import re
 from typing import Literal
 
 from spark_bucketing.plan.tree import AGGREGATES, JOINS, PlanNode
@@ -43,13 +42,13 @@ KNOWN = frozenset(
     (*_MOVING, *_LEAVES, *_ROW_BY_ROW, *_WRAPPERS, *_EXTENSION, *_WRITERS, *JOINS, *AGGREGATES),
 )
 # Between rows and columns every engine has its own, which change nothing else.
-_TRANSITION = re.compile(r"(?:ColumnarToRow|RowToColumnar)$")
+_TRANSITIONS = ("ColumnarToRow", "RowToColumnar")
 _KINDS: tuple[tuple[str, OperatorKind], ...] = (("Join", "join"), ("Window", "window"), ("Agg", "aggregate"))
 
 
 def is_known(node: PlanNode) -> bool:
     """Whether it is known what an operator does to its rows."""
-    return node.operator in KNOWN or _TRANSITION.search(node.operator) is not None
+    return node.operator in KNOWN or node.operator.endswith(_TRANSITIONS)
 
 
 def foreign_kind(node: PlanNode) -> OperatorKind | None:

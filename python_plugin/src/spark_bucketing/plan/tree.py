@@ -136,14 +136,13 @@ class PlanNode:
             return attributes(parts[-1], None)
         if not self.children:
             return None
-        below = self.children[0].output
+        below, parts = self.children[0].output, arguments(self.details.get("Arguments", ""))
         if self.operator == "Generate":
-            parts = arguments(self.details.get("Arguments", ""))
             kept, made = (attributes(part, None) for part in (parts[-3], parts[-1]))
             return None if kept is None or made is None else (*kept, *made)
         if self.operator == "Window":
-            made = self.window_columns
-            return None if below is None or made is None else (*below, *made)
+            added = named_expressions(elements(parts[0], None))
+            return None if below is None or added is None else (*below, *(item.attribute for item in added))
         return below
 
     def _joined(self) -> tuple[Attribute, ...] | None:
@@ -159,13 +158,6 @@ class PlanNode:
     def join_type(self) -> str:
         """Inner, LeftOuter and so on, for a join."""
         return self.details.get("Join type") or self.title
-
-    @property
-    def window_columns(self) -> tuple[Attribute, ...] | None:
-        """The columns that a Window adds."""
-        parts = arguments(self.details.get("Arguments", ""))
-        found = named_expressions(elements(parts[0], None) if parts else None)
-        return None if found is None else tuple(item.attribute for item in found)
 
 
 @dataclass(frozen=True, order=True)

@@ -6,7 +6,7 @@ method of Sugiyama, Tagawa and Toda, 1981): an edge over several columns has a p
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -28,35 +28,30 @@ class Drawing:
     height: float
 
 
-def draw(names: Iterable[str], edges: Iterable[Edge]) -> Drawing:
+def draw(names: Sequence[str], edges: Collection[Edge]) -> Drawing:
     """Give every node and edge, a pair of parent and child, its place; parents come first, and there is no cycle."""
-    order = list(names)
-    edge_list = list(edges)
-    column = _columns(order, edge_list)
-    chains = {edge: _chain(edge, column) for edge in edge_list}
+    column = _columns(names, edges)
+    chains = {edge: _chain(edge, column) for edge in edges}
     columns: list[list[str]] = [[] for _ in range(max(column.values(), default=-1) + 1)]
-    for name in order:
+    for name in names:
         columns[column[name]].append(name)
     for chain in chains.values():
         for place, bend in enumerate(chain[1:-1], column[chain[0]] + 1):
             columns[place].append(bend)
     links = [link for chain in chains.values() for link in pairwise(chain)]
     _untangle(columns, links)
-    real = set(order)
-    tops, height = _tops(columns, real)
-    points: dict[str, Point] = {}
-    for place, members in enumerate(columns):
-        for name in members:
-            points[name] = (place * (NODE_WIDTH + _COLUMN_GAP), tops[name])
+    tops, height = _tops(columns, set(names))
+    step = NODE_WIDTH + _COLUMN_GAP
+    points = {name: (place * step, tops[name]) for place, members in enumerate(columns) for name in members}
     return Drawing(
-        nodes={name: points[name] for name in order},
+        nodes={name: points[name] for name in names},
         edges={edge: _path(chain, points) for edge, chain in chains.items()},
-        width=max(len(columns) * (NODE_WIDTH + _COLUMN_GAP) - _COLUMN_GAP, 0),
+        width=max(len(columns) * step - _COLUMN_GAP, 0),
         height=height,
     )
 
 
-def _columns(order: Sequence[str], edges: Sequence[Edge]) -> dict[str, int]:
+def _columns(order: Sequence[str], edges: Collection[Edge]) -> dict[str, int]:
     parents: dict[str, list[str]] = {name: [] for name in order}
     for parent, child in edges:
         parents[child].append(parent)

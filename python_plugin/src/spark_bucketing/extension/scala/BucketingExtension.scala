@@ -6,6 +6,8 @@ import org.apache.spark.sql.bucketing.hash._
 import org.apache.spark.sql.bucketing.read._
 import org.apache.spark.sql.bucketing.records._
 import org.apache.spark.sql.bucketing.write._
+import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.execution.{ColumnarRule, SparkPlan}
 
 /** What `spark.sql.extensions` names: it registers the parts and does nothing else. */
 class BucketingExtension extends (SparkSessionExtensions => Unit) {
@@ -21,9 +23,14 @@ class BucketingExtension extends (SparkSessionExtensions => Unit) {
     extensions.injectPreCBORule(BucketedWrites(_))
     extensions.injectPlannerStrategy(PlanBucketedRows(_))
     extensions.injectQueryStagePrepRule(_ => EnsureBucketedRows)
-    extensions.injectColumnar(_ => EnsureBucketedRowsColumnar)
+    extensions.injectColumnar(_ => BeforeColumns(EnsureBucketedRows))
     extensions.injectPlannerStrategy(PlanWithBuckets(_))
-    extensions.injectQueryStagePrepRule(FinishBuckets(_))
-    extensions.injectColumnar(FinishBucketsColumnar(_))
+    extensions.injectQueryStagePrepRule(_ => FinishBuckets)
+    extensions.injectColumnar(_ => BeforeColumns(FinishAndSplitBuckets))
   }
+}
+
+/** A rule for the physical plan where execution is not adaptive. */
+case class BeforeColumns(rule: Rule[SparkPlan]) extends ColumnarRule {
+  override def preColumnarTransitions: Rule[SparkPlan] = rule
 }

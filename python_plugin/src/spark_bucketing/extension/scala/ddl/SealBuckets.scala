@@ -9,9 +9,9 @@ import org.apache.spark.sql.bucketing.hash.BucketHash
 import org.apache.spark.sql.bucketing.read.{FileVerdict, FileVerdicts, SealedSpecs}
 import org.apache.spark.sql.bucketing.records._
 import org.apache.spark.sql.catalyst.TableIdentifier
-import org.apache.spark.sql.catalyst.catalog.{BucketSpec, CatalogTable}
+import org.apache.spark.sql.catalyst.catalog.CatalogTable
 import org.apache.spark.sql.catalyst.catalog.CatalogTypes.TablePartitionSpec
-import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeReference}
+import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, UnaryCommand}
 import org.apache.spark.sql.execution.command.LeafRunnableCommand
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation
@@ -24,14 +24,12 @@ case class SealBuckets(child: LogicalPlan, partition: Option[TablePartitionSpec]
 }
 
 object SealBuckets {
+  import PartitionSpecs.{attributes, Names}
 
-  private val Names = ArrayType(StringType, containsNull = false)
-
-  val columns: Seq[Attribute] = Seq[(String, DataType, Boolean)](
+  val columns: Seq[Attribute] = attributes(
     ("partition", StringType, false), ("status", StringType, false), ("num_buckets", IntegerType, true),
     ("bucket_columns", Names, true), ("sort_columns", Names, true), ("files", LongType, false), ("bytes", LongType, false),
-    ("files_read", LongType, false), ("problem", StringType, true)
-  ).map { case (name, dataType, nullable) => AttributeReference(name, dataType, nullable)() }
+    ("files_read", LongType, false), ("problem", StringType, true))
 }
 
 /**
@@ -113,7 +111,6 @@ private object SealBucketsCommand {
   }
 
   private def candidate(part: PartFiles, table: CatalogTable, relation: HadoopFsRelation, hash: BucketHash): SealCandidate = {
-    def spec(of: BucketSpec): Option[SealedSpec] = SealedSpec.of(of, hash, relation.dataSchema).filter(isReadable(_, relation))
     val before = part.seal.flatMap(_.toOption).filter(seal => seal.spec.hash == hash && seal.spec.fits(relation.dataSchema))
     // An append leaves the files that were sealed, and adds later ones.
     val (older, later) = part.files.sortBy(file => (file.getModificationTime, file.getPath.getName))
@@ -121,14 +118,10 @@ private object SealBucketsCommand {
     before.filter(_ => older.nonEmpty).filter(_.files == PartFiles.digest(older)) match {
       case Some(seal) => SealCandidate(part, Seq(seal.spec), later)
       case None =>
-        val specs = (table.bucketSpec.toSeq ++ part.described).flatMap(spec(_)) ++ before.map(_.spec)
+        val specs = (table.bucketSpec.toSeq ++ part.described).flatMap(SealedSpec.ofFiles(_, hash, relation.dataSchema)) ++ before.map(_.spec)
         SealCandidate(part, specs.distinct, part.files)
     }
   }
-
-  private def isReadable(spec: SealedSpec, relation: HadoopFsRelation): Boolean =
-    spec.schema.filter(column => spec.columns.contains(column.name))
-      .forall(column => BucketHash.spreads(relation.dataSchema.fields(column.position)))
 }
 
 /** What has come out of one partition. */

@@ -95,10 +95,10 @@ sealed abstract class ScanOfBuckets(stock: FileSourceScanExec) extends StockScan
 
 object ScanOfBuckets {
 
-  /** Give a scan what the planner noted on another one, such as its logical plan. */
-  def like[T <: ScanOfBuckets](noted: SparkPlan, scan: T): T = {
-    scan.copyTagsFrom(noted)
-    scan
+  /** Give an operator what the planner noted on another one, such as its logical plan. */
+  def like[T <: SparkPlan](noted: SparkPlan, operator: T): T = {
+    operator.copyTagsFrom(noted)
+    operator
   }
 }
 

@@ -2,6 +2,7 @@ package org.apache.spark.sql.bucketing
 package read
 
 import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.bucketing.read.ScanOfBuckets.like
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.physical._
@@ -92,9 +93,4 @@ object BucketUnions {
     }
 
   private def ofBuckets(plan: SparkPlan): Boolean = plan.exists(_.isInstanceOf[BucketScan])
-
-  private def like(from: SparkPlan, to: SparkPlan): SparkPlan = {
-    to.copyTagsFrom(from)
-    to
-  }
 }

@@ -11,7 +11,7 @@ import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.bucketing.compat.Compat
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.rules.Rule
-import org.apache.spark.sql.execution.{ColumnarRule, SparkPlan, SparkStrategy}
+import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
 import org.apache.spark.sql.internal.SQLConf
 
 /**
@@ -69,15 +69,12 @@ object PlanWithBuckets {
  * What is done once exchanges and sorts stand: under adaptive execution as a rule of its own each time that it plans,
  * otherwise as the last rule before columns are turned into rows. The second finds nothing left to do after the first.
  */
-case class FinishBuckets(session: SparkSession) extends Rule[SparkPlan] {
+object FinishBuckets extends Rule[SparkPlan] {
   override def apply(plan: SparkPlan): SparkPlan =
     if (plan.exists(_.isInstanceOf[BucketScan])) BucketMerges(DropUnneeded(plan)) else plan
 }
 
 /** Buckets are split last, so that no other rule has to look through the filters that do it. */
-case class FinishBucketsColumnar(session: SparkSession) extends ColumnarRule {
-  override def preColumnarTransitions: Rule[SparkPlan] = new Rule[SparkPlan] {
-    override def apply(plan: SparkPlan): SparkPlan =
-      if (plan.exists(_.isInstanceOf[BucketScan])) SplitBuckets(BucketMerges(DropUnneeded(plan))) else plan
-  }
+object FinishAndSplitBuckets extends Rule[SparkPlan] {
+  override def apply(plan: SparkPlan): SparkPlan = SplitBuckets(FinishBuckets(plan))
 }

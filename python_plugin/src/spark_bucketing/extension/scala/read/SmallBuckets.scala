@@ -20,7 +20,8 @@ object SmallBuckets {
     val numbers = plan.collect { case scan: BucketScan => scan.read.of.buckets }.toSet
     plan.transformUp {
       case scan: BucketScan if scan.read.partitions > wanted =>
-        divisor(alike(Set(scan.read.of.buckets), numbers).foldLeft(0)(gcd), wanted).fold(scan)(scan.as)
+        val common = alike(Set(scan.read.of.buckets), numbers).map(BigInt(_)).reduce(_ gcd _).toInt
+        divisor(common, wanted).fold(scan)(scan.as)
     }
   }
 
@@ -47,7 +48,4 @@ object SmallBuckets {
 
   private def divisor(buckets: Int, atLeast: Long): Option[Int] =
     (1 to buckets).find(n => n >= atLeast && buckets % n == 0)
-
-  @scala.annotation.tailrec
-  private def gcd(a: Int, b: Int): Int = if (b == 0) a else gcd(b, a % b)
 }

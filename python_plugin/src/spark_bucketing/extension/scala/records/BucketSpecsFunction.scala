@@ -55,16 +55,19 @@ case class PartitionSpecs(table: TableIdentifier, output: Seq[Attribute]) extend
 
 object PartitionSpecs {
 
-  private val Names = ArrayType(StringType, containsNull = false)
+  val Names: ArrayType = ArrayType(StringType, containsNull = false)
 
-  def columns: Seq[Attribute] = Seq[(String, DataType, Boolean)](
+  /** Columns by name, type, and whether they may be NULL. */
+  def attributes(of: (String, DataType, Boolean)*): Seq[Attribute] =
+    of.map { case (name, dataType, nullable) => AttributeReference(name, dataType, nullable)() }
+
+  def columns: Seq[Attribute] = attributes(
     ("partition", StringType, false), ("location", StringType, false), ("status", StringType, false),
     ("num_buckets", IntegerType, true), ("bucket_columns", Names, true), ("sort_columns", Names, true),
     ("hash", StringType, true), ("files", LongType, false), ("bytes", LongType, false),
     ("max_files_per_bucket", IntegerType, true), ("problem", StringType, true),
     ("descriptor_num_buckets", IntegerType, true), ("descriptor_bucket_columns", Names, true),
-    ("descriptor_sort_columns", Names, true)
-  ).map { case (name, dataType, nullable) => AttributeReference(name, dataType, nullable)() }
+    ("descriptor_sort_columns", Names, true))
 
   def row(table: CatalogTable, part: PartFiles): InternalRow = {
     val hash = PartFiles.hashOf(table)

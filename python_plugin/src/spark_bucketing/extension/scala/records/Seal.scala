@@ -51,6 +51,12 @@ object SealedSpec {
     schemaOf(columns ++ sorts, dataSchema).map(SealedSpec(spec.numBuckets, columns, sorts, hash, _))
   }
 
+  /** What files are that were written by a spec; None where nobody could rely on it. */
+  def ofFiles(spec: BucketSpec, hash: BucketHash, dataSchema: StructType): Option[SealedSpec] =
+    of(spec, hash, dataSchema).filter { found =>
+      found.columns.forall(name => dataSchema.find(_.name.equalsIgnoreCase(name)).exists(field => BucketHash.spreads(field)))
+    }
+
   private def schemaOf(names: Seq[String], dataSchema: StructType): Option[Seq[SealedColumn]] = {
     val found = names.distinct.map { name =>
       dataSchema.fields.zipWithIndex.filter(_._1.name.equalsIgnoreCase(name)).toSeq match {

@@ -10,7 +10,7 @@ import org.apache.spark.sql.catalyst.expressions.{Add, Ascending, Attribute, Emp
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, UnaryNode}
 import org.apache.spark.sql.catalyst.plans.physical._
 import org.apache.spark.sql.catalyst.rules.Rule
-import org.apache.spark.sql.execution.{ColumnarRule, SparkPlan, SparkStrategy, UnaryExecNode}
+import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy, UnaryExecNode}
 import org.apache.spark.sql.execution.exchange.{ENSURE_REQUIREMENTS, REPARTITION_BY_NUM, ShuffleExchangeExec}
 import org.apache.spark.sql.types.StringType
 
@@ -146,9 +146,4 @@ object EnsureBucketedRows extends Rule[SparkPlan] {
         if shuffle.shuffleOrigin == REPARTITION_BY_NUM && write.isServedBy(BucketNeeds.partitioning(shuffle.child)) =>
       write.copy(child = shuffle.child)
   }
-}
-
-/** The same where execution is not adaptive. */
-object EnsureBucketedRowsColumnar extends ColumnarRule {
-  override def preColumnarTransitions: Rule[SparkPlan] = EnsureBucketedRows
 }

@@ -15,7 +15,7 @@ import org.apache.spark.sql.bucketing.compat.SparkVersion.ClassicSession
 import org.apache.spark.sql.bucketing.hash.BucketHash
 import org.apache.spark.sql.bucketing.records.{BucketFiles, SealedSpec}
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.catalog.{BucketSpec, CatalogTable}
+import org.apache.spark.sql.catalyst.catalog.CatalogTable
 import org.apache.spark.sql.catalyst.catalog.CatalogTypes.TablePartitionSpec
 import org.apache.spark.sql.catalyst.expressions.{BoundReference, Cast, Expression}
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
@@ -23,7 +23,7 @@ import org.apache.spark.sql.catalyst.util.{CaseInsensitiveMap, DateTimeUtils}
 import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.datasources._
 import org.apache.spark.sql.execution.metric.SQLMetric
-import org.apache.spark.sql.types.{DateType, StringType, StructType}
+import org.apache.spark.sql.types.{DateType, StringType}
 import org.apache.spark.util.SerializableConfiguration
 
 /**
@@ -196,10 +196,4 @@ object SealedWrites {
   def hashOf(write: V1WriteCommand): BucketHash =
     if (write.options.get(BucketingUtils.optionForHiveCompatibleBucketWrite).contains("true")) BucketHash.Hive
     else BucketHash.Spark
-
-  /** What the files of a write are; None where nobody could rely on it. */
-  def specOf(spec: BucketSpec, hash: BucketHash, dataSchema: StructType): Option[SealedSpec] =
-    SealedSpec.of(spec, hash, dataSchema).filter { found =>
-      found.columns.forall(name => dataSchema.find(_.name.equalsIgnoreCase(name)).exists(field => BucketHash.spreads(field)))
-    }
 }

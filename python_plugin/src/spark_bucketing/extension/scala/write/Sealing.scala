@@ -39,7 +39,7 @@ object Sealing extends Logging {
     try {
       val (table, written) = (Compat.current(session, planned), files)
       val ofRows = if (planned.schema.isEmpty) table.dataSchema else planned.dataSchema
-      SealedWrites.specOf(spec, PartFiles.hashOf(table), ofRows).filter(_.fits(table.dataSchema)) match {
+      SealedSpec.ofFiles(spec, PartFiles.hashOf(table), ofRows).filter(_.fits(table.dataSchema)) match {
         case Some(of) if table.partitionColumnNames.isEmpty => sealTable(session, table, of, mode, written)
         case Some(of) => sealPartitions(session, table, of, mode, written)
         case None => logInfo(s"The files written into $name are not sealed: its columns were altered meanwhile, or are of types that nobody can rely on.")
