@@ -8,15 +8,18 @@ SQL := $(wildcard macros models) $(wildcard tests/projects)
 PROFILE := --project-dir . --profiles-dir .
 # Two processes, each with a Spark of its own, which it starts once.
 WORKERS := --numprocesses 2 --dist loadfile
+# Other versions of Spark, each in a folder that Python looks into before .venv; their tests, and how many random cases.
+VERSIONS ?= $(shell sed -n 's/^pyspark==\([0-9]*[.][0-9]*\)[.].*/\1/p' spark-versions.txt)
+OF_VERSIONS := tests/spark/read tests/spark/write tests/spark/evolution/test_alter_buckets.py tests/fuzz
 # The session extension, where profiles.yml looks for it, and where its jars are kept.
 EXTENSION := .venv/spark-bucketing-extension.jar
 export SPARK_BUCKETING_CACHE := $(CURDIR)/.venv/spark-bucketing
 
 .DEFAULT_GOAL := help
-.PHONY: help setup machine demo evolution test test-long test-dbt fuzz bench bench-tpch lint format clean
+.PHONY: help setup machine demo evolution test test-long test-dbt test-versions test-crosswise fuzz bench bench-tpch lint format clean
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(STAMP) ## Make .venv with dbt, spark-bucketing and the development tools, at locked versions
 
@@ -48,6 +51,20 @@ test-long: setup ## Run the tests that take long: more random cases, more deaths
 
 test-dbt: setup ## Run dbt's own tests for adapters, with stock and with bucketed materializations
 	@$(BIN)/pytest --config-file $(CONFIG) --rootdir . $(WORKERS) tests/adapter
+
+test-versions: test-crosswise ## Run what depends on Spark with the other versions: VERSIONS="3.5 4.1"
+	@set -e; for version in $(VERSIONS); do echo "Spark $$version"; \
+	  PYTHONPATH=.venv/spark-$$version CASES=300 \
+	    $(BIN)/pytest --config-file $(CONFIG) --rootdir . -m 'not long' $(WORKERS) $(OF_VERSIONS); done
+
+test-crosswise: setup $(VERSIONS:%=.venv/spark-%/pyspark) ## Read with each version what the others have written: VERSIONS="3.5 4.1"
+	@VERSIONS="$(VERSIONS)" $(BIN)/pytest --config-file $(CONFIG) --rootdir . tests/versions
+
+.venv/spark-%/pyspark: spark-versions.txt | setup
+	@echo "Installing Spark $*"
+	@rm -rf $(@D)
+	@$(BIN)/python -m pip install --quiet --no-deps --target $(@D) "$$(grep '^pyspark==$*[.]' spark-versions.txt)"
+	@touch $@
 
 fuzz: setup ## Compare random queries with and without the extension: SEED=1 CASES=1000 EVOLVED=0.3
 	@SEED=$(or $(SEED),1) CASES=$(or $(CASES),1000) EVOLVED=$(or $(EVOLVED),0.3) $(BIN)/pytest --config-file $(CONFIG) --rootdir . -s tests/fuzz

@@ -6,6 +6,7 @@ import pytest
 from bucketed import Tables
 from evolved import Kept, create, filled, kept, metastore_calls, odd_tables, places, refused
 from pyspark.errors import ParseException, PySparkException
+from versions import needs_sql_parameters
 
 pytestmark = pytest.mark.usefixtures("extension", "dynamic_partitions")
 
@@ -77,6 +78,7 @@ def test_the_statement_is_explained_and_not_run(tables: Tables, explain: str) ->
     assert places(tables, "t").descriptor == (4, ["k"], ["k"])
 
 
+@needs_sql_parameters
 def test_parameters_stand_for_partition_values(tables: Tables) -> None:
     filled(tables, "t")
     tables.spark.sql("alter table t partition (p = :p) clustered by (k) into 8 buckets", args={"p": 1})

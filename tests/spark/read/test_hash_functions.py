@@ -11,6 +11,7 @@ import pytest
 import yaml
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
+from versions import needs_collations, needs_scripts
 
 from conftest import Project
 from spark_bucketing.session import setting
@@ -111,7 +112,9 @@ def test_the_writer_and_the_function_agree(spark: SparkSession) -> None:
     spark.sql(
         f"create table by_function ({columns}) clustered by (s, d, n, b, i, l, f, g) into 16 buckets stored as parquet"
     )
-    spark.sql(f"insert into by_function select s, d, n, b, i, l, f, g from ({ODD_ROWS})")
+    # Spark 3.5 asks first how ancient dates are meant.
+    with setting(spark, "spark.sql.parquet.datetimeRebaseModeInWrite", "CORRECTED"):
+        spark.sql(f"insert into by_function select s, d, n, b, i, l, f, g from ({ODD_ROWS})")
     query = "select distinct input_file_name(), hive_bucket(16, s, d, n, b, i, l, f, g) from by_function"
     rows = spark.sql(query).collect()
     assert len({bucket for _, bucket in rows}) == 16
@@ -139,8 +142,10 @@ def test_the_writer_and_the_function_agree(spark: SparkSession) -> None:
         ("hive_hash(interval 1 day)", "Spark's for INTERVAL DAY differs"),
         ("hive_hash(array(1))", "Spark's for ARRAY<INT> differs"),
         ("hive_hash(map(1, 2))", "Spark's for MAP<INT, INT> differs"),
-        ("hive_hash(struct(1 as a))", "Spark's for STRUCT<a: INT NOT NULL> differs"),
-        ("hive_hash('a' collate UTF8_LCASE)", "Spark's for STRING COLLATE UTF8_LCASE differs"),
+        ("hive_hash(struct(1 as a))", "Spark's for STRUCT<"),
+        pytest.param(
+            "hive_hash('a' collate UTF8_LCASE)", "Spark's for STRING COLLATE UTF8_LCASE differs", marks=needs_collations
+        ),
         ("hive_hash(vc)", "Spark's for VARCHAR(5) differs"),
         ("hive_hash(c)", "Spark's for CHAR(5) differs"),
     ],
@@ -170,6 +175,7 @@ def test_they_stay_when_the_extension_is_switched_off(spark: SparkSession) -> No
         assert spark.sql("select hive_bucket(8, 5)").collect()[0][0] == 5
 
 
+@needs_scripts
 def test_the_macros_use_the_function_and_their_fallback_gives_the_same_buckets(project: Project) -> None:
     """The UDF of Hive sees values through Java's types; bucket_id() makes up for what is lost on the way."""
     project.spark.sql(f"create or replace temporary view odd_rows as {ODD_ROWS}")

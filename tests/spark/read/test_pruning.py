@@ -113,7 +113,7 @@ def read(tables: Tables, query: str) -> Buckets:
     frame = tables.spark.sql(query)
     assert sorted(repr(tuple(row)) for row in frame.collect()) == expected != []
     scan = _scan(frame._jdf.queryExecution().executedPlan())
-    files = [file.urlEncodedPath() for file in scan.selectedPartitions().toPartitionArray()]
+    files = [file.urlEncodedPath() for file in scan.listing().files()]
     assert scan.metrics().apply("numFiles").value() == len(files)
     return _buckets(files)
 

@@ -16,6 +16,7 @@ from intercepted import failing
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
+from versions import SPARK
 
 from conftest import all_long_but
 
@@ -217,6 +218,8 @@ def test_damage_is_read_plainly_and_may_be_sealed_again(tables: Tables, name: st
     case.do(tables)
     tables.sql("refresh table t")
     assert code_of(tables) == case.code
+    if name == "a wider type" and SPARK < (4, 0):
+        pytest.skip("Spark reads the integers of a file as bigint from 4.0 on")
     expected = stock_rows(tables)
     assert [tables.rows(query) for query in QUERIES[: len(expected)]] == expected
     if case.then is None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from bucketed import LAYOUTS, SCATTERED, Tables, assert_bucketed, buckets_of_files, create, last_insert, writing_tasks
-from evolved import kept
+from evolved import condition_of, kept
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -241,6 +241,6 @@ def test_a_storage_that_takes_no_more_is_one_sentence(tables: Tables) -> None:
     finally:
         resource.prlimit(pid, resource.RLIMIT_FSIZE, limits)
     assert str(caught.value).startswith("Files of `spark_catalog`.") and "found File too large." in str(caught.value)
-    assert "\n" not in str(caught.value).strip() and caught.value.getCondition()
+    assert "\n" not in str(caught.value).strip() and condition_of(caught.value)
     tables.sql("refresh table t")
     assert tables.sql("select v from t") == [("before",)]

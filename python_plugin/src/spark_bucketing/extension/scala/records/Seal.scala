@@ -136,7 +136,7 @@ object Seal {
     Seq(NumBuckets, Columns, SortColumns, Hash, Schema).map(of).mkString("\n")
 
   private def elements(text: String): Option[Seq[JsonNode]] =
-    Option(Json.readTree(text)).filter(_.isArray).map(_.elements.asScala.toSeq)
+    Option(Json.readTree(text)).filter(_.isArray).map(_.elements.asScala.toIndexedSeq)
 
   private def names(text: String): Option[Seq[String]] =
     elements(text).filter(_.forall(_.isTextual)).map(_.map(_.textValue))

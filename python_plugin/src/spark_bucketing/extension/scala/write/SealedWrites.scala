@@ -182,7 +182,7 @@ object SealedWrites {
 
   /** An error of the storage, such as a full disk, without the stack of the task that met it. */
   def ofStorage(error: SparkException, table: Option[CatalogTable]): Option[Throwable] =
-    Iterator.iterate[Throwable](error)(_.getCause).takeWhile(_ != null).toSeq match {
+    Iterator.iterate[Throwable](error)(_.getCause).takeWhile(_ != null).toIndexedSeq match {
       case Seq(failed: SparkException, causes @ _*) if SparkVersion.conditionOf(failed) == "TASK_WRITE_FAILED" &&
           !causes.exists(_.isInstanceOf[SparkThrowable]) =>
         causes.lastOption.collect { case storage @ (_: IOException | _: FSError) =>

@@ -1,0 +1,52 @@
+"""What one version of Spark writes another one reads as bucketed: seals and records are of one format."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.long
+SCRIPT = Path(__file__).with_name("spark_of_version.py")
+ENVIRONMENTS = Path(__file__).parents[2] / ".venv"
+DEFAULT = "default"
+VERSIONS = [*os.environ.get("VERSIONS", "").split(), DEFAULT]
+
+
+def run(home: Path, action: str, spark: str, *tables: str) -> dict[str, dict[str, object]]:
+    """What the script finds with the Spark of this version."""
+    environment = dict(os.environ)
+    if spark != DEFAULT:
+        environment["PYTHONPATH"] = str(ENVIRONMENTS / f"spark-{spark}")
+    done = subprocess.run(
+        [sys.executable, str(SCRIPT), action, str(home), *(name.replace(".", "_") for name in tables)],
+        env=environment, capture_output=True, text=True, check=False, cwd=home, timeout=600,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout[-1000:] + done.stderr[-3000:]
+    found: dict[str, dict[str, object]] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A metastore in which each version has written its tables, each of them sealed."""
+    home = tmp_path_factory.mktemp("versions")
+    for spark in VERSIONS:
+        assert run(home, "write", spark, spark) == dict.fromkeys(
+            ("flat", "orc", "days", "by_value", "spark"), ["sealed"]
+        )
+    return home
+
+
+@pytest.mark.parametrize("spark", VERSIONS)
+def test_tables_of_all_versions_are_bucketed_in_each(home: Path, spark: str) -> None:
+    found = run(home, "read", spark, *VERSIONS)
+    assert len(found) == 5 * len(VERSIONS)
+    for name, join in found.items():
+        assert join["equal"] and join["rows"], name
+        # Buckets without an order are sorted.
+        assert join["shape"] == [0, 2 if name.startswith("by_value") else 0, 2], name
