@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,10 +15,11 @@ pytestmark = pytest.mark.long
 SCRIPT = Path(__file__).with_name("spark_of_version.py")
 ENVIRONMENTS = Path(__file__).parents[2] / ".venv"
 DEFAULT = "default"
+TABLES = ("flat", "orc", "days", "by_value", "spark")
 VERSIONS = [*os.environ.get("VERSIONS", "").split(), DEFAULT]
 
 
-def run(home: Path, action: str, spark: str, *tables: str) -> dict[str, dict[str, object]]:
+def run(home: Path, action: str, spark: str, *tables: str) -> dict[str, Any]:
     """What the script finds with the Spark of this version."""
     environment = dict(os.environ)
     if spark != DEFAULT:
@@ -27,7 +29,7 @@ def run(home: Path, action: str, spark: str, *tables: str) -> dict[str, dict[str
         env=environment, capture_output=True, text=True, check=False, cwd=home, timeout=600,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout[-1000:] + done.stderr[-3000:]
-    found: dict[str, dict[str, object]] = json.loads(done.stdout.splitlines()[-1])
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return found
 
 
@@ -36,16 +38,14 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A metastore in which each version has written its tables, each of them sealed."""
     home = tmp_path_factory.mktemp("versions")
     for spark in VERSIONS:
-        assert run(home, "write", spark, spark) == dict.fromkeys(
-            ("flat", "orc", "days", "by_value", "spark"), ["sealed"]
-        )
+        assert run(home, "write", spark, spark) == {name: ["sealed"] for name in TABLES}
     return home
 
 
 @pytest.mark.parametrize("spark", VERSIONS)
 def test_tables_of_all_versions_are_bucketed_in_each(home: Path, spark: str) -> None:
     found = run(home, "read", spark, *VERSIONS)
-    assert len(found) == 5 * len(VERSIONS)
+    assert len(found) == len(TABLES) * len(VERSIONS)
     for name, join in found.items():
         assert join["equal"] and join["rows"], name
         # Buckets without an order are sorted.

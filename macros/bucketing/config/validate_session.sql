@@ -4,6 +4,7 @@
   keeps_rows: whether rows of the table are read to be written again: what Spark leaves out without an error would be lost
 -#}
 {% macro validate_session(keeps_rows=false) -%}
+  {%- set version = spark_bucketing.spark_version() -%}
   {%- set needed = {
       'spark.sql.scripting.enabled': 'true',
       'spark.sql.runsqlonfiles': 'true',
@@ -21,8 +22,33 @@
         'spark.sql.hive.managefilesourcepartitions': 'true',
     }) -%}
   {%- endif -%}
-  {%- for key, row in spark_bucketing.session_settings().items() if key in needed and row[1] | string | lower != needed[key] -%}
-    {% do exceptions.raise_compiler_error("Model '" ~ model.name ~ "' cannot be written in this session.\n  found:    " ~ row[0] ~ ' = ' ~ row[1]
-        ~ '\n  expected: ' ~ needed[row[0] | lower] ~ '\n  instead:  take the setting out of the profile (server_side_parameters), a hook or the cluster') %}
+  {%- set settings = spark_bucketing.session_settings() -%}
+  {%- for key, row in settings.items() if key in needed and row[1] | string | lower != needed[key] -%}
+    {% do spark_bucketing.raise_session_error(row[0] ~ ' = ' ~ row[1], needed[row[0] | lower],
+        'take the setting out of the profile (server_side_parameters), a hook or the cluster') %}
   {%- endfor -%}
+  {%- if version < [4, 0] -%}
+    {% do spark_bucketing.raise_session_error('Spark ' ~ version | join('.'), '4.0 or newer, which has SQL scripts, by which a table takes the place of another one',
+        "write with a newer Spark; with the session extension Spark 3.5 reads the table as bucketed") %}
+  {%- elif version < [4, 1] and 'spark.sql.scripting.enabled' not in settings -%}
+    {% do spark_bucketing.raise_session_error('Spark ' ~ version | join('.') ~ ', where SQL scripts are off unless somebody has switched them on',
+        'spark.sql.scripting.enabled = true', 'put it into the profile (server_side_parameters) or the cluster') %}
+  {%- endif -%}
+{%- endmacro %}
+
+
+{% macro raise_session_error(found, expected, instead) -%}
+  {% do exceptions.raise_compiler_error("Model '" ~ model.name ~ "' cannot be written in this session.\n  found:    " ~ found
+      ~ '\n  expected: ' ~ expected ~ '\n  instead:  ' ~ instead) %}
+{%- endmacro %}
+
+
+{#- The version as numbers, such as [4, 3, 0]; a vendor's counts as what it begins with. Asked once in a run. -#}
+{% macro spark_version() -%}
+  {%- set cache = spark_bucketing.run_cache() -%}
+  {%- if 'version' not in cache -%}
+    {%- set numbers = modules.re.findall('[0-9]+', run_query('select version()').rows[0][0].split(' ')[0])[:3] -%}
+    {%- do cache.update({'version': numbers | map('int') | list}) -%}
+  {%- endif -%}
+  {{ return(cache.version) }}
 {%- endmacro %}

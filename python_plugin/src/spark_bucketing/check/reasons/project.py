@@ -63,10 +63,11 @@ def spark_too_old(project: ProjectFacts) -> Iterator[Explanation]:
 
     **Best practice**
 
-    Spark 4.3, for which the session extension is written.
+    Spark 4.1 or newer. Spark 4.0 has to be given `spark.sql.scripting.enabled=true`. The session extension reads and
+    writes on Spark 3.5 as well.
     """
     if project.version and project.version < (4,):
-        message = f"Spark {project.spark_version} is too old: 4.0 or newer is needed, and 4.3 for the extension."
+        message = f"Spark {project.spark_version} is too old for the materializations, which need 4.0 or newer."
         yield Explanation(message, level="error")
 
 

@@ -8,7 +8,7 @@ import scala.util.control.NonFatal
 
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.bucketing.compat.Compat
+import org.apache.spark.sql.bucketing.compat.{Compat, KnownBugs}
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
@@ -23,7 +23,7 @@ case class PlanWithBuckets(session: SparkSession) extends SparkStrategy with Log
 
   override def apply(plan: LogicalPlan): Seq[SparkPlan] =
     if (PlanWithBuckets.planning.get || !BucketingConf.enabled || !SQLConf.get.bucketingEnabled || isStreaming(plan) ||
-      areScansReplaced) Nil
+      areScansReplaced || hasWrongUnions) Nil
     else {
       PlanWithBuckets.planning.set(true)
       val planned = try Compat.planner(session).plan(plan).next() finally PlanWithBuckets.planning.set(false)
@@ -42,11 +42,18 @@ case class PlanWithBuckets(session: SparkSession) extends SparkStrategy with Log
   // Another engine takes a bucketed scan for Spark's, and would spread its files over tasks in its own way.
   private def areScansReplaced: Boolean = {
     val rules = Compat.otherColumnarRules(session)
-    rules.filter(PlanWithBuckets.warnedOf.add).foreach { rule =>
-      logWarning(s"Bucketed tables are read plainly in this session: $rule may replace their scans by its own.")
-    }
+    rules.foreach(rule => warnOnce(s"$rule may replace their scans by its own."))
     rules.nonEmpty
   }
+
+  private def hasWrongUnions: Boolean = {
+    val found = KnownBugs.ofUnions(SQLConf.get)
+    found.foreach(warnOnce)
+    found.isDefined
+  }
+
+  private def warnOnce(why: String): Unit =
+    if (PlanWithBuckets.warnedOf.add(why)) logWarning(s"Bucketed tables are read plainly in this session: $why")
 
   // A stream keeps state by Spark's own hash, and its planner knows strategies that the session's does not.
   private def isStreaming(plan: LogicalPlan): Boolean =
