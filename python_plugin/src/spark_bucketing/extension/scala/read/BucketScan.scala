@@ -123,7 +123,7 @@ class BucketScan(stock: FileSourceScanExec, val read: BucketRead, @transient val
   def plain(why: PlainRead): PlainScan = like(this, new PlainScan(copy(), why, Option(listing).filter(_.pruned.isDefined).orNull))
 
   private def columns(names: Seq[String]): Seq[Attribute] =
-    names.map(name => output.find(_.name == name)).takeWhile(_.isDefined).flatten
+    names.toIndexedSeq.map(name => output.find(_.name == name)).takeWhile(_.isDefined).flatten
 
   def keys: Seq[Attribute] = columns(read.of.keys)
 

@@ -26,6 +26,9 @@ class GatheredRDD(
     columns: Seq[Attribute])
     extends RDD[InternalRow](context, Nil) {
 
+  // An order of Spark 3.5 may be lazy, which cannot be serialized.
+  private val mergedBy = order.toIndexedSeq
+
   override def getDependencies: Seq[Dependency[_]] = parents.zipWithIndex.map { case (rdd, parent) =>
     new NarrowDependency(rdd) {
       override def getParents(partition: Int): Seq[Int] = from(partition).collect { case (`parent`, i) => i }
@@ -42,8 +45,8 @@ class GatheredRDD(
   override def compute(partition: Partition, task: TaskContext): Iterator[InternalRow] = {
     val pieces = partition.asInstanceOf[Gathered].of
     def open(piece: (Int, Partition)): Iterator[InternalRow] = parents(piece._1).iterator(piece._2, task)
-    if (order.isEmpty || pieces.length < 2) pieces.iterator.flatMap(open)
-    else new MergedRows(pieces.map(open), RowOrdering.create(order, columns))
+    if (mergedBy.isEmpty || pieces.length < 2) pieces.iterator.flatMap(open)
+    else new MergedRows(pieces.map(open), RowOrdering.create(mergedBy, columns))
   }
 
   override def clearDependencies(): Unit = {

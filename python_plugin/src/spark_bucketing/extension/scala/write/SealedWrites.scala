@@ -182,15 +182,20 @@ object SealedWrites {
 
   /** An error of the storage, such as a full disk, without the stack of the task that met it. */
   def ofStorage(error: SparkException, table: Option[CatalogTable]): Option[Throwable] =
-    Iterator.iterate[Throwable](error)(_.getCause).takeWhile(_ != null).toIndexedSeq match {
-      case Seq(failed: SparkException, causes @ _*) if SparkVersion.conditionOf(failed) == "TASK_WRITE_FAILED" &&
-          !causes.exists(_.isInstanceOf[SparkThrowable]) =>
+    Iterator.iterate[Throwable](error)(_.getCause).takeWhile(_ != null).dropWhile(!isFailedTask(_)).toIndexedSeq match {
+      case _ +: causes if !causes.exists(_.isInstanceOf[SparkThrowable]) =>
         causes.lastOption.collect { case storage @ (_: IOException | _: FSError) =>
           Compat.refusal(s"Files of ${table.fold("a new table")(_.identifier.quotedString)} could not be written: found " +
             s"${storage.getMessage}. Expected a storage that takes them. Instead: look at its space and permissions, and run it again.")
         }
       case _ => None
     }
+
+  // Spark 3.5 has the failure of the job around it.
+  private def isFailedTask(error: Throwable): Boolean = error match {
+    case failed: SparkException => SparkVersion.conditionOf(failed) == "TASK_WRITE_FAILED"
+    case _ => false
+  }
 
   /** The hash by which a write spreads its rows. */
   def hashOf(write: V1WriteCommand): BucketHash =
