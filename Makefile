@@ -10,7 +10,7 @@ PROFILE := --project-dir . --profiles-dir .
 WORKERS := --numprocesses 2 --dist loadfile
 # Other versions of Spark, each in a folder that Python looks into before .venv; their tests, and how many random cases.
 VERSIONS ?= $(shell sed -n 's/^pyspark==\([0-9]*[.][0-9]*\)[.].*/\1/p' spark-versions.txt)
-OF_VERSIONS := tests/spark/read tests/spark/write tests/spark/evolution/test_alter_buckets.py tests/fuzz
+OF_VERSIONS := tests/spark/test_spark_versions.py tests/spark/test_bucketed_table.py tests/spark/read tests/spark/write tests/spark/evolution/test_alter_buckets.py tests/fuzz
 # The session extension, where profiles.yml looks for it, and where its jars are kept.
 EXTENSION := .venv/spark-bucketing-extension.jar
 export SPARK_BUCKETING_CACHE := $(CURDIR)/.venv/spark-bucketing
@@ -54,13 +54,14 @@ test-dbt: setup ## Run dbt's own tests for adapters, with stock and with buckete
 
 test-versions: test-crosswise ## Run what depends on Spark with the other versions: VERSIONS="3.5 4.1"
 	@set -e; for version in $(VERSIONS); do echo "Spark $$version"; \
-	  PYTHONPATH=.venv/spark-$$version CASES=300 \
+	  env -u SPARK_HOME PYTHONPATH=$(CURDIR)/.venv/spark-$$version CASES=300 \
 	    $(BIN)/pytest --config-file $(CONFIG) --rootdir . -m 'not long' $(WORKERS) $(OF_VERSIONS); done
 
 test-crosswise: setup $(VERSIONS:%=.venv/spark-%/pyspark) ## Read with each version what the others have written: VERSIONS="3.5 4.1"
 	@VERSIONS="$(VERSIONS)" $(BIN)/pytest --config-file $(CONFIG) --rootdir . tests/versions
 
 .venv/spark-%/pyspark: spark-versions.txt | setup
+	@grep -q '^pyspark==$*[.]' spark-versions.txt || { echo "spark-versions.txt has no Spark $*." >&2; exit 1; }
 	@echo "Installing Spark $*"
 	@rm -rf $(@D)
 	@$(BIN)/python -m pip install --quiet --no-deps --target $(@D) "$$(grep '^pyspark==$*[.]' spark-versions.txt)"

@@ -8,9 +8,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from versions import needs_scripts
 
 from conftest import Project
 
+pytestmark = needs_scripts
 BUCKET = {"hive": re.compile(r"^(\d+)_\d+"), "spark": re.compile(r"_(\d+)(?:\.|$)")}
 TYPED_KEYS = {
     "boolean": "cast(id % 2 as boolean)",

@@ -94,5 +94,6 @@ def _rows(frame: DataFrame) -> list[str]:
 if __name__ == "__main__":
     action, folder, *versions = sys.argv[1:]
     opened = session(Path(folder))
-    print(json.dumps(write(opened, *versions) if action == "write" else read(opened, *versions)))
+    found_tables = write(opened, *versions) if action == "write" else read(opened, *versions)
+    print(json.dumps({"spark": opened.version, "tables": found_tables}))
     opened.stop()

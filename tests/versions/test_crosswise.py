@@ -21,7 +21,7 @@ VERSIONS = [*os.environ.get("VERSIONS", "").split(), DEFAULT]
 
 def run(home: Path, action: str, spark: str, *tables: str) -> dict[str, Any]:
     """What the script finds with the Spark of this version."""
-    environment = dict(os.environ)
+    environment = {name: value for name, value in os.environ.items() if name != "SPARK_HOME"}
     if spark != DEFAULT:
         environment["PYTHONPATH"] = str(ENVIRONMENTS / f"spark-{spark}")
     done = subprocess.run(
@@ -30,7 +30,9 @@ def run(home: Path, action: str, spark: str, *tables: str) -> dict[str, Any]:
     )  # fmt: skip
     assert done.returncode == 0, done.stdout[-1000:] + done.stderr[-3000:]
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    assert spark == DEFAULT or found["spark"].startswith(f"{spark}."), "another Spark ran than the one that was meant"
+    tables_found: dict[str, Any] = found["tables"]
+    return tables_found
 
 
 @pytest.fixture(scope="module")

@@ -47,7 +47,7 @@
 {% macro spark_version() -%}
   {%- set cache = spark_bucketing.run_cache() -%}
   {%- if 'version' not in cache -%}
-    {%- set numbers = modules.re.findall('[0-9]+', run_query('select version()').rows[0][0].split(' ')[0])[:3] -%}
+    {%- set numbers = modules.re.findall('[0-9]+', (run_query('select version()').rows[0][0] | string).split(' ')[0])[:3] -%}
     {%- do cache.update({'version': numbers | map('int') | list}) -%}
   {%- endif -%}
   {{ return(cache.version) }}

@@ -47,9 +47,8 @@ case class PlanWithBuckets(session: SparkSession) extends SparkStrategy with Log
   }
 
   private def hasWrongUnions: Boolean = {
-    val found = KnownBugs.ofUnions(SQLConf.get)
-    found.foreach(warnOnce)
-    found.isDefined
+    KnownBugs.ofUnions.foreach(warnOnce)
+    KnownBugs.ofUnions.isDefined
   }
 
   private def warnOnce(why: String): Unit =
