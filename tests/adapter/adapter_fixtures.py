@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from adapter_cases import Case
 from bucketed import settled
+from dbt.adapters.spark.session import SessionConnectionWrapper
 from dbt.tests.fixtures import project as fixtures
 from pyspark.sql import SparkSession
 
@@ -31,8 +32,11 @@ SETTINGS = {
 
 @pytest.fixture(scope="module", autouse=True)
 def session_of_dbts_tests(spark: SparkSession) -> Iterator[None]:
-    """The session that dbt takes, since it is there."""
-    with settled(spark, SETTINGS):
+    """The session that dbt takes, since it is there; its seeds have nulls, as over any other connection, for empty fields."""
+    as_text = SessionConnectionWrapper._fix_binding
+    with settled(spark, SETTINGS), pytest.MonkeyPatch.context() as patch:
+        null_or_text = staticmethod(lambda value: "null" if value is None else as_text(value))
+        patch.setattr(SessionConnectionWrapper, "_fix_binding", null_or_text)
         yield
 
 

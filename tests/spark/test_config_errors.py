@@ -61,7 +61,8 @@ CASES: dict[str, tuple[dict[str, object], list[str]]] = {
         for key, right, value in [
             ("sort_by", "sorted_by", ["v"]), ("cluster_by", "clustered_by", ["k"]), ("bucket", "buckets", 4), ("num_buckets", "buckets", 4),
             ("sorted_byy", "sorted_by", ["v"]), ("Clustered_By", "clustered_by", ["k"]), ("partitioned_by", "partition_by", ["ds"]),
-            ("on_bucket_chang", "on_bucket_change", 1), ("bucket_hahs", "bucket_hash", 1), ("tbl_properties", "tblproperties", {}),
+            ("on_bucket_chang", "on_bucket_change", 1), ("bucket_hahs", "bucket_hash", 1), ("sort", "sorted_by", ["v"]), ("sroted_by", "sorted_by", ["v"]),
+            ("partition_cols", "partition_by", ["ds"]), ("tbl_properties", "tblproperties", {}),
         ]
     },
     "only_a_near_key": ({"materialized": "bucketed_table", "clustered_by": ["k"], "bucket": 4}, ["found:    bucket=4", "instead:  buckets=4"]),
@@ -79,7 +80,7 @@ CASES: dict[str, tuple[dict[str, object], list[str]]] = {
     "timestamp_key": (TABLE | {"clustered_by": ["ts"]}, ["ts timestamp", "cast(ts as string)", "bucket_hash='spark'"]),
     "double_key": (TABLE | {"sql": "select 1.5D as k"}, ["found:    k double", "never reads buckets", "cast(k as decimal(38, 9))"]),
     "float_key": (TABLE | {"sql": "select cast(1 as float) as k", "bucket_hash": "spark"}, ["found:    k float", "as bigint"]),
-    "null_key": (TABLE | {"sql": "select null as k"}, ["found:    k void"]),
+    "null_key": (TABLE | {"sql": "select null as k"}, ["found:    k void", "cast(k as bigint)"]),
     "null_partition": (TABLE | {"sql": "select 1 as k, null as ds", "partition_by": ["ds"]}, ["found:    ds void", "partition column"]),
     "binary_key": (TABLE | {"clustered_by": ["b"]}, ["b binary"]),
     "map_key": (TABLE | {"clustered_by": ["m"], "bucket_hash": "spark"}, ["m map<string,int>", "another column"]),
@@ -106,6 +107,8 @@ CASES: dict[str, tuple[dict[str, object], list[str]]] = {
         ]
     },
     "odd_name_in_a_struct": (TABLE | {"sql": "select 1 as k, named_struct('a-b', 1) as c"}, ["found:    c struct<a-b:int>", "'a-b'", "cast(c as struct<a_b:int>)"]),
+    "colon_in_a_struct": (TABLE | {"sql": "select 1 as k, named_struct('xsi:type', 1) as c"}, ["found:    c struct<xsi:type:int>", "cast(c as struct<...>)"]),
+    "comma_in_a_struct": (TABLE | {"sql": "select 1 as k, named_struct('x,y', 1) as c", "bucket_hash": "spark"}, ["found:    c struct<x,y:int>"]),
     "local_time_in_a_struct": (TABLE | {"sql": "select 1 as k, array(named_struct('a', timestamp_ntz'2024-01-01 00:00:00')) as c"}, ["cast(c as array<struct<a:timestamp>>)"]),
 }  # fmt: skip
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from itertools import product
 from typing import Any
@@ -111,6 +112,17 @@ def test_contracts_are_enforced(project: Project) -> None:
         project.dbt("run")
 
 
+def test_a_model_with_hooks_asks_for_the_settings_of_the_session_once(project: Project) -> None:
+    incremental = INCREMENTAL | {"incremental_strategy": "merge", "unique_key": "k"}
+    project.model(
+        "m", "select 1 as k, 2 as ds", **incremental, partition_by=["ds"], pre_hook="select 1", post_hook="select 2"
+    )
+    project.dbt("run")
+    with statements(ignored=re.compile("(?!)")) as sent:
+        project.dbt("run")
+    assert sent.count("set") == 1
+
+
 def test_grants_are_sent_as_dbt_spark_sends_them(project: Project) -> None:
     # Stock Spark has no GRANT; what matters is that it is asked, for the finished table.
     project.model("m", "select 1 as k", **TABLE, grants={"select": ["reporter"]})
@@ -144,6 +156,15 @@ BUILT: dict[str, tuple[str, dict[str, Any], str, list[tuple[Any, ...]]]] = {
         "select s.`a-b`.`1st c` from {t}", [(2,)],
     ),
     **{
+        f"fields_named_like_types_{bucket_hash}_{file_format}": (
+            "select 1 as k, array(named_struct('variant_id', 2L, 'price', 1D)) as i, "
+            "named_struct('interval', 3, 'void_at', 4, 'timestamp_ntz', 5, 'geometry', 6) as s",
+            TABLE | {"bucket_hash": bucket_hash, "file_format": file_format},
+            "select i[0].variant_id, s.interval, s.void_at, s.timestamp_ntz, s.geometry from {t}", [(2, 3, 4, 5, 6)],
+        )
+        for bucket_hash, file_format in LAYOUTS
+    },
+    **{
         f"bare_nulls_are_text_in_{file_format}": (
             NULLS, TABLE | {"file_format": file_format}, "select k, v, s.void, typeof(v), typeof(a), typeof(s) from {t}",
             [(1, None, None, "string", "array<string>", "struct<void:string>")],
@@ -163,6 +184,10 @@ BUILT: dict[str, tuple[str, dict[str, Any], str, list[tuple[Any, ...]]]] = {
     "order": (
         "select 1 as `from`", TABLE | {"clustered_by": "from", "alias": "table", "schema": "Other_Place"},
         "select `from` from `{schema}_Other_Place`.`table`", [(1,)],
+    ),
+    "keys_of_the_users_own": (
+        "select 1 as k", TABLE | dict.fromkeys(["event_type", "actions", "budgets", "hash", "properties", "strategy", "tasks"], "x"),
+        "select k from {t}", [(1,)],
     ),
     # Names that join to the same text.
     "x_m": ("select 'x_m' as k", TABLE, "select k from {t}", [("x_m",)]),

@@ -22,7 +22,7 @@ SPEC_TEST, SKEW, SHUFFLES = "bucket_spec_matches_config", "bucket_skew_below", "
 ALL_TESTS: dict[str, dict[str, object]] = {
     **{test: {} for test in FILE_TESTS}, SKEW: {"ratio": 2}, SPEC_TEST: {"buckets": 4},
 }  # fmt: skip
-PLAIN_TESTS = [*FILE_TESTS, SKEW]
+PLAIN_TESTS = [*FILE_TESTS, SKEW, SPEC_TEST]
 CASES = [f"{h}_{f}_{p}" for h, f, p in product(("hive", "spark"), ("parquet", "orc"), ("whole", "parts"))]
 # Every two of layout, format and partitioning meet in one of these.
 VIOLATED_CASES = ["hive_parquet_whole", "hive_orc_parts", "spark_parquet_parts", "spark_orc_whole"]
@@ -209,7 +209,9 @@ def inserted_tables(good: Project, tables: Tables) -> None:
     for name, ratio in (("three", 3), ("more", 3.01)):
         tables.tests("skewed", {"test": SKEW, "arguments": {"ratio": ratio}, "as": name})
     good.spark.sql(f"create table {good.table('plain')} using parquet as select 1L as k")
-    tables.tests("plain", *({"test": name, "arguments": ALL_TESTS[name]} for name in PLAIN_TESTS))
+    tables.tests(
+        "plain", *({"test": name, "arguments": {} if name == SPEC_TEST else ALL_TESTS[name]} for name in PLAIN_TESTS)
+    )
 
 
 def moved_tables(good: Project, tables: Tables) -> None:

@@ -127,6 +127,22 @@ def test_partitions_are_judged_by_their_own_buckets(project: Project) -> None:
     assert sorted(part.spec.num_buckets for part in read(project)["t"].by_spec) == [4, 8]
 
 
+@pytest.mark.usefixtures("extension")
+def test_a_partition_with_two_files_of_a_bucket_is_written_anew_alone(project: Project) -> None:
+    spark, table = project.spark, project.table("t")
+    spark.sql(
+        f"create table {table} (k bigint) partitioned by (day string) clustered by (k) sorted by (k) into 2 buckets "
+        "stored as parquet"
+    )
+    with setting(spark, "spark.bucketing.enabled", "true"):
+        for day in ("2024-01-01", "it's", "2024-01-01"):
+            spark.sql(f'insert into {table} partition (day = "{day}") select id from range(100)')
+    (finding,) = read(project)["t"].findings
+    assert "of day=2024-01-01 with 2" in finding
+    command = f"spark-bucketing evolution rewrite {project.schema}.t --where \"day = '2024-01-01'\""
+    assert finding.endswith(f"write these partitions anew ({command}).")
+
+
 def test_a_missing_schema_is_an_error(spark: SparkSession) -> None:
     with pytest.raises(SparkError, match="no_such_schema"):
         read_layouts(spark, "no_such_schema")

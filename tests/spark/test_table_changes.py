@@ -113,22 +113,30 @@ def test_a_value_that_does_not_fit_the_new_type_fails_the_run_and_not_the_rows(p
     assert {row.n for row in project.rows("select n from {schema}.m")} == {"x"}
 
 
-# on_schema_change, the query of the second run, and a part of the message.
+STRUCT = "select id as k, id % 2 as p, named_struct('void_reason', 'x', 'n', id) as v from range(20)"
+# on_schema_change, the query of the second run, and a part of the message; and another query for the first one.
 REFUSED = {
     "added": ("fail", "select id as k, id % 2 as p, 'x' as v, 1 as added from range(1)", "new in the query: added"),
     "gone": ("fail", "select id as k, id % 2 as p from range(1)", "missing from it: v"),
     "retyped": ("fail", "select id as k, id % 2 as p, 1 as v from range(1)", "other type: v string -> int"),
     "ignored": ("ignore", "select id as k, id % 2 as p from range(1)", "every column of the table in the query"),
     "cast": ("ignore", "select cast(id as decimal(9)) as k, id % 2 as p, 'x' as v from range(1)", "cast(k as bigint)"),
+    "inside": ("fail", STRUCT.replace("'n', id", "'n', 1"), "struct<void_reason:string,n:bigint> -> ", STRUCT),
+    "null_inside": (
+        "fail",
+        STRUCT.replace("'x', 'n', id", "null, 'm', id"),
+        "struct<void_reason:string,n:bigint> -> ",
+        STRUCT,
+    ),
 }
 
 
 def test_schema_changes_that_cannot_be_had_are_errors(project: Project) -> None:
-    for name, (mode, new, _) in REFUSED.items():
-        project.model(name, versions(OLD, new), **BASE, on_schema_change=mode)
+    for name, (mode, new, _, *first) in REFUSED.items():
+        project.model(name, versions(first[0] if first else OLD, new), **BASE, on_schema_change=mode)
     project.dbt("run")
     results, _ = project.attempt("run")
-    for name, (_, _, message) in REFUSED.items():
+    for name, (_, _, message, *_) in REFUSED.items():
         assert results[name].status == "error" and message in str(results[name].message), name
         assert project.rows(f"select count(*) from {project.table(name)}")[0][0] == 20
 

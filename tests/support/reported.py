@@ -19,6 +19,7 @@ MISMATCH = Finding(
         Fix("setting", "set spark.x=true", {"spark.x": "true"}, verdict=Verdict.SHUFFLE_FREE),
     ),
     line=12,
+    source="join {{ ref('users') }} as u using (user_id) -- <all>",
     bytes_shuffled=3 * 1024**4,
 )
 CAST = Finding("expression-over-key", "cast(user_id as string) hides the buckets <of> 'clicks', 100%", level="note")

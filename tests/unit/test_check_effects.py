@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 
 from spark_bucketing.check.effects import serves_all, wanted_specs, with_effects, worse_for
 from spark_bucketing.check.results import Finding, Fix, ModelResult, OperatorResult, OtherQuery, Verdict
-from spark_bucketing.check.time_limit import in_time
+from spark_bucketing.check.time_limit import TimeLimit
 from spark_bucketing.errors import PlanError
 from spark_bucketing.plan.tree import PlanCounts
 from spark_bucketing.plan.whatif import HypotheticalTable
@@ -94,8 +95,20 @@ def test_tables_of_which_queries_want_different_buckets() -> None:
 
 
 def test_what_takes_too_long_is_an_error_and_what_fails_fails() -> None:
-    assert in_time(lambda is_late: is_late(), 10) is False
+    assert TimeLimit(10).run(lambda is_late: is_late()) is False
     with pytest.raises(PlanError, match=r"within 0\.1 s"):
-        in_time(lambda _: time.sleep(1), 0.1)
+        TimeLimit(0.1).run(lambda _: time.sleep(1))
     with pytest.raises(ZeroDivisionError):
-        in_time(lambda _: 1 // 0, 10)
+        TimeLimit(10).run(lambda _: 1 // 0)
+
+
+def test_nothing_is_asked_of_spark_while_it_is_busy_with_what_took_too_long() -> None:
+    limit, ended = TimeLimit(0.1), threading.Event()
+    with pytest.raises(PlanError, match="within"):
+        limit.run(lambda _: ended.wait(60))
+    for _ in range(2):
+        with pytest.raises(PlanError, match="still busy with an earlier query"):
+            limit.run(lambda _: pytest.fail("It ran beside the other one."))
+    ended.set()
+    time.sleep(0.1)
+    assert limit.run(lambda _: "free") == "free"

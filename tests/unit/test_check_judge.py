@@ -282,7 +282,8 @@ def chain(joins: int) -> str:
 
 
 def test_plans_of_thousands_of_operators_are_read_and_judged_in_seconds() -> None:
+    sql = "select * from s8" + "".join(f"\njoin plain p{i} on s8.k = p{i}.k" for i in range(800))
     begun = time.process_time()
-    found = judge(Query(parse_plan(chain(800)), TABLES, Settings()))
-    assert len(found) == 800 and time.process_time() - begun < 20
+    found = judge(Query(parse_plan(chain(800)), TABLES, Settings(), sql))
+    assert len(found) == 800 and time.process_time() - begun < 10
     assert {one.verdict.value for one in found} == {"one-sided"}

@@ -195,6 +195,10 @@ def test_html_takes_no_markup_from_a_project() -> None:
     assert text.count("<script") == 1 and "<script>x" not in text and "<img" not in text
 
 
+def test_html_shows_the_line_of_the_query() -> None:
+    assert "join {{ ref(&#39;users&#39;) }} as u using (user_id) -- &lt;all&gt;</pre>" in written("html")
+
+
 def alike_and_hurting() -> Report:
     """Two findings that are shown as one, whose fix makes one other query worse and one better, and an accepted one."""
     counts = PlanCounts(1, 2), PlanCounts(0, 1)

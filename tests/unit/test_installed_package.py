@@ -11,7 +11,7 @@ from dbt_projects import dbt_project
 from conftest import REPOSITORY
 
 
-@pytest.mark.parametrize("profile", ["theirs", "shop"])
+@pytest.mark.parametrize("profile", ["theirs", "spark_bucketing"])
 def test_nothing_of_the_showcase_is_in_the_manifest(tmp_path: Path, profile: str) -> None:
     from dbt.cli.main import dbtRunner
 

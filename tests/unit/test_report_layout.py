@@ -9,6 +9,7 @@ import pytest
 
 from conftest import REPOSITORY
 from spark_bucketing.cli.layout import exit_code
+from spark_bucketing.evolution.model import Column, Partition, Table
 from spark_bucketing.layout.table import DataFile, TableLayout
 from spark_bucketing.report.layout import write_layouts
 from spark_bucketing.report.words import size
@@ -21,7 +22,8 @@ OK = TableLayout(
     True,
     (DataFile("/d=1/00000_0", 3000, 4096), DataFile("/d=1/00001_0", 1000, 1536), DataFile("/d=2/00000_0", 0, 100)),
 )
-MIXED = replace(OK, own_specs={"/d=2": replace(OK.spec, num_buckets=16)})
+SIXTEEN = Partition("d=2", ("2",), "/d=2", "sealed", replace(OK.spec, num_buckets=16))
+MIXED = replace(OK, evolving=Table("db.flights", OK.spec, (Column("d", "int"),), (SIXTEEN,)))
 WRONG = TableLayout("planes", BucketSpec(2, ("tailnum",), (), "spark"), "orc", False, (DataFile("/x.orc", 1, 7),))
 UNKNOWN = TableLayout("notes", BucketSpec(2, ("k",), (), "hive"), "TextInputFormat", False, unreadable="It is text.")
 

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from spark_bucketing.evolution.model import Column, Partition, Table
 from spark_bucketing.layout.table import DataFile, TableLayout
 from spark_bucketing.spec import BucketSpec
 
@@ -38,7 +39,13 @@ def mixed(four: list[int], eight: list[int]) -> TableLayout:
     """Rows of the buckets of a partition of four, the table's own, and of one of eight."""
     files = [(f"d=1/{bucket:05}_0", rows) for bucket, rows in enumerate(four)]
     files += [(f"d=2/{bucket:05}_0", rows) for bucket, rows in enumerate(eight)]
-    return replace(table(*files, partitioned=True), own_specs={"file:///wh/t/d=2": EIGHT})
+    return replace(table(*files, partitioned=True), evolving=evolving({"d=1": None, "d=2": EIGHT}))
+
+
+def evolving(specs: dict[str, BucketSpec | None]) -> Table:
+    """A table that is partitioned by d, with the specs that its partitions are sealed with."""
+    parts = [Partition(name, (name[2:],), f"file:/wh/t/{name}", "", spec) for name, spec in specs.items()]
+    return Table("db.t", SPEC, (Column("d", "int"),), tuple(parts))
 
 
 @pytest.mark.parametrize(
@@ -98,3 +105,12 @@ def test_a_finding_says_what_was_found_and_what_to_do(layout: TableLayout, findi
     assert layout.state == ("wrong" if findings else "ok")
     for found, said in zip(layout.findings, findings, strict=True):
         assert found.startswith(said) and "dbt run --full-refresh" in found
+
+
+@pytest.mark.parametrize("files", [("00001_0", "00001_1"), ("data.parquet",), ("00004_0",)], ids=" ".join)
+def test_of_a_table_that_evolves_only_the_partitions_that_are_not_in_order_are_written_anew(
+    files: tuple[str, ...],
+) -> None:
+    found = table(("d=1/00001_0", 1), *((f"d=2/{name}", 1) for name in files), partitioned=True)
+    (finding,) = replace(found, evolving=evolving({"d=1": None, "d=2": None})).findings
+    assert finding.endswith('write these partitions anew (spark-bucketing evolution rewrite db.t --where "d = 2").')

@@ -1,12 +1,16 @@
-{#- The one of these names that a word is a slip of, or none: a letter or two more, less or other, and those of another kind left out. -#}
-{% macro nearest_name(word, names) -%}
-  {%- set nearest = namespace(name=none, distance=3) -%}
+{#-
+  The one of these names that a word is a slip of, or none.
+
+  within: how many letters more, less or other are a slip; two of them that have changed places are one. Of a short word two are too much.
+-#}
+{% macro nearest_name(word, names, within=2) -%}
+  {%- set nearest = namespace(name=none, distance=within + 1) -%}
   {%- set plain = modules.re.sub('[^a-z0-9]', '', word | string | lower) -%}
   {%- for name in names -%}
     {%- set other = modules.re.sub('[^a-z0-9]', '', name) -%}
-    {#- Of a short word two letters are too much. -#}
     {%- if (plain | length - other | length) | abs < nearest.distance -%}
       {%- set distance = spark_bucketing.edit_distance(plain, other) -%}
+      {%- set distance = 1 if distance == 2 and plain | sort == other | sort else distance -%}
       {%- if distance < nearest.distance and distance <= other | length // 3 -%}
         {%- set nearest.name = name -%}
         {%- set nearest.distance = distance -%}

@@ -3,20 +3,20 @@
 -#}
 {% macro validate_config_keys() -%}
   {%- set others = {
-      'clustered_by': ['cluster_by', 'bucket_by', 'bucketed_by', 'bucket_columns', 'bucket_keys', 'bucket_key', 'cluster_columns'],
+      'clustered_by': ['cluster_by', 'bucket_by', 'bucketed_by', 'bucket_columns', 'bucket_keys', 'bucket_key', 'bucket_cols', 'cluster_columns', 'cluster_cols',
+          'cluster_key', 'cluster_keys'],
       'buckets': ['bucket', 'num_buckets', 'n_buckets', 'bucket_count', 'number_of_buckets', 'into_buckets'],
-      'sorted_by': ['sort_by', 'order_by', 'ordered_by', 'sort_columns', 'sort_keys', 'sort_key'],
-      'bucket_hash': ['hash', 'hash_function', 'bucketing_hash', 'bucketing'],
+      'sorted_by': ['sort', 'sort_by', 'order_by', 'ordered_by', 'sort_columns', 'sort_cols', 'sort_keys', 'sort_key'],
+      'bucket_hash': ['hash_function', 'bucketing_hash', 'bucketing'],
       'file_format': ['format', 'stored_as'],
-      'partition_by': ['partitioned_by', 'partition_columns'],
-      'write_tasks': ['tasks'],
+      'partition_by': ['partitioned_by', 'partition_columns', 'partition_cols', 'partition_key', 'partition_keys'],
+      'write_tasks': ['num_tasks', 'num_write_tasks'],
       'location_root': ['location'],
-      'tblproperties': ['table_properties', 'properties'],
+      'tblproperties': ['table_properties'],
       'on_bucket_change': ['on_buckets_change', 'on_layout_change'],
-      'incremental_strategy': ['strategy'],
   } -%}
-  {%- do others.update(dict.fromkeys(['unique_key', 'on_schema_change', 'merge_update_columns', 'merge_exclude_columns', 'incremental_predicates', 'options',
-      'batch_size', 'event_time', 'lookback'], [])) -%}
+  {%- do others.update(dict.fromkeys(['unique_key', 'on_schema_change', 'merge_update_columns', 'merge_exclude_columns', 'incremental_predicates',
+      'incremental_strategy', 'options', 'batch_size', 'event_time', 'lookback'], [])) -%}
   {#- What dbt's own and those of dbt-spark are called, lest one of them be taken for a slip. -#}
   {%- set known = others.keys() | list + ['predicates', 'begin', 'tags', 'meta', 'docs', 'group', 'alias', 'schema', 'database', 'access', 'enabled', 'contract',
       'quoting', 'grants', 'packages', 'materialized', 'full_refresh', 'persist_docs', 'column_types', 'freshness', 'sql_header', 'pre-hook', 'post-hook',
@@ -26,7 +26,7 @@
     {%- for ours, slips in others.items() if key | lower | replace('-', '_') in slips + [ours] -%}
       {%- set meant.key = ours -%}
     {%- endfor -%}
-    {%- set right = meant.key or spark_bucketing.nearest_name(key, others.keys() | list) -%}
+    {%- set right = meant.key or spark_bucketing.nearest_name(key, others.keys() | list, within=1) -%}
     {%- if right -%}
       {%- set text = "'" ~ value ~ "'" if value is string else value -%}
       {% do spark_bucketing.raise_config_error(key, key ~ '=' ~ text, 'a key that is read, and `' ~ key ~ '` is none: `' ~ right ~ '` is', right ~ '=' ~ text) %}

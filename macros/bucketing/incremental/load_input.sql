@@ -21,7 +21,7 @@
 {#- Those of reconciled columns that the query does not return, or of another type than the table is to have. -#}
 {% macro converted_columns(columns) -%}
   {%- set converted = [] -%}
-  {%- for column in columns if not column.from or column.from.type != column.type or column.from.is_void -%}
+  {%- for column in columns if not column.from or column.from.type != column.type or column.from.with_void -%}
     {%- do converted.append(column) -%}
   {%- endfor -%}
   {{ return(converted) }}

@@ -14,7 +14,7 @@
     {%- set before = in_table.get(column.name | lower) -%}
     {%- if before is none -%}
       {%- do added.append(column) -%}
-    {%- elif before.type | lower != column.type | lower and not column.is_void -%}
+    {%- elif not spark_bucketing.is_type_but_for_void(before.type, column.with_void or column.type) -%}
       {%- do retyped.append(column.name ~ ' ' ~ before.type ~ ' -> ' ~ column.type) -%}
     {%- endif -%}
   {%- endfor -%}
@@ -37,7 +37,8 @@
   {%- for column in existing_columns -%}
     {%- set queried = in_query.get(column.name | lower) -%}
     {%- if queried and sync -%}
-      {%- do columns.append({'name': column.name, 'type': column.type if queried.is_void else queried.type, 'from': queried}) -%}
+      {%- set kept = spark_bucketing.is_type_but_for_void(column.type, queried.with_void or queried.type) -%}
+      {%- do columns.append({'name': column.name, 'type': column.type if kept else queried.type, 'from': queried}) -%}
     {%- elif queried or not sync -%}
       {%- do columns.append({'name': column.name, 'type': column.type, 'from': queried}) -%}
     {%- endif -%}

@@ -1,6 +1,6 @@
 {#-
-  The settings of the session that somebody has set, with lower-case keys. A hook may SET them, and then they stay for the models
-  after it: only in a project without hooks they are asked for once.
+  The settings of the session that somebody has set, with lower-case keys. Asked once in a model, after its pre-hooks, which may SET them
+  for the models after it as well; in a project without hooks once in a run.
 -#}
 {% macro session_settings() -%}
   {%- set cache = spark_bucketing.run_cache() -%}
@@ -8,7 +8,8 @@
     {%- set hooked = graph.nodes.values() | selectattr('config.pre-hook') | list + graph.nodes.values() | selectattr('config.post-hook') | list -%}
     {%- do cache.update({'hooks': hooked | length > 0}) -%}
   {%- endif -%}
-  {%- if cache.hooks or 'settings' not in cache -%}
+  {%- set cache = context.setdefault('__spark_bucketing_session', {}) if cache.hooks else cache -%}
+  {%- if 'settings' not in cache -%}
     {%- set settings = run_query('set') -%}
     {%- do cache.update({'settings': dict(zip(settings.columns[0].values() | map('lower'), settings.rows))}) -%}
   {%- endif -%}

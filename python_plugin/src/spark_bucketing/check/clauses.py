@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -30,13 +31,30 @@ class _Clause:
     relation: frozenset[str]
 
 
+class _Alike:
+    """Operators of one kind whose keys have the same columns, so that a clause of one could be that of another."""
+
+    def __init__(self, operators: Sequence[Operator]) -> None:
+        self._right_tables = Counter(table for op in operators for table in _right_tables(op))
+        self.meanings = len({_meaning(op) for op in operators})
+
+    def only_right_table(self, op: Operator) -> frozenset[str]:
+        """The tables to the right of a join; none where another of these joins has one of them there."""
+        own = _right_tables(op)
+        return own if all(self._right_tables[table] == 1 for table in own) else frozenset()
+
+
 class Clauses:
     """The clauses of a query."""
 
     def __init__(self, sql: str, operators: Sequence[Operator]) -> None:
         self._clauses = tuple(_clauses(_words(sql)))
-        self._operators = operators
         self._names = {id(op): _column_names(op) for op in operators} if self._clauses else {}
+        self._numbers = Counter(op.kind for op in operators)
+        alike: dict[tuple[str, frozenset[str]], list[Operator]] = {}
+        for op in operators if self._clauses else ():
+            alike.setdefault((op.kind, self._names[id(op)]), []).append(op)
+        self._alike = {key: _Alike(found) for key, found in alike.items()}
 
     def line_of(self, op: Operator) -> int | None:
         """The line of an operator's clause, from 1; None where it is not certain."""
@@ -45,24 +63,17 @@ class Clauses:
             return None
         candidates = [clause for clause in self._clauses if clause.keyword in _KINDS[op.kind]]
         fitting = [clause for clause in candidates if names <= clause.words]
-        same_kind = [other for other in self._operators if other.kind == op.kind]
-        alike = [other for other in same_kind if self._names[id(other)] == names]
+        alike = self._alike[op.kind, names]
         # One clause may be planned several times, where a subquery is used twice; IN and EXISTS are joins without one.
-        if len({_meaning(other) for other in alike}) > len(fitting) > 0:
+        if alike.meanings > len(fitting) > 0:
             return None
         lines = {clause.line for clause in fitting}
         if len(lines) > 1 and op.kind == "join":
-            lines = self._of_right_table(op, fitting, alike)
-        if not fitting and len(candidates) == len(same_kind) == 1 and "USING" in candidates[0].words:
+            own = alike.only_right_table(op)
+            lines = {clause.line for clause in fitting if own & clause.relation}
+        if not fitting and len(candidates) == self._numbers[op.kind] == 1 and "USING" in candidates[0].words:
             lines = {candidates[0].line}
         return lines.pop() if len(lines) == 1 else None
-
-    def _of_right_table(self, op: Operator, fitting: Sequence[_Clause], alike: Sequence[Operator]) -> set[int]:
-        """Lines of the clauses that join the table to the right, where no other join of these columns has it there."""
-        own = _right_tables(op)
-        if any(own & _right_tables(other) for other in alike if other is not op):
-            return set()
-        return {clause.line for clause in fitting if own & clause.relation}
 
 
 def _right_tables(op: Operator) -> frozenset[str]:

@@ -7,7 +7,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import replace
 from datetime import datetime, timezone
 from functools import partial
@@ -28,7 +28,9 @@ from spark_bucketing.check.run import Checker, Subject
 from spark_bucketing.check.session_settings import EXTENSIONS, Settings, read_settings
 from spark_bucketing.check.shadow import Shadow
 from spark_bucketing.check.subjects import file_subject, model_subject, offline_tasks, selectable
-from spark_bucketing.errors import BucketingError, ProjectError
+from spark_bucketing.check.time_limit import TimeLimit
+from spark_bucketing.errors import BucketingError, ProfileError, ProjectError
+from spark_bucketing.evolution import sql
 from spark_bucketing.plan.planner import Planner, SqlPlanner
 from spark_bucketing.plan.session_planner import SessionPlanner
 from spark_bucketing.plan.whatif import WhatIf
@@ -87,10 +89,10 @@ def _checked(
     facts = OfflineFacts(offline) if offline else Facts(planner)
     with closing(LiveHypotheses(planner, facts, partial(start, settings.loaded))) as live:
         hypothesize = partial(offline_query, offline) if offline else live.query
-        checker = Checker(planner, settings, facts, hypothesize, shadow, project.request.time_limit)
+        checker = Checker(planner, settings, facts, hypothesize, shadow, TimeLimit(project.request.time_limit))
         found = checker.run(tasks, lambda name: on_progress(name, next(done), len(tasks)))
         on_progress("trying fixes out on other queries", 0, 0)
-        results = with_effects(found.models, [] if found.unfinished else checker.queries)
+        results = with_effects(found.models, [] if found.unfinished or not checker.limit.is_free() else checker.queries)
     configured = _configured(manifest, subjects)
     results = with_configured(results, configured, facts.known())
     # The configs', where nobody asked the metastore.
@@ -184,7 +186,7 @@ def _planner(project: Project) -> Iterator[tuple[Planner, StartWhatIf]]:
         quiet_errors()
         with SessionPlanner("live (session)", session).printing_in_full() as live:
             before = session.catalog.currentDatabase()
-            _use(live, target.schema)
+            _use(live, project)
             try:
                 yield live, partial(whatif_beside, session)
             finally:
@@ -193,7 +195,7 @@ def _planner(project: Project) -> Iterator[tuple[Planner, StartWhatIf]]:
         connection = Connection(target)
         try:
             over_wire = SqlPlanner(f"live ({target.method})", connection.rows)
-            _use(over_wire, target.schema)
+            _use(over_wire, project)
             yield over_wire, lambda loaded: embedded_whatif({**target.settings, **_set(over_wire)}, loaded)
         finally:
             connection.close()
@@ -204,10 +206,17 @@ def _set(planner: Planner) -> dict[str, str]:
     return {str(row[0]): str(row[1]) for row in planner.rows("set")}
 
 
-def _use(planner: Planner, schema: str) -> None:
-    """Resolve names without a schema in the target's own, where that is there already."""
-    with suppress(BucketingError):
-        planner.rows(f"use `{schema}`")
+def _use(planner: Planner, project: Project) -> None:
+    """Resolve names without a schema in the target's own, where that is there already; models name schemas anyway."""
+    target = project.target
+    try:
+        planner.rows(f"use {sql.name(target.schema)}")
+    except BucketingError as error:
+        if project.request.files:
+            raise ProfileError(
+                f"Schema {target.schema!r} of target {target.name!r} cannot be used: {error}. Expected the schema "
+                f"in which tables of {project.request.files[0].name} are: `dbt run` creates it. Or choose --target."
+            ) from error
 
 
 @contextmanager

@@ -88,6 +88,7 @@ class Finding:
     level: Level = "warning"  # error, warning or note
     fixes: tuple[Fix, ...] = ()  # changes, the cheapest first; empty where nothing can be done
     line: int | None = None  # line of the model's file, from 1, where it could be mapped back
+    source: str = ""  # the text of that line
     bytes_shuffled: int | None = None  # estimate of what is moved or sorted for it
     # What accepts it, so that it fails no run: the model's meta or a baseline; None when nothing does.
     accepted: Acceptance | None = None

@@ -10,12 +10,12 @@ from spark_bucketing.check.hypotheses import Hypothesize
 from spark_bucketing.check.judge import judge
 from spark_bucketing.check.proposals import HypotheticalQuery, Proposals, has_candidates, untried
 from spark_bucketing.check.query import Query
-from spark_bucketing.check.results import ModelResult, OperatorResult, Report, map_findings
+from spark_bucketing.check.results import Finding, ModelResult, OperatorResult, Report, map_findings
 from spark_bucketing.check.scans import TableFacts, note_of
 from spark_bucketing.check.session_settings import Settings
 from spark_bucketing.check.shadow import Shadow
 from spark_bucketing.check.source_lines import source_line
-from spark_bucketing.check.time_limit import in_time
+from spark_bucketing.check.time_limit import TimeLimit
 from spark_bucketing.errors import BucketingError
 from spark_bucketing.plan import PhysicalPlan, parse_plan, parse_statistics
 from spark_bucketing.plan.planner import Planner
@@ -52,7 +52,7 @@ class Checker:
     facts: Facts  # of its tables
     hypotheses: Hypothesize | None = None  # tries out what could be changed; None to propose nothing
     shadow: Shadow | None = None  # of the project, offline
-    time_limit: float | None = None  # seconds for each query; None for no limit
+    limit: TimeLimit = field(default_factory=lambda: TimeLimit(None))  # for each query
     queries: list[tuple[ModelResult, HypotheticalQuery]] = field(default_factory=list)
 
     def run(self, tasks: Sequence[Task], report: Callable[[str], None] = lambda _: None) -> Report:
@@ -64,7 +64,7 @@ class Checker:
                 report(task.name)
                 if isinstance(task, Subject):
                     results.append(self.check(task))
-                elif self.shadow:
+                elif self.shadow and self.limit.is_free():
                     self.shadow.create(task)
         except KeyboardInterrupt:
             # Subjects are checked in their order, so that those that are left are the last ones.
@@ -78,7 +78,7 @@ class Checker:
             return replace(result, error=subject.error or _UNCOMPILED)
         try:
             sql = self.shadow.rewritten(subject.sql) if self.shadow else subject.sql
-            operators, query = in_time(lambda is_late: self._judged(sql, is_late), self.time_limit)
+            operators, query = self.limit.run(lambda is_late: self._judged(sql, is_late))
         except BucketingError as error:
             why = self.shadow.why(str(error)) if self.shadow else _hinted(str(error), subject)
             return replace(result, error=why)
@@ -87,8 +87,7 @@ class Checker:
             why = f"Its plan cannot be judged, which is a mistake of this program: {type(error).__name__}: {error}"
             return replace(result, error=why)
         result = map_findings(
-            replace(result, operators=operators),
-            lambda _, found: replace(found, line=source_line(sql, found.line, subject.raw) if found.line else None),
+            replace(result, operators=operators), lambda _, found: _with_source(found, sql, subject.raw)
         )
         if query:
             query.forget()
@@ -118,6 +117,12 @@ class Checker:
         if self.shadow:
             asked.known(judged, plan.counts)
         return tuple(Proposals(asked, judged, is_late).results()), asked
+
+
+def _with_source(found: Finding, sql: str, raw: str) -> Finding:
+    """A finding with the line of the model's file in place of that of its SQL."""
+    line = source_line(sql, found.line, raw) if found.line else None
+    return replace(found, line=line, source=raw.splitlines()[line - 1].strip() if line else "")
 
 
 def _hinted(error: str, subject: Subject) -> str:

@@ -25,6 +25,11 @@ def names(columns: Sequence[Column]) -> str:
     return ", ".join(name(column.name) for column in columns)
 
 
+def readable_name(identifier: str) -> str:
+    """An identifier for people to read and copy, in quotes only where it needs them."""
+    return identifier if identifier.isascii() and identifier.isidentifier() else name(identifier)
+
+
 def table(text: str) -> str:
     """A qualified name, db.t, whose parts may be quoted."""
     return ".".join(map(name, parts(text)))

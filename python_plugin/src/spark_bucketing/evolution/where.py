@@ -116,7 +116,7 @@ def _either(terms: Sequence[str]) -> str:
 def _values(column: Column, values: Sequence[str | None], wanted: Sequence[str | None]) -> list[str]:
     """Terms for some of the values that there are: ranges where these are long, and a list of the others."""
     known = [value for value in values if value is not None]
-    name = column.name if column.name.isascii() and column.name.isidentifier() else sql.name(column.name)
+    name = sql.readable_name(column.name)
     terms, listed = [], []
     for is_wanted, group in groupby(known, lambda value: value in wanted):
         run = list(group)

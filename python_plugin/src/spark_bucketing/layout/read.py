@@ -10,8 +10,8 @@ from urllib.parse import unquote, urlsplit
 
 from spark_bucketing.errors import SparkError, TableError
 from spark_bucketing.evolution import sql
-from spark_bucketing.evolution.metadata import read_partitions
-from spark_bucketing.evolution.model import one_spelling
+from spark_bucketing.evolution.metadata import describe_table, read_partitions
+from spark_bucketing.evolution.model import Table
 from spark_bucketing.evolution.warehouse import Warehouse
 from spark_bucketing.layout.table import DataFile, TableLayout
 from spark_bucketing.session import SessionStatements, file_size, setting, spark_call
@@ -65,10 +65,10 @@ def _read_layout(session: SparkSession, schema: str, name: str) -> TableLayout |
     layout = TableLayout(name, spec, found.file_format, bool(found.partition_columns))
     try:
         files = _files(session, table, layout)
-        own_specs = _own_specs(session, table) if layout.partitioned and spec.bucket_hash == "hive" else {}
+        evolving = _evolving(session, schema, name) if layout.partitioned and spec.bucket_hash == "hive" else None
     except SparkError as error:
         return replace(layout, unreadable=str(error))
-    return replace(layout, files=files, own_specs=own_specs)
+    return replace(layout, files=files, evolving=evolving)
 
 
 def _files(session: SparkSession, table: str, layout: TableLayout) -> tuple[DataFile, ...]:
@@ -94,12 +94,12 @@ def _files(session: SparkSession, table: str, layout: TableLayout) -> tuple[Data
     return tuple(files[path] for path in sorted(files))
 
 
-def _own_specs(session: SparkSession, table: str) -> dict[str, BucketSpec]:
-    """Specs of sealed partitions by their folders; none in a session without the extension, which alone knows them."""
+def _evolving(session: SparkSession, schema: str, name: str) -> Table | None:
+    """The table with its partitions; None in a session without the extension, which alone knows them."""
     with closing(SessionStatements(session)) as statements:
-        warehouse = Warehouse(statements.rows)
-        found = read_partitions(warehouse, table) if warehouse.has_extension() else ()
-    return {one_spelling(part.location): part.spec for part in found if part.spec}
+        warehouse, table = Warehouse(statements.rows), f"{sql.readable_name(schema)}.{sql.readable_name(name)}"
+        found = describe_table(warehouse, table) if warehouse.has_extension() else None
+        return replace(found, partitions=read_partitions(warehouse, table)) if found else None
 
 
 def _path(uri: str) -> str:

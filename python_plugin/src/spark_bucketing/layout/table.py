@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from statistics import median
 from typing import Literal, NamedTuple
 
+from spark_bucketing.evolution.model import Table, one_spelling
+from spark_bucketing.evolution.where import covering, rewrite_command
 from spark_bucketing.layout.names import bucket_of
 from spark_bucketing.spec import BucketSpec
-
-_REBUILD = "write the table anew (dbt run --full-refresh)"
 
 
 @dataclass(frozen=True)
@@ -98,8 +99,13 @@ class TableLayout:
     partitioned: bool  # whether it has partition columns
     files: tuple[DataFile, ...] = ()  # of all partitions
     unreadable: str = ""  # why there are none here
-    # Of partitions that have one of their own, by their folders.
-    own_specs: Mapping[str, BucketSpec] = field(default_factory=dict)
+    evolving: Table | None = None  # with its partitions; None where a rewrite cannot be had of single ones
+
+    @cached_property
+    def own_specs(self) -> Mapping[str, BucketSpec]:
+        """Of partitions whose seals have one, by their folders."""
+        partitions = self.evolving.partitions if self.evolving else ()
+        return {one_spelling(part.location): part.spec for part in partitions if part.spec}
 
     @property
     def by_spec(self) -> tuple[SpecFiles, ...]:
@@ -151,22 +157,32 @@ class TableLayout:
         if unnamed := [file for part in self.by_spec for file in part.without_bucket()]:
             yield (
                 f"{_count(unnamed, 'file')} without a bucket id in the name, such as {unnamed[0].name}: "
-                f"they were written without buckets; {_REBUILD}."
+                f"they were written without buckets; {self._write_anew(file.folder for file in unnamed)}."
             )
         for part in self.by_spec:
             if beyond := part.beyond():
                 yield (
                     f"{_count(beyond, 'file')} with a bucket id above {part.spec.num_buckets - 1}, such as "
-                    f"{beyond[0].name}: they were written for more buckets than the table has; {_REBUILD}."
+                    f"{beyond[0].name}: they were written for more buckets than the table has; "
+                    f"{self._write_anew(file.folder for file in beyond)}."
                 )
         if crowded := self._crowded_buckets():
             folder, bucket, number = crowded[0]
             values = "/".join(part for part in folder.split("/") if "=" in part)
             where = f" of {values}" if values else ""
+            cure = self._write_anew(found for found, _, _ in crowded)
             yield (
                 f"{_count(crowded, 'bucket')} with more than one file, such as bucket {bucket}{where} with {number}: "
-                f"a bucket is in one order only when it is one file; {_REBUILD}."
+                f"a bucket is in one order only when it is one file; {cure}."
             )
+
+    def _write_anew(self, folders: Iterable[str]) -> str:
+        """What brings the files in these folders into order: only their partitions, where that can be had."""
+        table, wanted = self.evolving, set(folders)
+        chosen = [part for part in table.partitions if one_spelling(part.location) in wanted] if table else []
+        if not table or not chosen:
+            return "write the table anew (dbt run --full-refresh)"
+        return f"write these partitions anew ({rewrite_command(table.name, covering(table, chosen))})"
 
     def _crowded_buckets(self) -> list[tuple[str, int, int]]:
         """Folder, bucket and number of files, wherever a bucket of a partition has several."""

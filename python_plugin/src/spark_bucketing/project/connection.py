@@ -49,7 +49,7 @@ class Connection(_Connected):
             _, cursor = self._manager.add_query(sql, auto_begin=False)
             return [tuple(row) for row in cursor.fetchall()]
         except DbtBaseException as error:
-            raise SparkError(dbt_message(error)) from error
+            raise SparkError(without_stack(dbt_message(error))) from error
 
 
 class RemoteStatements(_Connected):
@@ -120,7 +120,12 @@ def _message(error: Exception) -> str:
     return _first_line(getattr(status, "errorMessage", None) or str(error) or type(error).__name__)
 
 
+def without_stack(text: str) -> str:
+    """Spark's message, which may have lines of SQL, without the names of its exceptions and their stacks."""
+    found = re.sub(r"^.*?Error running query: (\[[\w.]+\] )?([\w.$]+(Exception|Error):\s+)*", "", text, flags=re.DOTALL)
+    return re.split(r"\n\s+at [\w.$/]+\(|\n\s*Caused by: ", found)[0].strip() or text
+
+
 def _first_line(text: str) -> str:
-    """Spark's message without the names of its exceptions and their stacks."""
-    found = re.sub(r"^.*?Error running query: (\[\w.]+\] )?([\w.$]+(Exception|Error): )*", "", text, flags=re.DOTALL)
-    return next((line.strip() for line in found.splitlines() if line.strip()), text)
+    """The first line of Spark's message."""
+    return next((line.strip() for line in without_stack(text).splitlines() if line.strip()), text)

@@ -137,8 +137,9 @@ def not_sealed(_: Movement, table: BucketedScan) -> Explanation | None:
 
     **Best practice**
 
-    `spark-bucketing seal TABLE`, which reads the bucket and sort columns once and seals what holds. Where it does not
-    hold, write the table anew (`dbt run --full-refresh`).
+    `spark-bucketing seal TABLE`, which reads the bucket and sort columns once and seals what holds. What does not hold
+    is to be written anew: partitions by `spark-bucketing evolution rewrite TABLE --where`, a table without them by
+    `dbt run --full-refresh`.
     """
     if table.note.code not in SEAL_CODES:
         return None
