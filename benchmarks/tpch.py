@@ -42,6 +42,7 @@ def main() -> None:
     parser.add_argument("--layout", default="hive", choices=["hive", "mixed_hive"], help="which keys and buckets")
     parser.add_argument("--queries", nargs="*", help="only these, such as q03")
     parser.add_argument("--inputs", nargs="*", choices=INPUTS, default=list(INPUTS))
+    parser.add_argument("--jobs", action="store_true", help="also write when the jobs of each query's last run ran")
     parser.add_argument("--folder", type=Path, default=Path(".demo/bench"), help="for data, tables and results")
     options = parser.parse_args()
     folder = options.folder.absolute() / f"tpch-{options.scale:g}"
@@ -55,7 +56,10 @@ def main() -> None:
     console = Console(width=150)
     results = {}
     for name in options.inputs:
-        results[name] = measure(spark, described, options, name, chosen)
+        jobs: list[tuple[str, ...]] = []
+        results[name] = measure(spark, described, options, name, chosen, jobs)
+        if options.jobs:
+            console.print(_job_table(name, jobs))
         console.print(_table(f"{name}, scale {options.scale:g}, medians of {options.repetitions}", results[name]))
         (folder / "tpch.json").write_text(json.dumps(results, indent=2))
     spark.stop()
@@ -78,9 +82,22 @@ def _create(spark: SparkSession, folder: Path, described: dict[str, Any], layout
 
 
 def measure(
-    spark: SparkSession, described: dict[str, Any], options: argparse.Namespace, inputs: str, queries: dict[str, str]
+    spark: SparkSession,
+    described: dict[str, Any],
+    options: argparse.Namespace,
+    inputs: str,
+    queries: dict[str, str],
+    jobs: list[tuple[str, ...]],
 ) -> dict[str, dict[str, dict[str, float]]]:
     """Run queries over these inputs in all ways, which take turns.
+
+    Args:
+        spark: the session.
+        described: the cases' tables and layouts.
+        options: of the command line.
+        inputs: a key of INPUTS.
+        queries: texts by name.
+        jobs: takes up the jobs of each query's last run in each way, see _jobs().
 
     Returns: for each query and way the medians in seconds, of planning and of the whole.
 
@@ -99,6 +116,7 @@ def measure(
             for way, enabled in WAYS.items():
                 spark.conf.set("spark.bucketing.enabled", enabled)
                 _wait_for_tasks(spark)
+                before, began = len(_all_jobs(spark)), time.time()
                 start = time.perf_counter()
                 frame = spark.sql(text)
                 frame._jdf.queryExecution().executedPlan()
@@ -106,6 +124,9 @@ def measure(
                 rows = [_rounded(row) for row in frame.collect()]
                 if repetition:
                     seen[way].append((planned, time.perf_counter() - start))
+                if repetition == options.repetitions:
+                    _wait_for_tasks(spark)
+                    jobs.extend((query, way, *job) for job in _jobs(_all_jobs(spark)[before:], began))
                 rows.sort(key=repr)
                 expected = expected or rows
                 if rows != expected:
@@ -123,6 +144,31 @@ def _wait_for_tasks(spark: SparkSession) -> None:
     tracker = spark.sparkContext._jsc.sc().statusTracker()
     while any(executor.numRunningTasks() for executor in tracker.getExecutorInfos()):
         time.sleep(0.01)
+
+
+def _all_jobs(spark: SparkSession) -> list[Any]:
+    found = spark.sparkContext._jsc.sc().statusStore().jobsList(None)
+    return sorted((found.apply(i) for i in range(found.size())), key=lambda job: int(job.jobId()))
+
+
+def _jobs(found: list[Any], began: float) -> list[tuple[str, ...]]:
+    # What each job is for, when it began and ended, in seconds from the query's start, and how.
+    def moment(time: Any) -> str:
+        return f"{time.get().getTime() / 1000 - began:.2f}" if time.isDefined() else ""
+
+    def purpose(job: Any) -> str:
+        # Spark marks the jobs of broadcasts by a tag, and no others.
+        return "broadcast" if "broadcast exchange" in job.jobTags().mkString(" ") else "shuffle, or result"
+
+    times = ((job, moment(job.submissionTime()), moment(job.completionTime())) for job in found)
+    return [(purpose(job), *both, str(job.numTasks()), job.status().toString().lower()) for job, *both in times]
+
+
+def _job_table(inputs: str, jobs: list[tuple[str, ...]]) -> Table:
+    table = Table("query", "way", "job", "from s", "to s", "tasks", "end", title=f"Jobs, {inputs}")
+    for job in jobs:
+        table.add_row(*job)
+    return table
 
 
 def _rounded(row: tuple[object, ...]) -> tuple[object, ...]:
