@@ -145,7 +145,6 @@ def test_reads_are_told_from_changes() -> None:
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        ("spark.sql.scripting.enabled", "false"),
         ("spark.sql.runSQLOnFiles", "false"),
         ("spark.sql.optimizer.disableHints", "true"),
         ("spark.sql.hive.convertMetastoreParquet", "false"),

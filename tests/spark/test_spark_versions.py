@@ -1,17 +1,22 @@
-"""What another version of Spark than the default one cannot do; the rest is shown by the same tests on each version."""
+"""What differs between versions of Spark; the rest is shown by the same tests on each version."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from contextlib import nullcontext
+from typing import Any
 
 import pytest
+from dying import executing, statements
 from pyspark.sql import SparkSession
-from versions import SPARK
+from versions import ANCIENT_DAYS, COLLATIONS, SCRIPTS, WRITE_OPTIONS, can
 
 from conftest import Failed, Project
 from spark_bucketing.session import setting
 
-MODEL = {"materialized": "bucketed_table", "clustered_by": "k", "buckets": 2}
+NOTHING = re.compile(r"(?!)")
+MODEL: dict[str, Any] = {"materialized": "bucketed_table", "clustered_by": "k", "buckets": 2}
 
 
 @pytest.mark.parametrize("version", ["4.1.0", "4.1.3", "4.2.0", "4.1.1-amzn-0"])
@@ -22,22 +27,70 @@ def test_versions_whose_unions_are_wrong_are_known(spark: SparkSession, version:
         assert not bugs.hasWrongUnions(right)
 
 
-@pytest.mark.skipif(SPARK >= (4, 0), reason="a Spark with SQL scripts writes the model")
-def test_a_spark_without_scripts_is_named(new_project: Callable[..., Project]) -> None:
+PROBES = {
+    SCRIPTS: "begin select 1; end",
+    WRITE_OPTIONS: "insert overwrite probe with ('partitionOverwriteMode' = 'dynamic') select date'2000-01-01', 0",
+    COLLATIONS: "select 'a' collate UTF8_LCASE",
+    ANCIENT_DAYS: "insert into probe partition (p = 1) select date'1000-01-01'",
+}
+
+
+@pytest.mark.parametrize("feature", PROBES)
+def test_this_spark_can_do_what_its_version_says(project: Project, spark: SparkSession, feature: str) -> None:
+    table = project.table("probe")
+    spark.sql(f"create table {table} (k date, p int) using parquet partitioned by (p)")
+    statement = PROBES[feature].replace("probe", table)
+    # What PySpark raises differs, and a syntax error may be one of Java.
+    with nullcontext() if can(feature) else pytest.raises(Exception, match=r"(?i)pars|syntax|script|ANCIENT"):
+        spark.sql(statement)
+
+
+def test_a_session_without_scripts_writes_the_same(new_project: Callable[..., Project], spark: SparkSession) -> None:
     project = new_project()
-    with pytest.raises(Failed, match=r"(?s)cannot be written in this session.*found: +Spark 3.5.*expected: +4.0"):
+    with setting(spark, "spark.sql.scripting.enabled", "false"), statements(ignored=NOTHING) as sent:
+        for version in ("one", "other"):
+            project.build(f"select '{version}' as k", **MODEL)
+    assert [row.k for row in project.rows("select k from {schema}.m")] == ["other"]
+    assert project.tables() == {"m"} and not [sql for sql in sent if "begin" in sql.split()]
+
+
+def test_a_spark_that_is_too_old_is_named(project: Project) -> None:
+    older = "select '3.4.1 0000' as version"
+    said = r"(?s)cannot be written in this session.*found: +Spark 3.4.1.*3.5 or newer"
+    with (
+        executing(lambda execute, sql: execute(sql.replace("select version()", older))),
+        pytest.raises(Failed, match=said),
+    ):
         project.build("select 1 as k", **MODEL)
     assert project.tables() == set()
 
 
-@pytest.mark.skipif(SPARK[:2] != (4, 0), reason="scripts are off in Spark 4.0 only")
-def test_scripts_that_are_off_are_named_with_their_setting(
-    new_project: Callable[..., Project], spark: SparkSession
-) -> None:
-    project = new_project()
-    with pytest.raises(Failed, match=r"expected: +spark[.]sql[.]scripting[.]enabled = true"):
-        project.build("select 1 as k", **MODEL)
-    with setting(spark, "spark.sql.scripting.enabled", "true"):
-        project.dbt("run")
-        project.dbt("run")
+def test_a_place_that_cannot_be_looked_at_stops_the_run(project: Project, spark: SparkSession) -> None:
+    project.build("select 1 as k", **MODEL)
+    with (
+        setting(spark, "spark.sql.scripting.enabled", "false"),
+        executing(lambda execute, sql: execute(sql.replace("from binaryFile.", "from noSuchFormat."))),
+    ):
+        _, failure = project.attempt("run")
+    assert "cannot be told whether there is a directory" in failure and "noSuchFormat" in failure, failure
     assert [row.k for row in project.rows("select k from {schema}.m")] == [1]
+
+
+def test_an_overwrite_of_partitions_leaves_the_others_and_no_setting(project: Project, spark: SparkSession) -> None:
+    """Also of a table that says by itself how it is overwritten, as that of a Spark without options of writes does."""
+    key = "spark.sql.sources.partitionOverwriteMode"
+    before = spark.conf.get(key)
+    overwriting = MODEL | {"materialized": "bucketed_incremental", "incremental_strategy": "insert_overwrite"}
+    config = overwriting | {"partition_by": "p", "bucket_hash": "spark"}
+    rows = "select '{}' as k, id as p from range({}, 3)"
+    project.build(rows.format("first", 0), **config)
+    for number, version in enumerate(("second", "third"), 1):
+        project.build(rows.format(version, number), **config)
+        told = f"alter table {project.table('m')} set serdeproperties ('partitionOverwriteMode' = 'dynamic')"
+        assert ("partitionOverwriteMode=dynamic" in (project.detail("m", "Storage Properties") or "")) == (
+            not can(WRITE_OPTIONS) or version == "third"
+        )
+        spark.sql(told)
+    found = project.rows("select p, k from {schema}.m order by p")
+    assert [row.k for row in found] == ["first", "second", "third"]
+    assert spark.conf.get(key) == before

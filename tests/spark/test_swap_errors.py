@@ -11,6 +11,7 @@ from dying import content, executing
 from intercepted import failing
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
+from versions import has_scripts, needs_scripts
 
 from conftest import Project
 
@@ -34,8 +35,12 @@ def test_a_directory_in_the_new_tables_way_brings_the_previous_relation_back(pro
     in_the_way.mkdir()
     project.model("m", "select 2 as k", **MODEL)
     _, failure = project.attempt("run", "--select", "m")
-    assert "the previous one is back" in failure, failure
-    assert content(project) == [("1",)] and project.tables() == {"m", "other", "m__dbt_tmp"}
+    if has_scripts(project.spark):
+        assert "the previous one is back" in failure, failure
+        assert content(project) == [("1",)] and project.tables() == {"m", "other", "m__dbt_tmp"}
+    else:
+        assert "LOCATION_ALREADY_EXISTS" in failure, failure
+        assert project.tables() == {"m__dbt_backup", "other", "m__dbt_tmp"}
     in_the_way.rmdir()
     project.dbt("run", "--select", "m")
     assert content(project) == [("2",)] and project.tables() == {"m", "other"}
@@ -76,12 +81,14 @@ def test_a_view_of_a_table_that_is_gone_is_replaced(project: Project, materializ
     in_the_way.mkdir()
     project.model("m", "select 2 as k", **MODEL | {"materialized": materialized})
     _, failure = project.attempt("run")
-    assert "unless it was a view of what is gone" in failure, failure
+    said = "unless it was a view of what is gone" if has_scripts(project.spark) else "LOCATION_ALREADY_EXISTS"
+    assert said in failure, failure
     in_the_way.rmdir()
     project.dbt("run")
     assert content(project) == [("2",)] and project.tables() == {"m"}
 
 
+@needs_scripts
 def test_a_script_has_no_words_for_an_error_of_the_metastore_with_a_handler_or_without(project: Project) -> None:
     """Why swap_relations() tries beforehand whether the metastore lets these tables be altered."""
     spark, table = project.spark, project.table("m")
@@ -107,9 +114,12 @@ def test_a_metastore_that_fails_within_the_swap_is_cured_by_the_next_run(project
     project.model("m", "select '{{ var('v') }}' as k", **MODEL)
     project.dbt("run", v="old")
     renames: list[str] = []
+    scripts = has_scripts(project.spark)
 
     def watched(execute: Callable[[str], None], sql: str) -> None:
-        with refused(project.spark, number) if "rename to" in sql else nullcontext([]) as calls:
+        # Where there is no script, the second rename is the only one of its statement.
+        nth = number if scripts or len(renames) + 1 < number else 1
+        with refused(project.spark, nth) if "rename to" in sql else nullcontext([]) as calls:
             try:
                 execute(sql)
             finally:

@@ -28,7 +28,7 @@ WIDE = Finding(
 )
 ALLOWED = Finding("union", "A union loses the buckets.", accepted="allow")
 KNOWN = Finding("ordering-off", "A setting is off.", level="error", accepted="baseline", line=7)
-TOO_OLD = Finding("spark-too-old", "Spark 3.5 is too old.", level="error")
+TOO_OLD = Finding("spark-too-old", "Spark 3.4 is too old.", level="error")
 
 USERS = ModelResult(
     "users", "models/users.sql", unique_id="model.shop.users", inputs=(Parent("source.shop.raw.people"),)

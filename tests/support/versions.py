@@ -1,12 +1,50 @@
-"""What a test needs of Spark's version."""
+"""What a test needs of Spark's version: the data of the table in docs/versions.md."""
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 import pyspark
 import pytest
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+VERSIONS = ((3, 5), (4, 0), (4, 1), (4, 2), (4, 3))
 SPARK = tuple(map(int, pyspark.__version__.split(".")[:2]))
 
-needs_scripts = pytest.mark.skipif(SPARK < (4, 1), reason="the macros need SQL scripts, which Spark has from 4.1 on")
-needs_collations = pytest.mark.skipif(SPARK < (4, 0), reason="Spark has collations from 4.0 on")
-needs_sql_parameters = pytest.mark.skipif(SPARK < (4, 1), reason="Spark hands parameters to the parser from 4.1 on")
+# What not every version can do, in the table's words, and the first one that can.
+SCRIPTS = "Swap, and `merge` that empties partitions, in one statement"
+WRITE_OPTIONS = "A partial overwrite of the Spark layout that leaves no option on the table"
+PARAMETERS = "Parameters (`:name`, `?`) in `ALTER TABLE ... CLUSTERED BY` and `SEAL BUCKETS`"
+COLLATIONS = "Columns with a collation"
+WIDER_TYPES = "A column made wider (`int` to `bigint`) behind Spark's back is read, plainly"
+ANCIENT_DAYS = "Days before 1582 are written to Parquet by default"
+SINCE = {
+    SCRIPTS: (4, 1),
+    WRITE_OPTIONS: (4, 0),
+    PARAMETERS: (4, 1),
+    COLLATIONS: (4, 0),
+    WIDER_TYPES: (4, 0),
+    ANCIENT_DAYS: (4, 0),
+}
+
+
+def can(feature: str) -> bool:
+    """Whether this process's Spark has it, with the settings that it comes with."""
+    return SINCE[feature] <= SPARK
+
+
+def has_scripts(spark: SparkSession) -> bool:
+    """Whether the session runs SQL scripts; where it does not, what is one script elsewhere is several statements."""
+    return SPARK >= (4, 0) and spark.conf.get("spark.sql.scripting.enabled") == "true"
+
+
+def _needs(feature: str) -> pytest.MarkDecorator:
+    major, minor = SINCE[feature]
+    return pytest.mark.skipif(not can(feature), reason=f"Spark {major}.{minor} and newer: {feature}")
+
+
+needs_scripts = _needs(SCRIPTS)
+needs_collations = _needs(COLLATIONS)
+needs_sql_parameters = _needs(PARAMETERS)

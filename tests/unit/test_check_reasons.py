@@ -47,7 +47,7 @@ DISABLING = [("disabling-setting", "warning")]
         (LOADED, "4.2.0", SPARK, WRONG),
         (LOADED, "4.2.1", SPARK, []),
         (LOADED, "4.2.0", {}, []),
-        (LOADED, "3.5.4", SPARK, [("spark-too-old", "error")]),
+        (LOADED, "3.4.4", SPARK, [("spark-too-old", "error")]),
         (LOADED | {"spark.sql.sources.bucketing.enabled": "false"}, "4.3.0", SPARK, DISABLING),
         (LOADED | {"spark.sql.sources.bucketing.enabled": "false"}, "4.3.0", {}, []),
         (LOADED | {"spark.sql.files.maxRecordsPerFile": "10"}, "4.3.0", HIVE, DISABLING),

@@ -4,9 +4,7 @@
   keeps_rows: whether rows of the table are read to be written again: what Spark leaves out without an error would be lost
 -#}
 {% macro validate_session(keeps_rows=false) -%}
-  {%- set version = spark_bucketing.spark_version() -%}
   {%- set needed = {
-      'spark.sql.scripting.enabled': 'true',
       'spark.sql.runsqlonfiles': 'true',
       'spark.sql.optimizer.disablehints': 'false',
       'spark.sql.hive.convertmetastoreparquet': 'true',
@@ -27,13 +25,10 @@
     {% do spark_bucketing.raise_session_error(row[0] ~ ' = ' ~ row[1], needed[row[0] | lower],
         'take the setting out of the profile (server_side_parameters), a hook or the cluster') %}
   {%- endfor -%}
-  {%- if version < [4, 0] -%}
-    {% do spark_bucketing.raise_session_error('Spark ' ~ version | join('.'), '4.0 or newer, which has SQL scripts, by which a table takes the place of another one',
-        "write with a newer Spark; with the session extension Spark 3.5 reads the table as bucketed") %}
-  {%- elif version < [4, 1] and 'spark.sql.scripting.enabled' not in settings -%}
-    {% do spark_bucketing.raise_session_error('Spark ' ~ version | join('.') ~ ', where SQL scripts are off unless somebody has switched them on',
-        'spark.sql.scripting.enabled = true', 'put it into the profile (server_side_parameters) or the cluster') %}
+  {%- if spark_bucketing.spark_version() < [3, 5] -%}
+    {% do spark_bucketing.raise_session_error('Spark ' ~ spark_bucketing.spark_version() | join('.'), 'Spark 3.5 or newer', 'write with a newer Spark') %}
   {%- endif -%}
+  {% do spark_bucketing.look_for_scripts(settings) %}
 {%- endmacro %}
 
 

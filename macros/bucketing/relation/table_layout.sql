@@ -38,6 +38,7 @@
       'identity': property['bucketing.build'] or details['Created Time'],
       'replaces': property['bucketing.replaces'],
       'empties': property['bucketing.staging_empties'] == 'true',
+      'overwrites_dynamically': modules.re.search('(?m)^Storage Properties: .*partitionOverwriteMode=dynamic', text) is not none,
       'file_format': 'parquet' if 'parquet' in storage else ('orc' if 'orc' in storage else provider),
       'bucket_hash': 'hive' if provider == 'hive' else 'spark',
       'bucketing_version': property['bucketing_version'] or '1',

@@ -1,7 +1,7 @@
 {#-
   Drops tables that this run has made, or has finished with, in their order.
 
-  if_sealed: drops them only if all files of this table are sealed, one for each bucket, which one script finds out and does
+  if_sealed: drops them only if all files of this table are sealed, one for each bucket, which one script finds out and does, where there are scripts
   Returns whether they were dropped.
 -#}
 {% macro drop_tables(relations, if_sealed=none) -%}
@@ -9,7 +9,10 @@
   {%- for relation in relations -%}
     {%- do drops.append('drop table if exists ' ~ spark_bucketing.quote_relation(relation)) -%}
   {%- endfor -%}
-  {%- if if_sealed -%}
+  {%- set by_script = if_sealed and spark_bucketing.has_scripts() -%}
+  {%- if if_sealed and not by_script and run_query(spark_bucketing.unsealed_sql(if_sealed) ~ ' limit 1').rows -%}
+    {{ return(false) }}
+  {%- elif by_script -%}
     {%- set script -%}
       begin
         if (select 1 from ({{ spark_bucketing.unsealed_sql(if_sealed) }}) limit 1) is null
@@ -21,7 +24,7 @@
     {%- endif -%}
   {%- endif -%}
   {%- for relation in relations -%}
-    {%- if not if_sealed -%}
+    {%- if not by_script -%}
       {% do spark_bucketing.execute_sql(drops[loop.index0]) %}
     {%- endif -%}
     {% do spark_bucketing.forget_made(relation) %}

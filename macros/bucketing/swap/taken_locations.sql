@@ -8,7 +8,9 @@
   reads: whether rows of the table are going to be read: those of files that the session has not listed yet as well
 -#}
 {% macro taken_locations(reads=false) -%}
-  {%- if '__spark_bucketing_taken' not in context -%}
+  {%- if '__spark_bucketing_taken' not in context and not spark_bucketing.has_scripts() -%}
+    {%- do context.update({'__spark_bucketing_taken': spark_bucketing.explained_locations(this, reads)}) -%}
+  {%- elif '__spark_bucketing_taken' not in context -%}
     {%- set names = [] -%}
     {%- for role in ['tmp', 'staged', 'input', 'backup'] -%}{%- do names.append(spark_bucketing.sibling(this, role).identifier | lower) -%}{%- endfor -%}
     {%- set schema = spark_bucketing.schema_location(this.schema) -%}
@@ -39,6 +41,24 @@
     {%- do context.update({'__spark_bucketing_taken': (run_query(script).rows[0][0] or '').split('/')}) -%}
   {%- endif -%}
   {{ return(context['__spark_bucketing_taken']) }}
+{%- endmacro %}
+
+
+{#- The same without a script. -#}
+{% macro explained_locations(relation, reads) -%}
+  {%- set names = [] -%}
+  {%- for role in ['tmp', 'staged', 'input', 'backup'] -%}{%- do names.append(spark_bucketing.sibling(relation, role).identifier | lower) -%}{%- endfor -%}
+  {%- set schema = spark_bucketing.schema_location(relation.schema) -%}
+  {%- set taken = [] -%}
+  {%- for name in (names if spark_bucketing.directory_exists(schema ~ '{' ~ names | join(',') ~ '}') else []) if spark_bucketing.directory_exists(schema ~ name) -%}
+    {%- do taken.append(name) -%}
+  {%- endfor -%}
+  {%- set quoted = spark_bucketing.quote_relation(relation) -%}
+  {#- Of a directory that is missing the look is to tell; a refresh of its table would fail. -#}
+  {%- if reads and not spark_bucketing.planning_error('select * from ' ~ quoted) -%}
+    {% do spark_bucketing.execute_sql('refresh table ' ~ quoted) %}
+  {%- endif -%}
+  {{ return(taken) }}
 {%- endmacro %}
 
 

@@ -15,7 +15,9 @@
     {%- set bytes = hash ~ '(cast(' ~ name ~ ' as binary))' -%}
     {%- set zeros = hash ~ '(cast(repeat(chr(0), octet_length(' ~ name ~ ')) as binary))' -%}
     {%- set of_bytes = 'cast(shiftright(shiftleft(cast(' ~ bytes ~ ' as bigint) - ' ~ zeros ~ ', 32), 32) as int)' -%}
-    {{ return('if(is_valid_utf8(' ~ name ~ '), ' ~ hash ~ '(' ~ name ~ '), ' ~ of_bytes ~ ')') }}
+    {#- Before Spark 4.0 the way through java.lang.String tells. -#}
+    {%- set valid = 'is_valid_utf8(' ~ name ~ ')' if not execute or spark_bucketing.spark_version() >= [4, 0] else 'encode(' ~ name ~ ", 'UTF-8') = cast(" ~ name ~ ' as binary)' -%}
+    {{ return('if(' ~ valid ~ ', ' ~ hash ~ '(' ~ name ~ '), ' ~ of_bytes ~ ')') }}
   {%- else -%}
     {{ return(name) }}
   {%- endif -%}

@@ -10,7 +10,7 @@
   columns: list of {name, type, expression} of the table; expression is the SQL over the source that gives the column
   layout: from resolve_layout()
   overwrite: replace the partitions that the source has rows for
-  and_then: a statement to run with the INSERT as one SQL script, so that no run can die between them; none for the INSERT alone
+  and_then: a statement to run with the INSERT as one SQL script, where there are scripts, so that no run can die between them; none for the INSERT alone
 -#}
 {% macro insert_bucketed(relation, source, columns, layout, overwrite=false, and_then=none) -%}
   {%- set ordered = spark_bucketing.order_columns(columns, layout.partition_by) -%}
@@ -23,12 +23,14 @@
     {#- A SELECT on a Hive-layout table leaves a relation without buckets in Spark's cache, and the next INSERT would use it. -#}
     {% do spark_bucketing.execute_sql('refresh table ' ~ spark_bucketing.quote_relation(relation)) %}
   {%- endif -%}
+  {%- set dynamic = overwrite and layout.bucket_hash == 'spark' and spark_bucketing.needs_dynamic_option(relation) -%}
+  {%- set by_script = and_then and spark_bucketing.has_scripts() -%}
   {% call statement('main') -%}
-    {%- if and_then %}
+    {%- if by_script %}
     begin
     {%- endif %}
     insert {{ 'overwrite' if overwrite else 'into' }} table {{ spark_bucketing.quote_relation(relation) }}
-    {%- if overwrite and layout.bucket_hash == 'spark' %}
+    {%- if dynamic %}
     with ('partitionOverwriteMode' = 'dynamic')
     {%- endif %}
     {%- if layout.partition_by %}
@@ -49,12 +51,30 @@
       )
     )
     {%- endif %}
-    {%- if and_then -%}
+    {%- if by_script -%}
     ;
     {{ and_then }};
     end
     {%- endif %}
   {%- endcall %}
+  {%- if and_then and not by_script -%}
+    {% do spark_bucketing.execute_sql(and_then) %}
+  {%- endif -%}
+{%- endmacro %}
+
+
+{#-
+  Whether an INSERT OVERWRITE has to say that it replaces no more than the partitions that it has rows for. Before Spark 4.0 it cannot, and
+  a setting of the session would be there for other statements, and stay when one fails: so the table says it, by its own option. That is
+  what the Hive layout does always. Spark refuses to be told twice.
+-#}
+{% macro needs_dynamic_option(relation) -%}
+  {%- set told = spark_bucketing.table_layout(relation).overwrites_dynamically -%}
+  {%- if not told and not spark_bucketing.has_query_options() -%}
+    {% do spark_bucketing.execute_sql('alter table ' ~ spark_bucketing.quote_relation(relation) ~ " set serdeproperties ('partitionOverwriteMode' = 'dynamic')") %}
+    {%- set told = true -%}
+  {%- endif -%}
+  {{ return(not told) }}
 {%- endmacro %}
 
 

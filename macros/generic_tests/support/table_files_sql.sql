@@ -10,9 +10,8 @@
   Hive writes them for empty buckets, Spark never opens them.
 -#}
 {% macro table_files_sql(tested, layout) -%}
-  {%- set location = 'binaryFile.' ~ spark_bucketing.quote_identifier(layout.location) -%}
   {%- if tested is not string and not layout.partition_by -%}
-    select input_file_name() as path from {{ location }}
+    select input_file_name() as path from binaryFile.{{ spark_bucketing.quote_identifier(layout.location) }}
   {%- else -%}
     {%- set directory = "regexp_extract(path, '^(.*)/[^/]*$', 1)" -%}
     with files_with_rows as (
@@ -22,7 +21,7 @@
     select path from files_with_rows
     union
     select path
-    from (select input_file_name() as path from {{ location }} with ('recursiveFileLookup' = 'true'))
+    from (select input_file_name() as path from {{ spark_bucketing.files_source(layout.location) }})
     where {{ directory }} in (select {{ directory }} from files_with_rows)
   {%- endif -%}
 {%- endmacro %}

@@ -122,9 +122,14 @@ def file_size(session: SparkSession, uri: str) -> int:
 
 
 def quiet_errors() -> None:
-    """Keep PySpark from printing the errors of queries, which it raises as well, with their traces."""
-    from pyspark.logger import PySparkLogger
+    """Keep PySpark from printing the errors of queries, which it raises as well, with their traces.
 
+    Before Spark 4.0 it prints none.
+    """
+    try:
+        from pyspark.logger import PySparkLogger
+    except ModuleNotFoundError:
+        return
     PySparkLogger.getLogger("SQLQueryContextLogger").setLevel("CRITICAL")
     PySparkLogger.getLogger("DataFrameQueryContextLogger").setLevel("CRITICAL")
 

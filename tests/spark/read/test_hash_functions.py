@@ -11,7 +11,7 @@ import pytest
 import yaml
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
-from versions import needs_collations, needs_scripts
+from versions import needs_collations
 
 from conftest import Project
 from spark_bucketing.session import setting
@@ -175,7 +175,6 @@ def test_they_stay_when_the_extension_is_switched_off(spark: SparkSession) -> No
         assert spark.sql("select hive_bucket(8, 5)").collect()[0][0] == 5
 
 
-@needs_scripts
 def test_the_macros_use_the_function_and_their_fallback_gives_the_same_buckets(project: Project) -> None:
     """The UDF of Hive sees values through Java's types; bucket_id() makes up for what is lost on the way."""
     project.spark.sql(f"create or replace temporary view odd_rows as {ODD_ROWS}")

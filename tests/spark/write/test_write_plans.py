@@ -9,7 +9,6 @@ import pytest
 from bucketed import SCATTERED, Tables, assert_bucketed, buckets_of_files, create, explain, last_insert
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
-from versions import needs_scripts
 
 from conftest import Project
 from spark_bucketing.session import setting
@@ -134,7 +133,6 @@ def test_version_2_means_nothing_to_a_table_of_the_spark_layout(tables: Tables) 
     assert_bucketed(tables, "t", "spark-parquet")
 
 
-@needs_scripts
 @pytest.mark.parametrize("bucket_hash", ["hive", pytest.param("spark", marks=pytest.mark.long)])
 def test_the_macros_shuffle_and_the_extensions_are_one(project: Project, spark: SparkSession, bucket_hash: str) -> None:
     for buckets, partition_by in ((8, []), (1, []), (4, ["p"])):

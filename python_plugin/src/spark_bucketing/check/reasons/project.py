@@ -53,21 +53,21 @@ def spark_returns_wrong_rows(project: ProjectFacts) -> Iterator[Explanation]:
         yield Explanation(message, level="error")
 
 
-@reason("this version of Spark is older than 4.0")
+@reason("this version of Spark is older than 3.5")
 def spark_too_old(project: ProjectFacts) -> Iterator[Explanation]:
     """This version of Spark is too old for the package.
 
     **Anti-pattern**
 
-    Spark 3: it has no SQL scripts, by which tables are swapped, and no write options in SQL.
+    Spark 3.4: neither the macros nor the session extension know it.
 
     **Best practice**
 
-    Spark 4.1 or newer. Spark 4.0 has to be given `spark.sql.scripting.enabled=true`. The session extension reads and
-    writes on Spark 3.5 as well.
+    Spark 4.1 or newer, where SQL scripts swap tables. On 3.5, and on 4.0 without `spark.sql.scripting.enabled=true`, a
+    death between two statements leaves more to the next run.
     """
-    if project.version and project.version < (4,):
-        message = f"Spark {project.spark_version} is too old for the materializations, which need 4.0 or newer."
+    if project.version and project.version < (3, 5):
+        message = f"Spark {project.spark_version} is too old for the materializations, which need 3.5 or newer."
         yield Explanation(message, level="error")
 
 

@@ -1,0 +1,40 @@
+"""The table in docs/versions.md says what the tests hold true."""
+
+from __future__ import annotations
+
+import re
+
+from versions import SINCE, VERSIONS
+
+from conftest import REPOSITORY
+
+TEXT = (REPOSITORY / "docs" / "versions.md").read_text()
+
+
+def table() -> dict[str, list[str]]:
+    """The cells of each row, by the first one; the heading's is empty."""
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in TEXT.splitlines() if line.startswith("|")]
+    return {row[0]: row[1:] for row in rows if not set(row[0]) <= {"-", " "} or not row[0]}
+
+
+def test_the_table_has_a_column_for_each_version() -> None:
+    assert table()[""] == [".".join(map(str, version)) for version in VERSIONS]
+
+
+def test_what_a_version_cannot_do_is_in_the_table_and_nothing_else() -> None:
+    said = {feature: [cell.split()[0] for cell in cells] for feature, cells in table().items() if feature}
+    limited = {feature for feature, cells in said.items() if "no" in cells}
+    assert limited == set(SINCE)
+    for feature, cells in said.items():
+        assert cells == ["yes" if version >= SINCE.get(feature, VERSIONS[0]) else "no" for version in VERSIONS], feature
+
+
+def test_each_no_has_a_reason() -> None:
+    noes = [cell for cells in table().values() for cell in cells if cell.startswith("no")]
+    assert noes and all(re.fullmatch(r"no [(]\d[)]", cell) for cell in noes)
+    reasons = set(re.findall(r"^(\d)[.] \S", TEXT, re.MULTILINE))
+    assert {cell[4] for cell in noes} == reasons
+
+
+def test_the_readme_links_to_it() -> None:
+    assert "(docs/versions.md)" in (REPOSITORY / "README.md").read_text()
