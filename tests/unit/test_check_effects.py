@@ -92,6 +92,11 @@ def test_tables_of_which_queries_want_different_buckets() -> None:
         }
     }
     assert wanted_specs([model("a"), model("b")]) == {}
+    # The second part of a fix counts as well.
+    assert (
+        wanted_specs([model("a"), model("b", fix=replace(other, table="s.u", also=(other,)))])["s.t"].keys()
+        == wanted["s.t"].keys()
+    )
 
 
 def test_what_takes_too_long_is_an_error_and_what_fails_fails() -> None:

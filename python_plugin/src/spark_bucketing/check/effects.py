@@ -87,10 +87,11 @@ def wanted_specs(results: Iterable[ModelResult]) -> Mapping[str, Mapping[str, tu
     for result in results:
         for operator in result.operators:
             for fix in (fix for finding in operator.findings for fix in finding.fixes):
-                if fix.kind == "bucket_spec" and fix.table and fix.spec:
-                    served = found.setdefault(fix.table, {}).setdefault(fix.spec.config, [])
-                    better = [o.name for o in fix.others if o.after and o.name not in worse_for(fix)]
-                    served += [name for name in (result.name, *better) if name not in served]
+                better = [other.name for other in fix.others if other.after and other.name not in worse_for(fix)]
+                for part in (fix, *fix.also):
+                    if part.kind == "bucket_spec" and part.table and part.spec:
+                        served = found.setdefault(part.table, {}).setdefault(part.spec.config, [])
+                        served += [name for name in (result.name, *better) if name not in served]
     return {
         table: {text: tuple(names) for text, names in sorted(specs.items(), key=lambda item: -len(item[1]))}
         for table, specs in found.items()

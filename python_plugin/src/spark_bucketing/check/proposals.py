@@ -194,7 +194,8 @@ def _fix_of(
 def _is_better(base: Sequence[OperatorResult], after: Sequence[OperatorResult], place: int) -> bool:
     for number, (here, there) in enumerate(zip(base, after, strict=True)):
         before, now = RANKS.get(here.verdict, 0), RANKS.get(there.verdict, 0)
-        if now > before or (number == place and (now == before or there.verdict not in RANKS)):
+        is_lost = there.verdict is Verdict.UNKNOWN and here.verdict is not Verdict.UNKNOWN
+        if is_lost or now > before or (number == place and (now == before or there.verdict not in RANKS)):
             return False
     return True
 
