@@ -36,7 +36,7 @@ def company() -> Iterator[Cluster]:
 @pytest.fixture
 def project(company: Cluster) -> ClusterProject:
     """An empty project with a schema of its own, while all of the cluster runs."""
-    company.start(*(name for name in company.services if name not in company.running))
+    company.start_others()
     return ClusterProject(company, f"s{next(_numbers)}")
 
 

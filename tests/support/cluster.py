@@ -151,13 +151,15 @@ class Cluster:
         return self.folder / worker / "local"
 
     def start(self, *names: str) -> None:
-        """Start these processes in their order, or all, and wait until each is ready.
+        """Start these processes in their order, and wait until each is ready.
 
         Raises:
-            ClusterError: one ended, or was not ready after two minutes.
+            ClusterError: one runs already, ended, or was not ready after two minutes.
         """
-        for name in names or self.services:
+        for name in names:
             service = self.services[name]
+            if listens(service.port):
+                raise ClusterError(f"{name} runs already.")
             if name == "postgres" and not (self.folder / "postgres" / "PG_VERSION").exists():
                 self._make_database()
             with self.log(name).open("ab") as log:
@@ -167,6 +169,10 @@ class Cluster:
                     env=os.environ | self._common_environment() | service.environment,
                 )  # fmt: skip
             self._wait_until_ready(name)
+
+    def start_others(self) -> None:
+        """Start those that do not run."""
+        self.start(*(name for name in self.services if name not in self.running))
 
     def kill(self, *names: str) -> None:
         """Kill processes, and what they have started, without a chance to do anything."""
@@ -365,7 +371,7 @@ def cluster(settings: Mapping[str, str] | None = None, names: Sequence[str] = ()
     folder.chmod(0o711)
     made = Cluster(folder, settings)
     try:
-        made.start(*names)
+        made.start(*(names or made.services))
         yield made
     finally:
         made.stop()

@@ -13,6 +13,7 @@
   existing: table_layout() of what is replaced, or none
 -#}
 {% macro swap_relations(finished, relation, existing) -%}
+  {% do spark_bucketing.validate_build(finished, relation) %}
   {%- set backup = spark_bucketing.sibling(relation, 'backup') -%}
   {%- set rename_in = 'alter table ' ~ spark_bucketing.quote_relation(finished) ~ ' rename to ' ~ spark_bucketing.quote_relation(relation) -%}
   {%- if existing is none -%}
