@@ -185,12 +185,23 @@ def end_or_complete(project: ClusterProject, query: Query, run: Running, title: 
     say(title, ended)
     assert "Traceback" not in ended.output, ended.output
     table = f"{project.schema}.m"
-    tables = {row[1] for row in query(f"show tables in {project.schema}")}
     if ended.code == 0:
         assert content(query, table) == complete(2)
+    elif project.table("m__dbt_backup").exists() and not project.table("m").exists():
+        put_back(project)
+        assert content(query, table) == complete(1)
     else:
+        tables = {row[1] for row in query(f"show tables in {project.schema}")}
         assert content(query, table if "m" in tables else f"{table}__dbt_backup") in (complete(1), complete(2))
     assert_the_next_run_completes(project, query, 3)
+
+
+def put_back(project: ClusterProject) -> None:
+    """The metastore died within a rename: the folder has moved, and the table has not. A run names it, and it is moved back."""
+    stopped = project.dbt(*version(3))
+    say("the run after a rename that was cut off", stopped)
+    assert stopped.code == 1 and "a directory m__dbt_backup without a table" in stopped.output, stopped.output
+    project.table("m__dbt_backup").rename(project.table("m"))
 
 
 METASTORE = {
@@ -225,8 +236,8 @@ def test_the_metastore_is_killed_and_restarted_during_alter(
     query("set spark.sql.sources.partitionOverwriteMode=dynamic")
     query(f"insert into {table} partition (p = 1) select id, id * 7 from range(1000)")
     said = []
-    for number in range(5, 25):
-        killed = threading.Timer(0.02 * (number - 5), company.kill, ("metastore",))
+    for number in range(5, 13):
+        killed = threading.Timer(0.05 * (number - 5), company.kill, ("metastore",))
         killed.start()
         try:
             query(f"alter table {table} clustered by (k) sorted by (k) into {number} buckets")
@@ -241,7 +252,7 @@ def test_the_metastore_is_killed_and_restarted_during_alter(
         spec = query(f"select status, num_buckets from bucket_specs('{table}')")
         described = [row[1] for row in query(f"describe extended {table}") if row[0] == "Num Buckets"]
         assert spec[0][0] == "sealed" and described == [str(spec[0][1])], (spec, described)
-    print("\n### ALTER failed", len(said), "times of 20:", *set(said), sep="\n")
+    print("\n### ALTER failed", len(said), "times of 8:", *set(said), sep="\n")
 
 
 @pytest.mark.parametrize("phase", METASTORE)
