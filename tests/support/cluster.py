@@ -10,6 +10,7 @@ from __future__ import annotations
 import grp
 import os
 import pwd
+import random
 import shutil
 import signal
 import socket
@@ -85,14 +86,15 @@ def _postgres_folder() -> Path | None:
 
 
 def _free_ports(count: int) -> list[int]:
-    probes = [socket.socket() for _ in range(count)]
-    try:
-        for probe in probes:
-            probe.bind((HOST, 0))
-        return [int(probe.getsockname()[1]) for probe in probes]
-    finally:
-        for probe in probes:
-            probe.close()
+    """Ports that nobody has, below those that the kernel gives to clients: one of these could have it when a service is started again."""
+    ports: list[int] = []
+    candidates = iter(random.sample(range(20000, 32000), 1000))
+    while len(ports) < count:
+        port = next(candidates)
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind((HOST, port))
+            ports.append(port)
+    return ports
 
 
 def listens(port: int) -> bool:
