@@ -8,6 +8,8 @@ SQL := $(wildcard macros models) $(wildcard tests/projects)
 PROFILE := --project-dir . --profiles-dir .
 # Two processes, each with a Spark of its own, which it starts once.
 WORKERS := --numprocesses 2 --dist loadfile
+# Tests that start a cluster have a target of their own.
+HERE := --ignore tests/cluster
 # Other versions of Spark, each in a folder that Python looks into before .venv; their tests, and how many random cases.
 VERSIONS ?= $(shell sed -n 's/^pyspark==\([0-9]*[.][0-9]*\)[.].*/\1/p' spark-versions.txt)
 OF_VERSIONS := tests/spark/test_spark_versions.py tests/spark/test_bucketed_table.py tests/spark/read tests/spark/write tests/spark/evolution/test_alter_buckets.py tests/fuzz
@@ -16,7 +18,7 @@ EXTENSION := .venv/spark-bucketing-extension.jar
 export SPARK_BUCKETING_CACHE := $(CURDIR)/.venv/spark-bucketing
 
 .DEFAULT_GOAL := help
-.PHONY: help setup machine demo evolution test test-long test-dbt test-versions test-crosswise fuzz bench bench-tpch lint format clean
+.PHONY: help setup machine demo evolution test test-long test-dbt test-versions test-crosswise cluster-test fuzz bench bench-tpch bench-planning lint format clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -44,10 +46,10 @@ evolution: setup ## Change the buckets of the showcase's flights_by_month by dbt
 	@$(BIN)/python scripts/evolution/evolve.py
 
 test: lint ## Run every check and every test but the long ones
-	@$(BIN)/pytest --config-file $(CONFIG) --rootdir . -m 'not long' $(WORKERS) tests
+	@$(BIN)/pytest --config-file $(CONFIG) --rootdir . -m 'not long' $(WORKERS) $(HERE) tests
 
 test-long: setup ## Run the tests that take long: more random cases, more deaths
-	@$(BIN)/pytest --config-file $(CONFIG) --rootdir . -m long $(WORKERS) tests
+	@$(BIN)/pytest --config-file $(CONFIG) --rootdir . -m long $(WORKERS) $(HERE) tests
 
 test-dbt: setup ## Run dbt's own tests for adapters, with stock and with bucketed materializations
 	@$(BIN)/pytest --config-file $(CONFIG) --rootdir . $(WORKERS) tests/adapter
@@ -67,6 +69,9 @@ test-crosswise: setup $(VERSIONS:%=.venv/spark-%/pyspark) ## Read with each vers
 	@$(BIN)/python -m pip install --quiet --no-deps --target $(@D) "$$(grep '^pyspark==$*[.]' spark-versions.txt)"
 	@touch $@
 
+cluster-test: setup ## Run dbt, and faults, on a Spark cluster with a Hive metastore on PostgreSQL
+	@$(BIN)/pytest --config-file $(CONFIG) --rootdir . -s tests/cluster
+
 fuzz: setup ## Compare random queries with and without the extension: SEED=1 CASES=1000 EVOLVED=0.3
 	@SEED=$(or $(SEED),1) CASES=$(or $(CASES),1000) EVOLVED=$(or $(EVOLVED),0.3) $(BIN)/pytest --config-file $(CONFIG) --rootdir . -s tests/fuzz
 
@@ -77,6 +82,9 @@ bench: setup ## Time joins of bucketed tables against plain ones: SCALE=1
 bench-tpch: setup ## Time TPC-H's 22 queries with and without the extension, over whole, small and empty inputs: SCALE=1
 	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable 'python_plugin[bench]'
 	@$(BIN)/python benchmarks/tpch.py --scale $(or $(SCALE),1)
+
+bench-planning: setup ## Time planning over a Hive metastore on PostgreSQL: PARTITIONS=20000
+	@$(BIN)/python benchmarks/planning.py --partitions $(or $(PARTITIONS),20000)
 
 lint: setup ## Check style, types, imports and SQL
 	@$(BIN)/ruff check --config $(CONFIG) $(PY)

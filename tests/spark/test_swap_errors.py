@@ -133,3 +133,23 @@ def test_a_metastore_that_fails_within_the_swap_is_cured_by_the_next_run(project
     assert [tuple(row) for row in kept] == [("old",)]
     project.dbt("run", v="new")
     assert content(project) == [("new",)] and project.tables() == {"m"}
+
+
+def test_a_table_that_another_run_has_built_is_not_swapped_in(project: Project) -> None:
+    project.build("select '{{ var('v', 'old') }}' as k", **MODEL)
+    tmp = f"{project.schema}.m__dbt_tmp"
+
+    def another_run_begins(execute: Callable[[str], None], sql: str) -> None:
+        if "bucketing.written" in sql:
+            project.spark.sql(f"drop table {tmp}")
+            project.spark.sql(
+                f"create table {tmp} (k string) using parquet tblproperties ('bucketing.build' = 'another')"
+            )
+        execute(sql)
+
+    with executing(another_run_begins):
+        _, failure = project.attempt("run", v="new")
+    assert "another run of it is going on" in failure and "m__dbt_tmp: another" in failure, failure
+    assert content(project) == [("old",)] and project.tables() == {"m", "m__dbt_tmp"}
+    project.dbt("run", v="new")
+    assert content(project) == [("new",)] and project.tables() == {"m"}

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import Collection, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
 from commanded import command
 from elsewhere import CREATE, interrupted
-from served import HOST, thrift_server
+from served import HOST, asking, thrift_server
 
 from conftest import Project
 
@@ -30,20 +28,6 @@ def connect(project: Project, port: int, schema: str, threads: int = 1) -> None:
     project.write(
         "profiles.yml", yaml.safe_dump({"t": {"target": "t", "outputs": {"t": output | {"threads": threads}}}})
     )
-
-
-@contextmanager
-def asking(port: int) -> Iterator[Callable[[str], list[tuple[Any, ...]]]]:
-    """Function that asks the server a query, in one session."""
-    from pyhive import hive
-
-    with hive.connect(HOST, port) as connection, connection.cursor() as cursor:
-
-        def query(sql: str) -> list[tuple[Any, ...]]:
-            cursor.execute(sql)
-            return list(cursor.fetchall()) if cursor.description else []
-
-        yield query
 
 
 STRATEGIES = {"append": 20, "insert_overwrite": 15, "merge": 15}

@@ -6,9 +6,10 @@ import os
 import socket
 import subprocess
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pyspark
 import pytest
@@ -53,3 +54,17 @@ def thrift_server(home: Path, settings: Mapping[str, str] | None = None) -> Iter
     finally:
         process.terminate()
         process.wait(60)
+
+
+@contextmanager
+def asking(port: int) -> Iterator[Callable[[str], list[tuple[Any, ...]]]]:
+    """Function that asks the server a query, in one session."""
+    from pyhive import hive
+
+    with hive.connect(HOST, port) as connection, connection.cursor() as cursor:
+
+        def query(sql: str) -> list[tuple[Any, ...]]:
+            cursor.execute(sql)
+            return list(cursor.fetchall()) if cursor.description else []
+
+        yield query

@@ -31,6 +31,8 @@
     {%- endif -%}
   {%- endif -%}
   {%- for role in ['tmp', 'input', 'trash'] if roles[role].identifier | lower in found -%}
+    {% do log(roles[role] ~ ' is dropped: a run of this model has died, or is still going on. Then that one fails, and '
+        ~ relation ~ ' loses nothing; run one at a time.', info=true) %}
     {% do spark_bucketing.drop_relation_with_files(roles[role]) %}
   {%- endfor -%}
   {%- set existing = spark_bucketing.table_layout(relation) if state.exists else none -%}

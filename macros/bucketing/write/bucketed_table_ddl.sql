@@ -8,6 +8,7 @@
 {% macro bucketed_table_ddl(relation, columns, layout) -%}
   {%- set hive = layout.bucket_hash == 'hive' -%}
   {%- set build = 'build-' ~ modules.datetime.datetime.now().strftime('%Y%m%d%H%M%S%f') -%}
+  {%- do context.update({'__spark_bucketing_build': build}) -%}
   {%- set properties = dict(layout.tblproperties) -%}
   {%- do properties.update({'bucketing.build': build}) -%}
   {%- if hive -%}

@@ -1,0 +1,204 @@
+"""How long Spark plans over a metastore service, and what it asks it, with and without the extension.
+
+The table has as many partitions as --partitions says, of --files files each. One is written, with a row in each bucket;
+the folders of the others have links to its files, and its rows in the metastore's database are copied. So each of them
+is sealed, and a file costs what any other does to list.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import os
+import re
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from embedded import session
+
+from spark_bucketing.extension.build import build_jar
+from spark_bucketing.extension.settings import extension_settings
+
+sys.path.append(str(Path(__file__).parents[1] / "tests" / "support"))
+from cluster import HOST, Cluster, cluster, missing
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# Of each table of the metastore's database: the column by which the first partition's rows are found, its value, and
+# what a copy has in some columns; the others are copied.
+COPIES = {
+    "SERDES": ("SERDE_ID", "{old_serde}", {"SERDE_ID": "{new}"}),
+    "SERDE_PARAMS": ("SERDE_ID", "{old_serde}", {"SERDE_ID": "{new}"}),
+    "SDS": ("SD_ID", "{old_sd}", {"SD_ID": "{new}", "SERDE_ID": "{new}", "LOCATION": "'{folder}/p=' || n"}),
+    "SD_PARAMS": ("SD_ID", "{old_sd}", {"SD_ID": "{new}"}),
+    "BUCKETING_COLS": ("SD_ID", "{old_sd}", {"SD_ID": "{new}"}),
+    "SORT_COLS": ("SD_ID", "{old_sd}", {"SD_ID": "{new}"}),
+    "PARTITIONS": ("PART_ID", "{old_part}", {"PART_ID": "{new}", "SD_ID": "{new}", "PART_NAME": "'p=' || n"}),
+    "PARTITION_PARAMS": ("PART_ID", "{old_part}", {"PART_ID": "{new}"}),
+    "PARTITION_KEY_VALS": ("PART_ID", "{old_part}", {"PART_ID": "{new}", "PART_KEY_VAL": "n::text"}),
+}
+QUERIES = {
+    "one partition": "p = 1",
+    "100 partitions": "p between 1 and 100",
+    "all partitions": "p >= 0",
+}
+SELECT = "select t.k, count(*) from big.t join big.u on t.k = u.k where {} group by t.k"
+
+
+@dataclass
+class Planned:
+    """What planning a query took.
+
+    Args:
+        seconds: of the first time in a session, and of the second.
+        calls: what the metastore was asked the first time, by name.
+        exchanges: of the plan.
+        heap: megabytes of the driver's objects after it.
+    """
+
+    seconds: tuple[float, float]
+    calls: Counter[str]
+    exchanges: int
+    heap: int
+
+
+def ask(made: Cluster, sql: str) -> list[list[str]]:
+    """Rows of a statement of the metastore's database, as text."""
+    done = subprocess.run(
+        ["/usr/bin/psql", "--host", HOST, "--port", str(made.ports["postgres"]), "--username", "hive", "--dbname",
+         "postgres", "--no-align", "--tuples-only", "--set", "ON_ERROR_STOP=1", "--quiet", "--command", sql],
+        check=True, capture_output=True, text=True, env=os.environ | {"PGPASSWORD": "hive"},
+    )  # fmt: skip
+    return [line.split("|") for line in done.stdout.splitlines()]
+
+
+def settings(made: Cluster) -> dict[str, str]:
+    """Settings of an embedded Spark of two gigabytes with the cluster's metastore."""
+    return made.spark_settings("planning") | {
+        "spark.master": "local[2]",
+        "spark.driver.memory": "2g",
+        "spark.sql.autoBroadcastJoinThreshold": "-1",
+        "spark.bucketing.read.partitionBytes": "0",
+    }
+
+
+def make_tables(folder: Path, settings: Mapping[str, str], files: int) -> None:
+    """Write one partition of a table, with a row in each bucket, and a table to join it with."""
+    spark = session(folder, settings)
+    spark.sql("create database big")
+    buckets = f"clustered by (k) sorted by (k) into {files} buckets stored as parquet"
+    spark.sql(f"create table big.t (k int, v bigint) partitioned by (p int) {buckets}")
+    spark.sql(f"create table big.u (k int, v bigint) {buckets}")
+    # Hive's hash of an int is the int.
+    spark.sql(f"insert into big.t partition (p = 0) select cast(id as int), id from range({files})")
+    spark.sql(f"insert into big.u select cast(id as int), id from range({files})")
+    spark.stop()
+
+
+def copy_partition(made: Cluster, partitions: int) -> None:
+    """Give the table so many partitions, all with the files and the seal of the first."""
+    folder = made.folder / "warehouse" / "big.db" / "t"
+    first = [path for path in (folder / "p=0").iterdir() if path.name[0] not in "._"]
+    for number in range(1, partitions):
+        target = folder / f"p={number}"
+        target.mkdir()
+        for path in first:
+            os.link(path, target / path.name)
+    found = ask(
+        made,
+        'select p."PART_ID", p."SD_ID", s."SERDE_ID" from "PARTITIONS" p join "SDS" s on s."SD_ID" = p."SD_ID" '
+        "where p.\"PART_NAME\" = 'p=0'",
+    )
+    names = dict(zip(("old_part", "old_sd", "old_serde"), found[0], strict=True))
+    location = ask(made, f'select "LOCATION" from "SDS" where "SD_ID" = {names["old_sd"]}')[0][0]
+    values = names | {"new": "1000000 + n", "folder": location.rpartition("/")[0]}
+    for table, (key, old, changed) in COPIES.items():
+        columns = ask(made, f"select column_name from information_schema.columns where table_name = '{table}'")
+        quoted = [f'"{column}"' for (column,) in columns]
+        new = [changed[column].format(**values) if column in changed else f'"{column}"' for (column,) in columns]
+        ask(
+            made,
+            f'insert into "{table}" ({", ".join(quoted)}) select {", ".join(new)} from "{table}", '
+            f'generate_series(1, {partitions - 1}) as n where "{key}" = {old.format(**values)}',
+        )
+    ask(made, "analyze")
+
+
+def calls(folder: Path) -> Counter[str]:
+    """What the metastore service, whose temporary folder this is, was asked until now, by name."""
+    logs = folder.rglob("hive.log*")
+    return Counter(
+        name for log in logs for name in re.findall(r"audit.*cmd=source:\S+ (\w+)", log.read_text(errors="replace"))
+    )
+
+
+def _heap(spark: SparkSession) -> int:
+    jvm: Any = spark.sparkContext._jvm
+    runtime = jvm.java.lang.Runtime.getRuntime()
+    for _ in range(3):
+        runtime.gc()
+    return int(runtime.totalMemory() - runtime.freeMemory()) >> 20
+
+
+def _plan(spark: SparkSession, sql: str) -> tuple[float, str]:
+    start = time.perf_counter()
+    query: Any = spark.sql(sql)
+    plan = str(query._jdf.queryExecution().executedPlan().toString())
+    return time.perf_counter() - start, plan
+
+
+def measure(folder: Path, settings: Mapping[str, str], service: Path) -> dict[str, Planned]:
+    """Plan each of the queries twice, in a new Spark with these settings."""
+    spark = session(folder, settings)
+    _plan(spark, "select count(*) from big.u")
+    measured = {}
+    for name, condition in QUERIES.items():
+        before = calls(service)
+        first, plan = _plan(spark, SELECT.format(condition))
+        asked = calls(service) - before
+        second, _ = _plan(spark, SELECT.format(condition))
+        measured[name] = Planned((first, second), asked, len(re.findall(r"Exchange \w*hash", plan)), _heap(spark))
+    spark.stop()
+    return measured
+
+
+def _elsewhere(function: Callable[..., Any], *arguments: object) -> Any:
+    """What a function gives in a process of its own, whose Spark is nothing else's."""
+    with multiprocessing.get_context("spawn").Pool(1) as processes:
+        return processes.apply(function, arguments)
+
+
+def main() -> None:
+    """Print a line for each query and way."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--partitions", type=int, default=20_000)
+    parser.add_argument("--files", type=int, default=16, help="files, and buckets, of each partition")
+    arguments = parser.parse_args()
+    if lacking := missing():
+        sys.exit(lacking)
+    extension = extension_settings(build_jar())
+    with cluster(names=("postgres", "metastore")) as made:
+        folder, common = made.folder / "planning", settings(made)
+        _elsewhere(make_tables, folder, common | extension, arguments.files)
+        copy_partition(made, arguments.partitions)
+        print(f"{arguments.partitions} partitions of {arguments.files} files")
+        for way, own in {"stock": {}, "extension": extension}.items():
+            for name, planned in _elsewhere(measure, folder, common | own, made.folder / "tmp").items():
+                asked = ", ".join(f"{call} {number}" for call, number in planned.calls.most_common())
+                first, second = planned.seconds
+                print(
+                    f"{way:10} {name:15} {first:6.2f} s, again {second:6.2f} s, {planned.exchanges} shuffles, "
+                    f"heap {planned.heap:4} MB, {planned.calls.total()} calls: {asked}",
+                    flush=True,
+                )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,128 @@
+"""dbt and the commands on a cluster, through its Thrift Server."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+from cluster import Cluster
+from cluster_fixtures import *  # noqa: F403 - as a conftest.py would, of which there can be only one
+from cluster_fixtures import SETTINGS, Query
+from clustered import ClusterProject
+from elsewhere import REPOSITORY
+
+from spark_bucketing.extension.build import build_jar
+from spark_bucketing.extension.settings import extension_settings
+
+
+def test_the_showcase_is_built_and_checked_as_on_an_embedded_spark(company: Cluster) -> None:
+    data = {"SPARK_BUCKETING_DEMO": str(company.folder / "demo")}
+    subprocess.run([sys.executable, REPOSITORY / "scripts" / "get_data.py"], env=os.environ | data, check=True)
+    embedded = (
+        company.spark_settings("embedded") | extension_settings(build_jar()) | SETTINGS | {"spark.master": "local[2]"}
+    )
+    showcase = ClusterProject(company, "nycflights13", project=REPOSITORY, session=embedded)
+    built = showcase.dbt("build", **data)
+    assert built.code == 0, built.output
+    done = re.search(r"PASS=(\d+) WARN=(\d+) ERROR=(\d+) SKIP=(\d+)", built.output)
+    assert done and int(done[1]) > 100 and done.groups()[1:] == ("0", "0", "0"), built.output
+    reports = {}
+    for target in "thrift", "session":
+        compiled = showcase.dbt("compile", "--target", target, DBT_TARGET_PATH=str(showcase.home / target), **data)
+        assert compiled.code == 0, compiled.output
+        checked = showcase.command(
+            "check", "--format", "json", "--target", target, DBT_TARGET_PATH=str(showcase.home / target), **data
+        )
+        assert checked.code in (0, 1), checked.output
+        reports[target] = json.loads(checked.output[checked.output.index("{") :])
+    assert [report["planner"].split(",")[0] for report in reports.values()] == ["live (thrift)", "live (session)"]
+    verdicts = [
+        {
+            model["name"]: (
+                model["error"],
+                [
+                    (operator["kind"], operator["verdict"], [finding["reason"] for finding in operator["findings"]])
+                    for operator in model["operators"]
+                ],
+            )
+            for model in report["models"]
+        }
+        for report in reports.values()
+    ]
+    assert verdicts[0] == verdicts[1]
+    assert any(operators for _, operators in verdicts[0].values())
+
+
+def test_buckets_change_and_old_partitions_follow(project: ClusterProject, query: Query) -> None:
+    project.model(
+        "t", "select id as k, id * 7 as v, cast(id % 3 as int) as p from range({{ var('rows') }})",
+        materialized="bucketed_incremental", incremental_strategy="insert_overwrite", partition_by="p", clustered_by="k",
+        buckets=4, on_bucket_change="evolve",
+    )  # fmt: skip
+    assert project.dbt("run", "--vars", "rows: 300").code == 0
+    text = (project.home / "models" / "t.sql").read_text()
+    project.write("models/t.sql", text.replace("buckets=4", "buckets=8"))
+    # One partition only has rows in this run.
+    second = project.dbt("run", "--vars", "rows: 1")
+    assert second.code == 0, second.output
+    table = f"{project.schema}.t"
+    specs = f"select partition, status, num_buckets from bucket_specs('{table}') order by partition"
+    assert query(specs) == [("p=0", "sealed", 8), ("p=1", "sealed", 4), ("p=2", "sealed", 4)]
+    rewritten = project.command("evolution", "rewrite", table)
+    assert rewritten.code == 0 and "2 partitions brought to the table's spec" in rewritten.output, rewritten.output
+    assert query(specs) == [(f"p={p}", "sealed", 8) for p in range(3)]
+    assert query(f"select count(*), sum(v) from {table}") == [(201, sum(7 * k for k in range(300) if k % 3))]
+    sealed = project.command("seal", table)
+    assert sealed.code == 0 and "3 unchanged" in sealed.output, sealed.output
+    shown = project.command("evolution", "show", table)
+    assert shown.code == 0 and "8 buckets by (k)" in shown.output, shown.output
+    verified = project.command("evolution", "verify", table)
+    assert verified.code == 0, verified.output
+
+
+ROWS = "select id as k, {{ var('version') }} as version from range({{ var('rows', 4000000) }})"
+
+
+def test_two_processes_build_different_models(project: ClusterProject, query: Query) -> None:
+    for name in "a", "b":
+        project.model(name, ROWS, materialized="bucketed_table", clustered_by="k", buckets=4)
+    running = [project.start_dbt("run", "--select", name, "--vars", "version: 1") for name in ("a", "b")]
+    for ended in [run.end() for run in running]:
+        assert ended.code == 0, ended.output
+    for name in "a", "b":
+        assert query(f"select count(*), count(distinct k) from {project.schema}.{name}") == [(4000000, 4000000)]
+        assert query(f"select status, num_buckets from bucket_specs('{project.schema}.{name}')") == [("sealed", 4)]
+
+
+# What a run says whose table another run has dropped, by when that is.
+DROPPED = "m__dbt_tmp|another run of it is going on"
+
+
+@pytest.mark.parametrize("second_starts", ["at once", "while the first one writes"])
+def test_two_processes_build_one_model(project: ClusterProject, query: Query, second_starts: str) -> None:
+    project.model("m", ROWS, materialized="bucketed_table", clustered_by="k", buckets=4)
+    first = project.dbt("run", "--vars", "version: 1")
+    assert first.code == 0, first.output
+    one = project.start_dbt("run", "--vars", "version: 2")
+    if second_starts != "at once":
+        one.until(project.table("m__dbt_tmp").exists)
+    other = project.start_dbt("run", "--vars", "version: 3")
+    ended = {2: one.end(), 3: other.end()}
+    for end in ended.values():
+        assert end.code == 0 or re.search(DROPPED, end.output), end.output
+    if second_starts != "at once":
+        assert "m__dbt_tmp is dropped: a run of this model has died, or is still going on" in ended[3].output
+    # All of one version: of a run that succeeded, or the one that was there.
+    [(version, rows, keys)] = query(
+        f"select version, count(*), count(distinct k) from {project.schema}.m group by version"
+    )
+    assert (rows, keys) == (4000000, 4000000)
+    assert version == 1 if all(end.code for end in ended.values()) else ended[version].code == 0
+    again = project.dbt("run", "--vars", "version: 4")
+    assert again.code == 0, again.output
+    assert query(f"select version, count(*) from {project.schema}.m group by version") == [(4, 4000000)]
+    assert query(f"show tables in {project.schema}") == [(project.schema, "m", False)]

@@ -1,0 +1,399 @@
+"""What a company has, on the loopback address and below one folder: PostgreSQL, a Hive metastore service, Spark's master and workers, a Thrift Server.
+
+Run as a program it starts all of them, says where they are, and waits for Ctrl-C:
+
+    python tests/support/cluster.py
+"""
+
+from __future__ import annotations
+
+import grp
+import os
+import pwd
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from xml.sax.saxutils import escape
+
+import pyspark
+
+HOST = "127.0.0.1"
+PYSPARK = Path(pyspark.__file__).parent
+JDBC_JAR = Path("/usr/share/java/postgresql.jar")
+WORKERS = ("worker-1", "worker-2")
+# PostgreSQL refuses to run as root: these are tried in turn.
+UNPRIVILEGED = ("postgres", "nobody")
+INSTALL = "apt-get install postgresql libpostgresql-jdbc-java util-linux"
+_JAVA_LANG = ("java.lang", "java.net", "java.util", "java.lang.reflect", "java.util.concurrent")
+_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData"
+# Hive 2.3 binds its metastore service to every address and has no setting for that: Java drops the connections of others.
+_POLICY = """grant {
+  permission java.net.SocketPermission "127.0.0.1:*", "accept,connect,listen,resolve";
+  permission java.net.SocketPermission "localhost:0-", "listen,resolve";
+  permission java.io.FilePermission "<<ALL FILES>>", "read,write,delete,execute,readlink";
+  permission java.util.PropertyPermission "*", "read,write";
+  permission java.lang.RuntimePermission "*";
+  permission java.lang.reflect.ReflectPermission "*";
+  permission java.net.NetPermission "*";
+  permission java.security.SecurityPermission "*";
+  permission java.sql.SQLPermission "*";
+  permission java.util.logging.LoggingPermission "control";
+  permission java.io.SerializablePermission "*";
+  permission javax.management.MBeanPermission "*", "*";
+  permission javax.management.MBeanServerPermission "*";
+  permission javax.management.MBeanTrustPermission "*";
+  permission javax.jdo.spi.JDOPermission "*";
+  permission javax.security.auth.AuthPermission "*";
+  permission javax.security.auth.PrivateCredentialPermission "* * \\"*\\"", "read";
+};
+"""
+
+
+class ClusterError(Exception):
+    """A process of the cluster did not start, or ended; the text has the end of its log."""
+
+
+def missing() -> str | None:
+    """What has to be installed for a cluster, as a sentence; None where everything is there."""
+    lacking = [
+        what
+        for what, there in (
+            ("PostgreSQL's server", _postgres_folder() is not None),
+            (f"PostgreSQL's driver for Java ({JDBC_JAR})", JDBC_JAR.exists()),
+            ("java", shutil.which("java") is not None),
+            ("setpriv", shutil.which("setpriv") is not None),
+        )
+        if not there
+    ]
+    if not lacking:
+        return None
+    return f"Not found: {', '.join(lacking)}. On Debian and Ubuntu: {INSTALL}"
+
+
+def _postgres_folder() -> Path | None:
+    """Folder of the newest PostgreSQL that Debian's packages have installed."""
+    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"), key=lambda path: int(path.parts[-3]))
+    return found[-1].parent if found else None
+
+
+def _free_ports(count: int) -> list[int]:
+    """Ports that nobody has, below those that the kernel gives to clients: one of these could have it when a service is started again."""
+    ports: list[int] = []
+    candidates = iter(random.sample(range(20000, 32000), 1000))
+    while len(ports) < count:
+        port = next(candidates)
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind((HOST, port))
+            ports.append(port)
+    return ports
+
+
+def listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex((HOST, port)) == 0
+
+
+@dataclass
+class Service:
+    """A process of the cluster: how it is started, and how one sees that it is ready."""
+
+    command: list[str]
+    port: int
+    environment: dict[str, str] = field(default_factory=dict)
+    # The signal by which it ends at once and in order.
+    ends_by: signal.Signals = signal.SIGTERM
+
+
+class Cluster:
+    """Processes by name: `postgres`, `metastore`, `master`, `worker-1`, `worker-2` and `thrift`.
+
+    Each is the leader of a process group of its own, to which what it starts belongs (a worker's executors), and by
+    whose number it ends. Should the thread end that has started it, the kernel kills it.
+    """
+
+    def __init__(self, folder: Path, settings: Mapping[str, str] | None = None) -> None:
+        """Describe a cluster; nothing is started.
+
+        Args:
+            folder: an empty folder which PostgreSQL's user may enter.
+            settings: Spark's settings of the Thrift Server beside those that it needs.
+        """
+        self.folder = folder
+        self.running: dict[str, subprocess.Popen[bytes]] = {}
+        for name in ("conf", "logs", "tmp", "warehouse"):
+            (folder / name).mkdir()
+        ports = _free_ports(4 + 2 * len(WORKERS))
+        self.ports = dict(zip(("postgres", "metastore", "master", "thrift", *WORKERS), ports, strict=False))
+        self._settings = dict(settings or {})
+        self._postgres = _postgres_folder() or Path()
+        self.services = self._services()
+
+    @property
+    def metastore_uri(self) -> str:
+        return f"thrift://{HOST}:{self.ports['metastore']}"
+
+    @property
+    def master_url(self) -> str:
+        return f"spark://{HOST}:{self.ports['master']}"
+
+    def log(self, name: str) -> Path:
+        return self.folder / "logs" / name
+
+    def local(self, worker: str) -> Path:
+        """Where a worker's executors spill and keep shuffles."""
+        return self.folder / worker / "local"
+
+    def start(self, *names: str) -> None:
+        """Start these processes in their order, and wait until each is ready.
+
+        Raises:
+            ClusterError: one runs already, ended, or was not ready after two minutes.
+        """
+        for name in names:
+            service = self.services[name]
+            if listens(service.port):
+                raise ClusterError(f"{name} runs already.")
+            if name == "postgres" and not (self.folder / "postgres" / "PG_VERSION").exists():
+                self._make_database()
+            with self.log(name).open("ab") as log:
+                self.running[name] = subprocess.Popen(
+                    ["setpriv", "--pdeathsig", "KILL", *service.command],
+                    stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.folder, start_new_session=True,
+                    env=os.environ | self._common_environment() | service.environment,
+                )  # fmt: skip
+            self._wait_until_ready(name)
+
+    def start_others(self) -> None:
+        """Start those that do not run."""
+        self.start(*(name for name in self.services if name not in self.running))
+
+    def kill(self, *names: str) -> None:
+        """Kill processes, and what they have started, without a chance to do anything."""
+        for name in names:
+            self._end(name, signal.SIGKILL)
+
+    def stop(self, *names: str) -> None:
+        """End processes, or all of them, the last first; the ones that do not end in half a minute are killed."""
+        for name in reversed(names or tuple(self.services)):
+            if name in self.running:
+                self._end(name, self.services[name].ends_by)
+
+    def restart(self, *names: str) -> None:
+        self.stop(*names)
+        self.start(*names)
+
+    def _end(self, name: str, how: signal.Signals) -> None:
+        process = self.running.pop(name)
+        try:
+            process.send_signal(how)
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(30)
+        finally:
+            # What it started is in its group, which may outlive it.
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+    def _wait_until_ready(self, name: str) -> None:
+        process, port = self.running[name], self.services[name].port
+        end = time.monotonic() + 120
+        while not listens(port):
+            if process.poll() is not None:
+                raise ClusterError(f"{name} ended with {process.returncode}:\n{self.tail(name)}")
+            if time.monotonic() > end:
+                raise ClusterError(f"{name} does not listen on port {port}:\n{self.tail(name)}")
+            time.sleep(0.1)
+
+    def tail(self, name: str, characters: int = 4000) -> str:
+        return self.log(name).read_text(errors="replace")[-characters:]
+
+    def _common_environment(self) -> dict[str, str]:
+        return {
+            "SPARK_HOME": str(PYSPARK),
+            "SPARK_CONF_DIR": str(self.folder / "conf" / "spark"),
+            "SPARK_LOCAL_IP": HOST,
+        }
+
+    def _services(self) -> dict[str, Service]:
+        spark_class = str(PYSPARK / "bin" / "spark-class")
+        ports = self.ports
+        # The Thrift Server would take them for its own.
+        daemon = {
+            "SPARK_DAEMON_MEMORY": "256m",
+            "SPARK_DAEMON_JAVA_OPTS": f"-Djava.io.tmpdir={self.folder / 'tmp'} {_JAVA}",
+        }
+        services = {
+            "postgres": Service(
+                [*_unprivileged(), str(self._postgres / "postgres"), "-D", str(self.folder / "postgres"),
+                 "-k", str(self.folder / "postgres"), "-p", str(ports["postgres"]), "-c", f"listen_addresses={HOST}",
+                 "-c", "max_connections=50", "-c", "shared_buffers=64MB"],
+                ports["postgres"],
+                ends_by=signal.SIGINT,
+            ),
+            "metastore": Service(self._metastore_command(), ports["metastore"]),
+            "master": Service(
+                [spark_class, "org.apache.spark.deploy.master.Master", "--host", HOST, "--port", str(ports["master"]), "--webui-port", "0"],
+                ports["master"],
+                daemon,
+            ),
+        }  # fmt: skip
+        for worker in WORKERS:
+            services[worker] = Service(
+                [spark_class, "org.apache.spark.deploy.worker.Worker", "--host", HOST, "--port", str(ports[worker]),
+                 "--webui-port", "0", "--cores", "2", "--memory", "1g", "--work-dir", str(self.folder / worker / "work"),
+                 self.master_url],
+                ports[worker],
+                daemon | {"SPARK_LOCAL_DIRS": str(self.local(worker))},
+            )  # fmt: skip
+        services["thrift"] = Service(self._thrift_command(), ports["thrift"])
+        return services
+
+    def _metastore_command(self) -> list[str]:
+        conf, tmp = self.folder / "conf", self.folder / "tmp"
+        (conf / "metastore").mkdir()
+        (conf / "policy").write_text(_POLICY)
+        _write_hive_site(
+            conf / "metastore",
+            {
+                "javax.jdo.option.ConnectionURL": f"jdbc:postgresql://{HOST}:{self.ports['postgres']}/postgres",
+                "javax.jdo.option.ConnectionDriverName": "org.postgresql.Driver",
+                "javax.jdo.option.ConnectionUserName": "hive",
+                "javax.jdo.option.ConnectionPassword": "hive",
+                "datanucleus.schema.autoCreateTables": "true",
+                "datanucleus.schema.autoCreateColumns": "true",
+                # With constraints it waits for itself on PostgreSQL at the first CREATE TABLE.
+                "datanucleus.schema.autoCreateAll": "false",
+                "datanucleus.schema.autoCreateConstraints": "false",
+                "hive.metastore.schema.verification": "false",
+                "hive.metastore.warehouse.dir": str(self.folder / "warehouse"),
+            },
+        )
+        return [
+            "java", "-Xmx768m", *_JAVA.split(), f"-Djava.io.tmpdir={tmp}",
+            "-Djava.security.manager", f"-Djava.security.policy=={conf / 'policy'}",
+            *(f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _JAVA_LANG),
+            "-cp", f"{conf / 'metastore'}:{JDBC_JAR}:{PYSPARK / 'jars'}/*",
+            "org.apache.hadoop.hive.metastore.HiveMetaStore", "-p", str(self.ports["metastore"]),
+            # Its own way to log would want a library that Spark does not have.
+            "--hiveconf", "hive.async.log.enabled=false",
+        ]  # fmt: skip
+
+    def _thrift_command(self) -> list[str]:
+        (self.folder / "conf" / "spark").mkdir()
+        _write_hive_site(self.folder / "conf" / "spark", {"hive.metastore.uris": self.metastore_uri})
+        command = [str(PYSPARK / "bin" / "spark-submit")]
+        for key, value in (self.spark_settings("thrift") | self._settings).items():
+            command += ["--conf", f"{key}={value}"]
+        command += ["--class", "org.apache.spark.sql.hive.thriftserver.HiveThriftServer2", "spark-internal"]
+        return [
+            *command,
+            "--hiveconf", f"hive.server2.thrift.bind.host={HOST}",
+            "--hiveconf", f"hive.server2.thrift.port={self.ports['thrift']}",
+        ]  # fmt: skip
+
+    def spark_settings(self, application: str) -> dict[str, str]:
+        """Settings of an application of this cluster: two executors of two cores, one on each worker, and its metastore."""
+        home = self.folder / application
+        home.mkdir(exist_ok=True)
+        return {
+            "spark.master": self.master_url,
+            "spark.driver.host": HOST,
+            "spark.driver.memory": "1g",
+            "spark.executor.memory": "600m",
+            "spark.executor.cores": "2",
+            "spark.ui.enabled": "false",
+            "spark.local.dir": str(home / "local"),
+            "spark.sql.shuffle.partitions": "4",
+            "spark.sql.warehouse.dir": str(self.folder / "warehouse"),
+            "spark.hadoop.hive.metastore.uris": self.metastore_uri,
+            "spark.driver.extraJavaOptions": f"-Djava.io.tmpdir={home} {_JAVA}",
+            "spark.executor.extraJavaOptions": _JAVA,
+        }
+
+    def _make_database(self) -> None:
+        """PostgreSQL's files, with a superuser for the metastore."""
+        data = self.folder / "postgres"
+        data.mkdir(mode=0o700)
+        password = self.folder / "conf" / "password"
+        password.write_text("hive")
+        if user := _other_user():
+            os.chown(data, user.pw_uid, user.pw_gid)
+            os.chown(password, user.pw_uid, user.pw_gid)
+        made = subprocess.run(
+            [*_unprivileged(), str(self._postgres / "initdb"), "-D", str(data), "-U", "hive", "--pwfile", str(password),
+             "--auth=scram-sha-256", "--encoding=UTF8", "--no-locale", "--no-sync"],
+            capture_output=True, text=True, check=False, cwd=self.folder,
+        )  # fmt: skip
+        if made.returncode:
+            raise ClusterError(f"initdb: {made.stderr}{made.stdout}")
+
+
+def _other_user() -> pwd.struct_passwd | None:
+    """Who runs PostgreSQL where this process is root's; None where it runs as this process does."""
+    if os.geteuid() != 0:
+        return None
+    known = {user.pw_name: user for user in pwd.getpwall()}
+    return next(known[name] for name in UNPRIVILEGED if name in known)
+
+
+def _unprivileged() -> list[str]:
+    """What is put before a command so that it does not run as root; the process keeps its number."""
+    user = _other_user()
+    if not user:
+        return []
+    return ["setpriv", f"--reuid={user.pw_uid}", f"--regid={grp.getgrgid(user.pw_gid).gr_gid}", "--clear-groups"]
+
+
+def _write_hive_site(folder: Path, properties: Mapping[str, str]) -> None:
+    lines = [
+        f"<property><name>{name}</name><value>{escape(value)}</value></property>" for name, value in properties.items()
+    ]
+    (folder / "hive-site.xml").write_text("\n".join(["<configuration>", *lines, "</configuration>"]))
+
+
+@contextmanager
+def cluster(settings: Mapping[str, str] | None = None, names: Sequence[str] = ()) -> Iterator[Cluster]:
+    """A running cluster in a temporary folder; everything has ended and is gone afterwards, however it ends.
+
+    Args:
+        settings: Spark's settings of the Thrift Server beside those that it needs.
+        names: the processes to start; none for all.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="spark-bucketing-cluster-"))
+    # PostgreSQL's user goes through it to a folder of its own.
+    folder.chmod(0o711)
+    made = Cluster(folder, settings)
+    try:
+        made.start(*(names or made.services))
+        yield made
+    finally:
+        made.stop()
+        shutil.rmtree(folder)
+
+
+def main() -> None:
+    from spark_bucketing.extension.build import build_jar
+    from spark_bucketing.extension.settings import server_settings
+
+    if lacking := missing():
+        sys.exit(lacking)
+    # Also where it was started in the background, where a shell lets it ignore Ctrl-C.
+    for number in signal.SIGINT, signal.SIGTERM:
+        signal.signal(number, signal.default_int_handler)
+    with suppress(KeyboardInterrupt), cluster(server_settings(build_jar())) as made:
+        places = (made.folder, f"thrift: {HOST}:{made.ports['thrift']}", made.metastore_uri, made.master_url)
+        print(*places, sep="\n", flush=True)
+        signal.pause()
+
+
+if __name__ == "__main__":
+    main()
