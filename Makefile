@@ -78,6 +78,8 @@ fuzz: setup ## Compare random queries with and without the extension: SEED=1 CAS
 bench: setup ## Time joins of bucketed tables against plain ones: SCALE=1
 	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable 'python_plugin[bench]'
 	@$(BIN)/python benchmarks/run.py --scale $(or $(SCALE),1)
+	@$(BIN)/python benchmarks/statements.py
+	@$(BIN)/python benchmarks/statements.py --rows 2000000 --only table --extension on --show
 
 bench-tpch: setup ## Time TPC-H's 22 queries with and without the extension, over whole, small and empty inputs: SCALE=1
 	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable 'python_plugin[bench]'

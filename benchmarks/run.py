@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import embedded
 from cases import BASELINE, SCANNED, WAYS
 from measure import Measured, measure, planning
+from rewrites import rewriting
 from rich.bar import Bar
 from rich.console import Console
 from rich.table import Table
@@ -47,6 +48,7 @@ def main() -> None:
     figures = {query: {way: vars(seen) for way, seen in ways.items()} for query, ways in results.items()}
     (folder / "bench.json").write_text(json.dumps(figures, indent=2))
     console.print(writing(spark, options.repetitions))
+    console.print(rewriting(spark, options.repetitions))
     if options.partitions:
         console.print(_planning(spark, "wide", options.partitions, 64))
     if options.evolved:

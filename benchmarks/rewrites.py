@@ -1,0 +1,54 @@
+"""How long `spark-bucketing evolution rewrite` takes for partitions of 9 MB, one by one and in one pass."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+from rich.table import Table as Printed
+
+from spark_bucketing.evolution.metadata import read_table
+from spark_bucketing.evolution.model import total_size
+from spark_bucketing.evolution.rewrite import Rewriter, plan_rewrite
+from spark_bucketing.evolution.warehouse import Warehouse
+from spark_bucketing.session import SessionStatements
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+PARTITIONS = 5
+ROWS = 230_000  # of a partition: 9 MB
+
+
+def rewriting(spark: SparkSession, repetitions: int) -> Printed:
+    """Bring one partition, and all of them together, from 8 to 16 buckets; medians."""
+    printed = Printed("partitions", "MB", "seconds", title=f"evolution rewrite, medians of {repetitions}")
+    for number in (1, PARTITIONS):
+        taken = []
+        # The first turn warms up.
+        for turn in range(repetitions + 1):
+            _make(spark)
+            with closing(SessionStatements(spark)) as statements:
+                warehouse = Warehouse(statements.rows)
+                table = read_table(warehouse, "default.rewritten")
+                todo = plan_rewrite(table, table.partitions[:number]).todo
+                begin = time.perf_counter()
+                Rewriter(warehouse, table, lambda _: None).run(todo)
+            if turn:
+                taken.append(time.perf_counter() - begin)
+        printed.add_row(str(number), f"{total_size(todo) / 1e6:.0f}", f"{statistics.median(taken):.1f}")
+    return printed
+
+
+def _make(spark: SparkSession) -> None:
+    clustered = "clustered by (k) sorted by (k) into {} buckets"
+    spark.sql("drop table if exists rewritten")
+    spark.sql(
+        f"create table rewritten (k bigint, v string) partitioned by (ds int) {clustered.format(8)} stored as parquet"
+    )
+    spark.sql(
+        f"insert into rewritten select id, sha1(string(id)), cast(id % {PARTITIONS} as int) from range({PARTITIONS * ROWS})"
+    )
+    spark.sql(f"alter table rewritten {clustered.format(16)}")
