@@ -16,7 +16,7 @@ EXTENSION := .venv/spark-bucketing-extension.jar
 export SPARK_BUCKETING_CACHE := $(CURDIR)/.venv/spark-bucketing
 
 .DEFAULT_GOAL := help
-.PHONY: help setup machine demo evolution test test-long test-dbt test-versions test-crosswise demo-versions fuzz bench bench-tpch lint format clean
+.PHONY: help setup machine demo evolution test test-long test-dbt test-versions test-crosswise fuzz bench bench-tpch lint format clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -52,17 +52,10 @@ test-long: setup ## Run the tests that take long: more random cases, more deaths
 test-dbt: setup ## Run dbt's own tests for adapters, with stock and with bucketed materializations
 	@$(BIN)/pytest --config-file $(CONFIG) --rootdir . $(WORKERS) tests/adapter
 
-test-versions: test-crosswise demo-versions ## Run what depends on Spark with the other versions: VERSIONS="3.5 4.1"
+test-versions: test-crosswise ## Run what depends on Spark with the other versions: VERSIONS="3.5 4.1"
 	@set -e; for version in $(VERSIONS); do echo "Spark $$version"; \
 	  env -u SPARK_HOME PYTHONPATH=$(CURDIR)/.venv/spark-$$version CASES=300 \
 	    $(BIN)/pytest --config-file $(CONFIG) --rootdir . -m 'not long' $(WORKERS) $(OF_VERSIONS); done
-
-demo-versions: setup $(VERSIONS:%=.venv/spark-%/pyspark) ## Build the showcase with the other versions of Spark: VERSIONS="3.5 4.1"
-	@$(BIN)/python scripts/get_data.py
-	@set -e; unset SPARK_HOME; for version in $(VERSIONS); do echo "Spark $$version"; rm -rf .venv/demo-$$version; \
-	  export PYTHONPATH=$(CURDIR)/.venv/spark-$$version SPARK_BUCKETING_DEMO=.venv/demo-$$version SPARK_BUCKETING_JAR=.venv/demo-$$version.jar; \
-	  $(BIN)/spark-bucketing extension build --output $$SPARK_BUCKETING_JAR >/dev/null; \
-	  $(BIN)/dbt build $(PROFILE); $(BIN)/spark-bucketing layout $(PROFILE); done
 
 test-crosswise: setup $(VERSIONS:%=.venv/spark-%/pyspark) ## Read with each version what the others have written: VERSIONS="3.5 4.1"
 	@VERSIONS="$(VERSIONS)" $(BIN)/pytest --config-file $(CONFIG) --rootdir . tests/versions
