@@ -12,7 +12,7 @@ WORKERS := --numprocesses 2 --dist loadfile
 HERE := --ignore tests/cluster
 # Other versions of Spark, each in a folder that Python looks into before .venv; their tests, and how many random cases.
 VERSIONS ?= $(shell sed -n 's/^pyspark==\([0-9]*[.][0-9]*\)[.].*/\1/p' spark-versions.txt)
-OF_VERSIONS := tests/spark/test_spark_versions.py tests/spark/test_bucketed_table.py tests/spark/read tests/spark/write tests/spark/evolution/test_alter_buckets.py tests/fuzz
+OF_VERSIONS := tests/spark/test_spark_versions.py tests/spark/test_bucketed_table.py tests/spark/test_deaths.py tests/spark/test_swap_errors.py tests/spark/test_layout_command.py tests/spark/read tests/spark/write tests/spark/evolution/test_alter_buckets.py tests/fuzz
 # The session extension, where profiles.yml looks for it, and where its jars are kept.
 EXTENSION := .venv/spark-bucketing-extension.jar
 export SPARK_BUCKETING_CACHE := $(CURDIR)/.venv/spark-bucketing

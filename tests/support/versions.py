@@ -19,6 +19,7 @@ WRITE_OPTIONS = "A partial overwrite of the Spark layout that leaves no option o
 PARAMETERS = "Parameters (`:name`, `?`) in `ALTER TABLE ... CLUSTERED BY` and `SEAL BUCKETS`"
 COLLATIONS = "Columns with a collation"
 WIDER_TYPES = "A column made wider (`int` to `bigint`) behind Spark's back is read, plainly"
+CHECK = "`spark-bucketing check`"
 ANCIENT_DAYS = "Days before 1582 are written to Parquet by default"
 SINCE = {
     SCRIPTS: (4, 1),
@@ -26,6 +27,7 @@ SINCE = {
     PARAMETERS: (4, 1),
     COLLATIONS: (4, 0),
     WIDER_TYPES: (4, 0),
+    CHECK: (4, 0),
     ANCIENT_DAYS: (4, 0),
 }
 
@@ -46,5 +48,6 @@ def _needs(feature: str) -> pytest.MarkDecorator:
 
 
 needs_scripts = _needs(SCRIPTS)
+needs_check = _needs(CHECK)
 needs_collations = _needs(COLLATIONS)
 needs_sql_parameters = _needs(PARAMETERS)

@@ -4,7 +4,9 @@
 -#}
 {% macro planning_error(query) -%}
   {%- set plan = run_query('explain ' ~ query).columns[0].values() | join('\n') -%}
-  {{ return(plan if plan.startswith('Error occurred during query planning') else '') }}
+  {#- An error of the analysis stands in the plan's place, any other in that of the whole text. -#}
+  {%- set error = '^(?:== Physical Plan ==\\s*)?(?:Error occurred during query planning|[A-Za-z.]+Exception\\b)' -%}
+  {{ return(plan if modules.re.match(error, plan) else '') }}
 {%- endmacro %}
 
 

@@ -172,6 +172,14 @@ class SessionStatements:
         return [row.asDict() for row in self._session.sql(statement).collect()]
 
 
+def pyspark_version() -> tuple[int, int]:
+    """Major and minor version of the PySpark that is installed."""
+    from pyspark import __version__
+
+    major, minor, *_ = __version__.split(".")
+    return int(major), int(minor)
+
+
 def is_open() -> bool:
     """Whether this process has a Spark that runs."""
     from pyspark import SparkContext

@@ -15,7 +15,7 @@ from spark_bucketing.errors import ExtensionError, SparkError
 from spark_bucketing.extension.build import build_jar
 from spark_bucketing.extension.settings import EXTENSION_CLASS, extension_settings
 from spark_bucketing.plan.whatif import WhatIf
-from spark_bucketing.session import is_open, open_beside, open_session, quiet_errors
+from spark_bucketing.session import is_open, open_beside, open_session, pyspark_version, quiet_errors
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -65,6 +65,7 @@ def embedded_whatif(settings: Mapping[str, str], extension: bool) -> Iterator[Wh
         SparkError: Spark does not start, or this process has one already.
         ExtensionError: the extension is asked for and cannot be built.
     """
+    _refuse_old_spark()
     if is_open():
         raise SparkError(
             "This process has a Spark session already, and planning without a warehouse needs one of its own: "
@@ -88,12 +89,22 @@ def whatif_beside(session: SparkSession, extension: bool) -> Iterator[WhatIf]:
     Raises:
         SparkError: Spark does not make one.
     """
+    _refuse_old_spark()
     settings = planner_settings({str(key): str(value) for key, value in session.conf.getAll.items()})
     with tempfile.TemporaryDirectory(prefix="spark-bucketing-", ignore_cleanup_errors=True) as name:
         jar = None if extension else _built(False)
         own = settings | _OF_WHATIF | _switched(extension) | {"spark.sql.warehouse.dir": str(Path(name) / "warehouse")}
         beside = open_beside(session, own, jar, EXTENSION_CLASS if jar else None)
         yield WhatIf(beside, Path(name) / "tables", extension or jar is not None)
+
+
+def _refuse_old_spark() -> None:
+    if pyspark_version() < (4, 0):
+        raise SparkError(
+            f"Hypothetical tables cannot be planned with PySpark {'.'.join(map(str, pyspark_version()))}, "
+            "which lacks the classes for it: install pyspark 4.0 or newer where spark-bucketing check runs. "
+            "It may plan offline (--offline) for a warehouse whose Spark is older."
+        )
 
 
 def _built(needed: bool) -> Path | None:
