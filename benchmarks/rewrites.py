@@ -48,7 +48,6 @@ def _make(spark: SparkSession) -> None:
     spark.sql(
         f"create table rewritten (k bigint, v string) partitioned by (ds int) {clustered.format(8)} stored as parquet"
     )
-    spark.sql(
-        f"insert into rewritten select id, sha1(string(id)), cast(id % {PARTITIONS} as int) from range({PARTITIONS * ROWS})"
-    )
+    rows = f"select id, sha1(string(id)), cast(id % {PARTITIONS} as int) from range({PARTITIONS * ROWS})"
+    spark.sql(f"insert into rewritten {rows}")
     spark.sql(f"alter table rewritten {clustered.format(16)}")
