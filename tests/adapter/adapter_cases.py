@@ -10,13 +10,10 @@ from dbt.tests.adapter.basic.test_ephemeral import BaseEphemeral
 from dbt.tests.adapter.basic.test_incremental import BaseIncremental, BaseIncrementalNotSchemaChange
 from dbt.tests.adapter.basic.test_table_materialization import BaseTableMaterialization
 from dbt.tests.adapter.concurrency.test_concurrency import BaseConcurrency
-from dbt.tests.adapter.empty.test_empty import BaseTestEmpty, BaseTestEmptyInlineSourceRef
 from dbt.tests.adapter.incremental.test_incremental_merge_exclude_columns import BaseMergeExcludeColumns
 from dbt.tests.adapter.incremental.test_incremental_on_schema_change import BaseIncrementalOnSchemaChange
 from dbt.tests.adapter.incremental.test_incremental_unique_id import BaseIncrementalUniqueKey
 from dbt.tests.adapter.persist_docs.test_persist_docs import BasePersistDocsColumnMissing
-from dbt.tests.adapter.relations.test_changing_relation_type import BaseChangeRelationTypeValidator
-from dbt.tests.adapter.relations.test_dropping_schema_named import BaseDropSchemaNamed
 from dbt.tests.adapter.sample_mode.test_sample_mode import BaseSampleModeTest
 
 
@@ -42,11 +39,7 @@ CASES = [
     Case(BaseMergeExcludeColumns),
     Case(BaseEphemeral),
     Case(BaseConcurrency),
-    Case(BaseTestEmpty),
-    Case(BaseTestEmptyInlineSourceRef),
     Case(BasePersistDocsColumnMissing),
-    Case(BaseChangeRelationTypeValidator, by="materialization"),
-    Case(BaseDropSchemaNamed),
     Case(BaseSampleModeTest),
 ]
 

@@ -69,6 +69,10 @@ def project_files(
     """Write dbt's project, with this repository installed, and its models bucketed if the class says so."""
     case = request.cls.case if request.cls.bucketed else None
     written = {name: bucketed(text, case) if case else text for name, text in {**models, **properties}.items()}
+    if case and written == {**models, **properties}:
+        pytest.fail(
+            f"No model of {request.cls.__name__} is materialized as a table or incremental, so that none is bucketed."
+        )
     folders = [("models", written), ("macros", macros), ("snapshots", snapshots), ("seeds", seeds), ("tests", tests)]
     for folder, files in [*folders, ("analyses", analyses)]:
         fixtures.write_project_files(project_root, folder, files)
