@@ -18,7 +18,7 @@ EXTENSION := .venv/spark-bucketing-extension.jar
 export SPARK_BUCKETING_CACHE := $(CURDIR)/.venv/spark-bucketing
 
 .DEFAULT_GOAL := help
-.PHONY: help setup machine demo evolution test test-long test-dbt test-versions test-crosswise cluster-test fuzz bench bench-tpch bench-planning lint format clean
+.PHONY: help setup machine demo evolution test test-long test-dbt test-versions test-crosswise cluster-test fuzz bench bench-tpch bench-planning lint format dist clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -100,5 +100,9 @@ format: setup ## Repair what the linters can repair
 	@$(BIN)/ruff format --config $(CONFIG) $(PY)
 	@$(BIN)/sqlfluff fix $(SQL)
 
+dist: setup ## Build the wheel of the command and the extension's sources into dist/
+	@$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist ./python_plugin
+	@ls dist/*.whl
+
 clean: ## Remove everything that was made here, .venv too
-	rm -rf .venv .demo target dbt_packages logs .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse metastore_db derby.log
+	rm -rf .venv .demo dist target dbt_packages logs .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse metastore_db derby.log

@@ -125,5 +125,8 @@ def test_the_commands_of_evolution_over_thrift(tmp_path: Path, project: Project)
         assert json.loads(shown.output)["all_partitions"]["num_buckets"] == 8
         sealed = command(project, "seal", "s.t")
         assert sealed.exit_code == 0 and "5 unchanged" in sealed.output, sealed.output
+        examined = json.loads(command(project, "doctor", "--format", "json").stdout)["examined"]
+        states = {one["subject"]: one["state"] for one in examined}
+        assert (states["session extension"], states["metastore"], states["Spark"]) == ("ok", "ok", "ok"), examined
         missing = command(project, "seal", "s.nowhere")
         assert missing.exit_code == 2 and "There is no table s.nowhere" in missing.output, missing.output

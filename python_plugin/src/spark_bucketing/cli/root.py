@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from spark_bucketing.cli.check import check
+from spark_bucketing.cli.doctor import doctor
 from spark_bucketing.cli.evolution import evolution
 from spark_bucketing.cli.explain_reason import explain_reason
 from spark_bucketing.cli.extension import extension
@@ -49,5 +50,5 @@ def main() -> None:
     """Bucketed tables on Spark, seen from a dbt project."""
 
 
-for _command in (check, evolution, explain_reason, extension, layout, seal):
+for _command in (check, doctor, evolution, explain_reason, extension, layout, seal):
     main.add_command(_command)

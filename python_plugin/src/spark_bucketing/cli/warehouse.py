@@ -37,8 +37,19 @@ def opened(table: str, place: Place, line: ProgressLine) -> Iterator[tuple[Wareh
     if not 1 <= len(parts) <= 2:
         raise TableError(f"{table!r} is no name of a table. Expected schema.table, or a table of the target's schema.")
     target = read_target(place)
-    with closing(_statements(target, line)) as statements, Warehouse(statements.rows).with_needed_settings() as found:
+    with connected(target, line) as warehouse, warehouse.with_needed_settings() as found:
         yield found, ".".join(parts if len(parts) == 2 else (target.schema, *parts))
+
+
+@contextmanager
+def connected(target: Target, line: ProgressLine) -> Iterator[Warehouse]:
+    """A session of a target, with its own settings.
+
+    Raises:
+        BucketingError: there is no session.
+    """
+    with closing(_statements(target, line)) as statements:
+        yield Warehouse(statements.rows)
 
 
 def _statements(target: Target, line: ProgressLine) -> RemoteStatements | SessionStatements:

@@ -1,0 +1,64 @@
+"""What is installed here: Python, dbt, and the plugin beside the dbt package of the project."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import yaml
+
+from spark_bucketing.doctor.diagnosis import Diagnosis, wrong
+
+_PACKAGE = "spark_bucketing"
+
+
+def examine_installed(project_dir: Path) -> Iterator[Diagnosis]:
+    """Look at the versions of what a dbt run and these commands need.
+
+    Args:
+        project_dir: the folder of dbt_project.yml.
+    """
+    yield Diagnosis("Python", ".".join(map(str, sys.version_info[:3])))
+    for distribution in ("dbt-core", "dbt-spark"):
+        found = _version(distribution)
+        if found:
+            yield Diagnosis(distribution, found)
+        else:
+            yield wrong(distribution, "not installed", "pip install 'spark-bucketing[dbt]'")
+    yield _dbt_package(project_dir, _version("spark-bucketing") or "")
+
+
+def _version(distribution: str) -> str | None:
+    try:
+        return version(distribution)
+    except PackageNotFoundError:
+        return None
+
+
+def _dbt_package(project_dir: Path, plugin: str) -> Diagnosis:
+    project = _read(project_dir / "dbt_project.yml")
+    folder = project_dir / str(project.get("packages-install-path") or "dbt_packages") / _PACKAGE
+    # The package may be the project itself.
+    package = project if project.get("name") == _PACKAGE else _read(folder / "dbt_project.yml")
+    found = str(package.get("version") or "")
+    if not found:
+        return Diagnosis(
+            "dbt package", "not installed in this project", "unknown", "add it to packages.yml, and run `dbt deps`"
+        )
+    if found != plugin:
+        return wrong(
+            "dbt package",
+            f"version {found}, beside version {plugin} of this command",
+            f"take both from one release: `revision:` of packages.yml, and pip install spark-bucketing=={found}",
+        )
+    return Diagnosis("dbt package", f"version {found}, as this command")
+
+
+def _read(path: Path) -> Mapping[str, object]:
+    try:
+        found = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError):
+        return {}
+    return found if isinstance(found, dict) else {}

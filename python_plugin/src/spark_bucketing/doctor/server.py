@@ -1,0 +1,144 @@
+"""What the target's Spark is, asked in SQL: its version, the extension, its settings, its metastore."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple
+
+from spark_bucketing.doctor.diagnosis import Diagnosis, wrong
+from spark_bucketing.evolution.warehouse import Warehouse
+from spark_bucketing.extension.settings import EXTENSION_CLASS
+
+_OLDEST, _NEWEST = (3, 5), (4, 3)
+
+
+class _Setting(NamedTuple):
+    name: str
+    is_right: Callable[[str], bool]
+    right: str  # for people
+    effect: str  # of another value
+
+
+def _on(value: str) -> bool:
+    return value.strip().lower() == "true"
+
+
+def _off(value: str) -> bool:
+    return value.strip().lower() == "false"
+
+
+def _none(value: str) -> bool:
+    return re.fullmatch(r"-?\d+", value.strip()) is not None and int(value) <= 0
+
+
+_HIVES_READER = "Hive's own classes read and write the Hive layout, and know no buckets"
+_LOSES = "rows of files that cannot be read are left out in silence; the materializations refuse to copy rows so"
+# Of each Spark's default is the right value; only what somebody has set is looked at.
+SETTINGS = (
+    _Setting("spark.bucketing.enabled", _on, "true", "the extension neither uses buckets nor seals what is written"),
+    _Setting("spark.bucketing.write.distribute", _on, "true", "writes make several files for each bucket"),
+    _Setting("spark.sql.sources.bucketing.enabled", _on, "true", "Spark ignores all buckets"),
+    _Setting("spark.sql.files.maxRecordsPerFile", _none, "0", "a bucket is written as several files"),
+    _Setting("spark.sql.hive.convertMetastoreParquet", _on, "true", _HIVES_READER),
+    _Setting("spark.sql.hive.convertMetastoreOrc", _on, "true", _HIVES_READER),
+    _Setting("spark.sql.hive.convertInsertingPartitionedTable", _on, "true", _HIVES_READER),
+    _Setting("spark.sql.hive.manageFilesourcePartitions", _on, "true", "nothing is known of single partitions"),
+    _Setting("spark.sql.runSQLOnFiles", _on, "true", "the materializations cannot look at directories"),
+    _Setting("spark.sql.optimizer.disableHints", _off, "false", "without the extension rows are not brought together"),
+    _Setting("spark.sql.parser.escapedStringLiterals", _off, "false", "names and values in SQL mean something else"),
+    _Setting("spark.sql.caseSensitive", _off, "false", "columns are not found by the names that the metastore keeps"),
+    _Setting("spark.sql.files.ignoreCorruptFiles", _off, "false", _LOSES),
+    _Setting("spark.sql.files.ignoreMissingFiles", _off, "false", _LOSES),
+)
+_ANSI = "spark.sql.ansi.enabled"
+# Plugins whose columnar rules replace the scans of buckets.
+_ENGINES = ("comet", "gluten", "rapids", "velox")
+
+
+def examine_server(warehouse: Warehouse) -> Iterator[Diagnosis]:
+    """Look at a session of the target's Spark; nothing of it is changed.
+
+    Raises:
+        SparkError: Spark does not answer.
+    """
+    settings = {key.lower(): value for key, value in warehouse.settings().items()}
+    version = str(next(iter(warehouse.rows("select version() as version")))["version"]).partition(" ")[0]
+    yield _spark(version, settings)
+    yield _extension(settings, warehouse.has_extension())
+    yield from _settings(settings)
+    yield from _engines(settings)
+    yield _metastore(warehouse)
+
+
+def _spark(version: str, settings: Mapping[str, str]) -> Diagnosis:
+    numbers = tuple(map(int, re.findall(r"\d+", version)[:3]))
+    if numbers < _OLDEST:
+        return wrong("Spark", version, "Spark 3.5 or newer")
+    if numbers[:2] > _NEWEST:
+        return Diagnosis("Spark", version, "unknown", "it was not tried with Spark newer than 4.3")
+    if (4, 1) <= numbers < (4, 1, 4) or (4, 2) <= numbers < (4, 2, 1):
+        return wrong(
+            "Spark",
+            f"{version}, which groups a UNION ALL of bucketed tables wrongly (SPARK-59141)",
+            "take 4.1.4, 4.2.1 or newer; until then set spark.sql.unionOutputPartitioning=false",
+        )
+    scripts = settings.get("spark.sql.scripting.enabled", str(numbers >= (4, 1)))
+    one_by_one = "" if numbers >= (4, 0) and _on(scripts) else "; it runs no SQL scripts, see docs/versions.md"
+    return Diagnosis("Spark", version + one_by_one)
+
+
+def _extension(settings: Mapping[str, str], is_there: bool) -> Diagnosis:
+    named = EXTENSION_CLASS in map(str.strip, settings.get("spark.sql.extensions", "").split(","))
+    if is_there:
+        return Diagnosis("session extension", "loaded")
+    if named:
+        return wrong(
+            "session extension",
+            f"spark.sql.extensions names {EXTENSION_CLASS}, and Spark started without it: its jar is missing or was "
+            "built for another Spark; the server's log says which",
+            "put the jar where the driver starts: `spark-bucketing extension conf`",
+        )
+    return wrong(
+        "session extension",
+        "not loaded: Spark reads tables of the Hive layout as plain ones",
+        "add what `spark-bucketing extension conf` prints to the server's configuration, or to the profile's "
+        "server_side_parameters where the method is session",
+    )
+
+
+def _settings(settings: Mapping[str, str]) -> Iterator[Diagnosis]:
+    given = [(setting, settings[setting.name.lower()]) for setting in SETTINGS if setting.name.lower() in settings]
+    bad = [(setting, value) for setting, value in given if not setting.is_right(value)]
+    for setting, value in bad:
+        yield wrong(f"{setting.name}={value}", setting.effect, f"{setting.name}={setting.right}, or leave it out")
+    yield Diagnosis("settings", f"{len(SETTINGS) - len(bad)} of {len(SETTINGS)} are as they should be")
+    # dbt-spark sets it so, whatever the profile says: that breaks no bucket.
+    if not _on(settings.get(_ANSI, "true")):
+        loose = "a value that does not fit its column's type is written as another one, or as NULL, without an error"
+        yield Diagnosis(f"{_ANSI}=false", loose)
+
+
+def _engines(settings: Mapping[str, str]) -> Iterator[Diagnosis]:
+    plugins = settings.get("spark.plugins", "")
+    if any(engine in plugins.lower() for engine in _ENGINES):
+        yield wrong(
+            f"spark.plugins={plugins}",
+            "another engine's columnar rules replace scans: tables are read plainly beside them",
+            "leave the plugin out in the sessions that are to use buckets",
+        )
+
+
+def _metastore(warehouse: Warehouse) -> Diagnosis:
+    found = {name: str(next(iter(warehouse.rows(f"set {name}")))["value"]) for name in _METASTORE}
+    catalog, client = found.values()
+    if catalog != "hive":
+        return wrong(
+            "metastore",
+            f"spark.sql.catalogImplementation={catalog}",
+            "a session with Hive's metastore: spark.sql.catalogImplementation=hive",
+        )
+    return Diagnosis("metastore", f"Hive's, by a client of version {client}")
+
+
+_METASTORE = ("spark.sql.catalogImplementation", "spark.sql.hive.metastore.version")

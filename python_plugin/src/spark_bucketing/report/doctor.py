@@ -1,0 +1,25 @@
+"""What the doctor has found: a line for each subject, and below it what to do; or JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TextIO
+
+from rich.text import Text
+
+from spark_bucketing.doctor.diagnosis import Diagnosis
+from spark_bucketing.report.output import console_on, write_json
+
+_STYLES = {"ok": "green", "wrong": "red", "unknown": "yellow"}
+
+
+def write_diagnoses(target: str, found: Sequence[Diagnosis], form: str, file: TextIO) -> None:
+    """Write what was looked at."""
+    if form == "json":
+        write_json({"target": target, "examined": [vars(one) for one in found]}, file)
+        return
+    console = console_on(file, soft_wrap=True)
+    for one in found:
+        console.print(Text.assemble((f"{one.state:7}", _STYLES[one.state]), f"  {one.subject}: {one.found}"))
+        if one.instead:
+            console.print(Text(f"         instead: {one.instead}"))

@@ -1,0 +1,29 @@
+"""`spark-bucketing doctor` of a real session."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from commanded import command
+from versions import SPARK
+
+from conftest import Project
+from spark_bucketing.session import setting
+
+RECORDS = "spark.sql.files.maxRecordsPerFile"
+
+
+@pytest.mark.usefixtures("extension")
+def test_what_breaks_buckets_in_a_session_is_found(project: Project) -> None:
+    result = command(project, "doctor", "--format", "json")
+    found = {one["subject"]: one for one in json.loads(result.stdout)["examined"]}
+    assert result.exit_code == 0 and {one["state"] for one in found.values()} == {"ok"}, result.output
+    assert (
+        found["Spark"]["found"].startswith(".".join(map(str, SPARK)))
+        and found["session extension"]["found"] == "loaded"
+    )
+    with setting(project.spark, RECORDS, "9"):
+        result = command(project, "doctor")
+    assert result.exit_code == 1 and f"wrong    {RECORDS}=9: a bucket is written as several files" in result.stdout
+    assert f"instead: {RECORDS}=0, or leave it out" in result.stdout

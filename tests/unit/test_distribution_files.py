@@ -1,0 +1,43 @@
+"""The wheel, and the dbt package of the same release."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+import yaml
+
+from conftest import REPOSITORY
+
+SOURCE = REPOSITORY / "python_plugin" / "src"
+
+
+def test_the_plugin_and_the_dbt_package_are_of_one_version() -> None:
+    from importlib.metadata import version
+
+    package = yaml.safe_load((REPOSITORY / "dbt_project.yml").read_text())
+    assert version("spark-bucketing") == package["version"]
+
+
+@pytest.mark.long
+def test_the_wheel_is_whole_and_builds_the_extension(tmp_path: Path) -> None:
+    pip = [sys.executable, "-m", "pip", "--quiet"]
+    subprocess.run(
+        [*pip, "wheel", "--no-deps", "--wheel-dir", str(tmp_path), "./python_plugin"], cwd=REPOSITORY, check=True
+    )
+    (wheel,) = tmp_path.glob("*.whl")
+    written = {str(path.relative_to(SOURCE)) for path in SOURCE.rglob("*") if path.is_file() and path.suffix != ".pyc"}
+    assert written <= set(zipfile.ZipFile(wheel).namelist())
+    subprocess.run([*pip, "install", "--no-deps", "--target", str(tmp_path / "installed"), str(wheel)], check=True)
+    code = "import spark_bucketing, sys; from spark_bucketing.cli import main; print(spark_bucketing.__file__, file=sys.stderr); main()"
+    built = subprocess.run(
+        [sys.executable, "-c", code, "extension", "build", "--cache-dir", str(tmp_path / "cache")],
+        env={**os.environ, "PYTHONPATH": str(tmp_path / "installed")},
+        cwd=tmp_path, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert str(tmp_path / "installed") in built.stderr
+    assert Path(built.stdout.strip()).is_file()
