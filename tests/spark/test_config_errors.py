@@ -61,7 +61,7 @@ CASES: dict[str, tuple[dict[str, object], list[str]]] = {
         for key, right, value in [
             ("sort_by", "sorted_by", ["v"]), ("cluster_by", "clustered_by", ["k"]), ("bucket", "buckets", 4), ("num_buckets", "buckets", 4),
             ("sorted_byy", "sorted_by", ["v"]), ("Clustered_By", "clustered_by", ["k"]), ("partitioned_by", "partition_by", ["ds"]),
-            ("on_bucket_chang", "on_bucket_change", 1), ("bucket_hahs", "bucket_hash", 1), ("sort", "sorted_by", ["v"]), ("sroted_by", "sorted_by", ["v"]),
+            ("on_bucket_chang", "on_bucket_change", 1), ("bucket_hahs", "bucket_hash", 1), ("sroted_by", "sorted_by", ["v"]),
             ("partition_cols", "partition_by", ["ds"]), ("tbl_properties", "tblproperties", {}),
         ]
     },

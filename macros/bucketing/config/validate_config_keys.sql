@@ -6,7 +6,7 @@
       'clustered_by': ['cluster_by', 'bucket_by', 'bucketed_by', 'bucket_columns', 'bucket_keys', 'bucket_key', 'bucket_cols', 'cluster_columns', 'cluster_cols',
           'cluster_key', 'cluster_keys'],
       'buckets': ['bucket', 'num_buckets', 'n_buckets', 'bucket_count', 'number_of_buckets', 'into_buckets'],
-      'sorted_by': ['sort', 'sort_by', 'order_by', 'ordered_by', 'sort_columns', 'sort_cols', 'sort_keys', 'sort_key'],
+      'sorted_by': ['sort_by', 'order_by', 'ordered_by', 'sort_columns', 'sort_cols', 'sort_keys', 'sort_key'],
       'bucket_hash': ['hash_function', 'bucketing_hash', 'bucketing'],
       'file_format': ['format', 'stored_as'],
       'partition_by': ['partitioned_by', 'partition_columns', 'partition_cols', 'partition_key', 'partition_keys'],
@@ -17,8 +17,8 @@
   } -%}
   {%- do others.update(dict.fromkeys(['unique_key', 'on_schema_change', 'merge_update_columns', 'merge_exclude_columns', 'incremental_predicates',
       'incremental_strategy', 'options', 'batch_size', 'event_time', 'lookback'], [])) -%}
-  {#- What dbt's own and those of dbt-spark are called, lest one of them be taken for a slip. -#}
-  {%- set known = others.keys() | list + ['predicates', 'begin', 'tags', 'meta', 'docs', 'group', 'alias', 'schema', 'database', 'access', 'enabled', 'contract',
+  {#- What dbt's own and those of adapters are called, lest one of them be taken for a slip: a model may be for several (Redshift's sort and dist). -#}
+  {%- set known = others.keys() | list + ['predicates', 'begin', 'sort', 'dist', 'tags', 'meta', 'docs', 'group', 'alias', 'schema', 'database', 'access', 'enabled', 'contract',
       'quoting', 'grants', 'packages', 'materialized', 'full_refresh', 'persist_docs', 'column_types', 'freshness', 'sql_header', 'pre-hook', 'post-hook',
       'pre_hook', 'post_hook', 'on_configuration_change', 'concurrent_batches', 'static_analysis', 'matched_condition', 'not_matched_condition'] -%}
   {%- for key, value in model.config.items() if value is not none and key not in known -%}
