@@ -9,13 +9,13 @@ drop the staging table
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from spark_bucketing.errors import BucketingError, TableError
 from spark_bucketing.evolution import sql, staging
 from spark_bucketing.evolution.metadata import read_partitions
-from spark_bucketing.evolution.model import Partition, Table, one_spelling, total_size, words
+from spark_bucketing.evolution.model import Partition, Table, one_spelling, words
 from spark_bucketing.evolution.staging import Staging
 from spark_bucketing.evolution.warehouse import Warehouse
 from spark_bucketing.evolution.where import covering
@@ -41,14 +41,16 @@ class Plan:
 
     def batches(self) -> Iterator[tuple[Partition, ...]]:
         """The partitions in parts, each for one staging table."""
-        batch: tuple[Partition, ...] = ()
+        batch: list[Partition] = []
+        held = 0
         for partition in self.todo:
-            if batch and (total_size([*batch, partition]) > _BATCH_BYTES or len(batch) >= _BATCH_PARTITIONS):
-                yield batch
-                batch = ()
-            batch = (*batch, partition)
+            if batch and (held + partition.size > _BATCH_BYTES or len(batch) >= _BATCH_PARTITIONS):
+                yield tuple(batch)
+                batch, held = [], 0
+            batch.append(partition)
+            held += partition.size
         if batch:
-            yield batch
+            yield tuple(batch)
 
 
 def target_of(table: Table) -> BucketSpec:
@@ -94,22 +96,33 @@ def plan_rewrite(table: Table, chosen: Sequence[Partition], unclear: frozenset[s
         TableError: the table has no spec to bring them to.
     """
     target = target_of(table)
-    done = tuple(part for part in chosen if not part.has_files or part.has(target))
-    others = [(part, _obstacle(table, part, unclear)) for part in chosen if part not in done]
+    is_done = {part.name: not part.has_files or part.has(target) for part in chosen}
+    done = tuple(part for part in chosen if is_done[part.name])
+    inside = _inside(table)
+    others = [(part, _obstacle(part, unclear, inside)) for part in chosen if not is_done[part.name]]
     todo = tuple(part for part, obstacle in others if not obstacle)
     return Plan(table, todo, done, tuple((part, obstacle) for part, obstacle in others if obstacle))
 
 
-def _obstacle(table: Table, part: Partition, unclear: frozenset[str]) -> str:
+def _inside(table: Table) -> Mapping[str, Sequence[str]]:
+    """Names of two of what lies in each folder, or below it: partitions, and the table."""
+    found: dict[str, list[str]] = {}
+    folders = [*((part.name, part.location) for part in table.partitions), ("the table", table.location)]
+    for name, location in folders:
+        parts = one_spelling(location).split("/")
+        for end in range(1, len(parts) + 1):
+            names = found.setdefault("/".join(parts[:end]), [])
+            if len(names) < 2:
+                names.append(name)
+    return found
+
+
+def _obstacle(part: Partition, unclear: frozenset[str], inside: Mapping[str, Sequence[str]]) -> str:
     """Why an INSERT OVERWRITE would not replace this partition, and nothing else; empty where it would."""
     if part.name in unclear:
         return "Spark spells its values in another way, so that an INSERT would write to another folder"
-    own = one_spelling(part.location)
-    folders = {other.name: other.location for other in table.partitions if other.name != part.name}
-    for name, location in {**folders, "the table": table.location}.items():
-        if f"{one_spelling(location)}/".startswith(f"{own}/"):
-            return f"its folder is also that of {name}, or above it"
-    return ""
+    others = (name for name in inside.get(one_spelling(part.location), ()) if name != part.name)
+    return next((f"its folder is also that of {name}, or above it" for name in others), "")
 
 
 class Rewriter:
