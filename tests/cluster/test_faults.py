@@ -290,7 +290,7 @@ def test_the_disk_of_a_worker_is_full(company: Cluster, built: ClusterProject, q
 
 def test_the_disk_of_the_warehouse_is_full(company: Cluster, built: ClusterProject, query: Query) -> None:
     folder = built.table("m__dbt_tmp").parent / "m__dbt_tmp"
-    with small_disk(built.home / "disk", 30):
+    with small_disk(built.home / "disk", 6):
         text = (built.home / "models" / "m.sql").read_text()
         built.write("models/m.sql", text.replace("config(", f"config(location_root='{built.home / 'disk'}', ", 1))
         failed = built.dbt(*version(2))
