@@ -176,26 +176,55 @@ def test_another_nodes_table_is_never_taken_for_a_leftover(project: Project) -> 
     assert [row.v for row in project.rows("select v from {schema}.m__dbt_input")] == ["precious"]
 
 
-@pytest.mark.parametrize("partition_by", [["ds"], []])
-def test_a_rename_that_was_cut_off_is_an_error_and_not_an_empty_table(
-    project: Project, partition_by: list[str]
-) -> None:
-    config = PARTITIONED | {"partition_by": partition_by}
+# Renames of a swap, and what Hive's metastore leaves that dies within the last of them: when it has moved the directory and not written
+# the name down, or has written it down, was not told so, and has moved the directory back. What to do then; nothing where the next run does it.
+FIRST, SECOND = [("m", "m__dbt_backup")], [("m", "m__dbt_backup"), ("m__dbt_tmp", "m")]
+CUT_RENAMES: dict[str, tuple[list[tuple[str, str]], str, str]] = {
+    "first, moved": (FIRST, "m__dbt_backup", "move its content into the directory m "),
+    "first, named": (FIRST, "m", "move its content into the directory m__dbt_backup "),
+    "second, moved": (SECOND, "m", "Otherwise delete it"),
+    "second, named": (SECOND, "m__dbt_tmp", ""),
+}
+
+
+@pytest.mark.parametrize("partition_by", all_long_but("ds", ("ds", "")))
+@pytest.mark.parametrize("cut", CUT_RENAMES)
+def test_a_rename_that_was_cut_off_loses_no_row(project: Project, cut: str, partition_by: str) -> None:
+    renames, stray, instead = CUT_RENAMES[cut]
+    config = PARTITIONED | {"partition_by": partition_by or []}
     project.model("m", "select 1 as k, 2 as ds, '{{ var('v') }}' as v", **config)
     project.dbt("run", v="first")
-    # What Hive's metastore leaves when it dies between the move of the directory and its commit.
-    folder = project.location("m")
-    backup = folder.rename(folder.with_name("m__dbt_backup"))
-    for command in (("run",), ("run", "--full-refresh")):
+    schema = project.location("m").parent
+    if renames is SECOND:
+        project.spark.sql(f"create table {project.table('m__dbt_tmp')} as select 1 as k")
+    for name, to in renames:
+        project.spark.sql(f"alter table {project.table(name)} rename to {project.table(to)}")
+    cut_rename(project, renames[-1], schema, stray)
+    for command in (("run",), ("run", "--full-refresh")) if instead else ():
         # A session that was there when the process died has the files in its cache.
         project.spark._jsparkSession.sessionState().catalog().invalidateAllCachedTables()
         _, failure = project.attempt(*command, v="second")
-        assert "m__dbt_backup" in failure
-        assert list(backup.rglob("*.parquet")), "the only copy of the rows"
-    shutil.rmtree(folder, ignore_errors=True)
-    backup.rename(folder)
+        assert f"a directory {stray} without a table" in failure and instead in failure, failure
+        assert list((schema / stray).rglob("*.parquet")), "perhaps the only copy of the rows"
+    if stray == "m__dbt_backup" or (stray == "m" and renames is FIRST):
+        ours = "m" if stray == "m__dbt_backup" else "m__dbt_backup"
+        shutil.rmtree(schema / ours, ignore_errors=True)
+        (schema / stray).rename(schema / ours)
+    elif instead:
+        shutil.rmtree(schema / stray)
     project.dbt("run", v="third")
     assert content(project, "select v from {schema}.m") == [("first",), ("third",)]
+    assert project.tables() == {"m"} and {path.name for path in schema.iterdir()} - {"m__dbt_tmp"} == {"m"}
+
+
+def cut_rename(project: Project, rename: tuple[str, str], schema: Path, stray: str) -> None:
+    """Leave the directory of a table that was renamed under one of its names, and the table under the other."""
+    name, to = rename
+    if stray == to:
+        project.spark.sql(f"alter table {project.table(to)} rename to {project.table(name)}")
+        (schema / name).rename(schema / to)
+    else:
+        (schema / to).rename(schema / name)
 
 
 EVOLVED_MODEL = """{{{{ config(materialized='bucketed_incremental', clustered_by=['k'], buckets=env_var('BUCKETS') | int, partition_by=['ds'],

@@ -154,6 +154,20 @@ def test_predicates_decide_which_new_rows_match(project: Project, partition_by: 
     assert project.rows("select k, v, p from {schema}.m order by p") == [(1, "A", 1), (1, "B", 2)]
 
 
+def test_a_predicate_that_cannot_be_resolved_is_named_and_leaves_nothing(project: Project) -> None:
+    merging = {
+        "incremental_strategy": "merge",
+        "unique_key": "k",
+        "incremental_predicates": ["DBT_INTERNAL_DEST.no_such = 1"],
+    }
+    project.model("m", "select 1 as k, '{{ var('v') }}' as v", **INCREMENTAL | merging)
+    project.dbt("run", v="first")
+    _, failure = project.attempt("run", v="second")
+    assert "Invalid `incremental_predicates` of model 'm'" in failure, failure
+    assert "[UNRESOLVED_COLUMN" in failure and "DBT_INTERNAL_SOURCE, the new rows" in failure, failure
+    assert project.tables() == {"m"} and [row.v for row in project.rows("select v from {schema}.m")] == ["first"]
+
+
 def test_is_incremental_is_true_only_when_there_is_a_table_to_add_to(project: Project) -> None:
     project.write("macros/m.sql", "{% macro nested() %}{{ return(is_incremental()) }}{% endmacro %}")
     sql = "select 1 as k, '{{ is_incremental() }} {{ nested() }} {{ spark_bucketing.is_incremental() }}' as v"

@@ -65,12 +65,9 @@ def test_a_spark_that_is_too_old_is_named(project: Project) -> None:
     assert project.tables() == set()
 
 
-def test_a_place_that_cannot_be_looked_at_stops_the_run(project: Project, spark: SparkSession) -> None:
+def test_a_place_that_cannot_be_looked_at_stops_the_run(project: Project) -> None:
     project.build("select 1 as k", **MODEL)
-    with (
-        setting(spark, "spark.sql.scripting.enabled", "false"),
-        executing(lambda execute, sql: execute(sql.replace("from binaryFile.", "from noSuchFormat."))),
-    ):
+    with executing(lambda execute, sql: execute(sql.replace("from binaryFile.", "from noSuchFormat."))):
         _, failure = project.attempt("run")
     assert "cannot be told whether there is a directory" in failure and "noSuchFormat" in failure, failure
     assert [row.k for row in project.rows("select k from {schema}.m")] == [1]

@@ -40,6 +40,7 @@
     {%- set new_rows = '(select ' ~ spark_bucketing.select_list(reconciled.columns, []) ~ ' from ' ~ source ~ ')' -%}
     {% do spark_bucketing.build_table(relation, [spark_bucketing.new_content(rows, new_rows, plain, increment, 'true')], plain, layout, existing) %}
   {%- else -%}
+    {% do spark_bucketing.validate_merge_predicates(rows, source, increment) %}
     {%- set input = spark_bucketing.load_input(relation, source, reconciled.columns, layout) -%}
     {%- set new_rows = spark_bucketing.quote_relation(input) -%}
     {%- set keys = spark_bucketing.columns_named(plain, layout.partition_by) -%}

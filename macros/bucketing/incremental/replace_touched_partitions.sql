@@ -16,11 +16,11 @@
     {%- do partitions[values[-1]].append(values[:-1]) -%}
   {%- endfor -%}
   {%- set emptied = partitions.false | reject('in', partitions.true) | list -%}
-  {%- set drop = 'alter table ' ~ spark_bucketing.quote_relation(relation) ~ ' drop if exists '
-      ~ spark_bucketing.partition_specs(layout.partition_by, emptied) | join(', ') -%}
-  {% do spark_bucketing.insert_bucketed(relation, rows, columns, layout, overwrite=true, and_then=drop if emptied) %}
-  {%- if before or not spark_bucketing.drop_tables(spent, if_sealed=relation) -%}
-    {% do spark_bucketing.verify_buckets(relation, layout, before, spark_bucketing.partition_values(layout.partition_by, rows), staged=spent[0]) %}
-    {% do spark_bucketing.drop_tables(spent) %}
+  {% do spark_bucketing.insert_bucketed(relation, rows, columns, layout, overwrite=true) %}
+  {%- if emptied -%}
+    {% do spark_bucketing.execute_sql('alter table ' ~ spark_bucketing.quote_relation(relation) ~ ' drop if exists '
+        ~ spark_bucketing.partition_specs(layout.partition_by, emptied) | join(', ')) %}
   {%- endif -%}
+  {% do spark_bucketing.verify_buckets(relation, layout, before, source=rows, staged=spent[0]) %}
+  {% do spark_bucketing.drop_tables(spent) %}
 {%- endmacro %}

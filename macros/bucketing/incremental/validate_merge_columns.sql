@@ -9,3 +9,22 @@
     {%- endfor -%}
   {%- endif -%}
 {%- endmacro %}
+
+
+{#-
+  Predicates of a merge that Spark can resolve, which is asked before anything is written.
+
+  rows: from aligned_rows()
+  source: SQL of the model's query
+-#}
+{% macro validate_merge_predicates(rows, source, merge) -%}
+  {%- if merge.strategy == 'merge' and merge.predicates -%}
+    {%- set error = spark_bucketing.planning_error('select 1 from ' ~ rows ~ ' as DBT_INTERNAL_DEST join ' ~ source ~ ' as DBT_INTERNAL_SOURCE on '
+        ~ spark_bucketing.merge_condition(merge)) -%}
+    {%- if error -%}
+      {%- set said = modules.re.search('\\[[A-Z_.]+\\] [^\n]*', error) -%}
+      {% do spark_bucketing.raise_config_error('incremental_predicates', merge.predicates | join(' and ') ~ (': ' ~ said.group(0) if said else ''),
+          'conditions on columns of DBT_INTERNAL_DEST, the table, and DBT_INTERNAL_SOURCE, the new rows', "incremental_predicates=['DBT_INTERNAL_DEST.ds > current_date() - 7']") %}
+    {%- endif -%}
+  {%- endif -%}
+{%- endmacro %}

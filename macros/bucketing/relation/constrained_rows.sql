@@ -21,6 +21,9 @@
         {% do exceptions.warn("Model '" ~ model.name ~ "': " ~ name ~ ' is not enforced. ' ~ ('Parquet and ORC tables of Spark have none of this type: test it with data_tests.'
             if config.get('contract').enforced else 'It needs contract: {enforced: true}.')) %}
       {%- endif -%}
+    {%- elif not (columns if constraint.type == 'not_null' else constraint.expression) -%}
+      {%- set needed = 'columns: [id]' if constraint.type == 'not_null' else 'expression: "id > 0"' -%}
+      {% do spark_bucketing.raise_config_error('constraints', name ~ ' without `' ~ needed.split(':')[0] ~ '`', 'what it is about', needed) %}
     {%- elif constraint.type == 'not_null' -%}
       {%- for column in columns -%}
         {%- do conditions.append([spark_bucketing.quote_identifier(column) ~ ' is null', name]) -%}

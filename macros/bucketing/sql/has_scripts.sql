@@ -1,7 +1,4 @@
-{#-
-  Whether the session runs SQL scripts, as validate_session() has found. What is one script where it does is elsewhere its statements,
-  one after the other; docs/replacing.md says what a death between them leaves.
--#}
+{#- Whether the session runs SQL scripts, as validate_session() has found. docs/replacing.md says what a swap does elsewhere. -#}
 {% macro has_scripts() -%}
   {{ return(context['__spark_bucketing_scripts']) }}
 {%- endmacro %}

@@ -1,6 +1,7 @@
 {#-
   Cleans up after a run that died, and returns the table_layout() of what the model's relation is now, or none.
-    backup without the relation   died within a swap: the backup is the table
+    backup without the relation   died within a swap: the backup is the table. So it is where the relation has no directory, since the
+                                  metastore has written the second rename down and taken back the move
     backup beside the relation    died after a swap: the backup is worthless
     staged                        died while partitions were replaced: complete_replacement(), unless this run rebuilds
                                   the table (then build_table() drops it, once the table is swapped in)
@@ -17,6 +18,11 @@
   {%- set found = spark_bucketing.existing_names(relation, [relation.identifier] + roles.values() | map(attribute='identifier') | list) -%}
   {%- set state = namespace(exists=relation.identifier | lower in found) -%}
   {%- if roles.backup.identifier | lower in found -%}
+    {%- set owned = spark_bucketing.table_layout(relation) if state.exists else {'external': true} -%}
+    {%- if owned.type == 'table' and not owned.external and not spark_bucketing.directory_exists(owned.location) -%}
+      {% do spark_bucketing.execute_sql('drop table if exists ' ~ spark_bucketing.quote_relation(relation)) %}
+      {%- set state.exists = false -%}
+    {%- endif -%}
     {%- if state.exists -%}
       {#- Staged rows beside them were for the table that is the backup now. -#}
       {% do spark_bucketing.drop_relation_with_files(roles.staged) %}
@@ -24,9 +30,11 @@
       {% do spark_bucketing.drop_relation_with_files(roles.backup) %}
     {%- else -%}
       {% do log("Restoring " ~ relation ~ " from its backup: an earlier run died while replacing it.", info=true) %}
-      {%- set backup_type = spark_bucketing.table_layout(roles.backup).type -%}
-      {% do spark_bucketing.execute_sql('alter ' ~ backup_type ~ ' ' ~ spark_bucketing.quote_relation(roles.backup)
-          ~ ' rename to ' ~ spark_bucketing.quote_relation(relation)) %}
+      {%- set backup = spark_bucketing.table_layout(roles.backup) -%}
+      {%- if backup.type == 'table' and not backup.external and spark_bucketing.directory_exists(spark_bucketing.default_location(relation)) -%}
+        {% do spark_bucketing.raise_cut_rename(roles.backup, relation) %}
+      {%- endif -%}
+      {% do spark_bucketing.execute_sql(spark_bucketing.rename_sql(roles.backup, relation, backup.type)) %}
       {%- set state.exists = true -%}
     {%- endif -%}
   {%- endif -%}
@@ -37,7 +45,13 @@
   {%- endfor -%}
   {%- set existing = spark_bucketing.table_layout(relation) if state.exists else none -%}
   {%- if existing and existing.type == 'table' -%}
-    {% do spark_bucketing.validate_backup_location(relation, existing, reads=not rebuild) %}
+    {%- if not existing.external and roles.backup.identifier | lower in spark_bucketing.taken_locations() -%}
+      {% do spark_bucketing.raise_cut_rename(relation, roles.backup) %}
+    {%- endif -%}
+    {%- if not rebuild -%}
+      {#- Its rows are going to be read: those of files that the session has not listed yet as well. -#}
+      {% do spark_bucketing.execute_sql('refresh table ' ~ spark_bucketing.quote_relation(relation)) %}
+    {%- endif -%}
   {%- endif -%}
   {%- if roles.staged.identifier | lower in found -%}
     {%- if not existing or existing.type != 'table' -%}

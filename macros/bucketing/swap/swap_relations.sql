@@ -4,7 +4,7 @@
   The two renames are one statement for dbt, a SQL script that renames back when the second one fails. Should the whole
   process die between them, recover_relation() restores the backup in the next run; without scripts also when the second one fails. A
   previous table whose directory is gone has nothing to keep, and cannot be renamed: it is dropped, and so is a view of what is gone. A
-  directory in the backup's place is never deleted, for it may hold the only copy of the rows (validate_backup_location).
+  directory in the backup's place is never deleted, for it may hold the only copy of the rows (raise_cut_rename).
 
   An error of the metastore has no SQLSTATE: Spark looks for a handler by it, in any script, and fails with a NullPointerException in its
   place. So whether the metastore lets these tables be altered is tried before: the new one by mark_written(), the previous one here,
@@ -80,4 +80,10 @@
   {%- set gone = ('TABLE_OR_VIEW_NOT_FOUND' if existing.type == 'view' else 'PATH_NOT_FOUND') in error -%}
   {% do spark_bucketing.execute_sql('drop ' ~ existing.type ~ ' if exists ' ~ quoted if gone else spark_bucketing.rename_sql(relation, backup, existing.type)) %}
   {% do spark_bucketing.execute_sql(spark_bucketing.rename_sql(finished, relation)) %}
+{%- endmacro %}
+
+
+{#- SQL that fails with PATH_NOT_FOUND when there is no such directory; a pattern stands for several. -#}
+{% macro look_at_directory(location) -%}
+  select 1 from binaryFile.{{ spark_bucketing.quote_identifier(location) }} with ('recursiveFileLookup' = 'true') where false
 {%- endmacro %}

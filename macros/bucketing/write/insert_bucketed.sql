@@ -10,9 +10,8 @@
   columns: list of {name, type, expression} of the table; expression is the SQL over the source that gives the column
   layout: from resolve_layout()
   overwrite: replace the partitions that the source has rows for
-  and_then: a statement to run with the INSERT as one SQL script, where there are scripts, so that no run can die between them; none for the INSERT alone
 -#}
-{% macro insert_bucketed(relation, source, columns, layout, overwrite=false, and_then=none) -%}
+{% macro insert_bucketed(relation, source, columns, layout, overwrite=false) -%}
   {%- set ordered = spark_bucketing.order_columns(columns, layout.partition_by) -%}
   {%- set names = ordered | map(attribute='name') | list -%}
   {%- set distributed = spark_bucketing.distributes_writes(layout) -%}
@@ -24,11 +23,7 @@
     {% do spark_bucketing.execute_sql('refresh table ' ~ spark_bucketing.quote_relation(relation)) %}
   {%- endif -%}
   {%- set dynamic = overwrite and layout.bucket_hash == 'spark' and spark_bucketing.needs_dynamic_option(relation) -%}
-  {%- set by_script = and_then and spark_bucketing.has_scripts() -%}
   {% call statement('main') -%}
-    {%- if by_script %}
-    begin
-    {%- endif %}
     insert {{ 'overwrite' if overwrite else 'into' }} table {{ spark_bucketing.quote_relation(relation) }}
     {%- if dynamic %}
     with ('partitionOverwriteMode' = 'dynamic')
@@ -51,15 +46,7 @@
       )
     )
     {%- endif %}
-    {%- if by_script -%}
-    ;
-    {{ and_then }};
-    end
-    {%- endif %}
   {%- endcall %}
-  {%- if and_then and not by_script -%}
-    {% do spark_bucketing.execute_sql(and_then) %}
-  {%- endif -%}
 {%- endmacro %}
 
 

@@ -3,15 +3,16 @@
   old one's place. Where writes leave seals, one question after them is all, unless something is not sealed.
 
   before: from before_write(), to look only at what was written since; none for all files
-  written: partitions, to look only at these, all of whose files were written; none for all
+  source: SQL of the relation or query whose partitions were replaced, to look only at these; none for all
   staged: the staging table that has the rows as well; none where the next run replaces all of them
 -#}
-{% macro verify_buckets(relation, layout, before=none, written=none, staged=none) -%}
+{% macro verify_buckets(relation, layout, before=none, source=none, staged=none) -%}
   {%- set conditions = [] -%}
   {%- if spark_bucketing.leaves_seals() -%}
     {%- set loose = [] -%}
-    {%- for row in run_query(spark_bucketing.unsealed_sql(relation, several=not before)).rows
-        if written is none or spark_bucketing.values_of_partition(row[1]) in written -%}
+    {%- set unsealed = run_query(spark_bucketing.unsealed_sql(relation, several=not before)).rows -%}
+    {%- set written = spark_bucketing.partition_values(layout.partition_by, source) if source and unsealed else none -%}
+    {%- for row in unsealed if written is none or spark_bucketing.values_of_partition(row[1]) in written -%}
       {%- do loose.append(spark_bucketing.directory_of_location(spark_bucketing.string_literal(row[0]))) -%}
     {%- endfor -%}
     {%- if not loose -%}
