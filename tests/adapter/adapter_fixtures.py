@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+import sys
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pytest
@@ -77,6 +78,22 @@ def project_files(
     for folder, files in [*folders, ("analyses", analyses)]:
         fixtures.write_project_files(project_root, folder, files)
     project_root.mkdir("dbt_packages").join("spark_bucketing").mksymlinkto(str(REPOSITORY))
+
+
+@pytest.fixture(scope="class", autouse=True)
+def written_by_tests(request: pytest.FixtureRequest) -> Iterator[None]:
+    """What a test writes in its course is bucketed as well."""
+    with pytest.MonkeyPatch.context() as patch:
+        modules = [sys.modules[base.__module__] for base in getattr(request.cls, "__mro__", ())]
+        for module in modules if request.cls and request.cls.bucketed else []:
+            write = getattr(module, "write_file", None)
+            if write:
+                patch.setattr(module, "write_file", _bucketing(write, request.cls.case))
+        yield
+
+
+def _bucketing(write: Callable[..., None], case: Case) -> Callable[..., None]:
+    return lambda text, *path: write(bucketed(text, case), *path)
 
 
 def bucketed(text: Any, case: Case) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -11,8 +12,6 @@ from dbt.tests.adapter.constraints import fixtures as constraints
 from dbt.tests.adapter.constraints.test_constraints import (
     BaseConstraintsColumnsEqual,
     BaseConstraintsRollback,
-    BaseIncrementalConstraintsColumnsEqual,
-    BaseTableConstraintsColumnsEqual,
 )
 from dbt.tests.adapter.empty import _models as empty
 from dbt.tests.adapter.empty.test_empty import BaseTestEmpty
@@ -33,7 +32,21 @@ class PredicatesOfMerge(BaseIncrementalPredicates):
         return {"models": {"+incremental_predicates": predicates, "+incremental_strategy": "merge"}}
 
 
+SCHEMA = constraints.model_schema_yml.replace("data_type: text", "data_type: string")
+
+
 class _ColumnsEqual(BaseConstraintsColumnsEqual):
+    @pytest.fixture(scope="class", autouse=True)
+    def models_with_a_bucket_column(self) -> Iterator[None]:
+        """One column of any type cannot be what a table is bucketed by."""
+        sql = constraints.my_model_data_type_sql.replace("select\n", "select\n  1 as id,\n")
+        column = "      - name: id\n        data_type: int\n"
+        schema = constraints.model_data_type_schema_yml.replace("columns:\n", f"columns:\n{column}")
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(constraints, "my_model_data_type_sql", sql)
+            patch.setattr(constraints, "model_data_type_schema_yml", schema)
+            yield
+
     @pytest.fixture
     def string_type(self) -> str:
         return "string"
@@ -49,12 +62,24 @@ class _ColumnsEqual(BaseConstraintsColumnsEqual):
         return [["1", int_type, int_type]] + [[value, of, of] for value, of in same]
 
 
-class TableConstraintsColumnsEqual(_ColumnsEqual, BaseTableConstraintsColumnsEqual):
-    pass
+class TableConstraintsColumnsEqual(_ColumnsEqual):
+    @pytest.fixture(scope="class")
+    def models(self) -> dict[str, str]:
+        return {
+            "my_model_wrong_order.sql": constraints.my_model_wrong_order_sql,
+            "my_model_wrong_name.sql": constraints.my_model_wrong_name_sql,
+            "constraints_schema.yml": SCHEMA,
+        }
 
 
-class IncrementalConstraintsColumnsEqual(_ColumnsEqual, BaseIncrementalConstraintsColumnsEqual):
-    pass
+class IncrementalConstraintsColumnsEqual(_ColumnsEqual):
+    @pytest.fixture(scope="class")
+    def models(self) -> dict[str, str]:
+        return {
+            "my_model_wrong_order.sql": constraints.my_model_incremental_wrong_order_sql,
+            "my_model_wrong_name.sql": constraints.my_model_incremental_wrong_name_sql,
+            "constraints_schema.yml": SCHEMA,
+        }
 
 
 class ConstraintsRollback(BaseConstraintsRollback):
@@ -62,8 +87,7 @@ class ConstraintsRollback(BaseConstraintsRollback):
 
     @pytest.fixture(scope="class")
     def models(self) -> dict[str, str]:
-        schema = constraints.model_schema_yml.replace("data_type: text", "data_type: string")
-        return {"my_model.sql": constraints.my_model_sql, "constraints_schema.yml": schema}
+        return {"my_model.sql": constraints.my_model_sql, "constraints_schema.yml": SCHEMA}
 
     @pytest.fixture(scope="class")
     def expected_error_messages(self) -> list[str]:
@@ -86,8 +110,7 @@ class StoreTestFailures(BaseStoreTestFailures):
     def models(self) -> dict[str, str]:
         return {
             "fine_model.sql": AS_TABLE + failures.models__fine_model,
-            "fine_model_but_with_a_no_good_very_long_name.sql": AS_TABLE
-            + failures.models__file_model_but_with_a_no_good_very_long_name,
+            "fine_model_but_with_a_no_good_very_long_name.sql": failures.models__file_model_but_with_a_no_good_very_long_name,
             "problematic_model.sql": AS_TABLE + failures.models__problematic_model,
         }
 
@@ -102,7 +125,7 @@ class Hooks(BaseTestPrePost):
     @pytest.fixture(scope="class")
     def models(self) -> dict[str, str]:
         hook = "insert into {{ target.schema }}.hooked select '%s', %s"
-        before = hook % ("before", "{{ 'count(*) from ' ~ this if is_incremental() else '-1' }}")
+        before = hook % ("before", "{{ 'count(*) from ' ~ this if spark_bucketing.is_incremental() else '-1' }}")
         after = hook % ("after", "count(*) from {{ this }}")
         sql = "{{ config(materialized='incremental', incremental_strategy='append') }} select 1 as id"
         properties = f"""
@@ -136,7 +159,7 @@ class PersistDocs(BasePersistDocs):
     def test_has_comments_pglike(self, project: Any) -> None:
         relation = relation_from_name(project.adapter, "table_model")
         found = {row[0]: row[-1] or "" for row in project.run_sql(f"describe {relation}", fetch="all")}
-        assert found["id"].startswith("id Column description") and not found["name"]
+        assert found["id"].startswith("id Column description"), found
         self._assert_common_comments(found["id"])
         told = {row[0]: row[1] for row in project.run_sql(f"describe extended {relation}", fetch="all")}
         assert told["Comment"].startswith("Table model description")
