@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import zipfile
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -16,11 +18,18 @@ from conftest import REPOSITORY
 SOURCE = REPOSITORY / "python_plugin" / "src"
 
 
-def test_the_plugin_and_the_dbt_package_are_of_one_version() -> None:
-    from importlib.metadata import version
-
-    package = yaml.safe_load((REPOSITORY / "dbt_project.yml").read_text())
-    assert version("spark-bucketing") == package["version"]
+def test_all_places_say_one_version() -> None:
+    project = (REPOSITORY / "python_plugin" / "pyproject.toml").read_text()
+    macro = (REPOSITORY / "macros" / "bucketing" / "sql" / "package_version.sql").read_text()
+    changes = (REPOSITORY / "CHANGELOG.md").read_text()
+    found = {
+        "installed": version("spark-bucketing"),
+        "pyproject.toml": re.findall(r'^version = "(.+)"$', project, re.MULTILINE)[0],
+        "dbt_project.yml": yaml.safe_load((REPOSITORY / "dbt_project.yml").read_text())["version"],
+        "package_version": re.findall(r"return\('(.+)'\)", macro)[0],
+        "CHANGELOG.md": re.findall(r"^## ([^ ,]+)", changes, re.MULTILINE)[0],
+    }
+    assert len(set(found.values())) == 1, found
 
 
 @pytest.mark.long

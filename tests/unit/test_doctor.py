@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib.metadata import version as installed
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +19,25 @@ from spark_bucketing.extension.settings import EXTENSION_CLASS
 NAMED = {"spark.sql.extensions": f"other.Extension, {EXTENSION_CLASS}"}
 
 
+def described(version: str = installed("spark-bucketing"), spark: str = "4.3.0") -> str:
+    """What Spark says of an extension of this version, built for this Spark."""
+    return f"Usage: bucket_specs - What it is. (spark-bucketing {version}, for Spark {spark})"
+
+
 def examined(
-    version: str = "4.3.0 abc", loaded: bool = True, catalog: str = "hive", settings: Mapping[str, str] = NAMED
+    version: str = "4.3.0 abc",
+    extension: str | None = None,
+    catalog: str = "hive",
+    settings: Mapping[str, str] = NAMED,
 ) -> dict[str, Diagnosis]:
-    """What is said of a server, by subject, whose answers are these."""
+    """What is said of a server, by subject, whose answers are these; extension: its description, empty for none."""
+    if extension is None:
+        extension = described(spark=version.partition(" ")[0])
     answers: dict[str, list[dict[str, Any]]] = {
         "set": [{"key": key, "value": value} for key, value in settings.items()],
         "select version() as version": [{"version": version}],
-        "show user functions like 'bucket_specs'": [{"function": "bucket_specs"}] if loaded else [],
+        "show user functions like 'bucket_specs'": [{"function": "bucket_specs"}] if extension else [],
+        "describe function bucket_specs": [{"function_desc": line} for line in ("Function: bucket_specs", extension)],
         "set spark.sql.catalogImplementation": [{"key": "", "value": catalog}],
         "set spark.sql.hive.metastore.version": [{"key": "", "value": "2.3.10"}],
     }
@@ -64,10 +76,26 @@ def test_scripts_may_be_switched_on_and_off() -> None:
 
 
 def test_an_extension_that_is_not_there() -> None:
-    named, missing = (examined(loaded=False, settings=of)["session extension"] for of in (NAMED, {}))
+    named, missing = (examined(extension="", settings=of)["session extension"] for of in (NAMED, {}))
     assert (named.state, missing.state) == ("wrong", "wrong")
     assert "its jar is missing" in named.found and "not loaded" in missing.found
     assert "extension conf" in named.instead and "extension conf" in missing.instead
+
+
+@pytest.mark.parametrize(
+    ("description", "state", "said"),
+    [
+        (described(), "ok", f"version {installed('spark-bucketing')}, built for Spark 4.3.0"),
+        (described(spark="4.3.1-amzn-0"), "ok", "built for Spark 4.3.1-amzn-0"),
+        (described("0.0.9"), "wrong", "version 0.0.9, built for Spark 4.3.0, beside version"),
+        (described(spark="4.2.1"), "wrong", "built for Spark 4.2.1, and loaded by Spark 4.3.0"),
+        ("Class: com.theirs.BucketSpecs", "wrong", "does not say which version"),
+    ],
+)
+def test_a_jar_of_another_release_or_for_another_spark(description: str, state: str, said: str) -> None:
+    found = examined(extension=description)["session extension"]
+    assert found.state == state and said in found.found
+    assert ("extension build" in found.instead) == (state != "ok")
 
 
 @pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.name)

@@ -13,7 +13,7 @@
 -#}
 {% macro explained_shuffles(sql) -%}
   {%- set plan = run_query('explain\n' ~ sql).columns[0].values() | join('\n') -%}
-  {%- if '== Physical Plan ==' not in plan -%}
+  {%- if '== Physical Plan ==' not in plan or spark_bucketing.error_in_plan(plan) -%}
     {{ return({'problem': "Cannot tell: test '" ~ model.name ~ "'. Spark cannot plan the SQL:\n" ~ plan[:2000]}) }}
   {%- elif modules.re.search('[.][.][.] [0-9]+ more characters$', plan.rstrip()) -%}
     {{ return({'problem': "Cannot tell: test '" ~ model.name ~ "'. The plan is cut short; raise spark.sql.maxPlanStringLength."}) }}

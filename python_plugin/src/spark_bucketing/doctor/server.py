@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from importlib.metadata import version as installed
 from typing import NamedTuple
 
 from spark_bucketing.doctor.diagnosis import Diagnosis, wrong
@@ -54,6 +55,12 @@ SETTINGS = (
 _ANSI = "spark.sql.ansi.enabled"
 # Plugins whose columnar rules replace the scans of buckets.
 _ENGINES = ("comet", "gluten", "rapids", "velox")
+# In what DESCRIBE FUNCTION says of the extension; the dbt package looks for the same.
+_BUILT = re.compile(r"spark-bucketing ([^ ,]+), for Spark ([^ )]+)")
+_ANEW = (
+    "build the jar by `spark-bucketing extension build` of this release, against the server's Spark, put it where the "
+    "old one is, and start the server again"
+)
 
 
 def examine_server(warehouse: Warehouse) -> Iterator[Diagnosis]:
@@ -65,14 +72,19 @@ def examine_server(warehouse: Warehouse) -> Iterator[Diagnosis]:
     settings = {key.lower(): value for key, value in warehouse.settings().items()}
     version = str(next(iter(warehouse.rows("select version() as version")))["version"]).partition(" ")[0]
     yield _spark(version, settings)
-    yield _extension(settings, warehouse.has_extension())
+    yield _extension(settings, warehouse.extension_description(), version)
     yield from _settings(settings)
     yield from _engines(settings)
     yield _metastore(warehouse)
 
 
+def _numbers(version: str) -> tuple[int, ...]:
+    """A version of Spark; a vendor's counts as what it begins with."""
+    return tuple(map(int, re.findall(r"\d+", version)[:3]))
+
+
 def _spark(version: str, settings: Mapping[str, str]) -> Diagnosis:
-    numbers = tuple(map(int, re.findall(r"\d+", version)[:3]))
+    numbers = _numbers(version)
     if numbers < _OLDEST:
         return wrong("Spark", version, "Spark 3.5 or newer")
     if numbers[:2] > _NEWEST:
@@ -88,11 +100,10 @@ def _spark(version: str, settings: Mapping[str, str]) -> Diagnosis:
     return Diagnosis("Spark", version + one_by_one)
 
 
-def _extension(settings: Mapping[str, str], is_there: bool) -> Diagnosis:
-    named = EXTENSION_CLASS in map(str.strip, settings.get("spark.sql.extensions", "").split(","))
-    if is_there:
-        return Diagnosis("session extension", "loaded")
-    if named:
+def _extension(settings: Mapping[str, str], description: str, spark: str) -> Diagnosis:
+    if description:
+        return _jar(description, spark)
+    if EXTENSION_CLASS in map(str.strip, settings.get("spark.sql.extensions", "").split(",")):
         return wrong(
             "session extension",
             f"spark.sql.extensions names {EXTENSION_CLASS}, and Spark started without it: its jar is missing or was "
@@ -105,6 +116,20 @@ def _extension(settings: Mapping[str, str], is_there: bool) -> Diagnosis:
         "add what `spark-bucketing extension conf` prints to the server's configuration, or to the profile's "
         "server_side_parameters where the method is session",
     )
+
+
+def _jar(description: str, spark: str) -> Diagnosis:
+    """Whether the jar is of this command's release, and was built for the Spark that has loaded it."""
+    said = _BUILT.search(description)
+    if not said:
+        return wrong("session extension", "its `bucket_specs` does not say which version it is of", _ANEW)
+    jar, built_for = said.groups()
+    found, plugin = f"version {jar}, built for Spark {built_for}", installed("spark-bucketing")
+    if jar != plugin:
+        return wrong("session extension", f"{found}, beside version {plugin} of this command", _ANEW)
+    if _numbers(built_for)[:2] != _numbers(spark)[:2]:
+        return wrong("session extension", f"{found}, and loaded by Spark {spark}", _ANEW)
+    return Diagnosis("session extension", found)
 
 
 def _settings(settings: Mapping[str, str]) -> Iterator[Diagnosis]:

@@ -61,6 +61,11 @@ class Warehouse:
         """Whether the session has the extension, which alone knows buckets of partitions."""
         return bool(self.rows("show user functions like 'bucket_specs'"))
 
+    def extension_description(self) -> str:
+        """What DESCRIBE FUNCTION says of the extension, its class and its version among it; empty without one."""
+        rows = self.rows("describe function bucket_specs") if self.has_extension() else []
+        return "\n".join(str(value) for row in rows for value in row.values())
+
     def require_extension(self, table: str) -> None:
         """Refuse a session without the extension.
 

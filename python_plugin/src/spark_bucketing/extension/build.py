@@ -7,6 +7,7 @@ compiler along, so that a Java runtime is enough to make it.
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import shutil
 import subprocess
@@ -21,6 +22,17 @@ from spark_bucketing.extension.spark_home import SparkHome, find_java, find_spar
 SOURCES = Path(__file__).parent / "scala"
 CACHE_VARIABLE = "SPARK_BUCKETING_CACHE"
 KNOWN_RELEASES = ("3.5", "4.0", "4.1", "4.2", "4.3")
+
+# The one source that is not kept as a file: versions that are known when the jar is built.
+_BUILT = """\
+package org.apache.spark.sql.bucketing
+
+/** What this jar was built from, and for. */
+object Built {{
+  val Version: String = {version}
+  val Spark: String = {spark}
+}}
+"""
 
 
 def build_jar(cache: Path | None = None) -> Path:
@@ -37,7 +49,8 @@ def build_jar(cache: Path | None = None) -> Path:
     spark = find_spark()
     sources = sources_for(spark)
     folder = cache or cache_folder()
-    jar = folder / f"spark-bucketing-{version('spark-bucketing')}-spark-{spark.version}-{_digest(spark, sources)}.jar"
+    plugin = version("spark-bucketing")
+    jar = folder / f"spark-bucketing-{plugin}-spark-{spark.version}-{_digest(spark, sources)}.jar"
     # A power cut may leave a file without its content.
     if not zipfile.is_zipfile(jar):
         try:
@@ -45,8 +58,9 @@ def build_jar(cache: Path | None = None) -> Path:
             # Beside the jar, since only a rename within one file system is atomic: whoever looks sees no jar or all of
             # it, and of two that build at once the later replaces the earlier by its equal.
             with tempfile.TemporaryDirectory(prefix=".build-", dir=folder) as workshop:
-                built = Path(workshop) / "extension.jar"
-                _compile(spark, sources, built)
+                versions, built = Path(workshop) / "Built.scala", Path(workshop) / "extension.jar"
+                versions.write_text(_BUILT.format(version=json.dumps(plugin), spark=json.dumps(spark.version)))
+                _compile(spark, [*sources, versions], built)
                 built.replace(jar)
         except OSError as error:
             raise ExtensionError(
@@ -114,7 +128,7 @@ def cache_folder() -> Path:
 
 
 def _digest(spark: SparkHome, sources: list[Path]) -> str:
-    digest = hashlib.sha256()
+    digest = hashlib.sha256(_BUILT.encode())
     # Vendors build their own Spark under the same version; its jars differ in size at least.
     for jar in sorted(spark.jars.glob("spark-*.jar")):
         digest.update(f"{jar.name} {jar.stat().st_size}\n".encode())

@@ -18,10 +18,13 @@ object BucketSpecsFunction {
 
   private val Name = "bucket_specs"
 
+  /** By DESCRIBE FUNCTION, which dbt asks whether the extension is there, it learns which one that is as well. */
+  private val Versions = s"spark-bucketing ${Built.Version}, for Spark ${Built.Spark}"
+
   def register(extensions: SparkSessionExtensions): Unit = extensions.injectTableFunction((
     FunctionIdentifier(Name),
     new ExpressionInfo(getClass.getName, null, Name,
-      "_FUNC_('db.t') - What is sealed of each partition of a table, whether its files are that, and what its descriptor says.",
+      s"_FUNC_('db.t') - What is sealed of each partition of a table, whether its files are that, and what its descriptor says. ($Versions)",
       "",
       "\n    Examples:\n      > SELECT partition, status, num_buckets FROM _FUNC_('db.t');\n       ds=2024-01-01  sealed  16\n  ",
       "",

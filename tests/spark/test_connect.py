@@ -1,0 +1,114 @@
+"""Over Spark Connect: the plans, rows and seals of a session in the driver's own process."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterator
+from contextlib import redirect_stdout
+from importlib.util import find_spec
+from typing import Any
+
+import pytest
+from bucketed import Plan, settled
+from pyspark.sql import SparkSession
+from served import PYSPARK, connect_server
+
+from spark_bucketing.extension.build import build_jar
+from spark_bucketing.extension.settings import server_settings
+
+CLIENT = ("grpc", "grpc_status", "zstandard", "pandas", "pyarrow")
+LACKING = [module for module in CLIENT if not find_spec(module)]
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.skipif(bool(LACKING), reason=f"not installed: {', '.join(LACKING)}; pip install 'pyspark[connect]'"),
+    pytest.mark.skipif(
+        not list((PYSPARK / "jars").glob("spark-connect_*.jar")), reason="this PySpark has no Spark Connect server"
+    ),
+]
+
+ON, OFF = ({"spark.bucketing.enabled": value} for value in ("true", "false"))
+# Plans are those of large tables.
+LARGE = {"spark.sql.autoBroadcastJoinThreshold": "-1", "spark.bucketing.read.partitionBytes": "0"}
+TABLE = "(k bigint, v bigint) clustered by (k) sorted by (k) into 4 buckets stored as parquet"
+SEALED = "select status, num_buckets, files, max_files_per_bucket from bucket_specs('connected.{}')"
+
+# A session of PySpark's client is no subclass of the other, although it has the same methods.
+Session = Any
+QUERIES: dict[str, Callable[[Session], Any]] = {
+    "sql join": lambda session: session.sql("""
+        select k, count(*) as n, sum(a.v - b.v) as s from connected.a join connected.b using (k) group by k
+    """),
+    "sql union": lambda session: session.sql("""
+        select k, count(*) as n from (select k from connected.a union all select k from connected.b) group by k
+    """),
+    "dataframe join": lambda session: (
+        session.table("connected.a").join(session.table("connected.b").select("k"), "k").groupBy("k").count()
+    ),
+    "dataframe distinct": lambda session: session.table("connected.b").distinct(),
+}
+
+
+def seal(session: Session, table: str) -> list[tuple[object, ...]]:
+    return [tuple(row) for row in session.sql(SEALED.format(table)).collect()]
+
+
+def write(session: Session) -> None:
+    """One table by SQL, one by a DataFrame, and one without the extension, which is left to be sealed."""
+    session.sql("create database connected")
+    for table in "abc":
+        session.sql(f"create table connected.{table} {TABLE}")
+    session.sql("insert into connected.a select id, id * 7 from range(1000)")
+    session.range(0, 1000, 1, 3).selectExpr("id % 500 as k", "id as v").write.insertInto("connected.b")
+    with settled(session, OFF):
+        session.sql("insert into connected.c select /*+ repartition(1) */ id, id from range(1000)")
+
+
+@pytest.fixture(scope="module")
+def remote(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
+    """A session of PySpark's client, which has nothing of the extension; the server has it."""
+    from pyspark.sql.connect.session import SparkSession as RemoteSession
+
+    with connect_server(tmp_path_factory.mktemp("connect"), server_settings(build_jar()) | LARGE) as address:
+        session = RemoteSession.builder.remote(address).create()
+        write(session)
+        yield session
+        session.stop()
+
+
+@pytest.fixture(scope="module")
+def classic(spark: SparkSession) -> Iterator[SparkSession]:
+    """The session of this process, with the extension and tables of the same content."""
+    with settled(spark, ON | LARGE):
+        write(spark)
+        yield spark
+
+
+def read(session: Session, name: str) -> tuple[Plan, list[tuple[object, ...]]]:
+    """The plan of a query, as its user sees it, and its rows."""
+    found, printed = QUERIES[name](session), io.StringIO()
+    with redirect_stdout(printed):
+        found.explain()
+    return Plan(printed.getvalue()), sorted(map(tuple, found.collect()))
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_a_query_has_the_same_plan_and_rows(remote: Session, classic: SparkSession, query: str) -> None:
+    plan, rows = read(remote, query)
+    expected_plan, expected_rows = read(classic, query)
+    assert rows and rows == expected_rows
+    assert plan.shape == expected_plan.shape and plan.shape.exchanges == 0 and plan.shape.bucketed > 0, plan
+    with settled(remote, OFF):
+        stock_plan, stock_rows = read(remote, query)
+    assert stock_plan.shape.exchanges > 0 and stock_plan.shape.bucketed == 0, stock_plan
+    assert stock_rows == rows
+
+
+@pytest.mark.parametrize("table", "ab")
+def test_an_insert_seals_its_buckets(remote: Session, classic: SparkSession, table: str) -> None:
+    assert seal(remote, table) == seal(classic, table) == [("sealed", 4, 4, 1)]
+
+
+def test_files_are_sealed_by_a_statement(remote: Session) -> None:
+    assert [row[0] for row in seal(remote, "c")] == ["not-sealed"]
+    remote.sql("alter table connected.c seal buckets").collect()
+    assert [row[0] for row in seal(remote, "c")] == ["sealed"]
