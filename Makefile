@@ -12,7 +12,8 @@ WORKERS := --numprocesses 2 --dist loadfile
 HERE := --ignore tests/cluster
 # Other versions of Spark, each in a folder that Python looks into before .venv; their tests, and how many random cases.
 VERSIONS ?= $(shell sed -n 's/^pyspark==\([0-9]*[.][0-9]*\)[.].*/\1/p' spark-versions.txt)
-OF_VERSIONS := tests/spark/test_spark_versions.py tests/spark/test_bucketed_table.py tests/spark/test_deaths.py tests/spark/test_swap_errors.py tests/spark/test_layout_command.py tests/spark/read tests/spark/write tests/spark/evolution/test_alter_buckets.py tests/fuzz
+OF_VERSIONS := $(addprefix tests/spark/,test_spark_versions.py test_bucketed_table.py test_incremental.py test_incremental_differential.py test_microbatch.py \
+  test_generic_tests.py test_sealed_generic_tests.py test_deaths.py test_swap_errors.py test_layout_command.py read write evolution/test_alter_buckets.py) tests/fuzz
 # The session extension, where profiles.yml looks for it, and where its jars are kept.
 EXTENSION := .venv/spark-bucketing-extension.jar
 export SPARK_BUCKETING_CACHE := $(CURDIR)/.venv/spark-bucketing
