@@ -82,6 +82,25 @@ def test_constraints_of_a_contract_hold_for_each_row_that_is_written(project: Pr
         assert {row.k for row in project.rows(f"select k from {project.table(name)}")} == {1}
 
 
+@pytest.mark.parametrize(
+    ("constraint", "missing", "instead"),
+    [
+        ({"type": "not_null"}, "'not_null' without `columns`", "columns: [id]"),
+        ({"type": "check", "name": "c"}, "'c' without `expression`", 'expression: "id > 0"'),
+    ],
+    ids=["not_null", "check"],
+)
+def test_constraints_of_nothing_are_errors_of_the_config(
+    project: Project, constraint: dict[str, str], missing: str, instead: str
+) -> None:
+    contract = {"config": {"contract": {"enforced": True}}, "columns": [{"name": "k", "data_type": "int"}]}
+    describe(project, **contract, constraints=[constraint])
+    project.model("m", "select 1 as k", **TABLE)
+    _, failure = project.attempt("run")
+    assert "Invalid `constraints` of model 'm'" in failure and missing in failure and instead in failure, failure
+    assert project.tables() == set()
+
+
 def test_constraints_that_no_single_row_can_break_are_warned_of(project: Project) -> None:
     constraint = {"type": "unique", "columns": ["k"]}
     contract = {"config": {"contract": {"enforced": True}}, "columns": [{"name": "k", "data_type": "int"}]}

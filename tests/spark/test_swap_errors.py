@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 from versions import has_scripts, needs_scripts
 
 from conftest import Project
+from spark_bucketing.session import setting
 
 # How Hive's client renames.
 RENAME = "alter_table_with_environmentContext"
@@ -135,21 +136,33 @@ def test_a_metastore_that_fails_within_the_swap_is_cured_by_the_next_run(project
     assert content(project) == [("new",)] and project.tables() == {"m"}
 
 
-def test_a_table_that_another_run_has_built_is_not_swapped_in(project: Project) -> None:
-    project.build("select '{{ var('v', 'old') }}' as k", **MODEL)
+@pytest.mark.parametrize(
+    ("seals", "config", "last"),
+    [
+        ("false", {}, "bucketing.written"),
+        ("true", {}, "bucket_specs("),
+        ("true", {"partition_by": "p"}, "bucketing.written"),
+    ],
+    ids=["without seals", "sealed", "sealed partitions"],
+)
+def test_a_table_that_another_run_has_built_is_not_swapped_in(
+    project: Project, seals: str, config: dict[str, object], last: str
+) -> None:
+    query = "select '{{ var('v', 'old') }}' as k" + (", 1 as p" if config else "")
+    project.build(query, **MODEL, **config)
     tmp = f"{project.schema}.m__dbt_tmp"
 
     def another_run_begins(execute: Callable[[str], None], sql: str) -> None:
-        if "bucketing.written" in sql:
+        if last in sql:
             project.spark.sql(f"drop table {tmp}")
             project.spark.sql(
                 f"create table {tmp} (k string) using parquet tblproperties ('bucketing.build' = 'another')"
             )
         execute(sql)
 
-    with executing(another_run_begins):
+    with setting(project.spark, "spark.bucketing.enabled", seals), executing(another_run_begins):
         _, failure = project.attempt("run", v="new")
     assert "another run of it is going on" in failure and "m__dbt_tmp: another" in failure, failure
-    assert content(project) == [("old",)] and project.tables() == {"m", "m__dbt_tmp"}
+    assert [row[0] for row in content(project)] == ["old"] and project.tables() == {"m", "m__dbt_tmp"}
     project.dbt("run", v="new")
-    assert content(project) == [("new",)] and project.tables() == {"m"}
+    assert [row[0] for row in content(project)] == ["new"] and project.tables() == {"m"}

@@ -13,7 +13,6 @@
   existing: table_layout() of what is replaced, or none
 -#}
 {% macro swap_relations(finished, relation, existing) -%}
-  {% do spark_bucketing.validate_build(finished, relation) %}
   {%- set backup = spark_bucketing.sibling(relation, 'backup') -%}
   {%- if existing is none -%}
     {% do spark_bucketing.execute_sql(spark_bucketing.rename_sql(finished, relation)) %}

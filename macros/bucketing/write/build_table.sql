@@ -17,7 +17,11 @@
   {%- if batches[0] -%}
     {% do spark_bucketing.validate_partitions_of_batches(tmp, layout) %}
   {%- endif -%}
-  {% do spark_bucketing.verify_buckets(tmp, layout) %}
-  {% do spark_bucketing.mark_written(tmp, layout) %}
+  {% do spark_bucketing.verify_buckets(tmp, layout, build=context['__spark_bucketing_build']) %}
+  {%- if layout.partition_by or not spark_bucketing.leaves_seals() -%}
+    {#- Of a table without partitions, its seal has told all of this. -#}
+    {% do spark_bucketing.mark_written(tmp) %}
+    {% do spark_bucketing.validate_build(tmp, spark_bucketing.found_build(tmp), context['__spark_bucketing_build']) %}
+  {%- endif -%}
   {% do spark_bucketing.swap_relations(tmp, relation, existing) %}
 {%- endmacro %}

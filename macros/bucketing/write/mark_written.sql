@@ -3,8 +3,6 @@
   for an INSERT, and which is the size in dbt's catalog; and should it refuse to alter this table at all, it says so while the
   previous one is still in its place.
 -#}
-{% macro mark_written(relation, layout) -%}
-  {%- if layout.partition_by or not spark_bucketing.leaves_seals() -%}
-    {% do spark_bucketing.execute_sql('alter table ' ~ spark_bucketing.quote_relation(relation) ~ " set tblproperties ('bucketing.written' = 'true')") %}
-  {%- endif -%}
+{% macro mark_written(relation) -%}
+  {% do spark_bucketing.execute_sql('alter table ' ~ spark_bucketing.quote_relation(relation) ~ " set tblproperties ('bucketing.written' = 'true')") %}
 {%- endmacro %}

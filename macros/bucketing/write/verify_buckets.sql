@@ -5,12 +5,16 @@
   before: from before_write(), to look only at what was written since; none for all files
   source: SQL of the relation or query whose partitions were replaced, to look only at these; none for all
   staged: the staging table that has the rows as well; none where the next run replaces all of them
+  build: what this run has built, to make sure that it is still that; none where it has not built the table
 -#}
-{% macro verify_buckets(relation, layout, before=none, source=none, staged=none) -%}
+{% macro verify_buckets(relation, layout, before=none, source=none, staged=none, build=none) -%}
   {%- set conditions = [] -%}
   {%- if spark_bucketing.leaves_seals() -%}
     {%- set loose = [] -%}
-    {%- set unsealed = run_query(spark_bucketing.unsealed_sql(relation, several=not before)).rows -%}
+    {%- set unsealed = run_query(spark_bucketing.unsealed_sql(relation, several=not before, build=build)).rows -%}
+    {%- for row in unsealed if build -%}
+      {% do spark_bucketing.validate_build(relation, row[2], build) %}
+    {%- endfor -%}
     {%- set written = spark_bucketing.partition_values(layout.partition_by, source) if source and unsealed else none -%}
     {%- for row in unsealed if written is none or spark_bucketing.values_of_partition(row[1]) in written -%}
       {%- do loose.append(spark_bucketing.directory_of_location(spark_bucketing.string_literal(row[0]))) -%}
@@ -43,10 +47,13 @@
 {%- endmacro %}
 
 
-{#- Query for the location and name of each partition (of the table, if it has none) that is not sealed, or has several files of a bucket. -#}
-{% macro unsealed_sql(relation, several=true) -%}
-  select location, partition from bucket_specs({{ spark_bucketing.string_literal(spark_bucketing.quote_relation(relation)) }})
-  where status not in ('sealed', 'empty'){{ ' or max_files_per_bucket > 1' if several }}
+{#-
+  Query for the location and name of each partition (of the table, if it has none) that is not sealed, has several files of a bucket, or is
+  not of this build; and for the build.
+-#}
+{% macro unsealed_sql(relation, several=true, build=none) -%}
+  select location, partition{{ ', build' if build }} from bucket_specs({{ spark_bucketing.string_literal(spark_bucketing.quote_relation(relation)) }})
+  where status not in ('sealed', 'empty'){{ ' or max_files_per_bucket > 1' if several }}{{ ' or not build <=> ' ~ spark_bucketing.string_literal(build) if build }}
 {%- endmacro %}
 
 

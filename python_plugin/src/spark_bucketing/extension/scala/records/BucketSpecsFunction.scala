@@ -58,6 +58,9 @@ case class PartitionSpecs(table: TableIdentifier, output: Seq[Attribute]) extend
 
 object PartitionSpecs {
 
+  /** Property of a table by which dbt tells one that it has built from others of its name. */
+  private val Build = "bucketing.build"
+
   val Names: ArrayType = ArrayType(StringType, containsNull = false)
 
   /** Columns by name, type, and whether they may be NULL. */
@@ -70,7 +73,7 @@ object PartitionSpecs {
     ("hash", StringType, true), ("files", LongType, false), ("bytes", LongType, false),
     ("max_files_per_bucket", IntegerType, true), ("problem", StringType, true),
     ("descriptor_num_buckets", IntegerType, true), ("descriptor_bucket_columns", Names, true),
-    ("descriptor_sort_columns", Names, true))
+    ("descriptor_sort_columns", Names, true), ("build", StringType, true))
 
   def row(table: CatalogTable, part: PartFiles): InternalRow = {
     val hash = PartFiles.hashOf(table)
@@ -82,7 +85,8 @@ object PartitionSpecs {
       Seq(described.numBuckets, names(described.bucketColumnNames), names(described.sortColumnNames))
     }
     InternalRow.fromSeq(Seq(text(part.name), text(part.location), text(status)) ++ ofSeal ++ Seq(part.files.length.toLong,
-      part.bytes, part.mostFilesOfBucket(hash).getOrElse(null), problem.fold[Any](null)(text)) ++ ofDescriptor)
+      part.bytes, part.mostFilesOfBucket(hash).getOrElse(null), problem.fold[Any](null)(text)) ++ ofDescriptor :+
+      table.properties.get(Build).fold[Any](null)(text))
   }
 
   private def text(value: String): UTF8String = UTF8String.fromString(value)
