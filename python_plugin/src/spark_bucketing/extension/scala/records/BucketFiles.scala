@@ -15,15 +15,26 @@ object BucketFiles {
 
   // Hive's own 000003_0, 000003_0_copy_1, and Spark's 00003_0_part-00003-<uuid>_00003.c000.snappy.parquet below Hive
   // tables. Spark's BucketingUtils.getBucketId reads bucket 0 from Hive's names, so it is not used. Trino reads the same.
-  private val HiveName = """^(\d{1,9})_\d+.*$""".r
   private val SparkName = """^part-.*_(\d{1,9})(?:\..*)?$""".r
 
   /** The bucket that a name claims under this layout. */
   def bucketOf(name: String, hash: BucketHash): Option[Int] = (hash, name) match {
-    case (BucketHash.Hive, HiveName(id)) => Some(id.toInt)
+    case (BucketHash.Hive, _) => bucketOfHiveName(name)
     case (BucketHash.Spark, SparkName(id)) => Some(id.toInt)
     case _ => None
   }
+
+  // ^(\d{1,9})_\d+.*$ without a regular expression, which takes ten times as long: it is asked for each file of a query.
+  private def bucketOfHiveName(name: String): Option[Int] = {
+    val digits = name.indexOf('_')
+    if (digits < 1 || digits > 9 || digits + 1 >= name.length || name.exists(LineEnds.contains(_))) None
+    else if (isDigit(name.charAt(digits + 1)) && (0 until digits).forall(i => isDigit(name.charAt(i)))) Some(name.substring(0, digits).toInt)
+    else None
+  }
+
+  private val LineEnds = "\n\r\u0085\u2028\u2029"
+
+  private def isDigit(char: Char): Boolean = char >= '0' && char <= '9'
 
   // Cut from the URL, since a table may have a hundred thousand files and a path is costly to parse.
   def nameOf(file: String): String = {

@@ -38,8 +38,11 @@ object FilesDigest {
     FilesDigest(1, length, high, low)
   }
 
+  // Looking one up takes as long as hashing a name does. digest() leaves it as new.
+  private val sha256 = ThreadLocal.withInitial[MessageDigest](() => MessageDigest.getInstance("SHA-256"))
+
   private def hash(text: String): (Long, Long) = {
-    val bytes = ByteBuffer.wrap(MessageDigest.getInstance("SHA-256").digest(text.getBytes(UTF_8)))
+    val bytes = ByteBuffer.wrap(sha256.get.digest(text.getBytes(UTF_8)))
     (bytes.getLong, bytes.getLong)
   }
 
