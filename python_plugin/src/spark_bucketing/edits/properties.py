@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -174,8 +173,8 @@ def _refuse_aliases(found: Properties, node: yaml.Node) -> None:
         raise CannotEditError("The config in its properties is merged with another (<<).")
     start, stop = node.start_mark.index, node.end_mark.index
     owned = found.tree.start_mark.index <= start and stop <= found.tree.end_mark.index
-    within = (event for event in yaml.parse(found.text) if start <= event.start_mark.index < stop)
-    if not owned or any(getattr(event, "anchor", None) for event in within):
+    anchors = [event.start_mark for event in yaml.parse(found.text) if getattr(event, "anchor", None)]
+    if not owned or any(mark and start <= mark.index < stop for mark in anchors):
         raise CannotEditError("The config in its properties has a YAML anchor or alias.")
 
 
@@ -202,12 +201,14 @@ def _verify(before: str, after: str, model: str, wanted: Mapping[str, object]) -
     Raises:
         CannotEditError: it is not so.
     """
-    expected = copy.deepcopy(_loaded(before))
-    config = next(entry for entry in _models(expected) if entry.get("name") == model)["config"]
-    for key, value in wanted.items():
-        config.pop(key, None)
-        if value is not None:
-            config[key] = value
+    data = _loaded(before)
+    number = next(number for number, entry in enumerate(_models(data)) if entry.get("name") == model)
+    entry = data["models"][number]
+    config = {key: value for key, value in entry["config"].items() if key not in wanted}
+    config |= {key: value for key, value in wanted.items() if value is not None}
+    # Not in place: an alias of the entry must stay as it was.
+    models = [*data["models"][:number], {**entry, "config": config}, *data["models"][number + 1 :]]
+    expected = {**data, "models": models}
     if not same(_loaded(after), expected):
         raise CannotEditError("The file of its properties would not read as it should after the edit.")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from jinja2 import nodes
@@ -12,6 +13,7 @@ from spark_bucketing.edits.literals import in_jinja, line_end, same
 
 _BOM = "\ufeff"
 _LONGEST_LINE = 80
+_ASSIGNMENT = re.compile(r"[ \t]*[=:][ \t]*$")
 
 
 def config_block(config: Mapping[str, object], line_end: str = "\n") -> str:
@@ -76,8 +78,8 @@ class _Style:
         self._assignment = ": " if self._is_mapping else "="
         text = call.entries.text
         for entry in call.entries.all[:1]:
-            written = text[entry.start : entry.value_start]
-            self._assignment = written[len(written.rstrip(" =:")) :] or self._assignment
+            sign = _ASSIGNMENT.search(text[entry.start : entry.value_start])
+            self._assignment = sign[0] if sign else self._assignment
 
     def value(self, value: object, old: str) -> str:
         quotes = [sign for sign in old if sign in "'\""]
