@@ -33,7 +33,7 @@ class Project:
     def model(self, name: str, sql: str, **entry: Any) -> str:
         path = f"models/{name}.sql"
         self.write(path, sql)
-        defaults = {"name": name, "resource_type": "model", "package_name": "shop", "language": "sql"}
+        defaults: dict[str, Any] = {"name": name, "resource_type": "model", "package_name": "shop", "language": "sql"}
         defaults |= {"original_file_path": path, "fqn": ["shop", "marts", name]}
         unique_id = f"model.shop.{name}"
         self.nodes[unique_id] = {**defaults, **entry}
