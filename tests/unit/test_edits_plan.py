@@ -123,6 +123,13 @@ def test_models_share_a_file_of_properties(project: Project) -> None:
     assert refusal.reason == "It is no model of the manifest."
 
 
+def test_an_edit_names_the_models_that_it_changes_and_no_others(project: Project) -> None:
+    one = with_properties(project, "models:\n- name: m\n  config: {buckets: 8}\n- name: n\n  config: {buckets: 2}\n")
+    two = project.model("n", "select 2", patch_path="shop://models/shop.yml")
+    changes = [ConfigChange(two, {"buckets": 8}), ConfigChange(one, {"buckets": 8})]
+    assert [edit.models for edit in plan_edits(project.folder, project.manifest, changes)[0]] == [(two,)]
+
+
 def test_a_refused_model_changes_none_of_its_files(project: Project) -> None:
     model = with_properties(
         project, "models:\n- name: m\n  config: {buckets: \"{{ var('n') }}\"}\n", "{{ config(materialized='table') }}"

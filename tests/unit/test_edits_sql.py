@@ -3,6 +3,7 @@
 import pytest
 
 from spark_bucketing.edits.changes import CannotEditError
+from spark_bucketing.edits.entries import Entries
 from spark_bucketing.edits.sql_config import edit_sql
 
 BUCKETED = {"materialized": "bucketed_table", "clustered_by": ["user_id"], "buckets": 16}
@@ -98,6 +99,12 @@ ONE_LINE = "materialized='bucketed_table', clustered_by=['user_id'], buckets=16"
             "{{ config(a=1) }}\n\n{% raw %}{{ config() }}{% endraw %}",
             id="raw",
         ),
+        pytest.param(
+            "{{ adapter.config(a=3) }}{{ config(a=1) }}",
+            {"a": 2},
+            "{{ adapter.config(a=3) }}{{ config(a=2) }}",
+            id="namesake",
+        ),
         pytest.param("\ufeff{{ config(a=1) }}\r\nx\r\n", {"a": 2}, "\ufeff{{ config(a=2) }}\r\nx\r\n", id="BOM, CRLF"),
         pytest.param("\ufeffx\r\n", {"a": 2}, "\ufeff{{ config(a=2) }}\r\n\r\nx\r\n", id="BOM, CRLF, none"),
         pytest.param(
@@ -146,3 +153,22 @@ def test_what_cannot_be_edited_is_refused_with_what_was_found(sql: str, reason: 
 def test_a_value_that_jinja_does_not_know_is_an_error_of_the_caller() -> None:
     with pytest.raises(TypeError):
         edit_sql("x", {"a": object()})
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        pytest.param("{{ config(a=1, buckets=4) }}x", id="another value"),
+        pytest.param("{{ config(a=2, buckets=8) }}x", id="another key changed"),
+        pytest.param("{{ config(buckets=8) }}x", id="another key gone"),
+        pytest.param("{{ config(a=1, buckets=8, b=1) }}x", id="another key more"),
+        pytest.param("{{ config(a=1, buckets=8, c=1) }}x", id="a key not gone"),
+        pytest.param("{{ config(a=1, buckets=8) }}y", id="other SQL"),
+        pytest.param("{{ config(a=1, buckets=n) }}x", id="no value"),
+        pytest.param("{{ config(a=1, buckets=8 }}x", id="no Jinja"),
+    ],
+)
+def test_an_edit_that_reads_otherwise_is_refused(wrong: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Entries, "edited", lambda *_: wrong)
+    with pytest.raises(CannotEditError):
+        edit_sql("{{ config(a=1, c=1) }}x", {"buckets": 8, "c": None})
