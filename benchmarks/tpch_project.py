@@ -70,7 +70,8 @@ def make_project(folder: Path, data: Path, more: Mapping[str, str]) -> None:
         "spark.sql.warehouse.dir": f"{folder}/warehouse",
         "spark.local.dir": f"{folder}/local",
         "spark.hadoop.hive.downloaded.resources.dir": f"{folder}/local/resources",
-        "spark.driver.extraJavaOptions": f"-Dderby.system.home={folder} -Djava.io.tmpdir={folder}/local",
+        "spark.driver.extraJavaOptions": f"-Dderby.system.home={folder} -Djava.io.tmpdir={folder}/local"
+        f" -Dlog4j2.configurationFile={ROOT}/scripts/log4j2.properties",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         # What is asked for the bytes of each stage.
