@@ -1,8 +1,8 @@
 """What `spark-bucketing advise --apply` does to TPC-H as a dbt project: `make bench-advise SCALE=1`.
 
-The 22 queries are models over the eight tables, which are models as well, all of them plain tables. They are run, the
-advice is asked for and applied, and they are run again: seconds, files, and the bytes that Spark says it shuffled,
-beside what the advice had predicted. The rows of all queries must be the same before and after.
+The 22 queries are models over the eight tables, which are models as well, all of them plain tables. The advice is asked
+for and applied to a copy of the project, and both are run in turns: seconds, files, and the bytes that Spark says it
+shuffled, beside what the advice had predicted. The rows of all queries must be the same before and after.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -24,8 +24,8 @@ from measure import WrongRowsError
 from rich.console import Console
 from rich.table import Table
 from tables import generate
-from tpch import _all_jobs
-from tpch_project import SCHEMA, layouts, make_project, queries, table_names
+from tpch import all_jobs
+from tpch_project import WAYS, layouts, make_project, queries, table_names
 
 from spark_bucketing.edits import ConfigChange, apply, plan_edits
 
@@ -42,44 +42,47 @@ def main() -> None:
     parser.add_argument("--advise", nargs="*", default=[], help="further options of advise")
     parser.add_argument("--folder", type=Path, default=Path(".demo/bench"), help="for data, tables and results")
     parser.add_argument("--measure", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--ways", nargs="*", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.measure:
-        seen = measured(options.measure, options.repetitions)
+        seen = measured(options.measure, options.ways, options.repetitions)
         (options.measure / "measured.json").write_text(json.dumps(seen))
         return
     data = options.folder.absolute() / f"tpch-{options.scale:g}"
     data.mkdir(parents=True, exist_ok=True)
     generate(data, options.scale, table_names())
-    project = options.folder.absolute() / f"advise-{options.scale:g}"
-    shutil.rmtree(project, ignore_errors=True)
-    make_project(project, data, dict(pair.split("=", 1) for pair in options.conf))
-    console = Console(width=150)
-    before = _in_a_process_of_its_own(project, options)
+    folder = options.folder.absolute() / f"advise-{options.scale:g}"
+    make_project(folder, data, dict(pair.split("=", 1) for pair in options.conf))
+    # The advice looks at tables that are there.
+    _in_a_process_of_its_own(folder, ["before"], 0)
+    shutil.copytree(folder / "before", folder / "after", symlinks=True)
     begin = time.perf_counter()
-    advice = _applied(project, options.by_hand) if options.by_hand else _advised(project, options.advise)
+    advice = _applied(folder, options.by_hand) if options.by_hand else _advised(folder, options.advise)
     seconds = time.perf_counter() - begin
-    after = _in_a_process_of_its_own(project, options)
-    figures = {"scale": options.scale, "before": before, "after": after, "advice": advice, "advise_seconds": seconds}
+    seen = _in_a_process_of_its_own(folder, list(WAYS), options.repetitions)
+    figures = {"scale": options.scale, "seen": seen, "advice": advice, "advise_seconds": seconds}
     (data / "advise.json").write_text(json.dumps(figures, indent=2))
+    console = Console(width=150)
     console.print(f"advise took {seconds:.0f} s")
-    for printed in (_sums(before, after), _by_model(before, after)):
+    for printed in (_sums(**seen), _by_model(**seen)):
         console.print(printed)
-    if wrong := [name for name in queries() if before["rows"][name] != after["rows"][name]]:
+    if wrong := [name for name in queries() if seen["before"][name]["rows"] != seen["after"][name]["rows"]]:
         raise WrongRowsError(f"other rows after the advice: {', '.join(wrong)}")
 
 
-def _in_a_process_of_its_own(project: Path, options: argparse.Namespace) -> dict[str, Any]:
-    command = [sys.executable, __file__, "--measure", str(project), "--repetitions", str(options.repetitions)]
-    subprocess.run(command, check=True, cwd=project)
-    found: dict[str, Any] = json.loads((project / "measured.json").read_text())
+def _in_a_process_of_its_own(folder: Path, ways: Sequence[str], repetitions: int) -> dict[str, Any]:
+    # The metastore is one process's.
+    command = [sys.executable, __file__, "--measure", str(folder), "--repetitions", str(repetitions), "--ways", *ways]
+    subprocess.run(command, check=True, cwd=folder)
+    found: dict[str, Any] = json.loads((folder / "measured.json").read_text())
     return found
 
 
-def _advised(project: Path, more: list[str]) -> dict[str, Any]:
+def _advised(folder: Path, more: list[str]) -> dict[str, Any]:
     """The advice, which is applied as well."""
     command = [str(Path(sys.executable).with_name("spark-bucketing")), "advise", "--apply"]
-    place = ["--project-dir", str(project), "--profiles-dir", str(project)]
-    report = project / "advice.json"
+    place = ["--project-dir", str(folder / "after"), "--profiles-dir", str(folder / "profile-before")]
+    report = folder / "advice.json"
     done = subprocess.run([*command, *place, "--format", "json", "--output", str(report), *more], check=False)
     if not report.exists():
         raise SystemExit(done.returncode)
@@ -87,59 +90,70 @@ def _advised(project: Path, more: list[str]) -> dict[str, Any]:
     return found
 
 
-def _applied(project: Path, layout: str) -> dict[str, Any]:
+def _applied(folder: Path, layout: str) -> dict[str, Any]:
     """Buckets that somebody has chosen who knows TPC-H."""
-    manifest = json.loads((project / "target" / "manifest.json").read_text())
+    manifest = json.loads((folder / "before" / "target" / "manifest.json").read_text())
     changes = [ConfigChange(f"model.tpch.{table}", config) for table, config in layouts()[layout].items()]
-    edits, refusals = plan_edits(project, manifest, changes)
+    edits, refusals = plan_edits(folder / "after", manifest, changes)
     if refusals:
         raise SystemExit("\n".join(f"{refusal.model}: {refusal.reason}" for refusal in refusals))
-    apply(project, edits)
+    apply(folder / "after", edits)
     return {}
 
 
-def measured(project: Path, repetitions: int) -> dict[str, Any]:
-    """Build all models, run the queries again and again, and say what each model took.
+def measured(folder: Path, ways: Sequence[str], repetitions: int) -> dict[str, dict[str, Any]]:
+    """Build all models, run the queries again and again, and say what each model took; the ways take turns.
 
     Args:
-        project: its folder.
+        folder: that of make_project().
+        ways: names of projects in it.
         repetitions: of the queries, after the run that builds all.
 
-    Returns: seconds, shuffled bytes, files and their bytes by models; and a digest of the rows of each query.
+    Returns: for each way and model the medians of seconds and of shuffled bytes, its files and their bytes, and a
+        digest of its rows if it is a query.
     """
     from pyspark.sql import SparkSession
 
-    runs = [_run(project)]
-    runs += [_run(project, "--select", "path:models/queries") for _ in range(repetitions)]
-    # Tables are built once.
-    timed = {name: [run[name] for run in runs if name in run][-repetitions:] for name in runs[0]}
+    runs = {way: [_run(folder, way)] for way in ways}
+    for _ in range(repetitions):
+        for way in ways:
+            runs[way].append(_run(folder, way, "--select", "path:models/queries"))
     spark = SparkSession.active()
-    models = {}
-    for name, seen in timed.items():
-        files = _files(project / "warehouse" / f"{SCHEMA}.db" / name)
-        models[name] = {
-            "seconds": statistics.median(one["seconds"] for one in seen),
-            "shuffled": statistics.median(one["shuffled"] for one in seen),
-            "files": len(files),
-            "bytes": sum(file.stat().st_size for file in files),
+    # Tables are built once.
+    return {
+        way: {
+            name: {
+                **_medians([run[name] for run in seen if name in run][-max(repetitions, 1) :]),
+                **_stored(folder / "warehouse" / f"{WAYS[way]}.db" / name),
+                "rows": _digest(spark.table(f"{WAYS[way]}.{name}").collect()) if name in queries() else "",
+            }
+            for name in seen[0]
         }
-    rows = {name: _digest(spark.table(f"{SCHEMA}.{name}").collect()) for name in queries()}
-    return {"models": models, "rows": rows}
+        for way, seen in runs.items()
+    }
 
 
-def _run(project: Path, *select: str) -> dict[str, dict[str, float]]:
+def _medians(seen: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    return {what: statistics.median(one[what] for one in seen) for what in seen[0]}
+
+
+def _stored(folder: Path) -> dict[str, int]:
+    files = _files(folder)
+    return {"files": len(files), "bytes": sum(file.stat().st_size for file in files)}
+
+
+def _run(folder: Path, way: str, *select: str) -> dict[str, dict[str, float]]:
     """Seconds and shuffled bytes of each model of a dbt run."""
     from dbt.cli.main import dbtRunner
 
-    place = ["--project-dir", str(project), "--profiles-dir", str(project)]
+    place = ["--project-dir", str(folder / way), "--profiles-dir", str(folder / f"profile-{way}")]
     outcome = dbtRunner().invoke(["--quiet", "run", *place, *select])
     # Hooks are among them.
     results = [one for one in getattr(outcome.result, "results", []) if one.node.resource_type == "model"]
     if not outcome.success:
         failed = [str(result.message) for result in results if result.status != "success"]
         raise SystemExit("\n".join(failed) or str(outcome.exception))
-    spans = {result.node.name: _span(result) for result in results}
-    shuffled = _shuffled(spans)
+    shuffled = _shuffled({result.node.name: _span(result) for result in results})
     return {
         result.node.name: {"seconds": result.execution_time, "shuffled": shuffled[result.node.name]}
         for result in results
@@ -165,7 +179,7 @@ def _shuffled(spans: Mapping[str, tuple[float, float]]) -> dict[str, int]:
     store = spark.sparkContext._jsc.sc().statusStore()
     found = dict.fromkeys(spans, 0)
     seen: set[int] = set()
-    for job in _all_jobs(spark):
+    for job in all_jobs(spark):
         began = job.submissionTime().get().getTime() / 1000
         name = next((name for name, (start, end) in spans.items() if start <= began <= end), None)
         stages = job.stageIds()
@@ -185,23 +199,22 @@ def _digest(rows: list[Any]) -> str:
     return hashlib.sha256("\n".join(sorted(repr(tuple(row)) for row in rows)).encode()).hexdigest()
 
 
+_WHAT = (("seconds", 1, "seconds"), ("shuffled", MIB, "MiB shuffled"), ("files", 1, "files"), ("bytes", MIB, "MiB"))
+
+
 def _sums(before: Mapping[str, Any], after: Mapping[str, Any]) -> Table:
     printed = Table("", "before", "after", "after / before", title="TPC-H as a dbt project, before and after")
     for title, names in {"22 queries": list(queries()), "8 tables": table_names()}.items():
         for what, unit, shown in _WHAT:
-            left, right = (sum(seen["models"][name][what] for name in names) / unit for seen in (before, after))
+            left, right = (sum(way[name][what] for name in names) / unit for way in (before, after))
             printed.add_row(f"{title}: {shown}", f"{left:,.1f}", f"{right:,.1f}", f"{right / left:.2f}" if left else "")
     return printed
 
 
-_WHAT = (("seconds", 1, "seconds"), ("shuffled", MIB, "MiB shuffled"), ("files", 1, "files"), ("bytes", MIB, "MiB"))
-
-
 def _by_model(before: Mapping[str, Any], after: Mapping[str, Any]) -> Table:
-    columns = ("model", "s before", "s after", "MiB shuffled before", "after")
-    printed = Table(*columns, title="By model")
-    for name in before["models"]:
-        left, right = before["models"][name], after["models"][name]
+    printed = Table("model", "s before", "s after", "MiB shuffled before", "after", title="By model")
+    for name, left in before.items():
+        right = after[name]
         cells = [left["seconds"], right["seconds"], left["shuffled"] / MIB, right["shuffled"] / MIB]
         printed.add_row(name, *(f"{cell:,.2f}" for cell in cells))
     return printed

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -14,7 +15,8 @@ from spark_bucketing.extension.settings import extension_settings
 
 ROOT = Path(__file__).parents[1]
 CASES = ROOT / "tests" / "cases" / "tpch"
-SCHEMA = "tpch"
+# Of the project as it is, and as it is advised: the schemas of their tables.
+WAYS = {"before": "tpch", "after": "tpch_advised"}
 _RAW = """\
 {% macro raw_tables() %}
 {% do run_query('create database if not exists raw') %}
@@ -53,15 +55,50 @@ def layouts() -> dict[str, dict[str, dict[str, object]]]:
 
 
 def make_project(folder: Path, data: Path, more: Mapping[str, str]) -> None:
-    """Write the project, all of whose models are plain tables.
+    """Write the project, all of whose models are plain tables, into before/, and profiles beside it.
 
     Args:
-        folder: of the project, which is also where its Spark keeps its tables and its metastore.
+        folder: where Spark keeps its tables and its metastore; it is absolute, and is emptied.
         data: folder with a Parquet file of each table.
         more: settings of its Spark, which win.
     """
+    shutil.rmtree(folder, ignore_errors=True)
     names = table_names()
-    settings = {
+    project = {
+        "name": "tpch",
+        "profile": "tpch",
+        "on-run-start": "{{ raw_tables() }}",
+        "models": {"tpch": {"+materialized": "table", "+file_format": "parquet"}},
+    }
+    files = {
+        "dbt_project.yml": json.dumps(project),
+        "packages.yml": json.dumps({"packages": [{"local": str(ROOT)}]}),
+        "macros/raw_tables.sql": _RAW.replace("TABLES", repr(names)).replace("FOLDER", str(data)),
+        "models/sources.yml": json.dumps(
+            {"sources": [{"name": "raw", "schema": "raw", "tables": [{"name": name} for name in names]}]}
+        ),
+    }
+    files |= {f"models/tables/{name}.sql": f"select * from {{{{ source('raw', '{name}') }}}}\n" for name in names}
+    files |= {f"models/queries/{name}.sql": _with_refs(text, names) for name, text in queries().items()}
+    files = {f"before/{name}": text for name, text in files.items()}
+    settings = {**_settings(folder), **more}
+    files |= {f"profile-{way}/profiles.yml": json.dumps(_profile(schema, settings)) for way, schema in WAYS.items()}
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    (folder / "local").mkdir()
+    packages = folder / "before" / "dbt_packages"
+    packages.mkdir()
+    (packages / "spark_bucketing").symlink_to(ROOT)
+
+
+def _profile(schema: str, settings: Mapping[str, str]) -> dict[str, object]:
+    output = {"type": "spark", "method": "session", "host": "NA", "schema": schema, "threads": 1}
+    return {"tpch": {"target": "t", "outputs": {"t": {**output, "server_side_parameters": settings}}}}
+
+
+def _settings(folder: Path) -> dict[str, str]:
+    return {
         **extension_settings(build_jar()),
         "spark.master": "local[2]",
         "spark.driver.memory": "6g",
@@ -77,35 +114,7 @@ def make_project(folder: Path, data: Path, more: Mapping[str, str]) -> None:
         # What is asked for the bytes of each stage.
         "spark.ui.retainedJobs": "100000",
         "spark.ui.retainedStages": "100000",
-        **more,
     }
-    output = {"type": "spark", "method": "session", "host": "NA", "schema": SCHEMA, "threads": 1}
-    project = {
-        "name": "tpch",
-        "profile": "tpch",
-        "on-run-start": "{{ raw_tables() }}",
-        "models": {"tpch": {"+materialized": "table", "+file_format": "parquet"}},
-    }
-    files = {
-        "dbt_project.yml": json.dumps(project),
-        "packages.yml": json.dumps({"packages": [{"local": str(ROOT)}]}),
-        "profiles.yml": json.dumps(
-            {"tpch": {"target": "t", "outputs": {"t": {**output, "server_side_parameters": settings}}}}
-        ),
-        "macros/raw_tables.sql": _RAW.replace("TABLES", repr(names)).replace("FOLDER", str(data)),
-        "models/sources.yml": json.dumps(
-            {"sources": [{"name": "raw", "schema": "raw", "tables": [{"name": name} for name in names]}]}
-        ),
-    }
-    files |= {f"models/tables/{name}.sql": f"select * from {{{{ source('raw', '{name}') }}}}\n" for name in names}
-    files |= {f"models/queries/{name}.sql": _with_refs(text, names) for name, text in queries().items()}
-    for name, text in files.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(text)
-    (folder / "local").mkdir(exist_ok=True)
-    packages = folder / "dbt_packages"
-    packages.mkdir()
-    (packages / "spark_bucketing").symlink_to(ROOT)
 
 
 def _with_refs(sql: str, names: list[str]) -> str:
