@@ -157,26 +157,29 @@ def _eliminated(part: Choices, most_entries: int) -> dict[str, int] | None:
     tables: list[Table] = [((name,), {(i,): v for i, v in enumerate(vs)}) for name, vs in part.values.items()]
     for pair, matrix in part.together.items():
         tables.append((pair, {(i, j): value for i, row in enumerate(matrix) for j, value in enumerate(row)}))
+    of_name: dict[str, list[Table]] = {name: [] for name in sizes}
+    for table in tables:
+        for name in table[0]:
+            of_name[name].append(table)
     done: list[tuple[str, tuple[str, ...], dict[tuple[int, ...], int]]] = []
-    left = list(sizes)
-    while left:
-        scopes = {name: _beside(name, tables) for name in left}
-        name = min(left, key=lambda one: prod(sizes[other] for other in scopes[one]) * sizes[one])
-        beside = scopes[name]
-        if prod(sizes[other] for other in beside) * sizes[name] > most_entries:
+    entries = {name: sizes[name] * prod(sizes[other] for other in _beside(name, of_name[name])) for name in sizes}
+    while entries:
+        name = min(entries, key=entries.__getitem__)
+        if entries.pop(name) > most_entries:
             return None
-        mine = [table for table in tables if name in table[0]]
-        tables = [table for table in tables if name not in table[0]]
+        mine = of_name.pop(name)
+        beside = _beside(name, mine)
         best: dict[tuple[int, ...], int] = {}
         made: dict[tuple[int, ...], float] = {}
         for at in product(*(range(sizes[other]) for other in beside)):
             where = dict(zip(beside, at, strict=True))
             values = [_total(mine, {**where, name: option}) for option in range(sizes[name])]
-            best[at] = max(range(len(values)), key=lambda option, found=values: found[option])  # type: ignore[misc]
+            best[at] = values.index(max(values))
             made[at] = values[best[at]]
-        tables.append((beside, made))
         done.append((name, beside, best))
-        left.remove(name)
+        for other in beside:
+            of_name[other] = [table for table in of_name[other] if name not in table[0]] + [(beside, made)]
+            entries[other] = sizes[other] * prod(sizes[one] for one in _beside(other, of_name[other]))
     options: dict[str, int] = {}
     for name, beside, best in reversed(done):
         options[name] = best[tuple(options[other] for other in beside)]
