@@ -18,7 +18,9 @@ Matrix = Sequence[Sequence[float]]
 
 # Entries of the largest table that is made while variables are eliminated.
 MOST_ENTRIES = 200_000
-_PRICES = 40
+_PRICES = 20
+# Of the improvement of a bound.
+_ROUNDS = 30
 
 
 @dataclass(frozen=True)
@@ -64,9 +66,11 @@ def choose(choices: Choices, most_entries: int = MOST_ENTRIES) -> Chosen:
     bound = 0.0
     for part in _parts(choices):
         exact = _eliminated(part, most_entries)
-        found = exact if exact is not None else _searched(part)
-        bound += part.value(found) if exact is not None else _bound(part)
-        options |= found
+        if exact is not None:
+            bound, options = bound + part.value(exact), options | exact
+            continue
+        most, beliefs = _relaxed(part)
+        bound, options = bound + most, options | _searched(part, beliefs)
     value = choices.value(options)
     return Chosen({name: options[name] for name in choices.values}, value, max(bound, value))
 
@@ -194,10 +198,10 @@ def _total(tables: Sequence[Table], options: Mapping[str, int]) -> float:
     return sum(values[tuple(options[name] for name in names)] for names, values in tables)
 
 
-def _searched(part: Choices) -> dict[str, int]:
+def _searched(part: Choices, beliefs: Mapping[str, Sequence[float]]) -> dict[str, int]:
     """Options that no change of one table, and none of two that belong together, makes better."""
-    starts = [dict.fromkeys(part.values, 0)]
-    starts.append({name: max(range(len(v)), key=lambda i, v=v: v[i]) for name, v in part.values.items()})  # type: ignore[misc]
+    starts = [dict.fromkeys(part.values, 0), {name: values.index(max(values)) for name, values in beliefs.items()}]
+    starts.append({name: values.index(max(values)) for name, values in part.values.items()})
     return max((_climbed(part, start) for start in starts), key=part.value)
 
 
@@ -230,12 +234,34 @@ def _climbed(part: Choices, options: dict[str, int]) -> dict[str, int]:
     return options
 
 
-def _bound(part: Choices) -> float:
-    """What no choice exceeds: each pair's value is split, and each half is the largest that an option can have."""
-    best = {name: list(values) for name, values in part.values.items()}
-    for (a, b), matrix in part.together.items():
-        for i, row in enumerate(matrix):
-            best[a][i] += max(row) / 2
-        for j in range(len(matrix[0])):
-            best[b][j] += max(row[j] for row in matrix) / 2
-    return sum(max(values) for values in best.values())
+def _relaxed(part: Choices, rounds: int = _ROUNDS) -> tuple[float, Mapping[str, Sequence[float]]]:
+    """What no choice exceeds, and what each option may be worth.
+
+    The former is the best of each table and of each pair alone, after the pairs' values were handed to the tables. How
+    much each is handed is made better round by round (max-product linear programming: Globerson and Jaakkola, 2007); no
+    round makes the bound larger.
+    """
+    belief = {name: list(values) for name, values in part.values.items()}
+    given = {(a, b): ([0.0] * len(belief[a]), [0.0] * len(belief[b])) for a, b in part.together}
+    for _ in range(rounds):
+        for (a, b), matrix in part.together.items():
+            to_a, to_b = given[a, b]
+            alone_a = [value - part_of for value, part_of in zip(belief[a], to_a, strict=True)]
+            alone_b = [value - part_of for value, part_of in zip(belief[b], to_b, strict=True)]
+            most_a = [max(v + w for v, w in zip(row, alone_b, strict=True)) for row in matrix]
+            most_b = [
+                max(row[j] + alone for row, alone in zip(matrix, alone_a, strict=True)) for j in range(len(alone_b))
+            ]
+            given[a, b] = (
+                [(most - alone) / 2 for most, alone in zip(most_a, alone_a, strict=True)],
+                [(most - alone) / 2 for most, alone in zip(most_b, alone_b, strict=True)],
+            )
+            for name, alone, handed in ((a, alone_a, given[a, b][0]), (b, alone_b, given[a, b][1])):
+                belief[name] = [value + part_of for value, part_of in zip(alone, handed, strict=True)]
+    left = sum(
+        max(
+            value - given[pair][0][i] - given[pair][1][j] for i, row in enumerate(matrix) for j, value in enumerate(row)
+        )
+        for pair, matrix in part.together.items()
+    )
+    return sum(max(values) for values in belief.values()) + left, belief
