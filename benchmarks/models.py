@@ -54,8 +54,15 @@ def main() -> None:
     print({"unknown": sum(bool(model["error"]) for model in models), "fixes": sum(len(f["fixes"]) for f in findings)})
 
 
-def make_project(folder: Path, models: int, chance: random.Random) -> None:
-    """Write a dbt project with so many models."""
+def make_project(folder: Path, models: int, chance: random.Random, is_bucketed: bool = True) -> None:
+    """Write a dbt project.
+
+    Args:
+        folder: of the project, which is there.
+        models: how many.
+        chance: what decides what they are.
+        is_bucketed: whether its first tenth are bucketed tables rather than plain ones.
+    """
     profile = {"type": "spark", "method": "session", "host": "NA", "schema": "shop"}
     columns = [{"name": name, "data_type": kind} for name, kind in COLUMNS.items()]
     sources = [f"s{number}" for number in range(10)]
@@ -73,6 +80,7 @@ def make_project(folder: Path, models: int, chance: random.Random) -> None:
             keys = chance.choice([["k"], ["k"], ["k"], ["j"], ["k", "j"]])
             config: dict[str, object] = {"materialized": "bucketed_table", "clustered_by": keys}
             config |= {"buckets": chance.choice([8, 16, 16, 32, 24])}
+            config = config if is_bucketed else {"materialized": "table"}
             sql = f"select k, j, ds, v from {chance.choice(relations[:10])}"
         else:
             config = {"materialized": chance.choice(["table", "view"])}

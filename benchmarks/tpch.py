@@ -116,7 +116,7 @@ def measure(
             for way, enabled in WAYS.items():
                 spark.conf.set("spark.bucketing.enabled", enabled)
                 _wait_for_tasks(spark)
-                before, began = len(_all_jobs(spark)), time.time()
+                before, began = len(all_jobs(spark)), time.time()
                 start = time.perf_counter()
                 frame = spark.sql(text)
                 frame._jdf.queryExecution().executedPlan()
@@ -126,7 +126,7 @@ def measure(
                     seen[way].append((planned, time.perf_counter() - start))
                 if repetition == options.repetitions:
                     _wait_for_tasks(spark)
-                    jobs.extend((query, way, *job) for job in _jobs(_all_jobs(spark)[before:], began))
+                    jobs.extend((query, way, *job) for job in _jobs(all_jobs(spark)[before:], began))
                 rows.sort(key=repr)
                 expected = expected or rows
                 if rows != expected:
@@ -146,7 +146,8 @@ def _wait_for_tasks(spark: SparkSession) -> None:
         time.sleep(0.01)
 
 
-def _all_jobs(spark: SparkSession) -> list[Any]:
+def all_jobs(spark: SparkSession) -> list[Any]:
+    """All jobs that Spark still knows of, in their order."""
     found = spark.sparkContext._jsc.sc().statusStore().jobsList(None)
     return sorted((found.apply(i) for i in range(found.size())), key=lambda job: int(job.jobId()))
 

@@ -59,9 +59,9 @@ def check_project(request: Request, on_progress: OnProgress = lambda *_: None) -
     project = Project(target, request)
     here = Path.cwd()
     # dbt goes to the project's folder, and relative paths of a profile start there.
-    with _folder(target.project_dir):
+    with in_folder(target.project_dir):
         on_progress("starting Spark" if request.offline or target.method == "session" else "connecting", 0, 0)
-        with _planner(project) as (planner, start):
+        with open_planner(project) as (planner, start):
             report = _checked(project, planner, start, baseline, on_progress)
     return replace(report, folder=_folder_from(here, target.project_dir))
 
@@ -71,7 +71,7 @@ def _checked(
 ) -> Report:
     # Such as 4.3.0, and a commit.
     version = str(planner.rows("select version()")[0][0]).partition(" ")[0]
-    settings = _settings(project, planner)
+    settings = planner_settings_of(project, planner)
     on_progress("compiling the project", 0, 0)
     artifacts = project.artifacts()
     manifest = artifacts.manifest
@@ -105,12 +105,12 @@ def _checked(
         models=tuple(with_graph(results, manifest, relation)),
         project=project_findings(ProjectFacts(settings, version, specs)),
         planner=f"{planner.label}, Spark {version}",
-        about=_about(project.target),
+        about=about(project.target),
     )
     return accept(report, allowed, baseline)
 
 
-def _about(target: Target) -> Mapping[str, str]:
+def about(target: Target) -> Mapping[str, str]:
     """What a report is of: the project, the target, the commit of a repository, and the day."""
     git = shutil.which("git")
     command = [git or "git", "-C", str(target.project_dir), "rev-parse", "--short", "HEAD"]
@@ -164,7 +164,7 @@ def _configured(manifest: Manifest, subjects: Sequence[Subject]) -> dict[str, Bu
     return {name: spec for name, spec in specs.items() if spec}
 
 
-def _settings(project: Project, planner: Planner) -> Settings:
+def planner_settings_of(project: Project, planner: Planner) -> Settings:
     """The settings that reasons read; the extension counts as loaded where the session's plans are made with it."""
     settings = read_settings(planner)
     if project.request.offline and not project.wants_extension:
@@ -173,7 +173,7 @@ def _settings(project: Project, planner: Planner) -> Settings:
 
 
 @contextmanager
-def _planner(project: Project) -> Iterator[tuple[Planner, StartWhatIf]]:
+def open_planner(project: Project) -> Iterator[tuple[Planner, StartWhatIf]]:
     """The planner, and what starts one of hypothetical tables beside it."""
     target = project.target
     if project.request.offline:
@@ -220,7 +220,8 @@ def _use(planner: Planner, project: Project) -> None:
 
 
 @contextmanager
-def _folder(path: Path) -> Iterator[None]:
+def in_folder(path: Path) -> Iterator[None]:
+    """Inside the block this is the current folder."""
     before = Path.cwd()
     os.chdir(path)
     try:

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from spark_bucketing.cli.advise import advise
 from spark_bucketing.cli.check import check
 from spark_bucketing.cli.doctor import doctor
 from spark_bucketing.cli.evolution import evolution
@@ -50,5 +51,5 @@ def main() -> None:
     """Bucketed tables on Spark, seen from a dbt project."""
 
 
-for _command in (check, doctor, evolution, explain_reason, extension, layout, seal):
+for _command in (advise, check, doctor, evolution, explain_reason, extension, layout, seal):
     main.add_command(_command)

@@ -17,6 +17,7 @@ class CatalogTable:
 
     columns: Mapping[str, str]
     size_bytes: int | None = None
+    partitions: int | None = None  # where they were counted
 
 
 def read_catalog(path: Path) -> Mapping[str, CatalogTable]:

@@ -72,8 +72,8 @@ def _graph(report: Report) -> dict[str, Any] | None:
     return {
         "note": note,
         "size": (round(drawing.width + 4), round(drawing.height + 4)),
-        "edges": [(edges[edge], *map(_short, edge), " ".join(_curve(points))) for edge, points in lines],
-        "nodes": [(name, _short(name), *_about(name, models.get(name)), *at) for name, at in drawing.nodes.items()],
+        "edges": [(edges[edge], *map(short_name, edge), " ".join(curve(points))) for edge, points in lines],
+        "nodes": [(name, short_name(name), *_about(name, models.get(name)), *at) for name, at in drawing.nodes.items()],
         "node_size": (NODE_WIDTH, NODE_HEIGHT),
     }
 
@@ -89,7 +89,8 @@ def _about(name: str, model: ModelResult | None) -> tuple[str, Verdict | None]:
     return what + (f", {count(found, 'finding')}" if found else ""), None if verdict in _DULL else verdict
 
 
-def _curve(points: Sequence[Point]) -> Iterator[str]:
+def curve(points: Sequence[Point]) -> Iterator[str]:
+    """An edge as parts of an SVG path."""
     (x, y), *rest = points
     yield f"M{x:.0f},{y:.0f}"
     for to_x, to_y in rest:
@@ -98,7 +99,8 @@ def _curve(points: Sequence[Point]) -> Iterator[str]:
         x, y = to_x, to_y
 
 
-def _short(unique_id: str) -> str:
+def short_name(unique_id: str) -> str:
+    """What people call a node."""
     kind, (name, last) = unique_id.split(".")[0], ("", *unique_id.split("."))[-2:]
     # The last part of a model's id is its version where it has one.
     return f"{name}.{last}" if kind != "source" and re.fullmatch(r"v\w+", last) and unique_id.count(".") > 2 else last

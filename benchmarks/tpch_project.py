@@ -1,0 +1,127 @@
+"""TPC-H as a dbt project: its eight tables as models, made from Parquet files, and 22 queries as models over them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+import yaml
+from sqlglot import exp, parse_one
+
+from spark_bucketing.extension.build import build_jar
+from spark_bucketing.extension.settings import extension_settings
+
+ROOT = Path(__file__).parents[1]
+CASES = ROOT / "tests" / "cases" / "tpch"
+# Of the project as it is, and as it is advised: the schemas of their tables.
+WAYS = {"before": "tpch", "after": "tpch_advised"}
+_RAW = """\
+{% macro raw_tables() %}
+{% do run_query('create database if not exists raw') %}
+{% for name in TABLES %}
+{% set location = "file:FOLDER/" ~ name ~ ".parquet" %}
+{% do run_query("create table if not exists raw." ~ name ~ " using parquet location '" ~ location ~ "'") %}
+{% endfor %}
+{% endmacro %}
+"""
+
+
+def table_names() -> list[str]:
+    """Names of TPC-H's tables."""
+    return list(yaml.safe_load((CASES / "tables.yml").read_text())["tables"])
+
+
+def queries() -> dict[str, str]:
+    """Texts of the queries by their names."""
+    return {path.stem: path.read_text() for path in sorted(CASES.glob("q*.sql"))}
+
+
+def layouts() -> dict[str, dict[str, dict[str, object]]]:
+    """Layouts of the test cases: configs of tables by the layouts' names."""
+    return {
+        name: {
+            table: {
+                "materialized": "bucketed_table",
+                "clustered_by": [column],
+                "buckets": buckets,
+                "bucket_hash": layout["hash"],
+            }
+            for table, (column, buckets) in layout["buckets"].items()
+        }
+        for name, layout in yaml.safe_load((CASES / "tables.yml").read_text())["layouts"].items()
+    }
+
+
+def make_project(folder: Path, data: Path, more: Mapping[str, str]) -> None:
+    """Write the project, all of whose models are plain tables, into before/, and profiles beside it.
+
+    Args:
+        folder: where Spark keeps its tables and its metastore; it is absolute, and is emptied.
+        data: folder with a Parquet file of each table.
+        more: settings of its Spark, which win.
+    """
+    shutil.rmtree(folder, ignore_errors=True)
+    names = table_names()
+    project = {
+        "name": "tpch",
+        "profile": "tpch",
+        "on-run-start": "{{ raw_tables() }}",
+        "models": {"tpch": {"+materialized": "table", "+file_format": "parquet"}},
+    }
+    files = {
+        "dbt_project.yml": json.dumps(project),
+        "packages.yml": json.dumps({"packages": [{"local": str(ROOT)}]}),
+        "macros/raw_tables.sql": _RAW.replace("TABLES", repr(names)).replace("FOLDER", str(data)),
+        "models/sources.yml": json.dumps(
+            {"sources": [{"name": "raw", "schema": "raw", "tables": [{"name": name} for name in names]}]}
+        ),
+    }
+    files |= {f"models/tables/{name}.sql": f"select * from {{{{ source('raw', '{name}') }}}}\n" for name in names}
+    files |= {f"models/queries/{name}.sql": _with_refs(text, names) for name, text in queries().items()}
+    files = {f"before/{name}": text for name, text in files.items()}
+    settings = {**_settings(folder), **more}
+    files |= {f"profile-{way}/profiles.yml": json.dumps(_profile(schema, settings)) for way, schema in WAYS.items()}
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    (folder / "local").mkdir()
+    packages = folder / "before" / "dbt_packages"
+    packages.mkdir()
+    (packages / "spark_bucketing").symlink_to(ROOT)
+
+
+def _profile(schema: str, settings: Mapping[str, str]) -> dict[str, object]:
+    output = {"type": "spark", "method": "session", "host": "NA", "schema": schema, "threads": 1}
+    return {"tpch": {"target": "t", "outputs": {"t": {**output, "server_side_parameters": settings}}}}
+
+
+def _settings(folder: Path) -> dict[str, str]:
+    return {
+        **extension_settings(build_jar()),
+        "spark.master": "local[2]",
+        "spark.driver.memory": "6g",
+        "spark.driver.host": "localhost",
+        "spark.sql.shuffle.partitions": "16",
+        "spark.sql.warehouse.dir": f"{folder}/warehouse",
+        "spark.local.dir": f"{folder}/local",
+        "spark.hadoop.hive.downloaded.resources.dir": f"{folder}/local/resources",
+        "spark.driver.extraJavaOptions": f"-Dderby.system.home={folder} -Djava.io.tmpdir={folder}/local"
+        f" -Dlog4j2.configurationFile={ROOT}/scripts/log4j2.properties",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        # What is asked for the bytes of each stage.
+        "spark.ui.retainedJobs": "100000",
+        "spark.ui.retainedStages": "100000",
+    }
+
+
+def _with_refs(sql: str, names: list[str]) -> str:
+    """A query that names models in place of tables; all else as it is."""
+    tables = [table for table in parse_one(sql, read="spark").find_all(exp.Table) if table.name in names]
+    for table in sorted(tables, key=lambda table: table.this.meta["start"], reverse=True):
+        alias = "" if table.alias else f" as {table.name}"
+        start, end = table.this.meta["start"], table.this.meta["end"] + 1
+        sql = f"{sql[:start]}{{{{ ref('{table.name}') }}}}{alias}{sql[end:]}"
+    return sql

@@ -1,0 +1,193 @@
+"""Layouts that a table could have, and what is against others."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from spark_bucketing.advise.choice import Choices
+from spark_bucketing.advise.demand import Demand, Wanted
+from spark_bucketing.advise.sizes import SizeFacts
+from spark_bucketing.plan.whatif import HypotheticalTable
+from spark_bucketing.spec import BucketHash, BucketSpec
+
+# A bucket may be so many times larger or smaller than the file size asks, so that tables of one join fit together.
+_STRETCH = 4
+_TYPES = ("boolean", "byte", "tinyint", "smallint", "int", "bigint", "string", "date", "timestamp", "decimal", "binary")
+# One value whose rows are so many times a bucket's share holds up the task that reads it.
+_SKEW = 4
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A table that could be bucketed."""
+
+    table: HypotheticalTable  # as it is
+    facts: SizeFacts
+    written: float = 1.0  # how often it is built
+    bucket_hash: BucketHash = "hive"
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of all files."""
+        return self.facts.size_bytes or 0
+
+    @property
+    def per_partition(self) -> float:
+        """Bytes of one partition, or of a table that has none."""
+        return self.bytes / max(self.facts.partitions or 1, 1) if self.table.partition_columns else self.bytes
+
+
+@dataclass(frozen=True)
+class Options:
+    """The layouts of one table, of which the first is the one that it has, and keys that were left out."""
+
+    subject: Subject
+    specs: tuple[BucketSpec | None, ...]
+    left_out: Mapping[tuple[str, ...], str] = field(default_factory=dict)  # why, by keys
+
+    def write_cost(self, place: int) -> float:
+        """Bytes that a layout shuffles and sorts when it is written, beyond those of the present one, all runs."""
+        have = self.specs[0] is not None
+        return 2.0 * self.subject.bytes * self.subject.written * ((self.specs[place] is not None) - have)
+
+
+def number_of_buckets(size: float, file_size: int) -> int:
+    """A power of two, so that no bucket is larger than the file size by more than half."""
+    return 1 << max(0, round(math.log2(max(size / file_size, 1))))
+
+
+def keys_of(wanted: Sequence[Wanted]) -> dict[str, dict[tuple[str, ...], None]]:
+    """Keys by which each table could be bucketed: those of its joins, in the order of either table, and of groupings.
+
+    What a grouping has in common with another operator's keys serves both.
+    """
+    found: dict[str, dict[tuple[str, ...], None]] = {}
+    sets: dict[str, dict[tuple[str, ...], None]] = {}
+    groupings: dict[str, dict[tuple[str, ...], None]] = {}
+    for want in wanted:
+        for side in want.sides:
+            columns = tuple(sorted(side.columns))
+            sets.setdefault(side.table, {})[columns] = None
+            if not want.is_join:
+                groupings.setdefault(side.table, {})[columns] = None
+                found.setdefault(side.table, {})[columns] = None
+                continue
+            for order in want.sides:
+                places = sorted(range(len(order.keys)), key=lambda place, keys=order.keys: str(keys[place]))  # type: ignore[misc]
+                keys = tuple(dict.fromkeys(str(side.keys[place]) for place in places))
+                found.setdefault(side.table, {})[keys] = None
+    for table, grouped in groupings.items():
+        for columns in grouped:
+            for other in sets[table]:
+                if common := tuple(column for column in columns if column in other):
+                    found[table][common] = None
+            # A grouping by many columns is as well served by each of them.
+            for column in columns:
+                found[table][(column,)] = None
+    return found
+
+
+def options_of(subject: Subject, keys: Iterable[tuple[str, ...]], numbers: Iterable[int], file_size: int) -> Options:
+    """The layouts of a table by these keys, and in its own number of buckets or those of others that it is joined to.
+
+    Args:
+        subject: the table.
+        keys: by which it could be bucketed.
+        numbers: of buckets of tables that it is joined to.
+        file_size: bytes that a bucket of one partition should have.
+    """
+    own = number_of_buckets(subject.per_partition, file_size)
+    there = subject.table.spec.num_buckets if subject.table.spec else None
+    fitting = {own, *(n for n in numbers if own / _STRETCH <= n <= own * _STRETCH)}
+    if there:
+        # Multiples of what is there read together with it, where only a part is written anew.
+        fitting = {there} | {there << i for i in range(8) if own / _STRETCH <= there << i <= own * _STRETCH}
+    specs: list[BucketSpec | None] = [subject.table.spec]
+    left_out: dict[tuple[str, ...], str] = {}
+    for columns in keys:
+        if why := _objection(subject, columns, own):
+            left_out[columns] = why
+            continue
+        for number in sorted(fitting, key=lambda n: (abs(math.log2(n / own)), n)):
+            spec = BucketSpec(number, columns, columns, subject.bucket_hash)
+            if spec not in specs:
+                specs.append(spec)
+    return Options(subject, tuple(specs), left_out)
+
+
+def _objection(subject: Subject, columns: tuple[str, ...], number: int) -> str:
+    types = {name.lower(): kind for name, kind in subject.table.columns.items()}
+    partitions = {name.lower() for name in subject.table.partition_columns}
+    for column in columns:
+        kind = types.get(column, "")
+        if column in partitions:
+            return f"{column} is a partition column"
+        if not kind.startswith(_TYPES):
+            return f"{column} is a {kind or 'column that is not known'}, which is no type to bucket by"
+    facts = [subject.facts.columns.get(column) for column in columns]
+    counts = [one.distinct for one in facts if one and one.distinct is not None]
+    if len(counts) == len(columns) and math.prod(counts) < 2 * number:
+        return f"too few values: {math.prod(counts):,} for {number:,} buckets"
+    shares = [one.largest for one in facts if one and one.largest is not None]
+    if len(shares) == len(columns) and min(shares, default=0) > _SKEW / max(number, _SKEW):
+        return f"one value has {min(shares):.0%} of the rows"
+    return ""
+
+
+@dataclass(frozen=True)
+class Fit:
+    """How layouts serve what is wanted, by the rules of the session that reads them."""
+
+    extension: bool  # numbers of buckets that divide each other fit, else only equal ones
+
+    def serves(self, spec: BucketSpec | None, demand: Demand, is_join: bool) -> bool:
+        """Whether rows with equal keys are in one bucket; for a join, whether the keys are those of the buckets."""
+        if spec is None:
+            return False
+        columns, keys = {column.lower() for column in spec.bucket_columns}, set(demand.columns)
+        return columns == keys if is_join else columns <= keys
+
+    def agree(self, one: BucketSpec, other: BucketSpec, sides: Sequence[Demand]) -> bool:
+        """Whether two tables' buckets can be joined one by one."""
+        places = [
+            [side.keys.index(column.lower()) for column in spec.bucket_columns]
+            for spec, side in zip((one, other), sides, strict=True)
+        ]
+        numbers = sorted((one.num_buckets, other.num_buckets))
+        fit = numbers[1] % numbers[0] == 0 if self.extension else numbers[0] == numbers[1]
+        return places[0] == places[1] and fit and one.bucket_hash == other.bucket_hash
+
+    def gain(self, want: Wanted, specs: Sequence[BucketSpec | None]) -> float:
+        """Bytes that are spared in one operator, all runs, by the layouts of its sides' tables."""
+        served = [self.serves(spec, side, want.is_join) for spec, side in zip(specs, want.sides, strict=True)]
+        spared = [side.bytes if ok else 0.0 for side, ok in zip(want.sides, served, strict=True)]
+        if len(spared) == 2 and all(served):
+            one, other = specs
+            if one and other and not self.agree(one, other, want.sides):
+                return max(spared) * want.runs
+        return sum(spared) * want.runs
+
+
+def choices_of(options: Mapping[str, Options], wanted: Sequence[Wanted], fit: Fit) -> Choices:
+    """What the layouts of all tables are worth: bytes spared in all runs, less those that writing them costs."""
+    values = {name: [-one.write_cost(place) for place in range(len(one.specs))] for name, one in options.items()}
+    order = {name: place for place, name in enumerate(options)}
+    together: dict[tuple[str, str], list[list[float]]] = {}
+    for want in wanted:
+        sides = [side for side in want.sides if side.table in options]
+        if not sides:
+            continue
+        names = sorted({side.table for side in sides}, key=order.__getitem__)
+        if len(names) == 1:
+            for place, spec in enumerate(options[names[0]].specs):
+                specs = [spec if side.table == names[0] else None for side in want.sides]
+                values[names[0]][place] += fit.gain(want, specs)
+            continue
+        a, b = names
+        matrix = together.setdefault((a, b), [[0.0] * len(options[b].specs) for _ in options[a].specs])
+        for i, first in enumerate(options[a].specs):
+            for j, second in enumerate(options[b].specs):
+                matrix[i][j] += fit.gain(want, [first if side.table == a else second for side in want.sides])
+    return Choices(values, together)

@@ -1,0 +1,252 @@
+"""What `spark-bucketing advise` does, from its arguments to advice."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from spark_bucketing.advise.advice import Advice, Explanation, LeftOut
+from spark_bucketing.advise.candidates import Fit, Options, Subject, keys_of, number_of_buckets, options_of
+from spark_bucketing.advise.demand import Wanted
+from spark_bucketing.advise.facts import column_facts, live_catalog, merged
+from spark_bucketing.advise.planning import Plans
+from spark_bucketing.advise.proposal import Proposal, config_changes, explained, proposed, suggested
+from spark_bucketing.advise.sizes import SizeFacts, read_runs, read_sizes
+from spark_bucketing.check.artifacts import Artifacts, Project, Request
+from spark_bucketing.check.command import about, in_folder, open_planner, planner_settings_of
+from spark_bucketing.check.session_settings import Settings
+from spark_bucketing.check.shadow import Shadow
+from spark_bucketing.check.time_limit import TimeLimit
+from spark_bucketing.edits import apply, plan_edits
+from spark_bucketing.errors import ProjectError
+from spark_bucketing.plan.planner import Planner
+from spark_bucketing.plan.whatif import WhatIf
+from spark_bucketing.project.catalog import CatalogTable
+from spark_bucketing.project.manifest import Manifest, Node, table_name
+from spark_bucketing.project.profile import read_target
+
+OnProgress = Callable[[str], None]
+MIB = 2**20
+# What is built by this package, or can be.
+_BUILT = {
+    "table": "bucketed_table",
+    "incremental": "bucketed_incremental",
+    "bucketed_table": "bucketed_table",
+    "bucketed_incremental": "bucketed_incremental",
+}
+
+
+@dataclass(frozen=True)
+class AdviseRequest:
+    """The arguments; paths are absolute."""
+
+    check: Request  # of the project and how it is planned
+    sizes: Path | None = None
+    runs: Path | None = None
+    assume_size: int | None = None  # bytes of tables whose size nobody knows; None to leave them alone
+    file_size: int = 256 * MIB
+    smallest: int = 256 * MIB  # bytes; smaller tables are left alone
+    budget: int | None = None  # bytes that may be rewritten
+    profile: bool = False  # ask the warehouse for values of columns
+    explain: str | None = None  # a table
+    apply: bool = False  # write the edits
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """A project, and what is known of it."""
+
+    request: AdviseRequest
+    manifest: Manifest
+    settings: Settings
+    sizes: Mapping[str, SizeFacts]  # by unique id
+    runs: Mapping[str, float] = field(default_factory=dict)  # by name or unique id; empty where nobody counted
+
+    def runs_of(self, node: Node) -> float:
+        """How often a model runs; once where nobody counted."""
+        if not self.runs:
+            return 1.0
+        return self.runs.get(node.unique_id, self.runs.get(node.name, 0.0))
+
+
+def advise_project(request: AdviseRequest, on_progress: OnProgress = lambda _: None) -> Advice:
+    """Advise.
+
+    Raises:
+        BucketingError: it could not run.
+    """
+    given = read_sizes(request.sizes) if request.sizes else {}
+    runs = read_runs(request.runs) if request.runs else {}
+    if request.profile and request.check.offline:
+        raise ProjectError(
+            "Nothing can be profiled offline.\n  found:    --profile and --offline\n  expected: one of them\n"
+            "  instead:  --sizes FILE with distinct and largest of columns"
+        )
+    target = read_target(request.check.place, request.check.variables)
+    project = Project(target, request.check)
+    with in_folder(target.project_dir):
+        on_progress("starting Spark")
+        with open_planner(project) as (planner, start):
+            settings = planner_settings_of(project, planner)
+            on_progress("compiling the project")
+            artifacts = project.artifacts()
+            catalog = artifacts.catalog if request.check.offline else live_catalog(planner, artifacts.manifest)
+            sizes = merged(artifacts.manifest, catalog, given, request.assume_size)
+            around = Surroundings(request, artifacts.manifest, settings, sizes, runs)
+            with start(settings.loaded) as whatif:
+                if target.schema:
+                    whatif.use(target.schema)
+                advice = _advised(around, whatif, planner, _sized(catalog, sizes), target.project_dir, on_progress)
+        edited = _with_edits(advice, artifacts, target.project_dir, settings, request)
+    return replace(edited, about=about(target))
+
+
+def _sized(catalog: Mapping[str, CatalogTable], sizes: Mapping[str, SizeFacts]) -> dict[str, CatalogTable]:
+    """The catalog with the sizes that are planned with."""
+    names = dict.fromkeys([*catalog, *sizes])
+    return {
+        name: CatalogTable(
+            catalog[name].columns if name in catalog else {}, sizes[name].size_bytes if name in sizes else None
+        )
+        for name in names
+    }
+
+
+def _advised(
+    around: Surroundings,
+    whatif: WhatIf,
+    live: Planner,
+    catalog: Mapping[str, CatalogTable],
+    project_dir: Path,
+    on_progress: OnProgress,
+) -> Advice:
+    request, manifest = around.request, around.manifest
+    shadow = Shadow(whatif, manifest, catalog, project_dir)
+    plans = Plans(whatif, shadow, manifest, around.runs_of, TimeLimit(request.check.time_limit))
+    plans.plan_all(on_progress)
+    wanted = plans.wanted
+    fit = Fit(around.settings.extension)
+    keys = keys_of(wanted)
+    subjects, sources, left_out = _subjects(around, whatif, shadow)
+    everything = {**subjects, **sources}
+    if not isinstance(live, WhatIf):
+        on_progress("asking for values of columns")
+        for name in (name for name in keys if name in everything):
+            columns = tuple(dict.fromkeys(column for found in keys[name] for column in found))
+            facts = column_facts(live, everything[name], columns, request.profile)
+            everything[name] = replace(everything[name], facts=facts)
+    numbers = {name: number_of_buckets(one.per_partition, request.file_size) for name, one in everything.items()}
+    beside: dict[str, set[int]] = {}
+    for want in wanted:
+        for side in want.sides:
+            beside.setdefault(side.table, set()).update(
+                numbers[other.table] for other in want.sides if other.table in numbers
+            )
+    options: dict[str, Options] = {
+        name: options_of(one, keys.get(name, ()), sorted(beside.get(name, ())), request.file_size)
+        for name, one in everything.items()
+        if name in keys
+    }
+    own = {name: one for name, one in options.items() if name in subjects}
+    on_progress("choosing")
+    proposal = proposed(own, wanted, fit, request.budget)
+    for _ in range(3):
+        on_progress("planning the proposal")
+        proof = plans.proof(proposal.specs(own))
+        dropped = proposal.not_borne_out(own, proof, plans.readers)
+        if not dropped:
+            break
+        own = {name: one for name, one in own.items() if name not in dropped}
+        left_out += [LeftOut(name, "Spark's plans do not bear the gain out") for name in dropped]
+        proposal = proposed(own, wanted, fit, request.budget)
+    proof = plans.proof(proposal.specs(own))
+    left_out += [LeftOut(name, why, keys) for name, one in own.items() for keys, why in one.left_out.items()]
+    by_table = {table_name(shadow.relation(node) or ""): node for node in manifest.nodes.values() if node.relation}
+    found = Advice(
+        changes=proposal.changes(own, by_table, wanted, fit),
+        proof=proof,
+        left_out=tuple(sorted(left_out, key=lambda one: (one.table, one.keys))),
+        suggestions=suggested({name: one for name, one in options.items() if name in sources}, wanted, fit),
+        gap=proposal.chosen.gap,
+        planner=f"{live.label}, {'with' if fit.extension else 'without'} the session extension",
+    )
+    return replace(found, explained=_explained(request.explain, options, by_table, proposal, wanted, fit, left_out))
+
+
+def _explained(
+    asked: str | None,
+    options: Mapping[str, Options],
+    by_table: Mapping[str, Node],
+    proposal: Proposal,
+    wanted: Sequence[Wanted],
+    fit: Fit,
+    left_out: Sequence[LeftOut],
+) -> Explanation | None:
+    if asked is None:
+        return None
+    names = [name for name, node in by_table.items() if asked.lower() in (name, node.name.lower(), node.unique_id)]
+    if not names:
+        raise ProjectError(
+            f"There is no table {asked!r}.\n  found:    {len(by_table):,} tables of models and sources\n"
+            f"  expected: one of them\n  instead:  --explain {next(iter(by_table), 'model')}"
+        )
+    return explained(names[0], options.get(names[0]), proposal, wanted, fit, left_out)
+
+
+def _subjects(
+    around: Surroundings, whatif: WhatIf, shadow: Shadow
+) -> tuple[dict[str, Subject], dict[str, Subject], list[LeftOut]]:
+    """Tables that could be bucketed, those of sources, and those that are left alone."""
+    subjects: dict[str, Subject] = {}
+    sources: dict[str, Subject] = {}
+    left_out: list[LeftOut] = []
+    for unique_id in around.manifest.order:
+        node = around.manifest.nodes[unique_id]
+        relation = shadow.relation(node)
+        name = table_name(relation) if relation else ""
+        table = whatif.table(name) if name else None
+        if table is None:
+            continue
+        facts = around.sizes.get(unique_id, SizeFacts())
+        given = table.spec.bucket_hash if table.spec else None
+        subject = Subject(
+            table, facts, around.runs_of(node), given or ("hive" if around.settings.extension else "spark")
+        )
+        if why := _objection(node, subject, around.request.smallest):
+            left_out.append(LeftOut(name, why))
+        elif node.resource_type == "source":
+            sources[name] = subject
+        else:
+            subjects[name] = subject
+    return subjects, sources, left_out
+
+
+def _objection(node: Node, subject: Subject, smallest: int) -> str:
+    if node.resource_type != "source" and node.materialized not in _BUILT:
+        return f"a {node.materialized} is not built by this package's materializations"
+    if subject.table.file_format not in ("parquet", "orc"):
+        return f"its format is {subject.table.file_format}; buckets are of Parquet or ORC"
+    if subject.facts.size_bytes is None:
+        return "its size is not known: generate the docs, or give --sizes or --assume-size"
+    if subject.bytes < smallest:
+        return "it is small"
+    if subject.table.partition_columns and subject.facts.partitions is None:
+        return "the number of its partitions is not known: give --sizes with partitions"
+    return ""
+
+
+def _with_edits(
+    advice: Advice, artifacts: Artifacts, project_dir: Path, settings: Settings, request: AdviseRequest
+) -> Advice:
+    changes = config_changes(advice.changes, artifacts.manifest, settings.extension)
+    by_id = {change.model: change.config for change in changes}
+    advice = replace(advice, changes=tuple(replace(one, config=by_id[one.unique_id]) for one in advice.changes))
+    if not changes:
+        return advice
+    raw = json.loads(artifacts.path.read_text(encoding="utf-8"))
+    edits, refusals = plan_edits(project_dir, raw, changes)
+    if request.apply:
+        apply(project_dir, edits)
+    return replace(advice, edits=tuple(edits), refusals=tuple(refusals), applied=request.apply)

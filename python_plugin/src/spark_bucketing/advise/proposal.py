@@ -1,0 +1,160 @@
+"""Layouts that are proposed together: what they are worth, what becomes of the configs, and why others lost."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from spark_bucketing.advise.advice import Candidate, Change, Explanation, LeftOut, QueryProof, Suggestion
+from spark_bucketing.advise.candidates import Fit, Options, choices_of
+from spark_bucketing.advise.choice import Choices, Chosen, choose, choose_within
+from spark_bucketing.advise.demand import Wanted
+from spark_bucketing.edits import ConfigChange
+from spark_bucketing.project.manifest import Manifest, Node
+from spark_bucketing.spec import BucketSpec
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """The chosen options of all tables."""
+
+    choices: Choices
+    chosen: Chosen
+
+    def specs(self, options: Mapping[str, Options]) -> dict[str, BucketSpec]:
+        """The layouts of tables that change."""
+        return {
+            name: spec for name, place in self.chosen.options.items() if place and (spec := options[name].specs[place])
+        }
+
+    def not_borne_out(
+        self, options: Mapping[str, Options], proof: Sequence[QueryProof], readers: Mapping[str, Collection[str]]
+    ) -> list[str]:
+        """Tables whose readers, as Spark plans them, gain no more than writing costs."""
+        gains = {one.unique_id: one.gain for one in proof}
+        return [
+            name
+            for name in self.specs(options)
+            if sum(gains[reader] for reader in dict.fromkeys(readers.get(name, ())))
+            <= options[name].write_cost(self.chosen.options[name])
+        ]
+
+    def changes(
+        self, options: Mapping[str, Options], nodes: Mapping[str, Node], wanted: Sequence[Wanted], fit: Fit
+    ) -> tuple[Change, ...]:
+        """What changes, the largest gain first; config is that of config_changes()."""
+        found = []
+        for name, spec in self.specs(options).items():
+            one, node = options[name], nodes[name]
+            given = self.choices.given(name, self.chosen.options)
+            cost = one.write_cost(self.chosen.options[name])
+            gain = given[self.chosen.options[name]] - given[0] + cost
+            incremental = node.materialized in ("incremental", "bucketed_incremental")
+            evolves = incremental and bool(one.subject.table.partition_columns) and fit.extension
+            how = (
+                "old partitions keep their layout; `spark-bucketing evolution rewrite` brings them to the new one"
+                if evolves
+                else "the next run rewrites all rows"
+                if incremental
+                else "each run writes it anyway"
+            )
+            size = one.subject.bytes
+            lost = dict.fromkeys(
+                f"{want.query} ({want.kind} by {', '.join(side.columns)})"
+                for want in wanted
+                for side in want.sides
+                if side.table == name and not fit.serves(spec, side, want.is_join)
+            )
+            unique = node.unique_id
+            rewritten = 0 if evolves else size
+            found.append(
+                Change(unique, node.name, name, one.specs[0], spec, {}, size, rewritten, how, gain, cost, tuple(lost))
+            )
+        return tuple(sorted(found, key=lambda change: (-change.gain + change.write_cost, change.table)))
+
+
+def proposed(options: Mapping[str, Options], wanted: Sequence[Wanted], fit: Fit, budget: int | None = None) -> Proposal:
+    """The layouts that spare most, rewriting no more bytes than a budget."""
+    choices = choices_of(options, wanted, fit)
+    if budget is None:
+        return Proposal(choices, choose(choices))
+    weights = {
+        name: [0 if place == 0 else one.subject.bytes for place in range(len(one.specs))]
+        for name, one in options.items()
+    }
+    return Proposal(choices, choose_within(choices, weights, budget))
+
+
+def suggested(options: Mapping[str, Options], wanted: Sequence[Wanted], fit: Fit) -> tuple[Suggestion, ...]:
+    """What would be best for each table alone, where that gains anything; writing it is somebody else's."""
+    choices = choices_of(options, wanted, fit)
+    found = []
+    for name, one in options.items():
+        first = dict.fromkeys(options, 0)
+        gains = [value + one.write_cost(place) for place, value in enumerate(choices.given(name, first))]
+        best = max(range(len(gains)), key=gains.__getitem__)
+        if best and (spec := one.specs[best]):
+            found.append(Suggestion(name, spec, gains[best] - gains[0]))
+    return tuple(sorted(found, key=lambda one: (-one.gain, one.table)))
+
+
+def explained(
+    table: str,
+    one: Options | None,
+    proposal: Proposal,
+    wanted: Sequence[Wanted],
+    fit: Fit,
+    left_out: Sequence[LeftOut],
+) -> Explanation:
+    """Every candidate of one table, the best first."""
+    mine = [why for why in left_out if why.table == table]
+    if one is None or table not in proposal.choices.values:
+        return Explanation(table, (), tuple(mine))
+    mine += [LeftOut(table, why, keys) for keys, why in one.left_out.items() if keys not in {w.keys for w in mine}]
+    chosen = proposal.chosen.options
+    alone = proposal.choices.given(table, dict.fromkeys(proposal.choices.values, 0))
+    beside = proposal.choices.given(table, chosen)
+    found = []
+    for place, spec in enumerate(one.specs):
+        if spec is None or place == 0:
+            continue
+        serves = tuple(
+            dict.fromkeys(
+                want.query
+                for want in wanted
+                for side in want.sides
+                if side.table == table and fit.serves(spec, side, want.is_join)
+            )
+        )
+        if place == chosen[table]:
+            verdict = "proposed"
+        elif beside[place] <= beside[0]:
+            verdict = "writing it costs more than it spares"
+        else:
+            verdict = (
+                "another one spares as much" if beside[place] == beside[chosen[table]] else "another one spares more"
+            )
+        found.append(Candidate(spec, alone[place] - alone[0], beside[place] - beside[0], verdict, serves))
+    found.sort(key=lambda candidate: (candidate.verdict != "proposed", -candidate.beside))
+    return Explanation(table, tuple(found), tuple(mine))
+
+
+def config_changes(changes: Sequence[Change], manifest: Manifest, extension: bool) -> list[ConfigChange]:
+    """What to write into the configs of models."""
+    found = []
+    for change in changes:
+        node = manifest.nodes[change.unique_id]
+        incremental = node.materialized in ("incremental", "bucketed_incremental")
+        config: dict[str, object] = {
+            "materialized": "bucketed_incremental" if incremental else "bucketed_table",
+            "clustered_by": list(change.after.bucket_columns),
+            "buckets": change.after.num_buckets,
+        }
+        if node.config.get("sorted_by") is not None:
+            config["sorted_by"] = None
+        if node.config.get("bucket_hash", "hive") != change.after.bucket_hash:
+            config["bucket_hash"] = change.after.bucket_hash
+        if incremental:
+            config["on_bucket_change"] = "evolve" if node.config.get("partition_by") and extension else "rebuild"
+        found.append(ConfigChange(change.unique_id, config))
+    return found

@@ -1,0 +1,112 @@
+"""Edits of files: shown as a diff, and written."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, suppress
+from pathlib import Path
+
+from spark_bucketing.edits.changes import FileEdit
+from spark_bucketing.errors import ProjectError
+
+_NO_LINE_END = "\n\\ No newline at end of file\n"
+
+
+def read(path: Path) -> str:
+    """The text of a file with its line ends and BOM.
+
+    Raises:
+        OSError: it cannot be read.
+        UnicodeDecodeError: it is no UTF-8.
+    """
+    return path.read_bytes().decode("utf-8")
+
+
+def unified_diff(edits: Sequence[FileEdit]) -> str:
+    """The edits as one patch, which `git apply` and `patch -p1` take in the project's folder."""
+    return "".join(line for edit in edits for line in _diff(edit))
+
+
+def _diff(edit: FileEdit) -> Iterator[str]:
+    name = edit.path.as_posix()
+    lines = difflib.unified_diff(_lines(edit.before), _lines(edit.after), f"a/{name}", f"b/{name}")
+    for line in lines:
+        yield line if line.endswith("\n") else line + _NO_LINE_END
+
+
+def _lines(text: str) -> list[str]:
+    # Python's own splitting takes more for a line end than a patch does.
+    return re.findall(r"[^\n]*\n|[^\n]+", text)
+
+
+def apply(project_dir: Path, edits: Sequence[FileEdit]) -> None:
+    """Write edits: all of them, or none as far as files can be put back.
+
+    Each is written beside its file and then takes its place, with its permissions.
+
+    Args:
+        project_dir: folder of dbt_project.yml.
+        edits: of plan_edits().
+
+    Raises:
+        ProjectError: a file isn't what it was when the edits were planned, or cannot be written.
+    """
+    places = [((project_dir / edit.path).resolve(), edit) for edit in edits]
+    for path, edit in places:
+        _refuse_changed(path, edit)
+    with ExitStack() as temporary, ExitStack() as undo:
+        try:
+            ready = [(temporary.enter_context(_Beside(path, edit.after)), path) for path, edit in places]
+            for (beside, path), (_, edit) in zip(ready, places, strict=True):
+                # As late as it can be.
+                _refuse_changed(path, edit)
+                back = temporary.enter_context(_Beside(path, edit.before))
+                beside.take_place()
+                undo.callback(back.take_place)
+        except OSError as error:
+            raise ProjectError(
+                f"{error.filename or 'A file'} cannot be written ({error.strerror}); no config was changed."
+            ) from error
+        undo.pop_all()
+
+
+def _refuse_changed(path: Path, edit: FileEdit) -> None:
+    try:
+        unchanged = read(path) == edit.before
+    except (OSError, UnicodeDecodeError) as error:
+        raise ProjectError(f"{edit.path} cannot be read ({error}); no config was changed.") from error
+    if not unchanged:
+        raise ProjectError(f"{edit.path} has been changed since it was read; no config was changed. Run this again.")
+
+
+class _Beside:
+    """A file beside another one, whose place it can take; it goes when it hasn't."""
+
+    def __init__(self, path: Path, text: str) -> None:
+        self._path = path
+        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        self._file = Path(name)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(text.encode("utf-8"))
+                file.flush()
+                os.fsync(file.fileno())
+            shutil.copymode(path, self._file)
+        except OSError:
+            self._file.unlink()
+            raise
+
+    def take_place(self) -> None:
+        self._file.replace(self._path)
+
+    def __enter__(self) -> _Beside:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with suppress(FileNotFoundError):
+            self._file.unlink()

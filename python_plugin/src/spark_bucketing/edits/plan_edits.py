@@ -1,0 +1,258 @@
+"""Which files are edited for which models, and which models are left to the user."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+from jinja2 import TemplateSyntaxError
+
+from spark_bucketing.edits.changes import CannotEditError, ConfigChange, FileEdit, Refusal
+from spark_bucketing.edits.files import read
+from spark_bucketing.edits.jinja import config_calls, environment
+from spark_bucketing.edits.literals import in_yaml
+from spark_bucketing.edits.properties import edit_properties, read_properties, version_keys
+from spark_bucketing.edits.sql_config import config_block, edit_sql, has_config, set_keys
+
+# dbt adds these up over all places, so that one place doesn't tell what comes of them.
+_ADDED_UP = frozenset({"tags", "meta", "grants", "docs", "packages", "pre-hook", "post-hook", "pre_hook", "post_hook"})
+
+
+def plan_edits(
+    project_dir: Path, manifest: Mapping[str, Any], changes: Sequence[ConfigChange]
+) -> tuple[list[FileEdit], list[Refusal]]:
+    """Find the edits of files that change models' configs, without writing them.
+
+    A key is edited where it is set: in the config() of the SQL, which wins, or in the YAML properties. A new one goes
+    into the config() if there is one, else into the properties' config, else into a new config() at the top of the
+    SQL. Nothing is edited in dbt_project.yml, which is about more than one model: the model's own file wins over it.
+
+    Args:
+        project_dir: folder of dbt_project.yml.
+        manifest: the content of manifest.json.
+        changes: what is wanted, each model's by itself: one that is refused leaves the others as they are.
+
+    Returns: edits of files, none where all is already as wanted; and what is left to the user, with the reasons.
+    """
+    files = _Files(project_dir)
+    refusals = []
+    for change in changes:
+        node = _Node(manifest, change.model)
+        try:
+            node.refuse_foreign()
+            files.take(change.model, *_edited(files, node, change.config))
+        except CannotEditError as error:
+            refusals.append(Refusal(change.model, str(error), _by_hand(node, change.config)))
+    return files.edits(), refusals
+
+
+@dataclass
+class _Files:
+    """The project's files, as they are and as they will be."""
+
+    project_dir: Path
+    before: dict[Path, str] = field(default_factory=dict)
+    after: dict[Path, str] = field(default_factory=dict)
+    models: dict[Path, dict[str, None]] = field(default_factory=dict)
+    notes: dict[Path, list[str]] = field(default_factory=dict)
+
+    def text(self, path: Path) -> str:
+        """The text of a file, with the edits so far."""
+        if path not in self.after:
+            self.before[path] = self.after[path] = _read(self.project_dir, path)
+        return self.after[path]
+
+    def take(self, model: str, edited: Mapping[Path, str], notes: Sequence[str]) -> None:
+        """Note the edits of one model."""
+        for path, text in edited.items():
+            if text != self.after[path]:
+                self.after[path] = text
+                self.models.setdefault(path, {})[model] = None
+                self.notes.setdefault(path, []).extend(notes)
+
+    def edits(self) -> list[FileEdit]:
+        """Those of all models."""
+        return [
+            FileEdit(path, self.before[path], text, tuple(self.models[path]), tuple(self.notes[path]))
+            for path, text in sorted(self.after.items())
+            if text != self.before[path]
+        ]
+
+
+class _Node:
+    """A model as the manifest has it."""
+
+    def __init__(self, manifest: Mapping[str, Any], unique_id: str) -> None:
+        self.unique_id = unique_id
+        self.entry: Mapping[str, Any] = (manifest.get("nodes") or {}).get(unique_id) or {}
+        self.project = str((manifest.get("metadata") or {}).get("project_name") or "")
+        self._macros: Mapping[str, Any] = manifest.get("macros") or {}
+
+    @property
+    def name(self) -> str:
+        """As in ref()."""
+        return str(self.entry.get("name") or self.unique_id.split(".")[-1])
+
+    @property
+    def path(self) -> Path:
+        """Its file."""
+        return Path(str(self.entry["original_file_path"]))
+
+    @property
+    def properties(self) -> Path | None:
+        """The file of its YAML properties."""
+        patch = str(self.entry.get("patch_path") or "")
+        return Path(patch.partition("://")[2]) if patch else None
+
+    @property
+    def fqn(self) -> list[str]:
+        """Its place in dbt_project.yml, from the project's name on."""
+        return [str(part) for part in self.entry.get("fqn") or ()]
+
+    def refuse_foreign(self) -> None:
+        """Raise for what has no config in a SQL file of this project."""
+        if not self.entry:
+            raise CannotEditError("It is no model of the manifest.")
+        if self.entry.get("resource_type", "model") != "model":
+            raise CannotEditError(f"It is a {self.entry['resource_type']}, and only models are edited.")
+        if self.is_foreign:
+            raise CannotEditError(f"It belongs to the package {self.entry['package_name']}, whose files are not yours.")
+        if self.is_python:
+            raise CannotEditError("It is a Python model.")
+        for name, sql in self._called():
+            if _sets_config(sql):
+                raise CannotEditError(f"It calls the macro {name}, which calls config().")
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether it is of a package."""
+        return bool(self.project) and str(self.entry.get("package_name", self.project)) != self.project
+
+    @property
+    def is_python(self) -> bool:
+        """Whether it is written in Python."""
+        return self.entry.get("language") == "python"
+
+    def _called(self) -> list[tuple[str, str]]:
+        """Names and texts of the macros that its SQL calls, and of those which these call."""
+        waiting = list((self.entry.get("depends_on") or {}).get("macros") or ())
+        seen: dict[str, Mapping[str, Any]] = {}
+        while waiting:
+            name = waiting.pop()
+            if name not in seen and name in self._macros:
+                seen[name] = self._macros[name]
+                waiting += (self._macros[name].get("depends_on") or {}).get("macros") or ()
+        return [(str(macro.get("name", name)), str(macro.get("macro_sql", ""))) for name, macro in seen.items()]
+
+
+def _sets_config(macro: str) -> bool:
+    if "config" not in macro:
+        return False
+    try:
+        return config_calls(environment().parse(macro)) > 0
+    # dbt's own tags, such as those of materializations, which no model calls.
+    except TemplateSyntaxError:
+        return False
+
+
+def _edited(files: _Files, node: _Node, config: Mapping[str, object]) -> tuple[dict[Path, str], list[str]]:
+    """The texts of a model's files with a config, and what is to be said of them."""
+    if added_up := sorted(_ADDED_UP & config.keys()):
+        raise CannotEditError(f"dbt adds up {', '.join(added_up)} over all places where they are set.")
+    sql = files.text(node.path)
+    of_sql, of_yaml = _places(files, node, config, sql)
+    edited = {node.path: edit_sql(sql, of_sql)} if of_sql else {}
+    if of_yaml and node.properties is not None:
+        edited[node.properties] = edit_properties(files.text(node.properties), node.name, of_yaml)
+    above = {key: place for key in config if (place := _above(files.project_dir, node.fqn, key))}
+    if gone := [key for key in above if config[key] is None]:
+        where = above[gone[0]]
+        raise CannotEditError(f"dbt_project.yml sets {gone[0]} ({where}), and a model cannot take it away.")
+    notes = [f"{key}: the model's own config wins over dbt_project.yml ({place})" for key, place in above.items()]
+    return edited, notes
+
+
+def _places(
+    files: _Files, node: _Node, config: Mapping[str, object], sql: str
+) -> tuple[dict[str, object], dict[str, object]]:
+    """What to set in the SQL, and what in the YAML properties."""
+    in_sql = set_keys(sql)
+    rest = {key: value for key, value in config.items() if key not in in_sql or value is None}
+    of_sql = {key: value for key, value in config.items() if key in in_sql}
+    if not rest:
+        return of_sql, {}
+    if node.entry.get("version") is not None:
+        return {**of_sql, **_of_version(files, node, rest)}, {}
+    properties = read_properties(files.text(node.properties), node.name) if node.properties else None
+    in_yaml_file = properties.values.keys() if properties else frozenset()
+    new_into_yaml = not has_config(sql) and properties is not None and properties.config is not None
+    of_yaml = {}
+    for key, value in rest.items():
+        if key in in_yaml_file or (new_into_yaml and key not in in_sql):
+            of_yaml[key] = value
+        elif value is not None:
+            of_sql[key] = value
+    return of_sql, of_yaml
+
+
+def _of_version(files: _Files, node: _Node, rest: Mapping[str, object]) -> Mapping[str, object]:
+    """Keys of one version of a model, whose SQL is its own and whose properties it shares."""
+    if node.properties is not None:
+        text = files.text(node.properties)
+        properties = read_properties(text, node.name)
+        shared = version_keys(text, node.name) | (properties.values.keys() if properties else frozenset())
+        if both := sorted(shared & rest.keys()):
+            raise CannotEditError(f"It has versions, and {', '.join(both)} is set in the properties that they share.")
+    return {key: value for key, value in rest.items() if value is not None}
+
+
+def _above(project_dir: Path, fqn: Sequence[str], key: str) -> str | None:
+    """Where dbt_project.yml sets a key for a model: the innermost folder, such as models.shop.marts."""
+    try:
+        level = yaml.safe_load(read(project_dir / "dbt_project.yml"))
+    except (OSError, ValueError, yaml.YAMLError):
+        return None
+    found = None
+    path: list[str] = []
+    for part in ("models", *fqn):
+        level = level.get(part) if isinstance(level, dict) else None
+        path.append(part)
+        if isinstance(level, dict) and (f"+{key}" in level or not isinstance(level.get(key, {}), dict)):
+            found = ".".join(path)
+    return found
+
+
+def _read(project_dir: Path, path: Path) -> str:
+    """The text of a file of the project.
+
+    Raises:
+        CannotEditError: it is elsewhere, or cannot be read.
+    """
+    root = project_dir.resolve()
+    if not (root / path).resolve().is_relative_to(root):
+        raise CannotEditError(f"Its file {path} is not in the project's folder.")
+    try:
+        return read(root / path)
+    except OSError as error:
+        raise CannotEditError(f"Its file {path} cannot be read: {error.strerror}.") from error
+    except UnicodeDecodeError as error:
+        raise CannotEditError(f"Its file {path} is no UTF-8.") from error
+
+
+def _by_hand(node: _Node, config: Mapping[str, object]) -> str:
+    """What the user can write."""
+    gone = [key for key, value in config.items() if value is None]
+    without = f"\nwithout: {', '.join(gone)}" if gone else ""
+    if node.is_python:
+        pairs = ", ".join(f"{key}={value!r}" for key, value in config.items() if value is not None)
+        return f"dbt.config({pairs}){without}"
+    if node.is_foreign:
+        path = ["models", *node.fqn]
+        lines = ["  " * depth + f"{part}:" for depth, part in enumerate(path)]
+        indent = "  " * len(path)
+        lines += [f"{indent}+{key}: {in_yaml(value)}" for key, value in config.items() if value is not None]
+        return "\n".join(["# dbt_project.yml", *lines]) + without
+    return config_block(config) + without

@@ -1,0 +1,126 @@
+"""Advice as text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TextIO
+
+from spark_bucketing.advise.advice import Advice, Change, Explanation, QueryProof
+from spark_bucketing.advise.demand import Planned
+from spark_bucketing.edits import unified_diff
+from spark_bucketing.report.words import count, one_line, size
+from spark_bucketing.spec import BucketSpec
+
+_MOST_LEFT_OUT = 20
+
+
+def write_text(advice: Advice, file: TextIO) -> None:
+    """Write all of it."""
+    file.writelines(f"{line}\n" for line in _lines(advice))
+
+
+def spec_text(spec: BucketSpec | None) -> str:
+    """A layout in a few words."""
+    if spec is None:
+        return "no buckets"
+    return f"{count(spec.num_buckets, 'bucket')} by {', '.join(spec.bucket_columns)} ({spec.bucket_hash})"
+
+
+def bytes_text(number: float) -> str:
+    """A number of bytes, which may be less than none."""
+    return ("-" if number < 0 else "") + size(round(abs(number)))
+
+
+def _lines(advice: Advice) -> Iterator[str]:
+    if advice.explained:
+        yield from _explained(advice.explained)
+        return
+    if advice.worse:
+        yield f"Becomes worse: {count(len(advice.worse), 'model')}"
+        yield from (_proof(one) for one in advice.worse)
+        yield ""
+    if not advice.changes:
+        yield "No change spares more than it costs."
+    for change in advice.changes:
+        yield from _change(change)
+    if advice.changes:
+        yield ""
+    yield from _totals(advice)
+    yield from _models(advice)
+    yield from _not_touched(advice)
+    yield from _edits(advice)
+
+
+def _models(advice: Advice) -> Iterator[str]:
+    better = [one for one in advice.proof if one.gain > 0 and not one.is_worse]
+    if better:
+        yield "\nBecomes better:"
+        yield from (_proof(one) for one in sorted(better, key=lambda one: (-one.gain, one.model)))
+    unknown = [one for one in advice.proof if one.error]
+    if unknown:
+        yield "\nNot planned, so that nothing is said of them:"
+        yield from (f"  {one.model}: {one_line(one.error)[:300]}" for one in unknown)
+
+
+def _not_touched(advice: Advice) -> Iterator[str]:
+    if advice.suggestions:
+        yield "\nTables that dbt does not build, if they were bucketed so:"
+        yield from (
+            f"  {one.table}: {spec_text(one.spec)} would spare up to {bytes_text(one.gain)}"
+            for one in advice.suggestions
+        )
+    if advice.left_out:
+        yield "\nLeft out:"
+        for left in advice.left_out[:_MOST_LEFT_OUT]:
+            yield f"  {left.table}{' by ' + ', '.join(left.keys) if left.keys else ''}: {left.reason}"
+        if len(advice.left_out) > _MOST_LEFT_OUT:
+            yield f"  and {len(advice.left_out) - _MOST_LEFT_OUT:,} more (--format json)"
+
+
+def _edits(advice: Advice) -> Iterator[str]:
+    for refusal in advice.refusals:
+        yield f"\nNot edited: {refusal.model}: {refusal.reason}\n  instead: {refusal.instead}"
+    if advice.edits:
+        done = f"Edited {count(len(advice.edits), 'file')}:" if advice.applied else "To make these edits: --apply"
+        yield f"\n{done}\n{unified_diff(advice.edits)}"
+
+
+def _change(change: Change) -> Iterator[str]:
+    yield f"{change.model}: {spec_text(change.before)} -> {spec_text(change.after)}"
+    yield f"  estimate: spares {bytes_text(change.gain)}, writing costs {bytes_text(change.write_cost)} more"
+    yield f"  rewritten: {size(change.rewritten_bytes)} of {size(change.size_bytes)}; {change.how}"
+    for lost in change.lost:
+        yield f"  lost: {lost}"
+
+
+def _totals(advice: Advice) -> Iterator[str]:
+    both = [one for one in advice.proof if one.before and one.after]
+    before, after = advice.counts("before"), advice.counts("after")
+    yield f"Planned by {advice.planner}: {len(both):,} of {count(len(advice.proof), 'model')}, before and after"
+    yield f"  Exchanges {before.exchanges:,} to {after.exchanges:,}, Sorts {before.sorts:,} to {after.sorts:,}"
+    sizes = bytes_text(advice.bytes("before")), bytes_text(advice.bytes("after"))
+    cost = bytes_text(advice.write_cost)
+    yield f"  shuffled and sorted in all runs: {sizes[0]} to {sizes[1]}; writing costs {cost} more (an estimate)"
+    exact = "the choice is the best one by the estimate" if not advice.gap else f"at most {advice.gap:.1%} are missed"
+    yield f"  {exact}"
+
+
+def _proof(one: QueryProof) -> str:
+    return f"  {one.model}: {_planned(one.before)} -> {_planned(one.after)}"
+
+
+def _planned(planned: Planned | None) -> str:
+    if planned is None:
+        return "not planned"
+    counts = planned.counts
+    return f"{count(counts.exchanges, 'Exchange')}, {count(counts.sorts, 'Sort')}, {bytes_text(planned.bytes)}"
+
+
+def _explained(found: Explanation) -> Iterator[str]:
+    yield f"{found.table}: {count(len(found.candidates), 'candidate')}"
+    for one in found.candidates:
+        yield f"  {spec_text(one.spec)}: {one.verdict}"
+        yield f"    net gain alone {bytes_text(one.alone)}, beside the other tables' layouts {bytes_text(one.beside)}"
+        yield f"    serves {', '.join(one.serves) or 'nothing'}"
+    for left in found.left_out:
+        yield f"  left out{' by ' + ', '.join(left.keys) if left.keys else ''}: {left.reason}"

@@ -1,0 +1,134 @@
+"""Advice on a real Spark: live against what dbt built and then once more with the edits made, and offline."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from commanded import COMMAND, command, environment
+from dbt_projects import dbt_project
+
+from conftest import REPOSITORY, Project
+
+GIB = 2**30
+SMALL = ("--smallest", "1", "--file-size", "1KiB")
+
+
+def advised(project: Project, *arguments: str) -> dict[str, Any]:
+    result = command(project, "advise", "--format", "json", *SMALL, *arguments)
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.output
+    assert result.exit_code == 0, result.output
+    found: dict[str, Any] = json.loads(result.stdout)
+    return found
+
+
+def test_live_advice_is_profiled_applied_and_true_of_what_is_built_by_it(
+    new_project: Callable[..., Project], extension: None, no_broadcast: None
+) -> None:
+    project = new_project()
+    plain = {"materialized": "table", "file_format": "parquet"}
+    project.model("clicks", "select id % 500 as user_id, id % 2 as bit, 'u' || id as url from range(5000)", **plain)
+    project.model("users", "select id as user_id, 'n' || id as name from range(500)", **plain)
+    join = "select a.url, b.name from {{ ref('clicks') }} as a join {{ ref('users') }} as b using (user_id)"
+    for number in range(5):
+        project.model(f"joined{number}", join + f" where a.url > '{number}'", **plain)
+    project.model("bits", "select bit, collect_list(url) as urls from {{ ref('clicks') }} group by bit", **plain)
+    project.dbt("run")
+    report = advised(project, "--profile", "--apply")
+    changes = {one["model"]: one["config"] for one in report["changes"]}
+    assert {name: config["clustered_by"] for name, config in changes.items()} == {
+        "clicks": ["user_id"],
+        "users": ["user_id"],
+    }
+    few = {tuple(one["keys"]): one["reason"] for one in report["left_out"] if one["table"].endswith(".clicks")}
+    assert "too few values: 2 " in few["bit",]
+    assert report["applied"] and report["total"]["planned"] == report["total"]["models"] == 8
+    project.dbt("run", "--full-refresh")
+    # What was said of the proposal is what Spark plans now.
+    again = advised(project)
+    assert again["changes"] == []
+    for when in ("exchanges", "sorts"):
+        assert again["total"]["before"][when] == report["total"]["after"][when] < report["total"]["before"][when]
+    assert command(project, "advise", "--explain", "clicks", *SMALL).exit_code == 0
+
+
+@pytest.fixture
+def offline(tmp_path: Path) -> Path:
+    """A project whose sizes are in a catalog, none of whose tables is there."""
+    project = dbt_project(tmp_path / "p")
+    columns = [{"name": name, "data_type": "bigint"} for name in ("k", "j", "v")]
+    source = {"name": "raw", "schema": "raw", "tables": [{"name": "big", "columns": columns}]}
+    (project / "models" / "sources.yml").write_text(json.dumps({"sources": [source]}))
+    models = {
+        "fact": "{{ config(materialized='table') }}\nselect * from {{ source('raw', 'big') }}",
+        "dim": "{{ config(materialized='table') }}\nselect k, max(v) as v from {{ source('raw', 'big') }} group by k",
+        "renamed": "{{ config(materialized='view') }}\nselect k as key, j, v from {{ ref('fact') }}",
+        "between": "{{ config(materialized='ephemeral') }}\nselect key as id, v from {{ ref('renamed') }}",
+        "inc": "{{ config(materialized='incremental', file_format='parquet') }}\nselect k, v from {{ ref('fact') }}",
+    }
+    for number in range(4):
+        models[f"j{number}"] = "select f.v from {{ ref('between') }} f join {{ ref('dim') }} d on f.id = d.k"
+        models[f"i{number}"] = "select f.v from {{ ref('between') }} f join {{ ref('inc') }} d on f.id = d.k"
+    models["other"] = "select j, collect_list(v) as v from {{ ref('fact') }} group by j"
+    for name, text in models.items():
+        (project / "models" / f"{name}.sql").write_text(f"{text}\n")
+    sizes = {"fact": "100GiB", "dim": "30GiB", "inc": "60GiB", "raw.big": "100GiB"}
+    (project / "sizes.json").write_text(json.dumps(sizes))
+    return project
+
+
+def run_offline(project: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    place = ["--project-dir", str(project), "--profiles-dir", str(project), "--sizes", str(project / "sizes.json")]
+    return subprocess.run(
+        [*COMMAND[:-1], "advise", "--offline", "--extension", *place, *arguments],
+        capture_output=True, text=True, cwd=project, env=environment(), check=False,
+    )  # fmt: skip
+
+
+def test_offline_keys_are_found_through_views_and_ephemeral_models(offline: Path) -> None:
+    result = run_offline(offline, "--format", "json")
+    assert result.returncode == 0, result.stderr
+    report = json.loads(result.stdout)
+    changes = {one["model"]: one for one in report["changes"]}
+    assert set(changes) == {"fact", "dim", "inc"}
+    assert all(one["config"]["clustered_by"] == ["k"] for one in changes.values())
+    numbers = sorted(one["config"]["buckets"] for one in changes.values())
+    assert all(number & (number - 1) == 0 for number in numbers) and numbers[-1] == 512
+    assert changes["inc"]["config"]["on_bucket_change"] == "rebuild"
+    assert changes["inc"]["rewritten_bytes"] == 60 * GIB
+    assert any(lost.startswith("other ") for lost in changes["fact"]["lost"])
+    models = {one["model"]: one for one in report["models"]}
+    assert models["j0"]["before"]["exchanges"] == 2 and models["j0"]["after"]["exchanges"] == 0
+    assert [one["table"] for one in report["sources"]] == ["raw.big"]
+    assert "+++ b/models/fact.sql" in report["diff"]
+    assert "bucketed" not in (offline / "models" / "fact.sql").read_text()
+    # The same once more, and less where only so much may be written anew.
+    within = run_offline(offline, "--format", "json", "--budget", "95GiB")
+    assert sum(one["bytes"] for one in json.loads(within.stdout)["changes"]) <= 95 * GIB
+    text = run_offline(offline, "--explain", "fact")
+    assert "proposed" in text.stdout and "serves other" in text.stdout
+
+
+def test_offline_a_query_that_cannot_be_planned_is_named_and_nothing_is_claimed_of_it(offline: Path) -> None:
+    (offline / "models" / "broken.sql").write_text("select no_such_function(v) from {{ ref('fact') }}\n")
+    result = run_offline(offline, "--format", "json")
+    assert result.returncode == 2
+    report = json.loads(result.stdout)
+    broken = next(one for one in report["models"] if one["model"] == "broken")
+    assert broken["before"] is None and "no_such_function" in broken["error"]
+    assert report["total"]["planned"] == report["total"]["models"] - 1
+
+
+def test_offline_on_the_showcase(tmp_path: Path) -> None:
+    report = tmp_path / "advice.html"
+    arguments = ["advise", "--offline", "--assume-size", "100GiB", "--format", "html", "--output", str(report)]
+    variables = environment() | {"DBT_TARGET_PATH": str(tmp_path / "target")}
+    result = subprocess.run(
+        [*COMMAND[:-1], *arguments], capture_output=True, text=True, cwd=REPOSITORY, env=variables, check=False
+    )
+    assert result.returncode == 0, result.stderr
+    assert "<svg" in report.read_text() and "flights_by_plane" in report.read_text()

@@ -1,0 +1,211 @@
+"""What the advisor takes from plans and files, and which layouts come of it."""
+
+from __future__ import annotations
+
+import json
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from conftest import REPOSITORY
+from spark_bucketing.advise.advice import Advice, Change, Explanation, LeftOut, QueryProof, Suggestion
+from spark_bucketing.advise.candidates import Fit, Subject, choices_of, keys_of, number_of_buckets, options_of
+from spark_bucketing.advise.choice import choose
+from spark_bucketing.advise.demand import Demand, Planned, Wanted
+from spark_bucketing.advise.proposal import explained, proposed
+from spark_bucketing.advise.sizes import ColumnFacts, SizeFacts, parse_size, read_runs, read_sizes
+from spark_bucketing.errors import ProjectError
+from spark_bucketing.plan.tree import PlanCounts
+from spark_bucketing.plan.whatif import HypotheticalTable
+from spark_bucketing.report.advise_html import write_html
+from spark_bucketing.report.advise_json import advice_data
+from spark_bucketing.report.advise_text import write_text
+from spark_bucketing.spec import BucketSpec
+
+MIB, GIB = 2**20, 2**30
+COLUMNS = {"k": "bigint", "j": "bigint", "x": "double", "ds": "date"}
+
+
+def subject(name: str, size: int = 4 * GIB, spec: BucketSpec | None = None, **facts: ColumnFacts) -> Subject:
+    return Subject(HypotheticalTable(name, COLUMNS, spec), SizeFacts(size, None, facts))
+
+
+def join(query: str, a: str, b: str, *keys: str, moved: float = 40.0 * GIB) -> Wanted:
+    return Wanted(query, "join", tuple(Demand(name, keys, moved / 2, moved / 2) for name in (a, b)))
+
+
+def grouping(query: str, table: str, *keys: str, moved: float = 40.0 * GIB) -> Wanted:
+    return Wanted(query, "aggregate", (Demand(table, keys, moved, 0),))
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [("2TiB", 2 * 2**40), ("256 MiB", 256 * MIB), ("1.5GiB", 3 * GIB // 2), ("7", 7), (7, 7), ("9B", 9)],
+)
+def test_sizes_are_read_as_people_write_them(text: object, size: int) -> None:
+    assert parse_size(text) == size
+
+
+@pytest.mark.parametrize("text", ["", "GiB", "-1GiB", "1 GB", "much", True, None])
+def test_what_is_no_size_is_refused(text: object) -> None:
+    with pytest.raises(ValueError):  # noqa: PT011
+        parse_size(text)
+
+
+def test_sizes_and_runs_are_read_from_files(tmp_path: Path) -> None:
+    sizes, runs = tmp_path / "sizes.yml", tmp_path / "runs.json"
+    sizes.write_text("Orders: 2GiB\nclicks: {bytes: 7, partitions: 3, columns: {K: {distinct: 5, largest: 0.5}}}\n")
+    assert read_sizes(sizes) == {
+        "orders": SizeFacts(2 * GIB),
+        "clicks": SizeFacts(7, 3, {"k": ColumnFacts(5, 0.5)}),
+    }
+    runs.write_text(json.dumps({"orders": 24}))
+    assert read_runs(runs) == {"orders": 24.0}
+    for number, status in enumerate(("success", "success", "error")):
+        results = {"results": [{"unique_id": "model.p.a", "status": status}]}
+        (tmp_path / "runs" / str(number)).mkdir(parents=True)
+        (tmp_path / "runs" / str(number) / "run_results.json").write_text(json.dumps(results))
+    assert read_runs(tmp_path / "runs") == {"model.p.a": 2.0}
+    sizes.write_text("orders: {rows: 7}")
+    runs.write_text(json.dumps({"orders": -1}))
+    for read, path in ((read_sizes, sizes), (read_runs, runs)):
+        with pytest.raises(ProjectError, match="instead"):
+            read(path)
+
+
+@pytest.mark.parametrize(("size", "number"), [(0, 1), (256 * MIB, 1), (GIB, 4), (1000 * GIB, 4096), (100 * GIB, 512)])
+def test_numbers_of_buckets_are_powers_of_two(size: int, number: int) -> None:
+    assert number_of_buckets(size, 256 * MIB) == number
+
+
+def test_keys_are_those_of_joins_in_one_order_and_of_groupings_and_what_they_share() -> None:
+    wanted = [
+        Wanted("a", "join", (Demand("t", ("k", "j"), 1, 1), Demand("u", ("a", "b"), 1, 1))),
+        grouping("b", "t", "k", "ds"),
+    ]
+    found = keys_of(wanted)
+    assert set(found["u"]) == {("a", "b"), ("b", "a")}
+    assert set(found["t"]) == {("j", "k"), ("k", "j"), ("ds", "k"), ("k",), ("ds",)}
+
+
+def test_keys_that_are_no_good_are_left_out_and_it_is_said_why() -> None:
+    one = subject("t", k=ColumnFacts(5, 0.2), j=ColumnFacts(10**6, 0.9))
+    found = options_of(one, [("k",), ("j",), ("x",), ("y",), ("ds",)], [], 256 * MIB)
+    assert {spec.bucket_columns for spec in found.specs if spec} == {("ds",)}
+    assert set(found.left_out) == {("k",), ("j",), ("x",), ("y",)}
+    assert "too few values: 5" in found.left_out["k",] and "90%" in found.left_out["j",]
+    assert "double" in found.left_out["x",] and "not known" in found.left_out["y",]
+
+
+def test_partitioned_tables_have_as_many_buckets_as_one_partition_wants() -> None:
+    table = HypotheticalTable("t", COLUMNS, None, ("ds",))
+    one = Subject(table, SizeFacts(100 * GIB, 100))
+    found = options_of(one, [("k",), ("ds",)], [], 256 * MIB)
+    assert [spec.num_buckets for spec in found.specs if spec] == [4]
+    assert "partition column" in found.left_out["ds",]
+
+
+def test_a_number_that_is_there_is_kept_or_multiplied() -> None:
+    one = subject("t", 48 * 256 * MIB, BucketSpec(12, ("k",), ("k",), "hive"))
+    found = options_of(one, [("j",)], [], 256 * MIB)
+    assert {spec.num_buckets for spec in found.specs if spec} == {12, 24, 48, 96, 192}
+
+
+def test_tables_of_one_join_get_numbers_that_fit_without_the_extension_too() -> None:
+    wanted = [join(f"q{number}", "t", "u", "k") for number in range(3)]
+    tables = {"t": subject("t", 8 * GIB), "u": subject("u", 4 * GIB)}
+    numbers = {"t": [16], "u": [32]}
+    for extension in (True, False):
+        options = {name: options_of(one, [("k",)], numbers[name], 256 * MIB) for name, one in tables.items()}
+        fit = Fit(extension)
+        specs = proposed(options, wanted, fit).specs(options)
+        chosen = sorted(spec.num_buckets for spec in specs.values())
+        assert len(chosen) == 2 and chosen[1] % chosen[0] == 0
+        assert extension or chosen[0] == chosen[1]
+
+
+def test_joins_want_their_keys_in_the_same_places() -> None:
+    sides = (Demand("t", ("k", "j"), 1, 1), Demand("u", ("a", "b"), 1, 1))
+    want, fit = Wanted("q", "join", sides), Fit(True)
+    kj = BucketSpec(8, ("k", "j"), ("k", "j"), "hive")
+    ab, ba, odd = (BucketSpec(n, by, by, "hive") for n, by in ((4, ("a", "b")), (8, ("b", "a")), (3, ("a", "b"))))
+    assert fit.gain(want, [kj, ab]) == 4
+    assert fit.gain(want, [kj, ba]) == fit.gain(want, [kj, odd]) == fit.gain(want, [kj, None]) == 2
+    assert fit.gain(want, [BucketSpec(8, ("k",), ("k",), "hive"), None]) == 0
+
+
+def test_models_compete_for_the_key_and_runs_decide() -> None:
+    options = {"t": options_of(subject("t"), [("k",), ("j",)], [], 256 * MIB)}
+    by_k, by_j = grouping("a", "t", "k"), grouping("b", "t", "j", moved=30.0 * GIB)
+    often = Wanted("b", "aggregate", by_j.sides, runs=2)
+    for second, keys in ((by_j, "k"), (often, "j")):
+        specs = proposed(options, [by_k, second], Fit(True)).specs(options)
+        assert [spec.bucket_columns for spec in specs.values()] == [(keys,)]
+    found = explained("t", options["t"], proposed(options, [by_k, by_j], Fit(True)), [by_k, by_j], Fit(True), [])
+    assert [one.verdict for one in found.candidates] == ["proposed", "another one spares more"]
+    assert found.candidates[0].serves == ("a",)
+
+
+def test_what_is_read_too_seldom_is_not_worth_writing() -> None:
+    options = {"t": options_of(subject("t"), [("k",)], [], 256 * MIB)}
+    seldom = [grouping("a", "t", "k", moved=7.9 * GIB)]
+    assert proposed(options, seldom, Fit(True)).specs(options) == {}
+    assert choose(choices_of(options, seldom, Fit(True))).value == 0
+
+
+def test_a_budget_limits_what_changes() -> None:
+    options = {name: options_of(subject(name, 4 * GIB), [("k",)], [], 256 * MIB) for name in ("t", "u")}
+    wanted = [grouping("a", "t", "k"), grouping("b", "u", "k", moved=50.0 * GIB)]
+    assert set(proposed(options, wanted, Fit(True), 8 * GIB).specs(options)) == {"t", "u"}
+    assert set(proposed(options, wanted, Fit(True), 5 * GIB).specs(options)) == {"u"}
+    assert set(proposed(options, wanted, Fit(True), GIB).specs(options)) == set()
+
+
+def test_tables_whose_gain_spark_does_not_plan_are_dropped() -> None:
+    options = {"t": options_of(subject("t"), [("k",)], [], 256 * MIB)}
+    proposal = proposed(options, [grouping("a", "t", "k")], Fit(True))
+    same, less = Planned(PlanCounts(1), 40.0 * GIB, 0), Planned(PlanCounts(), 0, 0)
+    for after, dropped in ((same, ["t"]), (less, [])):
+        proof = [QueryProof("a", "model.p.a", 1.0, same, after)]
+        assert proposal.not_borne_out(options, proof, {"t": ["model.p.a"]}) == dropped
+
+
+SPEC = BucketSpec(8, ("k",), ("k",), "hive")
+ADVICE = Advice(
+    changes=(Change("model.p.t", "t", "s.t", None, SPEC, {"buckets": 8}, GIB, GIB, "each run", 9e9, 2e9, ("q by j",)),),
+    proof=(
+        QueryProof("better", "model.p.better", 2.0, Planned(PlanCounts(2, 2), 8e9, 8e9), Planned(PlanCounts(), 0, 0), parents=("model.p.worse",)),
+        QueryProof("worse", "model.p.worse", 1.0, Planned(PlanCounts(), 0, 0), Planned(PlanCounts(1, 1), 1e6, 0)),
+        QueryProof("lost", "model.p.lost", 1.0, None, None, "Spark says <no>"),
+    ),
+    left_out=(LeftOut("s.u", "it is small"), LeftOut("s.t", "too few values", ("j",))),
+    suggestions=(Suggestion("raw.s", SPEC, 1e9),),
+    planner="offline",
+    about={"project": "p"},
+)  # fmt: skip
+
+
+def test_reports_begin_with_what_becomes_worse_and_claim_nothing_that_was_not_planned() -> None:
+    file = StringIO()
+    write_text(ADVICE, file)
+    text = file.getvalue()
+    assert text.startswith("Becomes worse: 1 model\n  worse: 0 Exchanges")
+    assert "2 of 3 models" in text and "Exchanges 2 to 1, Sorts 2 to 1" in text
+    assert "Not planned, so that nothing is said of them:\n  lost: Spark says <no>" in text
+    page = StringIO()
+    write_html(ADVICE, page)
+    assert page.getvalue().count("<svg") == 2 and "Spark says &lt;no&gt;" in page.getvalue()
+    assert page.getvalue().index("Becomes worse") < page.getvalue().index("Changes")
+
+
+def test_json_is_what_its_schema_says() -> None:
+    schema = json.loads((REPOSITORY / "docs" / "advise.schema.json").read_text())
+    Draft202012Validator.check_schema(schema)
+    data = advice_data(ADVICE)
+    assert list(Draft202012Validator(schema).iter_errors(data)) == []
+    assert set(data) == set(schema["required"]) == set(schema["properties"])
+    explanation = Explanation("s.t", (), (LeftOut("s.t", "it is small"),))
+    assert list(Draft202012Validator(schema).iter_errors(advice_data(Advice(explained=explanation)))) == []
+    assert list(Draft202012Validator(schema).iter_errors({**data, "worse": [1]}))

@@ -1,0 +1,295 @@
+"""Which file is edited for a model, what is left to the user, and how edits are written."""
+
+import shutil
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spark_bucketing.edits import ConfigChange, FileEdit, apply, plan_edits, unified_diff
+from spark_bucketing.errors import ProjectError
+
+BUCKETED = {"materialized": "bucketed_table", "buckets": 8}
+
+
+class Project:
+    """A project of a few files, and its manifest."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.nodes: dict[str, dict[str, Any]] = {}
+        self.macros: dict[str, dict[str, Any]] = {}
+        self.write("dbt_project.yml", "name: shop\n")
+
+    def write(self, path: str, text: str) -> None:
+        (self.folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (self.folder / path).write_bytes(text.encode())
+
+    def read(self, path: str) -> str:
+        return (self.folder / path).read_bytes().decode()
+
+    def model(self, name: str, sql: str, **entry: Any) -> str:
+        path = f"models/{name}.sql"
+        self.write(path, sql)
+        defaults: dict[str, Any] = {"name": name, "resource_type": "model", "package_name": "shop", "language": "sql"}
+        defaults |= {"original_file_path": path, "fqn": ["shop", "marts", name]}
+        unique_id = f"model.shop.{name}"
+        self.nodes[unique_id] = {**defaults, **entry}
+        return unique_id
+
+    @property
+    def manifest(self) -> Mapping[str, Any]:
+        return {"metadata": {"project_name": "shop"}, "nodes": self.nodes, "macros": self.macros}
+
+    def edits(self, model: str, **config: object) -> list[FileEdit]:
+        edits, refusals = plan_edits(self.folder, self.manifest, [ConfigChange(model, config)])
+        assert refusals == []
+        return edits
+
+    def reason(self, model: str, **config: object) -> str:
+        edits, (refusal,) = plan_edits(self.folder, self.manifest, [ConfigChange(model, config)])
+        assert edits == [] and refusal.model == model and refusal.instead
+        return refusal.reason
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    return Project(tmp_path / "project")
+
+
+def with_properties(project: Project, properties: str, sql: str = "select 1\n", **entry: Any) -> str:
+    project.write("models/shop.yml", properties)
+    return project.model("m", sql, patch_path="shop://models/shop.yml", **entry)
+
+
+def test_a_model_without_config_gets_one_in_its_sql(project: Project) -> None:
+    (edit,) = project.edits(project.model("m", "select 1\n"), **BUCKETED)
+    assert edit == FileEdit(
+        Path("models/m.sql"),
+        "select 1\n",
+        "{{ config(materialized='bucketed_table', buckets=8) }}\n\nselect 1\n",
+        ("model.shop.m",),
+    )
+
+
+def test_properties_without_a_config_are_left_alone(project: Project) -> None:
+    (edit,) = project.edits(with_properties(project, "models: [{name: m, description: d}]\n"), **BUCKETED)
+    assert edit.path == Path("models/m.sql")
+
+
+def test_a_config_in_yaml_alone_is_edited_there_with_the_new_keys(project: Project) -> None:
+    (edit,) = project.edits(
+        with_properties(project, "models:\n- name: m\n  config:\n    materialized: table\n"), **BUCKETED
+    )
+    assert edit.path == Path("models/shop.yml")
+    assert edit.after == "models:\n- name: m\n  config:\n    materialized: bucketed_table\n    buckets: 8\n"
+
+
+def test_each_key_is_edited_where_it_is_set_and_new_ones_go_to_the_sql(project: Project) -> None:
+    model = with_properties(
+        project,
+        "models:\n- name: m\n  config:\n    materialized: view\n    buckets: 4\n",
+        "{{ config(materialized='table') }}\n",
+    )
+    yaml, sql = sorted(
+        project.edits(model, **BUCKETED, clustered_by=["k"]), key=lambda edit: edit.path.suffix, reverse=True
+    )
+    # The one in the YAML that SQL overrides stays.
+    assert yaml.after == "models:\n- name: m\n  config:\n    materialized: view\n    buckets: 8\n"
+    assert sql.after == "{{ config(materialized='bucketed_table', clustered_by=['k']) }}\n"
+
+
+def test_a_key_that_goes_goes_everywhere(project: Project) -> None:
+    model = with_properties(project, "models:\n- name: m\n  config: {a: 1, b: 2}\n", "{{ config(a=1, c=3) }}")
+    assert [edit.after for edit in project.edits(model, a=None)] == [
+        "{{ config(c=3) }}",
+        "models:\n- name: m\n  config: {b: 2}\n",
+    ]
+
+
+def test_models_share_a_file_of_properties(project: Project) -> None:
+    one = with_properties(project, "models:\n- name: m\n  config: {buckets: 1}\n- name: n\n  config: {buckets: 2}\n")
+    two = project.model("n", "select 2", patch_path="shop://models/shop.yml")
+    changes = [
+        ConfigChange(one, {"buckets": 8}),
+        ConfigChange("model.shop.gone", {}),
+        ConfigChange(two, {"buckets": 16}),
+    ]
+    (edit,), (refusal,) = plan_edits(project.folder, project.manifest, changes)
+    assert edit.after == "models:\n- name: m\n  config: {buckets: 8}\n- name: n\n  config: {buckets: 16}\n"
+    assert edit.models == (one, two)
+    assert refusal.reason == "It is no model of the manifest."
+
+
+def test_an_edit_names_the_models_that_it_changes_and_no_others(project: Project) -> None:
+    one = with_properties(project, "models:\n- name: m\n  config: {buckets: 8}\n- name: n\n  config: {buckets: 2}\n")
+    two = project.model("n", "select 2", patch_path="shop://models/shop.yml")
+    changes = [ConfigChange(two, {"buckets": 8}), ConfigChange(one, {"buckets": 8})]
+    assert [edit.models for edit in plan_edits(project.folder, project.manifest, changes)[0]] == [(two,)]
+
+
+def test_a_refused_model_changes_none_of_its_files(project: Project) -> None:
+    model = with_properties(
+        project, "models:\n- name: m\n  config: {buckets: \"{{ var('n') }}\"}\n", "{{ config(materialized='table') }}"
+    )
+    assert "Jinja logic" in project.reason(model, **BUCKETED)
+
+
+def test_the_models_own_file_wins_over_dbt_project_and_it_is_said(project: Project) -> None:
+    project.write(
+        "dbt_project.yml", "models:\n  shop:\n    +materialized: view\n    marts:\n      materialized: table\n"
+    )
+    (edit,) = project.edits(project.model("m", "select 1\n"), **BUCKETED)
+    assert edit.path == Path("models/m.sql")
+    assert edit.notes == ("materialized: the model's own config wins over dbt_project.yml (models.shop.marts)",)
+
+
+def test_what_dbt_project_sets_cannot_be_taken_away(project: Project) -> None:
+    project.write("dbt_project.yml", "models: {+buckets: 4}\n")
+    assert "dbt_project.yml sets buckets (models)" in project.reason(
+        project.model("m", "{{ config(buckets=8) }}"), buckets=None
+    )
+
+
+def test_macros_that_call_config_are_found_behind_others(project: Project) -> None:
+    project.macros = {
+        "macro.shop.outer": {
+            "name": "outer",
+            "macro_sql": "{{ inner() }}",
+            "depends_on": {"macros": ["macro.shop.inner"]},
+        },
+        "macro.shop.inner": {"name": "inner", "macro_sql": "{% macro inner() %}{{ config(buckets=4) }}{% endmacro %}"},
+        "macro.shop.reads": {"name": "reads", "macro_sql": "{% macro reads() %}{{ config.get('a') }}{% endmacro %}"},
+    }
+    model = project.model("m", "{{ outer() }}", depends_on={"macros": ["macro.shop.outer"]})
+    assert project.reason(model, **BUCKETED) == "It calls the macro inner, which calls config()."
+    assert project.edits(project.model("n", "{{ reads() }}", depends_on={"macros": ["macro.shop.reads"]}), **BUCKETED)
+
+
+@pytest.mark.parametrize(
+    ("entry", "reason", "instead"),
+    [
+        (
+            {"package_name": "other", "fqn": ["other", "m"]},
+            "the package other",
+            "models:\n  other:\n    m:\n      +materialized: bucketed_table\n      +buckets: 8",
+        ),
+        ({"language": "python"}, "a Python model", "dbt.config(materialized='bucketed_table', buckets=8)"),
+        ({"resource_type": "snapshot"}, "It is a snapshot", "{{ config(materialized='bucketed_table', buckets=8) }}"),
+        ({"original_file_path": "models/none.sql"}, "cannot be read: No such file", "config("),
+        ({"original_file_path": "../outside.sql"}, "not in the project's folder", "config("),
+        ({"original_file_path": "models/latin.sql"}, "no UTF-8", "config("),
+        ({"patch_path": "shop://none.yml"}, "cannot be read: No such file", "config("),
+    ],
+)
+def test_what_is_not_edited_comes_with_what_to_write(
+    project: Project, entry: dict[str, Any], reason: str, instead: str
+) -> None:
+    model = project.model("m", "select 1", **entry)
+    project.write("../outside.sql", "select 1")
+    (project.folder / "models/latin.sql").write_bytes("select 'ü'".encode("latin-1"))
+    _, (refusal,) = plan_edits(project.folder, project.manifest, [ConfigChange(model, BUCKETED)])
+    assert reason in refusal.reason
+    assert instead in refusal.instead
+
+
+def test_a_file_behind_a_link_out_of_the_project_is_refused(project: Project) -> None:
+    model = project.model("m", "select 1")
+    project.write("../outside.sql", "select 1")
+    (project.folder / "models/m.sql").unlink()
+    (project.folder / "models/m.sql").symlink_to(project.folder.parent / "outside.sql")
+    assert "not in the project's folder" in project.reason(model, **BUCKETED)
+
+
+def test_what_dbt_adds_up_is_refused(project: Project) -> None:
+    assert "adds up tags" in project.reason(project.model("m", "select 1"), tags=["a"])
+
+
+def test_a_version_is_edited_in_its_own_sql_unless_the_versions_share_the_key(project: Project) -> None:
+    shared = "models:\n- name: m\n  config: {a: 1}\n  versions:\n  - v: 1\n    config: {b: 1}\n"
+    model = with_properties(project, shared, version=1)
+    (edit,) = project.edits(model, **BUCKETED)
+    assert edit.path == Path("models/m.sql")
+    assert "and a is set in the properties that they share" in project.reason(model, a=2)
+    assert "and b is set in the properties that they share" in project.reason(model, b=2)
+
+
+def several(project: Project) -> list[FileEdit]:
+    models = [
+        project.model("crlf", "\ufeffselect 1\r\n-- ü"),
+        project.model("end", "{{ config(buckets=1) }}"),
+        project.model("separator", "select '\u2028\x0c'\n"),
+    ]
+    edits, refusals = plan_edits(project.folder, project.manifest, [ConfigChange(model, BUCKETED) for model in models])
+    assert len(edits) == 3 and not refusals
+    return edits
+
+
+def test_the_diff_is_a_patch(project: Project, tmp_path: Path) -> None:
+    edits = several(project)
+    patch = unified_diff(edits)
+    assert patch.startswith("--- a/models/crlf.sql\n+++ b/models/crlf.sql\n@@")
+    if shutil.which("git") is None:
+        pytest.skip("git is not installed")
+    subprocess.run(
+        ["git", "apply", "-"],
+        input=patch.encode(),
+        cwd=project.folder,
+        check=True,
+        env={"PATH": "/usr/bin:/bin", "GIT_CEILING_DIRECTORIES": str(tmp_path)},
+    )
+    assert [project.read(str(edit.path)) for edit in edits] == [edit.after for edit in edits]
+
+
+def test_edits_are_written_with_their_permissions_and_twice_is_once(project: Project) -> None:
+    edits = several(project)
+    file = project.folder / "models/end.sql"
+    file.chmod(0o640)
+    apply(project.folder, edits)
+    assert [project.read(str(edit.path)) for edit in edits] == [edit.after for edit in edits]
+    assert file.stat().st_mode & 0o777 == 0o640
+    changes = [ConfigChange(model, BUCKETED) for model in project.nodes]
+    assert plan_edits(project.folder, project.manifest, changes) == ([], [])
+    assert sorted(path.name for path in file.parent.iterdir()) == ["crlf.sql", "end.sql", "separator.sql"]
+
+
+def test_a_file_that_was_changed_since_stops_all_edits(project: Project) -> None:
+    edits = several(project)
+    project.write("models/separator.sql", "select 2")
+    with pytest.raises(
+        ProjectError, match=r"models/separator.sql has been changed since it was read; no config was changed"
+    ):
+        apply(project.folder, edits)
+    assert project.read("models/crlf.sql") == edits[0].before
+
+
+def test_a_file_that_is_gone_stops_all_edits(project: Project) -> None:
+    edits = several(project)
+    (project.folder / "models/separator.sql").unlink()
+    with pytest.raises(ProjectError, match=r"models/separator.sql cannot be read"):
+        apply(project.folder, edits)
+    assert project.read("models/crlf.sql") == edits[0].before
+
+
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device", "models/end.sql"), KeyboardInterrupt()])
+def test_a_write_that_fails_puts_back_what_was_written(
+    project: Project, monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
+    edits = several(project)
+    replace = Path.replace
+    taken = []
+
+    def failing(self: Path, target: Path) -> Path:
+        taken.append(target.name)
+        if taken == ["crlf.sql", "end.sql"]:
+            raise error
+        return replace(self, target)
+
+    monkeypatch.setattr(Path, "replace", failing)
+    with pytest.raises((ProjectError, KeyboardInterrupt)):
+        apply(project.folder, edits)
+    assert taken == ["crlf.sql", "end.sql", "crlf.sql"]
+    assert [project.read(str(edit.path)) for edit in edits] == [edit.before for edit in edits]
+    assert len(list((project.folder / "models").iterdir())) == 3

@@ -1,0 +1,141 @@
+"""A model's config in YAML: lines that change, and no other."""
+
+import textwrap
+
+import pytest
+
+from spark_bucketing.edits.changes import CannotEditError
+from spark_bucketing.edits.properties import edit_properties
+
+FILE = """\
+# All of them.
+version: 2
+
+models:
+  - name: other
+    config: {buckets: 4}
+  - name: events   # ours
+    description: "Ä: 'x'"
+    config:
+      materialized: table  # for now
+      # The keys of all joins.
+      clustered_by:
+        - user_id
+        - ds
+
+      tags: [a,   b]   # as they are
+    # About columns.
+    columns:
+      - name: user_id
+"""
+
+
+def edited(text: str, **wanted: object) -> str:
+    after = edit_properties(text, "events", wanted)
+    assert edit_properties(after, "events", wanted) == after
+    return after
+
+
+def config(text: str) -> str:
+    return f"models:\n  - name: events\n{textwrap.indent(text, '    ')}"
+
+
+def test_a_value_is_replaced_where_it_stands() -> None:
+    assert edited(FILE, materialized="bucketed_table") == FILE.replace(
+        "materialized: table", "materialized: bucketed_table"
+    )
+
+
+def test_a_list_keeps_its_way() -> None:
+    assert edited(FILE, clustered_by=["a", "b: c"]) == FILE.replace("- user_id\n        - ds", "- a\n        - 'b: c'")
+
+
+def test_a_list_becomes_a_value_of_one_line() -> None:
+    old = "clustered_by:\n        - user_id\n        - ds"
+    assert edited(FILE, clustered_by="a") == FILE.replace(old, "clustered_by: a")
+    assert edited(FILE, clustered_by=[]) == FILE.replace(old, "clustered_by: []")
+
+
+def test_a_new_key_comes_after_the_last_one() -> None:
+    assert edited(FILE, buckets=8, sorted_by=["a"]) == FILE.replace(
+        "# as they are\n", "# as they are\n      buckets: 8\n      sorted_by: [a]\n"
+    )
+
+
+def test_a_key_goes_with_its_lines() -> None:
+    assert edited(FILE, clustered_by=None) == FILE.replace("      clustered_by:\n        - user_id\n        - ds\n", "")
+
+
+def test_all_at_once_and_with_crlf_and_a_bom() -> None:
+    text = "\ufeff" + FILE.replace("\n", "\r\n")
+    after = edited(text, materialized="view", clustered_by=["a"], tags=None, buckets=8)
+    assert after == "\ufeff" + (
+        FILE.replace("materialized: table", "materialized: view")
+        .replace("- user_id\n        - ds", "- a")
+        .replace("      tags: [a,   b]   # as they are\n", "      buckets: 8\n")
+        .replace("\n", "\r\n")
+    )
+
+
+@pytest.mark.parametrize(
+    ("before", "wanted", "after"),
+    [
+        ("config: {a: 1, b: 'x'}\n", {"a": 2, "c": "d,e"}, "config: {a: 2, b: 'x', c: 'd,e'}\n"),
+        ("config: {}\n", {"a": 1}, "config: {a: 1}\n"),
+        ("config: { a: 1 , b: 2 }\n", {"a": None}, "config: { b: 2 }\n"),
+        ("config: {\n  a: 1,\n  b: 2\n}\n", {"c": 3}, "config: {\n  a: 1,\n  b: 2,\n  c: 3\n}\n"),
+        ("config:\n  a: 1", {"b": 2}, "config:\n  a: 1\n  b: 2"),
+        ("config:\n  a:\n  b: 2\n", {"a": 1}, "config:\n  a: 1\n  b: 2\n"),
+        ("config:\n  a: ~\n", {"a": "yes"}, "config:\n  a: 'yes'\n"),
+        ('config:\n  a: "x"\n', {"a": "y"}, 'config:\n  a: "y"\n'),
+        ("config:\n  a: 'x'\n", {"a": "it's"}, "config:\n  a: 'it''s'\n"),
+        ("config:\n  a: x\n", {"a": "1"}, "config:\n  a: '1'\n"),
+        ("config:\n  a: x\n", {"a": "b\nc"}, 'config:\n  a: "b\\nc"\n'),
+        ("config:\n  a: 1\n", {"a": True}, "config:\n  a: true\n"),
+        ("config:\n  a: 1\n  b: 2\n", {"b": None, "c": 3}, "config:\n  a: 1\n  c: 3\n"),
+        ("config:\n  a:\n  - x\n  - y\n  b: 1\n", {"a": ["z"]}, "config:\n  a:\n  - z\n  b: 1\n"),
+        ("config:\n  b: 1\n  a: [x, y]  # keys\n", {"a": ["z"]}, "config:\n  b: 1\n  a: [z]  # keys\n"),
+        (
+            "config:\n  meta:\n    x: |\n      text\n  a: 1\n",
+            {"a": 2},
+            "config:\n  meta:\n    x: |\n      text\n  a: 2\n",
+        ),
+    ],
+)
+def test_other_ways_to_write_it(before: str, wanted: dict[str, object], after: str) -> None:
+    assert edited(config(before), **wanted) == config(after)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("models: [", "no YAML that can be read"),
+        (config("description: x\n"), "no config"),
+        (config("config:\n"), "no config"),
+        (config("config: text\n"), "no mapping"),
+        (config("config:\n  a: 1\n") + "  - name: events\n", "given twice"),
+        ("x: &x {a: 1}\n" + config("config: *x\n"), "anchor or alias"),
+        ("x: &x {a: 1}\n" + config("config:\n  <<: *x\n  b: 1\n"), "merged with another"),
+        (config("config: &y\n  a: 1\n") + "  - name: z\n    config: *y\n", "anchor or alias"),
+        ("n: &n 4\n" + config("config:\n  a: *n\n"), "anchor or alias"),
+        ("models:\n  - &m\n    name: events\n    config:\n      a: 1\n  - *m\n", "given twice"),
+        (
+            "models:\n  - &m\n    name: events\n    config:\n      a: 1\nothers:\n  - *m\n",
+            "would not read as it should",
+        ),
+        (config("config:\n  a: \"{{ var('n') }}\"\n"), "Jinja logic as the value of a"),
+        (config("config:\n  a: [\"{{ var('n') }}\"]\n"), "Jinja logic as the value of a"),
+        (config("config:\n  a:\n    - x  # why\n    - y\n"), "comments within"),
+        (config("config: {a: 1, # why\n  b: 2}\n"), "comments between its brackets"),
+        (config("config:\n  a: |\n    text\n"), "a block of its own"),
+    ],
+)
+def test_what_cannot_be_edited_is_refused_with_what_was_found(text: str, reason: str) -> None:
+    with pytest.raises(CannotEditError) as refused:
+        edit_properties(text, "events", {"a": ["b"]})
+    assert reason in str(refused.value)
+
+
+def test_a_config_is_not_left_without_keys() -> None:
+    with pytest.raises(CannotEditError, match="left without a key"):
+        edit_properties(config("config:\n  a: 1\n"), "events", {"a": None})

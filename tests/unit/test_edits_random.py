@@ -1,0 +1,141 @@
+"""Random configs: Jinja and YAML themselves read the edited file as the old one with the wanted keys, and no more."""
+
+from typing import Any
+
+import jinja2
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spark_bucketing.edits.literals import in_jinja, in_yaml
+from spark_bucketing.edits.properties import edit_properties
+from spark_bucketing.edits.sql_config import edit_sql
+
+KEYS = st.sampled_from(["materialized", "buckets", "clustered_by", "sorted_by", "tags", "enabled", "Ünïcode"])
+TEXT = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"], include_characters="\n\t"), max_size=8)
+PLAIN = st.one_of(st.booleans(), st.integers(-9, 9), TEXT, st.sampled_from([0.5, -2.0]))
+VALUES = st.one_of(PLAIN, st.lists(PLAIN, max_size=3), st.dictionaries(TEXT, PLAIN, max_size=2))
+WANTED = st.dictionaries(KEYS, st.one_of(st.none(), VALUES), min_size=1, max_size=4)
+SPACES = st.sampled_from(["", " ", "  ", "\n    ", "\t", "\r\n\t"])
+REST = st.sampled_from(
+    ["", "select 1\n", "\r\n-- config(x=1)\r\n", " {# {{ config() }} #}\n{% set a = 1 %}{{ a }}\tü\n"]
+)
+
+
+@st.composite
+def sql_files(draw: st.DrawFn) -> tuple[str, list[tuple[str, str]]]:
+    """A file with one config(), and its arguments: key and text."""
+    config = draw(st.dictionaries(KEYS, VALUES, max_size=5))
+    is_mapping = draw(st.booleans()) and bool(config)
+    arguments = []
+    for key, value in config.items():
+        quote, capital = draw(st.sampled_from("'\"")), draw(st.booleans())
+        name, sign = (in_jinja(key, quote), ":") if is_mapping else (key, "=")
+        arguments.append((key, f"{name}{draw(SPACES)}{sign}{draw(SPACES)}{in_jinja(value, quote, capital)}"))
+    written = draw(SPACES) + "".join(
+        argument + (draw(SPACES) + "," + draw(SPACES) if number < len(arguments) - 1 else "")
+        for number, (_, argument) in enumerate(arguments)
+    )
+    written += draw(st.sampled_from(["", ",", " ,\n"])) if arguments else ""
+    inner = f"{{{written}}}" if is_mapping else written
+    dash, after = draw(st.sampled_from(["", "-"])), draw(st.sampled_from(["", "-"]))
+    bom = draw(st.sampled_from(["", "\ufeff"]))
+    call = f"{{{{{dash}{draw(SPACES)}config({inner}){draw(SPACES)}{after}}}}}"
+    return f"{bom}{draw(REST)}{call}{draw(REST)}", arguments
+
+
+def read(sql: str) -> tuple[list[Any], str]:
+    """The arguments of each call, and what is rendered."""
+    calls: list[Any] = []
+
+    def config(*mappings: Any, **keys: Any) -> str:
+        calls.append(dict(*mappings, **keys))
+        return ""
+
+    return calls, jinja2.Environment(keep_trailing_newline=True).from_string(sql).render(config=config)
+
+
+def expected(old: dict[str, Any], wanted: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in {**old, **wanted}.items() if key not in wanted or value is not None}
+
+
+@given(sql_files(), WANTED)
+@settings(deadline=None, max_examples=150)
+def test_jinja_reads_an_edited_file_as_the_old_one_with_the_wanted_keys(
+    file: tuple[str, list[tuple[str, str]]], wanted: dict[str, Any]
+) -> None:
+    before, arguments = file
+    (old,), rendered = read(before)
+    after = edit_sql(before, wanted)
+    # repr tells 1 from True, and takes the order for what it is not.
+    assert exact(read(after)[0][0]) == exact(expected(old, wanted))
+    assert read(after)[1] == rendered
+    assert all(argument in after for key, argument in arguments if key not in wanted)
+    assert after[: before.index("config(")] == before[: before.index("config(")] or "{# " in before
+    assert edit_sql(after, wanted) == after
+
+
+def exact(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: exact(one) for key, one in value.items()}
+    return repr(value)
+
+
+@st.composite
+def yaml_files(draw: st.DrawFn) -> tuple[str, list[str]]:
+    """A file with one model that has a config, and its comments."""
+    config = draw(st.dictionaries(KEYS, VALUES, min_size=1, max_size=5))
+    end = draw(st.sampled_from(["\n", "\r\n"]))
+    indent = draw(st.integers(1, 4))
+    lines, comments = ["# first", "models:", "- name: other", "  config: {a: 1}", "- name: m"], ["# first"]
+    if draw(st.booleans()):
+        pairs = [f"{key}:{draw(st.sampled_from([' ', '  ']))}{in_yaml(value)}" for key, value in config.items()]
+        lines.append("  config: {" + ", ".join(pairs) + "}  # flow")
+        comments.append("# flow")
+    else:
+        lines.append("  config:")
+        for number, (key, value) in enumerate(config.items()):
+            if isinstance(value, list) and value and draw(st.booleans()):
+                start = " " * draw(st.integers(0, 2))
+                written = [f"{key}:", *(f"{start}- {in_yaml(item)}" for item in value)]
+            else:
+                written = [f"{key}: {in_yaml(value)}"]
+            if draw(st.booleans()):
+                written.insert(0, f"# before {number}")
+                comments.append(f"# before {number}")
+            lines += [" " * (2 + indent) + line for line in written]
+    if draw(st.booleans()):
+        lines += ["  # last", "  columns: [{name: k}]"]
+        comments.append("# last")
+    text = draw(st.sampled_from(["", "\ufeff"])) + end.join(lines) + draw(st.sampled_from(["", end]))
+    return text, comments
+
+
+@given(yaml_files(), WANTED)
+@settings(deadline=None, max_examples=150)
+def test_yaml_reads_an_edited_file_as_the_old_one_with_the_wanted_keys(
+    file: tuple[str, list[str]], wanted: dict[str, Any]
+) -> None:
+    before, comments = file
+    data = yaml.safe_load(before)
+    if not expected(data["models"][1]["config"], wanted):
+        wanted = {"buckets": 1}
+    after = edit_properties(before, "m", wanted)
+    data["models"][1]["config"] = expected(data["models"][1]["config"], wanted)
+    assert exact_tree(yaml.safe_load(after)) == exact_tree(data)
+    assert all(comment in after for comment in comments)
+    # YAML written on one line may have line ends within its quotes, but as escapes.
+    assert after.count("\r\n") == (after.count("\n") if "\r\n" in before else 0)
+    assert edit_properties(after, "m", wanted) == after
+
+
+def exact_tree(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: exact_tree(one) for key, one in value.items()}
+    return [exact_tree(one) for one in value] if isinstance(value, list) else repr(value)
+
+
+@given(VALUES)
+def test_a_value_is_written_so_that_jinja_and_yaml_read_it(value: Any) -> None:
+    assert repr(yaml.safe_load(f"[{in_yaml(value)}]")[0]) == repr(value)
+    assert repr(read(f"{{{{ config(a={in_jinja(value)}) }}}}")[0][0]["a"]) == repr(value)

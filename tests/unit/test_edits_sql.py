@@ -1,0 +1,174 @@
+"""config() in SQL: only the values that change, and what stands for them, in the block's own way."""
+
+import pytest
+
+from spark_bucketing.edits.changes import CannotEditError
+from spark_bucketing.edits.entries import Entries
+from spark_bucketing.edits.sql_config import edit_sql
+
+BUCKETED = {"materialized": "bucketed_table", "clustered_by": ["user_id"], "buckets": 16}
+ONE_LINE = "materialized='bucketed_table', clustered_by=['user_id'], buckets=16"
+
+
+@pytest.mark.parametrize(
+    ("before", "wanted", "after"),
+    [
+        pytest.param("select 1\n", {"buckets": 8}, "{{ config(buckets=8) }}\n\nselect 1\n", id="none"),
+        pytest.param("\nselect 1\n", {"buckets": 8}, "{{ config(buckets=8) }}\n\nselect 1\n", id="none, empty line"),
+        pytest.param("", {"buckets": 8}, "{{ config(buckets=8) }}\n\n", id="empty file"),
+        pytest.param(
+            "select 1\n",
+            {**BUCKETED, "on_bucket_change": "rewrite"},
+            "{{\n    config(\n        materialized='bucketed_table',\n        clustered_by=['user_id'],\n        buckets=16,\n"
+            "        on_bucket_change='rewrite'\n    )\n}}\n\nselect 1\n",
+            id="none, long",
+        ),
+        pytest.param("{{ config() }}\nx", BUCKETED, f"{{{{ config({ONE_LINE}) }}}}\nx", id="empty call"),
+        pytest.param("{{ config( ) }}\nx", {"buckets": 8}, "{{ config( buckets=8) }}\nx", id="space in an empty call"),
+        pytest.param(
+            "{{ config(materialized='table') }}\nx", BUCKETED, f"{{{{ config({ONE_LINE}) }}}}\nx", id="one line"
+        ),
+        pytest.param(
+            '{{- config( materialized = "table", tags = ["a"] ) -}}\n x',
+            BUCKETED,
+            '{{- config( materialized = "bucketed_table", tags = ["a"], clustered_by = ["user_id"], buckets = 16 ) -}}\n x',
+            id="own spaces and quotes",
+        ),
+        pytest.param(
+            "-- why\n{{\n  config(\n    materialized = 'table',\n    tags=['a, b)'],\n  )\n}}\n{# config(x=1) #}\nx",
+            {"materialized": "bucketed_table", "buckets": 8},
+            "-- why\n{{\n  config(\n    materialized = 'bucketed_table',\n    tags=['a, b)'],\n    buckets = 8,\n  )\n}}\n"
+            "{# config(x=1) #}\nx",
+            id="one a line, with a comma at the end",
+        ),
+        pytest.param(
+            "{{ config(\n    materialized='table'\n) }}\nx",
+            {"buckets": 8},
+            "{{ config(\n    materialized='table',\n    buckets=8\n) }}\nx",
+            id="one on a line of its own",
+        ),
+        pytest.param(
+            "{{ config(\n    a=1\n  , b=2\n) }}",
+            {"buckets": 8},
+            "{{ config(\n    a=1\n  , b=2\n  , buckets=8\n) }}",
+            id="comma first",
+        ),
+        pytest.param(
+            "{{ config(a=1,\n          b=2) }}",
+            {"c": 3},
+            "{{ config(a=1,\n          b=2,\n          c=3) }}",
+            id="hanging",
+        ),
+        pytest.param("{% do config(a=1) %}x", {"a": 2}, "{% do config(a=2) %}x", id="do"),
+        pytest.param(
+            "{{ config({'a': 1, \"b\": [1]}) }}x",
+            {"a": 2, "c": "d"},
+            "{{ config({'a': 2, \"b\": [1], 'c': 'd'}) }}x",
+            id="mapping",
+        ),
+        pytest.param("{{ config(a=1, b=2, c=3) }}", {"a": None}, "{{ config(b=2, c=3) }}", id="first goes"),
+        pytest.param("{{ config(a=1, b=2, c=3) }}", {"b": None}, "{{ config(a=1, c=3) }}", id="middle goes"),
+        pytest.param("{{ config(a=1, b=2,) }}", {"b": None}, "{{ config(a=1,) }}", id="last goes"),
+        pytest.param("{{ config(a=1, b=2,) }}", {"b": None, "a": None}, "{{ config() }}", id="all go"),
+        pytest.param("{{ config(a=1, b=2) }}", {"a": None, "b": None, "c": 3}, "{{ config(c=3) }}", id="all others go"),
+        pytest.param(
+            "{{ config(\n  a=1,\n  b=2,\n) }}",
+            {"a": None, "c": 3},
+            "{{ config(\n  b=2,\n  c=3,\n) }}",
+            id="one goes, one comes",
+        ),
+        pytest.param("select 1", {"a": None}, "select 1", id="nothing to take away"),
+        pytest.param("{{ config(a=True) }}", {"b": False}, "{{ config(a=True, b=False) }}", id="Python's booleans"),
+        pytest.param("{{ config(a=true) }}", {"b": False}, "{{ config(a=true, b=false) }}", id="Jinja's booleans"),
+        pytest.param("{{ config(a=1) }}", {"a": True}, "{{ config(a=true) }}", id="1 is not true"),
+        pytest.param("{{ config(a=('b',)) }}", {"a": ["b"]}, "{{ config(a=('b',)) }}", id="a tuple is a list"),
+        pytest.param("{{ config(a=-1) }}", {"a": -2}, "{{ config(a=-2) }}", id="negative"),
+        pytest.param(
+            "{{ config(a='x') }}", {"a": 'it\'s \\ "ü"\n'}, "{{ config(a='it\\'s \\\\ \"ü\"\\n') }}", id="escapes"
+        ),
+        pytest.param('{{ config(a="x") }}', {"a": 'say "x"'}, '{{ config(a="say \\"x\\"") }}', id="escaped quotes"),
+        pytest.param(
+            "{{ config(a=var('b'), c=1) }}{{ config.get('d') }}",
+            {"c": 2},
+            "{{ config(a=var('b'), c=2) }}{{ config.get('d') }}",
+            id="logic elsewhere, and a config that is read",
+        ),
+        pytest.param(
+            "{% raw %}{{ config() }}{% endraw %}",
+            {"a": 1},
+            "{{ config(a=1) }}\n\n{% raw %}{{ config() }}{% endraw %}",
+            id="raw",
+        ),
+        pytest.param(
+            "{{ adapter.config(a=3) }}{{ config(a=1) }}",
+            {"a": 2},
+            "{{ adapter.config(a=3) }}{{ config(a=2) }}",
+            id="namesake",
+        ),
+        pytest.param("\ufeff{{ config(a=1) }}\r\nx\r\n", {"a": 2}, "\ufeff{{ config(a=2) }}\r\nx\r\n", id="BOM, CRLF"),
+        pytest.param("\ufeffx\r\n", {"a": 2}, "\ufeff{{ config(a=2) }}\r\n\r\nx\r\n", id="BOM, CRLF, none"),
+        pytest.param(
+            "ö\r\n\t{{-\tconfig(\r\n\ta=1,\r\n\t) }}\r\nx\n",
+            {"b": 2},
+            "ö\r\n\t{{-\tconfig(\r\n\ta=1,\r\n\tb=2,\r\n\t) }}\r\nx\n",
+            id="CRLF and tabs within, other line ends after",
+        ),
+    ],
+)
+def test_only_what_changes_is_written(before: str, wanted: dict[str, object], after: str) -> None:
+    assert edit_sql(before, wanted) == after
+    assert edit_sql(after, wanted) == after
+
+
+@pytest.mark.parametrize(
+    ("sql", "reason"),
+    [
+        ("{{ config(buckets=var('n')) }}", "Jinja logic as the value of buckets"),
+        ("{{ config(buckets=8 if target.name == 'prod' else 2) }}", "Jinja logic as the value of buckets"),
+        ("{{ config(buckets=[n]) }}", "Jinja logic as the value of buckets"),
+        ("{{ config(buckets=4 * 4) }}", "Jinja logic as the value of buckets"),
+        ("{{ config({'buckets': n}) }}", "Jinja logic as the value of buckets"),
+        ("{{ config(a=1, **more) }}", "from a variable"),
+        ("{{ config(*more) }}", "from a variable"),
+        ("{{ config(a=1) }}{{ config(b=1) }}", "calls config() 2 times"),
+        ("{% if x %}{{ config(a=1) }}{% endif %}", "within other Jinja"),
+        ("{{ config(a=1) if x }}", "within other Jinja"),
+        ("{% set y = config(a=1) %}", "within other Jinja"),
+        ("{% macro m() %}{{ config(a=1) }}{% endmacro %}", "within other Jinja"),
+        ("{{ config.set('a', 1) }}", "within other Jinja"),
+        ("{{ config(options) }}", "without names"),
+        ("{{ config({'a': 1}, b=2) }}", "without names"),
+        ("{{ config({a: 1}) }}", "no plain text"),
+        ("{{ config(a=1, a=2) }}", "a key twice"),
+        ("{{ config(a=1 }}", "no Jinja that can be read"),
+        ("{% sometag %}", "no Jinja that can be read"),
+    ],
+)
+def test_what_cannot_be_edited_is_refused_with_what_was_found(sql: str, reason: str) -> None:
+    with pytest.raises(CannotEditError) as refused:
+        edit_sql(sql, {"buckets": 8})
+    assert reason in str(refused.value)
+
+
+def test_a_value_that_jinja_does_not_know_is_an_error_of_the_caller() -> None:
+    with pytest.raises(TypeError):
+        edit_sql("x", {"a": object()})
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        pytest.param("{{ config(a=1, buckets=4) }}x", id="another value"),
+        pytest.param("{{ config(a=2, buckets=8) }}x", id="another key changed"),
+        pytest.param("{{ config(buckets=8) }}x", id="another key gone"),
+        pytest.param("{{ config(a=1, buckets=8, b=1) }}x", id="another key more"),
+        pytest.param("{{ config(a=1, buckets=8, c=1) }}x", id="a key not gone"),
+        pytest.param("{{ config(a=1, buckets=8) }}y", id="other SQL"),
+        pytest.param("{{ config(a=1, buckets=n) }}x", id="no value"),
+        pytest.param("{{ config(a=1, buckets=8 }}x", id="no Jinja"),
+    ],
+)
+def test_an_edit_that_reads_otherwise_is_refused(wrong: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Entries, "edited", lambda *_: wrong)
+    with pytest.raises(CannotEditError):
+        edit_sql("{{ config(a=1, c=1) }}x", {"buckets": 8, "c": None})
