@@ -46,12 +46,19 @@ class _Side:
 
 
 def judge_join(
-    join: exp.Join, scope: Scope, alias: str, relation: Relation, left: Layout | None, right: Layout | None
+    join: exp.Join,
+    where: exp.Expr | None,
+    scope: Scope,
+    alias: str,
+    relation: Relation,
+    left: Layout | None,
+    right: Layout | None,
 ) -> Judged:
     """Judge one join.
 
     Args:
         join: with its ON or USING.
+        where: the condition of WHERE, which FROM a, b is joined by.
         scope: the inputs before it.
         alias: of the input that it adds.
         relation: what that delivers.
@@ -62,7 +69,7 @@ def judge_join(
     both.relations = {**scope.relations}
     both.merged = scope.merged
     both.add(alias, relation)
-    keys, certain = _keys(join, scope, both, alias)
+    keys, certain = _keys(join, where, scope, both, alias)
     scope.merged |= {name.name.lower() for name in join.args.get("using") or ()}
     sides = (_side(left, [key.left for key in keys], both), _side(right, [key.right for key in keys], both))
     problems = list(_spoiled(sides))
@@ -74,13 +81,13 @@ def judge_join(
     return Judged(problems, _layout_after(join, sides, keys, both, fits=not problems))
 
 
-def _keys(join: exp.Join, scope: Scope, both: Scope, alias: str) -> tuple[list[_Key], bool]:
-    """The equalities of a join, and whether all of them were understood."""
+def _keys(join: exp.Join, where: exp.Expr | None, scope: Scope, both: Scope, alias: str) -> tuple[list[_Key], bool]:
+    """The equalities of a join, and whether all of them were understood; of FROM a, b they are in WHERE."""
     using = join.args.get("using") or ()
     if using:
         return [_using(name, scope, alias) for name in using], True
-    condition = join.args.get("on")
-    if condition is None or join.args.get("kind") == "CROSS":
+    condition = join.args.get("on") or where
+    if condition is None or join.args.get("method"):
         return [], False
     keys, certain = [], True
     for part in condition.flatten() if isinstance(condition, exp.And) else [condition]:

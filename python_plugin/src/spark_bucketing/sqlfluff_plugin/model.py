@@ -36,5 +36,5 @@ def examine(project: Project, path: Path | None, source: str, sql: str) -> Model
         sql: its text as it is rendered, after the fixes so far.
     """
     config, calls = project.config(path, source)
-    query = Query(sql, project, project.own_table(path))
+    query = Query(sql, project, project.own_table(path), bucketed=config.is_ours)
     return Model(config, calls, tuple(faults(config, query.columns)), tuple(query.problems))

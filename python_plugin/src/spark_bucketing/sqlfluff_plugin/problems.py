@@ -1,8 +1,16 @@
-"""What the rules say of a model, before sqlfluff shows it."""
+"""What the rules say of a query, before sqlfluff shows it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Fix:
+    """An edit of the query: a part of it is left out, or all of that but what is in it."""
+
+    whole: slice  # what is to go
+    kept: slice | None = None  # what stays of it
 
 
 @dataclass(frozen=True)
@@ -12,6 +20,4 @@ class Problem:
     rule: str  # its slug, such as expression-over-key
     text: str
     offset: int  # where in the query, from 0
-    # For a fix of the query: the text from `offset` becomes this one.
-    length: int = 0
-    replacement: str | None = None
+    fix: Fix | None = None

@@ -19,6 +19,7 @@ from spark_bucketing.sqlfluff_plugin.joins import judge_join
 from spark_bucketing.sqlfluff_plugin.keys import judge_filter, judge_keys
 from spark_bucketing.sqlfluff_plugin.problems import Problem
 from spark_bucketing.sqlfluff_plugin.project import THIS, Project, Table
+from spark_bucketing.sqlfluff_plugin.redundant import MOVING_HINTS, needless_casts, redundant_moves
 from spark_bucketing.sqlfluff_plugin.relations import (
     UNKNOWN_RELATION,
     Column,
@@ -35,28 +36,28 @@ Environment = Mapping[str, Relation]
 _Node = TypeVar("_Node", bound="exp.Expr")
 # Views of views: as deep as anybody would look.
 _DEPTH = 3
-_MOVING_HINTS = ("repartition", "repartition_by_range", "rebalance", "coalesce")
 _BROADCAST_HINTS = ("broadcast", "broadcastjoin", "mapjoin")
 
 
 class Query:
     """One rendered file, which is one query."""
 
-    def __init__(self, sql: str, project: Project, own: Table | None = None) -> None:
+    def __init__(self, sql: str, project: Project, own: Table | None = None, *, bucketed: bool = False) -> None:
         """Walk the query; of a text that cannot be read nothing is known.
 
         Args:
             sql: the query.
             project: what tables there are.
             own: the table that the model makes, which `{{ this }}` is.
+            bucketed: whether a materialization of this package writes what the query returns.
         """
         self.problems: list[Problem] = []
         self.columns: OutputColumns | None = None
         statement = _statement(sql)
         if statement is None:
             return
-        walk = _Walk(project, own, self.problems)
-        relation = walk.relation(statement, {})
+        relation = _Walk(project, own, self.problems, sql).relation(statement, {})
+        self.problems += redundant_moves(statement, sql) if bucketed else ()
         types = {name: column.type if column.certain else None for name, column in relation.columns.items()}
         self.columns = OutputColumns(types, relation.complete)
 
@@ -70,8 +71,8 @@ def _statement(sql: str) -> exp.Expr | None:
 
 
 class _Walk:
-    def __init__(self, project: Project, own: Table | None, problems: list[Problem], depth: int = 0) -> None:
-        self._project, self._own, self._problems, self._depth = project, own, problems, depth
+    def __init__(self, project: Project, own: Table | None, problems: list[Problem], sql: str, depth: int = 0) -> None:
+        self._project, self._own, self._problems, self._sql, self._depth = project, own, problems, sql, depth
 
     def relation(self, query: exp.Expr, environment: Environment) -> Relation:
         """What a query delivers, and what is to be said of it on the way."""
@@ -107,19 +108,24 @@ class _Walk:
     def _select(self, select: exp.Select, environment: Environment) -> Relation:
         scope = Scope()
         from_ = select.args.get("from_") or select.args.get("from")
-        broadcast = _broadcast(select)
         if from_ is not None:
             alias, relation = self._input(from_.this, environment)
             scope.add(alias, relation)
             layout = relation.called(alias).layout
             for join in [*(from_.this.args.get("joins") or ()), *(select.args.get("joins") or ())]:
-                layout = self._join(join, scope, layout, environment, broadcast)
+                layout = self._join(join, scope, layout, environment)
         else:
             layout = None
         self._inner_queries(select, environment)
         where = select.args.get("where")
         if where is not None:
             self._problems += judge_filter(where.this, scope)
+        for part in (
+            where,
+            select.args.get("group"),
+            *(join.args.get("on") for join in select.args.get("joins") or ()),
+        ):
+            self._problems += needless_casts(part, scope, self._sql)
         layout = self._grouped(select, scope, layout)
         for window in _own(select, exp.Window):
             keys = window.args.get("partition_by") or []
@@ -151,20 +157,21 @@ class _Walk:
         if statement is None:
             return UNKNOWN_RELATION
         # What is to be said of a view is said in its own file.
-        inside = _Walk(self._project, None, [], self._depth + 1).relation(statement, {})
+        inside = _Walk(self._project, None, [], table.query, self._depth + 1).relation(statement, {})
         layout = inside.layout
         return replace(inside, layout=None if layout and layout.spoiled else layout)
 
-    def _join(
-        self, join: exp.Join, scope: Scope, layout: Layout | None, environment: Environment, broadcast: set[str]
-    ) -> Layout | None:
+    def _join(self, join: exp.Join, scope: Scope, layout: Layout | None, environment: Environment) -> Layout | None:
         alias, relation = self._input(join.this, environment)
         right = relation.called(alias).layout
-        if broadcast & {alias, *scope.relations} or join.args.get("pivots"):
+        select = join.parent_select
+        sent = _broadcast(select) if select else set()
+        if sent & {alias, *scope.relations} or join.args.get("pivots"):
             scope.add(alias, relation)
-            # The side that is not sent everywhere stays where it is; which one that is, is a matter of the join's kind.
-            return None
-        judged = judge_join(join, scope, alias, relation, layout, right)
+            # The side that is not sent everywhere stays where it is.
+            return layout if alias in sent and join.side not in ("RIGHT", "FULL") else None
+        where = select.args.get("where") if select else None
+        judged = judge_join(join, where.this if where else None, scope, alias, relation, layout, right)
         scope.add(alias, relation)
         self._problems += judged.problems
         return judged.layout
@@ -197,7 +204,7 @@ class _Walk:
         if layout is None or any(select.args.get(part) for part in ("order", "limit", "offset", "distinct")):
             return None
         by = "DISTRIBUTE BY" if select.args.get("distribute") else "CLUSTER BY" if select.args.get("cluster") else None
-        hints = [hint for hint in _hints(select) if hint in _MOVING_HINTS]
+        hints = [hint for hint in _hints(select) if hint in (*MOVING_HINTS, "coalesce")]
         what = by or (f"The hint {hints[0]}" if hints else None)
         if what is None:
             return layout
@@ -297,12 +304,9 @@ def _hints(select: exp.Select) -> list[str]:
 
 def _broadcast(select: exp.Select) -> set[str]:
     hint = select.args.get("hint")
-    found = (
-        [one for one in hint.expressions if isinstance(one.this, str) and one.this.lower() in _BROADCAST_HINTS]
-        if hint is not None
-        else []
-    )
-    return {part.name.lower() for one in found for part in one.expressions}
+    found = hint.expressions if hint is not None else ()
+    sent = (one for one in found if isinstance(one.this, str) and one.this.lower() in _BROADCAST_HINTS)
+    return {part.name.lower() for one in sent for part in one.expressions}
 
 
 def _own(select: exp.Select, kind: type[_Node]) -> Iterator[_Node]:

@@ -10,7 +10,7 @@ from sqlfluff.core.rules import LintFix, LintResult, RuleContext
 from sqlfluff.core.rules.crawlers import BaseCrawler, RootOnlyCrawler
 
 from spark_bucketing.sqlfluff_plugin.model import Model, examine
-from spark_bucketing.sqlfluff_plugin.problems import Problem
+from spark_bucketing.sqlfluff_plugin.problems import Fix
 from spark_bucketing.sqlfluff_plugin.project import project_of
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class BucketRule:
         for problem in model.problems:
             if problem.rule == self.slug():
                 segment = _segment_at(root, problem.offset)
-                yield LintResult(segment, fixes=_query_fixes(problem, root), description=problem.text)
+                yield LintResult(segment, fixes=_query_fixes(problem.fix, root), description=problem.text)
 
 
 def _at_source(place: slice, root: BaseSegment, file: TemplatedFile) -> RawSegment:
@@ -106,23 +106,28 @@ def _segment_at(root: BaseSegment, offset: int) -> RawSegment:
     return last
 
 
-def _query_fixes(problem: Problem, root: BaseSegment) -> list[LintFix]:
-    """The edits of a problem that can be mended: segments that it covers exactly, all of them as written."""
-    if problem.replacement is None:
+def _query_fixes(fix: Fix | None, root: BaseSegment) -> list[LintFix]:
+    """The edits that mend a problem, where all of what changes is literally in the file."""
+    if fix is None:
         return []
-    position, covered = 0, list[RawSegment]()
-    for raw in root.raw_segments:
-        if raw.raw and problem.offset <= position < problem.offset + problem.length:
-            covered.append(raw)
-        position += len(raw.raw)
-    literal = all(raw.pos_marker and raw.pos_marker.is_literal() for raw in covered)
-    if not covered or not literal or sum(len(raw.raw) for raw in covered) != problem.length:
+    parts = list(_within(root, 0, fix.whole))
+    literal = all(part.pos_marker and part.pos_marker.is_literal() for part in parts)
+    if not parts or not literal or sum(len(part.raw) for part in parts) != fix.whole.stop - fix.whole.start:
         return []
-    kept = problem.replacement
-    fixes = []
-    for raw in covered:
-        if kept and raw.raw == kept:
-            kept = ""
-        else:
-            fixes.append(LintFix.delete(raw))
-    return [] if kept else fixes
+    if fix.kept is None:
+        return [LintFix.delete(part) for part in parts]
+    cast = next((one for one in parts[0].recursive_crawl("function") if one.raw == parts[0].raw), None)
+    kept = next(_within(root, 0, fix.kept), None)
+    return [LintFix.replace(cast, [kept.copy()])] if cast and kept and len(parts) == 1 else []
+
+
+def _within(segment: BaseSegment, position: int, place: slice) -> Iterator[BaseSegment]:
+    """The largest segments that a place of the query is made of."""
+    if not segment.raw or position >= place.stop or position + len(segment.raw) <= place.start:
+        return
+    if position >= place.start and position + len(segment.raw) <= place.stop:
+        yield segment
+        return
+    for inner in segment.segments:
+        yield from _within(inner, position, place)
+        position += len(inner.raw)
