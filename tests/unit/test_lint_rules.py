@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import runpy
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from sqlfluff.utils.testing.rules import RuleTestCase, load_test_cases
 
 from conftest import REPOSITORY
 from spark_bucketing.check.reasons import EVERY_REASON
+from spark_bucketing.sqlfluff_plugin.config_calls import config_calls
 
 FOLDER = REPOSITORY / "tests" / "cases" / "lint"
 NAMES, CASES = load_test_cases(str(FOLDER / "SB*.yml"))
@@ -97,6 +99,62 @@ def test_nothing_is_said_of_tpch(tmp_path: Path, layout: str) -> None:
         path.stem: [one.desc() for one in lint(path.read_text(), manifest)] for path in sorted(TPCH.glob("q*.sql"))
     }
     assert {name: said for name, said in found.items() if said} == {}
+
+
+def test_nothing_is_said_of_the_showcase(tmp_path: Path) -> None:
+    """Of its models, with the configs that their files have and the types that its sources have."""
+    models = sorted((REPOSITORY / "models").rglob("*.sql"))
+    nodes: list[dict[str, Any]] = []
+    for file in models:
+        calls = config_calls(file.read_text())
+        kind = "view" if file.parent.name == "staging" else "table"
+        nodes.append(
+            {"name": file.stem, "raw_code": file.read_text(), "config": {"materialized": kind, **calls.values}}
+        )
+    write_manifest(tmp_path / "manifest.json", nodes)
+    found = {
+        file.stem: [one.desc() for one in lint(file.read_text(), str(tmp_path / "manifest.json"))] for file in models
+    }
+    assert {name: said for name, said in found.items() if said} == {}
+    assert sum("bucketed" in str(node["config"]["materialized"]) for node in nodes) > 5
+
+
+def test_the_page_of_rules_is_current() -> None:
+    script = runpy.run_path(str(REPOSITORY / "scripts" / "write_rules.py"))
+    assert script["TARGET"].read_text() == script["page"](), "run scripts/write_rules.py"
+
+
+@pytest.mark.parametrize("text", ["{", '{"metadata": {}}', None])
+def test_a_manifest_that_cannot_be_read_is_warned_of_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, text: str | None
+) -> None:
+    (tmp_path / "dbt_project.yml").write_text("name: shop")
+    if text is not None:
+        (tmp_path / "manifest.json").write_text(text)
+    model = "{{ config(materialized='bucketed_table', clustered_by=['k']) }}\nselect 1 as k\n"
+    with caplog.at_level("WARNING", "sqlfluff.rules"):
+        for _ in range(2):
+            found = lint(model, str(tmp_path / "manifest.json"), str(tmp_path / "models" / "m.sql"))
+            assert [one.rule_name() for one in found] == ["spark_bucketing.missing_buckets"]
+    assert len([one for one in caplog.messages if "manifest.json" in one]) == 1
+
+
+def test_what_the_manifest_says_of_a_model_counts_until_its_file_says_otherwise(tmp_path: Path) -> None:
+    (tmp_path / "models").mkdir()
+    (tmp_path / "dbt_project.yml").write_text("name: shop")
+    old = "{{ config(buckets=4) }}\nselect 1 as k"
+    config = {"materialized": "bucketed_table", "clustered_by": ["k"], "buckets": 4}
+    write_manifest(tmp_path / "manifest.json", [{"name": "m", "config": config, "raw_code": old}])
+    path, manifest = str(tmp_path / "models" / "m.sql"), str(tmp_path / "manifest.json")
+    assert lint(old + "\n", manifest, path) == []
+    assert [one.rule_name() for one in lint("select 1 as k\n", manifest, path)] == ["spark_bucketing.missing_buckets"]
+
+
+def test_a_new_model_may_be_configured_in_yaml(tmp_path: Path) -> None:
+    (tmp_path / "models").mkdir()
+    (tmp_path / "dbt_project.yml").write_text("name: shop\nmodels: {shop: {+buckets: 64}}")
+    text = "{{ config(materialized='bucketed_table', clustered_by=['k']) }}\nselect 1 as k\n"
+    assert lint(text, "none.json", str(tmp_path / "models" / "new.sql")) == []
 
 
 def test_text_that_is_no_query_is_left_alone(manifest: str) -> None:
