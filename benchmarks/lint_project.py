@@ -9,6 +9,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+_MOVING = ("limit", "repartition", "distribute")
 COLUMNS = ("k", "g", "d", "v", "w")
 
 
@@ -47,12 +48,14 @@ def write_project(folder: Path, models: int, seed: int) -> None:
     tables = [source.entry for source in sources]
     described = {"version": 2, "sources": [{"name": "raw", "schema": "raw", "tables": tables}]}
     (folder / "models" / "sources.yml").write_text(json.dumps(described))
-    for source in sources[::3]:
+    for source in sources:
         _write(
             folder, f"view_{source.name}", "view", f"select k, g, d, v, w\nfrom {_read(source)}\nwhere w is not null"
         )
     for number in range(models):
-        _write(folder, f"m{number:04}", "table", _model(random, sources))
+        # Every other model is of a project that is well kept, where there is little to be said.
+        tidy = number % 2 == 1
+        _write(folder, f"m{number:04}", "table", _model(random, _alike(sources) if tidy else sources, tidy=tidy))
 
 
 def _write(folder: Path, name: str, materialized: str, sql: str) -> None:
@@ -71,18 +74,25 @@ def _sources() -> list[Source]:
     return made
 
 
+def _alike(sources: Sequence[Source]) -> list[Source]:
+    """Tables whose buckets fit each other."""
+    return [
+        one for one in sources if (one.by, one.bucket_hash, one.key) == (("k",), "hive", "bigint") and one.buckets != 24
+    ]
+
+
 def _read(source: Source) -> str:
     return f"{{{{ source('raw', '{source.name}') }}}}"
 
 
-def _input(random: Random, sources: Sequence[Source]) -> str:
+def _input(random: Random, sources: Sequence[Source], *, tidy: bool) -> str:
     """Something to select from, with the columns k, g, d, v and w."""
     first, second = random.choice(sources), random.choice(sources)
     star = f"select * from {_read(first)}"
     named = f"select k, g, d, v, w from {_read(first)}"
     choices = {
         _read(first): 12,
-        f"{{{{ ref('view_{random.choice(sources[::3]).name}') }}}}": 2,
+        f"{{{{ ref('view_{first.name}') }}}}": 2,
         f"({star} where v > {random.randint(1, 9)})": 3,
         f"({named} where g = 'x')": 2,
         f"(select k, g, d, max(v) as v, max(w) as w from {_read(first)} group by k, g, d)": 1,
@@ -92,6 +102,8 @@ def _input(random: Random, sources: Sequence[Source]) -> str:
         f"({named} union all select k, g, d, v, w from {_read(second)})": 2,
         f"(select k, lower(g) as g, d, v, w from {_read(first)})": 1,
     }
+    if tidy:
+        choices = {text: weight for text, weight in choices.items() if not any(word in text for word in _MOVING)}
     return random.choices(list(choices), list(choices.values()))[0]
 
 
@@ -116,9 +128,12 @@ def _condition(random: Random, left: str, right: str) -> str:
     return random.choices(list(choices), list(choices.values()))[0]
 
 
-def _model(random: Random, sources: Sequence[Source]) -> str:
-    """A query: up to three inputs, joined, grouped, numbered, or just read; with CTEs or without."""
-    inputs = [_input(random, sources) for _ in range(random.choice((1, 2, 2, 2, 2, 3)))]
+def _model(random: Random, sources: Sequence[Source], *, tidy: bool) -> str:
+    """A query: up to three inputs, joined, grouped, numbered, or just read; with CTEs or without.
+
+    A tidy one joins and groups by k at least, and moves nothing itself.
+    """
+    inputs = [_input(random, sources, tidy=tidy) for _ in range(random.choice((1, 2, 2, 2, 2, 3)))]
     with_: list[str] = []
     for number, one in enumerate(inputs):
         if one.startswith("(") and random.random() < 0.5:
@@ -128,10 +143,15 @@ def _model(random: Random, sources: Sequence[Source]) -> str:
     for number, one in enumerate(inputs[1:], start=1):
         kind = random.choices(("inner join", "left join", "right join", "full join"), (10, 5, 1, 1))[0]
         left = random.choice("abc"[:number])
-        body += f"\n{kind} {one} as {'abc'[number]} {_condition(random, left, 'abc'[number])}"
+        condition = _condition(random, left, "abc"[number])
+        while tidy and f"{left}.k = " not in condition and f" = {left}.k" not in condition:
+            condition = _condition(random, left, "abc"[number])
+        body += f"\n{kind} {one} as {'abc'[number]} {condition}"
     if random.random() < 0.2:
         body += f"\nwhere a.v > {random.randint(1, 9)}"
-    keys = random.choice(("a.k", "a.g", "a.k, a.g", "a.k, a.d, a.v", "a.g, a.v", "a.d"))
+    keys = random.choice(
+        ("a.k", "a.k, a.g", "a.k, a.d, a.v") if tidy else ("a.k", "a.g", "a.k, a.g", "a.g, a.v", "a.d")
+    )
     ends = {
         f"select a.k, a.g, a.v, a.w\n{body}": 6 if len(inputs) > 1 else 1,
         f"select {keys}, count(*) as n, max(a.w) as w\n{body}\ngroup by {keys}": 3,
