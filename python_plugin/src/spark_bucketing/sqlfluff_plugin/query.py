@@ -56,7 +56,12 @@ class Query:
         statement = _statement(sql)
         if statement is None:
             return
-        relation = _Walk(project, own, self.problems, sql).relation(statement, {})
+        try:
+            relation = _Walk(project, own, self.problems, sql).relation(statement, {})
+        except RecursionError:
+            # A query of hundreds of inputs, which a program has written.
+            self.problems.clear()
+            return
         self.problems += redundant_moves(statement, sql) if bucketed else ()
         types = {name: column.type if column.certain else None for name, column in relation.columns.items()}
         self.columns = OutputColumns(types, relation.complete)

@@ -229,7 +229,7 @@ class Rule_SparkBucketing_SB16(BucketRule, BaseRule):
     """
 
     name = "spark_bucketing.union"
-    aliases = ("union-of-unlike-buckets",)
+    aliases = ("union",)
 
 
 class Rule_SparkBucketing_SB17(BucketRule, BaseRule):
