@@ -19,7 +19,7 @@ EXTENSION := .venv/spark-bucketing-extension.jar
 export SPARK_BUCKETING_CACHE := $(CURDIR)/.venv/spark-bucketing
 
 .DEFAULT_GOAL := help
-.PHONY: help setup machine demo evolution test test-long test-dbt test-versions test-crosswise cluster-test fuzz bench bench-tpch bench-advise bench-planning lint format dist clean
+.PHONY: help setup machine demo evolution test test-long test-dbt test-versions test-crosswise cluster-test fuzz bench bench-tpch bench-advise bench-planning bench-lint lint format dist clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -92,6 +92,9 @@ bench-advise: setup ## Run TPC-H as a dbt project before and after `spark-bucket
 
 bench-planning: setup ## Time planning over a Hive metastore on PostgreSQL: PARTITIONS=20000
 	@$(BIN)/python benchmarks/planning.py --partitions $(or $(PARTITIONS),20000)
+
+bench-lint: setup ## Compare the rules of sqlfluff with the check on random models, and time them: MODELS=500
+	@$(BIN)/python benchmarks/lint_models.py --models $(or $(MODELS),500)
 
 lint: setup ## Check style, types, imports and SQL
 	@$(BIN)/ruff check --config $(CONFIG) $(PY)

@@ -37,3 +37,33 @@ def test_the_showcase_is_there_in_its_own_project(tmp_path: Path) -> None:
     place = ["--project-dir", str(REPOSITORY), "--profiles-dir", str(REPOSITORY), "--target-path", str(tmp_path)]
     result = dbtRunner().invoke(["parse", *place, "--quiet", "--no-partial-parse"]).result
     assert "model.spark_bucketing.flights_by_plane" in result.nodes
+
+
+@pytest.mark.parametrize(
+    ("dispatched", "config", "message"),
+    [
+        (True, "buckets=4", None),
+        (True, "bucket=4", "found:    bucket=4"),
+        (True, "buckets=4, materialized='bucketed_incremental', on_schema_change='append'", "`on_schema_change`"),
+        (False, "bucket=4", None),
+    ],
+)
+def test_parsing_says_what_is_wrong_with_a_config_where_the_package_may_name_tables(
+    tmp_path: Path, dispatched: bool, config: str, message: str | None
+) -> None:
+    from dbt.cli.main import dbtRunner
+
+    dbt_project(tmp_path)
+    if dispatched:
+        order = {"macro_namespace": "dbt", "search_order": ["p", "spark_bucketing", "dbt"]}
+        (tmp_path / "dbt_project.yml").write_text(json.dumps({"name": "p", "profile": "p", "dispatch": [order]}))
+    (tmp_path / "packages.yml").write_text(json.dumps({"packages": [{"local": str(REPOSITORY)}]}))
+    config = config if "materialized" in config else f"materialized='bucketed_table', {config}"
+    (tmp_path / "models" / "m.sql").write_text(
+        f"{{{{ config(clustered_by=['k'], alias='n', {config}) }}}} select 1 as k"
+    )
+    place = ["--project-dir", str(tmp_path), "--profiles-dir", str(tmp_path), "--quiet"]
+    assert dbtRunner().invoke(["deps", *place]).success
+    parsed = dbtRunner().invoke(["parse", *place])
+    assert (str(parsed.exception) if parsed.exception else "").count(message or "Invalid") == bool(message)
+    assert message or parsed.result.nodes["model.p.m"].alias == "n"

@@ -3,23 +3,23 @@
 
   repeated: whether a name may come twice
 -#}
-{% macro column_list_config(setting, default=none, repeated=false) -%}
-  {%- set value = config.get(setting) -%}
+{% macro column_list_config(setting, default=none, repeated=false, node=model) -%}
+  {%- set value = node.config.get(setting) -%}
   {%- if value is none -%}
     {{ return(default) }}
   {%- endif -%}
   {%- set names = [value] if value is string else value -%}
   {%- if names is mapping or names is not iterable -%}
-    {% do spark_bucketing.raise_config_error(setting, value, 'a column name or a list of column names', setting ~ "=['column_a', 'column_b']") %}
+    {% do spark_bucketing.raise_config_error(setting, value, 'a column name or a list of column names', setting ~ "=['column_a', 'column_b']", node=node) %}
   {%- endif -%}
   {%- set seen = [] -%}
   {%- set distinct = [] -%}
   {%- for name in names -%}
     {%- if name is not string or not name | trim -%}
-      {% do spark_bucketing.raise_config_error(setting, names, 'column names, each a non-empty string', setting ~ "=['column_a', 'column_b']") %}
+      {% do spark_bucketing.raise_config_error(setting, names, 'column names, each a non-empty string', setting ~ "=['column_a', 'column_b']", node=node) %}
     {%- endif -%}
     {%- if name | lower in seen and not repeated -%}
-      {% do spark_bucketing.raise_config_error(setting, names, 'each column once', "leave out the second '" ~ name ~ "'") %}
+      {% do spark_bucketing.raise_config_error(setting, names, 'each column once', "leave out the second '" ~ name ~ "'", node=node) %}
     {%- endif -%}
     {%- if name | lower not in seen -%}
       {%- do distinct.append(name) -%}

@@ -1,8 +1,8 @@
-{% macro raise_config_error(setting, found, expected, instead) -%}
-  {% do exceptions.raise_compiler_error(spark_bucketing.config_error(setting, found, expected, instead)) %}
+{% macro raise_config_error(setting, found, expected, instead, node=model) -%}
+  {% do exceptions.raise_compiler_error(spark_bucketing.config_error(setting, found, expected, instead, node=node)) %}
 {%- endmacro %}
 
 
-{% macro config_error(setting, found, expected, instead) -%}
-  {{ return('Invalid `' ~ setting ~ "` of model '" ~ model.name ~ "'.\n  found:    " ~ found ~ '\n  expected: ' ~ expected ~ '\n  instead:  ' ~ instead) }}
+{% macro config_error(setting, found, expected, instead, node=model) -%}
+  {{ return('Invalid `' ~ setting ~ "` of model '" ~ node.name ~ "'.\n  found:    " ~ found ~ '\n  expected: ' ~ expected ~ '\n  instead:  ' ~ instead) }}
 {%- endmacro %}

@@ -1,7 +1,7 @@
 {#-
   Raises for a key that is nearly one of those that these materializations read: dbt takes any key, and nobody would read this one.
 -#}
-{% macro validate_config_keys() -%}
+{% macro validate_config_keys(node=model) -%}
   {%- set others = {
       'clustered_by': ['cluster_by', 'bucket_by', 'bucketed_by', 'bucket_columns', 'bucket_keys', 'bucket_key', 'bucket_cols', 'cluster_columns', 'cluster_cols',
           'cluster_key', 'cluster_keys'],
@@ -21,7 +21,7 @@
   {%- set known = others.keys() | list + ['predicates', 'begin', 'sort', 'dist', 'tags', 'meta', 'docs', 'group', 'alias', 'schema', 'database', 'access', 'enabled', 'contract',
       'quoting', 'grants', 'packages', 'materialized', 'full_refresh', 'persist_docs', 'column_types', 'freshness', 'sql_header', 'pre-hook', 'post-hook',
       'pre_hook', 'post_hook', 'on_configuration_change', 'concurrent_batches', 'static_analysis', 'matched_condition', 'not_matched_condition'] -%}
-  {%- for key, value in model.config.items() if value is not none and key not in known -%}
+  {%- for key, value in node.config.items() if value is not none and key not in known -%}
     {%- set meant = namespace(key=none) -%}
     {%- for ours, slips in others.items() if key | lower | replace('-', '_') in slips + [ours] -%}
       {%- set meant.key = ours -%}
@@ -29,7 +29,7 @@
     {%- set right = meant.key or spark_bucketing.nearest_name(key, others.keys() | list, within=1) -%}
     {%- if right -%}
       {%- set text = "'" ~ value ~ "'" if value is string else value -%}
-      {% do spark_bucketing.raise_config_error(key, key ~ '=' ~ text, 'a key that is read, and `' ~ key ~ '` is none: `' ~ right ~ '` is', right ~ '=' ~ text) %}
+      {% do spark_bucketing.raise_config_error(key, key ~ '=' ~ text, 'a key that is read, and `' ~ key ~ '` is none: `' ~ right ~ '` is', right ~ '=' ~ text, node=node) %}
     {%- endif -%}
   {%- endfor -%}
 {%- endmacro %}

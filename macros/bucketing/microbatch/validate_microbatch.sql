@@ -1,22 +1,22 @@
 {#- The configs that dbt-core checks for materialized='incremental' only. -#}
-{% macro validate_microbatch(layout) -%}
+{% macro validate_microbatch(layout, node=model) -%}
   {%- if not layout.partition_by -%}
     {% do spark_bucketing.raise_config_error('partition_by', none, "for incremental_strategy='microbatch' a partition column of the grain of `batch_size`",
-        "partition_by=['the_day']") %}
+        "partition_by=['the_day']", node=node) %}
   {%- endif -%}
   {%- for setting, expected, instead in [
       ('event_time', 'the column that says when a row happened', "event_time='the_day'"),
       ('batch_size', 'one of hour, day, month, year', "batch_size='day'"),
       ('begin', 'the time of the first batch', "begin='2024-01-01'"),
-  ] if not config.get(setting) -%}
-    {% do spark_bucketing.raise_config_error(setting, none, "for incremental_strategy='microbatch' " ~ expected, instead) %}
+  ] if not node.config.get(setting) -%}
+    {% do spark_bucketing.raise_config_error(setting, none, "for incremental_strategy='microbatch' " ~ expected, instead, node=node) %}
   {%- endfor -%}
   {%- set date = '[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])' -%}
   {%- set time = '([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9]([.][0-9]+)?)?(Z|[+-][0-9]{2}:[0-9]{2})?' -%}
-  {%- if not modules.re.match('^' ~ date ~ '([ T]' ~ time ~ ')?$', config.get('begin') | string) -%}
-    {% do spark_bucketing.raise_config_error('begin', config.get('begin'), 'an ISO date or time', "begin='2024-01-01'") %}
+  {%- if not modules.re.match('^' ~ date ~ '([ T]' ~ time ~ ')?$', node.config.get('begin') | string) -%}
+    {% do spark_bucketing.raise_config_error('begin', node.config.get('begin'), 'an ISO date or time', "begin='2024-01-01'", node=node) %}
   {%- endif -%}
-  {%- if config.get('lookback') is not none -%}
-    {% do spark_bucketing.integer_config('lookback', 0, 100000) %}
+  {%- if node.config.get('lookback') is not none -%}
+    {% do spark_bucketing.integer_config('lookback', 0, 100000, node=node) %}
   {%- endif -%}
 {%- endmacro %}

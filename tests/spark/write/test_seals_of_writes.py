@@ -92,7 +92,7 @@ def test_the_seal_is_as_the_documents_say(tables: Tables) -> None:
         spec = (3, ["v", "k"], ["v"])
         assert found == (
             partition, f"file:{tables.folder('t')}/{partition}", "sealed", *spec, "hive", len(files),
-            int(seal["bucketing.bytes"]), 1, None, *spec,
+            int(seal["bucketing.bytes"]), 1, None, *spec, None,
         )  # fmt: skip
 
 

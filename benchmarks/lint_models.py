@@ -1,0 +1,189 @@
+"""Compare the rules of sqlfluff with the check, and time them: `python benchmarks/lint_models.py`.
+
+Random models are judged twice: by `spark-bucketing check --offline`, which has Spark plan them, and by the rules, which
+only read them. A rule is right about a model where the check finds the reason of the same name. The check gives one
+reason for each Exchange, the first that applies, so that reasons hide each other; an alarm is groundless where the
+check finds nothing at all.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from lint_project import write_project
+from rich.console import Console
+from rich.table import Table
+from sqlfluff.core import FluffConfig, Linter, SQLLintError
+
+from spark_bucketing.check.reasons import EVERY_REASON
+from spark_bucketing.sqlfluff_plugin.model import examine
+from spark_bucketing.sqlfluff_plugin.project import project_of
+
+ROOT = Path(__file__).parents[1]
+REPORT = "report.json"
+MANIFEST = "target/spark-bucketing/manifest.json"
+SPARK: Any = {"dialect": "sparksql"}
+CHECK = "from spark_bucketing.cli import main; main(prog_name='spark-bucketing')"
+Verdicts = Mapping[str, frozenset[str]]
+"""Reasons by the names of models."""
+
+
+def judged(project: Path) -> Verdicts:
+    """What the check finds in each model, with the session extension; of models that it cannot plan nothing is told."""
+    report = project / REPORT
+    if report.is_file():
+        return read(report)
+    options = [
+        "--offline",
+        "--extension",
+        "--compile",
+        "--format",
+        "json",
+        "--output",
+        str(report),
+        "--fail-on",
+        "never",
+    ]
+    folders = ["--project-dir", str(project), "--profiles-dir", str(project)]
+    subprocess.run([sys.executable, "-c", CHECK, "check", *options, *folders], check=True, cwd=project)
+    return read(report)
+
+
+def read(report: Path) -> Verdicts:
+    """Reasons from a report of the check."""
+    models = json.loads(report.read_text())["models"]
+    return {
+        model["name"]: frozenset(found["reason"] for operator in model["operators"] for found in operator["findings"])
+        for model in models
+        if model["name"].startswith("m") and all(operator["verdict"] != "unknown" for operator in model["operators"])
+    }
+
+
+@cache
+def linter(project: Path, rules: str) -> Linter:
+    """A linter of the project with some rules."""
+    settings: Any = {
+        "core": SPARK,
+        "rules": {"spark_bucketing": {"manifest": f"{project}/{MANIFEST}"}},
+    }
+    return Linter(config=FluffConfig(configs=settings, overrides={"rules": rules}))
+
+
+def linted(project: Path) -> Verdicts:
+    """What the rules find in each model."""
+    own = linter(project, "spark_bucketing")
+    found = {}
+    for file in sorted((project / "models").glob("m*.sql")):
+        violations = own.lint_string(file.read_text(), fname=str(file)).get_violations()
+        slugs = (one.rule_name() for one in violations if isinstance(one, SQLLintError))
+        found[file.stem] = frozenset(slug.rpartition(".")[2].replace("_", "-") for slug in slugs)
+    return found
+
+
+def compared(checked: Verdicts, said: Verdicts) -> Table:
+    """Precision and recall of each rule that has a reason."""
+    table = Table(
+        "rule", "models with the reason", "alarms", "right", "precision", "recall", "alarms without any reason"
+    )
+    slugs = sorted({reason.slug for reason in EVERY_REASON} & {slug for slugs in said.values() for slug in slugs})
+    totals = [0, 0, 0, 0]
+    for slug in [*slugs, "all of these"]:
+        if slug in slugs:
+            there = {name for name, reasons in checked.items() if slug in reasons}
+            alarms = {name for name in checked if slug in said[name]}
+            numbers = [len(there), len(alarms), len(there & alarms), sum(not checked[name] for name in alarms)]
+            totals = [total + number for total, number in zip(totals, numbers, strict=True)]
+        else:
+            numbers = totals
+        there_, alarms_, right, groundless = numbers
+        shares = [f"{right / alarms_:.2f}" if alarms_ else "", f"{right / there_:.2f}" if there_ else ""]
+        table.add_row(slug, str(there_), str(alarms_), str(right), *shares, str(groundless))
+    return table
+
+
+def timed(project: Path, console: Console) -> None:
+    """Seconds for the models as they are, and for one of 200 lines."""
+    files = sorted((project / "models").glob("m*.sql"))
+    texts = [file.read_text() for file in files]
+    rows = [
+        ("one rule of sqlfluff's", "LT15"),
+        ("the rules of this package", "spark_bucketing"),
+        ("all rules", "all"),
+    ]
+    table = Table("rules", f"{len(texts)} models, one process", "a model of 200 lines")
+    long = _long(texts[0])
+    for name, rules in rows:
+        one = linter(project, rules) if rules != "all" else linter(project, "")
+        one.lint_string(texts[0], fname=str(files[0]))
+        begin = time.perf_counter()
+        for file, text in zip(files, texts, strict=True):
+            one.lint_string(text, fname=str(file))
+        between = time.perf_counter()
+        one.lint_string(long, fname=str(files[0]))
+        table.add_row(name, f"{between - begin:.1f} s", f"{time.perf_counter() - between:.2f} s")
+    alone = [_alone(project, path, text) for path, text in [*zip(files, texts, strict=True), (files[0], long)]]
+    table.add_row("of that this package's alone", f"{sum(alone[:-1]):.1f} s", f"{alone[-1]:.2f} s")
+    console.print(table)
+
+
+def _alone(project: Path, file: Path, text: str) -> float:
+    """Seconds that the rules take for a file when sqlfluff has rendered and parsed it."""
+    rendered = linter(project, "spark_bucketing").render_string(text, str(file), FluffConfig(overrides=SPARK), "utf-8")
+    known = project_of(file, f"{project}/{MANIFEST}")
+    begin = time.perf_counter()
+    examine(known, file, text, rendered.templated_variants[0].templated_str)
+    return time.perf_counter() - begin
+
+
+def _long(text: str) -> str:
+    """A query of 200 lines: a chain of CTEs, each of which joins the one before with a table."""
+    head = text[: text.index("\n")]
+    parts = ["with c0 as (\n    select k, g, v\n    from {{ source('raw', 't00') }}\n)"]
+    while sum(part.count("\n") + 2 for part in parts) < 190:
+        n = len(parts)
+        join = f"    left join {{{{ source('raw', 't{n % 8:02}') }}}} as t\n        on c.k = t.k and c.g = t.g"
+        parts.append(
+            f"c{n} as (\n    select\n        c.k,\n        c.g,\n        t.v\n    from c{n - 1} as c\n{join}\n)"
+        )
+    return head + "\n" + ",\n\n".join(parts) + f"\n\nselect k, max(v) as v\nfrom c{len(parts) - 1}\ngroup by k\n"
+
+
+def main() -> None:
+    """Write a project, judge it twice, and print how far the judgements agree."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--models", type=int, default=500)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument(
+        "--folder",
+        type=Path,
+        help="keep the project and the report of the check there; what is there is taken as it is",
+    )
+    parser.add_argument("--disagreements", action="store_true", help="print the models that are judged differently")
+    options = parser.parse_args()
+    console = Console(width=140)
+    with tempfile.TemporaryDirectory() as scratch:
+        project = options.folder or Path(scratch) / "shop"
+        if not project.exists():
+            write_project(project, options.models, options.seed)
+        checked = judged(project)
+        said = linted(project)
+        console.print(f"{len(checked)} of {options.models} models were planned")
+        console.print(compared(checked, said))
+        if options.disagreements:
+            for name, reasons in checked.items():
+                if said[name] ^ reasons:
+                    console.print(f"{name}: rules {sorted(said[name])}, check {sorted(reasons)}", markup=False)
+        timed(project, console)
+
+
+if __name__ == "__main__":
+    main()

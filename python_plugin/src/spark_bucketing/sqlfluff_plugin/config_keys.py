@@ -1,0 +1,86 @@
+"""The config keys that the materializations read, and which of them a misspelt one is meant to be.
+
+The macros validate_config_keys and nearest_name say the same at run time; a test holds the two together.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+#: Each key that is read, with what others call it.
+OURS: Mapping[str, tuple[str, ...]] = {
+    "clustered_by": (
+        *("cluster_by", "bucket_by", "bucketed_by", "bucket_columns", "bucket_keys", "bucket_key", "bucket_cols"),
+        *("cluster_columns", "cluster_cols", "cluster_key", "cluster_keys"),
+    ),
+    "buckets": ("bucket", "num_buckets", "n_buckets", "bucket_count", "number_of_buckets", "into_buckets"),
+    "sorted_by": ("sort_by", "order_by", "ordered_by", "sort_columns", "sort_cols", "sort_keys", "sort_key"),
+    "bucket_hash": ("hash_function", "bucketing_hash", "bucketing"),
+    "file_format": ("format", "stored_as"),
+    "partition_by": ("partitioned_by", "partition_columns", "partition_cols", "partition_key", "partition_keys"),
+    "write_tasks": ("num_tasks", "num_write_tasks"),
+    "location_root": ("location",),
+    "tblproperties": ("table_properties",),
+    "on_bucket_change": ("on_buckets_change", "on_layout_change"),
+    **dict.fromkeys(
+        (
+            *("unique_key", "on_schema_change", "merge_update_columns", "merge_exclude_columns"),
+            *("incremental_predicates", "incremental_strategy", "options", "batch_size", "event_time", "lookback"),
+        ),
+        (),
+    ),
+}
+#: Keys of dbt and of other adapters, lest one of them be taken for a slip.
+OTHERS = frozenset(
+    (
+        *("predicates", "begin", "sort", "dist", "tags", "meta"),
+        *("docs", "group", "alias", "schema", "database", "access"),
+        *("enabled", "contract", "quoting", "grants", "packages", "materialized"),
+        *("full_refresh", "persist_docs", "column_types", "freshness", "sql_header", "pre-hook"),
+        *("post-hook", "pre_hook", "post_hook", "on_configuration_change", "concurrent_batches", "static_analysis"),
+        *("matched_condition", "not_matched_condition"),
+    )
+)
+
+
+def meant_key(key: str) -> str | None:
+    """The key that this one is meant to be; None where it is read, or nothing like one that is."""
+    if key in OURS or key in OTHERS:
+        return None
+    plain = key.lower().replace("-", "_")
+    known = [ours for ours, slips in OURS.items() if plain == ours or plain in slips]
+    return known[-1] if known else nearest_name(key, OURS, within=1)
+
+
+def nearest_name(word: str, names: Iterable[str], within: int = 2) -> str | None:
+    """The one of these names that a word is a slip of, or None.
+
+    Args:
+        word: what was written.
+        names: what it may be meant to be.
+        within: how many letters more, less or other are a slip; two that have changed places are one.
+    """
+    nearest, nearest_distance = None, within + 1
+    plain = re.sub("[^a-z0-9]", "", word.lower())
+    for name in names:
+        other = re.sub("[^a-z0-9]", "", name)
+        if abs(len(plain) - len(other)) >= nearest_distance:
+            continue
+        distance = _edit_distance(plain, other)
+        if distance == 2 and sorted(plain) == sorted(other):
+            distance = 1
+        # Of a short word two letters are too much.
+        if distance < nearest_distance and distance <= len(other) // 3:
+            nearest, nearest_distance = name, distance
+    return nearest
+
+
+def _edit_distance(word: str, other: str) -> int:
+    """Levenshtein's distance."""
+    row = list(range(len(other) + 1))
+    for number, letter in enumerate(word, start=1):
+        above, row = row, [number]
+        for place, other_letter in enumerate(other):
+            row.append(min(row[-1] + 1, above[place + 1] + 1, above[place] + (letter != other_letter)))
+    return row[-1]

@@ -1,0 +1,220 @@
+"""Joins, against the buckets of their sides."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from sqlglot import exp
+
+from spark_bucketing.sqlfluff_plugin.faults import base_type
+from spark_bucketing.sqlfluff_plugin.problems import Problem
+from spark_bucketing.sqlfluff_plugin.relations import Layout, Place, Relation
+from spark_bucketing.sqlfluff_plugin.scope import Scope, offset_of, plain_type
+
+# Types of which different ones have different hashes. Others are read as one of these, or are not known well enough.
+_HASHED = ("boolean", "tinyint", "smallint", "int", "bigint", "decimal", "string", "date", "timestamp")
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What is said of a join, and how its rows lie."""
+
+    problems: Sequence[Problem]
+    layout: Layout | None
+
+
+@dataclass(frozen=True)
+class _Key:
+    """One equality of a join, the left side first."""
+
+    left: exp.Expr
+    right: exp.Expr
+
+
+@dataclass(frozen=True)
+class _Side:
+    """The bucket columns of one side among the keys of a join."""
+
+    layout: Layout
+    plain: tuple[int | None, ...]  # the key that each of them is
+    wrapped: tuple[int | None, ...]  # the key that has an expression over each of them
+
+    @property
+    def covered(self) -> bool:
+        return None not in self.plain
+
+
+def judge_join(
+    join: exp.Join,
+    where: exp.Expr | None,
+    scope: Scope,
+    alias: str,
+    relation: Relation,
+    left: Layout | None,
+    right: Layout | None,
+) -> Judged:
+    """Judge one join.
+
+    Args:
+        join: with its ON or USING.
+        where: the condition of WHERE, which FROM a, b is joined by.
+        scope: the inputs before it.
+        alias: of the input that it adds.
+        relation: what that delivers.
+        left: how the rows before it lie.
+        right: how those of the input lie.
+    """
+    both = Scope()
+    both.relations = {**scope.relations}
+    both.merged = scope.merged
+    both.add(alias, relation)
+    keys, certain = _keys(join, where, scope, both, alias)
+    scope.merged |= {name.name.lower() for name in join.args.get("using") or ()}
+    sides = (_side(left, [key.left for key in keys], both), _side(right, [key.right for key in keys], both))
+    problems = list(_spoiled(sides))
+    for side, texts in zip(sides, ([key.left for key in keys], [key.right for key in keys]), strict=True):
+        if side and not side.layout.spoiled and not side.covered and certain:
+            problems += _uncovered(side, texts, join)
+    if sides[0] and sides[1] and not problems:
+        problems += _unlike(sides[0], sides[1], keys, both)
+    return Judged(problems, _layout_after(join, sides, keys, both, fits=not problems))
+
+
+def _keys(join: exp.Join, where: exp.Expr | None, scope: Scope, both: Scope, alias: str) -> tuple[list[_Key], bool]:
+    """The equalities of a join, and whether all of them were understood; of FROM a, b they are in WHERE."""
+    using = join.args.get("using") or ()
+    if using:
+        return [_using(name, scope, alias) for name in using], True
+    condition = join.args.get("on") or where
+    if condition is None or join.args.get("method"):
+        return [], False
+    keys, certain = [], True
+    for part in condition.flatten() if isinstance(condition, exp.And) else [condition]:
+        test = part.unnest()
+        if not isinstance(test, exp.EQ):
+            certain = certain and not isinstance(test, (exp.NullSafeEQ, exp.Or))
+            continue
+        here, there = _aliases(test.this, both), _aliases(test.expression, both)
+        if None in here | there:
+            certain = False
+        elif alias not in here and there == {alias} and here:
+            keys.append(_Key(test.this, test.expression))
+        elif alias not in there and here == {alias} and there:
+            keys.append(_Key(test.expression, test.this))
+    return keys, certain
+
+
+def _using(name: exp.Expr, scope: Scope, alias: str) -> _Key:
+    holding = [one for one, relation in scope.relations.items() if name.name.lower() in relation.columns]
+    first = holding[0] if holding else next(iter(scope.relations), "")
+    left, right = exp.column(name.copy(), table=first), exp.column(name.copy(), table=alias)
+    for column in (left, right):
+        column.this.meta.update(name.meta)
+    return _Key(left, right)
+
+
+def _aliases(expression: exp.Expr, both: Scope) -> set[str | None]:
+    """The inputs that an expression reads; None among them for what is not known."""
+    places = [both.place(column) for column in expression.find_all(exp.Column)]
+    return {place[0] if place else None for place in places}
+
+
+def _side(layout: Layout | None, keys: Sequence[exp.Expr], both: Scope) -> _Side | None:
+    if layout is None:
+        return None
+    plain = [both.place(both.bare(key)) for key in keys]
+    wrapped = [both.wrapped(key) for key in keys]
+    return _Side(layout, _among(layout, plain), _among(layout, wrapped))
+
+
+def _among(layout: Layout, places: Sequence[Place | None]) -> tuple[int | None, ...]:
+    return tuple(next((n for n, place in enumerate(places) if place in one), None) for one in layout.columns)
+
+
+def _spoiled(sides: Sequence[_Side | None]) -> Iterator[Problem]:
+    for side in sides:
+        if side and side.covered and side.layout.spoiled:
+            yield Problem(side.layout.spoiled.rule, side.layout.spoiled.text, side.layout.spoiled.offset)
+
+
+def _uncovered(side: _Side, keys: Sequence[exp.Expr], join: exp.Join) -> Iterator[Problem]:
+    layout = side.layout
+    missing = [n for n, key in enumerate(side.plain) if key is None]
+    hidden = [side.wrapped[n] for n in missing]
+    if None not in hidden:
+        key = keys[hidden[0] or 0]
+        yield Problem(
+            "expression-over-key",
+            f"{layout.table} is bucketed by {layout.called()}, and this join compares {key.sql(dialect='spark')}: "
+            "its rows are moved. Compute it in the model that the table is built from, or give the keys one type.",
+            offset_of(key),
+        )
+    elif len(missing) < len(side.plain) or any(key is not None for key in hidden):
+        names = ", ".join(sorted(name for _, name in layout.columns[n])[0] for n in missing)
+        yield Problem(
+            "keys-do-not-cover-buckets",
+            f"{layout.table} is bucketed by {layout.called()}, and this join leaves out {names}: its rows are moved. "
+            "Keys may have more columns than the buckets, but no fewer.",
+            offset_of(keys[0]) if keys else offset_of(join),
+        )
+
+
+def _unlike(left: _Side, right: _Side, keys: Sequence[_Key], both: Scope) -> Iterator[Problem]:
+    """What keeps the buckets of two sides from being put side by side; the first that applies."""
+    if not left.covered or not right.covered or left.layout.spoiled or right.layout.spoiled:
+        return
+    here, there = left.layout, right.layout
+    for number in left.plain:
+        key = keys[number or 0]
+        types = [both.column(both.bare(side)).type for side in (key.left, key.right)]
+        known = [plain_type(kind) for kind in types if kind and base_type(plain_type(kind)) in _HASHED]
+        if len(known) == 2 and known[0] != known[1]:
+            text = f"{key.left.sql(dialect='spark')} is {known[0]} and {key.right.sql(dialect='spark')} is {known[1]}"
+            yield Problem(
+                "key-types-differ",
+                f"{text}: one of them is cast, and the hash of that is another one. Give the key one type.",
+                offset_of(key.left),
+            )
+            return
+    if here.bucket_hash != there.bucket_hash:
+        names = {layout.bucket_hash: layout.table for layout in (here, there)}
+        rule, instead = "hash-mismatch", "choose one bucket_hash"
+        text = f"{names['hive']} has the Hive layout and {names['spark']} the Spark layout, whose hashes differ"
+    elif max(here.num_buckets, there.num_buckets) % min(here.num_buckets, there.num_buckets):
+        rule, instead = "bucket-count-mismatch", "take powers of two"
+        counts = f"{here.table} has {here.num_buckets} buckets and {there.table} {there.num_buckets}"
+        text = f"{counts}, of which neither is a multiple of the other"
+    elif left.plain != right.plain:
+        rule, instead = "bucket-columns-differ", "bucket both by the same ones, in the same order"
+        columns = f"{here.table} is bucketed by {here.called()} and {there.table} by {there.called()}"
+        text = f"{columns}, which are not the same keys of this join"
+    else:
+        return
+    yield Problem(rule, f"{text}: {instead}.", offset_of(keys[0].left))
+
+
+def _layout_after(
+    join: exp.Join, sides: tuple[_Side | None, _Side | None], keys: Sequence[_Key], both: Scope, *, fits: bool
+) -> Layout | None:
+    """How the rows of a join lie: as those of the side that stays where it is."""
+    left, right = sides
+    kind = join.side.upper() if isinstance(join.side, str) else ""
+    if not fits or kind == "FULL" or join.args.get("method"):
+        return None
+    if left and left.covered and kind != "RIGHT":
+        layout = left.layout
+    elif right and right.covered and kind != "LEFT" and join.kind not in ("SEMI", "ANTI"):
+        layout = right.layout
+    else:
+        return None
+    if left and right and left.covered and right.covered and left.layout.num_buckets != right.layout.num_buckets:
+        return None
+    if kind:
+        return layout
+    equal = [(both.place(both.bare(key.left)), both.place(both.bare(key.right))) for key in keys]
+    columns = tuple(
+        one | {b for a, b in equal if a in one and b} | {a for a, b in equal if b in one and a}
+        for one in layout.columns
+    )
+    return replace(layout, columns=columns)

@@ -1,0 +1,86 @@
+"""What a query does without need: casts to a column's own type, moves of rows that are moved when they are written."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from sqlglot import exp
+from sqlglot.dialects.spark import Spark
+
+from spark_bucketing.sqlfluff_plugin.problems import Fix, Problem
+from spark_bucketing.sqlfluff_plugin.scope import Scope, offset_of
+
+MOVING_HINTS = ("repartition", "repartition_by_range", "rebalance")
+_HINT = re.compile(r"/\*\+(.*?)\*/", re.DOTALL)
+_CAST = re.compile(r"(?i)\bcast\s*\(\s*$")
+_REST = re.compile(r"(?i)\s+as\s+\w+\s*(?:\(\s*\d+\s*(?:,\s*\d+\s*)?\)\s*)?\)")
+
+
+def needless_casts(part: exp.Expr | None, scope: Scope, sql: str) -> Iterator[Problem]:
+    """Casts of bucket columns, in a condition or in keys, to the types that these have."""
+    for cast in part.walk(prune=lambda one: isinstance(one, exp.Query)) if part is not None else ():
+        inner = cast.this.unnest() if isinstance(cast, exp.Cast) else None
+        place = scope.place(inner)
+        layout = scope.relations[place[0]].layout if place else None
+        if not isinstance(cast, exp.Cast) or inner is None or layout is None or not scope.is_needless(cast):
+            continue
+        if any(("", inner.name.lower()) in one for one in layout.columns):
+            column = scope.column(inner)
+            text = f"{inner.sql(dialect='spark')} is {column.type} already: leave out the cast."
+            start = offset_of(inner)
+            yield Problem("needless-cast", text, start, _fix(sql, start, inner) if column.certain else None)
+
+
+def _fix(sql: str, start: int, column: exp.Expr) -> Fix | None:
+    stop = max(part.meta.get("end", -1) for part in column.find_all(exp.Identifier)) + 1
+    before, after = _CAST.search(sql, 0, start), _REST.match(sql, stop)
+    return Fix(slice(before.start(), after.end()), slice(start, stop)) if before and after else None
+
+
+def redundant_moves(statement: exp.Expr, sql: str) -> Iterator[Problem]:
+    """What the outermost SELECT of a bucketed model does to its rows, which are moved and sorted when written."""
+    if not isinstance(statement, exp.Query) or any(statement.args.get(part) for part in ("limit", "offset")):
+        return
+    if statement.args.get("order"):
+        text = "A table has no order, and this one is sorted by buckets when it is written: leave out ORDER BY."
+        yield Problem("total-order", text, offset_of(statement.args["order"]))
+    if not isinstance(statement, exp.Select):
+        return
+    clause = next((part for part in ("distribute", "cluster", "sort") if statement.args.get(part)), None)
+    if clause:
+        whole = _clause(sql)
+        name = "DISTRIBUTE BY" if clause == "distribute" else f"{clause.upper()} BY"
+        text = f"{name} moves rows that are moved and sorted when the table is written: leave it out."
+        yield Problem("redundant-repartition", text, offset_of(statement.args[clause]), Fix(whole) if whole else None)
+    hint = statement.args.get("hint")
+    names = [str(one.this).lower() for one in hint.expressions] if hint is not None else []
+    if any(name in MOVING_HINTS for name in names):
+        found = _outermost_hint(sql)
+        alone = found is not None and all(name in MOVING_HINTS for name in names)
+        text = "This hint moves rows that are moved into their buckets when the table is written: leave it out."
+        fix = Fix(slice(len(sql[: found.start()].rstrip()), found.end())) if found and alone else None
+        yield Problem("redundant-repartition", text, found.start() if found else offset_of(statement), fix)
+
+
+def _clause(sql: str) -> slice | None:
+    """DISTRIBUTE BY, CLUSTER BY and SORT BY outside of brackets, with the space before, to the end of the query."""
+    tokens = Spark().tokenize(sql)
+    depth, start, stop = 0, None, None
+    for before, token in zip([None, *tokens], tokens, strict=False):
+        kind = token.token_type.name
+        depth += (kind == "L_PAREN") - (kind == "R_PAREN")
+        if depth == 0 and kind in ("DISTRIBUTE_BY", "CLUSTER_BY", "SORT_BY") and start is None and before is not None:
+            start = before.end + 1 if not sql[before.end + 1 : token.start].strip() else token.start
+        elif depth == 0 and start is not None and kind in ("SEMICOLON", "LIMIT", "WINDOW", "ORDER_BY"):
+            return None if kind != "SEMICOLON" else slice(start, stop)
+        stop = token.end + 1
+    return slice(start, stop) if start is not None and stop is not None else None
+
+
+def _outermost_hint(sql: str) -> re.Match[str] | None:
+    """The hint of the outermost SELECT, where that is certain: the only one outside of brackets."""
+    found = [
+        match for match in _HINT.finditer(sql) if sql.count("(", 0, match.start()) == sql.count(")", 0, match.start())
+    ]
+    return found[0] if len(found) == 1 else None

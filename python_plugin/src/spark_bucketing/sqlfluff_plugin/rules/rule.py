@@ -1,0 +1,133 @@
+"""What all rules have in common: they look at a file as a whole, and say what was found under their name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from sqlfluff.core.parser import BaseSegment, PositionMarker, RawSegment, SourceFix
+from sqlfluff.core.rules import LintFix, LintResult, RuleContext
+from sqlfluff.core.rules.crawlers import BaseCrawler, RootOnlyCrawler
+
+from spark_bucketing.sqlfluff_plugin.model import Model, examine
+from spark_bucketing.sqlfluff_plugin.problems import Fix
+from spark_bucketing.sqlfluff_plugin.project import project_of
+
+if TYPE_CHECKING:
+    from sqlfluff.core.templaters import TemplatedFile
+
+
+class BucketRule:
+    """To be mixed into sqlfluff's BaseRule, whose metaclass takes every subclass of that for a rule."""
+
+    name: str
+    manifest: str
+    groups: tuple[str, ...] = ("all", "spark_bucketing")
+    config_keywords: list[str] = ["manifest"]  # noqa: RUF012  (as sqlfluff has it)
+    crawl_behaviour: BaseCrawler = RootOnlyCrawler()
+    # What is found is in code that somebody wrote: in config(), which renders to nothing, among others.
+    targets_templated = True
+    template_safe_fixes = True
+
+    @classmethod
+    def get_config_ref(cls) -> str:
+        """The section of sqlfluff's settings, [sqlfluff:rules:spark_bucketing], which all rules share."""
+        return "spark_bucketing"
+
+    @classmethod
+    def slug(cls) -> str:
+        """The name that the check's reasons have."""
+        return cls.name.rpartition(".")[2].replace("_", "-")
+
+    def _eval(self, context: RuleContext) -> list[LintResult]:
+        file = context.templated_file
+        if file is None:
+            return []
+        project = project_of(context.path, self.manifest)
+        model = examine(project, context.path, file.source_str, context.segment.raw)
+        return [*self._of_config(model, context.segment, file), *self._of_query(model, context.segment)]
+
+    def _of_config(self, model: Model, root: BaseSegment, file: TemplatedFile) -> Iterator[LintResult]:
+        found = [fault for fault in model.faults if fault.rule == self.slug()]
+        fixes = _config_fixes(model, [(f.key, f.instead) for f in found if f.instead], root) if found else []
+        for fault in found:
+            setting = model.calls.settings.get(fault.key)
+            place = setting.whole if setting else model.calls.call or slice(0, 0)
+            yield LintResult(_at_source(place, root, file), fixes=fixes, description=fault.text)
+            # All keys of a call are one segment, and are mended at once.
+            fixes = []
+
+    def _of_query(self, model: Model, root: BaseSegment) -> Iterator[LintResult]:
+        for problem in model.problems:
+            if problem.rule == self.slug():
+                segment = _segment_at(root, problem.offset)
+                yield LintResult(segment, fixes=_query_fixes(problem.fix, root), description=problem.text)
+
+
+def _at_source(place: slice, root: BaseSegment, file: TemplatedFile) -> RawSegment:
+    """A segment of no text that is in the file where the source has something."""
+    behind = next(
+        (raw for raw in root.raw_segments if raw.pos_marker and raw.pos_marker.source_slice.stop > place.start), None
+    )
+    start = behind.pos_marker.templated_slice.start if behind and behind.pos_marker else 0
+    return RawSegment("", PositionMarker(place, slice(start, start), file))
+
+
+def _config_fixes(model: Model, keys: list[tuple[str, str]], root: BaseSegment) -> list[LintFix]:
+    """Other names for keys; not where the right key is there as well, or its name is in another file."""
+    settings = model.calls.settings
+    renamed = [(settings[key].key, meant) for key, meant in keys if key in settings and model.config[meant] is None]
+    wanted = {meant for _, meant in keys}
+    if not renamed or len(wanted) < len(keys):
+        return []
+    first = renamed[0][0].start
+    segment = next(
+        (raw for raw in root.raw_segments if raw.pos_marker and _holds(raw.pos_marker.source_slice, first)), None
+    )
+    if segment is None or segment.pos_marker is None or segment.source_fixes:
+        return []
+    at = segment.pos_marker.templated_slice
+    edits = [SourceFix(meant, place, at) for place, meant in renamed]
+    return [LintFix.replace(segment, [segment.edit(source_fixes=edits)])]
+
+
+def _holds(place: slice, index: int) -> bool:
+    return bool(place.start <= index < place.stop)
+
+
+def _segment_at(root: BaseSegment, offset: int) -> RawSegment:
+    """The segment of code at a place of the query."""
+    position, last = 0, root.raw_segments[0]
+    for raw in root.raw_segments:
+        if position > offset and raw.raw:
+            break
+        last = raw if raw.raw else last
+        position += len(raw.raw)
+    return last
+
+
+def _query_fixes(fix: Fix | None, root: BaseSegment) -> list[LintFix]:
+    """The edits that mend a problem, where all of what changes is literally in the file."""
+    if fix is None:
+        return []
+    parts = list(_within(root, 0, fix.whole))
+    literal = all(part.pos_marker and part.pos_marker.is_literal() for part in parts)
+    if not parts or not literal or sum(len(part.raw) for part in parts) != fix.whole.stop - fix.whole.start:
+        return []
+    if fix.kept is None:
+        return [LintFix.delete(part) for part in parts]
+    cast = next((one for one in parts[0].recursive_crawl("function") if one.raw == parts[0].raw), None)
+    kept = next(_within(root, 0, fix.kept), None)
+    return [LintFix.replace(cast, [kept.copy()])] if cast and kept and len(parts) == 1 else []
+
+
+def _within(segment: BaseSegment, position: int, place: slice) -> Iterator[BaseSegment]:
+    """The largest segments that a place of the query is made of."""
+    if not segment.raw or position >= place.stop or position + len(segment.raw) <= place.start:
+        return
+    if position >= place.start and position + len(segment.raw) <= place.stop:
+        yield segment
+        return
+    for inner in segment.segments:
+        yield from _within(inner, position, place)
+        position += len(inner.raw)

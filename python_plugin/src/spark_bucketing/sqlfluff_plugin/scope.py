@@ -1,0 +1,115 @@
+"""Names in a SELECT: which input a column is of, and what is known of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from sqlglot import exp
+
+from spark_bucketing.sqlfluff_plugin.relations import UNKNOWN_RELATION, Column, Layout, Place, Relation
+
+_LITERALS = {"DATE": "date", "TIMESTAMP": "timestamp"}
+_SAME = {
+    "integer": "int",
+    "long": "bigint",
+    "short": "smallint",
+    "byte": "tinyint",
+    "real": "float",
+    "numeric": "decimal",
+    "dec": "decimal",
+}
+
+
+class Scope:
+    """The inputs of a SELECT by their aliases, in their order."""
+
+    def __init__(self) -> None:
+        self.relations: dict[str, Relation] = {}
+        # Columns of USING, which without an alias are those of the first input that has them.
+        self.merged: set[str] = set()
+
+    def add(self, alias: str, relation: Relation) -> None:
+        """Take in one input more."""
+        self.relations[alias] = relation if alias not in self.relations else UNKNOWN_RELATION
+
+    def place(self, expression: exp.Expr | None) -> Place | None:
+        """Which column of which input an expression is; None for one that is none, or not for certain."""
+        if not isinstance(expression, exp.Column) or isinstance(expression.this, exp.Star):
+            return None
+        alias, name = expression.table.lower(), expression.name.lower()
+        if alias:
+            return (alias, name) if alias in self.relations and not expression.args.get("db") else None
+        having = [alias for alias, relation in self.relations.items() if name in relation.columns]
+        if len(having) == 1 and all(one.complete for other, one in self.relations.items() if other != having[0]):
+            return having[0], name
+        if having and name in self.merged:
+            return having[0], name
+        return (next(iter(self.relations)), name) if len(self.relations) == 1 and having else None
+
+    def column(self, expression: exp.Expr) -> Column:
+        """What is known of the column that an expression is."""
+        place = self.place(expression)
+        if place is None:
+            return Column()
+        return self.relations[place[0]].columns.get(place[1], Column())
+
+    def bare(self, expression: exp.Expr) -> exp.Expr:
+        """An expression without brackets, and without casts to the type that a column has, which Spark leaves out."""
+        inner = expression.unnest()
+        while isinstance(inner, exp.Cast) and self.is_needless(inner):
+            inner = inner.this.unnest()
+        return inner
+
+    def is_needless(self, cast: exp.Cast) -> bool:
+        """Whether a cast is to the type that the column has."""
+        known = self.column(cast.this.unnest())
+        return known.type is not None and plain_type(known.type) == plain_type(cast.to.sql(dialect="spark"))
+
+    def wrapped(self, expression: exp.Expr) -> Place | None:
+        """The one column that an expression is made of, if it is not the column itself."""
+        inner = self.bare(expression)
+        if isinstance(inner, exp.Column) or inner.find(exp.Query, exp.AggFunc, exp.Window):
+            return None
+        places = {self.place(column) for column in inner.find_all(exp.Column)}
+        return places.pop() if len(places) == 1 else None
+
+    def covers(self, keys: Iterable[exp.Expr], layout: Layout) -> bool:
+        """Whether all bucket columns are among the keys, as they are."""
+        places = [self.place(self.bare(key)) for key in keys]
+        return all(any(place in one for place in places) for one in layout.columns)
+
+
+def certain_type(expression: exp.Expr, scope: Scope) -> str | None:
+    """The type of an expression in Spark's words, where the text says it."""
+    inner = expression.unnest()
+    if isinstance(inner, exp.Cast):
+        return plain_type(inner.to.sql(dialect="spark"))
+    if isinstance(inner, exp.Null):
+        return "void"
+    if isinstance(inner, exp.Boolean):
+        return "boolean"
+    if isinstance(inner, exp.Literal):
+        return "string" if inner.is_string else "int" if re.fullmatch(r"\d{1,9}", inner.this) else None
+    if isinstance(inner, (exp.VarMap, exp.Map)):
+        return "map<...>"
+    column = scope.column(inner)
+    return column.type if column.certain else None
+
+
+def plain_type(kind: str) -> str:
+    """A type by the name that Spark gives it."""
+    text = re.sub(r"\s+", "", kind.lower())
+    base, bracket, rest = text.partition("(")
+    base = _SAME.get(base, base)
+    return "decimal(10,0)" if base == "decimal" and not bracket else base + bracket + rest
+
+
+def offset_of(node: exp.Expr) -> int:
+    """Where a part of a query begins, by its first name; hints have places of their own, which are none of the text."""
+    starts = [
+        found.meta["start"]
+        for found in node.walk(prune=lambda one: isinstance(one, exp.Hint))
+        if "start" in found.meta and isinstance(found, (exp.Identifier, exp.Literal))
+    ]
+    return min(starts, default=0)

@@ -1,0 +1,67 @@
+"""Models that sqlfluff lints, by the rules of this package alone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from sqlfluff.core import FluffConfig, Linter, SQLLintError
+
+# A file in no dbt project.
+DEFAULT = "target/manifest.json"
+NOWHERE = "/nowhere/models/model.sql"
+
+
+@cache
+def linter(manifest: str = DEFAULT) -> Linter:
+    """A linter whose rules are this package's; made once, since that takes longer than linting."""
+    settings: Any = {"core": {"dialect": "sparksql"}, "rules": {"spark_bucketing": {"manifest": manifest}}}
+    return Linter(config=FluffConfig(configs=settings, overrides={"rules": "spark_bucketing"}))
+
+
+def lint(sql: str, manifest: str = DEFAULT, path: str = NOWHERE) -> list[SQLLintError]:
+    """What the rules say of a text; it must be one that can be parsed."""
+    violations = linter(manifest).lint_string(sql, fname=path).get_violations()
+    assert all(isinstance(one, SQLLintError) for one in violations), violations
+    return [one for one in violations if isinstance(one, SQLLintError)]
+
+
+def slugs(sql: str, manifest: str = DEFAULT, path: str = NOWHERE) -> list[str]:
+    """The names of the rules that say something, in the order of the text, each once."""
+    return list(
+        dict.fromkeys(one.rule_name().rpartition(".")[2].replace("_", "-") for one in lint(sql, manifest, path))
+    )
+
+
+def fixed(sql: str, manifest: str = DEFAULT, path: str = NOWHERE) -> str:
+    """A text after `sqlfluff fix`."""
+    return str(linter(manifest).lint_string(sql, fname=path, fix=True).fix_string()[0])
+
+
+def model(sql: str, config: Mapping[str, Any]) -> str:
+    """The text of a model."""
+    return f"{{{{ config({', '.join(f'{key}={value!r}' for key, value in config.items())}) }}}}\n{sql}\n"
+
+
+def write_manifest(file: Path, nodes: Sequence[Mapping[str, Any]]) -> None:
+    """A manifest.json with what the rules read of each node: at least a name, and as it needs config, columns and SQL."""
+    entries: dict[str, dict[str, Any]] = {"nodes": {}, "sources": {}}
+    for node in nodes:
+        kind = node.get("resource_type", "model")
+        unique_id = f"{kind}.shop.{node['name']}"
+        columns = {name: {"name": name, "data_type": data_type} for name, data_type in node.get("columns", {}).items()}
+        known = {
+            "unique_id": unique_id,
+            "resource_type": kind,
+            "package_name": "shop",
+            "original_file_path": f"models/{node['name']}.sql",
+            "relation_name": f"`shop`.`{node['name']}`",
+            "language": "sql",
+            "contract": {"enforced": kind == "model"},
+        }
+        entries["sources" if kind == "source" else "nodes"][unique_id] = {**known, **node, "columns": columns}
+    schema = "https://schemas.getdbt.com/dbt/manifest/v12.json"
+    file.write_text(json.dumps({"metadata": {"dbt_schema_version": schema, "project_name": "shop"}, **entries}))

@@ -1,0 +1,60 @@
+"""Rules for configs say before a run what the run would stop with."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import Any
+
+import pytest
+import yaml
+from linted import fixed, lint, model, slugs
+
+from conftest import REPOSITORY
+from spark_bucketing.sqlfluff_plugin.config_keys import OTHERS, OURS
+
+CASES: dict[str, dict[str, Any]] = yaml.safe_load(
+    (REPOSITORY / "tests" / "cases" / "shared" / "config_errors.yml").read_text()
+)
+SQL = (
+    "select 1 as k, 'a' as v, 2 as ds, timestamp'2024-01-01 00:00:00' as ts, map('a', 1) as m, cast('x' as binary) as b"
+)
+KEYS = (REPOSITORY / "macros" / "bucketing" / "config" / "validate_config_keys.sql").read_text()
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_a_run_stops_with_is_said_before(name: str) -> None:
+    case = CASES[name]
+    assert slugs(model(case.get("sql", SQL), case["config"])) == case["rules"]
+
+
+def test_the_keys_are_those_of_the_macros() -> None:
+    first, second = (
+        re.findall(r"dict\.fromkeys\((\[.*?\])", KEYS, re.DOTALL)[0],
+        re.findall(r"others = (\{.*?\n  \})", KEYS, re.DOTALL)[0],
+    )
+    others = re.findall(r"known = others\.keys\(\) \| list \+ (\[.*?\])", KEYS, re.DOTALL)[0]
+    with_slips = {key: tuple(slips) for key, slips in ast.literal_eval(second).items()}
+    assert with_slips | dict.fromkeys(ast.literal_eval(first), ()) == dict(OURS)
+    assert set(ast.literal_eval(others)) == OTHERS
+
+
+def test_misspelt_keys_are_mended_once_and_for_all() -> None:
+    source = (
+        "{{ config(\n    materialized='bucketed_table',\n    cluster_by=['k'], num_buckets=4\n) }}\n\nselect 1 as k\n"
+    )
+    mended = fixed(source)
+    assert mended == source.replace("cluster_by", "clustered_by").replace("num_buckets", "buckets")
+    assert fixed(mended) == mended and lint(mended) == []
+
+
+def test_a_misspelt_key_beside_the_right_one_is_for_people_to_mend() -> None:
+    source = model(
+        "select 1 as k", {"materialized": "bucketed_table", "clustered_by": ["k"], "bucket": 4, "buckets": 8}
+    )
+    assert slugs(source) == ["misspelt-key"] and fixed(source) == source
+
+
+def test_a_fault_is_where_its_key_is() -> None:
+    source = "{{ config(materialized='bucketed_table',\n  clustered_by=['k'],\n  buckets='8') }}\nselect 1 as k\n"
+    assert [(one.line_no, one.line_pos) for one in lint(source)] == [(3, 3)]

@@ -1,0 +1,210 @@
+"""Each rule against its file of cases, and what all rules have in common."""
+
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from linted import NOWHERE, fixed, lint, linter, write_manifest
+from sqlfluff.core import SQLLintError
+from sqlfluff.utils.testing.rules import RuleTestCase, load_test_cases
+
+from conftest import REPOSITORY
+from spark_bucketing.check.reasons import EVERY_REASON
+from spark_bucketing.sqlfluff_plugin.config_calls import config_calls
+from spark_bucketing.sqlfluff_plugin.project import project_of
+from spark_bucketing.sqlfluff_plugin.query import Query
+
+FOLDER = REPOSITORY / "tests" / "cases" / "lint"
+NAMES, CASES = load_test_cases(str(FOLDER / "SB*.yml"))
+TABLES: list[dict[str, Any]] = yaml.safe_load((FOLDER / "tables.yml").read_text())
+
+
+@pytest.fixture(scope="module")
+def manifest(tmp_path_factory: pytest.TempPathFactory) -> str:
+    file = tmp_path_factory.mktemp("lint") / "manifest.json"
+    write_manifest(file, TABLES)
+    return str(file)
+
+
+@pytest.mark.parametrize("case", CASES, ids=NAMES)
+def test_a_rule_does_what_its_cases_say(case: RuleTestCase, manifest: str) -> None:
+    text = case.pass_str or case.fail_str or ""
+    found = [one for one in lint(text, manifest) if one.rule_code() == case.rule]
+    if case.pass_str:
+        assert found == []
+        return
+    assert found
+    if case.violations:
+        places: Any = case.violations
+        assert [(one.line_no, one.line_pos) for one in found] == [
+            (p["start_line_no"], p["start_line_pos"]) for p in places
+        ]
+    mended = fixed(text, manifest)
+    assert mended == (case.fix_str or text)
+    # A fix is applied once, and leaves nothing of what it mends.
+    assert fixed(mended, manifest) == mended
+    assert not case.fix_str or case.rule not in {one.rule_code() for one in lint(mended, manifest)}
+
+
+def test_every_rule_has_cases_of_both_kinds() -> None:
+    from spark_bucketing.sqlfluff_plugin.rules import RULES
+
+    for rule in RULES:
+        cases = [case for case in CASES if case.rule == rule.code]
+        assert any(case.pass_str for case in cases) and any(case.fail_str for case in cases), rule
+        assert bool(rule.is_fix_compatible) == any(case.fix_str for case in cases), rule
+        for part in ("**Anti-pattern**", "**Best practice**"):
+            assert part in (rule.__doc__ or ""), rule
+
+
+OWN = {
+    *("missing-buckets", "misspelt-key", "partition-column-in-buckets", "merge-without-unique-key", "invalid-config"),
+    *("redundant-repartition", "needless-cast"),
+}  # fmt: skip
+
+
+def test_a_rule_is_named_like_the_reason_of_the_check() -> None:
+    from spark_bucketing.sqlfluff_plugin.rules import RULES
+
+    slugs = {rule.name.rpartition(".")[2].replace("_", "-") for rule in RULES}
+    assert slugs - {reason.slug for reason in EVERY_REASON} == OWN
+
+
+TPCH = REPOSITORY / "tests" / "cases" / "tpch"
+DESCRIBED: dict[str, Any] = yaml.safe_load((TPCH / "tables.yml").read_text())
+
+
+def _tpch_manifest(file: Path, layout: str) -> str:
+    how = DESCRIBED["layouts"][layout]
+    nodes = []
+    for name, table in DESCRIBED["tables"].items():
+        columns = dict(part.split() for part in table["columns"].split(";"))
+        column, buckets = how["buckets"].get(name, (None, None))
+        config = {
+            "materialized": "bucketed_table",
+            "clustered_by": [column],
+            "buckets": buckets,
+            "bucket_hash": how["hash"],
+        }
+        nodes.append({"name": name, "columns": columns, "config": config if column else {"materialized": "table"}})
+    write_manifest(file, nodes)
+    return str(file)
+
+
+@pytest.mark.parametrize(
+    "layout", ["spark", "mixed_hive", *(pytest.param(name, marks=pytest.mark.long) for name in ("hive", "mixed"))]
+)
+def test_nothing_is_said_of_tpch(tmp_path: Path, layout: str) -> None:
+    manifest = _tpch_manifest(tmp_path / "manifest.json", layout)
+    found = {
+        path.stem: [one.desc() for one in lint(path.read_text(), manifest)] for path in sorted(TPCH.glob("q*.sql"))
+    }
+    assert {name: said for name, said in found.items() if said} == {}
+
+
+def test_nothing_is_said_of_the_showcase(tmp_path: Path) -> None:
+    """Of its models, with the configs that their files have and the types that its sources have."""
+    models = sorted((REPOSITORY / "models").rglob("*.sql"))
+    nodes: list[dict[str, Any]] = []
+    for file in models:
+        calls = config_calls(file.read_text())
+        kind = "view" if file.parent.name == "staging" else "table"
+        nodes.append(
+            {"name": file.stem, "raw_code": file.read_text(), "config": {"materialized": kind, **calls.values}}
+        )
+    write_manifest(tmp_path / "manifest.json", nodes)
+    found = {
+        file.stem: [one.desc() for one in lint(file.read_text(), str(tmp_path / "manifest.json"))] for file in models
+    }
+    assert {name: said for name, said in found.items() if said} == {}
+    assert sum("bucketed" in str(node["config"]["materialized"]) for node in nodes) > 5
+
+
+def test_nothing_is_said_where_the_check_finds_nothing(tmp_path: Path) -> None:
+    """Of the check's own cases: those where Spark moves and sorts nothing that lies in buckets."""
+    folder = REPOSITORY / "tests" / "cases"
+    nodes = []
+    for name, table in yaml.safe_load((folder / "tables.yml").read_text()).items():
+        columns = dict(part.strip().split(None, 1) for part in table["columns"].split(";"))
+        spec = {
+            "clustered_by": table.get("by"),
+            "buckets": table.get("buckets"),
+            "bucket_hash": table.get("hash", "spark"),
+        }
+        config = {"materialized": "bucketed_table", **spec} if table.get("by") else {"materialized": "table"}
+        nodes.append({"name": name, "columns": columns, "config": config})
+    write_manifest(tmp_path / "manifest.json", nodes)
+    cases = [case for file in sorted(folder.glob("*-*.yml")) for case in yaml.safe_load(file.read_text())]
+    clean = {case["sql"] for case in cases if not any(": " in str(operator) for operator in case.get("operators", []))}
+    assert len(clean) > 20
+    own = linter(str(tmp_path / "manifest.json"))
+    found = {
+        sql: [one.desc() for one in own.lint_string(sql + "\n", fname=NOWHERE).get_violations(types=SQLLintError)]
+        for sql in clean
+    }
+    assert {sql: said for sql, said in found.items() if said} == {}
+
+
+def test_the_page_of_rules_is_current() -> None:
+    script = runpy.run_path(str(REPOSITORY / "scripts" / "write_rules.py"))
+    assert script["TARGET"].read_text() == script["page"](), "run scripts/write_rules.py"
+
+
+@pytest.mark.parametrize("text", ["{", '{"metadata": {}}', None])
+def test_a_manifest_that_cannot_be_read_is_warned_of_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, text: str | None
+) -> None:
+    (tmp_path / "dbt_project.yml").write_text("name: shop")
+    if text is not None:
+        (tmp_path / "manifest.json").write_text(text)
+    model = "{{ config(materialized='bucketed_table', clustered_by=['k']) }}\nselect 1 as k\n"
+    with caplog.at_level("WARNING", "sqlfluff.rules"):
+        for _ in range(2):
+            found = lint(model, str(tmp_path / "manifest.json"), str(tmp_path / "models" / "m.sql"))
+            assert [one.rule_name() for one in found] == ["spark_bucketing.missing_buckets"]
+    assert len([one for one in caplog.messages if "manifest.json" in one]) == 1
+
+
+def test_what_the_manifest_says_of_a_model_counts_until_its_file_says_otherwise(tmp_path: Path) -> None:
+    (tmp_path / "models").mkdir()
+    (tmp_path / "dbt_project.yml").write_text("name: shop")
+    old = "{{ config(buckets=4) }}\nselect 1 as k"
+    config = {"materialized": "bucketed_table", "clustered_by": ["k"], "buckets": 4}
+    write_manifest(tmp_path / "manifest.json", [{"name": "m", "config": config, "raw_code": old}])
+    path, manifest = str(tmp_path / "models" / "m.sql"), str(tmp_path / "manifest.json")
+    assert lint(old + "\n", manifest, path) == []
+    assert [one.rule_name() for one in lint("select 1 as k\n", manifest, path)] == ["spark_bucketing.missing_buckets"]
+
+
+def test_a_new_model_may_be_configured_in_yaml(tmp_path: Path) -> None:
+    (tmp_path / "models").mkdir()
+    (tmp_path / "dbt_project.yml").write_text("name: shop\nmodels: {shop: {+buckets: 64}}")
+    text = "{{ config(materialized='bucketed_table', clustered_by=['k']) }}\nselect 1 as k\n"
+    assert lint(text, "none.json", str(tmp_path / "models" / "new.sql")) == []
+
+
+def test_a_query_of_hundreds_of_inputs_is_left_alone_at_least(manifest: str) -> None:
+    assert (
+        Query(" union all ".join(["select user_id from clicks"] * 2000), project_of(Path(NOWHERE), manifest)).problems
+        == []
+    )
+
+
+def test_a_rule_can_be_left_out_by_its_code_and_by_its_name(manifest: str) -> None:
+    text = "select city from shop.names where lower(name) = 'a'"
+    for rule in (
+        "SparkBucketing_SB08",
+        "spark_bucketing.expression_over_key",
+        "expression-over-key",
+        "spark_bucketing",
+    ):
+        assert lint(f"{text}  -- noqa: {rule}\n", manifest) == []
+    assert len(lint(f"{text}  -- noqa: SparkBucketing_SB09\n", manifest)) == 1
+
+
+def test_text_that_is_no_query_is_left_alone(manifest: str) -> None:
+    assert lint("{% macro a() %}select 1{% endmacro %}\n", manifest, NOWHERE) == []
