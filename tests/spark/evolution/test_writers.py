@@ -130,3 +130,37 @@ def test_of_two_writes_into_one_partition_the_seal_may_be_that_of_the_files_that
     assert kept(tables, "t")["p=0"] == Kept(6, 6)
     assert "Bucketed: true" in tables.plan(grouped)
     assert_rows_are_those_of_stock_spark(tables)
+
+
+def test_a_partition_that_another_statement_alters_while_its_files_are_listed_stays_as_that_left_it(
+    tables: Tables,
+) -> None:
+    create(tables, "t")
+    fill(tables)
+    asked, calls = "getPartitionsByNames", 0
+    append = "insert into t partition (p = 0) select k, 'late' from new_rows"
+
+    def count(_: Any, call: Callable[[], Any]) -> Any:
+        nonlocal calls
+        calls += 1
+        return call()
+
+    def alter(client: Any, call: Callable[[], Any]) -> Any:
+        nonlocal calls
+        calls -= 1
+        if not calls:
+            partition = client.getPartition(DB, "t", "p=0")
+            partition.getParameters().put("other", "was here")
+            client.alter_partition(DB, "t", partition)
+        return call()
+
+    with intercepted(tables.spark, asked, count):
+        tables.sql(append)
+    assert calls > 1 and kept(tables, "t")["p=0"] == Kept(4, 4)
+    with intercepted(tables.spark, asked, alter):
+        tables.sql(append)
+    assert calls == 0 and kept(tables, "t")["p=0"] == Kept("seal-broken", 4)
+    assert_rows_are_those_of_stock_spark(tables)
+    tables.seal("t")
+    assert kept(tables, "t")["p=0"] == Kept(4, 4)
+    assert_rows_are_those_of_stock_spark(tables)
