@@ -23,6 +23,7 @@ from embedded import session
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+
 from spark_bucketing.extension.build import build_jar
 from spark_bucketing.extension.settings import extension_settings
 
@@ -78,9 +79,7 @@ def main() -> None:
         help="print the statements of the last run, and what each took",
     )
     parser.add_argument("--only", help="only ways with this in their name")
-    parser.add_argument(
-        "--extension", choices=KINDS, help="only with the extension on, or off"
-    )
+    parser.add_argument("--extension", choices=KINDS, help="only with the extension on, or off")
     parser.add_argument("--output", type=Path, help="JSON file for the figures")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
@@ -144,21 +143,11 @@ def _project(folder: Path, config: Mapping[str, Any], rows: int) -> Path:
     return folder
 
 
-def _measured(
-    spark: SparkSession, folder: Path, options: argparse.Namespace
-) -> dict[str, dict[str, Seen]]:
-    wanted = {
-        n
-        for name, (_, stock) in WAYS.items()
-        if (options.only or "") in name
-        for n in (name, stock)
-    }
+def _measured(spark: SparkSession, folder: Path, options: argparse.Namespace) -> dict[str, dict[str, Seen]]:
+    wanted = {n for name, (_, stock) in WAYS.items() if (options.only or "") in name for n in (name, stock)}
     kinds = [options.extension] if options.extension else KINDS
     ways = [(name, kind) for name in WAYS if name in wanted for kind in kinds]
-    projects = {
-        way: _project(folder / f"way{n}", WAYS[way[0]][0], options.rows)
-        for n, way in enumerate(ways)
-    }
+    projects = {way: _project(folder / f"way{n}", WAYS[way[0]][0], options.rows) for n, way in enumerate(ways)}
     seconds: dict[tuple[str, str], list[float]] = {way: [] for way in ways}
     statements: dict[tuple[str, str], list[str]] = {}
     for _ in range(options.runs + 2):
@@ -168,9 +157,7 @@ def _measured(
                 seconds[way].append(_run(project))
     figures: dict[str, dict[str, Seen]] = {}
     for name, kind in ways:
-        figures.setdefault(name, {})[kind] = Seen(
-            statements[name, kind], statistics.median(seconds[name, kind][2:])
-        )
+        figures.setdefault(name, {})[kind] = Seen(statements[name, kind], statistics.median(seconds[name, kind][2:]))
     return figures
 
 
@@ -181,12 +168,8 @@ def _run(project: Path) -> float:
     outcome = dbtRunner().invoke(["--quiet", "run", *place])
     results = getattr(outcome.result, "results", [])
     if not outcome.success:
-        raise SystemExit(
-            f"{project.name}: {results[0].message if results else outcome.exception}"
-        )
-    return float(
-        next(result.execution_time for result in results if result.node.name == "m2")
-    )
+        raise SystemExit(f"{project.name}: {results[0].message if results else outcome.exception}")
+    return float(next(result.execution_time for result in results if result.node.name == "m2"))
 
 
 @contextmanager
@@ -220,16 +203,11 @@ def _sent() -> Iterator[list[str]]:
     finally:
         for name, method in real.items():
             setattr(Cursor, name, method)
-        sent[:] = [
-            f"{took:5.0f} ms  {text}"
-            for took, text in zip(milliseconds, sent, strict=True)
-        ]
+        sent[:] = [f"{took:5.0f} ms  {text}" for took, text in zip(milliseconds, sent, strict=True)]
 
 
 def _table(figures: Mapping[str, Mapping[str, Seen]], rows: int) -> Table:
-    table = Table(
-        title=f"A model of {rows:,} rows, run again: statements, seconds, and times of dbt-spark's own"
-    )
+    table = Table(title=f"A model of {rows:,} rows, run again: statements, seconds, and times of dbt-spark's own")
     table.add_column("materialization")
     for kind in next(iter(figures.values())):
         table.add_column(f"extension {kind}: statements", justify="right")

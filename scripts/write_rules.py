@@ -43,7 +43,7 @@ manifest = target/manifest.json
 - A table's buckets are those of its model's config, and a source's those of its `meta`, as for [the check](check.md).
   Types count where the YAML has them: for fixes only those of sources and of models whose contract is enforced. `dbt
   parse` brings the manifest up to date. Without one, or with one that cannot be read, sqlfluff warns once, and the
-  rules know the config of the file itself.
+  rules know the config of the file itself; `manifest = none` is for projects that do without.
 - Of `config()` literals are known. What stands in a block such as `{% if %}`, or may come from YAML that the manifest
   does not have yet, is not.
 - Both templaters work. `jinja` starts in a second and knows `ref` and `source` by their names. `dbt` needs `templater

@@ -16,13 +16,13 @@ NOWHERE = "/nowhere/models/model.sql"
 
 
 @cache
-def linter(manifest: str = DEFAULT) -> Linter:
+def linter(manifest: str | None = DEFAULT) -> Linter:
     """A linter whose rules are this package's; made once, since that takes longer than linting."""
     settings: Any = {"core": {"dialect": "sparksql"}, "rules": {"spark_bucketing": {"manifest": manifest}}}
     return Linter(config=FluffConfig(configs=settings, overrides={"rules": "spark_bucketing"}))
 
 
-def lint(sql: str, manifest: str = DEFAULT, path: str = NOWHERE) -> list[SQLLintError]:
+def lint(sql: str, manifest: str | None = DEFAULT, path: str = NOWHERE) -> list[SQLLintError]:
     """What the rules say of a text; it must be one that can be parsed."""
     violations = linter(manifest).lint_string(sql, fname=path).get_violations()
     assert all(isinstance(one, SQLLintError) for one in violations), violations

@@ -169,6 +169,15 @@ def test_a_manifest_that_cannot_be_read_is_warned_of_once(
     assert len([one for one in caplog.messages if "manifest.json" in one]) == 1
 
 
+def test_a_project_can_do_without_a_manifest(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "dbt_project.yml").write_text("name: shop")
+    model = "{{ config(materialized='bucketed_table', clustered_by=['k']) }}\nselect 1 as k\n"
+    with caplog.at_level("WARNING", "sqlfluff.rules"):
+        found = lint(model, None, str(tmp_path / "models" / "m.sql"))
+    assert [one.rule_name() for one in found] == ["spark_bucketing.missing_buckets"]
+    assert caplog.messages == []
+
+
 def test_what_the_manifest_says_of_a_model_counts_until_its_file_says_otherwise(tmp_path: Path) -> None:
     (tmp_path / "models").mkdir()
     (tmp_path / "dbt_project.yml").write_text("name: shop")

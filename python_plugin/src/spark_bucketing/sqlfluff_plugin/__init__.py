@@ -34,6 +34,6 @@ def get_configs_info() -> dict[str, ConfigInfo]:
     """What the settings mean."""
     return {
         "manifest": {
-            "definition": "manifest.json of the dbt project; a relative path begins in the folder of dbt_project.yml"
+            "definition": "manifest.json of the dbt project, or none; a relative path begins where dbt_project.yml is"
         }
     }

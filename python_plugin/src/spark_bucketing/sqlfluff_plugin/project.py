@@ -112,14 +112,17 @@ class Project:
         return "\n".join(file.read_text(encoding="utf-8", errors="replace") for file in files if file.is_file())
 
 
-def project_of(path: Path | None, manifest: str) -> Project:
+def project_of(path: Path | None, manifest: str | None) -> Project:
     """The project that a file is in.
 
     Args:
         path: the file; None for text from nowhere.
-        manifest: the setting; a relative path begins at the folder of dbt_project.yml, or at the current one.
+        manifest: the setting; a relative path begins at the folder of dbt_project.yml, or at the current one. None to
+            do without.
     """
     root = _root((path or Path()).resolve() if path is None else path.resolve().parent)
+    if manifest is None:
+        return _without_manifest(root)
     file = ((root or Path.cwd()) / manifest).resolve()
     try:
         status = file.stat()
