@@ -85,6 +85,9 @@ def test_buckets_change_and_old_partitions_follow(project: ClusterProject, query
 
 
 ROWS = "select id as k, {{ var('version') }} as version from range({{ var('rows', 4000000) }})"
+# Each of them keeps a task busy for a second.
+SLOW = "java_method('java.lang.Thread', 'sleep', 1000L)"
+SLOWLY = f" where if(id % 4000000 < {{{{ var('slow', 0) }}}}, length(coalesce({SLOW}, '')) >= 0, true)"
 
 
 def test_two_processes_build_different_models(project: ClusterProject, query: Query) -> None:
@@ -104,10 +107,10 @@ DROPPED = "m__dbt_tmp|another run of it is going on"
 
 @pytest.mark.parametrize("second_starts", ["at once", "while the first one writes"])
 def test_two_processes_build_one_model(project: ClusterProject, query: Query, second_starts: str) -> None:
-    project.model("m", ROWS, materialized="bucketed_table", clustered_by="k", buckets=4)
+    project.model("m", ROWS + SLOWLY, materialized="bucketed_table", clustered_by="k", buckets=4)
     first = project.dbt("run", "--vars", "version: 1")
     assert first.code == 0, first.output
-    one = project.start_dbt("run", "--vars", "version: 2")
+    one = project.start_dbt("run", "--vars", f"{{version: 2, slow: {0 if second_starts == 'at once' else 30}}}")
     if second_starts != "at once":
         one.until(project.table("m__dbt_tmp").exists)
     other = project.start_dbt("run", "--vars", "version: 3")
