@@ -96,6 +96,34 @@ def test_the_check_asks_over_thrift(server: int, project: Project) -> None:
     assert away.exit_code == 2 and "connect" in away.output and "Traceback" not in away.output
 
 
+def test_advice_over_thrift_takes_sizes_and_values_from_the_server_and_plans_beside_it(
+    server: int, project: Project
+) -> None:
+    connect(project, server, "advised")
+    plain = {"materialized": "table", "file_format": "parquet"}
+    project.model("clicks", "select id % 5000 as user_id, id % 2 as bit, id % 3 as p from range(20000)", **plain)
+    project.model("users", "select id as user_id, id % 3 as p from range(5000)", partition_by="p", **plain)
+    for number in range(5):
+        join = "select /*+ merge(u) */ c.bit from {{ ref('clicks') }} as c join {{ ref('users') }} as u using (user_id)"
+        project.model(f"j{number}", join, **plain)
+    project.model("bits", "select bit, collect_list(p) as p from {{ ref('clicks') }} group by bit", **plain)
+    project.dbt("run")
+    size = ["--smallest", "1", "--file-size", "1KiB", "--format", "json"]
+    result = command(project, "advise", "--profile", *size)
+    assert result.exit_code == 0, result.output
+    report = json.loads(result.stdout)
+    assert report["planner"].startswith("live (thrift), without")
+    changes = {one["model"]: one for one in report["changes"]}
+    with asking(server) as query:
+        files = query(
+            "select sum(size) from (select distinct _metadata.file_path as path, _metadata.file_size as size from advised.clicks)"
+        )
+    # A server of stock Spark: the layout that it reads, and equal numbers.
+    assert changes["clicks"]["config"]["bucket_hash"] == "spark" and changes["clicks"]["bytes"] == files[0][0]
+    reasons = {(one["table"], *one["keys"]): one["reason"] for one in report["left_out"]}
+    assert "too few values: 2 for" in reasons["advised.clicks", "bit"], reasons
+
+
 @pytest.mark.long
 def test_the_commands_of_evolution_over_thrift(tmp_path: Path, project: Project) -> None:
     from spark_bucketing.extension.build import build_jar

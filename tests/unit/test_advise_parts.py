@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 
@@ -11,7 +12,15 @@ from jsonschema import Draft202012Validator
 
 from conftest import REPOSITORY
 from spark_bucketing.advise.advice import Advice, Change, Explanation, LeftOut, QueryProof, Suggestion
-from spark_bucketing.advise.candidates import Fit, Subject, choices_of, keys_of, number_of_buckets, options_of
+from spark_bucketing.advise.candidates import (
+    Fit,
+    Subject,
+    choices_of,
+    keys_of,
+    number_of_buckets,
+    options_of,
+    orders_of,
+)
 from spark_bucketing.advise.choice import choose
 from spark_bucketing.advise.demand import Demand, Planned, Wanted
 from spark_bucketing.advise.proposal import explained, proposed
@@ -33,7 +42,7 @@ def subject(name: str, size: int = 4 * GIB, spec: BucketSpec | None = None, **fa
 
 
 def join(query: str, a: str, b: str, *keys: str, moved: float = 40.0 * GIB) -> Wanted:
-    return Wanted(query, "join", tuple(Demand(name, keys, moved / 2, moved / 2) for name in (a, b)))
+    return Wanted(query, "join", tuple(Demand(name, keys, moved / 2, moved / 2, keys) for name in (a, b)))
 
 
 def grouping(query: str, table: str, *keys: str, moved: float = 40.0 * GIB) -> Wanted:
@@ -85,7 +94,7 @@ def test_keys_are_those_of_joins_in_one_order_and_of_groupings_and_what_they_sha
         Wanted("a", "join", (Demand("t", ("k", "j"), 1, 1), Demand("u", ("a", "b"), 1, 1))),
         grouping("b", "t", "k", "ds"),
     ]
-    found = keys_of(wanted)
+    found = keys_of(wanted, Fit(extension=False))
     assert set(found["u"]) == {("a", "b"), ("b", "a")}
     assert set(found["t"]) == {("j", "k"), ("k", "j"), ("ds", "k"), ("k",), ("ds",)}
 
@@ -127,13 +136,44 @@ def test_tables_of_one_join_get_numbers_that_fit_without_the_extension_too() -> 
 
 
 def test_joins_want_their_keys_in_the_same_places() -> None:
-    sides = (Demand("t", ("k", "j"), 1, 1), Demand("u", ("a", "b"), 1, 1))
+    sides = (Demand("t", ("k", "j"), 1, 1, ("k", "j")), Demand("u", ("a", "b"), 1, 1, ("a", "b")))
     want, fit = Wanted("q", "join", sides), Fit(True)
     kj = BucketSpec(8, ("k", "j"), ("k", "j"), "hive")
     ab, ba, odd = (BucketSpec(n, by, by, "hive") for n, by in ((4, ("a", "b")), (8, ("b", "a")), (3, ("a", "b"))))
     assert fit.gain(want, [kj, ab]) == 4
     assert fit.gain(want, [kj, ba]) == fit.gain(want, [kj, odd]) == fit.gain(want, [kj, None]) == 2
-    assert fit.gain(want, [BucketSpec(8, ("k",), ("k",), "hive"), None]) == 0
+
+
+def test_buckets_by_some_keys_of_a_join_serve_it_where_the_session_allows_it() -> None:
+    sides = (Demand("t", ("k", "j"), 1, 1, ("k", "j")), Demand("u", ("a", "b"), 1, 1, ("a", "b")))
+    want = Wanted("q", "join", sides)
+    assert keys_of([want], Fit(True))["t"] == dict.fromkeys([("j", "k"), ("k", "j"), ("k",), ("j",)])
+    assert keys_of([want], Fit(False))["u"] == dict.fromkeys([("a", "b"), ("b", "a")])
+    by_k, sorted_by_all = (BucketSpec(8, ("k",), order, "hive") for order in (("k",), ("k", "j")))
+    for fit in (Fit(True), Fit(False, all_keys=False)):
+        # The shuffle goes, and the sort where files have the order of all keys.
+        assert fit.gain(want, [by_k, None]) == 1
+        assert fit.gain(want, [sorted_by_all, BucketSpec(8, ("a",), ("a", "b"), "hive")]) == 4
+        assert fit.gain(want, [sorted_by_all, BucketSpec(8, ("b",), ("a", "b"), "hive")]) == 2
+    assert Fit(False).gain(want, [by_k, None]) == 0
+
+
+def test_files_are_sorted_by_more_where_a_window_wants_that() -> None:
+    want = Wanted("w", "window", (Demand("t", ("k",), 20.0 * GIB, 20.0 * GIB, ("k", "j")),))
+    orders = orders_of([want])["t"]
+    options = {"t": options_of(subject("t"), keys_of([want], Fit(True))["t"], [], 256 * MIB, orders)}
+    (spec,) = proposed(options, [want], Fit(True)).specs(options).values()
+    assert (spec.bucket_columns, spec.sort_columns) == (("k",), ("k", "j"))
+    in_folders = replace(subject("t"), table=HypotheticalTable("t", COLUMNS, None, ("j",)), facts=SizeFacts(GIB, 2))
+    assert {spec.sort_columns for spec in options_of(in_folders, [("k",)], [], MIB, orders).specs if spec} == {("k",)}
+
+
+def test_inputs_of_a_union_are_bucketed_together_or_not_at_all() -> None:
+    want = Wanted("q", "aggregate", (Demand("t", ("k",), 1, 0), Demand("u", ("a",), 2, 0)), united=True)
+    by = {name: [BucketSpec(n, (name,), (name,), "hive") for n in (8, 16)] for name in ("k", "a")}
+    assert Fit(True).gain(want, [by["k"][0], by["a"][0]]) == 3
+    assert Fit(True).gain(want, [by["k"][0], None]) == Fit(True).gain(want, [by["k"][0], by["a"][1]]) == 0
+    assert Fit(False).gain(want, [by["k"][0], by["a"][0]]) == 0
 
 
 def test_models_compete_for_the_key_and_runs_decide() -> None:

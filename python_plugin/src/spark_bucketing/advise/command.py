@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from spark_bucketing.advise.advice import Advice, Explanation, LeftOut
-from spark_bucketing.advise.candidates import Fit, Options, Subject, keys_of, number_of_buckets, options_of
-from spark_bucketing.advise.demand import Wanted
+from spark_bucketing.advise.candidates import Fit, Options, Subject, keys_of, number_of_buckets, options_of, orders_of
+from spark_bucketing.advise.demand import CastKey, Wanted
 from spark_bucketing.advise.facts import column_facts, live_catalog, merged
 from spark_bucketing.advise.planning import Plans
 from spark_bucketing.advise.proposal import Proposal, config_changes, explained, proposed, suggested
 from spark_bucketing.advise.sizes import SizeFacts, read_runs, read_sizes
 from spark_bucketing.check.artifacts import Artifacts, Project, Request
 from spark_bucketing.check.command import about, in_folder, open_planner, planner_settings_of
-from spark_bucketing.check.session_settings import Settings
+from spark_bucketing.check.session_settings import ALL_KEYS, Settings
 from spark_bucketing.check.shadow import Shadow
 from spark_bucketing.check.time_limit import TimeLimit
 from spark_bucketing.edits import apply, plan_edits
@@ -92,7 +92,8 @@ def advise_project(request: AdviseRequest, on_progress: OnProgress = lambda _: N
             settings = planner_settings_of(project, planner)
             on_progress("compiling the project")
             artifacts = project.artifacts()
-            catalog = artifacts.catalog if request.check.offline else live_catalog(planner, artifacts.manifest)
+            there = {} if request.check.offline else live_catalog(planner, artifacts.manifest)
+            catalog = {**artifacts.catalog, **there}
             sizes = merged(artifacts.manifest, catalog, given, request.assume_size)
             around = Surroundings(request, artifacts.manifest, settings, sizes, runs)
             with start(settings.loaded) as whatif:
@@ -127,8 +128,8 @@ def _advised(
     plans = Plans(whatif, shadow, manifest, around.runs_of, TimeLimit(request.check.time_limit))
     plans.plan_all(on_progress)
     wanted = plans.wanted
-    fit = Fit(around.settings.extension)
-    keys = keys_of(wanted)
+    fit = Fit(around.settings.extension, around.settings.on(ALL_KEYS))
+    keys, orders = keys_of(wanted, fit), orders_of(wanted)
     subjects, sources, left_out = _subjects(around, whatif, shadow)
     everything = {**subjects, **sources}
     if not isinstance(live, WhatIf):
@@ -145,7 +146,7 @@ def _advised(
                 numbers[other.table] for other in want.sides if other.table in numbers
             )
     options: dict[str, Options] = {
-        name: options_of(one, keys.get(name, ()), sorted(beside.get(name, ())), request.file_size)
+        name: options_of(one, keys.get(name, ()), sorted(beside.get(name, ())), request.file_size, orders.get(name, ()))
         for name, one in everything.items()
         if name in keys
     }
@@ -163,6 +164,7 @@ def _advised(
         proposal = proposed(own, wanted, fit, request.budget)
     proof = plans.proof(proposal.specs(own))
     left_out += [LeftOut(name, why, keys) for name, one in own.items() for keys, why in one.left_out.items()]
+    left_out += _cast(plans.cast_keys, subjects)
     by_table = {table_name(shadow.relation(node) or ""): node for node in manifest.nodes.values() if node.relation}
     found = Advice(
         changes=proposal.changes(own, by_table, wanted, fit),
@@ -173,6 +175,23 @@ def _advised(
         planner=f"{live.label}, {'with' if fit.extension else 'without'} the session extension",
     )
     return replace(found, explained=_explained(request.explain, options, by_table, proposal, wanted, fit, left_out))
+
+
+def _cast(found: Sequence[CastKey], tables: Collection[str]) -> list[LeftOut]:
+    """Columns that would be keys if queries did not cast them; those of tables that could be bucketed."""
+    queries: dict[tuple[str, str, str], dict[str, None]] = {}
+    for key in found:
+        queries.setdefault((key.table, key.column, key.type), {})[f"{key.query} ({key.kind})"] = None
+    return [
+        LeftOut(
+            table,
+            f"cast to {kind} by {', '.join(names)}: buckets are of values as they are stored, so that a column of that "
+            "type could be a key",
+            (column,),
+        )
+        for (table, column, kind), names in queries.items()
+        if table in tables
+    ]
 
 
 def _explained(

@@ -63,7 +63,7 @@ class Proposal:
                 f"{want.query} ({want.kind} by {', '.join(side.columns)})"
                 for want in wanted
                 for side in want.sides
-                if side.table == name and not fit.serves(spec, side, want.is_join)
+                if side.table == name and not fit.serves(spec, want, side)
             )
             unique = node.unique_id
             rewritten = 0 if evolves else size
@@ -123,7 +123,7 @@ def explained(
                 want.query
                 for want in wanted
                 for side in want.sides
-                if side.table == table and fit.serves(spec, side, want.is_join)
+                if side.table == table and fit.serves(spec, want, side)
             )
         )
         if place == chosen[table]:
@@ -150,8 +150,11 @@ def config_changes(changes: Sequence[Change], manifest: Manifest, extension: boo
             "clustered_by": list(change.after.bucket_columns),
             "buckets": change.after.num_buckets,
         }
-        if node.config.get("sorted_by") is not None:
-            config["sorted_by"] = None
+        sorted_by = (
+            list(change.after.sort_columns) if change.after.sort_columns != change.after.bucket_columns else None
+        )
+        if sorted_by or node.config.get("sorted_by") is not None:
+            config["sorted_by"] = sorted_by
         if node.config.get("bucket_hash", "hive") != change.after.bucket_hash:
             config["bucket_hash"] = change.after.bucket_hash
         if incremental:

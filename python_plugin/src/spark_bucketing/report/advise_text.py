@@ -23,7 +23,8 @@ def spec_text(spec: BucketSpec | None) -> str:
     """A layout in a few words."""
     if spec is None:
         return "no buckets"
-    return f"{count(spec.num_buckets, 'bucket')} by {', '.join(spec.bucket_columns)} ({spec.bucket_hash})"
+    order = f", sorted by {', '.join(spec.sort_columns)}" if spec.sort_columns != spec.bucket_columns else ""
+    return f"{count(spec.num_buckets, 'bucket')} by {', '.join(spec.bucket_columns)}{order} ({spec.bucket_hash})"
 
 
 def bytes_text(number: float) -> str:
