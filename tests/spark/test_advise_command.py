@@ -66,6 +66,37 @@ def test_live_advice_is_profiled_applied_and_true_of_what_is_built_by_it(
     assert command(project, "advise", "--explain", "clicks", *SMALL).exit_code == 0
 
 
+def test_the_run_after_apply_gives_new_partitions_buckets_and_rebuilds_what_has_none(
+    new_project: Callable[..., Project], extension: None, no_broadcast: None, spark: SparkSession
+) -> None:
+    project = new_project()
+    kind = {"materialized": "incremental", "file_format": "parquet"}
+    later = "{{ 2 if is_incremental() else 'cast(id % 2 as int)' }}"
+    project.model("parts", f"select id as k, 'v' || id as v, {later} as p from range(4000)", partition_by="p",
+                  incremental_strategy="insert_overwrite", **kind)  # fmt: skip
+    project.model("whole", "select id as k, 'w' || id as w from range(4000)", incremental_strategy="append", **kind)
+    join = "select a.v, b.w from {{ ref('parts') }} as a join {{ ref('whole') }} as b using (k)"
+    for number in range(6):
+        project.model(f"j{number}", join, materialized="table", file_format="parquet")
+    project.dbt("run")
+    report = advised(project, "--apply")
+    changes = {one["model"]: one for one in report["changes"]}
+    assert {name: one["config"]["on_bucket_change"] for name, one in changes.items()} == {
+        "parts": "evolve",
+        "whole": "rebuild",
+    }
+    assert changes["parts"]["rewritten_bytes"] == 0 and "old partitions keep" in changes["parts"]["how"]
+    assert changes["whole"]["rewritten_bytes"] == changes["whole"]["bytes"] > 0
+    project.dbt("run")
+    parts, whole = (f"{project.schema}.{name}" for name in ("parts", "whole"))
+    specs = {row.partition: row.num_buckets for row in spark.sql(f"select * from bucket_specs('{parts}')").collect()}
+    buckets = {name: one["config"]["buckets"] for name, one in changes.items()}
+    assert specs == {"p=0": None, "p=1": None, "p=2": buckets["parts"]}
+    assert spark.table(parts).count() == spark.table(whole).count() == 8000
+    described = {row.col_name: row.data_type for row in spark.sql(f"describe table extended {whole}").collect()}
+    assert described["Num Buckets"] == str(buckets["whole"])
+
+
 def test_what_analyze_has_found_of_columns_is_known(spark: SparkSession, tmp_path: Path) -> None:
     planner = SessionPlanner("live", spark)
     spark.sql("create database if not exists analyzed")

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 from jsonschema import Draft202012Validator
+from pages import Page
 
 from conftest import REPOSITORY
 from spark_bucketing.advise.advice import Advice, Change, Explanation, LeftOut, QueryProof, Suggestion
@@ -238,6 +241,30 @@ def test_reports_begin_with_what_becomes_worse_and_claim_nothing_that_was_not_pl
     write_html(ADVICE, page)
     assert page.getvalue().count("<svg") == 2 and "Spark says &lt;no&gt;" in page.getvalue()
     assert page.getvalue().index("Becomes worse") < page.getvalue().index("Changes")
+
+
+def test_the_page_draws_all_models_in_the_colour_of_what_becomes_of_them() -> None:
+    file = StringIO()
+    long = replace(
+        ADVICE.changes[0], unique_id="model.p.better", after=replace(SPEC, bucket_columns=("customer_id",) * 9)
+    )
+    write_html(replace(ADVICE, changes=(long,)), file)
+    page = Page(file.getvalue())
+    assert {tag for tag, _ in page.seen}.isdisjoint({"link", "img", "iframe", "script"})
+    drawn = [ElementTree.fromstring(svg) for svg in re.findall(r"<svg.*?</svg>", file.getvalue(), re.DOTALL)]
+    kinds = [{node.findtext("text"): node.get("class") for node in svg.iter("g")} for svg in drawn]
+    assert kinds == [
+        {"better": "moves", "worse": "still", "lost": "unknown"},
+        {"better": "better", "worse": "worse", "lost": "unknown"},
+    ]
+    for svg in drawn:
+        width, height = (float(str(svg.get(what))) for what in ("width", "height"))
+        boxes = [tuple(float(str(box.get(what))) for what in ("x", "y", "width", "height")) for box in svg.iter("rect")]
+        assert all(x + w <= width and y + h <= height for x, y, w, h in boxes) and len(set(boxes)) == 3
+        assert len(list(svg.iter("path"))) == 1 and all(len(text.text or "") <= 32 for text in svg.iter("text"))
+    empty = StringIO()
+    write_html(Advice(), empty)
+    assert "No change spares more than it costs." in empty.getvalue() and Page(empty.getvalue())
 
 
 def test_json_is_what_its_schema_says() -> None:

@@ -25,7 +25,7 @@ class Subject:
 
     table: HypotheticalTable  # as it is
     facts: SizeFacts
-    written: float = 1.0  # how often it is built
+    written: float = 1.0  # how often as many bytes as it has are written
     bucket_hash: BucketHash = "hive"
 
     @property

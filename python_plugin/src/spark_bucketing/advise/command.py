@@ -26,6 +26,7 @@ from spark_bucketing.plan.whatif import WhatIf
 from spark_bucketing.project.catalog import CatalogTable
 from spark_bucketing.project.manifest import Manifest, Node, table_name
 from spark_bucketing.project.profile import read_target
+from spark_bucketing.spec import BucketHash
 
 OnProgress = Callable[[str], None]
 MIB = 2**20
@@ -230,9 +231,8 @@ def _subjects(
             continue
         facts = around.sizes.get(unique_id, SizeFacts())
         given = table.spec.bucket_hash if table.spec else None
-        subject = Subject(
-            table, facts, around.runs_of(node), given or ("hive" if around.settings.extension else "spark")
-        )
+        default: BucketHash = "hive" if around.settings.extension else "spark"
+        subject = Subject(table, facts, around.runs_of(node) * _written(node, facts), given or default)
         if why := _objection(node, subject, around.request.smallest):
             left_out.append(LeftOut(name, why))
         elif node.resource_type == "source":
@@ -240,6 +240,12 @@ def _subjects(
         else:
             subjects[name] = subject
     return subjects, sources, left_out
+
+
+def _written(node: Node, facts: SizeFacts) -> float:
+    """The share of a table that one run writes: of an incremental one with partitions, one of these."""
+    incremental = node.materialized in ("incremental", "bucketed_incremental")
+    return 1 / max(facts.partitions or 1, 1) if incremental and node.config.get("partition_by") else 1.0
 
 
 def _objection(node: Node, subject: Subject, smallest: int) -> str:

@@ -32,13 +32,18 @@ def bytes_text(number: float) -> str:
     return ("-" if number < 0 else "") + size(round(abs(number)))
 
 
+def proof_text(one: QueryProof) -> str:
+    """What a model shuffles and sorts, before and after."""
+    return f"{one.model}: {_planned(one.before)} -> {_planned(one.after)}"
+
+
 def _lines(advice: Advice) -> Iterator[str]:
     if advice.explained:
         yield from _explained(advice.explained)
         return
     if advice.worse:
         yield f"Becomes worse: {count(len(advice.worse), 'model')}"
-        yield from (_proof(one) for one in advice.worse)
+        yield from (f"  {proof_text(one)}" for one in advice.worse)
         yield ""
     if not advice.changes:
         yield "No change spares more than it costs."
@@ -56,7 +61,7 @@ def _models(advice: Advice) -> Iterator[str]:
     better = [one for one in advice.proof if one.gain > 0 and not one.is_worse]
     if better:
         yield "\nBecomes better:"
-        yield from (_proof(one) for one in sorted(better, key=lambda one: (-one.gain, one.model)))
+        yield from (f"  {proof_text(one)}" for one in sorted(better, key=lambda one: (-one.gain, one.model)))
     unknown = [one for one in advice.proof if one.error]
     if unknown:
         yield "\nNot planned, so that nothing is said of them:"
@@ -104,10 +109,6 @@ def _totals(advice: Advice) -> Iterator[str]:
     yield f"  shuffled and sorted in all runs: {sizes[0]} to {sizes[1]}; writing costs {cost} more (an estimate)"
     exact = "the choice is the best one by the estimate" if not advice.gap else f"at most {advice.gap:.1%} are missed"
     yield f"  {exact}"
-
-
-def _proof(one: QueryProof) -> str:
-    return f"  {one.model}: {_planned(one.before)} -> {_planned(one.after)}"
 
 
 def _planned(planned: Planned | None) -> str:
