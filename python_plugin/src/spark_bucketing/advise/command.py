@@ -256,7 +256,7 @@ def _objection(node: Node, subject: Subject, smallest: int) -> str:
     if subject.facts.size_bytes is None:
         return "its size is not known: generate the docs, or give --sizes or --assume-size"
     if subject.bytes < smallest:
-        return "it is small"
+        return "smaller than --smallest"
     if subject.table.partition_columns and subject.facts.partitions is None:
         return "the number of its partitions is not known: give --sizes with partitions"
     return ""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TextIO
 
-from spark_bucketing.advise.advice import Advice, Change, Explanation, QueryProof
+from spark_bucketing.advise.advice import Advice, Change, Explanation, LeftOut, QueryProof
 from spark_bucketing.advise.demand import Planned
 from spark_bucketing.edits import unified_diff
-from spark_bucketing.report.words import count, one_line, size
+from spark_bucketing.report.words import count, one_line, size, some
 from spark_bucketing.spec import BucketSpec
 
 _MOST_LEFT_OUT = 20
@@ -75,12 +75,22 @@ def _not_touched(advice: Advice) -> Iterator[str]:
             f"  {one.table}: {spec_text(one.spec)} would spare up to {bytes_text(one.gain)}"
             for one in advice.suggestions
         )
-    if advice.left_out:
+    lines = list(_left_out(advice.left_out))
+    if lines:
         yield "\nLeft out:"
-        for left in advice.left_out[:_MOST_LEFT_OUT]:
-            yield f"  {left.table}{' by ' + ', '.join(left.keys) if left.keys else ''}: {left.reason}"
-        if len(advice.left_out) > _MOST_LEFT_OUT:
-            yield f"  and {len(advice.left_out) - _MOST_LEFT_OUT:,} more (--format json)"
+        yield from lines[:_MOST_LEFT_OUT]
+        if len(lines) > _MOST_LEFT_OUT:
+            yield f"  and {len(lines) - _MOST_LEFT_OUT:,} more (--format json)"
+
+
+def _left_out(found: Sequence[LeftOut]) -> Iterator[str]:
+    """One line for each key, and one for all tables that are left out for the same reason."""
+    tables: dict[str, list[str]] = {}
+    for left in found:
+        if not left.keys:
+            tables.setdefault(left.reason, []).append(left.table)
+    yield from (f"  {left.table} by {', '.join(left.keys)}: {left.reason}" for left in found if left.keys)
+    yield from (f"  {some(sorted(names))}: {reason}" for reason, names in sorted(tables.items()))
 
 
 def _edits(advice: Advice) -> Iterator[str]:
