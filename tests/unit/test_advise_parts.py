@@ -26,11 +26,13 @@ from spark_bucketing.advise.candidates import (
 )
 from spark_bucketing.advise.choice import choose
 from spark_bucketing.advise.demand import Demand, Planned, Wanted
+from spark_bucketing.advise.facts import refuse_unknown
 from spark_bucketing.advise.proposal import explained, proposed
 from spark_bucketing.advise.sizes import ColumnFacts, SizeFacts, parse_size, read_runs, read_sizes
 from spark_bucketing.errors import ProjectError
 from spark_bucketing.plan.tree import PlanCounts
 from spark_bucketing.plan.whatif import HypotheticalTable
+from spark_bucketing.project.manifest import Manifest, Node
 from spark_bucketing.report.advise_html import write_html
 from spark_bucketing.report.advise_json import advice_data
 from spark_bucketing.report.advise_text import write_text
@@ -204,6 +206,23 @@ def test_a_budget_limits_what_changes() -> None:
     assert set(proposed(options, wanted, Fit(True), 8 * GIB).specs(options)) == {"t", "u"}
     assert set(proposed(options, wanted, Fit(True), 5 * GIB).specs(options)) == {"u"}
     assert set(proposed(options, wanted, Fit(True), GIB).specs(options)) == set()
+
+
+def test_tables_that_evolve_take_nothing_of_a_budget() -> None:
+    options = {name: options_of(subject(name, 4 * GIB), [("k",)], [], 256 * MIB) for name in ("t", "u")}
+    evolving = replace(options["t"], subject=replace(options["t"].subject, evolves=True))
+    wanted = [grouping("a", "t", "k"), grouping("b", "u", "k", moved=50.0 * GIB)]
+    for budget, changed in ((4 * GIB, {"t", "u"}), (GIB, {"t"})):
+        own = {**options, "t": evolving}
+        assert set(proposed(own, wanted, Fit(True), budget).specs(own)) == changed
+
+
+def test_names_that_the_project_does_not_have_are_refused_with_the_nearest() -> None:
+    node = Node("model.p.orders", "orders", "model", "", "`s`.`orders`")
+    manifest = Manifest({node.unique_id: node})
+    refuse_unknown(manifest, None, ["Orders", "s.orders", "model.p.orders"])
+    with pytest.raises(ProjectError, match=r"(?s)f.yml .*found:    ordrs\n.*instead:  orders"):
+        refuse_unknown(manifest, Path("f.yml"), ["ordrs"])
 
 
 def test_tables_whose_gain_spark_does_not_plan_are_dropped() -> None:

@@ -27,6 +27,12 @@ class Subject:
     facts: SizeFacts
     written: float = 1.0  # how often as many bytes as it has are written
     bucket_hash: BucketHash = "hive"
+    evolves: bool = False  # old partitions keep their layout when the table's changes
+
+    @property
+    def rewritten(self) -> int:
+        """Bytes that the next run writes anew where the layout changes."""
+        return 0 if self.evolves else self.bytes
 
     @property
     def bytes(self) -> int:

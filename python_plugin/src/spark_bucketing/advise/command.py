@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from pathlib import Path
 
 from spark_bucketing.advise.advice import Advice, Explanation, LeftOut
 from spark_bucketing.advise.candidates import Fit, Options, Subject, keys_of, number_of_buckets, options_of, orders_of
 from spark_bucketing.advise.demand import CastKey, Wanted
-from spark_bucketing.advise.facts import column_facts, live_catalog, merged
+from spark_bucketing.advise.facts import column_facts, live_catalog, merged, refuse_unknown
 from spark_bucketing.advise.planning import Plans
 from spark_bucketing.advise.proposal import Proposal, config_changes, explained, proposed, suggested
 from spark_bucketing.advise.sizes import SizeFacts, read_runs, read_sizes
@@ -80,6 +81,11 @@ def advise_project(request: AdviseRequest, on_progress: OnProgress = lambda _: N
     """
     given = read_sizes(request.sizes) if request.sizes else {}
     runs = read_runs(request.runs) if request.runs else {}
+    if request.explain and request.apply:
+        raise ProjectError(
+            "An explanation changes nothing.\n  found:    --explain and --apply\n  expected: one of them\n"
+            "  instead:  --explain to look, then --apply alone"
+        )
     if request.profile and request.check.offline:
         raise ProjectError(
             "Nothing can be profiled offline.\n  found:    --profile and --offline\n  expected: one of them\n"
@@ -95,6 +101,9 @@ def advise_project(request: AdviseRequest, on_progress: OnProgress = lambda _: N
             artifacts = project.artifacts()
             there = {} if request.check.offline else live_catalog(planner, artifacts.manifest)
             catalog = {**artifacts.catalog, **there}
+            refuse_unknown(artifacts.manifest, request.sizes, given)
+            # Past runs may be of models that are gone.
+            refuse_unknown(artifacts.manifest, request.runs, (name for name in runs if "." not in name))
             sizes = merged(artifacts.manifest, catalog, given, request.assume_size)
             around = Surroundings(request, artifacts.manifest, settings, sizes, runs)
             with start(settings.loaded) as whatif:
@@ -208,9 +217,10 @@ def _explained(
         return None
     names = [name for name, node in by_table.items() if asked.lower() in (name, node.name.lower(), node.unique_id)]
     if not names:
+        near = get_close_matches(asked.lower(), [node.name for node in by_table.values()], 1, 0) or ["model"]
         raise ProjectError(
             f"There is no table {asked!r}.\n  found:    {len(by_table):,} tables of models and sources\n"
-            f"  expected: one of them\n  instead:  --explain {next(iter(by_table), 'model')}"
+            f"  expected: one of them\n  instead:  --explain {near[0]}"
         )
     return explained(names[0], options.get(names[0]), proposal, wanted, fit, left_out)
 
@@ -232,7 +242,9 @@ def _subjects(
         facts = around.sizes.get(unique_id, SizeFacts())
         given = table.spec.bucket_hash if table.spec else None
         default: BucketHash = "hive" if around.settings.extension else "spark"
-        subject = Subject(table, facts, around.runs_of(node) * _written(node, facts), given or default)
+        evolves = _incremental(node) and bool(table.partition_columns) and around.settings.extension
+        written = around.runs_of(node) * _written(node, facts)
+        subject = Subject(table, facts, written, given or default, evolves)
         if why := _objection(node, subject, around.request.smallest):
             left_out.append(LeftOut(name, why))
         elif node.resource_type == "source":
@@ -244,8 +256,11 @@ def _subjects(
 
 def _written(node: Node, facts: SizeFacts) -> float:
     """The share of a table that one run writes: of an incremental one with partitions, one of these."""
-    incremental = node.materialized in ("incremental", "bucketed_incremental")
-    return 1 / max(facts.partitions or 1, 1) if incremental and node.config.get("partition_by") else 1.0
+    return 1 / max(facts.partitions or 1, 1) if _incremental(node) and node.config.get("partition_by") else 1.0
+
+
+def _incremental(node: Node) -> bool:
+    return node.materialized in ("incremental", "bucketed_incremental")
 
 
 def _objection(node: Node, subject: Subject, smallest: int) -> str:

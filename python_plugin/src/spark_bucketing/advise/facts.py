@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from difflib import get_close_matches
+from pathlib import Path
 
 from spark_bucketing.advise.candidates import Subject
 from spark_bucketing.advise.sizes import ColumnFacts, SizeFacts
 from spark_bucketing.check.facts import described
-from spark_bucketing.errors import SparkError
+from spark_bucketing.errors import ProjectError, SparkError
 from spark_bucketing.evolution import sql
 from spark_bucketing.plan import parse_statistics
 from spark_bucketing.plan.planner import Planner
 from spark_bucketing.project.catalog import CatalogTable
-from spark_bucketing.project.manifest import Manifest, table_name
+from spark_bucketing.project.manifest import Manifest, Node, table_name
 from spark_bucketing.spec import Description
 
 # Bytes of a table whose rows are looked at for each column.
@@ -64,13 +66,34 @@ def merged(
     for unique_id, node in manifest.nodes.items():
         if not node.relation:
             continue
-        names = (unique_id.lower(), table_name(node.relation), f"{node.source_name}.{node.name}".lower(), node.name)
-        mine = next((given[name] for name in names if name in given), SizeFacts())
+        mine = next((given[name] for name in _names(node) if name in given), SizeFacts())
         known = catalog.get(unique_id)
         size = mine.size_bytes if mine.size_bytes is not None else known.size_bytes if known else None
         partitions = mine.partitions if mine.partitions is not None else known.partitions if known else None
         found[unique_id] = replace(mine, size_bytes=assumed if size is None else size, partitions=partitions)
     return found
+
+
+def _names(node: Node) -> tuple[str, ...]:
+    """By which people may mean a model or source, in lower case."""
+    table = table_name(node.relation) if node.relation else node.name.lower()
+    return (node.unique_id.lower(), table, f"{node.source_name}.{node.name}".lower(), node.name.lower())
+
+
+def refuse_unknown(manifest: Manifest, path: Path | None, given: Iterable[str]) -> None:
+    """Refuse names that a file of the user's has and the project has not, which would count for nothing.
+
+    Raises:
+        ProjectError: there is one.
+    """
+    known = {name for node in manifest.nodes.values() for name in _names(node)}
+    if unknown := [name for name in given if name.lower() not in known]:
+        near = get_close_matches(unknown[0].lower(), sorted(known), 1)
+        raise ProjectError(
+            f"{path} is about what the project does not have.\n  found:    {', '.join(unknown[:5])}\n"
+            "  expected: names of models, of sources (source.table) or of tables (schema.table)\n"
+            f"  instead:  {near[0] if near else 'leave it out'}"
+        )
 
 
 def column_facts(planner: Planner, subject: Subject, columns: Sequence[str], profile: bool) -> SizeFacts:

@@ -50,10 +50,9 @@ class Proposal:
             cost = one.write_cost(self.chosen.options[name])
             gain = given[self.chosen.options[name]] - given[0] + cost
             incremental = node.materialized in ("incremental", "bucketed_incremental")
-            evolves = incremental and bool(one.subject.table.partition_columns) and fit.extension
             how = (
                 "old partitions keep their layout; `spark-bucketing evolution rewrite` brings them to the new one"
-                if evolves
+                if one.subject.evolves
                 else "the next run rewrites all rows"
                 if incremental
                 else "each run writes it anyway"
@@ -66,7 +65,7 @@ class Proposal:
                 if side.table == name and not fit.serves(spec, want, side)
             )
             unique = node.unique_id
-            rewritten = 0 if evolves else size
+            rewritten = one.subject.rewritten
             found.append(
                 Change(unique, node.name, name, one.specs[0], spec, {}, size, rewritten, how, gain, cost, tuple(lost))
             )
@@ -79,7 +78,7 @@ def proposed(options: Mapping[str, Options], wanted: Sequence[Wanted], fit: Fit,
     if budget is None:
         return Proposal(choices, choose(choices))
     weights = {
-        name: [0 if place == 0 else one.subject.bytes for place in range(len(one.specs))]
+        name: [0 if place == 0 else one.subject.rewritten for place in range(len(one.specs))]
         for name, one in options.items()
     }
     return Proposal(choices, choose_within(choices, weights, budget))
