@@ -117,6 +117,8 @@ def _totals(advice: Advice) -> Iterator[str]:
     sizes = bytes_text(advice.bytes("before")), bytes_text(advice.bytes("after"))
     cost = bytes_text(advice.write_cost)
     yield f"  shuffled and sorted in all runs: {sizes[0]} to {sizes[1]}; writing costs {cost} more (an estimate)"
+    if advice.changes:
+        yield f"  in all {bytes_text(advice.bytes('before') - advice.bytes('after') - advice.write_cost)} are spared"
     exact = "the choice is the best one by the estimate" if not advice.gap else f"at most {advice.gap:.1%} are missed"
     yield f"  {exact}"
 
