@@ -193,6 +193,15 @@ def test_models_compete_for_the_key_and_runs_decide() -> None:
     assert found.candidates[0].serves == ("a",)
 
 
+def test_keys_that_hive_does_not_hash_alike_get_the_spark_layout_which_does_not_evolve() -> None:
+    columns = {"k": "bigint", "at": "timestamp", "d": "decimal(10,2)", "i": "interval day"}
+    one = Subject(HypotheticalTable("t", columns, None, ("ds",)), SizeFacts(GIB, 4), evolves=True)
+    found = options_of(one, [("k",), ("k", "at"), ("d",), ("i",)], [], GIB)
+    hashes = {spec.bucket_columns: spec.bucket_hash for spec in found.specs if spec}
+    assert hashes == {("k",): "hive", ("k", "at"): "spark", ("d",): "hive"} and set(found.left_out) == {("i",)}
+    assert [one.rewritten(spec) for spec in found.specs] == [0, 0, GIB, 0]
+
+
 def test_what_is_read_too_seldom_is_not_worth_writing() -> None:
     options = {"t": options_of(subject("t"), [("k",)], [], 256 * MIB)}
     seldom = [grouping("a", "t", "k", moved=7.9 * GIB)]

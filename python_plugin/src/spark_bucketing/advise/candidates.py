@@ -14,7 +14,9 @@ from spark_bucketing.spec import BucketHash, BucketSpec
 
 # A bucket may be so many times larger or smaller than the file size asks, so that tables of one join fit together.
 _STRETCH = 4
-_TYPES = ("boolean", "byte", "tinyint", "smallint", "int", "bigint", "string", "date", "timestamp", "decimal", "binary")
+# Types of keys; the others than Hive's have no hash that is the same everywhere, and are for the Spark layout alone.
+_HIVE_TYPES = ("boolean", "tinyint", "smallint", "int", "bigint", "decimal", "string", "date")
+_TYPES = (*_HIVE_TYPES, "varchar", "char", "binary", "timestamp", "timestamp_ntz")
 # One value whose rows are so many times a bucket's share holds up the task that reads it.
 _SKEW = 4
 
@@ -27,12 +29,20 @@ class Subject:
     facts: SizeFacts
     written: float = 1.0  # how often as many bytes as it has are written
     bucket_hash: BucketHash = "hive"
-    evolves: bool = False  # old partitions keep their layout when the table's changes
+    evolves: bool = False  # whether old partitions keep their layout when the table gets one of Hive
 
-    @property
-    def rewritten(self) -> int:
-        """Bytes that the next run writes anew where the layout changes."""
-        return 0 if self.evolves else self.bytes
+    def rewritten(self, spec: BucketSpec | None) -> int:
+        """Bytes that the next run writes anew where the layout becomes this one."""
+        return 0 if self.evolves_to(spec) or spec == self.table.spec else self.bytes
+
+    def evolves_to(self, spec: BucketSpec | None) -> bool:
+        """Whether old partitions keep their layout when this one comes."""
+        return self.evolves and spec is not None and spec.bucket_hash == "hive"
+
+    def hash_of(self, columns: Iterable[str]) -> BucketHash:
+        """The layout for these keys."""
+        types = {name.lower(): _base(kind) for name, kind in self.table.columns.items()}
+        return self.bucket_hash if all(types.get(column) in _HIVE_TYPES for column in columns) else "spark"
 
     @property
     def bytes(self) -> int:
@@ -193,11 +203,17 @@ def options_of(
         if why := _objection(subject, columns, own):
             left_out[columns] = why
             continue
+        layout = subject.hash_of(columns)
         sorts = [columns, *(order for order in orders if set(columns) <= set(order) and order != columns)]
         for number in sorted(fitting, key=lambda n: (abs(math.log2(n / own)), n)):
-            wide = (BucketSpec(number, columns, order, subject.bucket_hash) for order in sorts)
+            wide = (BucketSpec(number, columns, order, layout) for order in sorts)
             specs += [spec for spec in wide if spec not in specs]
     return Options(subject, tuple(specs), left_out)
+
+
+def _base(kind: str) -> str:
+    """A type without its arguments."""
+    return kind.lower().partition("(")[0].strip()
 
 
 def _objection(subject: Subject, columns: tuple[str, ...], number: int) -> str:
@@ -207,7 +223,7 @@ def _objection(subject: Subject, columns: tuple[str, ...], number: int) -> str:
         kind = types.get(column, "")
         if column in partitions:
             return f"{column} is a partition column"
-        if not kind.startswith(_TYPES):
+        if _base(kind) not in _TYPES:
             return f"{column} is a {kind or 'column that is not known'}, which is no type to bucket by"
     facts = [subject.facts.columns.get(column) for column in columns]
     counts = [one.distinct for one in facts if one and one.distinct is not None]

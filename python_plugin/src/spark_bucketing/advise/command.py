@@ -13,7 +13,7 @@ from spark_bucketing.advise.candidates import Fit, Options, Subject, keys_of, nu
 from spark_bucketing.advise.demand import CastKey, Wanted
 from spark_bucketing.advise.facts import column_facts, live_catalog, merged, refuse_unknown
 from spark_bucketing.advise.planning import Plans
-from spark_bucketing.advise.proposal import Proposal, config_changes, explained, proposed, suggested
+from spark_bucketing.advise.proposal import Proposal, config_changes, explained, is_incremental, proposed, suggested
 from spark_bucketing.advise.sizes import SizeFacts, read_runs, read_sizes
 from spark_bucketing.check.artifacts import Artifacts, Project, Request
 from spark_bucketing.check.command import about, in_folder, open_planner, planner_settings_of
@@ -110,7 +110,7 @@ def advise_project(request: AdviseRequest, on_progress: OnProgress = lambda _: N
                 if target.schema:
                     whatif.use(target.schema)
                 advice = _advised(around, whatif, planner, _sized(catalog, sizes), target.project_dir, on_progress)
-        edited = _with_edits(advice, artifacts, target.project_dir, settings, request)
+        edited = _with_edits(advice, artifacts, target.project_dir, request)
     return replace(edited, about=about(target))
 
 
@@ -242,7 +242,7 @@ def _subjects(
         facts = around.sizes.get(unique_id, SizeFacts())
         given = table.spec.bucket_hash if table.spec else None
         default: BucketHash = "hive" if around.settings.extension else "spark"
-        evolves = _incremental(node) and bool(table.partition_columns) and around.settings.extension
+        evolves = is_incremental(node) and bool(table.partition_columns) and around.settings.extension
         written = around.runs_of(node) * _written(node, facts)
         subject = Subject(table, facts, written, given or default, evolves)
         if why := _objection(node, subject, around.request.smallest):
@@ -256,11 +256,7 @@ def _subjects(
 
 def _written(node: Node, facts: SizeFacts) -> float:
     """The share of a table that one run writes: of an incremental one with partitions, one of these."""
-    return 1 / max(facts.partitions or 1, 1) if _incremental(node) and node.config.get("partition_by") else 1.0
-
-
-def _incremental(node: Node) -> bool:
-    return node.materialized in ("incremental", "bucketed_incremental")
+    return 1 / max(facts.partitions or 1, 1) if is_incremental(node) and node.config.get("partition_by") else 1.0
 
 
 def _objection(node: Node, subject: Subject, smallest: int) -> str:
@@ -277,10 +273,8 @@ def _objection(node: Node, subject: Subject, smallest: int) -> str:
     return ""
 
 
-def _with_edits(
-    advice: Advice, artifacts: Artifacts, project_dir: Path, settings: Settings, request: AdviseRequest
-) -> Advice:
-    changes = config_changes(advice.changes, artifacts.manifest, settings.extension)
+def _with_edits(advice: Advice, artifacts: Artifacts, project_dir: Path, request: AdviseRequest) -> Advice:
+    changes = config_changes(advice.changes, artifacts.manifest)
     by_id = {change.model: change.config for change in changes}
     advice = replace(advice, changes=tuple(replace(one, config=by_id[one.unique_id]) for one in advice.changes))
     if not changes:
