@@ -241,6 +241,12 @@ def test_tables_whose_gain_spark_does_not_plan_are_dropped() -> None:
     for after, dropped in ((same, ["t"]), (less, [])):
         proof = [QueryProof("a", "model.p.a", 1.0, same, after)]
         assert proposal.not_borne_out(options, proof, {"t": ["model.p.a"]}) == dropped
+    # 8 GiB each are written, and 12 GiB are spared once.
+    both = {name: options_of(subject(name), [("k",)], [], 256 * MIB) for name in ("t", "u")}
+    together = proposed(both, [join(f"q{number}", "t", "u", "k") for number in range(2)], Fit(True))
+    proof = [QueryProof("a", "model.p.a", 1.0, Planned(PlanCounts(1), 12.0 * GIB, 0), less)]
+    readers = {"t": ["model.p.a"], "u": ["model.p.a"]}
+    assert set(together.specs(both)) == {"t", "u"} and together.not_borne_out(both, proof, readers) == ["t"]
 
 
 SPEC = BucketSpec(8, ("k",), ("k",), "hive")

@@ -31,6 +31,8 @@ from spark_bucketing.spec import BucketHash
 
 OnProgress = Callable[[str], None]
 MIB = 2**20
+# Of choosing anew without what Spark's plans do not bear out.
+_MOST_ROUNDS = 10
 # What is built by this package, or can be.
 _BUILT = {
     "table": "bucketed_table",
@@ -163,7 +165,7 @@ def _advised(
     own = {name: one for name, one in options.items() if name in subjects}
     on_progress("choosing")
     proposal = proposed(own, wanted, fit, request.budget)
-    for _ in range(3):
+    for _ in range(_MOST_ROUNDS):
         on_progress("planning the proposal")
         proof = plans.proof(proposal.specs(own))
         dropped = proposal.not_borne_out(own, proof, plans.readers)

@@ -30,14 +30,20 @@ class Proposal:
     def not_borne_out(
         self, options: Mapping[str, Options], proof: Sequence[QueryProof], readers: Mapping[str, Collection[str]]
     ) -> list[str]:
-        """Tables whose readers, as Spark plans them, gain no more than writing costs."""
+        """Tables whose readers, as Spark plans them, gain no more than writing costs.
+
+        Tables share readers: where each alone is worth it and all together are not, it is the one that gains least.
+        """
         gains = {one.unique_id: one.gain for one in proof}
-        return [
-            name
-            for name in self.specs(options)
-            if sum(gains[reader] for reader in dict.fromkeys(readers.get(name, ())))
-            <= options[name].write_cost(self.chosen.options[name])
-        ]
+        costs = {name: options[name].write_cost(self.chosen.options[name]) for name in self.specs(options)}
+        net = {
+            name: sum(gains[reader] for reader in dict.fromkeys(readers.get(name, ()))) - cost
+            for name, cost in costs.items()
+        }
+        found = [name for name, rest in net.items() if rest <= 0]
+        if net and not found and sum(gains.values()) <= sum(costs.values()):
+            return [min(net, key=net.__getitem__)]
+        return found
 
     def changes(
         self, options: Mapping[str, Options], nodes: Mapping[str, Node], wanted: Sequence[Wanted], fit: Fit
