@@ -26,12 +26,13 @@ from spark_bucketing.advise.candidates import (
 )
 from spark_bucketing.advise.choice import choose
 from spark_bucketing.advise.demand import Demand, Planned, Wanted
-from spark_bucketing.advise.facts import refuse_unknown
+from spark_bucketing.advise.facts import joined_catalogs, refuse_unknown
 from spark_bucketing.advise.proposal import explained, proposed
 from spark_bucketing.advise.sizes import ColumnFacts, SizeFacts, parse_size, read_runs, read_sizes
 from spark_bucketing.errors import ProjectError
 from spark_bucketing.plan.tree import PlanCounts
 from spark_bucketing.plan.whatif import HypotheticalTable
+from spark_bucketing.project.catalog import CatalogTable
 from spark_bucketing.project.manifest import Manifest, Node
 from spark_bucketing.report.advise_html import write_html
 from spark_bucketing.report.advise_json import advice_data
@@ -215,6 +216,14 @@ def test_a_budget_limits_what_changes() -> None:
     assert set(proposed(options, wanted, Fit(True), 8 * GIB).specs(options)) == {"t", "u"}
     assert set(proposed(options, wanted, Fit(True), 5 * GIB).specs(options)) == {"u"}
     assert set(proposed(options, wanted, Fit(True), GIB).specs(options)) == set()
+
+
+def test_the_warehouse_s_sizes_win_over_those_of_the_docs() -> None:
+    there = {"a": CatalogTable({"k": "int"}, 7), "b": CatalogTable({"k": "int"}, None, 3)}
+    documented = {"a": CatalogTable({}, 1), "b": CatalogTable({}, 2), "c": CatalogTable({}, 4)}
+    found = joined_catalogs(there, documented)
+    assert {name: one.size_bytes for name, one in found.items()} == {"a": 7, "b": 2, "c": 4}
+    assert found["b"].partitions == 3 and found["b"].columns
 
 
 def test_tables_that_evolve_take_nothing_of_a_budget() -> None:

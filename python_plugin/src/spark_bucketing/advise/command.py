@@ -11,7 +11,7 @@ from pathlib import Path
 from spark_bucketing.advise.advice import Advice, Explanation, LeftOut
 from spark_bucketing.advise.candidates import Fit, Options, Subject, keys_of, number_of_buckets, options_of, orders_of
 from spark_bucketing.advise.demand import CastKey, Wanted
-from spark_bucketing.advise.facts import column_facts, live_catalog, merged, refuse_unknown
+from spark_bucketing.advise.facts import column_facts, joined_catalogs, live_catalog, merged, refuse_unknown
 from spark_bucketing.advise.planning import Plans
 from spark_bucketing.advise.proposal import Proposal, config_changes, explained, is_incremental, proposed, suggested
 from spark_bucketing.advise.sizes import SizeFacts, read_runs, read_sizes
@@ -102,7 +102,7 @@ def advise_project(request: AdviseRequest, on_progress: OnProgress = lambda _: N
             on_progress("compiling the project")
             artifacts = project.artifacts()
             there = {} if request.check.offline else live_catalog(planner, artifacts.manifest)
-            catalog = {**artifacts.catalog, **there}
+            catalog = joined_catalogs(there, artifacts.catalog)
             refuse_unknown(artifacts.manifest, request.sizes, given)
             # Past runs may be of models that are gone.
             refuse_unknown(artifacts.manifest, request.runs, (name for name in runs if "." not in name))

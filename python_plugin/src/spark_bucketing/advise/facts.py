@@ -55,6 +55,18 @@ def _planned_size(planner: Planner, table: str, partition_columns: Sequence[str]
     return next(iter(parse_statistics(planner.explain(query).cost).tables.values()), None)
 
 
+def joined_catalogs(
+    there: Mapping[str, CatalogTable], documented: Mapping[str, CatalogTable]
+) -> Mapping[str, CatalogTable]:
+    """What the warehouse says, and what the docs say where it does not know."""
+    known = {
+        name: replace(table, size_bytes=documented[name].size_bytes)
+        for name, table in there.items()
+        if table.size_bytes is None and name in documented
+    }
+    return {**documented, **there, **known}
+
+
 def merged(
     manifest: Manifest,
     catalog: Mapping[str, CatalogTable],
