@@ -36,10 +36,11 @@ def main() -> None:
     """Run the project before and after the advice, and print and write what both took."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--scale", type=float, default=1, help="TPC-H's scale factor")
-    parser.add_argument("--repetitions", type=int, default=3, help="timed runs of the queries, after one that is not")
+    parser.add_argument("--repetitions", type=int, default=4, help="timed runs of the queries, after one that is not")
     parser.add_argument("--by-hand", choices=layouts(), help="instead of the advice, this layout of the test cases")
     parser.add_argument("--conf", nargs="*", default=[], metavar="NAME=VALUE", help="settings of Spark")
-    parser.add_argument("--advise", nargs="*", default=[], help="further options of advise")
+    parser.add_argument("--file-size", default="16MiB", help="of advise: tables of a benchmark are small")
+    parser.add_argument("--smallest", default="4MiB", help="of advise")
     parser.add_argument("--folder", type=Path, default=Path(".demo/bench"), help="for data, tables and results")
     parser.add_argument("--measure", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--ways", nargs="*", help=argparse.SUPPRESS)
@@ -57,14 +58,16 @@ def main() -> None:
     _in_a_process_of_its_own(folder, ["before"], 0)
     shutil.copytree(folder / "before", folder / "after", symlinks=True)
     begin = time.perf_counter()
-    advice = _applied(folder, options.by_hand) if options.by_hand else _advised(folder, options.advise)
+    advice = (
+        _applied(folder, options.by_hand) if options.by_hand else _advised(folder, options.file_size, options.smallest)
+    )
     seconds = time.perf_counter() - begin
     seen = _in_a_process_of_its_own(folder, list(WAYS), options.repetitions)
     figures = {"scale": options.scale, "seen": seen, "advice": advice, "advise_seconds": seconds}
     (data / "advise.json").write_text(json.dumps(figures, indent=2))
     console = Console(width=150)
     console.print(f"advise took {seconds:.0f} s")
-    for printed in (_sums(**seen), _by_model(**seen)):
+    for printed in (_sums(**seen), _by_model(**seen, advice=advice)):
         console.print(printed)
     if wrong := [name for name in queries() if seen["before"][name]["rows"] != seen["after"][name]["rows"]]:
         raise WrongRowsError(f"other rows after the advice: {', '.join(wrong)}")
@@ -78,8 +81,9 @@ def _in_a_process_of_its_own(folder: Path, ways: Sequence[str], repetitions: int
     return found
 
 
-def _advised(folder: Path, more: list[str]) -> dict[str, Any]:
+def _advised(folder: Path, file_size: str, smallest: str) -> dict[str, Any]:
     """The advice, which is applied as well."""
+    more = ["--file-size", file_size, "--smallest", smallest]
     command = [str(Path(sys.executable).with_name("spark-bucketing")), "advise", "--apply"]
     place = ["--project-dir", str(folder / "after"), "--profiles-dir", str(folder / "profile-before")]
     report = folder / "advice.json"
@@ -115,8 +119,9 @@ def measured(folder: Path, ways: Sequence[str], repetitions: int) -> dict[str, d
     from pyspark.sql import SparkSession
 
     runs = {way: [_run(folder, way)] for way in ways}
-    for _ in range(repetitions):
-        for way in ways:
+    for repetition in range(repetitions):
+        # Each way is as often the first, since a machine gets slower or faster.
+        for way in ways if repetition % 2 else reversed(ways):
             runs[way].append(_run(folder, way, "--select", "path:models/queries"))
     spark = SparkSession.active()
     # Tables are built once.
@@ -211,12 +216,16 @@ def _sums(before: Mapping[str, Any], after: Mapping[str, Any]) -> Table:
     return printed
 
 
-def _by_model(before: Mapping[str, Any], after: Mapping[str, Any]) -> Table:
-    printed = Table("model", "s before", "s after", "MiB shuffled before", "after", title="By model")
-    for name, left in before.items():
-        right = after[name]
-        cells = [left["seconds"], right["seconds"], left["shuffled"] / MIB, right["shuffled"] / MIB]
-        printed.add_row(name, *(f"{cell:,.2f}" for cell in cells))
+def _by_model(before: Mapping[str, Any], after: Mapping[str, Any], advice: Mapping[str, Any]) -> Table:
+    """What was measured, and what had been predicted of shuffles; the models that became slower most come first."""
+    heads = ("s before", "s after", "MiB shuffled before", "after", "MiB predicted before", "after")
+    printed = Table("model", *heads, title="By model; the slower ones first")
+    predicted = {one["model"]: one for one in advice.get("models", ())}
+    for name in sorted(before, key=lambda name: before[name]["seconds"] - after[name]["seconds"]):
+        measured = [f"{way[name]['seconds']:,.2f}" for way in (before, after)]
+        measured += [f"{way[name]['shuffled'] / MIB:,.2f}" for way in (before, after)]
+        plans = [predicted.get(name, {}).get(when) for when in ("before", "after")]
+        printed.add_row(name, *measured, *(f"{plan['shuffled_bytes'] / MIB:,.2f}" if plan else "" for plan in plans))
     return printed
 
 

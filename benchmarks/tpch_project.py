@@ -100,7 +100,7 @@ def _settings(folder: Path) -> dict[str, str]:
     return {
         **extension_settings(build_jar()),
         "spark.master": "local[2]",
-        "spark.driver.memory": "6g",
+        "spark.driver.memory": "4g",
         "spark.driver.host": "localhost",
         "spark.sql.shuffle.partitions": "16",
         "spark.sql.warehouse.dir": f"{folder}/warehouse",

@@ -5,14 +5,24 @@ from __future__ import annotations
 import json
 import subprocess
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from commanded import COMMAND, command, environment
 from dbt_projects import dbt_project
 
 from conftest import REPOSITORY, Project
+from spark_bucketing.advise.candidates import Subject
+from spark_bucketing.advise.facts import column_facts
+from spark_bucketing.advise.sizes import ColumnFacts, SizeFacts
+from spark_bucketing.plan.session_planner import SessionPlanner
+from spark_bucketing.plan.whatif import HypotheticalTable
+from spark_bucketing.session import setting
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 GIB = 2**30
 SMALL = ("--smallest", "1", "--file-size", "1KiB")
@@ -54,6 +64,65 @@ def test_live_advice_is_profiled_applied_and_true_of_what_is_built_by_it(
     for when in ("exchanges", "sorts"):
         assert again["total"]["before"][when] == report["total"]["after"][when] < report["total"]["before"][when]
     assert command(project, "advise", "--explain", "clicks", *SMALL).exit_code == 0
+
+
+def test_the_run_after_apply_gives_new_partitions_buckets_and_rebuilds_what_has_none(
+    new_project: Callable[..., Project], extension: None, no_broadcast: None, spark: SparkSession
+) -> None:
+    project = new_project()
+    kind = {"materialized": "incremental", "file_format": "parquet"}
+    later = "{{ 2 if is_incremental() else 'cast(id % 2 as int)' }}"
+    project.model("parts", f"select id as k, 'v' || id as v, {later} as p from range(4000)", partition_by="p",
+                  incremental_strategy="insert_overwrite", **kind)  # fmt: skip
+    project.model("whole", "select id as k, 'w' || id as w from range(4000)", incremental_strategy="append", **kind)
+    join = "select a.v, b.w from {{ ref('parts') }} as a join {{ ref('whole') }} as b using (k)"
+    for number in range(6):
+        project.model(f"j{number}", join, materialized="table", file_format="parquet")
+    project.dbt("run")
+    report = advised(project, "--apply")
+    changes = {one["model"]: one for one in report["changes"]}
+    assert {name: one["config"]["on_bucket_change"] for name, one in changes.items()} == {
+        "parts": "evolve",
+        "whole": "rebuild",
+    }
+    assert changes["parts"]["rewritten_bytes"] == 0 and "old partitions keep" in changes["parts"]["how"]
+    assert changes["whole"]["rewritten_bytes"] == changes["whole"]["bytes"] > 0
+    project.dbt("run")
+    parts, whole = (f"{project.schema}.{name}" for name in ("parts", "whole"))
+    specs = {row.partition: row.num_buckets for row in spark.sql(f"select * from bucket_specs('{parts}')").collect()}
+    buckets = {name: one["config"]["buckets"] for name, one in changes.items()}
+    assert specs == {"p=0": None, "p=1": None, "p=2": buckets["parts"]}
+    assert spark.table(parts).count() == spark.table(whole).count() == 8000
+    described = {row.col_name: row.data_type for row in spark.sql(f"describe table extended {whole}").collect()}
+    assert described["Num Buckets"] == str(buckets["whole"])
+
+
+def test_what_analyze_has_found_of_columns_is_known(spark: SparkSession, tmp_path: Path) -> None:
+    planner = SessionPlanner("live", spark)
+    spark.sql("create database if not exists analyzed")
+    half = "if(id < 5000, 7, id)"
+    columns = f"id as k, if(id % 4 = 0, null, id) as gaps, {half} as lopsided, id % 3 as few"
+    spark.sql(f"create or replace temporary view rows_of_analyzed as select {columns} from range(10000)")
+    spark.sql("drop table if exists analyzed.t")
+    spark.sql("create table analyzed.t using parquet as select * from rows_of_analyzed")
+    one = Subject(HypotheticalTable("analyzed.t", {}), SizeFacts(10**6))
+    names = ("k", "gaps", "lopsided", "few", "nowhere")
+    assert column_facts(planner, one, names, profile=False).columns["k"] == ColumnFacts()
+    with setting(spark, "spark.sql.statistics.histogram.enabled", "true"):
+        spark.sql("analyze table analyzed.t compute statistics for all columns")
+    found = column_facts(planner, one, names, profile=False).columns
+    assert found["few"].distinct == 3 and found["k"].distinct == pytest.approx(10000, rel=0.1)
+    assert found["gaps"].largest == pytest.approx(0.25) and found["lopsided"].largest == pytest.approx(0.5, abs=0.02)
+    assert found["few"].largest == pytest.approx(1 / 3, abs=0.02) and found["k"].largest == 0 and "nowhere" not in found
+    # A sample says the same, by one query for each column.
+    sampled = column_facts(planner, one, names, profile=True).columns
+    assert sampled["few"] == ColumnFacts(3, 0.3334)
+    assert sampled["gaps"] == ColumnFacts(7501, 0.25) and sampled["lopsided"].largest == 0.5
+    large = replace(one, facts=SizeFacts(10 * 2**30))
+    part = column_facts(planner, large, ("few",), profile=True).columns["few"]
+    assert part.distinct == 3 and part.largest != sampled["few"].largest
+    given = {"k": ColumnFacts(1, 1.0)}
+    assert column_facts(planner, replace(one, facts=SizeFacts(1, None, given)), ("k",), True).columns == given
 
 
 @pytest.fixture
@@ -111,6 +180,43 @@ def test_offline_keys_are_found_through_views_and_ephemeral_models(offline: Path
     assert sum(one["bytes"] for one in json.loads(within.stdout)["changes"]) <= 95 * GIB
     text = run_offline(offline, "--explain", "fact")
     assert "proposed" in text.stdout and "serves other" in text.stdout
+
+
+def test_offline_keys_are_found_through_unions_in_part_of_a_joins_keys_and_behind_casts(offline: Path) -> None:
+    columns = "cast(k as bigint) as k, cast(j as int) as j, v"
+    models = dict.fromkeys(
+        ("a", "b", "events", "visits", "narrow"),
+        f"{{{{ config(materialized='table') }}}}\nselect {columns} from {{{{ source('raw', 'big') }}}}",
+    )
+    united = "(select k, v from {{ ref('a') }} union all select k, v + 1 as v from {{ ref('b') }})"
+    for number in range(4):
+        models[f"u{number}"] = f"select k, row_number() over (partition by k order by v) as n from {united}"
+        models[f"s{number}"] = (
+            "select e.v from {{ ref('events') }} e join {{ ref('visits') }} v on e.k = v.k and e.j = v.j"
+        )
+        models[f"g{number}"] = "select k, collect_list(v) as v from {{ ref('events') }} group by k"
+        models[f"c{number}"] = "select n.v from {{ ref('narrow') }} n join {{ ref('fact') }} f on n.j = f.k"
+        models[f"w{number}"] = "select k, row_number() over (partition by k order by v) as n from {{ ref('dim') }}"
+    for name, text in models.items():
+        (offline / "models" / f"{name}.sql").write_text(f"{text}\n")
+    sizes = {**json.loads((offline / "sizes.json").read_text()), **dict.fromkeys(models, "50GiB")}
+    (offline / "sizes.json").write_text(json.dumps(sizes))
+    result = run_offline(offline, "--format", "json")
+    assert result.returncode == 0, result.stderr
+    report = json.loads(result.stdout)
+    configs = {one["model"]: one["config"] for one in report["changes"]}
+    plans = {
+        one["model"]: (one["before"]["exchanges"], one["after"]["exchanges"], one["after"]["sorts"])
+        for one in report["models"]
+    }
+    assert configs["a"] == configs["b"] and plans["u0"] == (1, 0, 1)
+    # The grouping has but one of the join's keys, and the join wants its order.
+    assert configs["events"]["clustered_by"] == configs["visits"]["clustered_by"] == ["k"]
+    assert configs["events"]["sorted_by"] == configs["visits"]["sorted_by"] == ["k", "j"]
+    assert plans["s0"] == (2, 0, 0) and plans["g0"] == (1, 0, 0)
+    (cast,) = (one for one in report["left_out"] if one["table"].endswith(".narrow") and one["keys"] == ["j"])
+    assert "cast to bigint by c0 (join)" in cast["reason"]
+    assert configs["dim"]["sorted_by"] == ["k", "v"] and plans["w0"] == (1, 0, 0)
 
 
 def test_offline_a_query_that_cannot_be_planned_is_named_and_nothing_is_claimed_of_it(offline: Path) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import time
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
 import pytest
 import yaml
-from commanded import command
+from commanded import COMMAND, command, environment
 from elsewhere import CREATE, interrupted
 from served import HOST, asking, thrift_server
 
@@ -94,6 +95,39 @@ def test_the_check_asks_over_thrift(server: int, project: Project) -> None:
     connect(project, 1, "checked")
     away = command(project, "check")
     assert away.exit_code == 2 and "connect" in away.output and "Traceback" not in away.output
+
+
+def test_advice_over_thrift_takes_sizes_and_values_from_the_server_and_plans_beside_it(
+    server: int, project: Project
+) -> None:
+    connect(project, server, "advised")
+    plain = {"materialized": "table", "file_format": "parquet"}
+    project.model("clicks", "select id % 5000 as user_id, id % 2 as bit, id % 3 as p from range(20000)", **plain)
+    project.model("users", "select id as user_id, id % 3 as p from range(5000)", partition_by="p", **plain)
+    for number in range(5):
+        join = "select /*+ merge(u) */ c.bit from {{ ref('clicks') }} as c join {{ ref('users') }} as u using (user_id)"
+        project.model(f"j{number}", join, **plain)
+    project.model("bits", "select bit, collect_list(p) as p from {{ ref('clicks') }} group by bit", **plain)
+    project.dbt("run")
+    size = ["--smallest", "1", "--file-size", "1KiB", "--format", "json"]
+    # It plans on a Spark of its own, of which a process has one.
+    place = ["--project-dir", str(project.folder), "--profiles-dir", str(project.folder)]
+    result = subprocess.run(
+        [*COMMAND[:-1], "advise", "--profile", *size, *place],
+        capture_output=True, text=True, env=environment(), check=False,
+    )  # fmt: skip
+    assert result.returncode == 0, result.stderr
+    report = json.loads(result.stdout)
+    assert report["planner"].startswith("live (thrift), without")
+    changes = {one["model"]: one for one in report["changes"]}
+    with asking(server) as query:
+        files = query(
+            "select sum(size) from (select distinct _metadata.file_path as path, _metadata.file_size as size from advised.clicks)"
+        )
+    # A server of stock Spark: the layout that it reads, and equal numbers.
+    assert changes["clicks"]["config"]["bucket_hash"] == "spark" and changes["clicks"]["bytes"] == files[0][0]
+    reasons = {(one["table"], *one["keys"]): one["reason"] for one in report["left_out"]}
+    assert "too few values: 2 for" in reasons["advised.clicks", "bit"], reasons
 
 
 @pytest.mark.long

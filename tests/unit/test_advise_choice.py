@@ -7,6 +7,7 @@ from itertools import pairwise, product
 
 import pytest
 
+from spark_bucketing.advise import choice
 from spark_bucketing.advise.choice import Choices, choose, choose_within
 
 Weights = dict[str, list[int]]
@@ -52,7 +53,11 @@ def test_a_search_is_near_the_best_and_its_bound_holds() -> None:
     assert over / total < 0.05
 
 
-def test_a_limit_holds_and_the_bound_says_how_good_the_choice_is() -> None:
+@pytest.mark.parametrize(("most_heavy", "most_missed"), [(8, 1e-12), (0, 0.05)])
+def test_a_limit_holds_and_the_bound_says_how_good_the_choice_is(
+    most_heavy: int, most_missed: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(choice, "_MOST_HEAVY", most_heavy)
     missed, total = 0.0, 0.0
     for seed in range(60):
         choices, weights = random_choices(seed)
@@ -61,8 +66,9 @@ def test_a_limit_holds_and_the_bound_says_how_good_the_choice_is() -> None:
         assert sum(weights[name][place] for name, place in found.options.items()) <= limit
         assert found.value <= most + 1e-9
         assert most <= found.bound + 1e-6
+        assert most_heavy == 0 or found.gap == pytest.approx(0)
         missed, total = missed + most - found.value, total + most
-    assert missed / total < 0.05
+    assert missed / total < most_missed
 
 
 def test_equal_choices_are_made_in_the_same_way_each_time() -> None:

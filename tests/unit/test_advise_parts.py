@@ -3,22 +3,37 @@
 from __future__ import annotations
 
 import json
+import re
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 from jsonschema import Draft202012Validator
+from pages import Page
 
 from conftest import REPOSITORY
 from spark_bucketing.advise.advice import Advice, Change, Explanation, LeftOut, QueryProof, Suggestion
-from spark_bucketing.advise.candidates import Fit, Subject, choices_of, keys_of, number_of_buckets, options_of
+from spark_bucketing.advise.candidates import (
+    Fit,
+    Subject,
+    choices_of,
+    keys_of,
+    number_of_buckets,
+    options_of,
+    orders_of,
+)
 from spark_bucketing.advise.choice import choose
 from spark_bucketing.advise.demand import Demand, Planned, Wanted
+from spark_bucketing.advise.facts import joined_catalogs, refuse_unknown
 from spark_bucketing.advise.proposal import explained, proposed
 from spark_bucketing.advise.sizes import ColumnFacts, SizeFacts, parse_size, read_runs, read_sizes
 from spark_bucketing.errors import ProjectError
 from spark_bucketing.plan.tree import PlanCounts
 from spark_bucketing.plan.whatif import HypotheticalTable
+from spark_bucketing.project.catalog import CatalogTable
+from spark_bucketing.project.manifest import Manifest, Node
 from spark_bucketing.report.advise_html import write_html
 from spark_bucketing.report.advise_json import advice_data
 from spark_bucketing.report.advise_text import write_text
@@ -33,7 +48,7 @@ def subject(name: str, size: int = 4 * GIB, spec: BucketSpec | None = None, **fa
 
 
 def join(query: str, a: str, b: str, *keys: str, moved: float = 40.0 * GIB) -> Wanted:
-    return Wanted(query, "join", tuple(Demand(name, keys, moved / 2, moved / 2) for name in (a, b)))
+    return Wanted(query, "join", tuple(Demand(name, keys, moved / 2, moved / 2, keys) for name in (a, b)))
 
 
 def grouping(query: str, table: str, *keys: str, moved: float = 40.0 * GIB) -> Wanted:
@@ -85,7 +100,7 @@ def test_keys_are_those_of_joins_in_one_order_and_of_groupings_and_what_they_sha
         Wanted("a", "join", (Demand("t", ("k", "j"), 1, 1), Demand("u", ("a", "b"), 1, 1))),
         grouping("b", "t", "k", "ds"),
     ]
-    found = keys_of(wanted)
+    found = keys_of(wanted, Fit(extension=False))
     assert set(found["u"]) == {("a", "b"), ("b", "a")}
     assert set(found["t"]) == {("j", "k"), ("k", "j"), ("ds", "k"), ("k",), ("ds",)}
 
@@ -127,13 +142,44 @@ def test_tables_of_one_join_get_numbers_that_fit_without_the_extension_too() -> 
 
 
 def test_joins_want_their_keys_in_the_same_places() -> None:
-    sides = (Demand("t", ("k", "j"), 1, 1), Demand("u", ("a", "b"), 1, 1))
+    sides = (Demand("t", ("k", "j"), 1, 1, ("k", "j")), Demand("u", ("a", "b"), 1, 1, ("a", "b")))
     want, fit = Wanted("q", "join", sides), Fit(True)
     kj = BucketSpec(8, ("k", "j"), ("k", "j"), "hive")
     ab, ba, odd = (BucketSpec(n, by, by, "hive") for n, by in ((4, ("a", "b")), (8, ("b", "a")), (3, ("a", "b"))))
     assert fit.gain(want, [kj, ab]) == 4
     assert fit.gain(want, [kj, ba]) == fit.gain(want, [kj, odd]) == fit.gain(want, [kj, None]) == 2
-    assert fit.gain(want, [BucketSpec(8, ("k",), ("k",), "hive"), None]) == 0
+
+
+def test_buckets_by_some_keys_of_a_join_serve_it_where_the_session_allows_it() -> None:
+    sides = (Demand("t", ("k", "j"), 1, 1, ("k", "j")), Demand("u", ("a", "b"), 1, 1, ("a", "b")))
+    want = Wanted("q", "join", sides)
+    assert keys_of([want], Fit(True))["t"] == dict.fromkeys([("j", "k"), ("k", "j"), ("k",), ("j",)])
+    assert keys_of([want], Fit(False))["u"] == dict.fromkeys([("a", "b"), ("b", "a")])
+    by_k, sorted_by_all = (BucketSpec(8, ("k",), order, "hive") for order in (("k",), ("k", "j")))
+    for fit in (Fit(True), Fit(False, all_keys=False)):
+        # The shuffle goes, and the sort where files have the order of all keys.
+        assert fit.gain(want, [by_k, None]) == 1
+        assert fit.gain(want, [sorted_by_all, BucketSpec(8, ("a",), ("a", "b"), "hive")]) == 4
+        assert fit.gain(want, [sorted_by_all, BucketSpec(8, ("b",), ("a", "b"), "hive")]) == 2
+    assert Fit(False).gain(want, [by_k, None]) == 0
+
+
+def test_files_are_sorted_by_more_where_a_window_wants_that() -> None:
+    want = Wanted("w", "window", (Demand("t", ("k",), 20.0 * GIB, 20.0 * GIB, ("k", "j")),))
+    orders = orders_of([want])["t"]
+    options = {"t": options_of(subject("t"), keys_of([want], Fit(True))["t"], [], 256 * MIB, orders)}
+    (spec,) = proposed(options, [want], Fit(True)).specs(options).values()
+    assert (spec.bucket_columns, spec.sort_columns) == (("k",), ("k", "j"))
+    in_folders = replace(subject("t"), table=HypotheticalTable("t", COLUMNS, None, ("j",)), facts=SizeFacts(GIB, 2))
+    assert {spec.sort_columns for spec in options_of(in_folders, [("k",)], [], MIB, orders).specs if spec} == {("k",)}
+
+
+def test_inputs_of_a_union_are_bucketed_together_or_not_at_all() -> None:
+    want = Wanted("q", "aggregate", (Demand("t", ("k",), 1, 0), Demand("u", ("a",), 2, 0)), united=True)
+    by = {name: [BucketSpec(n, (name,), (name,), "hive") for n in (8, 16)] for name in ("k", "a")}
+    assert Fit(True).gain(want, [by["k"][0], by["a"][0]]) == 3
+    assert Fit(True).gain(want, [by["k"][0], None]) == Fit(True).gain(want, [by["k"][0], by["a"][1]]) == 0
+    assert Fit(False).gain(want, [by["k"][0], by["a"][0]]) == 0
 
 
 def test_models_compete_for_the_key_and_runs_decide() -> None:
@@ -146,6 +192,15 @@ def test_models_compete_for_the_key_and_runs_decide() -> None:
     found = explained("t", options["t"], proposed(options, [by_k, by_j], Fit(True)), [by_k, by_j], Fit(True), [])
     assert [one.verdict for one in found.candidates] == ["proposed", "another one spares more"]
     assert found.candidates[0].serves == ("a",)
+
+
+def test_keys_that_hive_does_not_hash_alike_get_the_spark_layout_which_does_not_evolve() -> None:
+    columns = {"k": "bigint", "at": "timestamp", "d": "decimal(10,2)", "i": "interval day"}
+    one = Subject(HypotheticalTable("t", columns, None, ("ds",)), SizeFacts(GIB, 4), evolves=True)
+    found = options_of(one, [("k",), ("k", "at"), ("d",), ("i",)], [], GIB)
+    hashes = {spec.bucket_columns: spec.bucket_hash for spec in found.specs if spec}
+    assert hashes == {("k",): "hive", ("k", "at"): "spark", ("d",): "hive"} and set(found.left_out) == {("i",)}
+    assert [one.rewritten(spec) for spec in found.specs] == [0, 0, GIB, 0]
 
 
 def test_what_is_read_too_seldom_is_not_worth_writing() -> None:
@@ -163,6 +218,31 @@ def test_a_budget_limits_what_changes() -> None:
     assert set(proposed(options, wanted, Fit(True), GIB).specs(options)) == set()
 
 
+def test_the_warehouse_s_sizes_win_over_those_of_the_docs() -> None:
+    there = {"a": CatalogTable({"k": "int"}, 7), "b": CatalogTable({"k": "int"}, None, 3)}
+    documented = {"a": CatalogTable({}, 1), "b": CatalogTable({}, 2), "c": CatalogTable({}, 4)}
+    found = joined_catalogs(there, documented)
+    assert {name: one.size_bytes for name, one in found.items()} == {"a": 7, "b": 2, "c": 4}
+    assert found["b"].partitions == 3 and found["b"].columns
+
+
+def test_tables_that_evolve_take_nothing_of_a_budget() -> None:
+    options = {name: options_of(subject(name, 4 * GIB), [("k",)], [], 256 * MIB) for name in ("t", "u")}
+    evolving = replace(options["t"], subject=replace(options["t"].subject, evolves=True))
+    wanted = [grouping("a", "t", "k"), grouping("b", "u", "k", moved=50.0 * GIB)]
+    for budget, changed in ((4 * GIB, {"t", "u"}), (GIB, {"t"})):
+        own = {**options, "t": evolving}
+        assert set(proposed(own, wanted, Fit(True), budget).specs(own)) == changed
+
+
+def test_names_that_the_project_does_not_have_are_refused_with_the_nearest() -> None:
+    node = Node("model.p.orders", "orders", "model", "", "`s`.`orders`")
+    manifest = Manifest({node.unique_id: node})
+    refuse_unknown(manifest, None, ["Orders", "s.orders", "model.p.orders"])
+    with pytest.raises(ProjectError, match=r"(?s)f.yml .*found:    ordrs\n.*instead:  orders"):
+        refuse_unknown(manifest, Path("f.yml"), ["ordrs"])
+
+
 def test_tables_whose_gain_spark_does_not_plan_are_dropped() -> None:
     options = {"t": options_of(subject("t"), [("k",)], [], 256 * MIB)}
     proposal = proposed(options, [grouping("a", "t", "k")], Fit(True))
@@ -170,6 +250,12 @@ def test_tables_whose_gain_spark_does_not_plan_are_dropped() -> None:
     for after, dropped in ((same, ["t"]), (less, [])):
         proof = [QueryProof("a", "model.p.a", 1.0, same, after)]
         assert proposal.not_borne_out(options, proof, {"t": ["model.p.a"]}) == dropped
+    # 8 GiB each are written, and 12 GiB are spared once.
+    both = {name: options_of(subject(name), [("k",)], [], 256 * MIB) for name in ("t", "u")}
+    together = proposed(both, [join(f"q{number}", "t", "u", "k") for number in range(2)], Fit(True))
+    proof = [QueryProof("a", "model.p.a", 1.0, Planned(PlanCounts(1), 12.0 * GIB, 0), less)]
+    readers = {"t": ["model.p.a"], "u": ["model.p.a"]}
+    assert set(together.specs(both)) == {"t", "u"} and together.not_borne_out(both, proof, readers) == ["t"]
 
 
 SPEC = BucketSpec(8, ("k",), ("k",), "hive")
@@ -198,6 +284,30 @@ def test_reports_begin_with_what_becomes_worse_and_claim_nothing_that_was_not_pl
     write_html(ADVICE, page)
     assert page.getvalue().count("<svg") == 2 and "Spark says &lt;no&gt;" in page.getvalue()
     assert page.getvalue().index("Becomes worse") < page.getvalue().index("Changes")
+
+
+def test_the_page_draws_all_models_in_the_colour_of_what_becomes_of_them() -> None:
+    file = StringIO()
+    long = replace(
+        ADVICE.changes[0], unique_id="model.p.better", after=replace(SPEC, bucket_columns=("customer_id",) * 9)
+    )
+    write_html(replace(ADVICE, changes=(long,)), file)
+    page = Page(file.getvalue())
+    assert {tag for tag, _ in page.seen}.isdisjoint({"link", "img", "iframe", "script"})
+    drawn = [ElementTree.fromstring(svg) for svg in re.findall(r"<svg.*?</svg>", file.getvalue(), re.DOTALL)]
+    kinds = [{node.findtext("text"): node.get("class") for node in svg.iter("g")} for svg in drawn]
+    assert kinds == [
+        {"better": "moves", "worse": "still", "lost": "unknown"},
+        {"better": "better", "worse": "worse", "lost": "unknown"},
+    ]
+    for svg in drawn:
+        width, height = (float(str(svg.get(what))) for what in ("width", "height"))
+        boxes = [tuple(float(str(box.get(what))) for what in ("x", "y", "width", "height")) for box in svg.iter("rect")]
+        assert all(x + w <= width and y + h <= height for x, y, w, h in boxes) and len(set(boxes)) == 3
+        assert len(list(svg.iter("path"))) == 1 and all(len(text.text or "") <= 32 for text in svg.iter("text"))
+    empty = StringIO()
+    write_html(Advice(), empty)
+    assert "No change spares more than it costs." in empty.getvalue() and Page(empty.getvalue())
 
 
 def test_json_is_what_its_schema_says() -> None:

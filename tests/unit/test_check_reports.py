@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
-from html.parser import HTMLParser
 from io import StringIO
 from itertools import pairwise
 from pathlib import Path
@@ -14,6 +13,7 @@ from xml.etree import ElementTree
 
 import pytest
 from jsonschema import Draft202012Validator
+from pages import Page
 from reported import BROKEN, CAST, CLEAN, JOINED, LATER, ODD, REPORT, USERS
 from rich.console import Console
 
@@ -145,30 +145,6 @@ def test_junit_counts_what_fails_at_this_level(fail_on: FailOn, failures: int) -
 def test_junit_has_no_character_that_xml_cannot_hold() -> None:
     odd = ModelResult("o", "o.sql", error="a\x00b\x1b[31m\ud800")
     junit(Report((odd,)))
-
-
-class Page(HTMLParser):
-    """Counts tags, and checks that each is closed in its turn."""
-
-    VOID = ("meta", "br", "hr", "input")
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.seen: list[tuple[str, dict[str, str | None]]] = []
-        self.feed(text)
-        assert self.open == []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.seen.append((tag, dict(attrs)))
-        if tag not in self.VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.seen.append((tag, dict(attrs)))
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
 
 
 def test_html_is_one_page_that_needs_nothing_else() -> None:

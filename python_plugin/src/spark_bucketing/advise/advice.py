@@ -27,6 +27,7 @@ class Change:
     gain: float  # bytes less that are shuffled and sorted, by the estimate, without what writing costs
     write_cost: float  # bytes more that are shuffled and sorted when it is written
     lost: tuple[str, ...] = ()  # queries that wanted other keys, with these
+    evolves: bool = False  # whether old partitions keep their layout
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from spark_bucketing.advise.choice import Choices
@@ -14,7 +14,9 @@ from spark_bucketing.spec import BucketHash, BucketSpec
 
 # A bucket may be so many times larger or smaller than the file size asks, so that tables of one join fit together.
 _STRETCH = 4
-_TYPES = ("boolean", "byte", "tinyint", "smallint", "int", "bigint", "string", "date", "timestamp", "decimal", "binary")
+# Types of keys; the others than Hive's have no hash that is the same everywhere, and are for the Spark layout alone.
+_HIVE_TYPES = ("boolean", "tinyint", "smallint", "int", "bigint", "decimal", "string", "date")
+_TYPES = (*_HIVE_TYPES, "varchar", "char", "binary", "timestamp", "timestamp_ntz")
 # One value whose rows are so many times a bucket's share holds up the task that reads it.
 _SKEW = 4
 
@@ -25,8 +27,22 @@ class Subject:
 
     table: HypotheticalTable  # as it is
     facts: SizeFacts
-    written: float = 1.0  # how often it is built
+    written: float = 1.0  # how often as many bytes as it has are written
     bucket_hash: BucketHash = "hive"
+    evolves: bool = False  # whether old partitions keep their layout when the table gets one of Hive
+
+    def rewritten(self, spec: BucketSpec | None) -> int:
+        """Bytes that the next run writes anew where the layout becomes this one."""
+        return 0 if self.evolves_to(spec) or spec == self.table.spec else self.bytes
+
+    def evolves_to(self, spec: BucketSpec | None) -> bool:
+        """Whether old partitions keep their layout when this one comes."""
+        return self.evolves and spec is not None and spec.bucket_hash == "hive"
+
+    def hash_of(self, columns: Iterable[str]) -> BucketHash:
+        """The layout for these keys."""
+        types = {name.lower(): _base(kind) for name, kind in self.table.columns.items()}
+        return self.bucket_hash if all(types.get(column) in _HIVE_TYPES for column in columns) else "spark"
 
     @property
     def bytes(self) -> int:
@@ -53,43 +69,117 @@ class Options:
         return 2.0 * self.subject.bytes * self.subject.written * ((self.specs[place] is not None) - have)
 
 
+@dataclass(frozen=True)
+class Fit:
+    """How layouts serve what is wanted, by the rules of the session that reads them."""
+
+    extension: bool  # numbers of buckets that divide each other fit, else only equal ones; unions keep buckets
+    all_keys: bool = True  # stock Spark: a join wants buckets by all of its keys
+
+    @property
+    def by_some_keys(self) -> bool:
+        """Whether buckets by some of its keys serve a join."""
+        return self.extension or not self.all_keys
+
+    def serves(self, spec: BucketSpec | None, want: Wanted, side: Demand) -> bool:
+        """Whether rows with equal keys are in one bucket, in a way that the operator makes use of."""
+        if spec is None or (want.united and not self.extension):
+            return False
+        columns, keys = {column.lower() for column in spec.bucket_columns}, set(side.columns)
+        return columns <= keys if self.by_some_keys or not want.is_join else columns == keys
+
+    def agree(self, one: BucketSpec, other: BucketSpec, want: Wanted) -> bool:
+        """Whether two tables' buckets can be put side by side."""
+        sides = want.sides
+        places = [
+            [side.keys.index(column.lower()) for column in spec.bucket_columns]
+            for spec, side in zip((one, other), sides, strict=True)
+        ]
+        numbers = sorted((one.num_buckets, other.num_buckets))
+        fit = numbers[1] % numbers[0] == 0 if self.extension and not want.united else numbers[0] == numbers[1]
+        return places[0] == places[1] and fit and one.bucket_hash == other.bucket_hash
+
+    def gain(self, want: Wanted, specs: Sequence[BucketSpec | None]) -> float:
+        """Bytes that are spared in one operator, all runs, by the layouts of its sides' tables."""
+        served = [self.serves(spec, want, side) for spec, side in zip(specs, want.sides, strict=True)]
+        spared = [_spared(spec, side) if ok else 0.0 for spec, side, ok in zip(specs, want.sides, served, strict=True)]
+        one, other = specs if len(specs) == 2 else (None, None)
+        fit = one is not None and other is not None and all(served) and self.agree(one, other, want)
+        if want.united and not fit:
+            return 0.0
+        # One of them stays where it is.
+        return (sum(spared) if fit or not all(served) else max(spared)) * want.runs
+
+
+def _spared(spec: BucketSpec | None, side: Demand) -> float:
+    """Bytes of a side that is served, of which its files may have the order as well."""
+    return side.shuffled + (side.sorted if spec and _in_order(spec, side) else 0.0)
+
+
+def _in_order(spec: BucketSpec, side: Demand) -> bool:
+    columns = tuple(column.lower() for column in spec.sort_columns)[: len(side.order)]
+    # Spark puts the keys of a join in the order of the buckets, where these are by all of them.
+    by_all = spec.bucket_columns == spec.sort_columns and set(side.keys) == set(columns) == set(side.order)
+    return bool(side.order) and (columns == side.order or by_all)
+
+
 def number_of_buckets(size: float, file_size: int) -> int:
     """A power of two, so that no bucket is larger than the file size by more than half."""
     return 1 << max(0, round(math.log2(max(size / file_size, 1))))
 
 
-def keys_of(wanted: Sequence[Wanted]) -> dict[str, dict[tuple[str, ...], None]]:
+def keys_of(wanted: Sequence[Wanted], fit: Fit) -> dict[str, dict[tuple[str, ...], None]]:
     """Keys by which each table could be bucketed: those of its joins, in the order of either table, and of groupings.
 
-    What a grouping has in common with another operator's keys serves both.
+    What operators have in common with others serves all of them: any of a grouping's keys does, and some of a join's
+    where the session allows it.
     """
     found: dict[str, dict[tuple[str, ...], None]] = {}
     sets: dict[str, dict[tuple[str, ...], None]] = {}
-    groupings: dict[str, dict[tuple[str, ...], None]] = {}
     for want in wanted:
         for side in want.sides:
-            columns = tuple(sorted(side.columns))
-            sets.setdefault(side.table, {})[columns] = None
-            if not want.is_join:
-                groupings.setdefault(side.table, {})[columns] = None
-                found.setdefault(side.table, {})[columns] = None
-                continue
-            for order in want.sides:
-                places = sorted(range(len(order.keys)), key=lambda place, keys=order.keys: str(keys[place]))  # type: ignore[misc]
-                keys = tuple(dict.fromkeys(str(side.keys[place]) for place in places))
-                found.setdefault(side.table, {})[keys] = None
-    for table, grouped in groupings.items():
-        for columns in grouped:
-            for other in sets[table]:
-                if common := tuple(column for column in columns if column in other):
-                    found[table][common] = None
-            # A grouping by many columns is as well served by each of them.
-            for column in columns:
-                found[table][(column,)] = None
+            sets.setdefault(side.table, {})[tuple(sorted(side.columns))] = None
+            by_name = sorted(range(len(side.keys)), key=lambda place, keys=side.keys: str(keys[place]))  # type: ignore[misc]
+            _add(found, want, by_name)
+    for want in wanted:
+        if fit.by_some_keys or not want.is_join:
+            for side in want.sides:
+                for part in _parts(side, sets[side.table]):
+                    _add(found, want, part)
     return found
 
 
-def options_of(subject: Subject, keys: Iterable[tuple[str, ...]], numbers: Iterable[int], file_size: int) -> Options:
+def _parts(side: Demand, sets: Iterable[tuple[str, ...]]) -> Iterator[list[int]]:
+    """Places of a part of the keys: what they have in common with others, and each column."""
+    places = {key: place for place, key in enumerate(side.keys) if key is not None}
+    for other in sets:
+        yield [places[column] for column in other if column in places]
+    for place in places.values():
+        yield [place]
+
+
+def _add(found: dict[str, dict[tuple[str, ...], None]], want: Wanted, places: Sequence[int]) -> None:
+    """Add the columns of all sides at these places of their keys, so that they fit together."""
+    for side in want.sides:
+        if keys := dict.fromkeys(key for place in places if (key := side.keys[place]) is not None):
+            found.setdefault(side.table, {})[tuple(keys)] = None
+
+
+def orders_of(wanted: Sequence[Wanted]) -> dict[str, dict[tuple[str, ...], None]]:
+    """Columns by which each table's files could be sorted, beyond those of the buckets."""
+    found: dict[str, dict[tuple[str, ...], None]] = {}
+    for side in (side for want in wanted for side in want.sides if len(side.order) > 1):
+        found.setdefault(side.table, {})[side.order] = None
+    return found
+
+
+def options_of(
+    subject: Subject,
+    keys: Iterable[tuple[str, ...]],
+    numbers: Iterable[int],
+    file_size: int,
+    orders: Iterable[tuple[str, ...]] = (),
+) -> Options:
     """The layouts of a table by these keys, and in its own number of buckets or those of others that it is joined to.
 
     Args:
@@ -97,7 +187,10 @@ def options_of(subject: Subject, keys: Iterable[tuple[str, ...]], numbers: Itera
         keys: by which it could be bucketed.
         numbers: of buckets of tables that it is joined to.
         file_size: bytes that a bucket of one partition should have.
+        orders: by which its files could be sorted, instead of by the keys.
     """
+    in_folders = {name.lower() for name in subject.table.partition_columns}
+    orders = [order for order in orders if not in_folders.intersection(order)]
     own = number_of_buckets(subject.per_partition, file_size)
     there = subject.table.spec.num_buckets if subject.table.spec else None
     fitting = {own, *(n for n in numbers if own / _STRETCH <= n <= own * _STRETCH)}
@@ -110,11 +203,17 @@ def options_of(subject: Subject, keys: Iterable[tuple[str, ...]], numbers: Itera
         if why := _objection(subject, columns, own):
             left_out[columns] = why
             continue
+        layout = subject.hash_of(columns)
+        sorts = [columns, *(order for order in orders if set(columns) <= set(order) and order != columns)]
         for number in sorted(fitting, key=lambda n: (abs(math.log2(n / own)), n)):
-            spec = BucketSpec(number, columns, columns, subject.bucket_hash)
-            if spec not in specs:
-                specs.append(spec)
+            wide = (BucketSpec(number, columns, order, layout) for order in sorts)
+            specs += [spec for spec in wide if spec not in specs]
     return Options(subject, tuple(specs), left_out)
+
+
+def _base(kind: str) -> str:
+    """A type without its arguments."""
+    return kind.lower().partition("(")[0].strip()
 
 
 def _objection(subject: Subject, columns: tuple[str, ...], number: int) -> str:
@@ -124,7 +223,7 @@ def _objection(subject: Subject, columns: tuple[str, ...], number: int) -> str:
         kind = types.get(column, "")
         if column in partitions:
             return f"{column} is a partition column"
-        if not kind.startswith(_TYPES):
+        if _base(kind) not in _TYPES:
             return f"{column} is a {kind or 'column that is not known'}, which is no type to bucket by"
     facts = [subject.facts.columns.get(column) for column in columns]
     counts = [one.distinct for one in facts if one and one.distinct is not None]
@@ -134,40 +233,6 @@ def _objection(subject: Subject, columns: tuple[str, ...], number: int) -> str:
     if len(shares) == len(columns) and min(shares, default=0) > _SKEW / max(number, _SKEW):
         return f"one value has {min(shares):.0%} of the rows"
     return ""
-
-
-@dataclass(frozen=True)
-class Fit:
-    """How layouts serve what is wanted, by the rules of the session that reads them."""
-
-    extension: bool  # numbers of buckets that divide each other fit, else only equal ones
-
-    def serves(self, spec: BucketSpec | None, demand: Demand, is_join: bool) -> bool:
-        """Whether rows with equal keys are in one bucket; for a join, whether the keys are those of the buckets."""
-        if spec is None:
-            return False
-        columns, keys = {column.lower() for column in spec.bucket_columns}, set(demand.columns)
-        return columns == keys if is_join else columns <= keys
-
-    def agree(self, one: BucketSpec, other: BucketSpec, sides: Sequence[Demand]) -> bool:
-        """Whether two tables' buckets can be joined one by one."""
-        places = [
-            [side.keys.index(column.lower()) for column in spec.bucket_columns]
-            for spec, side in zip((one, other), sides, strict=True)
-        ]
-        numbers = sorted((one.num_buckets, other.num_buckets))
-        fit = numbers[1] % numbers[0] == 0 if self.extension else numbers[0] == numbers[1]
-        return places[0] == places[1] and fit and one.bucket_hash == other.bucket_hash
-
-    def gain(self, want: Wanted, specs: Sequence[BucketSpec | None]) -> float:
-        """Bytes that are spared in one operator, all runs, by the layouts of its sides' tables."""
-        served = [self.serves(spec, side, want.is_join) for spec, side in zip(specs, want.sides, strict=True)]
-        spared = [side.bytes if ok else 0.0 for side, ok in zip(want.sides, served, strict=True)]
-        if len(spared) == 2 and all(served):
-            one, other = specs
-            if one and other and not self.agree(one, other, want.sides):
-                return max(spared) * want.runs
-        return sum(spared) * want.runs
 
 
 def choices_of(options: Mapping[str, Options], wanted: Sequence[Wanted], fit: Fit) -> Choices:

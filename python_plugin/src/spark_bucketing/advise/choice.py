@@ -2,14 +2,15 @@
 
 Exact where it can be: variables are eliminated one after the other, the one with the smallest table first (bucket
 elimination: Dechter, 1999). A part of the graph whose tables would be too large is searched from several starts, with
-an upper bound. A limit on weights is relaxed by a price for them (Lagrange; Everett, 1963), and the rest is filled.
+an upper bound. Under a limit on weights all sets of a few tables are tried; of more, it is relaxed by a price for them
+(Lagrange; Everett, 1963), and the rest is filled.
 Nothing is left to chance: equal values go to the option that comes first.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
 
@@ -19,6 +20,8 @@ Matrix = Sequence[Sequence[float]]
 # Entries of the largest table that is made while variables are eliminated.
 MOST_ENTRIES = 200_000
 _PRICES = 20
+# Of these all sets are tried that a limit allows.
+_MOST_HEAVY = 8
 # Of the improvement of a bound.
 _ROUNDS = 30
 
@@ -86,6 +89,8 @@ def choose_within(
     free = choose(choices, most_entries)
     if weight(free.options) <= limit:
         return free
+    if exact := _within(choices, weights, limit, most_entries):
+        return exact
     best, best_value = dict.fromkeys(choices.values, 0), choices.value(dict.fromkeys(choices.values, 0))
     bound, low, high = free.bound, 0.0, 1.0
     for _ in range(_PRICES):
@@ -110,6 +115,32 @@ def choose_within(
     filled = _filled(choices, weights, limit, best)
     value = choices.value(filled)
     return Chosen(filled, value, max(bound, value))
+
+
+def _within(choices: Choices, weights: Mapping[str, Sequence[float]], limit: float, most_entries: int) -> Chosen | None:
+    """The best choice of all sets that may change; None where they are too many, or options weigh differently."""
+    heavy = {name: max(of_name) for name, of_name in weights.items() if any(of_name)}
+    if len(heavy) > _MOST_HEAVY or any(set(weights[name]) - {0, weight} for name, weight in heavy.items()):
+        return None
+    best: Chosen | None = None
+    for kept in product((True, False), repeat=len(heavy)):
+        left = [name for name, is_kept in zip(heavy, kept, strict=True) if not is_kept]
+        if sum(heavy.values()) - sum(heavy[name] for name in left) > limit:
+            continue
+        found = choose(_unchanged(choices, left), most_entries)
+        bound = max(found.bound, best.bound) if best else found.bound
+        best = replace(found if best is None or found.value > best.value else best, bound=bound)
+    return best
+
+
+def _unchanged(choices: Choices, names: Collection[str]) -> Choices:
+    """The same where some names have their first option alone."""
+    values = {name: of_name[:1] if name in names else of_name for name, of_name in choices.values.items()}
+    together = {
+        (a, b): [row[:1] if b in names else row for row in (matrix[:1] if a in names else matrix)]
+        for (a, b), matrix in choices.together.items()
+    }
+    return Choices(values, together)
 
 
 def _filled(

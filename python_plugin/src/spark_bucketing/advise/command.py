@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from pathlib import Path
 
 from spark_bucketing.advise.advice import Advice, Explanation, LeftOut
-from spark_bucketing.advise.candidates import Fit, Options, Subject, keys_of, number_of_buckets, options_of
-from spark_bucketing.advise.demand import Wanted
-from spark_bucketing.advise.facts import column_facts, live_catalog, merged
+from spark_bucketing.advise.candidates import Fit, Options, Subject, keys_of, number_of_buckets, options_of, orders_of
+from spark_bucketing.advise.demand import CastKey, Wanted
+from spark_bucketing.advise.facts import column_facts, joined_catalogs, live_catalog, merged, refuse_unknown
 from spark_bucketing.advise.planning import Plans
-from spark_bucketing.advise.proposal import Proposal, config_changes, explained, proposed, suggested
+from spark_bucketing.advise.proposal import Proposal, config_changes, explained, is_incremental, proposed, suggested
 from spark_bucketing.advise.sizes import SizeFacts, read_runs, read_sizes
 from spark_bucketing.check.artifacts import Artifacts, Project, Request
 from spark_bucketing.check.command import about, in_folder, open_planner, planner_settings_of
-from spark_bucketing.check.session_settings import Settings
+from spark_bucketing.check.session_settings import ALL_KEYS, Settings
 from spark_bucketing.check.shadow import Shadow
 from spark_bucketing.check.time_limit import TimeLimit
 from spark_bucketing.edits import apply, plan_edits
@@ -26,9 +27,12 @@ from spark_bucketing.plan.whatif import WhatIf
 from spark_bucketing.project.catalog import CatalogTable
 from spark_bucketing.project.manifest import Manifest, Node, table_name
 from spark_bucketing.project.profile import read_target
+from spark_bucketing.spec import BucketHash
 
 OnProgress = Callable[[str], None]
 MIB = 2**20
+# Of choosing anew without what Spark's plans do not bear out.
+_MOST_ROUNDS = 10
 # What is built by this package, or can be.
 _BUILT = {
     "table": "bucketed_table",
@@ -79,6 +83,11 @@ def advise_project(request: AdviseRequest, on_progress: OnProgress = lambda _: N
     """
     given = read_sizes(request.sizes) if request.sizes else {}
     runs = read_runs(request.runs) if request.runs else {}
+    if request.explain and request.apply:
+        raise ProjectError(
+            "An explanation changes nothing.\n  found:    --explain and --apply\n  expected: one of them\n"
+            "  instead:  --explain to look, then --apply alone"
+        )
     if request.profile and request.check.offline:
         raise ProjectError(
             "Nothing can be profiled offline.\n  found:    --profile and --offline\n  expected: one of them\n"
@@ -92,14 +101,18 @@ def advise_project(request: AdviseRequest, on_progress: OnProgress = lambda _: N
             settings = planner_settings_of(project, planner)
             on_progress("compiling the project")
             artifacts = project.artifacts()
-            catalog = artifacts.catalog if request.check.offline else live_catalog(planner, artifacts.manifest)
+            there = {} if request.check.offline else live_catalog(planner, artifacts.manifest)
+            catalog = joined_catalogs(there, artifacts.catalog)
+            refuse_unknown(artifacts.manifest, request.sizes, given)
+            # Past runs may be of models that are gone.
+            refuse_unknown(artifacts.manifest, request.runs, (name for name in runs if "." not in name))
             sizes = merged(artifacts.manifest, catalog, given, request.assume_size)
             around = Surroundings(request, artifacts.manifest, settings, sizes, runs)
             with start(settings.loaded) as whatif:
                 if target.schema:
                     whatif.use(target.schema)
                 advice = _advised(around, whatif, planner, _sized(catalog, sizes), target.project_dir, on_progress)
-        edited = _with_edits(advice, artifacts, target.project_dir, settings, request)
+        edited = _with_edits(advice, artifacts, target.project_dir, request)
     return replace(edited, about=about(target))
 
 
@@ -127,8 +140,8 @@ def _advised(
     plans = Plans(whatif, shadow, manifest, around.runs_of, TimeLimit(request.check.time_limit))
     plans.plan_all(on_progress)
     wanted = plans.wanted
-    fit = Fit(around.settings.extension)
-    keys = keys_of(wanted)
+    fit = Fit(around.settings.extension, around.settings.on(ALL_KEYS))
+    keys, orders = keys_of(wanted, fit), orders_of(wanted)
     subjects, sources, left_out = _subjects(around, whatif, shadow)
     everything = {**subjects, **sources}
     if not isinstance(live, WhatIf):
@@ -145,14 +158,14 @@ def _advised(
                 numbers[other.table] for other in want.sides if other.table in numbers
             )
     options: dict[str, Options] = {
-        name: options_of(one, keys.get(name, ()), sorted(beside.get(name, ())), request.file_size)
+        name: options_of(one, keys.get(name, ()), sorted(beside.get(name, ())), request.file_size, orders.get(name, ()))
         for name, one in everything.items()
         if name in keys
     }
     own = {name: one for name, one in options.items() if name in subjects}
     on_progress("choosing")
     proposal = proposed(own, wanted, fit, request.budget)
-    for _ in range(3):
+    for _ in range(_MOST_ROUNDS):
         on_progress("planning the proposal")
         proof = plans.proof(proposal.specs(own))
         dropped = proposal.not_borne_out(own, proof, plans.readers)
@@ -163,6 +176,7 @@ def _advised(
         proposal = proposed(own, wanted, fit, request.budget)
     proof = plans.proof(proposal.specs(own))
     left_out += [LeftOut(name, why, keys) for name, one in own.items() for keys, why in one.left_out.items()]
+    left_out += _cast(plans.cast_keys, subjects)
     by_table = {table_name(shadow.relation(node) or ""): node for node in manifest.nodes.values() if node.relation}
     found = Advice(
         changes=proposal.changes(own, by_table, wanted, fit),
@@ -173,6 +187,23 @@ def _advised(
         planner=f"{live.label}, {'with' if fit.extension else 'without'} the session extension",
     )
     return replace(found, explained=_explained(request.explain, options, by_table, proposal, wanted, fit, left_out))
+
+
+def _cast(found: Sequence[CastKey], tables: Collection[str]) -> list[LeftOut]:
+    """Columns that would be keys if queries did not cast them; those of tables that could be bucketed."""
+    queries: dict[tuple[str, str, str], dict[str, None]] = {}
+    for key in found:
+        queries.setdefault((key.table, key.column, key.type), {})[f"{key.query} ({key.kind})"] = None
+    return [
+        LeftOut(
+            table,
+            f"cast to {kind} by {', '.join(names)}: buckets are of values as they are stored, so that a column of that "
+            "type could be a key",
+            (column,),
+        )
+        for (table, column, kind), names in queries.items()
+        if table in tables
+    ]
 
 
 def _explained(
@@ -188,9 +219,10 @@ def _explained(
         return None
     names = [name for name, node in by_table.items() if asked.lower() in (name, node.name.lower(), node.unique_id)]
     if not names:
+        near = get_close_matches(asked.lower(), [node.name for node in by_table.values()], 1, 0) or ["model"]
         raise ProjectError(
             f"There is no table {asked!r}.\n  found:    {len(by_table):,} tables of models and sources\n"
-            f"  expected: one of them\n  instead:  --explain {next(iter(by_table), 'model')}"
+            f"  expected: one of them\n  instead:  --explain {near[0]}"
         )
     return explained(names[0], options.get(names[0]), proposal, wanted, fit, left_out)
 
@@ -211,9 +243,10 @@ def _subjects(
             continue
         facts = around.sizes.get(unique_id, SizeFacts())
         given = table.spec.bucket_hash if table.spec else None
-        subject = Subject(
-            table, facts, around.runs_of(node), given or ("hive" if around.settings.extension else "spark")
-        )
+        default: BucketHash = "hive" if around.settings.extension else "spark"
+        evolves = is_incremental(node) and bool(table.partition_columns) and around.settings.extension
+        written = around.runs_of(node) * _written(node, facts)
+        subject = Subject(table, facts, written, given or default, evolves)
         if why := _objection(node, subject, around.request.smallest):
             left_out.append(LeftOut(name, why))
         elif node.resource_type == "source":
@@ -221,6 +254,11 @@ def _subjects(
         else:
             subjects[name] = subject
     return subjects, sources, left_out
+
+
+def _written(node: Node, facts: SizeFacts) -> float:
+    """The share of a table that one run writes: of an incremental one with partitions, one of these."""
+    return 1 / max(facts.partitions or 1, 1) if is_incremental(node) and node.config.get("partition_by") else 1.0
 
 
 def _objection(node: Node, subject: Subject, smallest: int) -> str:
@@ -231,16 +269,14 @@ def _objection(node: Node, subject: Subject, smallest: int) -> str:
     if subject.facts.size_bytes is None:
         return "its size is not known: generate the docs, or give --sizes or --assume-size"
     if subject.bytes < smallest:
-        return "it is small"
+        return "smaller than --smallest"
     if subject.table.partition_columns and subject.facts.partitions is None:
         return "the number of its partitions is not known: give --sizes with partitions"
     return ""
 
 
-def _with_edits(
-    advice: Advice, artifacts: Artifacts, project_dir: Path, settings: Settings, request: AdviseRequest
-) -> Advice:
-    changes = config_changes(advice.changes, artifacts.manifest, settings.extension)
+def _with_edits(advice: Advice, artifacts: Artifacts, project_dir: Path, request: AdviseRequest) -> Advice:
+    changes = config_changes(advice.changes, artifacts.manifest)
     by_id = {change.model: change.config for change in changes}
     advice = replace(advice, changes=tuple(replace(one, config=by_id[one.unique_id]) for one in advice.changes))
     if not changes:

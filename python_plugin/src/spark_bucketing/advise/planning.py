@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from spark_bucketing.advise.advice import QueryProof
-from spark_bucketing.advise.demand import Planned, Wanted, planned, wanted
+from spark_bucketing.advise.demand import CastKey, Planned, Wanted, cast_keys, planned, wanted
 from spark_bucketing.check.shadow import Shadow
 from spark_bucketing.check.subjects import selectable
 from spark_bucketing.check.time_limit import TimeLimit
@@ -34,6 +34,7 @@ class Plans:
     before: dict[str, Planned] = field(default_factory=dict)  # by unique id
     errors: dict[str, str] = field(default_factory=dict)
     readers: dict[str, list[str]] = field(default_factory=dict)  # unique ids by the tables that they read
+    cast_keys: list[CastKey] = field(default_factory=list)
     _wanted: list[Wanted] = field(default_factory=list)
     _known: dict[tuple[str, frozenset[tuple[str, BucketSpec]]], Planned | str] = field(default_factory=dict)
 
@@ -71,6 +72,7 @@ class Plans:
             if any(table.spec for table in tables):
                 plan, statistics = self._explained(node, [replace(table, spec=None) for table in tables])
             self._wanted += wanted(node.name, plan, statistics, self.runs_of(node))
+            self.cast_keys += cast_keys(node.name, plan)
         except BucketingError as error:
             self.errors[node.unique_id] = self.shadow.why(str(error))
         # A plan of a shape that nobody has thought of leaves the others as they are.

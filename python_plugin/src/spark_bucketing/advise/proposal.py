@@ -30,14 +30,20 @@ class Proposal:
     def not_borne_out(
         self, options: Mapping[str, Options], proof: Sequence[QueryProof], readers: Mapping[str, Collection[str]]
     ) -> list[str]:
-        """Tables whose readers, as Spark plans them, gain no more than writing costs."""
+        """Tables whose readers, as Spark plans them, gain no more than writing costs.
+
+        Tables share readers: where each alone is worth it and all together are not, it is the one that gains least.
+        """
         gains = {one.unique_id: one.gain for one in proof}
-        return [
-            name
-            for name in self.specs(options)
-            if sum(gains[reader] for reader in dict.fromkeys(readers.get(name, ())))
-            <= options[name].write_cost(self.chosen.options[name])
-        ]
+        costs = {name: options[name].write_cost(self.chosen.options[name]) for name in self.specs(options)}
+        net = {
+            name: sum(gains[reader] for reader in dict.fromkeys(readers.get(name, ()))) - cost
+            for name, cost in costs.items()
+        }
+        found = [name for name, rest in net.items() if rest <= 0]
+        if net and not found and sum(gains.values()) <= sum(costs.values()):
+            return [min(net, key=net.__getitem__)]
+        return found
 
     def changes(
         self, options: Mapping[str, Options], nodes: Mapping[str, Node], wanted: Sequence[Wanted], fit: Fit
@@ -45,32 +51,45 @@ class Proposal:
         """What changes, the largest gain first; config is that of config_changes()."""
         found = []
         for name, spec in self.specs(options).items():
-            one, node = options[name], nodes[name]
+            one, node, place = options[name], nodes[name], self.chosen.options[name]
             given = self.choices.given(name, self.chosen.options)
-            cost = one.write_cost(self.chosen.options[name])
-            gain = given[self.chosen.options[name]] - given[0] + cost
-            incremental = node.materialized in ("incremental", "bucketed_incremental")
-            evolves = incremental and bool(one.subject.table.partition_columns) and fit.extension
-            how = (
-                "old partitions keep their layout; `spark-bucketing evolution rewrite` brings them to the new one"
-                if evolves
-                else "the next run rewrites all rows"
-                if incremental
-                else "each run writes it anyway"
-            )
-            size = one.subject.bytes
+            cost = one.write_cost(place)
             lost = dict.fromkeys(
                 f"{want.query} ({want.kind} by {', '.join(side.columns)})"
                 for want in wanted
                 for side in want.sides
-                if side.table == name and not fit.serves(spec, side, want.is_join)
+                if side.table == name and not fit.serves(spec, want, side)
             )
-            unique = node.unique_id
-            rewritten = 0 if evolves else size
             found.append(
-                Change(unique, node.name, name, one.specs[0], spec, {}, size, rewritten, how, gain, cost, tuple(lost))
+                Change(
+                    unique_id=node.unique_id,
+                    model=node.name,
+                    table=name,
+                    before=one.specs[0],
+                    after=spec,
+                    config={},
+                    size_bytes=one.subject.bytes,
+                    rewritten_bytes=one.subject.rewritten(spec),
+                    how=_how(node, one.subject.evolves_to(spec)),
+                    gain=given[place] - given[0] + cost,
+                    write_cost=cost,
+                    lost=tuple(lost),
+                    evolves=one.subject.evolves_to(spec),
+                )
             )
         return tuple(sorted(found, key=lambda change: (-change.gain + change.write_cost, change.table)))
+
+
+def _how(node: Node, evolves: bool) -> str:
+    """How the next run gets to another layout."""
+    if evolves:
+        return "old partitions keep their layout; `spark-bucketing evolution rewrite` brings them to the new one"
+    return "the next run rewrites all rows" if is_incremental(node) else "each run writes it anyway"
+
+
+def is_incremental(node: Node) -> bool:
+    """Whether a run adds to what is there."""
+    return node.materialized in ("incremental", "bucketed_incremental")
 
 
 def proposed(options: Mapping[str, Options], wanted: Sequence[Wanted], fit: Fit, budget: int | None = None) -> Proposal:
@@ -78,10 +97,7 @@ def proposed(options: Mapping[str, Options], wanted: Sequence[Wanted], fit: Fit,
     choices = choices_of(options, wanted, fit)
     if budget is None:
         return Proposal(choices, choose(choices))
-    weights = {
-        name: [0 if place == 0 else one.subject.bytes for place in range(len(one.specs))]
-        for name, one in options.items()
-    }
+    weights = {name: [one.subject.rewritten(spec) for spec in one.specs] for name, one in options.items()}
     return Proposal(choices, choose_within(choices, weights, budget))
 
 
@@ -123,7 +139,7 @@ def explained(
                 want.query
                 for want in wanted
                 for side in want.sides
-                if side.table == table and fit.serves(spec, side, want.is_join)
+                if side.table == table and fit.serves(spec, want, side)
             )
         )
         if place == chosen[table]:
@@ -139,22 +155,25 @@ def explained(
     return Explanation(table, tuple(found), tuple(mine))
 
 
-def config_changes(changes: Sequence[Change], manifest: Manifest, extension: bool) -> list[ConfigChange]:
+def config_changes(changes: Sequence[Change], manifest: Manifest) -> list[ConfigChange]:
     """What to write into the configs of models."""
     found = []
     for change in changes:
         node = manifest.nodes[change.unique_id]
-        incremental = node.materialized in ("incremental", "bucketed_incremental")
+        incremental = is_incremental(node)
         config: dict[str, object] = {
             "materialized": "bucketed_incremental" if incremental else "bucketed_table",
             "clustered_by": list(change.after.bucket_columns),
             "buckets": change.after.num_buckets,
         }
-        if node.config.get("sorted_by") is not None:
-            config["sorted_by"] = None
+        sorted_by = (
+            list(change.after.sort_columns) if change.after.sort_columns != change.after.bucket_columns else None
+        )
+        if sorted_by or node.config.get("sorted_by") is not None:
+            config["sorted_by"] = sorted_by
         if node.config.get("bucket_hash", "hive") != change.after.bucket_hash:
             config["bucket_hash"] = change.after.bucket_hash
         if incremental:
-            config["on_bucket_change"] = "evolve" if node.config.get("partition_by") and extension else "rebuild"
+            config["on_bucket_change"] = "evolve" if change.evolves else "rebuild"
         found.append(ConfigChange(change.unique_id, config))
     return found

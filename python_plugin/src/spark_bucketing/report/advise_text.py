@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TextIO
 
-from spark_bucketing.advise.advice import Advice, Change, Explanation, QueryProof
+from spark_bucketing.advise.advice import Advice, Change, Explanation, LeftOut, QueryProof
 from spark_bucketing.advise.demand import Planned
 from spark_bucketing.edits import unified_diff
-from spark_bucketing.report.words import count, one_line, size
+from spark_bucketing.report.words import count, one_line, size, some
 from spark_bucketing.spec import BucketSpec
 
 _MOST_LEFT_OUT = 20
@@ -23,12 +23,18 @@ def spec_text(spec: BucketSpec | None) -> str:
     """A layout in a few words."""
     if spec is None:
         return "no buckets"
-    return f"{count(spec.num_buckets, 'bucket')} by {', '.join(spec.bucket_columns)} ({spec.bucket_hash})"
+    order = f", sorted by {', '.join(spec.sort_columns)}" if spec.sort_columns != spec.bucket_columns else ""
+    return f"{count(spec.num_buckets, 'bucket')} by {', '.join(spec.bucket_columns)}{order} ({spec.bucket_hash})"
 
 
 def bytes_text(number: float) -> str:
     """A number of bytes, which may be less than none."""
     return ("-" if number < 0 else "") + size(round(abs(number)))
+
+
+def proof_text(one: QueryProof) -> str:
+    """What a model shuffles and sorts, before and after."""
+    return f"{one.model}: {_planned(one.before)} -> {_planned(one.after)}"
 
 
 def _lines(advice: Advice) -> Iterator[str]:
@@ -37,7 +43,7 @@ def _lines(advice: Advice) -> Iterator[str]:
         return
     if advice.worse:
         yield f"Becomes worse: {count(len(advice.worse), 'model')}"
-        yield from (_proof(one) for one in advice.worse)
+        yield from (f"  {proof_text(one)}" for one in advice.worse)
         yield ""
     if not advice.changes:
         yield "No change spares more than it costs."
@@ -55,7 +61,7 @@ def _models(advice: Advice) -> Iterator[str]:
     better = [one for one in advice.proof if one.gain > 0 and not one.is_worse]
     if better:
         yield "\nBecomes better:"
-        yield from (_proof(one) for one in sorted(better, key=lambda one: (-one.gain, one.model)))
+        yield from (f"  {proof_text(one)}" for one in sorted(better, key=lambda one: (-one.gain, one.model)))
     unknown = [one for one in advice.proof if one.error]
     if unknown:
         yield "\nNot planned, so that nothing is said of them:"
@@ -69,12 +75,22 @@ def _not_touched(advice: Advice) -> Iterator[str]:
             f"  {one.table}: {spec_text(one.spec)} would spare up to {bytes_text(one.gain)}"
             for one in advice.suggestions
         )
-    if advice.left_out:
+    lines = list(_left_out(advice.left_out))
+    if lines:
         yield "\nLeft out:"
-        for left in advice.left_out[:_MOST_LEFT_OUT]:
-            yield f"  {left.table}{' by ' + ', '.join(left.keys) if left.keys else ''}: {left.reason}"
-        if len(advice.left_out) > _MOST_LEFT_OUT:
-            yield f"  and {len(advice.left_out) - _MOST_LEFT_OUT:,} more (--format json)"
+        yield from lines[:_MOST_LEFT_OUT]
+        if len(lines) > _MOST_LEFT_OUT:
+            yield f"  and {len(lines) - _MOST_LEFT_OUT:,} more (--format json)"
+
+
+def _left_out(found: Sequence[LeftOut]) -> Iterator[str]:
+    """One line for each key, and one for all tables that are left out for the same reason."""
+    tables: dict[str, list[str]] = {}
+    for left in found:
+        if not left.keys:
+            tables.setdefault(left.reason, []).append(left.table)
+    yield from (f"  {left.table} by {', '.join(left.keys)}: {left.reason}" for left in found if left.keys)
+    yield from (f"  {some(sorted(names))}: {reason}" for reason, names in sorted(tables.items()))
 
 
 def _edits(advice: Advice) -> Iterator[str]:
@@ -101,12 +117,10 @@ def _totals(advice: Advice) -> Iterator[str]:
     sizes = bytes_text(advice.bytes("before")), bytes_text(advice.bytes("after"))
     cost = bytes_text(advice.write_cost)
     yield f"  shuffled and sorted in all runs: {sizes[0]} to {sizes[1]}; writing costs {cost} more (an estimate)"
+    if advice.changes:
+        yield f"  in all {bytes_text(advice.bytes('before') - advice.bytes('after') - advice.write_cost)} are spared"
     exact = "the choice is the best one by the estimate" if not advice.gap else f"at most {advice.gap:.1%} are missed"
     yield f"  {exact}"
-
-
-def _proof(one: QueryProof) -> str:
-    return f"  {one.model}: {_planned(one.before)} -> {_planned(one.after)}"
 
 
 def _planned(planned: Planned | None) -> str:

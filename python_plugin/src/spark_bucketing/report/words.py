@@ -65,11 +65,12 @@ def effect(fix: Fix) -> str:
     text = f" [whole query: {', '.join(parts)}]"
     worse = worse_for(fix)
     better = [other.name for other in fix.others if other.name not in worse]
-    text += f" [better: {_some(better)}]" if better else ""
-    return text + (f" [worse: {_some(worse)}]" if worse else "")
+    text += f" [better: {some(better)}]" if better else ""
+    return text + (f" [worse: {some(worse)}]" if worse else "")
 
 
-def _some(names: Sequence[str]) -> str:
+def some(names: Sequence[str]) -> str:
+    """Some names of many."""
     return ", ".join(names[:5]) + (f" and {len(names) - 5:,} more" if len(names) > 5 else "")
 
 

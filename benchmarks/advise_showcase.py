@@ -1,0 +1,110 @@
+"""What `spark-bucketing advise` says of the showcase without its buckets: `python benchmarks/advise_showcase.py`.
+
+A copy of the project loses whatever its models say of buckets, by the edits that the advice itself makes. Advice is
+asked for as if each table had 100 GiB and a year had twelve partitions, and as if what nobody else reads ran once an
+hour and the rest once a day. The keys that come of it are printed beside those that the showcase has.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from spark_bucketing.edits import ConfigChange, apply, plan_edits
+
+ROOT = Path(__file__).parents[1]
+_STOCK = {"bucketed_table": "table", "bucketed_incremental": "incremental"}
+_OURS = ("clustered_by", "buckets", "sorted_by", "bucket_hash", "on_bucket_change", "write_tasks")
+
+
+def main() -> None:
+    """Take the buckets away, ask for advice, and print it."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--assume-size", default="100GiB", help="of every table")
+    parser.add_argument("--runs", type=int, default=24, help="of models that nobody reads, for each of the others")
+    parser.add_argument("more", nargs="*", help="further options of advise, after --")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary) / "showcase"
+        folder.mkdir()
+        for name in ("macros", "models", "dbt_project.yml", "profiles.yml"):
+            _copy(ROOT / name, folder / name)
+        nodes = _without_buckets(folder)
+        partitioned = [node["name"] for node in nodes if node["config"].get("partition_by")]
+        read = {name for node in nodes for name in node["depends_on"]["nodes"]}
+        runs = {node["name"]: 1 if node["unique_id"] in read else options.runs for node in nodes}
+        (folder / "sizes.json").write_text(json.dumps({name: {"partitions": 12} for name in partitioned}))
+        (folder / "runs.json").write_text(json.dumps(runs))
+        given = ["--sizes", str(folder / "sizes.json"), "--runs", str(folder / "runs.json")]
+        more = ["--offline", "--assume-size", options.assume_size, *given, *options.more]
+        subprocess.run([*_command("spark-bucketing"), "advise", *_place(folder), *more], check=True)
+        report = folder / "advice.json"
+        output = ["--format", "json", "--output", str(report)]
+        subprocess.run([*_command("spark-bucketing"), "advise", *_place(folder), *more, *output], check=True)
+        Console(width=120).print(_compared(nodes, json.loads(report.read_text())))
+
+
+def _copy(here: Path, there: Path) -> None:
+    if here.is_dir():
+        shutil.copytree(here, there)
+    else:
+        shutil.copy(here, there)
+
+
+def _command(name: str) -> list[str]:
+    return [str(Path(sys.executable).with_name(name))]
+
+
+def _place(folder: Path) -> list[str]:
+    return ["--project-dir", str(folder), "--profiles-dir", str(folder)]
+
+
+def _without_buckets(folder: Path) -> list[dict[str, Any]]:
+    """The models of the manifest, as they were before their configs lost the buckets."""
+    subprocess.run([*_command("dbt"), "--quiet", "parse", *_place(folder)], check=True)
+    manifest = json.loads((folder / "target" / "manifest.json").read_text())
+    nodes = [node for node in manifest["nodes"].values() if node["resource_type"] == "model"]
+    changes = [
+        ConfigChange(
+            node["unique_id"],
+            {"materialized": _STOCK[node["config"]["materialized"]], "file_format": "parquet"}
+            | {key: None for key in _OURS if key in node["config"]},
+        )
+        for node in nodes
+        if node["config"]["materialized"] in _STOCK
+    ]
+    edits, refusals = plan_edits(folder, manifest, changes)
+    if refusals:
+        raise SystemExit("\n".join(f"{refusal.model}: {refusal.reason}" for refusal in refusals))
+    apply(folder, edits)
+    return nodes
+
+
+def _compared(nodes: list[dict[str, Any]], advice: Mapping[str, Any]) -> Table:
+    printed = Table("model", "the showcase's", "advised", title="Keys and buckets")
+    advised = {one["model"]: one["config"] for one in advice["changes"]}
+    for node in nodes:
+        if node["config"]["materialized"] in _STOCK:
+            printed.add_row(node["name"], _layout(node["config"]), _layout(advised.get(node["name"], {})))
+    return printed
+
+
+def _layout(config: Mapping[str, Any]) -> str:
+    keys = config.get("clustered_by")
+    if not keys:
+        return "none"
+    return f"{', '.join([keys] if isinstance(keys, str) else keys)} into {config['buckets']}"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,29 @@
+"""Pages of HTML, read as strictly as no browser does."""
+
+from __future__ import annotations
+
+from html.parser import HTMLParser
+
+
+class Page(HTMLParser):
+    """Counts tags, and checks that each is closed in its turn."""
+
+    VOID = ("meta", "br", "hr", "input")
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.seen: list[tuple[str, dict[str, str | None]]] = []
+        self.feed(text)
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.append((tag, dict(attrs)))
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
