@@ -90,6 +90,8 @@ so that one hides another:
 | union | 35 | 34 | 33 | 0.97 | 0.94 |
 | all of these | 301 | 157 | 135 | 0.86 | 0.45 |
 
+- dbt does not enforce `data_type` without a contract, so that a wrong type in YAML makes a wrong alarm of
+  `key-types-differ`: it is an alarm, and never a fix.
 - Where precision is low the check names another reason for the same shuffle: `superset-keys` or `layout-destroyed`
   where tables differ in their hash, too, or `key-types-differ` where a key is cast by hand.
 - Recall is low on purpose. A join by columns that have nothing to do with the buckets is `keys-do-not-cover-buckets`
@@ -99,8 +101,9 @@ so that one hides another:
   other buckets.
 
 A model of 200 lines takes half a second with these rules, most of it sqlfluff's parser, and one second with all of
-sqlfluff's. 1,000 models in one process take 50 seconds, which is sqlfluff's time to render and parse them; the rules
-alone take 2.
+sqlfluff's. `sqlfluff lint --rules spark_bucketing` of 1,022 models in one process took 67 seconds of CPU and 75 MB,
+which is sqlfluff's time to render and parse them (on a machine that other work used, 208 seconds by the clock); the
+rules alone take 2 to 3. pre-commit's local hook was run; VS Code was not, but for the command that it calls.
 
 ## Before a run, without sqlfluff
 
