@@ -36,6 +36,8 @@ Environment = Mapping[str, Relation]
 _Node = TypeVar("_Node", bound="exp.Expr")
 # Views of views: as deep as anybody would look.
 _DEPTH = 3
+# Rows that are sent to all tasks whatever they hold.
+_FEW = 1000
 _BROADCAST_HINTS = ("broadcast", "broadcastjoin", "mapjoin")
 
 
@@ -132,11 +134,15 @@ class _Walk:
         ):
             self._problems += needless_casts(part, scope, self._sql)
         layout = self._grouped(select, scope, layout)
-        for window in _own(select, exp.Window):
+        for window in [*_own(select, exp.Window), *(select.args.get("windows") or ())]:
             keys = window.args.get("partition_by") or []
             if keys and not window.args.get("alias"):
                 self._problems += judge_keys(keys, scope, layout, "window", offset_of(window))
-        return self._projected(select, scope, self._moved(select, layout))
+        if select.args.get("distinct"):
+            layout = self._distinct(select, scope, layout)
+        relation = self._projected(select, scope, self._moved(select, layout))
+        inputs_are_small = bool(scope.relations) and all(one.small for one in scope.relations.values())
+        return replace(relation, small=inputs_are_small or _is_short(select))
 
     def _input(self, source: exp.Expr, environment: Environment) -> tuple[str, Relation]:
         alias = source.alias_or_name.lower()
@@ -146,6 +152,9 @@ class _Walk:
             if source.args.get("sample") or source.args.get("pivots"):
                 found = UNKNOWN_RELATION
             return alias, _renamed(found, source.args.get("alias"))
+        if isinstance(source, exp.Values):
+            names = [column.name.lower() for column in source.args["alias"].columns] if source.args.get("alias") else []
+            return alias, Relation({name: Column() for name in names}, bool(names), small=True)
         if isinstance(source, exp.Subquery) and not source.args.get("pivots"):
             return alias, _renamed(self.relation(source, environment), source.args.get("alias"))
         return alias, UNKNOWN_RELATION
@@ -171,13 +180,17 @@ class _Walk:
         right = relation.called(alias).layout
         select = join.parent_select
         sent = _broadcast(select) if select else set()
-        if sent & {alias, *scope.relations} or join.args.get("pivots"):
-            scope.add(alias, relation)
-            # The side that is not sent everywhere stays where it is.
-            return layout if alias in sent and join.side not in ("RIGHT", "FULL") else None
-        where = select.args.get("where") if select else None
-        judged = judge_join(join, where.this if where else None, scope, alias, relation, layout, right)
+        is_sent = (alias in sent or relation.small) and join.side not in ("RIGHT", "FULL")
+        # Rows of the left side that match none are those of no task, if all tasks have them.
+        keeps_left = join.side in ("LEFT", "FULL") or join.kind in ("SEMI", "ANTI")
+        is_left_sent = not keeps_left and all(one.small for one in scope.relations.values())
+        judged = judge_join(join, _conditions_beside(join, select), scope, alias, relation, layout, right)
         scope.add(alias, relation)
+        # The side that is not sent everywhere stays where it is.
+        if is_sent or is_left_sent:
+            return layout if is_sent else right
+        if sent & {alias, *scope.relations} or join.args.get("pivots"):
+            return None
         self._problems += judged.problems
         return judged.layout
 
@@ -201,12 +214,19 @@ class _Walk:
             keys = [_meant(key, select, scope) for key in group.expressions]
             self._problems += judge_keys(keys, scope, layout, "grouping", offset_of(group))
             return layout if layout and scope.covers(keys, layout) else None
-        aggregated = any(isinstance(node.parent, exp.Window) is False for node in _own(select, exp.AggFunc))
-        return None if aggregated and not list(_own(select, exp.Window)) else layout
+        return None if _is_total(select) else layout
+
+    def _distinct(self, select: exp.Select, scope: Scope, layout: Layout | None) -> Layout | None:
+        """DISTINCT is a grouping by all that is returned."""
+        keys = [_value(item) for item in select.expressions if not item.is_star]
+        if len(keys) == len(select.expressions):
+            self._problems += judge_keys(keys, scope, layout, "DISTINCT", offset_of(select))
+            return layout if layout and scope.covers(keys, layout) else None
+        return layout
 
     def _moved(self, select: exp.Select, layout: Layout | None) -> Layout | None:
         """What LIMIT, ORDER BY, DISTRIBUTE BY and hints leave of a layout."""
-        if layout is None or any(select.args.get(part) for part in ("order", "limit", "offset", "distinct")):
+        if layout is None or any(select.args.get(part) for part in ("order", "limit", "offset")):
             return None
         by = "DISTRIBUTE BY" if select.args.get("distribute") else "CLUSTER BY" if select.args.get("cluster") else None
         hints = [hint for hint in _hints(select) if hint in (*MOVING_HINTS, "coalesce")]
@@ -251,11 +271,11 @@ class _Walk:
 
 
 def _delivered(layout: Layout | None, places: Mapping[tuple[str, str], str]) -> Layout | None:
-    """A layout by the names that a SELECT gives its columns; None where one of them is left out."""
+    """A layout by the names that a SELECT gives its columns; None where all of them are left out."""
     if layout is None:
         return None
     found = [frozenset({("", places[place]) for place in one if place in places}) for one in layout.columns]
-    return replace(layout, columns=tuple(found)) if all(found) else None
+    return replace(layout, columns=tuple(found)) if any(found) else None
 
 
 def _renamed(relation: Relation, alias: exp.Expr | None) -> Relation:
@@ -267,7 +287,7 @@ def _renamed(relation: Relation, alias: exp.Expr | None) -> Relation:
         return UNKNOWN_RELATION
     new = dict(zip(relation.columns, names, strict=True))
     layout = _delivered(relation.layout, {("", old): name for old, name in new.items()})
-    return Relation({new[old]: column for old, column in relation.columns.items()}, True, layout)
+    return Relation({new[old]: column for old, column in relation.columns.items()}, True, layout, small=relation.small)
 
 
 def _united(left: Relation, right: Relation, query: exp.SetOperation) -> Layout | None:
@@ -283,8 +303,13 @@ def _united(left: Relation, right: Relation, query: exp.SetOperation) -> Layout 
     alike = (one.num_buckets, one.bucket_hash, here) == (other.num_buckets, other.bucket_hash, there)
     if alike:
         return one
+    same = (one.num_buckets, one.bucket_hash) == (other.num_buckets, other.bucket_hash)
+    if same and not (left.complete and right.complete):
+        # The order of columns in YAML need not be that of the files.
+        return None
     inputs = f"{one.table} ({described(one)}) and {other.table} ({described(other)})"
-    text = f"UNION ALL loses the buckets of {inputs}, which are not alike: bucket them alike."
+    how = "which are other columns of the union" if same else "which are not alike"
+    text = f"UNION ALL loses the buckets of {inputs}, {how}: bucket them alike."
     return one.spoil(Spoiled("union", text, offset_of(query.expression)))
 
 
@@ -300,6 +325,30 @@ def _positions(layout: Layout, relation: Relation) -> tuple[int, ...] | None:
     names = list(relation.columns)
     places = [next((names.index(name) for _, name in sorted(one) if name in names), None) for one in layout.columns]
     return None if None in places else tuple(place for place in places if place is not None)
+
+
+def _is_total(select: exp.Select) -> bool:
+    """Whether a SELECT returns one row, of all of its input."""
+    aggregated = any(not isinstance(node.parent, exp.Window) for node in _own(select, exp.AggFunc))
+    return aggregated and not select.args.get("group") and not list(_own(select, exp.Window))
+
+
+def _is_short(query: exp.Expr) -> bool:
+    """Whether a query returns so few rows, by its text, that Spark sends them to all tasks of a join."""
+    limit = query.args.get("limit")
+    number = limit.expression if isinstance(limit, exp.Limit) else None
+    few = isinstance(number, exp.Literal) and number.is_int and int(number.this) <= _FEW
+    return few or (isinstance(query, exp.Select) and _is_total(query))
+
+
+def _conditions_beside(join: exp.Join, select: exp.Select | None) -> list[exp.Expr]:
+    """Conditions of which Spark takes parts into a join: of WHERE, and of the inner joins of the same SELECT."""
+    if select is None:
+        return []
+    where = select.args.get("where")
+    others = [one for one in select.args.get("joins") or () if one is not join and not one.side]
+    conditions = [where.this if where else None, *(one.args.get("on") for one in others)]
+    return [condition for condition in conditions if condition is not None]
 
 
 def _hints(select: exp.Select) -> list[str]:

@@ -51,7 +51,8 @@ def redundant_moves(statement: exp.Expr, sql: str) -> Iterator[Problem]:
     if clause:
         whole = _clause(sql)
         name = "DISTRIBUTE BY" if clause == "distribute" else f"{clause.upper()} BY"
-        text = f"{name} moves rows that are moved and sorted when the table is written: leave it out."
+        does = "sorts" if clause == "sort" else "moves"
+        text = f"{name} {does} rows that are moved and sorted when the table is written: leave it out."
         yield Problem("redundant-repartition", text, offset_of(statement.args[clause]), Fix(whole) if whole else None)
     hint = statement.args.get("hint")
     names = [str(one.this).lower() for one in hint.expressions] if hint is not None else []
