@@ -7,7 +7,7 @@ nothing is said of it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from typing import TypeVar
 
@@ -24,6 +24,7 @@ from spark_bucketing.sqlfluff_plugin.relations import (
     UNKNOWN_RELATION,
     Column,
     Layout,
+    Place,
     Relation,
     Spoiled,
     relation_of_table,
@@ -267,12 +268,15 @@ class _Walk:
                 columns[name] = scope.column(value)
             if place:
                 places.setdefault(place, name)
-        return Relation(columns, complete, _delivered(layout, places), None)
+        computed = {scope.wrapped(_value(item)) for item in select.expressions if not item.is_star}
+        return Relation(columns, complete, _delivered(layout, places, computed), None)
 
 
-def _delivered(layout: Layout | None, places: Mapping[tuple[str, str], str]) -> Layout | None:
-    """A layout by the names that a SELECT gives its columns; None where all of them are left out."""
-    if layout is None:
+def _delivered(
+    layout: Layout | None, places: Mapping[tuple[str, str], str], computed: Collection[Place | None] = ()
+) -> Layout | None:
+    """A layout by the names that a SELECT gives its columns; None where all are left out, or one is in an expression."""
+    if layout is None or any(one.intersection(computed) and not one & places.keys() for one in layout.columns):
         return None
     found = [frozenset({("", places[place]) for place in one if place in places}) for one in layout.columns]
     return replace(layout, columns=tuple(found)) if any(found) else None
