@@ -189,6 +189,16 @@ def test_what_the_manifest_says_of_a_model_counts_until_its_file_says_otherwise(
     assert [one.rule_name() for one in lint("select 1 as k\n", manifest, path)] == ["spark_bucketing.missing_buckets"]
 
 
+def test_a_fault_that_is_in_no_line_of_the_file_says_where_it_is(tmp_path: Path) -> None:
+    (tmp_path / "models").mkdir()
+    (tmp_path / "dbt_project.yml").write_text("name: shop")
+    config = {"materialized": "bucketed_table", "cluster_by": ["k"], "buckets": 4}
+    write_manifest(tmp_path / "manifest.json", [{"name": "m", "config": config, "raw_code": "select 1 as k"}])
+    path, manifest = str(tmp_path / "models" / "m.sql"), str(tmp_path / "manifest.json")
+    [found] = lint("select 1 as k\n", manifest, path)
+    assert found.desc().endswith("It is set in YAML.")
+
+
 def test_a_new_model_may_be_configured_in_yaml(tmp_path: Path) -> None:
     (tmp_path / "models").mkdir()
     (tmp_path / "dbt_project.yml").write_text("name: shop\nmodels: {shop: {+buckets: 64}}")

@@ -47,7 +47,7 @@ class _Side:
 
 def judge_join(
     join: exp.Join,
-    where: exp.Expr | None,
+    others: Sequence[exp.Expr],
     scope: Scope,
     alias: str,
     relation: Relation,
@@ -58,7 +58,7 @@ def judge_join(
 
     Args:
         join: with its ON or USING.
-        where: the condition of WHERE, which FROM a, b is joined by.
+        others: conditions of WHERE and of other joins, of which Spark takes those of these two sides into this join.
         scope: the inputs before it.
         alias: of the input that it adds.
         relation: what that delivers.
@@ -69,8 +69,8 @@ def judge_join(
     both.relations = {**scope.relations}
     both.merged = scope.merged
     both.add(alias, relation)
-    keys, certain = _keys(join, where, scope, both, alias)
-    scope.merged |= {name.name.lower() for name in join.args.get("using") or ()}
+    keys, certain = _keys(join, others, scope, both, alias)
+    _merge(join, keys, scope, alias)
     sides = (_side(left, [key.left for key in keys], both), _side(right, [key.right for key in keys], both))
     problems = list(_spoiled(sides))
     for side, texts in zip(sides, ([key.left for key in keys], [key.right for key in keys]), strict=True):
@@ -81,23 +81,25 @@ def judge_join(
     return Judged(problems, _layout_after(join, sides, keys, both, fits=not problems))
 
 
-def _keys(join: exp.Join, where: exp.Expr | None, scope: Scope, both: Scope, alias: str) -> tuple[list[_Key], bool]:
-    """The equalities of a join, and whether all of them were understood; of FROM a, b they are in WHERE."""
-    using = join.args.get("using") or ()
-    if using:
-        return [_using(name, scope, alias) for name in using], True
-    condition = join.args.get("on") or where
-    if condition is None or join.args.get("method"):
+def _keys(join: exp.Join, others: Sequence[exp.Expr], scope: Scope, both: Scope, alias: str) -> tuple[list[_Key], bool]:
+    """The equalities of a join, those of its own condition first, and whether all of them were understood."""
+    if join.args.get("method"):
         return [], False
-    keys, certain = [], True
-    for part in condition.flatten() if isinstance(condition, exp.And) else [condition]:
+    keys = [_using(name, scope, alias) for name in join.args.get("using") or ()]
+    parts, elsewhere = conjuncts(join.args.get("on")), [part for other in others for part in conjuncts(other)]
+    certain = bool(keys or parts or elsewhere)
+    for part in [*parts, *elsewhere]:
         test = part.unnest()
         if not isinstance(test, exp.EQ):
-            certain = certain and not isinstance(test, (exp.NullSafeEQ, exp.Or))
+            joining = any(len(_aliases(one, both)) > 1 for one in test.find_all(exp.EQ, exp.NullSafeEQ))
+            certain = certain and not (joining and isinstance(test, (exp.NullSafeEQ, exp.Or)))
             continue
         here, there = _aliases(test.this, both), _aliases(test.expression, both)
+        if not here or not there:
+            continue
         if None in here | there:
-            certain = False
+            # A condition of another join may be of inputs that come later.
+            certain = certain and any(one is part for one in elsewhere) and _is_of_others(test, both)
         elif alias not in here and there == {alias} and here:
             keys.append(_Key(test.this, test.expression))
         elif alias not in there and here == {alias} and there:
@@ -105,13 +107,36 @@ def _keys(join: exp.Join, where: exp.Expr | None, scope: Scope, both: Scope, ali
     return keys, certain
 
 
+def _merge(join: exp.Join, keys: Sequence[_Key], scope: Scope, alias: str) -> None:
+    """Note whose the columns of USING are: those of the side all of whose rows are kept."""
+    for name, key in zip(join.args.get("using") or (), keys, strict=False):
+        left = key.left.args["table"].name if isinstance(key.left, exp.Column) else None
+        scope.merged[name.name.lower()] = {"RIGHT": alias, "FULL": None}.get(_kind(join), left)
+
+
+def _kind(join: exp.Join) -> str:
+    return join.side.upper() if isinstance(join.side, str) else ""
+
+
 def _using(name: exp.Expr, scope: Scope, alias: str) -> _Key:
     holding = [one for one, relation in scope.relations.items() if name.name.lower() in relation.columns]
-    first = holding[0] if holding else next(iter(scope.relations), "")
+    first = scope.merged.get(name.name.lower()) or (holding[0] if holding else next(iter(scope.relations), ""))
     left, right = exp.column(name.copy(), table=first), exp.column(name.copy(), table=alias)
     for column in (left, right):
         column.this.meta.update(name.meta)
     return _Key(left, right)
+
+
+def conjuncts(condition: exp.Expr | None) -> list[exp.Expr]:
+    """What a condition demands, one by one."""
+    if condition is None:
+        return []
+    inner = condition.unnest()
+    return [one for part in inner.flatten() for one in conjuncts(part)] if isinstance(inner, exp.And) else [inner]
+
+
+def _is_of_others(test: exp.Expr, both: Scope) -> bool:
+    return any(column.table and column.table.lower() not in both.relations for column in test.find_all(exp.Column))
 
 
 def _aliases(expression: exp.Expr, both: Scope) -> set[str | None]:
@@ -151,7 +176,7 @@ def _uncovered(side: _Side, keys: Sequence[exp.Expr], join: exp.Join) -> Iterato
             offset_of(key),
         )
     elif len(missing) < len(side.plain) or any(key is not None for key in hidden):
-        names = ", ".join(sorted(name for _, name in layout.columns[n])[0] for n in missing)
+        names = ", ".join(layout.name(n) for n in missing)
         yield Problem(
             "keys-do-not-cover-buckets",
             f"{layout.table} is bucketed by {layout.called()}, and this join leaves out {names}: its rows are moved. "
@@ -199,7 +224,7 @@ def _layout_after(
 ) -> Layout | None:
     """How the rows of a join lie: as those of the side that stays where it is."""
     left, right = sides
-    kind = join.side.upper() if isinstance(join.side, str) else ""
+    kind = _kind(join)
     if not fits or kind == "FULL" or join.args.get("method"):
         return None
     if left and left.covered and kind != "RIGHT":

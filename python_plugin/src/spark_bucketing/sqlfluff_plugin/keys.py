@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from sqlglot import exp
 
+from spark_bucketing.sqlfluff_plugin.joins import conjuncts
 from spark_bucketing.sqlfluff_plugin.problems import Problem
 from spark_bucketing.sqlfluff_plugin.relations import Layout
 from spark_bucketing.sqlfluff_plugin.scope import Scope, offset_of
@@ -29,11 +30,11 @@ def judge_keys(
     if layout is None:
         return
     places = {scope.place(scope.bare(key)) for key in keys}
-    missing = [one for one in layout.columns if not any(place in one for place in places)]
+    missing = [n for n, one in enumerate(layout.columns) if not any(place in one for place in places)]
     if not missing and layout.spoiled:
         yield Problem(layout.spoiled.rule, layout.spoiled.text, layout.spoiled.offset)
     elif 0 < len(missing) < len(layout.columns) and not layout.spoiled and None not in places:
-        names = ", ".join(sorted(name for _, name in one)[0] for one in missing)
+        names = ", ".join(layout.name(n) for n in missing)
         yield Problem(
             "keys-do-not-cover-buckets",
             f"{layout.table} is bucketed by {layout.called()}, and this {what} leaves out {names}: its rows are moved. "
@@ -44,8 +45,7 @@ def judge_keys(
 
 def judge_filter(condition: exp.Expr, scope: Scope) -> Iterator[Problem]:
     """Filters that could leave out buckets, but for a cast or function around the bucket column."""
-    for part in condition.flatten() if isinstance(condition, exp.And) else [condition]:
-        test = part.unnest()
+    for test in conjuncts(condition):
         if isinstance(test, exp.EQ):
             sides = [(test.this, test.expression), (test.expression, test.this)]
             values = [wrapped for wrapped, value in sides if isinstance(value.unnest(), exp.Literal)]

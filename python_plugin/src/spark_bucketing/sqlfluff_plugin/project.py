@@ -37,6 +37,7 @@ class Table:
     certain: bool  # whether the types are those of the files, and not merely what the YAML says
     spec: BucketSpec | None = None
     query: str | None = None  # of a view
+    small: bool = False  # whether Spark sends it to all tasks rather than move the other side of a join
 
 
 class Project:
@@ -170,7 +171,8 @@ def _table(node: Node) -> Table:
         return Table(node.name, columns, complete=False, certain=True, spec=_spec(config, node))
     if node.materialized in ("view", "ephemeral"):
         return Table(node.name, columns, complete=False, certain=False, query=_query(node))
-    return Table(node.name, columns, node.contracted, node.contracted, _spec(node.config, node))
+    small = node.resource_type == "seed"
+    return Table(node.name, columns, node.contracted, node.contracted, _spec(node.config, node), small=small)
 
 
 def _spec(config: Mapping[str, object], node: Node) -> BucketSpec | None:

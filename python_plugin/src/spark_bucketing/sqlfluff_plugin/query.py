@@ -7,9 +7,8 @@ nothing is said of it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
-from typing import TypeVar
 
 from sqlglot import exp, parse
 from sqlglot.errors import SqlglotError
@@ -24,19 +23,29 @@ from spark_bucketing.sqlfluff_plugin.relations import (
     UNKNOWN_RELATION,
     Column,
     Layout,
+    Place,
     Relation,
     Spoiled,
     relation_of_table,
 )
 from spark_bucketing.sqlfluff_plugin.scope import Scope, certain_type, offset_of
+from spark_bucketing.sqlfluff_plugin.selects import (
+    conditions_beside,
+    hints_of,
+    is_short,
+    is_total,
+    meant_key,
+    own_nodes,
+    own_queries,
+    sent_by_hint,
+    value_of,
+)
 
 Environment = Mapping[str, Relation]
 """What names mean in a query: its WITH clauses, in lower case."""
 
-_Node = TypeVar("_Node", bound="exp.Expr")
 # Views of views: as deep as anybody would look.
 _DEPTH = 3
-_BROADCAST_HINTS = ("broadcast", "broadcastjoin", "mapjoin")
 
 
 class Query:
@@ -132,11 +141,15 @@ class _Walk:
         ):
             self._problems += needless_casts(part, scope, self._sql)
         layout = self._grouped(select, scope, layout)
-        for window in _own(select, exp.Window):
+        for window in [*own_nodes(select, exp.Window), *(select.args.get("windows") or ())]:
             keys = window.args.get("partition_by") or []
             if keys and not window.args.get("alias"):
                 self._problems += judge_keys(keys, scope, layout, "window", offset_of(window))
-        return self._projected(select, scope, self._moved(select, layout))
+        if select.args.get("distinct"):
+            layout = self._distinct(select, scope, layout)
+        relation = self._projected(select, scope, self._moved(select, layout))
+        inputs_are_small = bool(scope.relations) and all(one.small for one in scope.relations.values())
+        return replace(relation, small=inputs_are_small or is_short(select))
 
     def _input(self, source: exp.Expr, environment: Environment) -> tuple[str, Relation]:
         alias = source.alias_or_name.lower()
@@ -146,6 +159,9 @@ class _Walk:
             if source.args.get("sample") or source.args.get("pivots"):
                 found = UNKNOWN_RELATION
             return alias, _renamed(found, source.args.get("alias"))
+        if isinstance(source, exp.Values):
+            names = [column.name.lower() for column in source.args["alias"].columns] if source.args.get("alias") else []
+            return alias, Relation({name: Column() for name in names}, bool(names), small=True)
         if isinstance(source, exp.Subquery) and not source.args.get("pivots"):
             return alias, _renamed(self.relation(source, environment), source.args.get("alias"))
         return alias, UNKNOWN_RELATION
@@ -170,14 +186,18 @@ class _Walk:
         alias, relation = self._input(join.this, environment)
         right = relation.called(alias).layout
         select = join.parent_select
-        sent = _broadcast(select) if select else set()
-        if sent & {alias, *scope.relations} or join.args.get("pivots"):
-            scope.add(alias, relation)
-            # The side that is not sent everywhere stays where it is.
-            return layout if alias in sent and join.side not in ("RIGHT", "FULL") else None
-        where = select.args.get("where") if select else None
-        judged = judge_join(join, where.this if where else None, scope, alias, relation, layout, right)
+        sent = sent_by_hint(select) if select else set()
+        is_sent = (alias in sent or relation.small) and join.side not in ("RIGHT", "FULL")
+        # Rows of the left side that match none are those of no task, if all tasks have them.
+        keeps_left = join.side in ("LEFT", "FULL") or join.kind in ("SEMI", "ANTI")
+        is_left_sent = not keeps_left and all(one.small for one in scope.relations.values())
+        judged = judge_join(join, conditions_beside(join, select), scope, alias, relation, layout, right)
         scope.add(alias, relation)
+        # The side that is not sent everywhere stays where it is.
+        if is_sent or is_left_sent:
+            return layout if is_sent else right
+        if sent & {alias, *scope.relations} or join.args.get("pivots"):
+            return None
         self._problems += judged.problems
         return judged.layout
 
@@ -189,7 +209,7 @@ class _Walk:
         for join in select.args.get("joins") or ():
             condition = join.args.get("on")
             beside -= {id(node) for node in condition.find_all(exp.Query)} if condition is not None else set()
-        for query in _own_queries(select):
+        for query in own_queries(select):
             if id(query) not in beside:
                 self.relation(query, environment)
 
@@ -198,18 +218,25 @@ class _Walk:
         if group is not None:
             if any(group.args.get(part) for part in ("rollup", "cube", "grouping_sets", "all")):
                 return None
-            keys = [_meant(key, select, scope) for key in group.expressions]
+            keys = [meant_key(key, select, scope) for key in group.expressions]
             self._problems += judge_keys(keys, scope, layout, "grouping", offset_of(group))
             return layout if layout and scope.covers(keys, layout) else None
-        aggregated = any(isinstance(node.parent, exp.Window) is False for node in _own(select, exp.AggFunc))
-        return None if aggregated and not list(_own(select, exp.Window)) else layout
+        return None if is_total(select) else layout
+
+    def _distinct(self, select: exp.Select, scope: Scope, layout: Layout | None) -> Layout | None:
+        """DISTINCT is a grouping by all that is returned."""
+        keys = [value_of(item) for item in select.expressions if not item.is_star]
+        if len(keys) == len(select.expressions):
+            self._problems += judge_keys(keys, scope, layout, "DISTINCT", offset_of(select))
+            return layout if layout and scope.covers(keys, layout) else None
+        return layout
 
     def _moved(self, select: exp.Select, layout: Layout | None) -> Layout | None:
         """What LIMIT, ORDER BY, DISTRIBUTE BY and hints leave of a layout."""
-        if layout is None or any(select.args.get(part) for part in ("order", "limit", "offset", "distinct")):
+        if layout is None or any(select.args.get(part) for part in ("order", "limit", "offset")):
             return None
         by = "DISTRIBUTE BY" if select.args.get("distribute") else "CLUSTER BY" if select.args.get("cluster") else None
-        hints = [hint for hint in _hints(select) if hint in (*MOVING_HINTS, "coalesce")]
+        hints = [hint for hint in hints_of(select) if hint in (*MOVING_HINTS, "coalesce")]
         what = by or (f"The hint {hints[0]}" if hints else None)
         if what is None:
             return layout
@@ -237,7 +264,7 @@ class _Walk:
                 everything = everything or plain
                 continue
             name = item.alias_or_name.lower()
-            value = _value(item)
+            value = value_of(item)
             place = scope.place(scope.bare(value))
             if not name:
                 complete = False
@@ -247,15 +274,18 @@ class _Walk:
                 columns[name] = scope.column(value)
             if place:
                 places.setdefault(place, name)
-        return Relation(columns, complete, _delivered(layout, places), None)
+        computed = {scope.wrapped(value_of(item)) for item in select.expressions if not item.is_star}
+        return Relation(columns, complete, _delivered(layout, places, computed), None)
 
 
-def _delivered(layout: Layout | None, places: Mapping[tuple[str, str], str]) -> Layout | None:
-    """A layout by the names that a SELECT gives its columns; None where one of them is left out."""
-    if layout is None:
+def _delivered(
+    layout: Layout | None, places: Mapping[tuple[str, str], str], computed: Collection[Place | None] = ()
+) -> Layout | None:
+    """A layout by the names that a SELECT gives its columns; None without any, or with one in an expression."""
+    if layout is None or any(one.intersection(computed) and not one & places.keys() for one in layout.columns):
         return None
     found = [frozenset({("", places[place]) for place in one if place in places}) for one in layout.columns]
-    return replace(layout, columns=tuple(found)) if all(found) else None
+    return replace(layout, columns=tuple(found)) if any(found) else None
 
 
 def _renamed(relation: Relation, alias: exp.Expr | None) -> Relation:
@@ -267,7 +297,7 @@ def _renamed(relation: Relation, alias: exp.Expr | None) -> Relation:
         return UNKNOWN_RELATION
     new = dict(zip(relation.columns, names, strict=True))
     layout = _delivered(relation.layout, {("", old): name for old, name in new.items()})
-    return Relation({new[old]: column for old, column in relation.columns.items()}, True, layout)
+    return Relation({new[old]: column for old, column in relation.columns.items()}, True, layout, small=relation.small)
 
 
 def _united(left: Relation, right: Relation, query: exp.SetOperation) -> Layout | None:
@@ -283,8 +313,13 @@ def _united(left: Relation, right: Relation, query: exp.SetOperation) -> Layout 
     alike = (one.num_buckets, one.bucket_hash, here) == (other.num_buckets, other.bucket_hash, there)
     if alike:
         return one
+    same = (one.num_buckets, one.bucket_hash) == (other.num_buckets, other.bucket_hash)
+    if same and not (left.complete and right.complete):
+        # The order of columns in YAML need not be that of the files.
+        return None
     inputs = f"{one.table} ({described(one)}) and {other.table} ({described(other)})"
-    text = f"UNION ALL loses the buckets of {inputs}, which are not alike: bucket them alike."
+    how = "which are other columns of the union" if same else "which are not alike"
+    text = f"UNION ALL loses the buckets of {inputs}, {how}: bucket them alike."
     return one.spoil(Spoiled("union", text, offset_of(query.expression)))
 
 
@@ -300,46 +335,3 @@ def _positions(layout: Layout, relation: Relation) -> tuple[int, ...] | None:
     names = list(relation.columns)
     places = [next((names.index(name) for _, name in sorted(one) if name in names), None) for one in layout.columns]
     return None if None in places else tuple(place for place in places if place is not None)
-
-
-def _hints(select: exp.Select) -> list[str]:
-    hint = select.args.get("hint")
-    return [str(one.this).lower() for one in hint.expressions if isinstance(one.this, str)] if hint is not None else []
-
-
-def _broadcast(select: exp.Select) -> set[str]:
-    hint = select.args.get("hint")
-    found = hint.expressions if hint is not None else ()
-    sent = (one for one in found if isinstance(one.this, str) and one.this.lower() in _BROADCAST_HINTS)
-    return {part.name.lower() for one in sent for part in one.expressions}
-
-
-def _own(select: exp.Select, kind: type[_Node]) -> Iterator[_Node]:
-    """Nodes of a SELECT itself: of what it returns, HAVING, QUALIFY and ORDER BY, and not of queries within."""
-    parts = [*select.expressions, *(select.args.get(part) for part in ("having", "qualify", "order"))]
-    for part in parts:
-        if part is not None:
-            for node in part.walk(prune=lambda one: isinstance(one, exp.Query)):
-                if isinstance(node, kind):
-                    yield node
-
-
-def _own_queries(select: exp.Select) -> Iterator[exp.Expr]:
-    """The queries within a SELECT, without those within these."""
-    for node in select.walk(prune=lambda one: isinstance(one, exp.Query) and one is not select):
-        if isinstance(node, exp.Query) and node is not select:
-            yield node
-
-
-def _meant(key: exp.Expr, select: exp.Select, scope: Scope) -> exp.Expr:
-    """What a key of GROUP BY stands for: a number or an alias is an expression of the SELECT."""
-    if isinstance(key, exp.Literal) and key.is_int and 0 < int(key.this) <= len(select.expressions):
-        return _value(select.expressions[int(key.this) - 1])
-    if isinstance(key, exp.Column) and not key.table and scope.place(key) is None:
-        same = [item for item in select.expressions if item.alias.lower() == key.name.lower()]
-        return _value(same[0]) if len(same) == 1 else key
-    return key
-
-
-def _value(item: exp.Expr) -> exp.Expr:
-    return item.this if isinstance(item, exp.Alias) else item

@@ -14,7 +14,8 @@ from spark_bucketing.sqlfluff_plugin.scope import Scope, offset_of
 MOVING_HINTS = ("repartition", "repartition_by_range", "rebalance")
 _HINT = re.compile(r"/\*\+(.*?)\*/", re.DOTALL)
 _CAST = re.compile(r"(?i)\bcast\s*\(\s*$")
-_REST = re.compile(r"(?i)\s+as\s+\w+\s*(?:\(\s*\d+\s*(?:,\s*\d+\s*)?\)\s*)?\)")
+# Without the bracket, a word right behind it would be one with the column.
+_REST = re.compile(r"(?i)\s+as\s+\w+\s*(?:\(\s*\d+\s*(?:,\s*\d+\s*)?\)\s*)?\)(?![\w`])")
 
 
 def needless_casts(part: exp.Expr | None, scope: Scope, sql: str) -> Iterator[Problem]:
@@ -51,16 +52,19 @@ def redundant_moves(statement: exp.Expr, sql: str) -> Iterator[Problem]:
     if clause:
         whole = _clause(sql)
         name = "DISTRIBUTE BY" if clause == "distribute" else f"{clause.upper()} BY"
-        text = f"{name} moves rows that are moved and sorted when the table is written: leave it out."
-        yield Problem("redundant-repartition", text, offset_of(statement.args[clause]), Fix(whole) if whole else None)
+        does = "sorts" if clause == "sort" else "moves"
+        text = f"{name} {does} rows that are moved and sorted when the table is written: leave it out."
+        # Comments are for people to keep or to leave out.
+        fix = Fix(whole) if whole and not re.search(r"--|/\*", sql[whole]) else None
+        yield Problem("redundant-repartition", text, offset_of(statement.args[clause]), fix)
     hint = statement.args.get("hint")
     names = [str(one.this).lower() for one in hint.expressions] if hint is not None else []
     if any(name in MOVING_HINTS for name in names):
         found = _outermost_hint(sql)
         alone = found is not None and all(name in MOVING_HINTS for name in names)
         text = "This hint moves rows that are moved into their buckets when the table is written: leave it out."
-        fix = Fix(slice(len(sql[: found.start()].rstrip()), found.end())) if found and alone else None
-        yield Problem("redundant-repartition", text, found.start() if found else offset_of(statement), fix)
+        leave_out = Fix(slice(len(sql[: found.start()].rstrip()), found.end())) if found and alone else None
+        yield Problem("redundant-repartition", text, found.start() if found else offset_of(statement), leave_out)
 
 
 def _clause(sql: str) -> slice | None:

@@ -35,13 +35,18 @@ class Layout:
 
     num_buckets: int
     bucket_hash: BucketHash
-    columns: tuple[frozenset[Place], ...]
+    columns: tuple[frozenset[Place], ...]  # of no name where a SELECT has left it out
     table: str  # for messages
+    names: tuple[str, ...]  # of the columns in the table, for messages
     spoiled: Spoiled | None = None
 
     def called(self) -> str:
         """The bucket columns as messages name them."""
-        return ", ".join(sorted(name for _, name in places)[0] if places else "?" for places in self.columns)
+        return ", ".join(self.name(number) for number in range(len(self.columns)))
+
+    def name(self, number: int) -> str:
+        """One of the bucket columns as messages name it."""
+        return min((name for _, name in self.columns[number]), default=self.names[number])
 
     def spoil(self, by: Spoiled) -> Layout:
         """The same, moved by something; what moved it first counts."""
@@ -57,6 +62,7 @@ class Relation:
     # Of a relation by itself, its own columns are those of the alias ''.
     layout: Layout | None = None
     table: Table | None = None  # what it is, where it is a table and nothing else
+    small: bool = False  # whether Spark sends it to all tasks rather than move the other side of a join
 
     def called(self, alias: str) -> Relation:
         """The same as an input with an alias."""
@@ -74,9 +80,9 @@ def relation_of_table(table: Table) -> Relation:
     spec = table.spec
     columns = {name: Column(kind.lower() if kind else None, table.certain) for name, kind in table.columns.items()}
     if spec is None:
-        return Relation(columns, table.complete, None, table)
+        return Relation(columns, table.complete, None, table, table.small)
     for name in spec.bucket_columns:
         columns.setdefault(name.lower(), Column())
     places = tuple(frozenset({("", name.lower())}) for name in spec.bucket_columns)
-    layout = Layout(spec.num_buckets, spec.bucket_hash, places, table.name)
-    return Relation(columns, table.complete, layout, table)
+    layout = Layout(spec.num_buckets, spec.bucket_hash, places, table.name, tuple(spec.bucket_columns))
+    return Relation(columns, table.complete, layout, table, table.small)

@@ -26,8 +26,8 @@ class Scope:
 
     def __init__(self) -> None:
         self.relations: dict[str, Relation] = {}
-        # Columns of USING, which without an alias are those of the first input that has them.
-        self.merged: set[str] = set()
+        # Columns of USING, and the input whose they are without an alias; None for both, of a full join.
+        self.merged: dict[str, str | None] = {}
 
     def add(self, alias: str, relation: Relation) -> None:
         """Take in one input more."""
@@ -40,10 +40,11 @@ class Scope:
         alias, name = expression.table.lower(), expression.name.lower()
         if alias:
             return (alias, name) if alias in self.relations and not expression.args.get("db") else None
+        if name in self.merged:
+            owner = self.merged[name]
+            return (owner, name) if owner is not None else None
         having = [alias for alias, relation in self.relations.items() if name in relation.columns]
         if len(having) == 1 and all(one.complete for other, one in self.relations.items() if other != having[0]):
-            return having[0], name
-        if having and name in self.merged:
             return having[0], name
         return (next(iter(self.relations)), name) if len(self.relations) == 1 and having else None
 

@@ -53,7 +53,8 @@ class BucketRule:
         for fault in found:
             setting = model.calls.settings.get(fault.key)
             place = setting.whole if setting else model.calls.call or slice(0, 0)
-            yield LintResult(_at_source(place, root, file), fixes=fixes, description=fault.text)
+            elsewhere = " It is set in YAML." if not setting and fault.key in model.config.values else ""
+            yield LintResult(_at_source(place, root, file), fixes=fixes, description=fault.text + elsewhere)
             # All keys of a call are one segment, and are mended at once.
             fixes = []
 
