@@ -62,7 +62,16 @@ def grouping(query: str, table: str, *keys: str, moved: float = 40.0 * GIB) -> W
 
 @pytest.mark.parametrize(
     ("text", "size"),
-    [("2TiB", 2 * 2**40), ("256 MiB", 256 * MIB), ("1.5GiB", 3 * GIB // 2), ("7", 7), (7, 7), ("9B", 9), (".5KiB", 512), ("1E3", 1000)],
+    [
+        ("2TiB", 2 * 2**40),
+        ("256 MiB", 256 * MIB),
+        ("1.5GiB", 3 * GIB // 2),
+        ("7", 7),
+        (7, 7),
+        ("9B", 9),
+        (".5KiB", 512),
+        ("1E3", 1000),
+    ],
 )
 def test_sizes_are_read_as_people_write_them(text: object, size: int) -> None:
     assert parse_size(text) == size

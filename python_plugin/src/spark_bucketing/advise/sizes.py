@@ -90,7 +90,7 @@ def read_runs(path: Path) -> Mapping[str, float]:
                 built = (data.get("args") or {}).get("which") in _BUILDING
                 counted.update(one["unique_id"] for one in data["results"] if built and one.get("status") == "success")
             elif not path.is_dir():
-                counted.update({str(name): float(number) for name, number in data.items()})  # type: ignore[arg-type]
+                counted.update({str(name): float(number) for name, number in data.items()})
         if not counted or any(not 0 <= number < inf for number in counted.values()):
             raise ValueError("a number of runs that is negative or none" if counted else "no run of any model")
     except (AttributeError, KeyError, TypeError, ValueError) as error:
