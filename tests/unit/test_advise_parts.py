@@ -10,6 +10,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from click.testing import CliRunner
 from jsonschema import Draft202012Validator
 from pages import Page
 
@@ -25,10 +26,14 @@ from spark_bucketing.advise.candidates import (
     orders_of,
 )
 from spark_bucketing.advise.choice import choose
+from spark_bucketing.advise.command import AdviseRequest, Surroundings
 from spark_bucketing.advise.demand import Demand, Planned, Wanted
 from spark_bucketing.advise.facts import joined_catalogs, refuse_unknown
 from spark_bucketing.advise.proposal import explained, proposed
 from spark_bucketing.advise.sizes import ColumnFacts, SizeFacts, parse_size, read_runs, read_sizes
+from spark_bucketing.check.artifacts import Request
+from spark_bucketing.check.session_settings import Settings
+from spark_bucketing.cli import main
 from spark_bucketing.errors import ProjectError
 from spark_bucketing.plan.tree import PlanCounts
 from spark_bucketing.plan.whatif import HypotheticalTable
@@ -57,13 +62,22 @@ def grouping(query: str, table: str, *keys: str, moved: float = 40.0 * GIB) -> W
 
 @pytest.mark.parametrize(
     ("text", "size"),
-    [("2TiB", 2 * 2**40), ("256 MiB", 256 * MIB), ("1.5GiB", 3 * GIB // 2), ("7", 7), (7, 7), ("9B", 9)],
+    [
+        ("2TiB", 2 * 2**40),
+        ("256 MiB", 256 * MIB),
+        ("1.5GiB", 3 * GIB // 2),
+        ("7", 7),
+        (7, 7),
+        ("9B", 9),
+        (".5KiB", 512),
+        ("1E3", 1000),
+    ],
 )
 def test_sizes_are_read_as_people_write_them(text: object, size: int) -> None:
     assert parse_size(text) == size
 
 
-@pytest.mark.parametrize("text", ["", "GiB", "-1GiB", "1 GB", "much", True, None])
+@pytest.mark.parametrize("text", ["", "GiB", "-1GiB", "1 GB", "much", True, None, "infGiB", "1e999", "nan", ".5.5MiB"])
 def test_what_is_no_size_is_refused(text: object) -> None:
     with pytest.raises(ValueError):  # noqa: PT011
         parse_size(text)
@@ -88,6 +102,54 @@ def test_sizes_and_runs_are_read_from_files(tmp_path: Path) -> None:
     for read, path in ((read_sizes, sizes), (read_runs, runs)):
         with pytest.raises(ProjectError, match="instead"):
             read(path)
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        ".inf",
+        "~",
+        "{partitions: .inf}",
+        "{partitions: -3}",
+        "{partitions: 2.5}",
+        "{columns: {k: 5}}",
+        "{columns: {k: {distnct: 5}}}",
+        "{columns: {k: {distinct: -5}}}",
+        "{columns: {k: {largest: 50}}}",
+        "{columns: {k: {largest: .nan}}}",
+    ],
+)
+def test_sizes_that_cannot_be_are_refused(tmp_path: Path, entry: str) -> None:
+    sizes = tmp_path / "sizes.yml"
+    sizes.write_text(f"orders: {entry}")
+    with pytest.raises(ProjectError, match="instead"):
+        read_sizes(sizes)
+
+
+@pytest.mark.parametrize("which", ["compile", "generate", "test"])
+def test_results_of_commands_that_build_nothing_are_no_runs(tmp_path: Path, which: str) -> None:
+    results = [{"unique_id": "model.p.a", "status": "success"}]
+    (tmp_path / "1.json").write_text(json.dumps({"args": {"which": which}, "results": results}))
+    with pytest.raises(ProjectError, match="no run of any model"):
+        read_runs(tmp_path)
+    (tmp_path / "2.json").write_text(json.dumps({"args": {"which": "build"}, "results": results}))
+    assert read_runs(tmp_path) == {"model.p.a": 1.0}
+
+
+@pytest.mark.parametrize("text", ["{}", '{"results": []}', '{"a": Infinity}'])
+def test_a_file_without_runs_does_not_stand_for_one_run_of_each_model(tmp_path: Path, text: str) -> None:
+    (tmp_path / "runs.json").write_text(text)
+    with pytest.raises(ProjectError, match="instead"):
+        read_runs(tmp_path / "runs.json")
+
+
+@pytest.mark.parametrize("name", ["Orders", "shop.orders", "MODEL.p.orders"])
+def test_runs_are_found_by_every_name_that_is_let_in(tmp_path: Path, name: str) -> None:
+    (tmp_path / "runs.json").write_text(json.dumps({name: 24, "other": 3}))
+    node = Node("model.p.orders", "orders", "model", "", "`shop`.`orders`")
+    request = AdviseRequest(Request())
+    around = Surroundings(request, Manifest({}), Settings(), {}, read_runs(tmp_path / "runs.json"))
+    assert around.runs_of(node) == 24
 
 
 @pytest.mark.parametrize(("size", "number"), [(0, 1), (256 * MIB, 1), (GIB, 4), (1000 * GIB, 4096), (100 * GIB, 512)])
@@ -319,3 +381,15 @@ def test_json_is_what_its_schema_says() -> None:
     explanation = Explanation("s.t", (), (LeftOut("s.t", "it is small"),))
     assert list(Draft202012Validator(schema).iter_errors(advice_data(Advice(explained=explanation)))) == []
     assert list(Draft202012Validator(schema).iter_errors({**data, "worse": [1]}))
+
+
+def test_a_table_without_candidates_is_explained_all_the_same() -> None:
+    fit = Fit(extension=True, all_keys=False)
+    told = explained("view", None, proposed({}, [], fit), [], fit, [])
+    assert [(one.table, "plain columns" in one.reason) for one in told.left_out] == [("view", True)]
+
+
+def test_files_have_a_size() -> None:
+    result = CliRunner().invoke(main, ["advise", "--offline", "--file-size", "0"])
+    assert result.exit_code == 2
+    assert "'0' is too small" in result.output

@@ -11,7 +11,7 @@ from pathlib import Path
 from spark_bucketing.advise.advice import Advice, Explanation, LeftOut
 from spark_bucketing.advise.candidates import Fit, Options, Subject, keys_of, number_of_buckets, options_of, orders_of
 from spark_bucketing.advise.demand import CastKey, Wanted
-from spark_bucketing.advise.facts import column_facts, joined_catalogs, live_catalog, merged, refuse_unknown
+from spark_bucketing.advise.facts import column_facts, joined_catalogs, live_catalog, merged, names_of, refuse_unknown
 from spark_bucketing.advise.planning import Plans
 from spark_bucketing.advise.proposal import Proposal, config_changes, explained, is_incremental, proposed, suggested
 from spark_bucketing.advise.sizes import SizeFacts, read_runs, read_sizes
@@ -72,7 +72,7 @@ class Surroundings:
         """How often a model runs; once where nobody counted."""
         if not self.runs:
             return 1.0
-        return self.runs.get(node.unique_id, self.runs.get(node.name, 0.0))
+        return next((self.runs[name] for name in names_of(node) if name in self.runs), 0.0)
 
 
 def advise_project(request: AdviseRequest, on_progress: OnProgress = lambda _: None) -> Advice:
@@ -104,8 +104,8 @@ def advise_project(request: AdviseRequest, on_progress: OnProgress = lambda _: N
             there = {} if request.check.offline else live_catalog(planner, artifacts.manifest)
             catalog = joined_catalogs(there, artifacts.catalog)
             refuse_unknown(artifacts.manifest, request.sizes, given)
-            # Past runs may be of models that are gone.
-            refuse_unknown(artifacts.manifest, request.runs, (name for name in runs if "." not in name))
+            # Past runs, which have unique ids, may be of models that are gone.
+            refuse_unknown(artifacts.manifest, request.runs, (name for name in runs if name.count(".") < 2))
             sizes = merged(artifacts.manifest, catalog, given, request.assume_size)
             around = Surroundings(request, artifacts.manifest, settings, sizes, runs)
             with start(settings.loaded) as whatif:

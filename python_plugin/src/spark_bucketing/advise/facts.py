@@ -78,7 +78,7 @@ def merged(
     for unique_id, node in manifest.nodes.items():
         if not node.relation:
             continue
-        mine = next((given[name] for name in _names(node) if name in given), SizeFacts())
+        mine = next((given[name] for name in names_of(node) if name in given), SizeFacts())
         known = catalog.get(unique_id)
         size = mine.size_bytes if mine.size_bytes is not None else known.size_bytes if known else None
         partitions = mine.partitions if mine.partitions is not None else known.partitions if known else None
@@ -86,7 +86,7 @@ def merged(
     return found
 
 
-def _names(node: Node) -> tuple[str, ...]:
+def names_of(node: Node) -> tuple[str, ...]:
     """By which people may mean a model or source, in lower case."""
     table = table_name(node.relation) if node.relation else node.name.lower()
     return (node.unique_id.lower(), table, f"{node.source_name}.{node.name}".lower(), node.name.lower())
@@ -98,7 +98,7 @@ def refuse_unknown(manifest: Manifest, path: Path | None, given: Iterable[str]) 
     Raises:
         ProjectError: there is one.
     """
-    known = {name for node in manifest.nodes.values() for name in _names(node)}
+    known = {name for node in manifest.nodes.values() for name in names_of(node)}
     if unknown := [name for name in given if name.lower() not in known]:
         near = get_close_matches(unknown[0].lower(), sorted(known), 1)
         raise ProjectError(

@@ -13,6 +13,8 @@ from spark_bucketing.edits import ConfigChange
 from spark_bucketing.project.manifest import Manifest, Node
 from spark_bucketing.spec import BucketSpec
 
+_NO_DEMAND = "no shuffled join, grouping, distinct or window has keys that are plain columns of this table"
+
 
 @dataclass(frozen=True)
 class Proposal:
@@ -125,7 +127,7 @@ def explained(
     """Every candidate of one table, the best first."""
     mine = [why for why in left_out if why.table == table]
     if one is None or table not in proposal.choices.values:
-        return Explanation(table, (), tuple(mine))
+        return Explanation(table, (), tuple(mine or [LeftOut(table, _NO_DEMAND)]))
     mine += [LeftOut(table, why, keys) for keys, why in one.left_out.items() if keys not in {w.keys for w in mine}]
     chosen = proposal.chosen.options
     alone = proposal.choices.given(table, dict.fromkeys(proposal.choices.values, 0))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,9 @@ import yaml
 from spark_bucketing.errors import ProjectError
 
 _UNITS = {"": 0, "B": 0, "KIB": 1, "MIB": 2, "GIB": 3, "TIB": 4, "PIB": 5}
+_SIZE = re.compile(r"(?P<number>[0-9]+\.?[0-9]*(E\+?[0-9]+)?|\.[0-9]+)(?P<unit>[A-Z]*)")
+# Commands of dbt whose results are of models that were built; others, such as compile, succeed without.
+_BUILDING = (None, "run", "build", "retry")
 
 
 @dataclass(frozen=True)
@@ -41,12 +46,11 @@ def parse_size(text: object) -> int:
     """
     if isinstance(text, int) and not isinstance(text, bool) and text >= 0:
         return text
-    compact = str(text).replace(" ", "").replace("_", "").upper()
-    number = compact.rstrip("BIKMGTP")
-    unit = compact[len(number) :]
-    if unit not in _UNITS or not number or float(number) < 0:
+    found = _SIZE.fullmatch(str(text).replace(" ", "").replace("_", "").upper())
+    size = float(found["number"]) * 1024 ** _UNITS[found["unit"]] if found and found["unit"] in _UNITS else inf
+    if size == inf:
         raise ValueError(f"{text!r} is no size")
-    return int(float(number) * 1024 ** _UNITS[unit])
+    return int(size)
 
 
 def read_sizes(path: Path) -> Mapping[str, SizeFacts]:
@@ -68,9 +72,11 @@ def read_sizes(path: Path) -> Mapping[str, SizeFacts]:
 
 
 def read_runs(path: Path) -> Mapping[str, float]:
-    """How often models run, by their names or unique ids, in any period: a mapping, or dbt's run_results.json.
+    """How often models run, in any period: a mapping, or dbt's run_results.json.
 
     A folder has run_results of several runs, in which the runs of each model are counted.
+
+    Returns: numbers by names or unique ids, in lower case.
 
     Raises:
         ProjectError: the file cannot be read, or has something else.
@@ -81,19 +87,19 @@ def read_runs(path: Path) -> Mapping[str, float]:
         for file in files:
             data = _read(file)
             if "results" in data:
-                counted.update(one["unique_id"] for one in data["results"] if one.get("status") == "success")
+                built = (data.get("args") or {}).get("which") in _BUILDING
+                counted.update(one["unique_id"] for one in data["results"] if built and one.get("status") == "success")
             elif not path.is_dir():
-                runs = {str(name): float(number) for name, number in data.items()}
-                if any(not 0 <= number < float("inf") for number in runs.values()):
-                    raise ValueError("a number of runs that is negative or none")
-                return runs
+                counted.update({str(name): float(number) for name, number in data.items()})
+        if not counted or any(not 0 <= number < inf for number in counted.values()):
+            raise ValueError("a number of runs that is negative or none" if counted else "no run of any model")
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise ProjectError(
             f"{path} has no runs that can be read.\n  found:    {error}\n"
             "  expected: dbt's run_results.json, a folder of them, or a mapping of models to numbers\n"
             '  instead:  {"orders": 24, "daily_report": 1}'
         ) from error
-    return {name: float(number) for name, number in counted.items()}
+    return {name.lower(): float(number) for name, number in counted.items()}
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -110,14 +116,32 @@ def _read(path: Path) -> dict[str, Any]:
 def _facts(entry: Any) -> SizeFacts:
     if not isinstance(entry, dict):
         return SizeFacts(parse_size(entry))
-    if unknown := set(entry) - {"bytes", "partitions", "columns"}:
-        raise ValueError(f"{sorted(unknown)[0]!r}")
-    columns = {
-        str(name).lower(): ColumnFacts(
-            int(one["distinct"]) if "distinct" in one else None, float(one["largest"]) if "largest" in one else None
-        )
-        for name, one in (entry.get("columns") or {}).items()
-    }
+    _refuse_other_keys(entry, {"bytes", "partitions", "columns"})
     size = parse_size(entry["bytes"]) if "bytes" in entry else None
-    partitions = int(entry["partitions"]) if "partitions" in entry else None
-    return SizeFacts(size, partitions, columns)
+    columns = {str(name).lower(): _column(one) for name, one in (entry.get("columns") or {}).items()}
+    return SizeFacts(size, _whole(entry, "partitions"), columns)
+
+
+def _column(entry: Any) -> ColumnFacts:
+    if not isinstance(entry, dict):
+        raise ValueError(f"{entry!r} for a column")
+    _refuse_other_keys(entry, {"distinct", "largest"})
+    largest = float(entry["largest"]) if "largest" in entry else None
+    if largest is not None and not 0 <= largest <= 1:
+        raise ValueError(f"largest: {entry['largest']!r} is no share from 0 to 1")
+    return ColumnFacts(_whole(entry, "distinct"), largest)
+
+
+def _whole(entry: Mapping[str, Any], key: str) -> int | None:
+    """A number of things that are there, if the user gives it."""
+    if key not in entry:
+        return None
+    number = float(entry[key])
+    if not 0 <= number < inf or number != int(number):
+        raise ValueError(f"{key}: {entry[key]!r} is no whole number")
+    return int(number)
+
+
+def _refuse_other_keys(entry: Mapping[str, Any], known: set[str]) -> None:
+    if unknown := set(entry) - known:
+        raise ValueError(f"{min(map(str, unknown))!r}")

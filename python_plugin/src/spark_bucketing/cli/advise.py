@@ -26,14 +26,20 @@ class _Size(click.ParamType):  # type: ignore[type-arg,unused-ignore]
 
     name = "size"
 
+    def __init__(self, least: int = 0) -> None:
+        self._least = least
+
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         try:
-            return parse_size(value)
+            size = parse_size(value)
         except ValueError:
             self.fail(f"{value!r} is no size. Expected a number with a unit, as in 256MiB or 2TiB.", param, ctx)
+        if size < self._least:
+            self.fail(f"{value!r} is too small. Expected a number with a unit, as in 256MiB or 2TiB.", param, ctx)
+        return size
 
 
-_SIZE = _Size()
+_SIZE, _SOME = _Size(), _Size(least=1)
 
 
 @click.command()
@@ -53,7 +59,7 @@ _SIZE = _Size()
     type=click.Path(exists=True, resolve_path=True, path_type=Path),
     help="How often models run: run_results.json, a folder of them, or numbers by model; else once each.",
 )
-@click.option("--file-size", type=_SIZE, default=256 * MIB, show_default="256MiB", help="That a file should have.")
+@click.option("--file-size", type=_SOME, default=256 * MIB, show_default="256MiB", help="That a file should have.")
 @click.option(
     "--smallest", type=_SIZE, default=256 * MIB, show_default="256MiB", help="Tables below this size are left alone."
 )
