@@ -28,7 +28,7 @@ from spark_bucketing.advise.choice import choose
 from spark_bucketing.advise.demand import Demand, Planned, Wanted
 from spark_bucketing.advise.facts import joined_catalogs, refuse_unknown
 from spark_bucketing.advise.proposal import explained, proposed
-from spark_bucketing.advise.sizes import ColumnFacts, SizeFacts, parse_size, read_runs, read_sizes
+from spark_bucketing.advise.sizes import ColumnFacts, SizeFacts, read_runs, read_sizes
 from spark_bucketing.errors import ProjectError
 from spark_bucketing.plan.tree import PlanCounts
 from spark_bucketing.plan.whatif import HypotheticalTable
@@ -38,6 +38,7 @@ from spark_bucketing.report.advise_html import write_html
 from spark_bucketing.report.advise_json import advice_data
 from spark_bucketing.report.advise_text import write_text
 from spark_bucketing.spec import BucketSpec
+from spark_bucketing.units import parse_size
 
 MIB, GIB = 2**20, 2**30
 COLUMNS = {"k": "bigint", "j": "bigint", "x": "double", "ds": "date"}

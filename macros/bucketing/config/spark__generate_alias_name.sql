@@ -15,6 +15,8 @@
     {%- if node.config.materialized == 'bucketed_incremental' -%}
       {% do spark_bucketing.incremental_config(layout, parsed) %}
     {%- endif -%}
+  {%- elif node.config.materialized == 'organized_table' -%}
+    {% do spark_bucketing.organized_config({'name': node.name, 'config': node.config.to_dict(omit_none=true)}) %}
   {%- endif -%}
   {{ return(dbt.default__generate_alias_name(custom_alias_name, node)) }}
 {%- endmacro %}
