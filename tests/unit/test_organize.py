@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from fractions import Fraction
 from math import exp
 
 import pytest
@@ -79,14 +80,16 @@ def test_one_partition_of_one_file_is_simple(name: str) -> None:
         ("rows_per_file", 60, None, [12, 4, 1]),
         ("rows_per_file", 10**9, None, [1, 1, 1]),
         ("rows_per_file", 1, None, [700, 183, 17]),
-        ("file_size", 1000, 10, [7, 2, 1]),
-        ("file_size", 5, 10, [700, 183, 17]),
+        ("file_size", 1000, Fraction(10), [7, 2, 1]),
+        ("file_size", 5, Fraction(10), [700, 183, 17]),
+        # As many rows as in integers: 3 rows have 10 bytes.
+        ("file_size", 100, Fraction(10, 3), [24, 7, 1]),
         ("files", 9, None, [7, 2, 1]),
         ("files_per_partition", 20, None, [20, 20, 17]),
     ],
 )
 def test_files_go_by_the_rows_of_each_partition(
-    setting: Setting, value: int, bytes_per_row: float | None, files: list[int]
+    setting: Setting, value: int, bytes_per_row: Fraction | None, files: list[int]
 ) -> None:
     assert files_of_partitions(FileCount(setting, value), [700, 183, 17], bytes_per_row) == files
 

@@ -48,7 +48,8 @@
       'file_strategy': ['strategy', 'files_strategy', 'repartition_strategy', 'distribution'],
       'scale_factor': ['scale', 'scaling_factor'],
   } -%}
-  {%- for key in ['file_format', 'partition_by', 'location_root', 'tblproperties', 'options', 'clustered_by', 'buckets', 'sorted_by', 'bucket_hash', 'write_tasks'] -%}
+  {%- for key in ['file_format', 'partition_by', 'location_root', 'tblproperties', 'options', 'clustered_by', 'buckets', 'sorted_by', 'bucket_hash', 'write_tasks',
+      'unique_key', 'on_schema_change', 'incremental_strategy', 'merge_update_columns', 'merge_exclude_columns', 'incremental_predicates'] -%}
     {%- do keys.update({key: bucketed[key]}) -%}
   {%- endfor -%}
   {{ return(keys) }}

@@ -2,15 +2,19 @@
   INSERT of the input's rows as the layout's strategy spreads them over tasks; `exact` writes just the planned files, each of them by a task
   of its own. A shuffle into a stated number of tasks is left by adaptive execution as it is.
 
-  relation: the table, which is empty
   input: from load_input(), sorted by the partition columns
   plan: from plan_files()
+  overwrite: replace the partitions that the input has rows for
 -#}
-{% macro insert_organized(relation, input, plan, columns, layout) -%}
+{% macro insert_organized(relation, input, plan, columns, layout, overwrite=false) -%}
   {%- set names = spark_bucketing.order_columns(columns, layout.partition_by) | map(attribute='name') | list -%}
   {%- set spread = spark_bucketing.spread_of(plan, layout) -%}
+  {%- set dynamic = overwrite and spark_bucketing.needs_dynamic_option(relation) -%}
   {% call statement('main') -%}
-    insert into table {{ spark_bucketing.quote_relation(relation) }}
+    insert {{ 'overwrite' if overwrite else 'into' }} table {{ spark_bucketing.quote_relation(relation) }}
+    {%- if dynamic %}
+    with ('partitionOverwriteMode' = 'dynamic')
+    {%- endif %}
     {%- if layout.partition_by %}
     partition ({{ spark_bucketing.quote_columns(layout.partition_by) }})
     {%- endif %}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from pathlib import Path
 
 import click
@@ -78,7 +79,8 @@ def plan(
     The project is compiled, and the model's query is run to count its rows by partition; nothing is written. A model of
     any materialization can be planned, with one of the options that say how many.
     """
-    wish = Wish({key: value for key, value in counts.items() if value is not None}, bytes_per_row)
+    stated = {key: value for key, value in counts.items() if value is not None}
+    wish = Wish(stated, Fraction(bytes_per_row or 0))
     target = read_target(place, variables)
     project = Project(target, Request(place=place, variables=variables, manifest=manifest))
     with progress_line() as line, in_folder(target.project_dir), connected(target, line) as warehouse:

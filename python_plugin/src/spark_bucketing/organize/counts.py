@@ -19,7 +19,7 @@ class FileCount:
     setting: Setting
     value: int  # rows, bytes or files
 
-    def rows_per_file(self, bytes_per_row: float | None = None) -> int | None:
+    def rows_per_file(self, bytes_per_row: Fraction | None = None) -> int | None:
         """Rows of a file; None where the number of files is stated.
 
         Args:
@@ -37,7 +37,7 @@ class FileCount:
         return max(int(self.value / bytes_per_row), 1)
 
 
-def files_of_partitions(count: FileCount, rows: Sequence[int], bytes_per_row: float | None = None) -> list[int]:
+def files_of_partitions(count: FileCount, rows: Sequence[int], bytes_per_row: Fraction | None = None) -> list[int]:
     """Files of each partition: at least one, and no more than it has rows.
 
     Args:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 from spark_bucketing.check.artifacts import Artifacts, Project
@@ -29,9 +30,9 @@ class Measured:
     bytes: int
 
     @property
-    def bytes_per_row(self) -> float:
+    def bytes_per_row(self) -> Fraction:
         """Bytes of one row in the mean."""
-        return self.bytes / self.rows
+        return Fraction(self.bytes, self.rows)
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ class Wish:
     """What is asked of a model, in place of what its config says, and what is known of its rows."""
 
     counts: Mapping[str, object]  # of SETTINGS; empty for what the config says
-    bytes_per_row: float | None = None  # as they are written; None for those of the table that is there
+    bytes_per_row: Fraction = Fraction(0)  # as they are written; 0 for those of the table that is there
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ class FilePlan:
     partition_by: tuple[str, ...]
     partitions: tuple[PlannedPartition, ...]
     rows_per_file: int | None  # None where the number of files is stated
-    bytes_per_row: float | None  # None where nobody knows
+    bytes_per_row: Fraction | None  # None where nobody knows
     measured: Measured | None  # what the table that is there tells; None where there is none that does
 
     @property
@@ -215,7 +216,7 @@ def as_data(plan: FilePlan) -> dict[str, Any]:
         "value": plan.count.value,
         "from_config": plan.from_config,
         "rows_per_file": plan.rows_per_file,
-        "bytes_per_row": plan.bytes_per_row,
+        "bytes_per_row": float(plan.bytes_per_row) if plan.bytes_per_row else None,
         "measured": {"rows": plan.measured.rows, "bytes": plan.measured.bytes} if plan.measured else None,
         "files": plan.files,
         "rows": plan.rows,

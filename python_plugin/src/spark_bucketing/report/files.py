@@ -113,7 +113,7 @@ def _reasons(plan: FilePlan) -> Iterator[str]:
         source = "as given"
         if plan.measured and plan.measured.bytes_per_row == plan.bytes_per_row:
             source = f"by the table that is there: {size(plan.measured.bytes)}, {count(plan.measured.rows, 'row')}"
-        yield f"a row has {plan.bytes_per_row:.4g} bytes, {source}"
+        yield f"a row has {float(plan.bytes_per_row):.4g} bytes, {source}"
     else:
         yield "sizes are not known before there is a table: give --bytes-per-row to see them"
     if plan.rows_per_file:
