@@ -209,7 +209,57 @@ def test_docs_grants_contracts_and_places_are_those_of_other_tables(project: Pro
     assert project.rows("select count(k) from {schema}.m")[0][0] == 30
 
 
+def test_partitions_of_any_type(project: Project, extension: None) -> None:
+    """With the session extension, which is of no use here and in nobody's way."""
+    values = {
+        "i": "if(id % 3 = 0, null, cast(id % 3 as int))",
+        "d": "date_add(date'0001-01-01', cast(id % 3 as int) * 400000)",
+        "t": "timestamp_seconds(id % 3 * 1000000 + 0.25)",
+        "n": "cast(id % 3 - 1.5 as decimal(10,3))",
+        "f": "if(id % 3 = 0, double('NaN'), if(id % 3 = 1, null, 2.5D))",
+        "b": "cast(nullif(id % 3, 2) as boolean)",
+        "s": "array('', ' a/b=c ', '日本')[id % 3]",
+        "c": "cast(array('x', 'yy', null)[id % 3] as char(4))",
+    }
+    nested = "named_struct('a b', id, 'l', array(named_struct('x', id))) as deep, map('k', id) as m, cast('' as binary) as bin"
+    columns = ", ".join(f"{value} as {name}" for name, value in values.items())
+    for name in values:
+        sql = f"select id, {nested}, {columns} from range(0, 99, 1, 4)"
+        project.model(name, sql, **TABLE, partition_by=[name], rows_per_file=10)
+    project.dbt("run")
+    for name in values:
+        assert sorted(rows_of_files(project, name, name).values()) == [[9, 8, 8, 8]] * 3, name
+        assert set(writing_tasks(project.files(name)).values()) == {1}
+        for kept in [*values, "id", "deep.l[0].x", "to_json(m)"]:
+            query = f"select {kept} as v, id from {{}} order by id"
+            source = f"(select id, {nested}, {columns} from range(99))"
+            both = [[str(row) for row in project.rows(query.format(table))] for table in (project.table(name), source)]
+            assert both[0] == both[1] or kept in ("s", "c"), (name, kept)
+
+
 def test_a_name_that_is_needed_is_refused(project: Project) -> None:
     project.model("m", "select 1 as `_Metadata`, 2 as k", **TABLE, files=2)
     _, failure = project.attempt("run")
     assert "Invalid column of model 'm'" in failure and "_Metadata" in failure and project.tables() == set()
+
+
+def test_more_files_than_tasks_can_write_are_refused(project: Project) -> None:
+    project.build("select 1 as id", **TABLE, files=1)
+    project.model("m", "select id from range(100001)", **TABLE, rows_per_file=1)
+    _, failure = project.attempt("run")
+    for part in (
+        "`rows_per_file` of model 'm'",
+        "1, which makes 100,001 files of 100,001 rows",
+        "no more than 100,000",
+    ):
+        assert part in failure
+    assert project.rows("select count(*) from {schema}.m")[0][0] == 1
+    project.build("select 2 as id", **TABLE, files=1)
+    assert project.tables() == {"m"}
+
+
+def test_other_files_than_planned_are_warned_of(project: Project) -> None:
+    """Equal values with folders of their own."""
+    project.model("m", "select id, if(id < 5, 0.0D, -0.0D) as f from range(10)", **TABLE, partition_by="f", files=1)
+    _, failure = project.attempt("--warn-error", "run")
+    assert "1 files were planned, and 2 have been written" in failure

@@ -9,15 +9,9 @@
 {% macro insert_organized(relation, input, plan, columns, layout, overwrite=false) -%}
   {%- set names = spark_bucketing.order_columns(columns, layout.partition_by) | map(attribute='name') | list -%}
   {%- set spread = spark_bucketing.spread_of(plan, layout) -%}
-  {%- set dynamic = overwrite and spark_bucketing.needs_dynamic_option(relation) -%}
+  {%- set insert = spark_bucketing.insert_clause(relation, layout, overwrite) -%}
   {% call statement('main') -%}
-    insert {{ 'overwrite' if overwrite else 'into' }} table {{ spark_bucketing.quote_relation(relation) }}
-    {%- if dynamic %}
-    with ('partitionOverwriteMode' = 'dynamic')
-    {%- endif %}
-    {%- if layout.partition_by %}
-    partition ({{ spark_bucketing.quote_columns(layout.partition_by) }})
-    {%- endif %}
+    {{ insert }}
     select /*+ {{ spread.hint }} */ {{ spark_bucketing.quote_columns(names) }}
     {%- if spread.key %}
     from ({{ spark_bucketing.placed_rows_sql(input, plan, layout, spread.key) }})
