@@ -65,7 +65,9 @@ def test_strategies_over_thrift(server: int, project: Project, bucket_hash: str,
     project.dbt("run")
     with asking(server) as query:
         # 5 rows and 15.
-        assert query(f"select count(*), count(distinct input_file_name()) from {schema}.organized") == [(20, 2 + 4)]
+        assert query(
+            f"select count(*), sum(n) from (select count(*) as n from {schema}.organized group by input_file_name())"
+        ) == [(2 + 4, 20)]
         for name in ("table", *strategies):
             table = f"{schema}.{name}_{bucket_hash}"
             assert query(f"select count(*) from {table}") == [(STRATEGIES.get(name, 10),)], table

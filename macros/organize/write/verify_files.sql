@@ -1,6 +1,6 @@
 {#-
-  Warns of another number of files than was planned: by `exact`, which promises just that many. The rows are right in any case. One cause is
-  known: values that are equal and have folders of their own, such as 0.0 and -0.0.
+  Warns of another number of files than was planned: by `exact`, which promises just that many. The rows are right in any case. One look at
+  the table's directory, which opens no file.
 -#}
 {% macro verify_files(relation, plan, layout) -%}
   {%- if layout.file_strategy != 'exact' or not plan.rows -%}
