@@ -81,6 +81,7 @@ def test_new_columns_are_added_and_other_layouts_refused(project: Project) -> No
     assert {path.suffix for path in project.files("m")} == {".orc"} and project.tables() == {"m"}
 
 
+@pytest.mark.long
 def test_a_run_that_dies_adds_nothing_or_all_and_is_cleared_up(project: Project) -> None:
     model(project, incremental_strategy="insert_overwrite")
     for _ in range(2):
