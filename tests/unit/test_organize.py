@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import ast
 import json
+import re
 from fractions import Fraction
 from math import exp
 
 import pytest
 from click.testing import CliRunner, Result
 
+from conftest import REPOSITORY
 from spark_bucketing.cli import main
 from spark_bucketing.errors import ProjectError
-from spark_bucketing.organize.counts import FileCount, Setting, files_of_partitions
+from spark_bucketing.organize.counts import SETTINGS, FileCount, Setting, files_of_partitions
 from spark_bucketing.organize.murmur3 import hash_of, hash_of_int, shuffle_keys, task_of
-from spark_bucketing.organize.plan import file_count
+from spark_bucketing.organize.plan import STRATEGIES, file_count
 from spark_bucketing.organize.simulate import Shape, Spread, by_column_salted, simulate
 
 YEAR = Shape(365, 5)
@@ -92,6 +95,16 @@ def test_files_go_by_the_rows_of_each_partition(
     setting: Setting, value: int, bytes_per_row: Fraction | None, files: list[int]
 ) -> None:
     assert files_of_partitions(FileCount(setting, value), [700, 183, 17], bytes_per_row) == files
+
+
+def test_the_macros_and_the_command_know_the_same_names(year: dict[str, Spread]) -> None:
+    config = REPOSITORY / "macros" / "organize" / "config"
+    strategies = re.search(
+        r"file_strategies\(\) -%}\s+{{ return\((\[.*?\])\)", (config / "organized_config.sql").read_text()
+    )
+    settings = re.search(r"set settings = (\[.*?\])", (config / "file_count_config.sql").read_text())
+    assert strategies and tuple(ast.literal_eval(strategies[1])) == STRATEGIES and set(year) == set(STRATEGIES)
+    assert settings and tuple(ast.literal_eval(settings[1])) == SETTINGS
 
 
 def test_no_partitions_get_no_files() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
 from spark_bucketing.check.artifacts import Artifacts, Project
 from spark_bucketing.errors import ProjectError, SparkError
@@ -201,34 +200,3 @@ def _measured(warehouse: Warehouse, node: Node) -> Measured | None:
     except SparkError:
         return None
     return Measured(int(row["n"]), int(row["b"])) if row["n"] and row["b"] else None
-
-
-def as_data(plan: FilePlan) -> dict[str, Any]:
-    """A plan in the types of JSON."""
-
-    def size(rows: int) -> int | None:
-        return round(rows * plan.bytes_per_row) if plan.bytes_per_row else None
-
-    return {
-        "model": plan.model,
-        "strategy": plan.strategy,
-        "setting": plan.count.setting,
-        "value": plan.count.value,
-        "from_config": plan.from_config,
-        "rows_per_file": plan.rows_per_file,
-        "bytes_per_row": float(plan.bytes_per_row) if plan.bytes_per_row else None,
-        "measured": {"rows": plan.measured.rows, "bytes": plan.measured.bytes} if plan.measured else None,
-        "files": plan.files,
-        "rows": plan.rows,
-        "bytes": size(plan.rows),
-        "partitions": [
-            {
-                "values": dict(zip(plan.partition_by, one.values, strict=True)),
-                "rows": one.rows,
-                "files": one.files,
-                "largest_file_rows": -(-one.rows // one.files),
-                "largest_file_bytes": size(-(-one.rows // one.files)),
-            }
-            for one in plan.partitions
-        ],
-    }

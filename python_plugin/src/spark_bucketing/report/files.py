@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from spark_bucketing.organize.plan import FilePlan, PlannedPartition, as_data
+from spark_bucketing.organize.plan import FilePlan, PlannedPartition
 from spark_bucketing.organize.simulate import CROWDED, Shape, Spread, by_column_salted, simulate
 from spark_bucketing.report.output import console_on, write_json
 from spark_bucketing.report.words import count, size
@@ -90,7 +90,7 @@ def _data(spread: Spread) -> dict[str, Any]:
 def write_plan(plan: FilePlan, form: str, file: TextIO) -> None:
     """Write the files of a model's partitions, and why there are so many."""
     if form == "json":
-        write_json(as_data(plan), file)
+        write_json(_plan_data(plan), file)
         return
     console = console_on(file, soft_wrap=True)
     total = f", about {size(round(plan.rows * plan.bytes_per_row))}" if plan.bytes_per_row else ""
@@ -141,3 +141,32 @@ def _cells(plan: FilePlan, one: PlannedPartition) -> list[str]:
         f"{rows:,}",
     ]
     return [*cells, size(round(rows * plan.bytes_per_row))] if plan.bytes_per_row else cells
+
+
+def _plan_data(plan: FilePlan) -> dict[str, Any]:
+    def size(rows: int) -> int | None:
+        return round(rows * plan.bytes_per_row) if plan.bytes_per_row else None
+
+    return {
+        "model": plan.model,
+        "strategy": plan.strategy,
+        "setting": plan.count.setting,
+        "value": plan.count.value,
+        "from_config": plan.from_config,
+        "rows_per_file": plan.rows_per_file,
+        "bytes_per_row": float(plan.bytes_per_row) if plan.bytes_per_row else None,
+        "measured": {"rows": plan.measured.rows, "bytes": plan.measured.bytes} if plan.measured else None,
+        "files": plan.files,
+        "rows": plan.rows,
+        "bytes": size(plan.rows),
+        "partitions": [
+            {
+                "values": dict(zip(plan.partition_by, one.values, strict=True)),
+                "rows": one.rows,
+                "files": one.files,
+                "largest_file_rows": -(-one.rows // one.files),
+                "largest_file_bytes": size(-(-one.rows // one.files)),
+            }
+            for one in plan.partitions
+        ],
+    }
