@@ -58,9 +58,16 @@ def test_strategies_over_thrift(server: int, project: Project, bucket_hash: str,
             materialized="bucketed_incremental", incremental_strategy=strategy, unique_key="k",
             clustered_by="k", buckets=4, partition_by="p", bucket_hash=bucket_hash,
         )  # fmt: skip
+    project.model(
+        "organized", f"{first} union all {later}", materialized="organized_table", partition_by="p", rows_per_file=4
+    )
     project.dbt("run")
     project.dbt("run")
     with asking(server) as query:
+        # 5 rows and 15.
+        assert query(
+            f"select count(*), sum(n) from (select count(*) as n from {schema}.organized group by input_file_name())"
+        ) == [(2 + 4, 20)]
         for name in ("table", *strategies):
             table = f"{schema}.{name}_{bucket_hash}"
             assert query(f"select count(*) from {table}") == [(STRATEGIES.get(name, 10),)], table
@@ -70,7 +77,7 @@ def test_strategies_over_thrift(server: int, project: Project, bucket_hash: str,
                 for path in files
             }
             assert len(keys) == len(files), files
-        assert len(query(f"show tables in {schema}")) == len(strategies) + 1
+        assert len(query(f"show tables in {schema}")) == len(strategies) + 2
 
 
 def test_the_check_asks_over_thrift(server: int, project: Project) -> None:

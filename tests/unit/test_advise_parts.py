@@ -30,7 +30,7 @@ from spark_bucketing.advise.command import AdviseRequest, Surroundings
 from spark_bucketing.advise.demand import Demand, Planned, Wanted
 from spark_bucketing.advise.facts import joined_catalogs, refuse_unknown
 from spark_bucketing.advise.proposal import explained, proposed
-from spark_bucketing.advise.sizes import ColumnFacts, SizeFacts, parse_size, read_runs, read_sizes
+from spark_bucketing.advise.sizes import ColumnFacts, SizeFacts, read_runs, read_sizes
 from spark_bucketing.check.artifacts import Request
 from spark_bucketing.check.session_settings import Settings
 from spark_bucketing.cli import main
@@ -43,6 +43,7 @@ from spark_bucketing.report.advise_html import write_html
 from spark_bucketing.report.advise_json import advice_data
 from spark_bucketing.report.advise_text import write_text
 from spark_bucketing.spec import BucketSpec
+from spark_bucketing.units import parse_size
 
 MIB, GIB = 2**20, 2**30
 COLUMNS = {"k": "bigint", "j": "bigint", "x": "double", "ds": "date"}

@@ -46,6 +46,13 @@ def test_the_showcase_is_there_in_its_own_project(tmp_path: Path) -> None:
         (True, "bucket=4", "found:    bucket=4"),
         (True, "buckets=4, materialized='bucketed_incremental', on_schema_change='append'", "`on_schema_change`"),
         (False, "bucket=4", None),
+        (True, "materialized='organized_table', files=4", "`clustered_by` of model 'm'"),
+        (True, "materialized='organized_incremental', clustered_by=none, files=4, file_size=7", "file_size and files"),
+        (
+            True,
+            "materialized='organized_incremental', clustered_by=none, files=4, incremental_strategy='merge', unique_key='k'",
+            "`incremental_strategy`",
+        ),
     ],
 )
 def test_parsing_says_what_is_wrong_with_a_config_where_the_package_may_name_tables(
@@ -59,9 +66,8 @@ def test_parsing_says_what_is_wrong_with_a_config_where_the_package_may_name_tab
         (tmp_path / "dbt_project.yml").write_text(json.dumps({"name": "p", "profile": "p", "dispatch": [order]}))
     (tmp_path / "packages.yml").write_text(json.dumps({"packages": [{"local": str(REPOSITORY)}]}))
     config = config if "materialized" in config else f"materialized='bucketed_table', {config}"
-    (tmp_path / "models" / "m.sql").write_text(
-        f"{{{{ config(clustered_by=['k'], alias='n', {config}) }}}} select 1 as k"
-    )
+    config = config if "clustered_by" in config else f"clustered_by=['k'], {config}"
+    (tmp_path / "models" / "m.sql").write_text(f"{{{{ config(alias='n', {config}) }}}} select 1 as k")
     place = ["--project-dir", str(tmp_path), "--profiles-dir", str(tmp_path), "--quiet"]
     assert dbtRunner().invoke(["deps", *place]).success
     parsed = dbtRunner().invoke(["parse", *place])

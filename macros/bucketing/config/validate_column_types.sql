@@ -12,7 +12,7 @@
     {%- set type = column.type | lower -%}
     {%- set cast = 'cast(' ~ column.name ~ ' as ' ~ spark_bucketing.hive_type(column.type) ~ ') in the model' -%}
     {%- if modules.re.search(spark_bucketing.type_pattern(unstorable), type) or (orc and ' collate ' in type) -%}
-      {% do spark_bucketing.raise_column_error(found, 'a type that ' ~ layout.file_format ~ " tables of bucket_hash='" ~ layout.bucket_hash ~ "' can hold",
+      {% do spark_bucketing.raise_column_error(found, 'a type that ' ~ layout.file_format ~ ' tables' ~ (" of bucket_hash='" ~ layout.bucket_hash ~ "'" if layout.clustered_by else '') ~ ' can hold',
           cast ~ (", or bucket_hash='spark'" if hive and not orc and not modules.re.search(spark_bucketing.type_pattern(['interval', 'time']), type) else '')) %}
     {%- elif column.name in layout.partition_by and modules.re.match('array|map|struct|variant|binary|void', type) -%}
       {% do spark_bucketing.raise_column_error(found, 'a partition column of a simple type', 'partition by another column') %}

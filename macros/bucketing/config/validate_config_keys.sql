@@ -1,7 +1,9 @@
 {#-
   Raises for a key that is nearly one of those that these materializations read: dbt takes any key, and nobody would read this one.
+
+  organized: whether those of organized tables are read
 -#}
-{% macro validate_config_keys(node=model) -%}
+{% macro validate_config_keys(node=model, organized=false) -%}
   {%- set others = {
       'clustered_by': ['cluster_by', 'bucket_by', 'bucketed_by', 'bucket_columns', 'bucket_keys', 'bucket_key', 'bucket_cols', 'cluster_columns', 'cluster_cols',
           'cluster_key', 'cluster_keys'],
@@ -17,6 +19,7 @@
   } -%}
   {%- do others.update(dict.fromkeys(['unique_key', 'on_schema_change', 'merge_update_columns', 'merge_exclude_columns', 'incremental_predicates',
       'incremental_strategy', 'options', 'batch_size', 'event_time', 'lookback'], [])) -%}
+  {%- set others = spark_bucketing.organized_keys(others) if organized else others -%}
   {#- What dbt's own and those of adapters are called, lest one of them be taken for a slip: a model may be for several (Redshift's sort and dist). -#}
   {%- set known = others.keys() | list + ['predicates', 'begin', 'sort', 'dist', 'tags', 'meta', 'docs', 'group', 'alias', 'schema', 'database', 'access', 'enabled', 'contract',
       'quoting', 'grants', 'packages', 'materialized', 'full_refresh', 'persist_docs', 'column_types', 'freshness', 'sql_header', 'pre-hook', 'post-hook',
@@ -32,4 +35,22 @@
       {% do spark_bucketing.raise_config_error(key, key ~ '=' ~ text, 'a key that is read, and `' ~ key ~ '` is none: `' ~ right ~ '` is', right ~ '=' ~ text, node=node) %}
     {%- endif -%}
   {%- endfor -%}
+{%- endmacro %}
+
+
+{#- The keys of organized tables, each with what it is called by mistake. -#}
+{% macro organized_keys(bucketed) -%}
+  {%- set keys = {
+      'rows_per_file': ['max_rows_per_file', 'records_per_file', 'max_records_per_file', 'maxrecordsperfile', 'rows_per_files'],
+      'file_size': ['target_file_size', 'max_file_size', 'bytes_per_file', 'filesize'],
+      'files': ['num_files', 'number_of_files', 'file_count'],
+      'files_per_partition': ['num_files_per_partition', 'files_per_partitions'],
+      'file_strategy': ['strategy', 'files_strategy', 'repartition_strategy', 'distribution'],
+      'scale_factor': ['scale', 'scaling_factor'],
+  } -%}
+  {%- for key in ['file_format', 'partition_by', 'location_root', 'tblproperties', 'options', 'clustered_by', 'buckets', 'sorted_by', 'bucket_hash', 'write_tasks',
+      'unique_key', 'on_schema_change', 'incremental_strategy', 'merge_update_columns', 'merge_exclude_columns', 'incremental_predicates'] -%}
+    {%- do keys.update({key: bucketed[key]}) -%}
+  {%- endfor -%}
+  {{ return(keys) }}
 {%- endmacro %}

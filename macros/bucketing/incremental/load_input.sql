@@ -1,11 +1,14 @@
 {#-
   Writes the rows of this run to a plain table with the columns and types of the model's, and returns it. They are needed
   more than once (which partitions do they touch? which keys?), and a query run twice may give two answers.
+
+  sorted_by: columns that each of its files is sorted by
 -#}
-{% macro load_input(relation, source, columns, layout) -%}
+{% macro load_input(relation, source, columns, layout, sorted_by=[]) -%}
   {%- set input = spark_bucketing.sibling(relation, 'input') -%}
   {% do spark_bucketing.drop_relation_with_files(input) %}
-  {%- set select = 'select ' ~ spark_bucketing.select_list(columns, layout.partition_by) ~ ' from ' ~ source -%}
+  {%- set select = 'select ' ~ spark_bucketing.select_list(columns, layout.partition_by) ~ ' from ' ~ source
+      ~ (' sort by ' ~ spark_bucketing.quote_columns(sorted_by) if sorted_by else '') -%}
   {%- set create = 'create table ' ~ spark_bucketing.quote_relation(input) -%}
   {%- if not spark_bucketing.converted_columns(columns) -%}
     {% do spark_bucketing.execute_sql(spark_bucketing.in_free_location(input, create ~ ' using parquet as ' ~ select)) %}

@@ -3,7 +3,8 @@
     tmp      under construction; worthless when found
     staged   all rows of partitions that are to be replaced; when found, written over the table's if it says what it replaces, else dropped
              (docs/replacing.md)
-    input    the rows of one incremental run; worthless when found
+    input    the rows of one run; worthless when found
+    plan     which files the partitions of an organized table get; worthless when found
     backup   the previous table, between the two renames of a swap
     trash    owns a directory that is to be deleted
 -#}

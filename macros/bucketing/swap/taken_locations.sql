@@ -5,7 +5,7 @@
 {% macro taken_locations() -%}
   {%- if '__spark_bucketing_taken' not in context -%}
     {%- set names = [] -%}
-    {%- for role in ['tmp', 'staged', 'input', 'backup'] -%}{%- do names.append(spark_bucketing.sibling(this, role).identifier | lower) -%}{%- endfor -%}
+    {%- for role in ['tmp', 'staged', 'input', 'plan', 'backup'] -%}{%- do names.append(spark_bucketing.sibling(this, role).identifier | lower) -%}{%- endfor -%}
     {%- set schema = spark_bucketing.schema_location(this.schema) -%}
     {%- set taken = [] -%}
     {%- for name in (names if spark_bucketing.directory_exists(schema ~ '{' ~ names | join(',') ~ '}') else []) if spark_bucketing.directory_exists(schema ~ name) -%}

@@ -1,5 +1,5 @@
 {#-
-  CREATE TABLE of an empty bucketed table.
+  CREATE TABLE of an empty bucketed table, or, of a layout without bucket columns, of an organized one.
 
   Each build has an id, a property that stays with the table when it is renamed: it tells two tables of one name apart. With
   `location_root`, it is also the build's directory below location_root/alias: the previous build's files stay untouched
@@ -14,6 +14,9 @@
   {%- if hive -%}
     {%- do properties.update({'bucketing_version': '1'}) -%}
   {%- endif -%}
+  {%- if not layout.clustered_by -%}
+    {%- do properties.update({'bucketing.written_as': spark_bucketing.written_as(layout)}) -%}
+  {%- endif -%}
   create table {{ spark_bucketing.quote_relation(relation) }} (
     {{ spark_bucketing.column_definitions(spark_bucketing.spelled_for_hive(columns, layout) if hive else columns, layout.partition_by) }}
   )
@@ -27,7 +30,9 @@
   {%- if layout.partition_by %}
   partitioned by ({{ spark_bucketing.quote_columns(layout.partition_by) }})
   {%- endif %}
+  {%- if layout.clustered_by %}
   {{ spark_bucketing.bucket_clause(layout) }}
+  {%- endif %}
   {%- if hive %}
   {{ spark_bucketing.hive_storage_clause(layout) }}
   {%- endif %}

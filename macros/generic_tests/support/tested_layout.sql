@@ -4,7 +4,7 @@
   bucketed: whether a table without buckets is a failure
 -#}
 {% macro tested_layout(relation, bucketed=true) -%}
-  {%- set expected = 'a bucketed table' -%}
+  {%- set expected = 'a bucketed table' if bucketed else 'a table' -%}
   {%- if not spark_bucketing.relation_exists(relation) -%}
     {{ return({'problem': spark_bucketing.test_problem(relation, 'nothing of this name', expected, 'build it before it is tested')}) }}
   {%- endif -%}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,9 +13,8 @@ from typing import Any
 import yaml
 
 from spark_bucketing.errors import ProjectError
+from spark_bucketing.units import parse_size
 
-_UNITS = {"": 0, "B": 0, "KIB": 1, "MIB": 2, "GIB": 3, "TIB": 4, "PIB": 5}
-_SIZE = re.compile(r"(?P<number>[0-9]+\.?[0-9]*(E\+?[0-9]+)?|\.[0-9]+)(?P<unit>[A-Z]*)")
 # Commands of dbt whose results are of models that were built; others, such as compile, succeed without.
 _BUILDING = (None, "run", "build", "retry")
 
@@ -36,21 +34,6 @@ class SizeFacts:
     size_bytes: int | None = None
     partitions: int | None = None
     columns: Mapping[str, ColumnFacts] = field(default_factory=dict)  # by names in lower case
-
-
-def parse_size(text: object) -> int:
-    """Bytes of `2TiB`, `256 MiB` or a plain number.
-
-    Raises:
-        ValueError: it is none of these.
-    """
-    if isinstance(text, int) and not isinstance(text, bool) and text >= 0:
-        return text
-    found = _SIZE.fullmatch(str(text).replace(" ", "").replace("_", "").upper())
-    size = float(found["number"]) * 1024 ** _UNITS[found["unit"]] if found and found["unit"] in _UNITS else inf
-    if size == inf:
-        raise ValueError(f"{text!r} is no size")
-    return int(size)
 
 
 def read_sizes(path: Path) -> Mapping[str, SizeFacts]:

@@ -8,9 +8,8 @@ from typing import Any
 import click
 
 from spark_bucketing.advise.command import MIB, AdviseRequest, advise_project
-from spark_bucketing.advise.sizes import parse_size
 from spark_bucketing.check.artifacts import Request
-from spark_bucketing.cli.options import READ_FILE, WRITTEN_FILE, project_options
+from spark_bucketing.cli.options import READ_FILE, SIZE, SOME, WRITTEN_FILE, project_options
 from spark_bucketing.cli.progress import progress_line
 from spark_bucketing.cli.streams import standard_output
 from spark_bucketing.errors import COULD_NOT_RUN, ProjectError
@@ -19,27 +18,6 @@ from spark_bucketing.report.advise_json import write_json
 from spark_bucketing.report.advise_text import write_text
 
 _WRITERS = {"text": write_text, "json": write_json, "html": write_html}
-
-
-class _Size(click.ParamType):  # type: ignore[type-arg,unused-ignore]
-    """Bytes, such as 2TiB."""
-
-    name = "size"
-
-    def __init__(self, least: int = 0) -> None:
-        self._least = least
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        try:
-            size = parse_size(value)
-        except ValueError:
-            self.fail(f"{value!r} is no size. Expected a number with a unit, as in 256MiB or 2TiB.", param, ctx)
-        if size < self._least:
-            self.fail(f"{value!r} is too small. Expected a number with a unit, as in 256MiB or 2TiB.", param, ctx)
-        return size
-
-
-_SIZE, _SOME = _Size(), _Size(least=1)
 
 
 @click.command()
@@ -53,17 +31,17 @@ _SIZE, _SOME = _Size(), _Size(least=1)
 )
 @click.option("--manifest", type=READ_FILE, help="An existing manifest.json, of compiled models.")
 @click.option("--sizes", type=READ_FILE, help="JSON or YAML: bytes, partitions and values of columns, by table.")
-@click.option("--assume-size", type=_SIZE, help="Of tables whose size nobody knows; when not given, they stay.")
+@click.option("--assume-size", type=SIZE, help="Of tables whose size nobody knows; when not given, they stay.")
 @click.option(
     "--runs",
     type=click.Path(exists=True, resolve_path=True, path_type=Path),
     help="How often models run: run_results.json, a folder of them, or numbers by model; else once each.",
 )
-@click.option("--file-size", type=_SOME, default=256 * MIB, show_default="256MiB", help="That a file should have.")
+@click.option("--file-size", type=SOME, default=256 * MIB, show_default="256MiB", help="That a file should have.")
 @click.option(
-    "--smallest", type=_SIZE, default=256 * MIB, show_default="256MiB", help="Tables below this size are left alone."
+    "--smallest", type=SIZE, default=256 * MIB, show_default="256MiB", help="Tables below this size are left alone."
 )
-@click.option("--budget", type=_SIZE, help="Bytes of tables that may change, such as 2TiB.")
+@click.option("--budget", type=SIZE, help="Bytes of tables that may change, such as 2TiB.")
 @click.option("--profile", is_flag=True, help="Ask a sample for values of columns: one query for each that matters.")
 @click.option("--explain", metavar="TABLE", help="Show the candidates of one table, and why they lost.")
 @click.option("--diff/--apply", "diff", default=True, help="Show the edits of configs, or make them.")

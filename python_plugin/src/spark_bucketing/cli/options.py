@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from spark_bucketing.project.profile import Place
+from spark_bucketing.units import parse_size
 
 FOLDER = click.Path(exists=True, file_okay=False, resolve_path=True, path_type=Path)
 READ_FILE = click.Path(exists=True, dir_okay=False, resolve_path=True, path_type=Path)
@@ -17,6 +18,27 @@ WRITTEN_FILE = click.Path(dir_okay=False, path_type=Path)
 FORMAT = click.option(
     "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Of the report."
 )
+
+
+class _Size(click.ParamType):  # type: ignore[type-arg,unused-ignore]
+    """Bytes, such as 2TiB."""
+
+    name = "size"
+
+    def __init__(self, least: int = 0) -> None:
+        self._least = least
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        try:
+            size = parse_size(value)
+        except ValueError:
+            self.fail(f"{value!r} is no size. Expected a number with a unit, as in 256MiB or 2TiB.", param, ctx)
+        if size < self._least:
+            self.fail(f"{value!r} is too small. Expected a number with a unit, as in 256MiB or 2TiB.", param, ctx)
+        return size
+
+
+SIZE, SOME = _Size(), _Size(least=1)
 
 
 def project_options(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -1,0 +1,28 @@
+{#- How many files a table is to have: {setting, value}, the one of the four that the config has; bytes for file_size. -#}
+{% macro file_count_config(partition_by, node=model) -%}
+  {%- set settings = ['rows_per_file', 'file_size', 'files', 'files_per_partition'] -%}
+  {%- set given = [] -%}
+  {%- for setting in settings if node.config.get(setting) is not none -%}
+    {%- do given.append(setting) -%}
+  {%- endfor -%}
+  {%- if given | length != 1 -%}
+    {% do spark_bucketing.raise_config_error(given[-1] or 'file_size', given | join(' and ') or 'none of ' ~ settings | join(', '), 'exactly one of ' ~ settings | join(', '),
+        'keep `' ~ given[0] ~ '` and leave the others out' if given else "file_size='256MiB'", node=node) %}
+  {%- endif -%}
+  {%- set setting = given[0] -%}
+  {%- if setting == 'file_size' -%}
+    {%- set value = spark_bucketing.size_config(setting, node=node) -%}
+  {%- else -%}
+    {%- set value = spark_bucketing.integer_config(setting, 1, 10 ** 12 if setting == 'rows_per_file' else spark_bucketing.most_files(), node=node) -%}
+  {%- endif -%}
+  {%- if setting == 'files_per_partition' and not partition_by -%}
+    {% do spark_bucketing.raise_config_error(setting, value, 'a model with `partition_by`', 'files=' ~ value, node=node) %}
+  {%- endif -%}
+  {{ return({'setting': setting, 'value': value}) }}
+{%- endmacro %}
+
+
+{#- Each file has a task, and a shuffle with more tasks is nothing that Spark is good at. -#}
+{% macro most_files() -%}
+  {{ return(100000) }}
+{%- endmacro %}

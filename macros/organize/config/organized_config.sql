@@ -1,0 +1,55 @@
+{#-
+  Everything that an organized model's config says, validated without asking the warehouse: a layout as bucketing_config() returns it, of
+  no buckets, and {file_count, file_strategy, scale_factor}.
+-#}
+{% macro organized_config(node=model) -%}
+  {% do spark_bucketing.validate_config_keys(node=node, organized=true) %}
+  {%- for setting in ['clustered_by', 'buckets', 'sorted_by', 'bucket_hash', 'write_tasks'] if node.config.get(setting) is not none -%}
+    {% do spark_bucketing.raise_config_error(setting, node.config.get(setting), 'nothing: an organized table has no buckets, and files as many as its rows need',
+        "materialized='bucketed_table', or leave `" ~ setting ~ '` out', node=node) %}
+  {%- endfor -%}
+  {%- set partition_by = spark_bucketing.column_list_config('partition_by', [], node=node) -%}
+  {%- set strategy = spark_bucketing.choice_config('file_strategy', spark_bucketing.file_strategies(), 'exact',
+      {'hash': 'by_column', 'salted': 'by_column_salted', 'range': 'by_range', 'roundrobin': 'repartition', 'round_robin': 'repartition', 'rebalance': 'exact'}, node=node) -%}
+  {%- if strategy == 'by_column' and not partition_by -%}
+    {% do spark_bucketing.raise_config_error('file_strategy', strategy, 'a strategy for a table without `partition_by`, whose columns this one goes by',
+        "leave `file_strategy` out, which is 'exact', or give the model partition_by=['ds']", node=node) %}
+  {%- endif -%}
+  {%- set layout = {
+      'clustered_by': [],
+      'sorted_by': [],
+      'partition_by': partition_by,
+      'bucket_hash': 'spark',
+      'file_format': spark_bucketing.choice_config('file_format', ['parquet', 'orc'], 'parquet', node=node),
+      'location_root': spark_bucketing.location_root_config(node=node),
+      'tblproperties': spark_bucketing.mapping_config('tblproperties', node=node),
+      'options': spark_bucketing.mapping_config('options', node=node),
+      'file_count': spark_bucketing.file_count_config(partition_by, node=node),
+      'file_strategy': strategy,
+      'scale_factor': spark_bucketing.scale_factor_config(strategy, node=node),
+  } -%}
+  {% do spark_bucketing.validate_properties(layout, node=node) %}
+  {{ return(layout) }}
+{%- endmacro %}
+
+
+{#- How rows can be spread over tasks; docs/files.md compares them. -#}
+{% macro file_strategies() -%}
+  {{ return(['exact', 'coalesce', 'repartition', 'by_column', 'by_column_salted', 'by_range']) }}
+{%- endmacro %}
+
+
+{#- Tasks for each file; more than one is for hashes that collide. -#}
+{% macro scale_factor_config(strategy, node=model) -%}
+  {%- set value = node.config.get('scale_factor') -%}
+  {%- if value is none -%}
+    {{ return(1) }}
+  {%- endif -%}
+  {%- if value is not number or value is boolean or value <= 0 or value > 100 -%}
+    {% do spark_bucketing.raise_config_error('scale_factor', value, 'a number above 0, up to 100', 'scale_factor=3', node=node) %}
+  {%- elif strategy != 'by_column_salted' -%}
+    {% do spark_bucketing.raise_config_error('scale_factor', value, "none with file_strategy='" ~ strategy ~ "': it is for the collisions of 'by_column_salted'",
+        'leave `scale_factor` out', node=node) %}
+  {%- endif -%}
+  {{ return(value) }}
+{%- endmacro %}

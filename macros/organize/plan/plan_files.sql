@@ -1,0 +1,82 @@
+{#-
+  Counts the input's rows and writes down which files its partitions get, in a table; returns {relation, rows, partitions, files}.
+
+  The input's files are sorted by the partition columns, so that the rows of a partition in one of them are a run: they follow each other.
+  The table has a row for each run:
+    p0, p1, ...   the partition's values
+    file          name of the input's file
+    shift         added to a row's index in that file it makes the row's number in the partition, from 0 to rows - 1
+    rows, files   of the partition
+    first_task    files of the partitions before it
+  So a row's file follows from where the row lies, and duplicates are spread like any others. Nothing but sums reaches the driver.
+
+  input: from load_input()
+  rows_per_file: from rows_per_file(); none where the number of files is stated
+-#}
+{% macro plan_files(relation, input, layout, rows_per_file) -%}
+  {%- set plan = spark_bucketing.sibling(relation, 'plan') -%}
+  {% do spark_bucketing.drop_relation_with_files(plan) %}
+  {%- set create = 'create table ' ~ spark_bucketing.quote_relation(plan) ~ ' using parquet as ' ~ spark_bucketing.file_plan_sql(input, layout, rows_per_file) -%}
+  {% do spark_bucketing.execute_sql(spark_bucketing.in_free_location(plan, create)) %}
+  {%- set sums = 'select coalesce(sum(files), 0), count(*), coalesce(sum(rows), 0) from ' ~ spark_bucketing.quote_relation(plan) ~ ' where is_first' -%}
+  {%- set row = run_query(sums).rows[0] -%}
+  {%- set found = {'relation': plan, 'files': row[0] | int, 'partitions': row[1] | int, 'rows': row[2] | int} -%}
+  {% do spark_bucketing.validate_plan(found, layout) %}
+  {{ return(found) }}
+{%- endmacro %}
+
+
+{% macro file_plan_sql(input, layout, rows_per_file) -%}
+  {%- set columns = [] -%}
+  {%- set values = [] -%}
+  {%- for name in layout.partition_by -%}
+    {%- do columns.append('p' ~ loop.index0) -%}
+    {%- do values.append(spark_bucketing.quote_identifier(name) ~ ' as p' ~ loop.index0 ~ ', ') -%}
+  {%- endfor -%}
+  {%- set partition = columns | join(', ') -%}
+  {%- set of_partition = 'partition by ' ~ partition if columns -%}
+  select *, sum(if(is_first, files, 0)) over (order by {{ (columns + ['file']) | join(', ') }} rows unbounded preceding) - files as first_task
+  from (
+    select *, {{ spark_bucketing.files_of_partition(layout.file_count, rows_per_file) }} as files
+    from (
+      select
+        *,
+        sum(run_rows) over ({{ of_partition }}) as rows,
+        sum(run_rows) over () as all_rows,
+        sum(run_rows) over ({{ of_partition }} order by file rows unbounded preceding) - run_rows - first_row as shift,
+        row_number() over ({{ of_partition }} order by file) = 1 as is_first
+      from (
+        select {{ partition ~ ', ' if columns }}file, count(*) as run_rows, min(position) as first_row
+        from (
+          select {{ values | join }}_metadata.file_name as file, _metadata.row_index as position
+          from {{ spark_bucketing.quote_relation(input) }}
+        )
+        group by {{ partition ~ ', ' if columns }}file
+      )
+    )
+  )
+{%- endmacro %}
+
+
+{#- SQL for the number of files of a partition of `rows` rows in a table of `all_rows`: at least one, and no more than there are rows. -#}
+{% macro files_of_partition(file_count, rows_per_file) -%}
+  {%- if rows_per_file -%}
+    {%- set files = '(rows + ' ~ (rows_per_file - 1) ~ ') div ' ~ rows_per_file -%}
+  {%- elif file_count.setting == 'files' -%}
+    {%- set files = 'cast(round(' ~ file_count.value ~ 'D * rows / all_rows) as bigint)' -%}
+  {%- else -%}
+    {%- set files = 'cast(' ~ file_count.value ~ ' as bigint)' -%}
+  {%- endif -%}
+  {{ return('least(rows, greatest(1, ' ~ files ~ '))') }}
+{%- endmacro %}
+
+
+{% macro validate_plan(plan, layout) -%}
+  {%- set tasks = plan.files * layout.scale_factor -%}
+  {%- if tasks > spark_bucketing.most_files() -%}
+    {%- set setting = layout.file_count.setting -%}
+    {% do spark_bucketing.raise_config_error(setting, layout.file_count.value ~ ', which makes ' ~ '{:,}'.format(plan.files) ~ ' files of ' ~ '{:,}'.format(plan.rows)
+        ~ ' rows in ' ~ '{:,}'.format(plan.partitions) ~ ' partition(s)' ~ (', and scale_factor=' ~ layout.scale_factor if layout.scale_factor != 1),
+        'no more than ' ~ '{:,}'.format(spark_bucketing.most_files()) ~ ' tasks', 'larger files, or a coarser `partition_by`') %}
+  {%- endif -%}
+{%- endmacro %}

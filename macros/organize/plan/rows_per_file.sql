@@ -1,0 +1,81 @@
+{#-
+  Rows of a file, from `rows_per_file` or `file_size`; none where the config states the number of files.
+
+  A size is divided by bytes of a row as it is written: those of the table that is there, if this package has built it in the same format and
+  compression, otherwise those of a sample of the input, which is written for that. What rows take in memory says nothing of either.
+-#}
+{% macro rows_per_file(input, columns, layout, relation, existing) -%}
+  {%- if layout.file_count.setting == 'rows_per_file' -%}
+    {{ return(layout.file_count.value) }}
+  {%- elif layout.file_count.setting != 'file_size' -%}
+    {{ return(none) }}
+  {%- endif -%}
+  {%- set comparable = existing and existing.type == 'table' and existing.build and existing.written_as == spark_bucketing.written_as(layout) -%}
+  {%- set measured = spark_bucketing.measured(relation, refresh=true) if comparable else {'rows': 0} -%}
+  {%- set what = 'of the table that is there' -%}
+  {%- if not measured.rows -%}
+    {%- set measured = spark_bucketing.measured_sample(input, columns, layout, spark_bucketing.sibling(relation, 'tmp')) -%}
+    {%- set what = 'of a sample' -%}
+  {%- endif -%}
+  {%- if not measured.rows -%}
+    {#- No rows at all. -#}
+    {{ return(1) }}
+  {%- endif -%}
+  {%- set rows = [layout.file_count.value * measured.rows // measured.bytes, 1] | max -%}
+  {% do log(relation ~ ': ' ~ '{:,}'.format(rows) ~ ' rows a file, by ' ~ '{:.4g}'.format(measured.bytes / measured.rows) ~ ' bytes a row ' ~ what
+      ~ ' (' ~ '{:,}'.format(measured.bytes) ~ ' bytes, ' ~ '{:,}'.format(measured.rows) ~ ' rows).', info=true) %}
+  {{ return(rows) }}
+{%- endmacro %}
+
+
+{#- Rows and bytes of a table's files, as {rows, bytes}; no rows where it cannot be read. Reads the ends of files. -#}
+{% macro measured(relation, refresh=false) -%}
+  {%- set query = spark_bucketing.measure_sql(spark_bucketing.quote_relation(relation)) -%}
+  {%- if refresh -%}
+    {% do spark_bucketing.execute_sql('refresh table ' ~ spark_bucketing.quote_relation(relation)) %}
+    {%- if spark_bucketing.planning_error(query) -%}
+      {{ return({'rows': 0, 'bytes': 0}) }}
+    {%- endif -%}
+  {%- endif -%}
+  {%- set row = run_query(query).rows[0] -%}
+  {{ return({'rows': row[0] | int, 'bytes': row[1] | int}) }}
+{%- endmacro %}
+
+
+{% macro measure_sql(table) -%}
+  select coalesce(sum(rows), 0), coalesce(sum(bytes), 0)
+  from (select count(*) as rows, max(_metadata.file_size) as bytes from {{ table }} group by _metadata.file_path)
+{%- endmacro %}
+
+
+{#-
+  Writes about a million rows to a table, as the model's files are going to be written, and measures it: of the whole input every so many
+  blocks of rows that follow each other, since how well rows are compressed depends on their neighbours.
+-#}
+{% macro measured_sample(input, columns, layout, sample) -%}
+  {%- set names = columns | map(attribute='name') | reject('in', layout.partition_by) | list -%}
+  {%- set total = run_query('select count(*) from ' ~ spark_bucketing.quote_relation(input)).rows[0][0] | int -%}
+  {% do spark_bucketing.drop_relation_with_files(sample) %}
+  {%- set create -%}
+    create table {{ spark_bucketing.quote_relation(sample) }} using {{ layout.file_format }}
+    options {{ spark_bucketing.property_list(dict(layout.options, maxRecordsPerFile='0')) }}
+    as select /*+ coalesce(1) */ {{ spark_bucketing.quote_columns(names) }}
+    from (select *, _metadata.row_index as `__spark_bucketing_row` from {{ spark_bucketing.quote_relation(input) }})
+    where `__spark_bucketing_row` div 10000 % {{ [total // 1000000, 1] | max }} = 0
+  {%- endset -%}
+  {% do spark_bucketing.execute_sql(spark_bucketing.in_free_location(sample, create)) %}
+  {%- set found = spark_bucketing.measured(sample) -%}
+  {% do spark_bucketing.drop_tables([sample]) %}
+  {{ return(found) }}
+{%- endmacro %}
+
+
+{#- What the size of a row depends on besides its values: format and options. Kept with the table, to compare the next build's with. -#}
+{% macro written_as(layout) -%}
+  {%- set codec = spark_bucketing.session_settings().get('spark.sql.' ~ layout.file_format ~ '.compression.codec') -%}
+  {%- set parts = [layout.file_format, codec[1] if codec else ''] -%}
+  {%- for key, value in layout.options.items() | sort -%}
+    {%- do parts.append(key ~ '=' ~ value) -%}
+  {%- endfor -%}
+  {{ return(local_md5(parts | join(' '))) }}
+{%- endmacro %}

@@ -1,0 +1,37 @@
+{#-
+  One run of an incremental model: append adds files to the partitions that the query has rows for, as many as these rows need, and
+  insert_overwrite replaces these partitions, or the whole table where there are none. Either is one INSERT, which Spark commits as a whole.
+
+  source: SQL of a query in parentheses
+  columns: those of the query
+  existing: table_layout() of the table
+-#}
+{% macro add_organized_increment(relation, source, columns, layout, increment, existing) -%}
+  {%- set reconciled = spark_bucketing.reconcile_columns(increment.on_schema_change, columns, spark_bucketing.table_columns(spark_bucketing.quote_relation(relation))) -%}
+  {% do spark_bucketing.fill_columns(reconciled.columns, layout) %}
+  {% do spark_bucketing.validate_organized_layout(layout, existing) %}
+  {%- if increment.strategy == 'insert_overwrite' and not layout.partition_by -%}
+    {% do spark_bucketing.build_organized_table(relation, source, reconciled.columns, layout, existing) %}
+    {{ return(none) }}
+  {%- endif -%}
+  {%- set input = spark_bucketing.load_input(relation, source, reconciled.columns, layout, sorted_by=layout.partition_by) -%}
+  {%- set plain = spark_bucketing.without_expressions(reconciled.columns) -%}
+  {%- set rows_per_file = spark_bucketing.rows_per_file(input, plain, layout, relation, existing) -%}
+  {%- set plan = spark_bucketing.plan_files(relation, input, layout, rows_per_file) -%}
+  {% do spark_bucketing.alter_relation(relation, reconciled.added, none, layout, existing) %}
+  {%- if plan.rows -%}
+    {% do spark_bucketing.insert_organized(relation, input, plan, plain, layout, overwrite=increment.strategy == 'insert_overwrite') %}
+  {%- else -%}
+    {% call statement('main') -%} select 'no new rows' as message {%- endcall %}
+  {%- endif -%}
+  {% do spark_bucketing.drop_tables([plan.relation, input]) %}
+{%- endmacro %}
+
+
+{#- Raises where the table is not what the config says: only a full refresh makes it so. -#}
+{% macro validate_organized_layout(layout, existing) -%}
+  {%- if spark_bucketing.describe_layout(layout) != spark_bucketing.describe_layout(existing) -%}
+    {% do spark_bucketing.raise_config_error('partition_by' if layout.file_format == existing.file_format else 'file_format', spark_bucketing.describe_layout(layout),
+        'what the table has, which is ' ~ spark_bucketing.describe_layout(existing), 'dbt run --full-refresh, which builds the table anew') %}
+  {%- endif -%}
+{%- endmacro %}

@@ -1,0 +1,79 @@
+{#-
+  INSERT of the input's rows as the layout's strategy spreads them over tasks; `exact` writes just the planned files, each of them by a task
+  of its own. A shuffle into a stated number of tasks is left by adaptive execution as it is.
+
+  input: from load_input(), sorted by the partition columns
+  plan: from plan_files()
+  overwrite: replace the partitions that the input has rows for
+-#}
+{% macro insert_organized(relation, input, plan, columns, layout, overwrite=false) -%}
+  {%- set names = spark_bucketing.order_columns(columns, layout.partition_by) | map(attribute='name') | list -%}
+  {%- set spread = spark_bucketing.spread_of(plan, layout) -%}
+  {%- set insert = spark_bucketing.insert_clause(relation, layout, overwrite) -%}
+  {% call statement('main') -%}
+    {{ insert }}
+    select /*+ {{ spread.hint }} */ {{ spark_bucketing.quote_columns(names) }}
+    {%- if spread.key %}
+    from ({{ spark_bucketing.placed_rows_sql(input, plan, layout, spread.key) }})
+    {%- else %}
+    from {{ spark_bucketing.quote_relation(input) }}
+    {%- endif %}
+  {%- endcall %}
+{%- endmacro %}
+
+
+{#-
+  How a strategy spreads rows: {hint, key}; `key` is SQL over placed_rows_sql(), which the hint calls `__spark_bucketing_key`, and none where
+  rows go anywhere.
+-#}
+{% macro spread_of(plan, layout) -%}
+  {%- set tasks = [plan.files, 1] | max -%}
+  {%- set key = '`__spark_bucketing_key`' -%}
+  {%- set file = spark_bucketing.file_of_row() -%}
+  {%- set partition = spark_bucketing.quote_columns(layout.partition_by) -%}
+  {%- if layout.file_strategy == 'coalesce' -%}
+    {{ return({'hint': 'coalesce(' ~ tasks ~ ')'}) }}
+  {%- elif layout.file_strategy == 'repartition' -%}
+    {{ return({'hint': 'repartition(' ~ tasks ~ ')'}) }}
+  {%- elif layout.file_strategy == 'by_column' -%}
+    {{ return({'hint': 'repartition(' ~ tasks ~ ', ' ~ partition ~ ')'}) }}
+  {%- elif layout.file_strategy == 'by_column_salted' -%}
+    {%- set tasks = [(tasks * layout.scale_factor) | round(0, 'ceil') | int, 1] | max -%}
+    {{ return({'hint': 'repartition(' ~ tasks ~ ', ' ~ (partition ~ ', ' if partition) ~ key ~ ')', 'key': file}) }}
+  {%- elif layout.file_strategy == 'by_range' -%}
+    {#- Partitions one after the other, in the order of their hashes, and the rows of each in some order. -#}
+    {%- set order = 'struct(' ~ ('hash(' ~ partition ~ ') as h, ' if partition) ~ spark_bucketing.number_of_row() ~ ' as n)' -%}
+    {{ return({'hint': 'repartition_by_range(' ~ tasks ~ ', ' ~ key ~ ')', 'key': order}) }}
+  {%- endif -%}
+  {{ return({
+      'hint': 'repartition(' ~ tasks ~ ', ' ~ key ~ ')',
+      'key': 'get((' ~ spark_bucketing.shuffle_keys(tasks) ~ '), cast(plan.first_task + ' ~ file ~ ' as int))',
+  }) }}
+{%- endmacro %}
+
+
+{#- SQL for the place of a row among those of its partition, from 0. It is the same whenever a task is tried again. -#}
+{% macro number_of_row() -%}
+  {{ return('(input_rows.`__spark_bucketing_row` + plan.shift)') }}
+{%- endmacro %}
+
+
+{#- SQL for the file of a row among those of its partition, from 0: as many rows for each as for any other, but for one. -#}
+{% macro file_of_row() -%}
+  {{ return(spark_bucketing.number_of_row() ~ ' * plan.files div plan.rows') }}
+{%- endmacro %}
+
+
+{#- Query for the input's rows with a key, SQL over `input_rows` and `plan`. A row that the plan does not know is written all the same. -#}
+{% macro placed_rows_sql(input, plan, layout, key) -%}
+  select input_rows.*, {{ key }} as `__spark_bucketing_key`
+  from (
+    select *, _metadata.file_name as `__spark_bucketing_file`, _metadata.row_index as `__spark_bucketing_row`
+    from {{ spark_bucketing.quote_relation(input) }}
+  ) as input_rows
+  left join {{ spark_bucketing.quote_relation(plan.relation) }} as plan
+    on input_rows.`__spark_bucketing_file` = plan.file
+    {%- for name in layout.partition_by %}
+    and input_rows.{{ spark_bucketing.quote_identifier(name) }} <=> plan.p{{ loop.index0 }}
+    {%- endfor %}
+{%- endmacro %}

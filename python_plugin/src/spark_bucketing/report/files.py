@@ -1,0 +1,172 @@
+"""The commands of `files` in text and JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, TextIO
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from spark_bucketing.organize.plan import FilePlan, PlannedPartition
+from spark_bucketing.organize.simulate import CROWDED, Shape, Spread, by_column_salted, simulate
+from spark_bucketing.report.output import console_on, write_json
+from spark_bucketing.report.words import count, size
+
+_SCALES = (0.25, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0)
+_BAR = 40
+# Tasks with no file's rows, with those of one, two, three and more: as characters, which a pipe keeps, and in colours.
+_MARKS = (("·", "dim"), ("█", "green"), ("▓", "yellow"), ("▒", "red"), ("░", "red"))
+_MOST_PARTITIONS = 20
+
+
+def write_simulation(shape: Shape, form: str, file: TextIO) -> None:
+    """Write what each strategy makes of a table, and by_column_salted at several scales."""
+    spreads = simulate(shape)
+    scales = sorted({*_SCALES, shape.scale})
+    scaled = {scale: by_column_salted(shape._replace(scale=scale)) for scale in scales}
+    if form == "json":
+        by_scale = [{"scale": scale, **_data(spread)} for scale, spread in scaled.items()]
+        strategies = {name: _data(spread) for name, spread in spreads.items()}
+        write_json({**shape._asdict(), "strategies": strategies, "by_column_salted": by_scale}, file)
+        return
+    console = console_on(file)
+    each = f"{count(shape.partitions, 'partition')} of {count(shape.files, 'file')}"
+    wanted = f"{each}: {count(shape.total, 'file')} are wanted"
+    console.print(Text(f"{wanted}; by_column_salted has scale {shape.scale:g}.\n"))
+    _print_spreads(console, "strategy", spreads)
+    console.print(Text("\nby_column_salted with more tasks or fewer:\n"))
+    _print_spreads(console, "scale", {f"{scale:g}": spread for scale, spread in scaled.items()})
+    console.print(Text("\nTasks with rows of"), Text(", ").join(_legend()))
+
+
+def _legend() -> Iterator[Text]:
+    for name, (mark, style) in zip(("no file", "1", "2", "3", f"{CROWDED} and more"), _MARKS, strict=True):
+        yield Text(f"{mark} {name}", style)
+
+
+def _print_spreads(console: Console, title: str, spreads: Mapping[str, Spread]) -> None:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    table.add_column(title)
+    for name in ("tasks", "efficiency", "collisions", "serious", "files", "largest"):
+        table.add_column(name, justify="right")
+    table.add_column("tasks by the files that they have rows of", no_wrap=True)
+    for name, spread in spreads.items():
+        rates = (spread.efficiency, spread.collisions, spread.serious_collisions)
+        numbers = (
+            f"{spread.tasks:,}",
+            *(f"{rate:.1%}" for rate in rates),
+            f"{spread.files:,.0f}",
+            f"{spread.largest:.1f}x",
+        )
+        table.add_row(name, *numbers, _bar(spread))
+    console.print(table)
+
+
+def _bar(spread: Spread) -> Text:
+    """All tasks as a bar, each number of files with its share of the length."""
+    bar, done, before = Text(), 0.0, 0
+    for tasks, (mark, style) in zip(spread.by_keys, _MARKS, strict=True):
+        done += tasks / spread.tasks * _BAR
+        bar.append(mark * (round(done) - before), style)
+        before = round(done)
+    return bar
+
+
+def _data(spread: Spread) -> dict[str, Any]:
+    return {
+        "tasks": spread.tasks,
+        "efficiency": spread.efficiency,
+        "collisions": spread.collisions,
+        "serious_collisions": spread.serious_collisions,
+        "files": spread.files,
+        "largest": spread.largest,
+        "tasks_by_files": list(spread.by_keys),
+    }
+
+
+def write_plan(plan: FilePlan, form: str, file: TextIO) -> None:
+    """Write the files of a model's partitions, and why there are so many."""
+    if form == "json":
+        write_json(_plan_data(plan), file)
+        return
+    console = console_on(file, soft_wrap=True)
+    total = f", about {size(round(plan.rows * plan.bytes_per_row))}" if plan.bytes_per_row else ""
+    where = f" in {count(len(plan.partitions), 'partition')}" if plan.partition_by else ""
+    console.print(Text(f"{plan.model}: {count(plan.files, 'file')} for {count(plan.rows, 'row')}{where}{total}"))
+    for reason in _reasons(plan):
+        console.print(Text(f"  {reason}"))
+    if plan.partition_by and plan.partitions:
+        console.print(_partitions(plan))
+        if len(plan.partitions) > _MOST_PARTITIONS:
+            left = count(len(plan.partitions) - _MOST_PARTITIONS, "smaller partition")
+            console.print(Text(f"and {left}, which --format json has"))
+
+
+def _reasons(plan: FilePlan) -> Iterator[str]:
+    asked = "the model's config" if plan.from_config else "the command's option"
+    value = size(plan.count.value) if plan.count.setting == "file_size" else f"{plan.count.value:,}"
+    yield f"{plan.count.setting} = {value}, by {asked}; file_strategy = {plan.strategy}"
+    if plan.bytes_per_row:
+        source = "as given"
+        if plan.measured and plan.measured.bytes_per_row == plan.bytes_per_row:
+            source = f"by the table that is there: {size(plan.measured.bytes)}, {count(plan.measured.rows, 'row')}"
+        yield f"a row has {float(plan.bytes_per_row):.4g} bytes, {source}"
+    else:
+        yield "sizes are not known before there is a table: give --bytes-per-row to see them"
+    if plan.rows_per_file:
+        yield f"so {count(plan.rows_per_file, 'row')} a file"
+    if plan.strategy not in ("exact", "by_column_salted"):
+        yield f"{plan.strategy} has so many tasks, and writes another number of files: see `files simulate`"
+
+
+def _partitions(plan: FilePlan) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    table.add_column(", ".join(plan.partition_by))
+    for title in ("rows", "files", "rows of a file", *(["size of a file"] if plan.bytes_per_row else [])):
+        table.add_column(title, justify="right")
+    for one in sorted(plan.partitions, key=lambda one: -one.rows)[:_MOST_PARTITIONS]:
+        table.add_row(*_cells(plan, one))
+    return table
+
+
+def _cells(plan: FilePlan, one: PlannedPartition) -> list[str]:
+    rows = -(-one.rows // one.files)
+    cells = [
+        ", ".join("null" if value is None else value for value in one.values),
+        f"{one.rows:,}",
+        f"{one.files:,}",
+        f"{rows:,}",
+    ]
+    return [*cells, size(round(rows * plan.bytes_per_row))] if plan.bytes_per_row else cells
+
+
+def _plan_data(plan: FilePlan) -> dict[str, Any]:
+    def size(rows: int) -> int | None:
+        return round(rows * plan.bytes_per_row) if plan.bytes_per_row else None
+
+    return {
+        "model": plan.model,
+        "strategy": plan.strategy,
+        "setting": plan.count.setting,
+        "value": plan.count.value,
+        "from_config": plan.from_config,
+        "rows_per_file": plan.rows_per_file,
+        "bytes_per_row": float(plan.bytes_per_row) if plan.bytes_per_row else None,
+        "measured": {"rows": plan.measured.rows, "bytes": plan.measured.bytes} if plan.measured else None,
+        "files": plan.files,
+        "rows": plan.rows,
+        "bytes": size(plan.rows),
+        "partitions": [
+            {
+                "values": dict(zip(plan.partition_by, one.values, strict=True)),
+                "rows": one.rows,
+                "files": one.files,
+                "largest_file_rows": -(-one.rows // one.files),
+                "largest_file_bytes": size(-(-one.rows // one.files)),
+            }
+            for one in plan.partitions
+        ],
+    }

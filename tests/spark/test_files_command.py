@@ -1,0 +1,85 @@
+"""spark-bucketing files plan: what a model would get is what it gets."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from commanded import command
+from test_organized_table import SKEWED, TABLE, rows_of_files
+
+from conftest import Project
+from spark_bucketing.organize.murmur3 import hash_of, hash_of_int, shuffle_keys
+
+TEXTS = ["", "a", "ab", "abc", "abcd", "é", "日本", "😀😀x", "2024-01-31"]
+
+
+def planned(project: Project, *arguments: str) -> dict[str, Any]:
+    result = command(project, "files", "plan", *arguments, "--format", "json")
+    assert result.exit_code == 0, result.output
+    data: dict[str, Any] = json.loads(result.stdout)
+    return data
+
+
+def test_the_hash_and_the_keys_are_those_of_spark(project: Project) -> None:
+    texts = ", ".join(f"('{text}', {number * 10**12 - 3}L)" for number, text in enumerate(TEXTS))
+    for text, number, hashed, of_int in project.rows(
+        f"select t, n, hash(t, n, null), hash(cast(pmod(n, 2147483647) as int)) from values {texts} as v(t, n)"
+    ):
+        assert hash_of(text, number, None) == hashed
+        assert hash_of_int(number % 2147483647) == of_int
+    found = project.rows(
+        "select pmod(hash(k), 365) from (select explode(array({})) as k)".format(", ".join(map(str, shuffle_keys(365))))
+    )
+    assert sorted(row[0] for row in found) == list(range(365))
+
+
+def test_a_plan_is_what_a_run_makes(project: Project) -> None:
+    for size in ({"rows_per_file": 60}, {"file_size": "1KiB"}, {"files": 9}, {"files_per_partition": 18}):
+        project.model("m", SKEWED, **TABLE, partition_by=["ds"], **size)
+        if "file_size" in size:
+            result = command(
+                project, "files", "plan", "m", "--manifest", str(project.folder / "target" / "manifest.json")
+            )
+            assert result.exit_code == 0
+        plan = planned(project, "m")
+        project.dbt("run")
+        found = {key: len(files) for key, files in rows_of_files(project, "m", "ds").items()}
+        assert {one["values"]["ds"]: one["files"] for one in plan["partitions"]} == found, size
+        assert (plan["files"], plan["rows"], plan["setting"]) == (sum(found.values()), 900, next(iter(size)))
+    assert plan["measured"]["rows"] == 900 and plan["bytes"] == plan["measured"]["bytes"]
+
+
+def test_a_plan_says_why_and_can_be_of_any_model(project: Project) -> None:
+    project.model("m", SKEWED + "-- the end", materialized="table", partition_by="ds")
+    said = command(project, "files", "plan", "m", "--file-size", "1KiB", "--bytes-per-row", "8").output
+    assert "m: 9 files for 900 rows in 3 partitions, about 7.0 KiB" in said
+    for reason in ("file_size = 1.0 KiB, by the command's option", "a row has 8 bytes, as given", "so 128 rows a file"):
+        assert reason in said
+    lines = [line.split() for line in said.splitlines()]
+    assert ["a", "b", "700", "6", "117", "936", "bytes"] in lines and [
+        "null",
+        "183",
+        "2",
+        "92",
+        "736",
+        "bytes",
+    ] in lines
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["m"], "`file_size` of model 'm'"),
+        (["m", "--files", "2", "--rows-per-file", "3"], "rows_per_file and files"),
+        (["m", "--file-size", "1MiB"], "--bytes-per-row"),
+        (["nope", "--files", "2"], "There is no model 'nope'"),
+        (["broken", "--files", "2"], "nowhere"),
+    ],
+)
+def test_what_cannot_be_planned_is_a_message(project: Project, arguments: list[str], message: str) -> None:
+    project.model("m", "select 1 as k", materialized="view")
+    project.model("broken", "select * from nowhere", materialized="table")
+    result = command(project, "files", "plan", *arguments)
+    assert result.exit_code == 2 and message in result.output and "Traceback" not in result.output

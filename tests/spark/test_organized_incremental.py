@@ -1,0 +1,99 @@
+"""organized_incremental: each run writes files of the right number, and changes no file that it does not replace."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from bucketed import settled
+from dying import statements
+from test_organized_table import rows_of_files
+
+from conftest import Failed, Project
+
+MODEL: dict[str, Any] = {"materialized": "organized_incremental", "rows_per_file": 50, "partition_by": ["p"]}
+# Days 0 to 2 at first, then 2 to 4, of 10, 110, 210 and so on rows.
+FIRST = "select id as k, cast(d as string) as p from (select explode(sequence(0, 2)) as d), range(300) where id < 10 + 100 * d"
+QUERY = """
+    {{% if is_incremental() %}}
+    select id as k, nullif(cast(d as string), '4') as p{more}
+    from (select explode(sequence(2, 4)) as d), range(300) where id < 10 + 50 * d
+    {{% else %}}
+    {first}
+    {{% endif %}}
+"""
+
+
+def model(project: Project, more: str = "", **config: object) -> None:
+    project.model("m", QUERY.format(first=FIRST, more=more), **MODEL | config)
+
+
+@pytest.mark.parametrize("file_format", ["parquet", "orc"])
+@pytest.mark.parametrize("strategy", ["append", "insert_overwrite"])
+def test_a_run_adds_files_or_replaces_partitions(project: Project, strategy: str, file_format: str) -> None:
+    model(project, incremental_strategy=strategy, file_format=file_format)
+    project.dbt("run")
+    before = set(project.files("m"))
+    assert len(before) == 1 + 3 + 5
+    with settled(project.spark, {"spark.sql.sources.partitionOverwriteMode": "STATIC"}):
+        project.dbt("run")
+    after = set(project.files("m"))
+    kept = before & after
+    assert len(kept) == (9 if strategy == "append" else 4)
+    rows = {key: sum(numbers) for key, numbers in rows_of_files(project, "m", "p").items()}
+    assert rows == {"0": 10, "1": 110, "2": 320 if strategy == "append" else 110, "3": 160, None: 210}
+    assert len(after - kept) == 3 + 4 + 5
+    assert project.tables() == {"m"}
+
+
+def test_without_partitions_the_table_grows_or_is_replaced(project: Project) -> None:
+    for strategy in ("append", "insert_overwrite"):
+        sql = "select id as k from range({% if is_incremental() %}20{% else %}30{% endif %})"
+        config = {**MODEL, "partition_by": None, "rows_per_file": 10, "incremental_strategy": strategy}
+        project.model(strategy, sql, **{key: value for key, value in config.items() if value is not None})
+    for _ in range(2):
+        project.dbt("run")
+    for strategy, rows in (("append", 50), ("insert_overwrite", 20)):
+        assert rows_of_files(project, strategy) == {None: [10] * (rows // 10)}
+
+
+def test_no_new_rows_leave_the_table_as_it_is(project: Project) -> None:
+    for strategy in ("append", "insert_overwrite"):
+        project.model(
+            "m", f"{FIRST} {{% if is_incremental() %}} and false {{% endif %}}", **MODEL, incremental_strategy=strategy
+        )
+        project.dbt("run")
+        before = project.files("m")
+        project.dbt("run")
+        assert project.files("m") == before
+
+
+def test_new_columns_are_added_and_other_layouts_refused(project: Project) -> None:
+    model(project)
+    project.dbt("run")
+    model(project, more=", 7 as n", on_schema_change="append_new_columns")
+    project.dbt("run")
+    assert project.rows("select count(*), count(n), sum(n) from {schema}.m")[0] == (330 + 480, 480, 7 * 480)
+    model(project, more=", 7 as n", file_format="orc")
+    with pytest.raises(Failed, match=r"(?s)`file_format` of model 'm'.*full-refresh"):
+        project.dbt("run")
+    project.dbt("run", "--full-refresh")
+    assert {path.suffix for path in project.files("m")} == {".orc"} and project.tables() == {"m"}
+
+
+@pytest.mark.long
+def test_a_run_that_dies_adds_nothing_or_all_and_is_cleared_up(project: Project) -> None:
+    model(project, incremental_strategy="insert_overwrite")
+    for _ in range(2):
+        project.dbt("run")
+    after = project.rows("select p, count(*) from {schema}.m group by p order by p")
+    project.dbt("run", "--full-refresh")
+    with statements() as sent:
+        project.dbt("run")
+    for number in range(len(sent)):
+        with statements(die_before=number):
+            _, failure = project.attempt("run")
+        assert "the process died here" in failure
+        project.dbt("run")
+        assert project.rows("select p, count(*) from {schema}.m group by p order by p") == after, sent[number]
+        assert project.tables() == {"m"}, sent[number]

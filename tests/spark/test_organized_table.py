@@ -1,0 +1,280 @@
+"""organized_table: the planned files, each written by a task of its own, whatever the partitions are like."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from bucketed import settled, writing_tasks
+from dying import executing, statements
+
+from conftest import Project
+
+TABLE = {"materialized": "organized_table"}
+STRATEGIES = ("exact", "coalesce", "repartition", "by_column", "by_column_salted", "by_range")
+# 900 rows: of one partition 700, of another 180, of NULL 20, and half of them equal to others.
+SKEWED = """
+    select cast(id % 350 as string) as v, if(id % 7 = 0, null, id % 5) as n, array(id % 2) as a, ds, region
+    from (
+        select id, case when id < 700 then 'a b' when id < 880 then '' when id < 897 then 'c%d' else null end as ds,
+            if(id % 100 = 99, null, 'r') as region
+        from range(0, 900, 1, 7)
+    )
+"""
+ROWS_OF = {"a b": 700, None: 183, "c%d": 17}
+
+
+def rows_of_files(project: Project, table: str = "m", partition: str = "null") -> dict[Any, list[int]]:
+    """Rows of each file that has some, by partition, largest first."""
+    found = defaultdict(list)
+    query = (
+        f"select {partition} as p, count(*) as n from {project.table(table)} group by {partition}, input_file_name()"
+    )
+    for row in project.rows(query):
+        found[row.p].append(row.n)
+    return {key: sorted(numbers, reverse=True) for key, numbers in found.items()}
+
+
+def even(rows: int, files: int) -> list[int]:
+    """As many rows for each file as for any other, but for one."""
+    return sorted(((i + 1) * rows // files - i * rows // files for i in range(files)), reverse=True)
+
+
+def assert_exact(
+    project: Project, planned: dict[Any, int], rows: dict[Any, int], table: str = "m", partition: str = "ds"
+) -> None:
+    """Just these files, of even sizes, each by a task that writes no other."""
+    assert rows_of_files(project, table, partition) == {key: even(rows[key], files) for key, files in planned.items()}
+    assert len(project.files(table)) == sum(planned.values())
+    tasks = writing_tasks(project.files(table))
+    assert len(tasks) == sum(planned.values()) and set(tasks.values()) == {1}, tasks
+
+
+def assert_same_rows(project: Project, sql: str, table: str = "m") -> None:
+    written = f"select * from {project.table(table)}"
+    columns = ", ".join(project.spark.table(project.table(table)).columns)
+    wanted = f"select {columns} from ({sql.replace(chr(39) * 2, 'null')})"
+    for one, other in ((written, wanted), (wanted, written)):
+        assert project.rows(f"({one}) except all ({other})") == []
+
+
+@pytest.mark.parametrize("file_format", ["parquet", "orc"])
+def test_partitions_of_unlike_sizes_get_unlike_numbers_of_files(project: Project, file_format: str, aqe: None) -> None:
+    project.build(SKEWED, **TABLE, partition_by=["ds"], rows_per_file=60, file_format=file_format)
+    assert_exact(project, {"a b": 12, None: 4, "c%d": 1}, ROWS_OF)
+    assert_same_rows(project, SKEWED)
+    assert {path.suffix for path in project.files("m")} == {f".{file_format}"}
+    assert project.detail("m", "Provider") == file_format
+    assert project.tables() == {"m"}
+
+
+def test_every_way_to_say_how_many(project: Project) -> None:
+    ways: dict[str, tuple[dict[str, Any], dict[Any, int]]] = {
+        "total": ({"files": 9}, {None: 9}),
+        "one": ({"files": 1}, {None: 1}),
+        "rows": ({"rows_per_file": 300}, {None: 3}),
+        "shares": ({"files": 9, "partition_by": ["ds"]}, {"a b": 7, None: 2, "c%d": 1}),
+        "each": ({"files_per_partition": 3, "partition_by": ["ds"]}, {"a b": 3, None: 3, "c%d": 3}),
+        "row_each": ({"files_per_partition": 20, "partition_by": ["ds"]}, {"a b": 20, None: 20, "c%d": 17}),
+    }
+    for name, (config, _) in ways.items():
+        project.model(name, SKEWED, **TABLE, **config)
+    # Another number of files than planned would be warned of.
+    project.dbt("--warn-error", "run")
+    for name, (config, planned) in ways.items():
+        partitioned = "partition_by" in config
+        assert_exact(project, planned, ROWS_OF if partitioned else {None: 900}, name, "ds" if partitioned else "null")
+        assert_same_rows(project, SKEWED, name) if partitioned else None
+
+
+def test_each_strategy_writes_the_same_rows(project: Project) -> None:
+    for strategy in STRATEGIES:
+        config = {"file_strategy": strategy} | ({"scale_factor": 2.5} if strategy == "by_column_salted" else {})
+        project.model(strategy, SKEWED, **TABLE, partition_by=["region", "ds"], rows_per_file=100, **config)
+    project.dbt("run")
+    for strategy in STRATEGIES:
+        assert_same_rows(project, SKEWED, strategy)
+    files = {strategy: len(project.files(strategy)) for strategy in STRATEGIES}
+    # Each of five partitions is written by one task.
+    assert files["by_column"] == 5 and files["exact"] == 12 and files["by_column_salted"] <= 12 < files["repartition"]
+    assert project.tables() == set(STRATEGIES)
+
+
+def test_rows_that_are_all_equal_are_spread_evenly(project: Project) -> None:
+    project.build("select 1 as k, 'x' as v from range(0, 1000, 1, 3)", **TABLE, files=7)
+    assert_exact(project, {None: 7}, {None: 1000}, partition="null")
+
+
+def test_no_rows_and_one_row(project: Project) -> None:
+    for name, rows in (("none", 0), ("one", 1)):
+        for part, config in (("whole", {}), ("parts", {"partition_by": ["p"]})):
+            for size in ({"rows_per_file": 10}, {"file_size": "1MiB"}, {"files": 4}):
+                model = f"{name}_{part}_{next(iter(size))}"
+                project.model(model, f"select id as k, id as p from range({rows})", **TABLE, **config, **size)
+    project.dbt("run")
+    tables = project.tables()
+    assert len(tables) == 12
+    for table in tables:
+        assert project.rows(f"select count(*) from {project.table(table)}")[0][0] == table.startswith("one"), table
+        assert len(project.files(table)) <= 1
+
+
+# Enough values that do not repeat for files of a few kilobytes, and text of another length in one of the partitions.
+WIDE = "select id, uuid() as u, repeat(uuid(), if(id % 4 = 0, 3, 1)) as v, cast(id % 4 = 0 as string) as p from range(0, 20000, 1, 5)"
+
+
+def sizes(project: Project) -> list[int]:
+    return [(project.location("m") / path).stat().st_size for path in project.files("m")]
+
+
+def samples(sent: list[str]) -> list[str]:
+    return [one for one in sent if "__dbt_tmp` using" in one and " as select" in one]
+
+
+@pytest.mark.parametrize(("file_format", "partition_by"), [("parquet", []), ("orc", ["p"])])
+def test_a_size_is_had_by_measuring_files_that_were_written(
+    project: Project, file_format: str, partition_by: list[str]
+) -> None:
+    config = {**TABLE, "file_size": "200KiB", "file_format": file_format, "partition_by": partition_by}
+    built = []
+    for codec, measured in (("zstd", "a sample"), ("zstd", "the table"), ("snappy", "a sample")):
+        with statements() as sent:
+            project.build(WIDE, **config, options={"compression": codec})
+        assert len(samples(sent)) == (measured == "a sample"), sent
+        found = sizes(project)
+        built.append(found)
+        assert len(found) >= 5 and sum(found) / len(found) > 0.6 * 200 * 1024
+        assert max(found) < 1.35 * 200 * 1024, found
+        assert set(writing_tasks(project.files("m")).values()) == {1}
+    assert len(built[2]) > len(built[1]), "files that are compressed less need to be more"
+
+
+@pytest.mark.parametrize(
+    "conf",
+    [
+        {"spark.sql.adaptive.enabled": "false", "spark.sql.files.maxRecordsPerFile": "30"},
+        {"spark.sql.adaptive.advisoryPartitionSizeInBytes": "1g", "spark.sql.shuffle.partitions": "3"},
+        {"spark.sql.adaptive.optimizeSkewsInRebalancePartitions.enabled": "true", "spark.sql.adaptive.advisoryPartitionSizeInBytes": "1k",
+         "spark.sql.autoBroadcastJoinThreshold": "-1", "spark.sql.ansi.enabled": "true", "spark.sql.sources.partitionOverwriteMode": "DYNAMIC"},
+        {"spark.sql.files.maxPartitionBytes": "2k", "spark.sql.files.openCostInBytes": "1", "spark.sql.parquet.enableVectorizedReader": "false"},
+    ],
+    ids=lambda conf: "_".join(key.removeprefix("spark.sql.") for key in conf),
+)  # fmt: skip
+def test_the_sessions_settings_do_not_matter(project: Project, conf: dict[str, str]) -> None:
+    with settled(project.spark, conf):
+        project.build(SKEWED, **TABLE, partition_by=["ds"], rows_per_file=60)
+        assert_exact(project, {"a b": 12, None: 4, "c%d": 1}, ROWS_OF)
+
+
+@pytest.mark.long
+def test_a_failed_build_leaves_the_table_and_the_next_one_clears_up(project: Project) -> None:
+    project.build("select id as k from range(10)", **TABLE, files=2)
+    project.model("m", "select id as k from range(20)", **TABLE, files=4)
+    with statements() as sent:
+        project.dbt("run")
+    for number in range(len(sent)):
+        rows = 10 if number % 2 else 30
+        before = project.rows("select count(*) from {schema}.m")[0][0]
+        project.model("m", f"select id as k from range({rows})", **TABLE, files=4)
+        with statements(die_before=number):
+            _, failure = project.attempt("run")
+        assert "the process died here" in failure
+        name = "m" if "m" in project.tables() else "m__dbt_backup"
+        assert project.rows(f"select count(*) from {project.table(name)}")[0][0] in (before, rows), sent[number]
+        project.dbt("run")
+        assert project.rows("select count(*) from {schema}.m")[0][0] == rows, sent[number]
+        assert project.tables() == {"m"}, sent[number]
+
+
+def test_docs_grants_contracts_and_places_are_those_of_other_tables(project: Project, tmp_path: Any) -> None:
+    project.describe({
+        "name": "m", "description": "All of them", "config": {"contract": {"enforced": True}, "persist_docs": {"relation": True, "columns": True}},
+        "columns": [{"name": "k", "data_type": "bigint", "description": "the key", "constraints": [{"type": "not_null"}]},
+                    {"name": "p", "data_type": "string"}],
+    })  # fmt: skip
+    sql = "select id as k, cast(id % 3 as string) as p from range(30)"
+    config = {
+        **TABLE,
+        "rows_per_file": 5,
+        "partition_by": ["p"],
+        "location_root": str(tmp_path),
+        "tblproperties": {"a": "b"},
+    }
+    for _ in range(2):
+        project.build(sql, **config, post_hook="alter table {{ this }} set tblproperties ('hooked' = 'yes')")
+    assert project.detail("m", "Comment") == "All of them"
+    assert project.location("m").is_relative_to(tmp_path) and len(list((tmp_path / "m").iterdir())) == 1
+    properties = str(project.detail("m", "Table Properties"))
+    assert "a=b" in properties and "hooked=yes" in properties
+    assert project.rows("describe {schema}.m")[0].comment == "the key"
+    assert_exact(project, dict.fromkeys("012", 2), dict.fromkeys("012", 10), partition="p")
+    project.model("m", f"select nullif(k, 4) as k, p from ({sql})", **config)
+    _, failure = project.attempt("run")
+    assert "not_null" in failure
+    assert project.rows("select count(k) from {schema}.m")[0][0] == 30
+
+
+def test_partitions_of_any_type(project: Project, extension: None) -> None:
+    """With the session extension, which is of no use here and in nobody's way."""
+    values = {
+        "i": "if(id % 3 = 0, null, cast(id % 3 as int))",
+        "d": "date_add(date'0001-01-01', cast(id % 3 as int) * 400000)",
+        "t": "timestamp_seconds(id % 3 * 1000000 + 0.25)",
+        "n": "cast(id % 3 - 1.5 as decimal(10,3))",
+        "f": "if(id % 3 = 0, double('NaN'), if(id % 3 = 1, null, 2.5D))",
+        "b": "cast(nullif(id % 3, 2) as boolean)",
+        "s": "array('', ' a/b=c ', '日本')[id % 3]",
+        "c": "cast(array('x', 'yy', null)[id % 3] as char(4))",
+    }
+    nested = "named_struct('a b', id, 'l', array(named_struct('x', id))) as deep, map('k', id) as m, cast('' as binary) as bin"
+    columns = ", ".join(f"{value} as {name}" for name, value in values.items())
+    # A partition's empty string is NULL, and Spark pads a column of CHAR.
+    content = "select id, to_json(struct(i, d, t, n, f, b, nullif(s, ''), rtrim(c), deep, m, bin)) from {} order by id"
+    for pair in ("id", "tn", "fb", "sc"):
+        sql = f"select id, {nested}, {columns} from range(0, 99, 1, 4)"
+        project.model(pair, sql, **TABLE, partition_by=list(pair), rows_per_file=10)
+    project.dbt("run")
+    wanted = project.rows(content.format(f"(select id, {nested}, {columns} from range(99))"))
+    for pair in ("id", "tn", "fb", "sc"):
+        partition = f"concat_ws(',', {', '.join(pair)})"
+        assert sorted(rows_of_files(project, pair, partition).values()) == [[9, 8, 8, 8]] * 3, pair
+        assert set(writing_tasks(project.files(pair)).values()) == {1}
+        assert project.rows(content.format(project.table(pair))) == wanted, pair
+
+
+def test_a_name_that_is_needed_is_refused(project: Project) -> None:
+    project.model("m", "select 1 as `_Metadata`, 2 as k", **TABLE, files=2)
+    _, failure = project.attempt("run")
+    assert "Invalid column of model 'm'" in failure and "_Metadata" in failure and project.tables() == set()
+
+
+def test_more_files_than_tasks_can_write_are_refused(project: Project) -> None:
+    project.build("select 1 as id", **TABLE, files=1)
+    project.model("m", "select id from range(100001)", **TABLE, rows_per_file=1)
+    _, failure = project.attempt("run")
+    for part in (
+        "`rows_per_file` of model 'm'",
+        "1, which makes 100,001 files of 100,001 rows",
+        "no more than 100,000",
+    ):
+        assert part in failure
+    assert project.rows("select count(*) from {schema}.m")[0][0] == 1
+    # What is left of it goes also when the model is another one by then.
+    assert {"m__dbt_input", "m__dbt_plan"} < project.tables()
+    project.build("select 2 as id", materialized="bucketed_table", clustered_by=["id"], buckets=2)
+    assert project.tables() == {"m"}
+
+
+def test_other_files_than_planned_are_warned_of(project: Project) -> None:
+    """As something might have spread the rows that is not known yet."""
+
+    def disturbed(execute: Callable[[str], None], sql: str) -> None:
+        execute(re.sub(r"repartition\(4, `__spark_bucketing_key`\)", "coalesce(1)", sql))
+
+    project.model("m", "select id from range(10)", **TABLE, files=4)
+    with executing(disturbed):
+        _, failure = project.attempt("--warn-error", "run")
+    assert "4 files were planned, and 1 have been written" in failure

@@ -1,0 +1,163 @@
+"""How many files partitions get, and what strategies make of them: figures of the article, and Spark's own hash."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from fractions import Fraction
+from math import exp
+
+import pytest
+from click.testing import CliRunner, Result
+
+from conftest import REPOSITORY
+from spark_bucketing.cli import main
+from spark_bucketing.errors import ProjectError
+from spark_bucketing.organize.counts import SETTINGS, FileCount, Setting, files_of_partitions
+from spark_bucketing.organize.murmur3 import hash_of, hash_of_int, shuffle_keys, task_of
+from spark_bucketing.organize.plan import STRATEGIES, file_count
+from spark_bucketing.organize.simulate import Shape, Spread, by_column_salted, simulate
+
+YEAR = Shape(365, 5)
+
+
+@pytest.fixture(scope="module")
+def year() -> dict[str, Spread]:
+    """A year of days with five files each, as in the article."""
+    return dict(simulate(YEAR))
+
+
+def test_the_hash_is_sparks() -> None:
+    assert [hash_of(text) for text in ("", "abc", "é")] == [142593372, 1322437556, 2119106806]
+    assert (hash_of_int(5), hash_of(5)) == (1023896466, 1607884268)
+    assert hash_of(None, "abc", None) == hash_of("abc") and hash_of(None) == 42
+
+
+@pytest.mark.parametrize("tasks", [1, 2, 7, 64, 365, 1825])
+def test_each_task_has_a_key_of_its_own(tasks: int) -> None:
+    assert [task_of(key, tasks) for key in shuffle_keys(tasks)] == list(range(tasks))
+
+
+def test_the_article_s_rates_at_scale_one(year: dict[str, Spread]) -> None:
+    salted = year["by_column_salted"]
+    assert salted.efficiency == pytest.approx(0.632, abs=0.006)
+    assert salted.collisions == pytest.approx(0.418, abs=0.006)
+    assert salted.serious_collisions == pytest.approx(0.127, abs=0.006)
+    # Some tasks have several times what was expected, up to eight times in the article.
+    assert 5 < salted.largest < 9
+
+
+@pytest.mark.parametrize("scale", [0.25, 0.5, 1, 2, 3, 5, 10])
+def test_rates_are_those_of_chance_at_any_scale(scale: float) -> None:
+    spread, mean = by_column_salted(YEAR._replace(scale=scale)), 1 / scale
+    none, one, two = (exp(-mean) * factor for factor in (1, mean, mean**2 / 2))
+    assert spread.efficiency == pytest.approx(scale * (1 - none), abs=0.01)
+    assert spread.collisions == pytest.approx(1 - one / (1 - none), abs=0.012)
+    assert spread.serious_collisions == pytest.approx(1 - (one + two) / (1 - none), abs=0.012)
+
+
+def test_exact_has_no_collision_and_no_idle_task(year: dict[str, Spread]) -> None:
+    exact = year["exact"]
+    assert (exact.efficiency, exact.collisions, exact.files, exact.largest, exact.tasks) == (1, 0, 1825, 1, 1825)
+
+
+def test_the_other_strategies_are_as_the_article_says(year: dict[str, Spread]) -> None:
+    for scattered in (year["coalesce"], year["repartition"]):
+        assert (scattered.efficiency, scattered.files) == (1, 1825 * 365)
+    # One file for each partition, and of 1,825 tasks 365 at most have rows.
+    assert year["by_column"].files == 365 and year["by_column"].efficiency < 0.2 and year["by_column"].largest >= 10
+    # At most files + distinct hashes.
+    assert 1825 < year["by_range"].files <= 1825 + 365 and year["by_range"].efficiency == 1
+
+
+@pytest.mark.parametrize("name", ["coalesce", "repartition", "by_column", "by_column_salted", "by_range", "exact"])
+def test_one_partition_of_one_file_is_simple(name: str) -> None:
+    spread = simulate(Shape(1, 1))[name]
+    assert (spread.tasks, spread.files, spread.efficiency, spread.collisions, spread.largest) == (1, 1, 1, 0, 1)
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "bytes_per_row", "files"),
+    [
+        ("rows_per_file", 60, None, [12, 4, 1]),
+        ("rows_per_file", 10**9, None, [1, 1, 1]),
+        ("rows_per_file", 1, None, [700, 183, 17]),
+        ("file_size", 1000, Fraction(10), [7, 2, 1]),
+        ("file_size", 5, Fraction(10), [700, 183, 17]),
+        # As many rows as in integers: 3 rows have 10 bytes.
+        ("file_size", 100, Fraction(10, 3), [24, 7, 1]),
+        ("files", 9, None, [7, 2, 1]),
+        ("files_per_partition", 20, None, [20, 20, 17]),
+    ],
+)
+def test_files_go_by_the_rows_of_each_partition(
+    setting: Setting, value: int, bytes_per_row: Fraction | None, files: list[int]
+) -> None:
+    assert files_of_partitions(FileCount(setting, value), [700, 183, 17], bytes_per_row) == files
+
+
+def test_the_macros_and_the_command_know_the_same_names(year: dict[str, Spread]) -> None:
+    config = REPOSITORY / "macros" / "organize" / "config"
+    strategies = re.search(
+        r"file_strategies\(\) -%}\s+{{ return\((\[.*?\])\)", (config / "organized_config.sql").read_text()
+    )
+    settings = re.search(r"set settings = (\[.*?\])", (config / "file_count_config.sql").read_text())
+    assert strategies and tuple(ast.literal_eval(strategies[1])) == STRATEGIES and set(year) == set(STRATEGIES)
+    assert settings and tuple(ast.literal_eval(settings[1])) == SETTINGS
+
+
+def test_no_partitions_get_no_files() -> None:
+    assert files_of_partitions(FileCount("files", 4), []) == []
+    with pytest.raises(ValueError, match="not known"):
+        files_of_partitions(FileCount("file_size", 4), [1])
+
+
+@pytest.mark.parametrize(
+    ("given", "partition_by", "message"),
+    [
+        ({}, ["p"], "found:    none of them"),
+        ({"files": 1, "file_size": 2}, ["p"], "found:    file_size and files"),
+        ({"files": 0}, [], "an integer above 0"),
+        ({"file_size": "128MB"}, [], "256MiB"),
+        ({"files_per_partition": 3}, [], "instead:  files=3"),
+    ],
+)
+def test_what_is_no_number_of_files_is_said_with_the_model(
+    given: dict[str, object], partition_by: list[str], message: str
+) -> None:
+    with pytest.raises(ProjectError, match="of model 'm'") as error:
+        file_count(given, "m", partition_by)
+    assert message in str(error.value)
+
+
+def simulated(*arguments: str) -> Result:
+    return CliRunner().invoke(main, ["files", "simulate", *arguments])
+
+
+def test_the_command_reproduces_the_article() -> None:
+    arguments = ("--partitions", "365", "--files", "5", "--scale", "1")
+    text = simulated(*arguments)
+    assert text.exit_code == 0
+    line = next(line for line in text.output.splitlines() if line.startswith("by_column_salted "))
+    assert line.split()[1:5] == ["1,825", "63.4%", "41.4%", "12.5%"]
+    data = json.loads(simulated(*arguments, "--format", "json").output)
+    assert data["strategies"]["exact"]["efficiency"] == 1 and data["partitions"] == 365
+    assert [one["scale"] for one in data["by_column_salted"]] == [0.25, 0.5, 1, 2, 3, 5, 10]
+
+
+def test_the_chart_has_all_tasks_in_proportion() -> None:
+    lines = [line.split() for line in simulated().output.splitlines()]
+    bars = {words[0]: words[-1] for words in lines if words and set(words[-1]) <= set("·█▓▒░")}
+    assert bars["exact"] == "█" * 40
+    # 36.6 % are idle, 37 % have one, 18 % two, 6 % three and 2 % more.
+    assert bars["by_column_salted"] == "·" * 15 + "█" * 15 + "▓" * 7 + "▒" * 2 + "░"
+    assert all(len(bar) == 40 for bar in bars.values()) and bars["2"].count("·") == 24
+
+
+@pytest.mark.parametrize(
+    "arguments", [("--partitions", "0"), ("--files", "x"), ("--scale", "0"), ("--partitions", "99999")]
+)
+def test_a_table_that_is_none_is_a_message(arguments: tuple[str, ...]) -> None:
+    result = simulated(*arguments)
+    assert result.exit_code == 2 and "Traceback" not in result.output
