@@ -1,0 +1,112 @@
+"""Rows that come from buckets in the order of their groups are grouped one group at a time, without a hash table.
+
+Spark does so itself since 4.3, where a sort aggregate of groups generates code; it needs an order to see.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+
+import pytest
+from bucketed import Plan, Tables
+from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.usefixtures("extension", "aqe", "no_broadcast")
+
+ROWS = """
+    select if(id % 11 = 0, null, cast(id % 170 as int)) as k, nullif(concat('s', id % 7), 's3') as s, id % 13 as v,
+        cast(id % 17 as decimal(9, 2)) as d from range(2500)
+"""
+
+
+@pytest.fixture(scope="module")
+def tables(spark: SparkSession) -> Tables:
+    """Tables of one key and of two, sorted and not, each with NULL as a key."""
+    made = Tables(spark, "sorted_aggregates")
+    columns = "k int, s string, v bigint, d decimal(9, 2)"
+    made.make("a", columns, "k", 4, ROWS)
+    made.make("by_s", columns, "k", 4, ROWS, "k, s")
+    made.make("pairs", columns, "k, s", 4, ROWS, "k, s")
+    made.make("unsorted", columns, "k", 4, ROWS, sorted_by="")
+    made.make("b", "k int, w bigint", "k", 4, "select cast(id * 3 as int) as k, id as w from range(90)")
+    made.sql("create table plain using parquet as select cast(id as int) as k, id as u from range(120)")
+    return made
+
+
+@pytest.fixture
+def by_order(spark: SparkSession) -> bool:
+    return not spark.version.startswith(("3.", "4.0", "4.1", "4.2"))
+
+
+def kinds(plan: Plan) -> tuple[int, int, int]:
+    """How many aggregates go by order and how many by a hash table, and how many sorts there are."""
+    sorted_ones = len(re.findall(r"\bSortAggregate\(", plan))
+    return sorted_ones, len(re.findall(r"\b(?:Object)?HashAggregate\(", plan)), plan.shape.sorts
+
+
+# fmt: off
+CASES = [
+    # Groups in the order of the rows; there may be more sorted columns.
+    ("select k, count(*), sum(v), avg(d) from a group by k", (1, 0, 0)),
+    ("select distinct k from a", (1, 0, 0)),
+    ("select k, s, max(v) from by_s group by k, s", (1, 0, 0)),
+    ("select s, k, max(v) from by_s group by s, k", (0, 1, 0)),
+    ("select k, max(v) from by_s group by k", (1, 0, 0)),
+    ("select s, k, count(*) from pairs group by s, k", (0, 1, 0)),
+    ("select k, s, count(*) from a group by k, s", (0, 1, 0)),
+    ("select k, count(*) from unsorted group by k", (0, 1, 0)),
+    ("select k, count(*) from plain group by k", (0, 2, 0)),
+    # Filters and functions that Spark evaluates in several steps.
+    ("select k, sum(v) filter (where s = 's1') from a where v > 2 group by k having count(*) > 3", (1, 0, 0)),
+    ("select k, count(distinct s) from by_s group by k", (2, 0, 0)),
+    ("select k, sort_array(collect_list(v)), approx_count_distinct(s) from a group by k", (1, 0, 0)),
+    # The order of a join's rows; an input that had to be sorted; the groups of one are the input of the next.
+    ("select a.k, count(*), sum(w) from a join b on a.k = b.k group by a.k", (1, 0, 0)),
+    ("select b.k, count(v), sum(w) from b left join a on a.k = b.k group by b.k", (1, 0, 0)),
+    ("select a.k, count(*) from a join plain p on a.k = p.k group by a.k", (1, 0, 1)),
+    ("select k, max(n) from (select k, s, count(*) n from by_s group by k, s) group by k", (2, 0, 0)),
+    # What was sorted for the operator above is in order already.
+    ("select * from (select k, sum(v) from a group by k) x join b on x.k = b.k", (1, 0, 0)),
+    ("select * from (select k, sum(v) from unsorted group by k) x join b on x.k = b.k", (0, 1, 1)),
+    ("select k, n, rank() over (partition by k order by n) from (select k, count(*) n from a group by k)", (1, 0, 1)),
+    # A key that is computed, one of the other input, and no key.
+    ("select k + 1, count(*) from a group by k + 1", (0, 2, 0)),
+    ("select sum(v) from a join b on a.k = b.k", (0, 2, 0)),
+    ("select a.k, w, count(*) from a join b on a.k = b.k group by a.k, w", (0, 1, 0)),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize(("query", "expected"), CASES, ids=[case[0] for case in CASES])
+def test_groups_in_order_need_no_hash_table(
+    tables: Tables, by_order: bool, query: str, expected: tuple[int, int, int]
+) -> None:
+    plan = tables.read(query)
+    assert kinds(plan) == expected or not by_order, plan
+
+
+FUNCTIONS = (
+    "count(*)", "count(v)", "count(distinct s)", "count(distinct v, s)", "sum(v)", "sum(distinct v)", "avg(d)", "max(s)",
+    "min(struct(v, s))", "sum(d) filter (where v > 4)", "count(*) filter (where s is null)", "max_by(v, struct(v, s))",
+    "sort_array(collect_list(s))", "sort_array(collect_set(v))", "first(k)", "approx_count_distinct(v)", "median(v)",
+)  # fmt: skip
+INPUTS = (
+    "a", "by_s", "pairs", "(select * from a where v > 11)", "(select * from by_s where false)",
+    "(select a.*, w from a left join b using (k))", "(select a.* from a left semi join b using (k))",
+    "(select coalesce(x.k, y.k) as k, x.s, y.v, y.d from by_s x full join (select * from a where v = 5) y on x.k = y.k)",
+    "(select k, s, sum(v) as v, max(d) as d from by_s group by k, s)", "(select * from a union all select * from by_s)",
+    "(select *, row_number() over (partition by k order by s, v, d) as n from a)",
+)  # fmt: skip
+KEYS = ("k", "s, k", "k, s", "k, v", "k, length(s)")
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_rows_are_those_of_stock_spark(tables: Tables, by_order: bool, seed: int) -> None:
+    choose = random.Random(seed)
+    found = 0
+    for _ in range(12):
+        keys, read = choose.choice(KEYS), choose.choice(INPUTS)
+        query = f"select {keys}, {', '.join(choose.sample(FUNCTIONS, 3))} from {read} group by {keys}"
+        found += kinds(tables.read(query, empty="where false" in query))[0]
+    assert found > 3 or not by_order
