@@ -221,7 +221,7 @@ def test_partitions_of_any_type(project: Project, extension: None) -> None:
     """With the session extension, which is of no use here and in nobody's way."""
     values = {
         "i": "if(id % 3 = 0, null, cast(id % 3 as int))",
-        "d": "date_add(date'0001-01-01', cast(id % 3 as int) * 400000)",
+        "d": "date_add(date'1583-01-01', cast(id % 3 as int) * 400000)",
         "t": "timestamp_seconds(id % 3 * 1000000 + 0.25)",
         "n": "cast(id % 3 - 1.5 as decimal(10,3))",
         "f": "if(id % 3 = 0, double('NaN'), if(id % 3 = 1, null, 2.5D))",
