@@ -46,6 +46,9 @@
       'files': ['num_files', 'number_of_files', 'file_count'],
       'files_per_partition': ['num_files_per_partition', 'files_per_partitions'],
       'file_strategy': ['strategy', 'files_strategy', 'repartition_strategy', 'distribution'],
+      'organized_by': ['organize_by', 'organised_by', 'ranged_by', 'range_by', 'zorder_by'],
+      'split_by': ['splitted_by', 'implicit_partition_by'],
+      'bounds_from': ['bounds', 'intervals_from'],
       'scale_factor': ['scale', 'scaling_factor'],
   } -%}
   {%- for key in ['file_format', 'partition_by', 'location_root', 'tblproperties', 'options', 'clustered_by', 'buckets', 'sorted_by', 'bucket_hash', 'write_tasks',

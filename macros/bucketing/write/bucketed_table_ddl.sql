@@ -16,6 +16,9 @@
   {%- endif -%}
   {%- if not layout.clustered_by -%}
     {%- do properties.update({'bucketing.written_as': spark_bucketing.written_as(layout)}) -%}
+    {%- for setting in ['organized_by', 'split_by'] if layout[setting] -%}
+      {%- do properties.update({'bucketing.' ~ setting: tojson(layout[setting])}) -%}
+    {%- endfor -%}
   {%- endif -%}
   create table {{ spark_bucketing.quote_relation(relation) }} (
     {{ spark_bucketing.column_definitions(spark_bucketing.spelled_for_hive(columns, layout) if hive else columns, layout.partition_by) }}

@@ -15,10 +15,15 @@
     {% do spark_bucketing.raise_config_error('file_strategy', strategy, 'a strategy for a table without `partition_by`, whose columns this one goes by',
         "leave `file_strategy` out, which is 'exact', or give the model partition_by=['ds']", node=node) %}
   {%- endif -%}
+  {%- set organized_by = spark_bucketing.column_list_config('organized_by', [], node=node) -%}
+  {%- set split_by = spark_bucketing.column_list_config('split_by', [], node=node) -%}
+  {% do spark_bucketing.validate_intervals(organized_by, split_by, partition_by, strategy, node=node) %}
   {%- set layout = {
       'clustered_by': [],
       'sorted_by': [],
       'partition_by': partition_by,
+      'organized_by': organized_by,
+      'split_by': split_by,
       'bucket_hash': 'spark',
       'file_format': spark_bucketing.choice_config('file_format', ['parquet', 'orc'], 'parquet', node=node),
       'location_root': spark_bucketing.location_root_config(node=node),
@@ -52,4 +57,25 @@
         'leave `scale_factor` out', node=node) %}
   {%- endif -%}
   {{ return(value) }}
+{%- endmacro %}
+
+
+{#- What `organized_by` and `split_by` can be together with the rest of the config; their columns are looked at when they are known. -#}
+{% macro validate_intervals(organized_by, split_by, partition_by, strategy, node=model) -%}
+  {%- if organized_by | length > 1 -%}
+    {% do spark_bucketing.raise_config_error('organized_by', organized_by, 'one column, of whose values each file has an interval',
+        "organized_by='" ~ organized_by[0] ~ "', and the others in split_by where they have few values", node=node) %}
+  {%- endif -%}
+  {%- set taken = dict.fromkeys(partition_by | map('lower'), 'partition_by') -%}
+  {%- for setting, names in [('split_by', split_by), ('organized_by', organized_by)] -%}
+    {%- for name in names -%}
+      {%- if name | lower in taken -%}
+        {% do spark_bucketing.raise_config_error(setting, name, 'a column that is not in `' ~ taken[name | lower] ~ '` as well', 'leave it out of one of them', node=node) %}
+      {%- endif -%}
+      {%- do taken.update({name | lower: setting}) -%}
+    {%- endfor -%}
+  {%- endfor -%}
+  {%- if (organized_by or split_by) and strategy != 'exact' -%}
+    {% do spark_bucketing.raise_config_error('file_strategy', strategy, "'exact' with `organized_by` or `split_by`, whose files are planned one by one", 'leave `file_strategy` out', node=node) %}
+  {%- endif -%}
 {%- endmacro %}

@@ -1,8 +1,10 @@
 {#-
-  Counts the input's rows and writes down which files its partitions get, in a table; returns {relation, rows, partitions, files}.
+  Counts the input's rows and writes down which files its partitions get, in a table; returns {relation, rows, partitions, files, longest}.
 
-  The input's files are sorted by the partition columns, so that the rows of a partition in one of them are a run: they follow each other.
-  The table has a row for each run:
+  A partition is a set of rows with equal values of the partition and split columns, see groups_of(). `longest` is the most files of one.
+
+  With `organized_by` the table is that of interval_plan_sql(). Otherwise the input's files are sorted by the partition, so that the rows of a
+  partition in one of them are a run: they follow each other. The table has a row for each run:
     p0, p1, ...   the partition's values
     file          name of the input's file
     shift         added to a row's index in that file it makes the row's number in the partition, from 0 to rows - 1
@@ -16,23 +18,19 @@
 {% macro plan_files(relation, input, layout, rows_per_file) -%}
   {%- set plan = spark_bucketing.sibling(relation, 'plan') -%}
   {% do spark_bucketing.drop_relation_with_files(plan) %}
-  {%- set create = 'create table ' ~ spark_bucketing.quote_relation(plan) ~ ' using parquet as ' ~ spark_bucketing.file_plan_sql(input, layout, rows_per_file) -%}
+  {%- set create = 'create table ' ~ spark_bucketing.quote_relation(plan) ~ ' using parquet as '
+      ~ (spark_bucketing.interval_plan_sql(input, layout, rows_per_file) if layout.organized_by else spark_bucketing.file_plan_sql(input, layout, rows_per_file)) -%}
   {% do spark_bucketing.execute_sql(spark_bucketing.in_free_location(plan, create)) %}
-  {%- set sums = 'select coalesce(sum(files), 0), count(*), coalesce(sum(rows), 0) from ' ~ spark_bucketing.quote_relation(plan) ~ ' where is_first' -%}
+  {%- set sums = 'select coalesce(sum(files), 0), count(*), coalesce(sum(rows), 0), coalesce(max(files), 0) from ' ~ spark_bucketing.quote_relation(plan) ~ ' where is_first' -%}
   {%- set row = run_query(sums).rows[0] -%}
-  {%- set found = {'relation': plan, 'files': row[0] | int, 'partitions': row[1] | int, 'rows': row[2] | int} -%}
+  {%- set found = {'relation': plan, 'files': row[0] | int, 'partitions': row[1] | int, 'rows': row[2] | int, 'longest': row[3] | int} -%}
   {% do spark_bucketing.validate_plan(found, layout) %}
   {{ return(found) }}
 {%- endmacro %}
 
 
 {% macro file_plan_sql(input, layout, rows_per_file) -%}
-  {%- set columns = [] -%}
-  {%- set values = [] -%}
-  {%- for name in layout.partition_by -%}
-    {%- do columns.append('p' ~ loop.index0) -%}
-    {%- do values.append(spark_bucketing.quote_identifier(name) ~ ' as p' ~ loop.index0 ~ ', ') -%}
-  {%- endfor -%}
+  {%- set columns = spark_bucketing.group_names(layout) -%}
   {%- set partition = columns | join(', ') -%}
   {%- set of_partition = 'partition by ' ~ partition if columns -%}
   select *, sum(if(is_first, files, 0)) over (order by {{ (columns + ['file']) | join(', ') }} rows unbounded preceding) - files as first_task
@@ -48,13 +46,39 @@
       from (
         select {{ partition ~ ', ' if columns }}file, count(*) as run_rows, min(position) as first_row
         from (
-          select {{ values | join }}_metadata.file_name as file, _metadata.row_index as position
+          select {{ spark_bucketing.group_values(layout) }}_metadata.file_name as file, _metadata.row_index as position
           from {{ spark_bucketing.quote_relation(input) }}
         )
         group by {{ partition ~ ', ' if columns }}file
       )
     )
   )
+{%- endmacro %}
+
+
+{#- Columns of whose values a file has one each: the partitions that readers see as folders, and those within. -#}
+{% macro groups_of(layout) -%}
+  {{ return(layout.partition_by + layout.split_by) }}
+{%- endmacro %}
+
+
+{#- What groups_of() are called in a plan. -#}
+{% macro group_names(layout) -%}
+  {%- set names = [] -%}
+  {%- for name in spark_bucketing.groups_of(layout) -%}
+    {%- do names.append('p' ~ loop.index0) -%}
+  {%- endfor -%}
+  {{ return(names) }}
+{%- endmacro %}
+
+
+{#- A select list of groups_of() by these names, with a comma behind each. -#}
+{% macro group_values(layout) -%}
+  {%- set values = [] -%}
+  {%- for name in spark_bucketing.groups_of(layout) -%}
+    {%- do values.append(spark_bucketing.quote_identifier(name) ~ ' as p' ~ loop.index0 ~ ', ') -%}
+  {%- endfor -%}
+  {{ return(values | join) }}
 {%- endmacro %}
 
 

@@ -14,13 +14,16 @@
     {% do spark_bucketing.build_organized_table(relation, source, reconciled.columns, layout, existing) %}
     {{ return(none) }}
   {%- endif -%}
-  {%- set input = spark_bucketing.load_input(relation, source, reconciled.columns, layout, sorted_by=layout.partition_by) -%}
+  {%- set input = spark_bucketing.load_input(relation, source, reconciled.columns, layout, sorted_by=spark_bucketing.groups_of(layout)) -%}
   {%- set plain = spark_bucketing.without_expressions(reconciled.columns) -%}
   {%- set rows_per_file = spark_bucketing.rows_per_file(input, plain, layout, relation, existing) -%}
   {%- set plan = spark_bucketing.plan_files(relation, input, layout, rows_per_file) -%}
   {% do spark_bucketing.alter_relation(relation, reconciled.added, none, layout, existing) %}
   {%- if plan.rows -%}
+    {#- The minutes are for clocks that differ between here and the storage. -#}
+    {%- set since = (modules.datetime.datetime.now().timestamp() - 600) | int * 1000000 -%}
     {% do spark_bucketing.insert_organized(relation, input, plan, plain, layout, overwrite=increment.strategy == 'insert_overwrite') %}
+    {% do spark_bucketing.write_data_map(relation, spark_bucketing.table_columns(spark_bucketing.quote_relation(relation)), layout, since) %}
   {%- else -%}
     {% call statement('main') -%} select 'no new rows' as message {%- endcall %}
   {%- endif -%}

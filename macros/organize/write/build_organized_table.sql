@@ -11,12 +11,13 @@
 -#}
 {% macro build_organized_table(relation, source, columns, layout, existing) -%}
   {%- set tmp = spark_bucketing.sibling(relation, 'tmp') -%}
-  {%- set input = spark_bucketing.load_input(relation, source, columns, layout, sorted_by=layout.partition_by) -%}
+  {%- set input = spark_bucketing.load_input(relation, source, columns, layout, sorted_by=spark_bucketing.groups_of(layout)) -%}
   {%- set rows_per_file = spark_bucketing.rows_per_file(input, columns, layout, relation, existing) -%}
   {%- set plan = spark_bucketing.plan_files(relation, input, layout, rows_per_file) -%}
   {% do spark_bucketing.create_bucketed_table(tmp, columns, layout) %}
   {% do spark_bucketing.insert_organized(tmp, input, plan, columns, layout) %}
   {% do spark_bucketing.verify_files(tmp, plan, layout) %}
+  {% do spark_bucketing.write_data_map(tmp, columns, layout) %}
   {% do spark_bucketing.mark_written(tmp) %}
   {% do spark_bucketing.validate_build(tmp, spark_bucketing.found_build(tmp), context['__spark_bucketing_build']) %}
   {% do spark_bucketing.swap_relations(tmp, relation, existing) %}

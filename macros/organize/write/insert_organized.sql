@@ -18,6 +18,9 @@
     {%- else %}
     from {{ spark_bucketing.quote_relation(input) }}
     {%- endif %}
+    {%- if layout.organized_by %}
+    sort by {{ spark_bucketing.quote_columns(layout.partition_by + layout.organized_by) }}
+    {%- endif %}
   {%- endcall %}
 {%- endmacro %}
 
@@ -29,7 +32,8 @@
 {% macro spread_of(plan, layout) -%}
   {%- set tasks = [plan.files, 1] | max -%}
   {%- set key = '`__spark_bucketing_key`' -%}
-  {%- set file = spark_bucketing.file_of_row() -%}
+  {%- set file = spark_bucketing.file_of_value('input_rows.' ~ spark_bucketing.quote_identifier(layout.organized_by[0]), plan.longest)
+      if layout.organized_by else spark_bucketing.file_of_row() -%}
   {%- set partition = spark_bucketing.quote_columns(layout.partition_by) -%}
   {%- if layout.file_strategy == 'coalesce' -%}
     {{ return({'hint': 'coalesce(' ~ tasks ~ ')'}) }}
@@ -72,8 +76,8 @@
     from {{ spark_bucketing.quote_relation(input) }}
   ) as input_rows
   left join {{ spark_bucketing.quote_relation(plan.relation) }} as plan
-    on input_rows.`__spark_bucketing_file` = plan.file
-    {%- for name in layout.partition_by %}
+    on {{ 'true' if layout.organized_by else 'input_rows.`__spark_bucketing_file` = plan.file' }}
+    {%- for name in spark_bucketing.groups_of(layout) %}
     and input_rows.{{ spark_bucketing.quote_identifier(name) }} <=> plan.p{{ loop.index0 }}
     {%- endfor %}
 {%- endmacro %}

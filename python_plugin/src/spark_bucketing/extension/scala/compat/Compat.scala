@@ -2,6 +2,7 @@ package org.apache.spark.sql.bucketing
 package compat
 
 import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.Path
 
 import org.apache.spark.QueryContext
 import org.apache.spark.rdd.RDD
@@ -51,6 +52,12 @@ object Compat {
     session.asInstanceOf[ClassicSession].table(table.quotedString).queryExecution.analyzed.collectFirst {
       case relation: LogicalRelation => relation.relation
     }.collect { case files: HadoopFsRelation => files }
+
+  /** The rows of a file in Parquet, and their schema. */
+  def rowsOfParquet(session: SparkSession, file: Path): (StructType, Seq[InternalRow]) = {
+    val frame = session.asInstanceOf[ClassicSession].read.option(DataSource.GLOB_PATHS_KEY, "false").parquet(file.toString)
+    (frame.schema, frame.queryExecution.toRdd.map(_.copy()).collect().toSeq)
+  }
 
   def analyzed(session: SparkSession, plan: LogicalPlan): LogicalPlan =
     session.asInstanceOf[ClassicSession].sessionState.executePlan(plan).analyzed

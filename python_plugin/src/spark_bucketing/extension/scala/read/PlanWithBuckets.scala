@@ -32,7 +32,7 @@ case class PlanWithBuckets(session: SparkSession) extends SparkStrategy with Log
 
   // A query that can be planned without buckets is not to fail for them, nor for classes that this Spark does not have.
   private def withBuckets(query: LogicalPlan, planned: SparkPlan): SparkPlan =
-    try OncePerQuery.within(query)(BucketedReads(planned)) catch {
+    try OrganizedReads(OncePerQuery.within(query)(BucketedReads(planned))) catch {
       case error @ (NonFatal(_) | _: LinkageError) =>
         PlanWithBuckets.failures.incrementAndGet()
         logWarning("A query is planned without buckets, since planning it with them failed.", error)

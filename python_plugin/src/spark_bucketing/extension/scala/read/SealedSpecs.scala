@@ -66,7 +66,7 @@ object SealedSpecs {
     relation.sparkSession.sessionState.newHadoopConfWithOptions(relation.options).getBoolean(ByPosition, false)
 
   /** The relation behind a scan: the planner leaves the logical plan of a scan with it. */
-  private def relationOf(scan: FileSourceScanExec): Option[LogicalRelation] =
+  def relationOf(scan: FileSourceScanExec): Option[LogicalRelation] =
     scan.logicalLink.flatMap(_.collectFirst {
       case relation: LogicalRelation if relation.relation == scan.relation => relation
     })

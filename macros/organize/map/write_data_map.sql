@@ -1,0 +1,64 @@
+{#-
+  Writes what is in each file of a table, or in each that a write has made, to a folder in the table's location that no reader of the table
+  looks into: the data map, see docs/files.md. A row for each file:
+    file               its last names: the folders of its partition and its own, as in _metadata.file_path
+    bytes, modified    of the file, which tell whether it is the one that this row is about
+    partition, split   its values of the partition and split columns, structs of their names; none where there are no such columns
+    lower, upper       least and greatest value of the ordering column, structs of its name; none where there is no such column
+    nulls, rows        how many rows have no such value, and how many there are
+    checksum           sum of the hashes of the rows
+
+  Another write adds a folder of its own and changes none: a row about a file that is gone counts for nothing.
+
+  columns: list of {name, type}
+  since: microseconds since 1970: no older files are looked at
+-#}
+{% macro write_data_map(relation, columns, layout, since=none) -%}
+  {%- if layout.organized_by or layout.split_by -%}
+    {%- set location = spark_bucketing.table_location(relation, layout) ~ '/_data_map/' ~ modules.datetime.datetime.now().strftime('%Y%m%d%H%M%S%f') -%}
+    {% do spark_bucketing.execute_sql('insert overwrite directory ' ~ spark_bucketing.string_literal(location) ~ ' using parquet '
+        ~ spark_bucketing.data_map_sql(relation, columns, layout, since)) %}
+  {%- endif -%}
+{%- endmacro %}
+
+
+{% macro data_map_sql(relation, columns, layout, since) -%}
+  {%- set groups = spark_bucketing.groups_of(layout) -%}
+  {%- set value = spark_bucketing.quote_columns(layout.organized_by) -%}
+  select /*+ coalesce(1) */ *
+  from (
+    select
+      substring_index(_metadata.file_path, '/', {{ -1 - layout.partition_by | length }}) as file,
+      max(_metadata.file_size) as bytes,
+      max(_metadata.file_modification_time) as modified,
+      {{ spark_bucketing.struct_of(layout.partition_by, 'partition') ~ spark_bucketing.struct_of(layout.split_by, 'split') }}
+      {%- if layout.organized_by %}
+      struct(min({{ value }}) as {{ value }}) as lower,
+      struct(max({{ value }}) as {{ value }}) as upper,
+      count(*) - count({{ value }}) as nulls,
+      {%- endif %}
+      count(*) as rows,
+      sum(cast(xxhash64({{ spark_bucketing.hashed_columns(columns) }}) as decimal(38, 0))) as checksum
+    from {{ spark_bucketing.quote_relation(relation) }}
+    {%- if since is not none %}
+    where _metadata.file_modification_time >= timestamp_micros({{ since }})
+    {%- endif %}
+    group by _metadata.file_path{{ ', ' ~ spark_bucketing.quote_columns(groups) if groups }}
+  )
+{%- endmacro %}
+
+
+{% macro struct_of(names, alias) -%}
+  {{ return('struct(' ~ spark_bucketing.quote_columns(names) ~ ') as ' ~ alias ~ ', ' if names else '') }}
+{%- endmacro %}
+
+
+{#- Columns as xxhash64 takes them: a map has no hash, and its text is that of its entries in their order. -#}
+{% macro hashed_columns(columns) -%}
+  {%- set hashed = [] -%}
+  {%- for column in columns -%}
+    {%- set name = spark_bucketing.quote_identifier(column.name) -%}
+    {%- do hashed.append('cast(' ~ name ~ ' as string)' if modules.re.search('map<|variant', column.type | lower) else name) -%}
+  {%- endfor -%}
+  {{ return(hashed | join(', ')) }}
+{%- endmacro %}

@@ -1,0 +1,91 @@
+{#-
+  SQL for a plan of the files of an organized table: where the interval of each begins. A row for each partition:
+    p0, p1, ...   the partition's values
+    rows          of the partition
+    bounds        the least value of each file, ascending; rows below the first one belong to the first file, too
+    files         as many as bounds, and one of NULLs where there are some
+    first_task    files of the partitions before it
+
+  Bounds are quantiles of a sample, of about a hundred rows for each file, so that a file has the wanted rows but for some percent. What is
+  sampled follows from where a row lies: a task that is tried again takes the same rows. Equal values have one rank, and so one file, however
+  many they are; the files that they would have filled are not made. Every bound is some row's value: no file is empty. Bounds stay in the cluster.
+-#}
+{% macro interval_plan_sql(input, layout, rows_per_file) -%}
+  {%- set columns = spark_bucketing.group_names(layout) -%}
+  {%- set partition = columns | join(', ') -%}
+  {%- set of_partition = 'partition by ' ~ partition if columns -%}
+  {%- set same_partition = spark_bucketing.same_groups('one', 'other', columns) -%}
+  with positions as (
+    select
+      {{ spark_bucketing.group_values(layout) }}
+      {{ spark_bucketing.quote_identifier(layout.organized_by[0]) }} as value,
+      xxhash64(_metadata.file_name, _metadata.row_index) as place
+    from {{ spark_bucketing.quote_relation(input) }}
+  ),
+  counted as (
+    select *, {{ spark_bucketing.files_of_partition(layout.file_count, rows_per_file) }} as wanted
+    from (
+      select {{ partition ~ ', ' if columns }}count(*) as rows, count(value) as valued, sum(count(*)) over () as all_rows
+      from positions
+      {{ 'group by ' ~ partition if columns else 'having count(*) > 0' }}
+    )
+  ),
+  sampled as (
+    select {{ spark_bucketing.quote_columns(columns, 'one.%s') ~ ', ' if columns }}one.value, other.rows, other.wanted
+    from positions as one
+    inner join counted as other on {{ same_partition }}
+    where one.value is not null and pmod(one.place, greatest(1, other.rows div other.wanted div 100)) = 0
+  ),
+  bounded as (
+    select {{ partition ~ ', ' if columns }}array_sort(collect_list(bound)) as bounds
+    from (
+      select {{ partition ~ ', ' if columns }}min(value) as bound
+      from (
+        select
+          *,
+          (rank() over ({{ of_partition }} order by value) - 1) * wanted div count(*) over ({{ of_partition }}) as interval_number
+        from sampled
+      )
+      group by {{ partition ~ ', ' if columns }}interval_number
+    )
+    {{ 'group by ' ~ partition if columns }}
+  )
+  select *, true as is_first, coalesce(sum(files) over ({{ 'order by ' ~ partition if columns else 'order by rows' }} rows unbounded preceding) - files, 0) as first_task
+  from (
+    select
+      {{ spark_bucketing.quote_columns(columns, 'one.%s') ~ ', ' if columns }}
+      one.rows,
+      other.bounds,
+      greatest(1, coalesce(size(other.bounds), 0)) - if(one.valued = 0, 1, 0) + if(one.rows > one.valued, 1, 0) as files
+    from counted as one
+    left join bounded as other on {{ same_partition }}
+  )
+{%- endmacro %}
+
+
+{#- SQL for two rows of the same partition. -#}
+{% macro same_groups(one, other, columns) -%}
+  {%- set equal = [] -%}
+  {%- for name in columns -%}
+    {%- do equal.append(one ~ '.' ~ name ~ ' <=> ' ~ other ~ '.' ~ name) -%}
+  {%- endfor -%}
+  {{ return(equal | join(' and ') or 'true') }}
+{%- endmacro %}
+
+
+{#-
+  SQL for the file of a row among those of its partition, from 0: that of the last bound which is not above the value, by binary search.
+
+  longest: the most files of a partition
+-#}
+{% macro file_of_value(value, longest) -%}
+  {%- set steps = [] -%}
+  {%- for exponent in range(17) if 2 ** exponent < longest -%}
+    {%- do steps.insert(0, 2 ** exponent) -%}
+  {%- endfor -%}
+  {%- if not steps -%}
+    {%- do steps.append(1) -%}
+  {%- endif -%}
+  {%- set nulls = 'greatest(0, size(plan.bounds))' -%}
+  {{ return('if(' ~ value ~ ' is null, ' ~ nulls ~ ', aggregate(array(' ~ steps | join(', ') ~ '), 0, (i, step) -> if(get(plan.bounds, i + step) <= ' ~ value ~ ', i + step, i)))') }}
+{%- endmacro %}

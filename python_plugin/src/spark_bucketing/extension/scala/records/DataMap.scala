@@ -1,0 +1,103 @@
+package org.apache.spark.sql.bucketing
+package records
+
+import java.util.Collections
+
+import scala.util.control.NonFatal
+
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.{FileStatus, Path}
+
+import org.apache.spark.internal.Logging
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.bucketing.compat.Compat
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.types._
+
+/**
+ * What the data map of an organized table says of one file: its length and time, and of the columns that it is organized
+ * and split by the least and greatest value, the NULLs and the rows.
+ */
+case class MappedFile(bytes: Long, modified: Long, rows: Long, columns: Map[String, MappedColumn])
+
+/** @param lower a value of this type as Spark has it in rows; null where all are NULL */
+case class MappedColumn(dataType: DataType, lower: Any, upper: Any, nulls: Long)
+
+/**
+ * The data map of a table, docs/files.md: rows about files, in a folder of the table's location that no reader looks into.
+ * Nothing is believed of a file that has another length or time than the row about it.
+ */
+class DataMap(files: Map[String, Seq[MappedFile]], depth: Int) {
+
+  /** What is known of this very file. */
+  def of(file: FileStatus): Option[MappedFile] = files.get(DataMap.lastNames(file.getPath, depth)).flatMap(
+    _.find(mapped => mapped.bytes == file.getLen && mapped.modified == file.getModificationTime))
+}
+
+object DataMap extends Logging {
+
+  /** Properties of a table that has a map. */
+  private val Marks = Seq("bucketing.organized_by", "bucketing.split_by")
+
+  private val Folder = "_data_map"
+
+  private type Part = Map[String, MappedFile]
+
+  // A part of a map never changes: another write adds one. The least recently read ones are forgotten.
+  private val parts = Collections.synchronizedMap(new java.util.LinkedHashMap[FileStatus, Part](16, 0.75f, true) {
+    override def removeEldestEntry(eldest: java.util.Map.Entry[FileStatus, Part]): Boolean = size > 1000
+  })
+
+  def isKept(properties: Map[String, String]): Boolean = Marks.exists(properties.contains)
+
+  /**
+   * Reads the map of a table, of which a session keeps what it has read.
+   *
+   * @param depth how many folders there are between the table's location and its files
+   * @return None where there is no map that can be read: all files are read then, as without one
+   */
+  def read(session: SparkSession, location: Path, depth: Int): Option[DataMap] = try {
+    val found = listed(Compat.hadoopConf(session), new Path(location, Folder)).flatMap { file =>
+      Option(parts.get(file)).getOrElse {
+        val part = rows(session, file)
+        parts.put(file, part)
+        part
+      }
+    }
+    if (found.isEmpty) None else Some(new DataMap(found.groupBy(_._1).map { case (name, of) => name -> of.map(_._2) }, depth))
+  } catch {
+    case NonFatal(error) =>
+      logWarning(s"The data map of $location cannot be read: all files of the table are.", error)
+      None
+  }
+
+  private def listed(conf: Configuration, folder: Path): Seq[FileStatus] = {
+    val fs = folder.getFileSystem(conf)
+    def inside(path: Path) = fs.listStatus(path).toSeq.filterNot(_.getPath.getName.matches("[._].*"))
+    if (fs.exists(folder)) inside(folder).filter(_.isDirectory).flatMap(part => inside(part.getPath).filter(_.isFile)) else Nil
+  }
+
+  private def rows(session: SparkSession, file: FileStatus): Part = {
+    val (schema, all) = Compat.rowsOfParquet(session, file.getPath)
+    def at(name: String) = schema.fieldIndex(name)
+    def values(row: InternalRow, name: String): Seq[(StructField, Any)] =
+      schema.find(_.name == name).map(_.dataType).toSeq.collect { case columns: StructType =>
+        columns.fields.toSeq.zip(row.getStruct(at(name), columns.size).toSeq(columns))
+      }.flatten
+    all.map { row =>
+      val rows = row.getLong(at("rows"))
+      val split = values(row, "split").map { case (column, value) =>
+        column.name -> MappedColumn(column.dataType, value, value, if (value == null) rows else 0)
+      }
+      val organized = values(row, "lower").zip(values(row, "upper")).map { case ((column, lower), (_, upper)) =>
+        column.name -> MappedColumn(column.dataType, lower, upper, row.getLong(at("nulls")))
+      }
+      row.getUTF8String(at("file")).toString ->
+        MappedFile(row.getLong(at("bytes")), row.getLong(at("modified")) / 1000, rows, (split ++ organized).toMap)
+    }.toMap
+  }
+
+  /** The end of a file's URL, as the column `_metadata.file_path` has it. */
+  private def lastNames(path: Path, depth: Int): String =
+    path.toUri.toString.split('/').takeRight(depth + 1).mkString("/")
+}

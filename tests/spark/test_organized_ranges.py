@@ -1,0 +1,164 @@
+"""organized_by and split_by: files of intervals that do not overlap, and queries that leave out files by them."""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+from test_organized_table import SKEWED, TABLE, assert_same_rows
+
+from conftest import Project
+from spark_bucketing.session import setting
+
+ORGANIZED = {**TABLE, "organized_by": "o", "rows_per_file": 40}
+# NULLs, a value that a third of the rows have, and types whose order is not that of their text.
+ROWS = """
+    select id, if(id % 5 = 0, null, if(id % 3 = 0, 7, (id * 37) % 1000 - 300)) as o, id % 3 as s,
+        if(id < 500, 'a b', nullif('c%d', if(id > 900, 'c%d', ''))) as ds
+    from range(0, 1000, 1, 5)
+"""
+
+
+def files_of(project: Project, table: str, order: str = "o", groups: str = "''") -> dict[Any, list[Any]]:
+    """What each file has of the ordering column, by the groups' values, in their order; NULLs last."""
+    found = defaultdict(list)
+    query = f"""
+        select {groups} as g, count(distinct {groups}, 1) as several, min({order}) as lower, max({order}) as upper,
+            count({order}) as valued, count(*) as n
+        from {project.table(table)} group by {groups}, input_file_name()
+    """
+    for row in project.rows(query):
+        found[row.g].append(row)
+    return {key: sorted(rows, key=lambda row: (row.lower is None, row.lower)) for key, rows in found.items()}
+
+
+def data_files(project: Project, table: str) -> list[Any]:
+    return [path for path in project.files(table) if path.parts[0] != "_data_map"]
+
+
+@pytest.mark.parametrize(
+    ("config", "groups"),
+    [
+        ({}, "''"),
+        ({"split_by": "s"}, "s"),
+        ({"partition_by": ["ds"]}, "ds"),
+        ({"partition_by": ["ds"], "split_by": ["s"]}, "struct(ds, s)"),
+    ],
+)
+def test_each_file_has_an_interval_of_its_own(project: Project, config: dict[str, Any], groups: str) -> None:
+    project.build(ROWS, **ORGANIZED, **config)
+    found = files_of(project, "m", groups=groups)
+    for files in found.values():
+        assert [row.valued for row in files if row.lower is None] in ([], [0]), "NULLs are in a file of their own"
+        valued = [row for row in files if row.lower is not None]
+        assert all(row.valued == row.n for row in valued)
+        assert all(one.upper < other.lower for one, other in pairwise(valued)), files
+        # Sampled whole: nobody but the value that many rows have makes a file larger than was wanted.
+        assert all(row.n <= 45 or row.lower <= 7 <= row.upper for row in valued), files
+    assert sum(map(len, found.values())) == len(data_files(project, "m"))
+    assert_same_rows(project, ROWS)
+
+
+def test_files_have_one_value_of_the_split_columns(project: Project) -> None:
+    project.build(SKEWED, **TABLE, partition_by=["ds"], split_by=["n", "region"], rows_per_file=100)
+    query = "select count(distinct struct(n, region)) as several from {} group by input_file_name()"
+    assert {row.several for row in project.rows(query.format(project.table("m")))} == {1}
+    assert_same_rows(project, SKEWED)
+
+
+TYPES = {
+    "int": "cast(id * 37 % 1000 as int)",
+    "text": "concat('k', id * 37 % 1000)",
+    "double": "if(id % 50 = 0, double('NaN'), if(id % 50 = 1, -0.0D, cast(id * 37 % 1000 - 500 as double) / 8))",
+    "decimal": "cast(id * 37 % 1000 - 500 as decimal(12, 3)) / 7",
+    "date": "date_add(date'1990-01-01', cast(id * 37 % 1000 as int))",
+    "timestamp": "timestamp_seconds(id * 37 % 1000 * 100000 + 0.25)",
+    "boolean": "id % 7 = 0",
+}
+
+
+def test_values_of_any_type_have_intervals(project: Project) -> None:
+    for kind, value in TYPES.items():
+        project.model(f"m_{kind}", f"select id, {value} as o from range(0, 1000, 1, 3)", **ORGANIZED)
+    project.dbt("--warn-error", "run")
+    for kind, value in TYPES.items():
+        (files,) = files_of(project, f"m_{kind}").values()
+        assert len(files) == len(data_files(project, f"m_{kind}")) == (2 if kind == "boolean" else 25), kind
+        assert_same_rows(project, f"select id, {value} as o from range(0, 1000, 1, 3)", f"m_{kind}")
+
+
+def read_files(frame: Any) -> int:
+    """How many files a query's scans have opened."""
+    leaves = frame._jdf.queryExecution().executedPlan().collectLeaves()
+    return sum(leaves.apply(i).metrics().apply("numFiles").value() for i in range(leaves.size()))
+
+
+FILTERS = (
+    "o = {a}", "o > {a}", "o <= {a}", "o between {a} and {b}", "o in ({a}, {b})", "o is null", "o is not null", "o <=> {a}",
+    "o = {a} or s = 1", "s = 2", "s in (0, 1) and o < {a}", "not (o = {a})", "o + 1 = {a}", "o > {a} and ds = 'a b'",
+    "coalesce(o, 0) = {a}", "o <=> null", "o = {a} and o is null", "ds is null and o >= {b}", "cast(o as string) = '{a}'",
+    "o != {a}", "o = (select max(id) - 700 from range({b}, 1000))",
+)  # fmt: skip
+
+
+def test_filters_leave_out_files_and_no_rows(project: Project, extension: None, spark: SparkSession) -> None:
+    project.build(ROWS, **ORGANIZED, partition_by=["ds"], split_by=["s"])
+    choose = random.Random(1)
+    fewer = 0
+    for text in FILTERS:
+        a, b = sorted(choose.sample(range(-300, 700), 2))
+        query = f"select * from {project.table('m')} where {text.format(a=a, b=b)}"
+        found = {}
+        for enabled in ("true", "false"):
+            with (
+                setting(spark, "spark.bucketing.enabled", enabled),
+                setting(spark, "spark.sql.adaptive.enabled", "false"),
+            ):
+                frame = spark.sql(query)
+                found[enabled] = sorted(map(str, frame.collect())), read_files(frame)
+        assert found["true"][0] == found["false"][0], query
+        fewer += found["true"][1] < found["false"][1]
+    assert fewer >= 11
+
+
+def test_a_file_that_is_not_the_mapped_one_is_read(project: Project, extension: None, spark: SparkSession) -> None:
+    """Rows of others, a file that was replaced under its name, and a map that is damaged or gone."""
+    project.build("select id as o from range(0, 400, 1, 2)", **ORGANIZED)
+    table, folder = project.table("m"), project.location("m")
+
+    def found(low: int) -> list[int]:
+        spark.catalog.refreshTable(table)
+        return sorted(row.o for row in spark.sql(f"select o from {table} where o >= {low}").collect())
+
+    assert found(395) == [395, 396, 397, 398, 399]
+    spark.sql(f"insert into {table} values (1000)")
+    assert found(398) == [398, 399, 1000]
+    first, last = (
+        project.rows(f"select input_file_name() as f from {table} where o = {o}")[0].f.split("/")[-1] for o in (0, 1000)
+    )
+    (folder / f".{first}.crc").unlink()
+    (folder / last).rename(folder / first)
+    assert found(398) == [398, 399, 1000] and found(0)[0] == 40
+    (part,) = (folder / "_data_map").glob("*/part-*")
+    part.with_name(f".{part.name}.crc").unlink()
+    part.write_bytes(b"PAR1 is not all")
+    assert found(398) == [398, 399, 1000]
+    part.unlink()
+    assert found(398) == [398, 399, 1000]
+
+
+def test_increments_add_their_files_to_the_map(project: Project, extension: None, spark: SparkSession) -> None:
+    config = {**ORGANIZED, "materialized": "organized_incremental", "partition_by": ["ds"]}
+    day = "select id as o, '{}' as ds from range({}, {}, 1, 2)"
+    project.build(day.format("a", 0, 200) + " union all " + day.format("b", 0, 200), **config)
+    project.build(day.format("b", 1000, 1100), **config, incremental_strategy="append")
+    project.build(day.format("a", 2000, 2100), **config, incremental_strategy="insert_overwrite")
+    mapped = {row.file for row in project.rows(f"select file from parquet.`{project.location('m')}/_data_map/*`")}
+    assert mapped >= {str(path) for path in data_files(project, "m")}
+    with setting(spark, "spark.sql.adaptive.enabled", "false"):
+        frame = spark.sql(f"select * from {project.table('m')} where o between 1050 and 1060 or o = 2000")
+        assert len(frame.collect()) == 12 and read_files(frame) == 2
