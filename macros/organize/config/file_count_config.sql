@@ -1,5 +1,5 @@
 {#- How many files a table is to have: {setting, value}, the one of the four that the config has; bytes for file_size. -#}
-{% macro file_count_config(partition_by, node=model) -%}
+{% macro file_count_config(groups, node=model) -%}
   {%- set settings = ['rows_per_file', 'file_size', 'files', 'files_per_partition'] -%}
   {%- set given = [] -%}
   {%- for setting in settings if node.config.get(setting) is not none -%}
@@ -15,8 +15,8 @@
   {%- else -%}
     {%- set value = spark_bucketing.integer_config(setting, 1, 10 ** 12 if setting == 'rows_per_file' else spark_bucketing.most_files(), node=node) -%}
   {%- endif -%}
-  {%- if setting == 'files_per_partition' and not partition_by -%}
-    {% do spark_bucketing.raise_config_error(setting, value, 'a model with `partition_by`', 'files=' ~ value, node=node) %}
+  {%- if setting == 'files_per_partition' and not groups -%}
+    {% do spark_bucketing.raise_config_error(setting, value, 'a model with `partition_by` or `split_by`', 'files=' ~ value, node=node) %}
   {%- endif -%}
   {{ return({'setting': setting, 'value': value}) }}
 {%- endmacro %}

@@ -29,7 +29,7 @@
       'location_root': spark_bucketing.location_root_config(node=node),
       'tblproperties': spark_bucketing.mapping_config('tblproperties', node=node),
       'options': spark_bucketing.mapping_config('options', node=node),
-      'file_count': spark_bucketing.file_count_config(partition_by, node=node),
+      'file_count': spark_bucketing.file_count_config(partition_by + split_by, node=node),
       'file_strategy': strategy,
       'scale_factor': spark_bucketing.scale_factor_config(strategy, node=node),
   } -%}
@@ -76,6 +76,7 @@
     {%- endfor -%}
   {%- endfor -%}
   {%- if (organized_by or split_by) and strategy != 'exact' -%}
-    {% do spark_bucketing.raise_config_error('file_strategy', strategy, "'exact' with `organized_by` or `split_by`, whose files are planned one by one", 'leave `file_strategy` out', node=node) %}
+    {% do spark_bucketing.raise_config_error('file_strategy', strategy,
+        "'exact' with `organized_by` or `split_by`, whose files are planned one by one", 'leave `file_strategy` out', node=node) %}
   {%- endif -%}
 {%- endmacro %}

@@ -5,7 +5,8 @@
   {%- endfor -%}
   {%- for setting in ['organized_by', 'split_by'] -%}
     {%- for column in columns if column.name | lower in layout[setting] | map('lower') | list and not spark_bucketing.has_intervals(column.type) -%}
-      {% do spark_bucketing.raise_config_error(setting, column.name ~ ' ' ~ column.type, 'a column of numbers, text, dates, timestamps or booleans, whose order is that of their bytes',
+      {% do spark_bucketing.raise_config_error(setting, column.name ~ ' ' ~ column.type,
+          'a column of numbers, text, dates, timestamps or booleans, whose order is that of their bytes',
           'another column, or a cast of this one in the model') %}
     {%- endfor -%}
   {%- endfor -%}

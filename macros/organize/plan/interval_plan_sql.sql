@@ -87,5 +87,6 @@
     {%- do steps.append(1) -%}
   {%- endif -%}
   {%- set nulls = 'greatest(0, size(plan.bounds))' -%}
-  {{ return('if(' ~ value ~ ' is null, ' ~ nulls ~ ', aggregate(array(' ~ steps | join(', ') ~ '), 0, (i, step) -> if(get(plan.bounds, i + step) <= ' ~ value ~ ', i + step, i)))') }}
+  {{ return('if(' ~ value ~ ' is null, ' ~ nulls
+      ~ ', aggregate(array(' ~ steps | join(', ') ~ '), 0, (i, step) -> if(get(plan.bounds, i + step) <= ' ~ value ~ ', i + step, i)))') }}
 {%- endmacro %}

@@ -16,6 +16,7 @@ from spark_bucketing.cli.explain_reason import explain_reason
 from spark_bucketing.cli.extension import extension
 from spark_bucketing.cli.files import files
 from spark_bucketing.cli.layout import layout
+from spark_bucketing.cli.map import data_map
 from spark_bucketing.cli.seal import seal
 from spark_bucketing.errors import COULD_NOT_RUN, INTERRUPTED, BucketingError
 
@@ -52,5 +53,5 @@ def main() -> None:
     """Bucketed tables on Spark, seen from a dbt project."""
 
 
-for _command in (advise, check, doctor, evolution, explain_reason, extension, files, layout, seal):
+for _command in (advise, check, data_map, doctor, evolution, explain_reason, extension, files, layout, seal):
     main.add_command(_command)

@@ -87,6 +87,7 @@ def plan_model(project: Project, warehouse: Warehouse, name: str, wish: Wish, on
     artifacts = project.artifacts()
     node = _model(artifacts, name)
     partition_by, strategy = _names(node.config.get("partition_by")), _strategy(node)
+    partition_by += _names(node.config.get("split_by"))
     counts: Mapping[str, object] = {key: node.config[key] for key in SETTINGS if node.config.get(key) is not None}
     count = file_count(wish.counts or counts, name, partition_by)
     on_progress(f"counting the rows of {name}")

@@ -1,0 +1,222 @@
+"""The data map of an organized table, docs/files.md: what it says of the files that are there, and whether that is so."""  # noqa: E501
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from json import loads
+from typing import Any
+from urllib.parse import unquote
+
+from spark_bucketing.errors import SparkError, TableError
+from spark_bucketing.evolution import sql
+from spark_bucketing.evolution.metadata import describe_table
+from spark_bucketing.evolution.model import Table
+from spark_bucketing.evolution.warehouse import Warehouse
+
+_FOLDER = "_data_map"
+# In an array of the table's properties; they may have commas, which DESCRIBE does not tell from those between properties.  # noqa: E501
+_NAMES = re.compile(r"bucketing\.(organized_by|split_by)=(\[.*?\])(?=, |\]$)")
+
+
+class State:
+    """What the map says of a file."""
+
+    MAPPED = "mapped"
+    NOT_MAPPED = "not-mapped"  # added or replaced by others: queries read it
+    WRONG = "wrong"  # the map says something else than its rows do
+
+
+@dataclass(frozen=True)
+class MappedFile:
+    """A file of the table, by its rows or by the map. Values are text."""
+
+    name: str  # with the folders of its partition
+    size: int  # bytes
+    rows: int
+    state: str  # of State
+    split: str | None = None  # values of the split columns
+    lower: str | None = None  # of the ordering column; None where all are NULL
+    upper: str | None = None
+    nulls: int | None = None
+    overlaps: bool = False  # whether it has values of the interval of another file of its partition and split
+
+
+@dataclass(frozen=True)
+class Organized:
+    """An organized table."""
+
+    table: Table
+    organized_by: str | None
+    split_by: tuple[str, ...]
+
+    @property
+    def folder(self) -> str:
+        """Where its map is."""
+        return f"{self.table.details['Location']}/{_FOLDER}"
+
+
+def organized_table(warehouse: Warehouse, name: str) -> Organized:
+    """What the metastore says of an organized table.
+
+    Raises:
+        TableError: there is no such table, or it has no map.
+    """
+    table = describe_table(warehouse, name)
+    if table is None:
+        raise TableError(f"There is no table {name}. Check the name, and the target's schema and metastore.")
+    found = {key: loads(names) for key, names in _NAMES.findall(table.details.get("Table Properties", ""))}
+    if not found:
+        raise TableError(
+            f"Table {name} has no data map. Expected a table of a dbt model with materialized='organized_table' or "
+            "'organized_incremental' and `organized_by` or `split_by`: write one of these into its config, and run it."
+        )
+    return Organized(table, next(iter(found.get("organized_by", [])), None), tuple(found.get("split_by", [])))
+
+
+def read_map(warehouse: Warehouse, of: Organized) -> list[MappedFile]:
+    """The files that are there, and what the map says of them. Opens their ends, and reads no rows."""
+    listed = (
+        f"select {_tail(of)} as file, max(_metadata.file_size) as bytes, count(*) as rows,"  # noqa: S608
+        f" max(_metadata.file_modification_time) as modified from {sql.table(of.table.name)} group by _metadata.file_path"  # noqa: E501
+    )
+    if not _parts(warehouse, of):
+        rows = warehouse.rows(f"select *, false as mapped from ({listed})")  # noqa: S608
+    else:
+        rows = warehouse.rows(
+            f"select there.file, there.bytes, there.rows, map.file is not null as mapped, {', '.join(_texts(of, 'map.'))}"  # noqa: E501, S608
+            f" from ({listed}) as there left join (select distinct * from {_map(of)}) as map"
+            " on there.file = map.file and there.bytes = map.bytes and there.modified = map.modified"
+        )
+    files = [_file(row, State.MAPPED if row["mapped"] else State.NOT_MAPPED) for row in rows]
+    return sorted(files, key=lambda file: file.name)
+
+
+def verify_map(warehouse: Warehouse, of: Organized) -> list[MappedFile]:
+    """The files that are there, each with what its rows say, compared with the map. Reads all rows once."""
+    truth = _truth(of)
+    compared = [*(["lower", "upper", "nulls"] if of.organized_by else []), *(["split"] if of.split_by else [])]
+    if not _parts(warehouse, of):
+        rows = warehouse.rows(
+            f"select {', '.join(['file', 'bytes', 'rows', *_texts(of)])}, false as mapped from ({truth})"  # noqa: S608
+        )
+    else:
+        same = " and ".join(f"there.{name} <=> map.{name}" for name in [*compared, "rows", "checksum"])
+        columns = ["there.file", "there.bytes", "there.rows", "map.file is not null as mapped", f"{same} as same"]
+        columns += _texts(of, "there.")
+        overlap = f"{_follows(of)} as overlaps" if of.organized_by else "false as overlaps"
+        rows = warehouse.rows(
+            f"select {', '.join(columns)}, {overlap} from ({truth}) as there"  # noqa: S608
+            f" left join (select distinct * from {_map(of)}) as map"
+            " on there.file = map.file and there.bytes = map.bytes and there.modified = map.modified"
+        )
+    return sorted((_file(row, _state(row)) for row in rows), key=lambda file: file.name)
+
+
+def repair_map(warehouse: Warehouse, of: Organized) -> int:
+    """Read all rows, and write the whole map anew; returns how many files it says something of.
+
+    Where it is cut off, there are fewer rows in the map than there are files, and queries read those files.
+    """
+    stale = _parts(warehouse, of)
+    part = f"{datetime.now(tz=timezone.utc):%Y%m%d%H%M%S%f}"
+    for folder in stale:
+        _write(warehouse, of, folder, f"select * from ({_truth(of)}) where false")  # noqa: S608
+    _write(warehouse, of, part, _truth(of))
+    return len(warehouse.rows(f"select file from parquet.{sql.name(f'{of.folder}/{part}')}"))  # noqa: S608
+
+
+def _write(warehouse: Warehouse, of: Organized, part: str, query: str) -> None:
+    folder = sql.text(f"{of.folder}/{part}")
+    warehouse.rows(f"insert overwrite directory {folder} using parquet select /*+ coalesce(1) */ * from ({query})")  # noqa: S608
+
+
+def _parts(warehouse: Warehouse, of: Organized) -> list[str]:
+    """The folders of the map, of which each write has added one."""
+    files = f"binaryFile.{sql.name(f'{of.folder}/*')}"
+    try:
+        rows = warehouse.rows(f"select distinct element_at(split(input_file_name(), '/'), -2) as part from {files}")  # noqa: S608
+    except SparkError as error:
+        if "PATH_NOT_FOUND" in str(error):
+            return []
+        raise
+    return sorted(str(row["part"]) for row in rows)
+
+
+def _map(of: Organized) -> str:
+    return f"parquet.{sql.name(f'{of.folder}/*')}"
+
+
+def _tail(of: Organized) -> str:
+    return f"substring_index(_metadata.file_path, '/', {-1 - len(of.table.columns)})"
+
+
+def _truth(of: Organized) -> str:
+    """What the map ought to say: the macro data_map_sql() has the same query."""
+    partition = [column.name for column in of.table.columns]
+    groups = [("partition", partition), ("split", list(of.split_by))]
+    columns = [
+        f"{_tail(of)} as file",
+        "max(_metadata.file_size) as bytes",
+        "max(_metadata.file_modification_time) as modified",
+        *(f"struct({', '.join(map(sql.name, names))}) as {alias}" for alias, names in groups if names),
+    ]
+    if of.organized_by:
+        value = sql.name(of.organized_by)
+        columns += [
+            f"struct(min({value}) as {value}) as lower",
+            f"struct(max({value}) as {value}) as upper",
+            f"count(*) - count({value}) as nulls",
+        ]
+    hashed = (
+        f"cast({sql.name(column.name)} as string)"
+        if re.search("map<|variant", column.type.lower())
+        else sql.name(column.name)
+        for column in of.table.all_columns
+    )
+    columns += ["count(*) as rows", f"sum(cast(xxhash64({', '.join(hashed)}) as decimal(38, 0))) as checksum"]
+    by = ", ".join(["_metadata.file_path", *map(sql.name, [*partition, *of.split_by])])
+    return f"select {', '.join(columns)} from {sql.table(of.table.name)} group by {by}"  # noqa: S608
+
+
+def _follows(of: Organized) -> str:
+    """SQL for whether a file begins before all files of smaller beginnings have ended."""
+    groups = [*(["there.partition"] if of.table.columns else []), *(["there.split"] if of.split_by else [])]
+    by = f"partition by {', '.join(groups)} " if groups else ""
+    before = (
+        f"max(there.upper) over ({by}order by there.lower, there.file rows between unbounded preceding and 1 preceding)"
+    )
+    return f"coalesce(there.lower <= {before}, false)"
+
+
+def _texts(of: Organized, table: str = "") -> list[str]:
+    """Values of the map as text."""
+    texts = []
+    if of.split_by:
+        texts.append(f"cast({table}split as string) as split")
+    if of.organized_by:
+        value = sql.name(of.organized_by)
+        texts += [f"cast({table}{end}.{value} as string) as {end}" for end in ("lower", "upper")]
+        texts.append(f"{table}nulls as nulls")
+    return texts
+
+
+def _state(row: dict[str, Any]) -> str:
+    if not row["mapped"]:
+        return State.NOT_MAPPED
+    return State.MAPPED if row["same"] else State.WRONG
+
+
+def _file(row: dict[str, Any], state: str) -> MappedFile:
+    return MappedFile(
+        name=unquote(row["file"]),
+        size=int(row["bytes"]),
+        rows=int(row["rows"]),
+        state=state,
+        split=row.get("split"),
+        lower=row.get("lower"),
+        upper=row.get("upper"),
+        nulls=row.get("nulls"),
+        overlaps=bool(row.get("overlaps")),
+    )

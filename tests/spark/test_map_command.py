@@ -1,0 +1,69 @@
+"""spark-bucketing map: what is kept of files is what is in them, and what it says when it is not."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from commanded import command
+from test_organized_ranges import ORGANIZED, ROWS, data_files
+
+from conftest import Project
+
+
+def mapped(project: Project, what: str, expected: int = 0) -> list[dict[str, Any]]:
+    result = command(project, "map", what, project.table("m"), "--format", "json")
+    assert result.exit_code == expected, result.output
+    files: list[dict[str, Any]] = json.loads(result.stdout)["files"]
+    return files
+
+
+@pytest.mark.parametrize(
+    "config", [{"partition_by": ["ds"], "split_by": ["s"]}, {"split_by": ["s"], "organized_by": None}, {}]
+)
+def test_the_map_is_true_until_files_change(project: Project, config: dict[str, Any]) -> None:
+    """A query of the macros' wrote it, and the command's compares it: they are the same."""
+    project.build(ROWS, **ORGANIZED | config)
+    files = mapped(project, "verify")
+    assert {one["state"] for one in files} == {"mapped"} and not any(one["overlaps"] for one in files)
+    assert [one["name"] for one in files] == sorted(map(str, data_files(project, "m")))
+    assert sum(one["rows"] for one in files) == 1000
+    assert [(one["name"], one["lower"], one["rows"]) for one in mapped(project, "show")] == [
+        (one["name"], one["lower"], one["rows"]) for one in files
+    ]
+    project.spark.sql(f"insert into {project.table('m')} select * from {project.table('m')} where id = 7")
+    assert [one["state"] for one in mapped(project, "verify", expected=1)].count("not-mapped") == 1
+    assert [one["state"] for one in mapped(project, "show")].count("not-mapped") == 1
+    result = command(project, "map", "repair", project.table("m"))
+    assert result.exit_code == 0 and f"{len(files) + 1} files" in result.output, result.output
+    repaired = mapped(project, "verify", expected=1 if "organized_by" not in config else 0)
+    assert {one["state"] for one in repaired} == {"mapped"}
+    assert sum(one["overlaps"] for one in repaired) == ("organized_by" not in config)
+
+
+def test_a_map_that_is_wrong_or_gone(project: Project) -> None:
+    project.build(ROWS, **ORGANIZED)
+    (part,) = (project.location("m") / "_data_map").iterdir()
+    project.spark.sql(f"create temporary view wrong as select * from parquet.`{part}`")
+    project.spark.sql("cache table wrong")
+    wrong = "select file, bytes, modified, struct(lower.o - 1 as o) as lower, upper, nulls, rows, checksum from wrong"
+    project.spark.sql(f"insert overwrite directory '{part}' using parquet {wrong}")
+    project.spark.sql("drop view wrong")
+    states = [one["state"] for one in mapped(project, "verify", expected=1)]
+    assert states.count("wrong") == len(states) - 1, "all but the one of NULLs"
+    result = command(project, "map", "verify", project.table("m"))
+    assert result.exit_code == 1 and "map repair" in result.output
+    assert command(project, "map", "repair", project.table("m")).exit_code == 0
+    mapped(project, "verify")
+    for path in (project.location("m") / "_data_map").glob("*/*"):
+        path.unlink()
+    assert {one["state"] for one in mapped(project, "verify", expected=1)} == {"not-mapped"}
+
+
+def test_tables_without_a_map(project: Project) -> None:
+    project.build("select 1 as k", materialized="table")
+    result = command(project, "map", "show", project.table("m"))
+    assert result.exit_code == 2 and "`organized_by` or `split_by`" in result.output
+    result = command(project, "map", "show", "nope.nope")
+    assert result.exit_code == 2 and "There is no table" in result.output
