@@ -13,13 +13,13 @@ HERE := --ignore tests/cluster
 # Other versions of Spark, each in a folder that Python looks into before .venv; their tests, and how many random cases.
 VERSIONS ?= $(shell sed -n 's/^pyspark==\([0-9]*[.][0-9]*\)[.].*/\1/p' spark-versions.txt)
 OF_VERSIONS := $(addprefix tests/spark/,test_spark_versions.py test_bucketed_table.py test_incremental.py test_incremental_differential.py test_microbatch.py \
-  test_organized_table.py test_organized_incremental.py test_file_tests.py test_generic_tests.py test_sealed_generic_tests.py test_deaths.py test_swap_errors.py test_layout_command.py read write evolution/test_alter_buckets.py) tests/fuzz
+  test_organized_table.py test_organized_ranges.py test_organized_incremental.py test_file_tests.py test_generic_tests.py test_sealed_generic_tests.py test_deaths.py test_swap_errors.py test_layout_command.py read write evolution/test_alter_buckets.py) tests/fuzz
 # The session extension, where profiles.yml looks for it, and where its jars are kept.
 EXTENSION := .venv/spark-bucketing-extension.jar
 export SPARK_BUCKETING_CACHE := $(CURDIR)/.venv/spark-bucketing
 
 .DEFAULT_GOAL := help
-.PHONY: help setup machine demo evolution test test-long test-dbt test-versions test-crosswise cluster-test fuzz bench bench-tpch bench-advise bench-planning bench-files bench-lint lint format dist clean
+.PHONY: help setup machine demo evolution test test-long test-dbt test-versions test-crosswise cluster-test fuzz bench bench-tpch bench-advise bench-planning bench-files bench-intervals bench-lint lint format dist clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -95,6 +95,9 @@ bench-planning: setup ## Time planning over a Hive metastore on PostgreSQL: PART
 
 bench-files: setup ## Write a table by each strategy of organized_table: ROWS=2000000
 	@$(BIN)/python benchmarks/files.py --rows $(or $(ROWS),2000000)
+
+bench-intervals: setup ## Filter a table of many files by its data map, and without: FILES=20000
+	@$(BIN)/python benchmarks/intervals.py --files $(or $(FILES),20000)
 
 bench-lint: setup ## Compare the rules of sqlfluff with the check on random models, and time them: MODELS=500
 	@$(BIN)/python benchmarks/lint_models.py --models $(or $(MODELS),500)

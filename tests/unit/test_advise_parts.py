@@ -106,6 +106,21 @@ def test_sizes_and_runs_are_read_from_files(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("sizes.yml", "orders: 1GiB\norders: 2GiB"),
+        ("sizes.yml", "orders: 1GiB\nOrders: 2GiB"),
+        ("sizes.yml", "orders: {bytes: 1GiB, bytes: 2GiB}"),
+        ("sizes.json", '{"orders": "1GiB", "orders": "2GiB"}'),
+    ],
+)
+def test_a_name_comes_once(tmp_path: Path, name: str, text: str) -> None:
+    (tmp_path / name).write_text(text)
+    with pytest.raises(ProjectError, match="comes twice"):
+        read_sizes(tmp_path / name)
+
+
+@pytest.mark.parametrize(
     "entry",
     [
         ".inf",

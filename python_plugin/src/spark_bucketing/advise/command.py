@@ -11,7 +11,15 @@ from pathlib import Path
 from spark_bucketing.advise.advice import Advice, Explanation, LeftOut
 from spark_bucketing.advise.candidates import Fit, Options, Subject, keys_of, number_of_buckets, options_of, orders_of
 from spark_bucketing.advise.demand import CastKey, Wanted
-from spark_bucketing.advise.facts import column_facts, joined_catalogs, live_catalog, merged, names_of, refuse_unknown
+from spark_bucketing.advise.facts import (
+    column_facts,
+    joined_catalogs,
+    live_catalog,
+    merged,
+    names_of,
+    refuse_unknown,
+    unknown_names,
+)
 from spark_bucketing.advise.planning import Plans
 from spark_bucketing.advise.proposal import Proposal, config_changes, explained, is_incremental, proposed, suggested
 from spark_bucketing.advise.sizes import SizeFacts, read_runs, read_sizes
@@ -106,12 +114,17 @@ def advise_project(request: AdviseRequest, on_progress: OnProgress = lambda _: N
             refuse_unknown(artifacts.manifest, request.sizes, given)
             # Past runs, which have unique ids, may be of models that are gone.
             refuse_unknown(artifacts.manifest, request.runs, (name for name in runs if name.count(".") < 2))
+            gone = tuple(
+                LeftOut(name, "--runs names it, and the project does not have it")
+                for name in unknown_names(artifacts.manifest, runs)
+            )
             sizes = merged(artifacts.manifest, catalog, given, request.assume_size)
             around = Surroundings(request, artifacts.manifest, settings, sizes, runs)
             with start(settings.loaded) as whatif:
                 if target.schema:
                     whatif.use(target.schema)
                 advice = _advised(around, whatif, planner, _sized(catalog, sizes), target.project_dir, on_progress)
+        advice = replace(advice, left_out=(*advice.left_out, *gone))
         edited = _with_edits(advice, artifacts, target.project_dir, request)
     return replace(edited, about=about(target))
 

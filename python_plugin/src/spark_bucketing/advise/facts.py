@@ -92,15 +92,24 @@ def names_of(node: Node) -> tuple[str, ...]:
     return (node.unique_id.lower(), table, f"{node.source_name}.{node.name}".lower(), node.name.lower())
 
 
+def unknown_names(manifest: Manifest, given: Iterable[str]) -> list[str]:
+    """Names of which the project has no model, source or table."""
+    known = _names(manifest)
+    return [name for name in given if name.lower() not in known]
+
+
+def _names(manifest: Manifest) -> set[str]:
+    return {name for node in manifest.nodes.values() for name in names_of(node)}
+
+
 def refuse_unknown(manifest: Manifest, path: Path | None, given: Iterable[str]) -> None:
     """Refuse names that a file of the user's has and the project has not, which would count for nothing.
 
     Raises:
         ProjectError: there is one.
     """
-    known = {name for node in manifest.nodes.values() for name in names_of(node)}
-    if unknown := [name for name in given if name.lower() not in known]:
-        near = get_close_matches(unknown[0].lower(), sorted(known), 1)
+    if unknown := unknown_names(manifest, given):
+        near = get_close_matches(unknown[0].lower(), sorted(_names(manifest)), 1)
         raise ProjectError(
             f"{path} is about what the project does not have.\n  found:    {', '.join(unknown[:5])}\n"
             "  expected: names of models, of sources (source.table) or of tables (schema.table)\n"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from math import inf
 from pathlib import Path
@@ -44,7 +44,7 @@ def read_sizes(path: Path) -> Mapping[str, SizeFacts]:
     """
     data = _read(path)
     try:
-        return {str(name).lower(): _facts(entry) for name, entry in data.items()}
+        return _once((str(name).lower(), _facts(entry)) for name, entry in data.items())
     except (AttributeError, TypeError, ValueError) as error:
         raise ProjectError(
             f"{path} has no sizes that can be read.\n  found:    {error}\n"
@@ -87,13 +87,41 @@ def read_runs(path: Path) -> Mapping[str, float]:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        text = path.read_text(encoding="utf-8")
-        data = json.loads(text) if path.suffix == ".json" else yaml.safe_load(text)
+        data = _parsed(path.read_text(encoding="utf-8"), path.suffix)
     except (OSError, ValueError, yaml.YAMLError) as error:
         raise ProjectError(f"{path} cannot be read: {error}.") from error
     if not isinstance(data, dict):
         raise ProjectError(f"{path} has no mapping.\n  found:    {type(data).__name__}\n  expected: names with values")
     return data
+
+
+def _parsed(text: str, suffix: str) -> Any:
+    if suffix == ".json":
+        return json.loads(text, object_pairs_hook=_once)
+    return yaml.load(text, _LoaderOfOnce)  # noqa: S506 it is a safe loader
+
+
+def _once(pairs: Iterable[tuple[Any, Any]]) -> dict[Any, Any]:
+    """A mapping in which no name comes twice: the last one would win, in silence."""
+    found: dict[Any, Any] = {}
+    for name, value in pairs:
+        if name in found:
+            raise ValueError(f"{name} comes twice")
+        found[name] = value
+    return found
+
+
+class _LoaderOfOnce(yaml.SafeLoader):
+    """Of YAML whose mappings have each name once."""
+
+
+_LoaderOfOnce.add_constructor(
+    yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG,
+    lambda loader, node: _once(
+        (loader.construct_object(key, deep=True), loader.construct_object(value, deep=True))
+        for key, value in node.value
+    ),
+)
 
 
 def _facts(entry: Any) -> SizeFacts:

@@ -119,6 +119,9 @@ def _totals(advice: Advice) -> Iterator[str]:
     yield f"  shuffled and sorted in all runs: {sizes[0]} to {sizes[1]}; writing costs {cost} more (an estimate)"
     if advice.changes:
         yield f"  in all {bytes_text(advice.bytes('before') - advice.bytes('after') - advice.write_cost)} are spared"
+    if advice.refusals:
+        refused = count(len(advice.refusals), "config")
+        yield f"  all of this holds once {refused} that could not be edited have been changed by hand"
     exact = "the choice is the best one by the estimate" if not advice.gap else f"at most {advice.gap:.1%} are missed"
     yield f"  {exact}"
 
