@@ -1,12 +1,14 @@
 package org.apache.spark.sql.bucketing
 package read
 
-import org.apache.hadoop.fs.{FileStatus, Path}
+import scala.util.control.NonFatal
 
-import org.apache.spark.sql.SparkSession
+import org.apache.hadoop.fs.Path
+
+import org.apache.spark.internal.Logging
 import org.apache.spark.sql.bucketing.records.{DataMap, MappedColumn, MappedFile}
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression, GenericInternalRow}
+import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet, Expression, GenericInternalRow}
 import org.apache.spark.sql.columnar.{CachedBatch, SimpleMetricsCachedBatch}
 import org.apache.spark.sql.execution.{FileSourceScanExec, SparkPlan}
 import org.apache.spark.sql.execution.columnar.DefaultCachedBatchSerializer
@@ -32,13 +34,21 @@ object OrganizedReads {
 }
 
 /** The files of an organized table, of which those are listed that may have rows for a query's filters. */
-case class OrganizedFiles(all: FileIndex)(map: DataMap) extends FileIndex {
+case class OrganizedFiles(all: FileIndex)(map: DataMap) extends FileIndex with Logging {
 
   override def listFiles(partitionFilters: Seq[Expression], dataFilters: Seq[Expression]): Seq[PartitionDirectory] = {
-    val mayMatch = FileIntervals.mayMatch(dataFilters)
-    all.listFiles(partitionFilters, dataFilters).map { directory =>
-      directory.copy(files = directory.files.filter(file => map.of(file.fileStatus).forall(mayMatch)))
-    }.filter(_.files.nonEmpty)
+    val listed = all.listFiles(partitionFilters, dataFilters)
+    // No query is to fail for what only makes it faster.
+    try {
+      val mayMatch = FileIntervals.mayMatch(dataFilters)
+      listed.map { directory =>
+        directory.copy(files = directory.files.filter(file => map.of(file.fileStatus).forall(mayMatch)))
+      }.filter(_.files.nonEmpty)
+    } catch {
+      case NonFatal(error) =>
+        logWarning("All files of an organized table are read, since its intervals could not be compared with the filters.", error)
+        listed
+    }
   }
 
   override def rootPaths: Seq[Path] = all.rootPaths
@@ -66,7 +76,10 @@ object FileIntervals {
       val columns = asked.flatMap(attribute => columnOf(file, attribute).map(attribute -> _))
       val attributes = columns.map(_._1)
       columns.isEmpty || {
-        val kept = made.getOrElseUpdate(attributes, new DefaultCachedBatchSerializer().buildFilter(filters, attributes)(0, _))
+        val kept = made.getOrElseUpdate(attributes, {
+          val known = filters.filter(_.references.subsetOf(AttributeSet(attributes)))
+          new DefaultCachedBatchSerializer().buildFilter(known, attributes)(0, _)
+        })
         kept(Iterator(statistics(file, columns.map(_._2)))).hasNext
       }
     }

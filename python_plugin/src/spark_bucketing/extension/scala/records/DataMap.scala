@@ -90,11 +90,17 @@ object DataMap extends Logging {
         column.name -> MappedColumn(column.dataType, value, value, if (value == null) rows else 0)
       }
       val organized = values(row, "lower").zip(values(row, "upper")).map { case ((column, lower), (_, upper)) =>
-        column.name -> MappedColumn(column.dataType, lower, upper, row.getLong(at("nulls")))
+        column.name -> MappedColumn(column.dataType, lower, last(column.dataType, upper), row.getLong(at("nulls")))
       }
       row.getUTF8String(at("file")).toString ->
         MappedFile(row.getLong(at("bytes")), row.getLong(at("modified")) / 1000, rows, (split ++ organized).toMap)
     }.toMap
+  }
+
+  // A session may write timestamps in milliseconds, into the map as well, and the table's own files may have microseconds.
+  private def last(dataType: DataType, upper: Any): Any = (dataType, upper) match {
+    case (TimestampType | TimestampNTZType, micros: Long) => micros + 999
+    case _ => upper
   }
 
   /** The end of a file's URL, as the column `_metadata.file_path` has it. */
