@@ -5,13 +5,13 @@
     backup beside the relation    died after a swap: the backup is worthless
     staged                        died while partitions were replaced: complete_replacement(), unless this run rebuilds
                                   the table (then build_table() drops it, once the table is swapped in)
-    tmp, input, plan              died while building
+    tmp, input, plan, files, touched   died while building
 
   rebuild: whether this run is to build the whole table
 -#}
 {% macro recover_relation(relation, rebuild) -%}
   {%- set roles = {} -%}
-  {%- for role in ['backup', 'staged', 'tmp', 'input', 'plan', 'trash'] -%}
+  {%- for role in ['backup', 'staged', 'tmp', 'input', 'plan', 'files', 'touched', 'trash'] -%}
     {%- do roles.update({role: spark_bucketing.sibling(relation, role)}) -%}
   {%- endfor -%}
   {% do spark_bucketing.validate_siblings(relation, roles.values() | list) %}
@@ -29,16 +29,16 @@
       {%- set found = found | reject('equalto', roles.staged.identifier | lower) | list -%}
       {% do spark_bucketing.drop_relation_with_files(roles.backup) %}
     {%- else -%}
-      {% do log("Restoring " ~ relation ~ " from its backup: an earlier run died while replacing it.", info=true) %}
       {%- set backup = spark_bucketing.table_layout(roles.backup) -%}
       {%- if backup.type == 'table' and not backup.external and spark_bucketing.directory_exists(spark_bucketing.default_location(relation)) -%}
         {% do spark_bucketing.raise_cut_rename(roles.backup, relation) %}
       {%- endif -%}
+      {% do log("Restoring " ~ relation ~ " from its backup: an earlier run died while replacing it.", info=true) %}
       {% do spark_bucketing.execute_sql(spark_bucketing.rename_sql(roles.backup, relation, backup.type)) %}
       {%- set state.exists = true -%}
     {%- endif -%}
   {%- endif -%}
-  {%- for role in ['tmp', 'input', 'plan', 'trash'] if roles[role].identifier | lower in found -%}
+  {%- for role in ['tmp', 'input', 'plan', 'files', 'touched', 'trash'] if roles[role].identifier | lower in found -%}
     {% do log(roles[role] ~ ' is dropped: a run of this model has died, or is still going on. Then that one fails, and '
         ~ relation ~ ' loses nothing; run one at a time.', info=true) %}
     {% do spark_bucketing.drop_relation_with_files(roles[role]) %}
