@@ -10,10 +10,11 @@ import org.apache.spark.sql.{AnalysisException, SparkSession}
 import org.apache.spark.sql.catalyst.{FileSourceOptions, InternalRow, TableIdentifier}
 import org.apache.spark.sql.catalyst.analysis.NoSuchTableException
 import org.apache.spark.sql.catalyst.catalog._
-import org.apache.spark.sql.catalyst.expressions.Attribute
+import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression}
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.util.CaseInsensitiveMap
 import org.apache.spark.sql.execution._
+import org.apache.spark.sql.execution.command.CommandUtils
 import org.apache.spark.sql.execution.datasources._
 import org.apache.spark.sql.hive.execution.InsertIntoHiveTable
 import org.apache.spark.sql.types.StructType
@@ -53,6 +54,15 @@ object Compat {
       case relation: LogicalRelation => relation.relation
     }.collect { case files: HadoopFsRelation => files }
 
+  /** The files of a table, which are listed anew. */
+  def filesAnew(session: SparkSession, table: CatalogTable): FileIndex = {
+    val index = if (table.tracksPartitionsInCatalog && table.partitionColumnNames.nonEmpty)
+      new CatalogFileIndex(session.asInstanceOf[ClassicSession], table, 0)
+    else filesOf(session, table.identifier).get.location
+    index.refresh()
+    index
+  }
+
   /** The rows of a file in Parquet, and their schema. */
   def rowsOfParquet(session: SparkSession, file: Path): (StructType, Seq[InternalRow]) = {
     val frame = session.asInstanceOf[ClassicSession].read.option(DataSource.GLOB_PATHS_KEY, "false").parquet(file.toString)
@@ -64,6 +74,10 @@ object Compat {
 
   /** Forget what the session remembers of a table, and read anew what it has cached of it. */
   def refresh(session: SparkSession, table: TableIdentifier): Unit = session.catalog.refreshTable(table.quotedString)
+
+  /** What ANALYZE TABLE has said of a table is true no more, as after any INSERT of Spark's. */
+  def updateStatistics(session: SparkSession, table: CatalogTable): Unit =
+    CommandUtils.updateTableStats(session.asInstanceOf[ClassicSession], table)
 
   /**
    * The error for what cannot be had, in words of our own. Spark's clients ask every error for its condition and for the

@@ -25,13 +25,17 @@ object ResolveBucketDdl extends Rule[LogicalPlan] {
       AlterBucketsCommand(found.v1Table.identifier, partition, asked)
     case SealBuckets(ResolvedTable(_, _, found: V1Table, _), partition, asked) =>
       SealBucketsCommand(found.v1Table.identifier, partition, asked)
+    case ReplaceFiles(ResolvedTable(_, _, found: V1Table, _), Some((listed, staged))) =>
+      ReplaceFilesCommand(found.v1Table.identifier, listed, staged)
+    case ReplaceFiles(ResolvedTable(_, _, found: V1Table, _), None) => RecoverFilesCommand(found.v1Table.identifier)
+    case ReplaceFiles(table: ResolvedTable, _) => throw refused(table)
     case AlterBuckets(table: ResolvedTable, _, _) => throw refused(table)
     case SealBuckets(table: ResolvedTable, _, _) => throw refused(table)
   }
 
   private def refused(table: ResolvedTable) = Compat.refusal(
-    s"Cannot change the buckets of ${table.catalog.name}.${table.identifier}: expected a table in Spark's session " +
-      "catalog, found a table of another catalog. Create it STORED AS PARQUET in the session catalog.")
+    s"Cannot change ${table.catalog.name}.${table.identifier}: expected a table in Spark's session " +
+      "catalog, found a table of another catalog. Create it in the session catalog.")
 }
 
 /**

@@ -11,6 +11,7 @@ import org.apache.spark.sql.catalyst.expressions.Expression
 import org.apache.spark.sql.catalyst.parser._
 import org.apache.spark.sql.catalyst.parser.SqlBaseParser._
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.catalyst.util.quoteIdentifier
 import org.apache.spark.sql.execution.{ExplainMode, SparkSqlAstBuilder, SparkSqlParser}
 import org.apache.spark.sql.execution.command.ExplainCommand
 import org.apache.spark.sql.internal.SQLConf
@@ -25,6 +26,11 @@ import org.apache.spark.sql.types.{DataType, StructType}
  * and one of this extension's own:
  * {{{
  *   ALTER TABLE t [PARTITION (ds = 'x')] SEAL BUCKETS [WHERE predicate] [DRY RUN]
+ * }}}
+ * and two on the files of an organized table:
+ * {{{
+ *   ALTER TABLE t REPLACE FILES LISTED IN u WITH v
+ *   ALTER TABLE t RECOVER FILES
  * }}}
  * EXPLAIN of them is understood as well. A script (BEGIN ... END) is parsed by Spark as a whole, which refuses them.
  */
@@ -88,6 +94,8 @@ private object BucketStatement extends SparkSqlParser {
         if (next(CLUSTERED)) Some(AlterBuckets(table("CLUSTERED BY"), partition, Some(bucketSpec())))
         else if (take(NOT, CLUSTERED)) Some(AlterBuckets(table("NOT CLUSTERED"), partition, None))
         else if (word("SEAL") && take(BUCKETS)) Some(SealBuckets(table("SEAL BUCKETS"), partition, seal()))
+        else if (partition.isEmpty && word("REPLACE") && word("FILES")) Some(ReplaceFiles(table("REPLACE FILES"), Some(listed() -> staged())))
+        else if (partition.isEmpty && word("RECOVER") && word("FILES")) Some(ReplaceFiles(table("RECOVER FILES"), None))
         else None
       if (found.isDefined) {
         while (take(SEMICOLON)) ()
@@ -110,6 +118,18 @@ private object BucketStatement extends SparkSqlParser {
       if (dry) expect(word("RUN"), "RUN")
       AskedSeal(where, dry)
     }
+
+    private def listed(): String = {
+      expect(word("LISTED") && word("IN"), "LISTED IN the name of a table")
+      tableName()
+    }
+
+    private def staged(): String = {
+      expect(word("WITH"), "WITH the name of a table")
+      tableName()
+    }
+
+    private def tableName(): String = visitMultipartIdentifier(parser.multipartIdentifier()).map(quoteIdentifier(_)).mkString(".")
 
     private def expect(found: Boolean, what: String): Unit =
       if (!found) parser.notifyErrorListeners(s"'${parser.getCurrentToken.getText}': expected $what")

@@ -1,13 +1,20 @@
 package org.apache.spark.sql.bucketing
 package read
 
+import java.net.URI
+import java.util.Collections
+
+import scala.annotation.tailrec
 import scala.util.control.NonFatal
 
-import org.apache.hadoop.fs.Path
+import org.apache.hadoop.fs.{FileStatus, Path}
 
 import org.apache.spark.internal.Logging
-import org.apache.spark.sql.bucketing.records.{DataMap, MappedColumn, MappedFile}
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.bucketing.compat.Compat
+import org.apache.spark.sql.bucketing.records.{DataMap, MappedColumn, MappedFile, Replacement}
 import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.catalog.CatalogTable
 import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet, Expression, GenericInternalRow}
 import org.apache.spark.sql.columnar.{CachedBatch, SimpleMetricsCachedBatch}
 import org.apache.spark.sql.execution.{FileSourceScanExec, SparkPlan}
@@ -15,35 +22,41 @@ import org.apache.spark.sql.execution.columnar.DefaultCachedBatchSerializer
 import org.apache.spark.sql.execution.datasources.{FileIndex, PartitionDirectory}
 import org.apache.spark.sql.types.StructType
 
-/** Leaves out files of organized tables whose intervals the filters of a query rule out, without opening them. */
+/**
+ * Reads of organized tables: the files of before or after a replacement, and none whose interval the filters of a query rule
+ * out, which are not opened.
+ */
 object OrganizedReads {
 
   def apply(plan: SparkPlan): SparkPlan = plan.transformUp {
-    case scan: FileSourceScanExec if !scan.isInstanceOf[ScanOfBuckets] && scan.dataFilters.nonEmpty => withMap(scan).getOrElse(scan)
+    case scan: FileSourceScanExec if !scan.isInstanceOf[ScanOfBuckets] => organized(scan).getOrElse(scan)
   }
 
-  private def withMap(scan: FileSourceScanExec): Option[FileSourceScanExec] = for {
+  private def organized(scan: FileSourceScanExec): Option[FileSourceScanExec] = for {
     relation <- SealedSpecs.relationOf(scan)
     table <- relation.catalogTable
-    if DataMap.isKept(table.properties) && SealedSpecs.otherColumns(scan.relation).isEmpty
-    map <- DataMap.read(scan.relation.sparkSession, new Path(table.location), table.partitionColumnNames.size)
+    if DataMap.isKept(table.properties)
   } yield {
-    val files = OrganizedFiles(scan.relation.location)(map)
-    ScanOfBuckets.like(scan, scan.copy(relation = scan.relation.copy(location = files)(scan.relation.sparkSession)))
+    val session = scan.relation.sparkSession
+    val prunes = scan.dataFilters.nonEmpty && SealedSpecs.otherColumns(scan.relation).isEmpty
+    val map = if (prunes) DataMap.read(session, new Path(table.location), table.partitionColumnNames.size) else None
+    val files = OrganizedFiles(scan.relation.location)(session, table, map)
+    ScanOfBuckets.like(scan, scan.copy(relation = scan.relation.copy(location = files)(session)))
   }
 }
 
 /** The files of an organized table, of which those are listed that may have rows for a query's filters. */
-case class OrganizedFiles(all: FileIndex)(map: DataMap) extends FileIndex with Logging {
+case class OrganizedFiles(all: FileIndex)(session: SparkSession, table: CatalogTable, map: Option[DataMap]) extends FileIndex with Logging {
 
   override def listFiles(partitionFilters: Seq[Expression], dataFilters: Seq[Expression]): Seq[PartitionDirectory] = {
-    val listed = all.listFiles(partitionFilters, dataFilters)
+    val listed = OrganizedFiles.asOfOneMoment(session, table, all, partitionFilters, dataFilters)
     // No query is to fail for what only makes it faster.
-    try {
+    try map.fold(listed) { known =>
       val mayMatch = FileIntervals.mayMatch(dataFilters)
-      listed.map { directory =>
-        directory.copy(files = directory.files.filter(file => map.of(file.fileStatus).forall(mayMatch)))
-      }.filter(_.files.nonEmpty)
+      OrganizedFiles.only(listed) { file =>
+        val mapped = known.of(file)
+        mapped.isEmpty || mapped.exists(mayMatch)
+      }
     } catch {
       case NonFatal(error) =>
         logWarning("All files of an organized table are read, since its intervals could not be compared with the filters.", error)
@@ -58,6 +71,77 @@ case class OrganizedFiles(all: FileIndex)(map: DataMap) extends FileIndex with L
   override def partitionSchema: StructType = all.partitionSchema
   override def metadataOpsTimeNs: Option[Long] = all.metadataOpsTimeNs
   override def toString: String = all.toString
+}
+
+object OrganizedFiles {
+
+  private val Attempts = 5
+  // Longer than a query is planned, and than clocks differ.
+  private val Recent = 600000L
+
+  /** All files that a table has now. */
+  def now(session: SparkSession, table: CatalogTable): Seq[PartitionDirectory] =
+    asOfOneMoment(session, table, Compat.filesAnew(session, table), Nil, Nil)
+
+  /**
+   * What is listed as it was before or after the table's last replacement. Folders are not listed at one moment, and maybe
+   * long ago: the record that is read *after* them tells which of their files are of which moment. They are listed
+   * again where they may be older than what the record says, and not a second time for the same replacement.
+   *
+   * @param index what lists them, and may keep what it has listed
+   */
+  @tailrec
+  def asOfOneMoment(
+      session: SparkSession, table: CatalogTable, index: FileIndex, partitionFilters: Seq[Expression], dataFilters: Seq[Expression],
+      listedFor: Option[Path] = None, attempts: Int = Attempts): Seq[PartitionDirectory] = {
+    val names = NamesOf(table.partitionColumnNames.size)
+    val all = index.listFiles(partitionFilters, Nil)
+    val listed = if (dataFilters.exists(ofFiles)) index.listFiles(partitionFilters, dataFilters) else all
+    Replacement.last(new Path(table.location), Compat.hadoopConf(session)) match {
+      case None => listed
+      case Some(last) if !last.isCommitted => without(listed, names(last.added), names)
+      case Some(last) if listedFor.contains(last.folder) || !mayBeOlder(session, all, last, names) =>
+        without(listed, names(last.removed), names)
+      case Some(last) if attempts > 0 =>
+        // What the query, and the session, list from now on is of this replacement or of a later one.
+        index.refresh()
+        Compat.catalog(session).refreshTable(table.identifier)
+        if (isOld(last)) listedSince.put(session, listedSince.getOrDefault(session, Map.empty) + (last.folder.getParent -> last.folder))
+        asOfOneMoment(session, table, Compat.filesAnew(session, table), partitionFilters, dataFilters, Some(last.folder), attempts - 1)
+      case Some(_) => throw Compat.refusal(
+        s"The files of ${table.identifier.quotedString} are being replaced again and again. Run the query again.")
+    }
+  }
+
+  /** Whether Spark leaves out files by a filter: one on their names, or the like. */
+  private def ofFiles(filter: Expression): Boolean = filter.references.exists(_.name.startsWith("file_"))
+
+  // The last replacements, long ago, since which a session has listed tables anew. What it kept before may be older than several.
+  private val listedSince = Collections.synchronizedMap(new java.util.WeakHashMap[SparkSession, Map[Path, Path]])
+
+  /**
+   * Others may have replaced the new files by now, or a query selects partitions without any: then an old file tells, or that
+   * the session has not listed since.
+   */
+  private def mayBeOlder(session: SparkSession, listed: Seq[PartitionDirectory], last: Replacement, names: NamesOf): Boolean = {
+    val found = listed.iterator.flatMap(_.files).map(file => names.of(file.fileStatus)).toSet
+    if (isOld(last)) names(last.removed).exists(found) || !listedSince.getOrDefault(session, Map.empty).get(last.folder.getParent).contains(last.folder)
+    else !names(last.added).subsetOf(found)
+  }
+
+  private def without(listed: Seq[PartitionDirectory], gone: Set[String], names: NamesOf): Seq[PartitionDirectory] =
+    only(listed)(file => !gone(names.of(file)))
+
+  private def isOld(of: Replacement): Boolean = of.done.exists(time => math.abs(System.currentTimeMillis - time) > Recent)
+
+  def only(listed: Seq[PartitionDirectory])(keep: FileStatus => Boolean): Seq[PartitionDirectory] =
+    listed.map(directory => directory.copy(files = directory.files.filter(file => keep(file.fileStatus)))).filter(_.files.nonEmpty)
+
+  /** Files by their last names, with the folders of their partitions: the same file's URL may be written in several ways. */
+  private case class NamesOf(depth: Int) {
+    def of(file: FileStatus): String = DataMap.lastNames(file.getPath, depth)
+    def apply(paths: Set[String]): Set[String] = paths.map(path => DataMap.lastNames(new Path(new URI(path)), depth))
+  }
 }
 
 /**
@@ -91,8 +175,10 @@ object FileIntervals {
   /** In the order of Spark's ColumnStatisticsSchema: least and greatest value, NULLs, rows, bytes. */
   private def statistics(file: MappedFile, columns: Seq[MappedColumn]): Statistics = {
     def count(rows: Long) = math.min(rows, Int.MaxValue).toInt
+    // Where both are cut off, there are other rows than NULLs all the same.
+    def nulls(column: MappedColumn) = if (column.nulls < file.rows) math.min(column.nulls, Int.MaxValue - 1).toInt else count(file.rows)
     val values = columns.flatMap { column =>
-      Seq[Any](column.lower, column.upper, count(column.nulls), count(file.rows), 0L)
+      Seq[Any](column.lower, column.last, nulls(column), count(file.rows), 0L)
     }
     Statistics(count(file.rows), new GenericInternalRow(values.toArray))
   }

@@ -1,12 +1,12 @@
 package org.apache.spark.sql.bucketing
 package records
 
-import org.apache.spark.sql.{SparkSession, SparkSessionExtensions}
+import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.bucketing.compat.{Compat, SparkVersion}
-import org.apache.spark.sql.catalyst.{FunctionIdentifier, InternalRow, TableIdentifier}
+import org.apache.spark.sql.catalyst.{InternalRow, TableIdentifier}
 import org.apache.spark.sql.catalyst.analysis.MultiInstanceRelation
-import org.apache.spark.sql.catalyst.catalog.{CatalogTable, CatalogTableType}
-import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeReference, Expression, ExpressionInfo}
+import org.apache.spark.sql.catalyst.catalog.CatalogTable
+import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeReference}
 import org.apache.spark.sql.catalyst.plans.logical.{LeafNode, LogicalPlan, Statistics}
 import org.apache.spark.sql.catalyst.util.GenericArrayData
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
@@ -14,40 +14,11 @@ import org.apache.spark.sql.types.{ArrayType, DataType, IntegerType, LongType, S
 import org.apache.spark.unsafe.types.UTF8String
 
 /** `bucket_specs('db.t')`: the buckets of each partition of a table by its seal and by its descriptor; a row for a table without partitions. */
-object BucketSpecsFunction {
+object BucketSpecsFunction extends FunctionOfTable("bucket_specs",
+  "What is sealed of each partition of a table, whether its files are that, and what its descriptor says.",
+  "SELECT partition, status, num_buckets FROM _FUNC_('db.t');\n       ds=2024-01-01  sealed  16") {
 
-  private val Name = "bucket_specs"
-
-  /** By DESCRIBE FUNCTION, which dbt asks whether the extension is there, it learns which one that is as well. */
-  private val Versions = s"spark-bucketing ${Built.Version}, for Spark ${Built.Spark}"
-
-  def register(extensions: SparkSessionExtensions): Unit = extensions.injectTableFunction((
-    FunctionIdentifier(Name),
-    new ExpressionInfo(getClass.getName, null, Name,
-      s"_FUNC_('db.t') - What is sealed of each partition of a table, whether its files are that, and what its descriptor says. ($Versions)",
-      "",
-      "\n    Examples:\n      > SELECT partition, status, num_buckets FROM _FUNC_('db.t');\n       ds=2024-01-01  sealed  16\n  ",
-      "",
-      "table_funcs", "0.1.0", "", ""),
-    build))
-
-  private def build(arguments: Seq[Expression]): LogicalPlan = arguments match {
-    case Seq(name) if name.resolved && name.foldable && name.dataType == StringType && name.eval() != null =>
-      PartitionSpecs(table(name.eval().toString), PartitionSpecs.columns)
-    case _ => throw Compat.refusal(s"$Name takes the name of a table, a constant string, provided: " +
-      s"${if (arguments.isEmpty) "none" else arguments.map(_.sql).mkString(", ")}. Write it as in $Name('db.t')")
-  }
-
-  private def table(name: String): TableIdentifier = {
-    val session = SparkSession.active
-    val (catalog, asked) = (Compat.catalog(session), Compat.tableNamed(session, name))
-    def view(kind: String, of: TableIdentifier) = Compat.refusal(
-      s"$Name takes the name of a table, provided: the $kind ${of.quotedString}. Write the name of a table that it reads")
-    if (catalog.isTempView(asked)) throw view("temporary view", asked)
-    val table = catalog.getTableMetadata(asked)
-    if (table.tableType == CatalogTableType.VIEW) throw view("view", table.identifier)
-    table.identifier
-  }
+  override protected def rows(table: CatalogTable): LogicalPlan = PartitionSpecs(table.identifier, PartitionSpecs.columns)
 }
 
 /** Asked of the metastore when a query is planned, so that each query sees what is there then. */

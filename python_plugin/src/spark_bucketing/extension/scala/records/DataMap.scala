@@ -18,10 +18,19 @@ import org.apache.spark.sql.types._
  * What the data map of an organized table says of one file: its length and time, and of the columns that it is organized
  * and split by the least and greatest value, the NULLs and the rows.
  */
-case class MappedFile(bytes: Long, modified: Long, rows: Long, columns: Map[String, MappedColumn])
+case class MappedFile(bytes: Long, modified: Long, rows: Long, checksum: Decimal, columns: Map[String, MappedColumn]) {
+  def column(of: StructField): MappedColumn = columns(of.name)
+}
 
 /** @param lower a value of this type as Spark has it in rows; null where all are NULL */
-case class MappedColumn(dataType: DataType, lower: Any, upper: Any, nulls: Long)
+case class MappedColumn(dataType: DataType, lower: Any, upper: Any, nulls: Long) {
+
+  /** No value is above. A session may write timestamps in milliseconds, into the map as well, and the table's files may have microseconds. */
+  def last: Any = (dataType, upper) match {
+    case (TimestampType | TimestampNTZType, micros: Long) => math.min(micros, Long.MaxValue - 999) + 999
+    case _ => upper
+  }
+}
 
 /**
  * The data map of a table, docs/files.md: rows about files, in a folder of the table's location that no reader looks into.
@@ -29,26 +38,27 @@ case class MappedColumn(dataType: DataType, lower: Any, upper: Any, nulls: Long)
  */
 class DataMap(files: Map[String, Seq[MappedFile]], depth: Int) {
 
-  /** What is known of this very file. */
-  def of(file: FileStatus): Option[MappedFile] = files.get(DataMap.lastNames(file.getPath, depth)).flatMap(
-    _.find(mapped => mapped.bytes == file.getLen && mapped.modified == file.getModificationTime))
+  /** What is known of this very file: nothing, or something for each set of values that its rows have of the split columns. */
+  def of(file: FileStatus): Seq[MappedFile] = files.getOrElse(DataMap.lastNames(file.getPath, depth), Nil)
+    .filter(mapped => mapped.bytes == file.getLen && mapped.modified == file.getModificationTime).distinct
 }
 
 object DataMap extends Logging {
 
-  /** Properties of a table that has a map. */
-  private val Marks = Seq("bucketing.organized_by", "bucketing.split_by")
+  /** Properties of a table that has a map: names of columns, in JSON. */
+  val OrganizedBy = "bucketing.organized_by"
+  val SplitBy = "bucketing.split_by"
 
-  private val Folder = "_data_map"
+  val Folder = "_data_map"
 
-  private type Part = Map[String, MappedFile]
+  private type Part = Seq[(String, MappedFile)]
 
   // A part of a map never changes: another write adds one. The least recently read ones are forgotten.
   private val parts = Collections.synchronizedMap(new java.util.LinkedHashMap[FileStatus, Part](16, 0.75f, true) {
     override def removeEldestEntry(eldest: java.util.Map.Entry[FileStatus, Part]): Boolean = size > 1000
   })
 
-  def isKept(properties: Map[String, String]): Boolean = Marks.exists(properties.contains)
+  def isKept(properties: Map[String, String]): Boolean = Seq(OrganizedBy, SplitBy).exists(properties.contains)
 
   /**
    * Reads the map of a table, of which a session keeps what it has read.
@@ -90,20 +100,15 @@ object DataMap extends Logging {
         column.name -> MappedColumn(column.dataType, value, value, if (value == null) rows else 0)
       }
       val organized = values(row, "lower").zip(values(row, "upper")).map { case ((column, lower), (_, upper)) =>
-        column.name -> MappedColumn(column.dataType, lower, last(column.dataType, upper), row.getLong(at("nulls")))
+        column.name -> MappedColumn(column.dataType, lower, upper, row.getLong(at("nulls")))
       }
       row.getUTF8String(at("file")).toString ->
-        MappedFile(row.getLong(at("bytes")), row.getLong(at("modified")) / 1000, rows, (split ++ organized).toMap)
-    }.toMap
-  }
-
-  // A session may write timestamps in milliseconds, into the map as well, and the table's own files may have microseconds.
-  private def last(dataType: DataType, upper: Any): Any = (dataType, upper) match {
-    case (TimestampType | TimestampNTZType, micros: Long) => micros + 999
-    case _ => upper
+        MappedFile(row.getLong(at("bytes")), row.getLong(at("modified")) / 1000, rows,
+          row.getDecimal(at("checksum"), 38, 0), (split ++ organized).toMap)
+    }
   }
 
   /** The end of a file's URL, as the column `_metadata.file_path` has it. */
-  private def lastNames(path: Path, depth: Int): String =
+  def lastNames(path: Path, depth: Int): String =
     path.toUri.toString.split('/').takeRight(depth + 1).mkString("/")
 }

@@ -1,0 +1,217 @@
+package org.apache.spark.sql.bucketing
+package ddl
+
+import scala.util.control.NonFatal
+
+import org.apache.hadoop.fs.{FileStatus, FileSystem, Path}
+
+import org.apache.spark.internal.Logging
+import org.apache.spark.sql.{Row, SparkSession}
+import org.apache.spark.sql.bucketing.compat.Compat
+import org.apache.spark.sql.bucketing.records.{BucketFiles, DataMap, PartitionSpecs, Replacement}
+import org.apache.spark.sql.catalyst.TableIdentifier
+import org.apache.spark.sql.catalyst.analysis.NoSuchPartitionException
+import org.apache.spark.sql.catalyst.catalog.{CatalogTable, CatalogTablePartition, ExternalCatalogUtils}
+import org.apache.spark.sql.catalyst.catalog.CatalogTypes.TablePartitionSpec
+import org.apache.spark.sql.catalyst.expressions.Attribute
+import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, UnaryCommand}
+import org.apache.spark.sql.execution.command.LeafRunnableCommand
+import org.apache.spark.sql.types.{BooleanType, LongType, StringType}
+
+/**
+ * ALTER TABLE ... REPLACE FILES and RECOVER FILES as they were parsed.
+ *
+ * @param by names of the table that lists the files which go, and of the table whose files come; None to recover
+ */
+case class ReplaceFiles(child: LogicalPlan, by: Option[(String, String)]) extends UnaryCommand {
+  override def output: Seq[Attribute] = ReplaceFiles.columns(by.isDefined)
+  override protected def withNewChildInternal(changed: LogicalPlan): LogicalPlan = copy(child = changed)
+}
+
+object ReplaceFiles {
+  /** The property by which a table says which run has written it. */
+  val Build = "bucketing.build"
+
+  def columns(replaces: Boolean): Seq[Attribute] =
+    if (replaces) PartitionSpecs.attributes(("added", LongType, false), ("removed", LongType, false), ("same_times", BooleanType, false))
+    else PartitionSpecs.attributes(("recovered", StringType, false))
+}
+
+/** Completes or undoes what a statement that died has left of a replacement. */
+case class RecoverFilesCommand(name: TableIdentifier) extends LeafRunnableCommand {
+  override val output: Seq[Attribute] = ReplaceFiles.columns(replaces = false)
+  override def run(session: SparkSession): Seq[Row] = Seq(Row(FileReplacement.of(session, name).recover()))
+}
+
+/** Moves the files of one table into another one, whose listed files go. */
+case class ReplaceFilesCommand(name: TableIdentifier, listed: String, staged: String) extends LeafRunnableCommand {
+
+  override val output: Seq[Attribute] = ReplaceFiles.columns(replaces = true)
+
+  override def run(session: SparkSession): Seq[Row] = {
+    val replacement = FileReplacement.of(session, name)
+    replacement.checkTable()
+    replacement.recover()
+    val Seq(ofListed, ofStaged) = Seq(listed, staged).map(name => Compat.catalog(session).getTableMetadata(Compat.tableNamed(session, name)))
+    replacement.checkRun(ofListed, ofStaged)
+    val (done, sameTimes) = replacement.replace(going(session), ofStaged)
+    Seq(Row(done.added.size.toLong, done.removed.size.toLong, sameTimes))
+  }
+
+  private def going(session: SparkSession): Seq[KnownFile] =
+    session.sql(s"select distinct path, bytes, unix_millis(modified) from $listed where path is not null").collect().toSeq
+      .map(row => KnownFile(row.getString(0), row.getLong(1), row.getLong(2)))
+}
+
+/** A file as it was when its rows were read. */
+case class KnownFile(url: String, bytes: Long, modified: Long) {
+  val path: Path = new Path(new java.net.URI(url))
+}
+
+/** Replaces files of an organized table, docs/replacing.md. */
+class FileReplacement(session: SparkSession, table: CatalogTable) extends Logging {
+
+  private val conf = Compat.hadoopConf(session)
+  private val location = new Path(table.location)
+  private val fs = location.getFileSystem(conf)
+  private val catalog = Compat.catalog(session)
+
+  /** @return also whether the new files have the times that they had, by which the data map knows them */
+  def replace(going: Seq[KnownFile], staged: CatalogTable): (Replacement, Boolean) = {
+    val coming = moves(staged)
+    val begun = begin(going, coming)
+    try {
+      moveIn(coming, staged, begun)
+      checkUnchanged(going)
+      if (!Replacement.commit(begun, fs)) throw refused(
+        "another run has undone this one, which it took for dead", "one run of a model at a time", "run it again; nothing has been replaced")
+    } catch {
+      case NonFatal(error) =>
+        try undo(begun) catch { case NonFatal(other) => error.addSuppressed(other) }
+        throw error
+    }
+    val sameTimes = coming.forall(move => fs.getFileStatus(move.to).getModificationTime == move.modified)
+    complete(begun)
+    (begun, sameTimes)
+  }
+
+  def checkTable(): Unit = if (!DataMap.isKept(table.properties))
+    throw refused("found a table without a data map", "one of a dbt model with `organized_by`", "INSERT OVERWRITE, which replaces partitions")
+
+  /** Both tables say whose they are: a run that takes this one for dead drops them, and writes its own, one after the other. */
+  def checkRun(listed: CatalogTable, staged: CatalogTable): Unit = {
+    val Seq(one, other) = Seq(listed, staged).map(_.properties.get(ReplaceFiles.Build))
+    if (one.isEmpty || one != other) throw refused(s"${listed.identifier.quotedString} and ${staged.identifier.quotedString} are not of one run",
+      "that no other run of the model is going on", "wait for that one, and run it again; nothing has been replaced")
+  }
+
+  /** Writes down what is going to happen. */
+  def begin(going: Seq[KnownFile], coming: Seq[Move]): Replacement = {
+    checkUnchanged(going)
+    val created = coming.filter(_.isNewPartition).flatMap(_.partition).distinct
+    Replacement.begin(location, fs, Replacement(
+      location, coming.map(_.to.toUri.toString).toSet, going.map(_.url).toSet, created, isCommitted = false, done = None))
+  }
+
+  /** The new files, which readers with the extension do not look at yet, and what the map says of them. */
+  def moveIn(coming: Seq[Move], staged: CatalogTable, begun: Replacement): Unit = {
+    if (begun.created.nonEmpty) catalog.createPartitions(table.identifier, begun.created.map { spec =>
+      CatalogTablePartition(spec, table.storage.copy(locationUri = Some(defaultLocation(spec).toUri)))
+    }, ignoreIfExists = true)
+    coming.foreach(move => rename(move.from, move.to))
+    children(new Path(new Path(staged.location), DataMap.Folder)).filter(_.isDirectory).foreach { part =>
+      rename(part.getPath, new Path(new Path(location, DataMap.Folder), part.getPath.getName))
+    }
+  }
+
+  /** `nothing`, `undone` or `completed`. */
+  def recover(): String = Replacement.last(location, conf) match {
+    case Some(last) if !last.isCommitted => undo(last); "undone"
+    case Some(last) if last.done.isEmpty => complete(last); "completed"
+    case _ => "nothing"
+  }
+
+  /** The table has the old files, and nothing of the new ones is left; but for what is committed after all, which stays. */
+  private def undo(begun: Replacement): Unit = if (Replacement.undo(begun, fs)) {
+    begun.added.map(pathOf).foreach(fs.delete(_, false))
+    dropEmpty(begun.created)
+    fs.delete(begun.folder, true)
+    Compat.refresh(session, table.identifier)
+  }
+
+  /** The table has the new files: nothing of the old ones is left. Their partitions may be empty. */
+  private def complete(committed: Replacement): Unit = {
+    val removed = committed.removed.toSeq.map(pathOf)
+    removed.foreach(fs.delete(_, false))
+    dropEmpty(removed.map(_.getParent).distinct.filter(children(_).isEmpty).flatMap(specOf))
+    Replacement.finish(committed, fs)
+    Replacement.all(location, fs).filter(_.getName < committed.folder.getName).foreach(fs.delete(_, true))
+    Compat.updateStatistics(session, table)
+    Compat.refresh(session, table.identifier)
+  }
+
+  private def pathOf(url: String): Path = new Path(new java.net.URI(url))
+
+  /** The files of a staged table, and where they are going to be. */
+  def moves(staged: CatalogTable): Seq[Move] = {
+    def of(from: Path, to: Path, partition: Option[TablePartitionSpec], isNew: Boolean) = children(from).filter(BucketFiles.isData)
+      .map(file => Move(file.getPath, fs.makeQualified(new Path(to, file.getPath.getName)), partition, isNew, file.getModificationTime))
+    if (table.partitionColumnNames.isEmpty) of(new Path(staged.location), location, None, isNew = false)
+    else catalog.listPartitions(staged.identifier).flatMap { partition =>
+      val folder = folderOf(partition.spec)
+      of(new Path(partition.location), folder.getOrElse(defaultLocation(partition.spec)), Some(partition.spec), folder.isEmpty)
+    }
+  }
+
+  private def checkUnchanged(files: Seq[KnownFile]): Unit = {
+    val now = files.map(_.path.getParent).distinct.flatMap(children).map(file => file.getPath.toUri.getPath -> file).toMap
+    files.find { file =>
+      !now.get(file.path.toUri.getPath).exists(found => found.getLen == file.bytes && found.getModificationTime == file.modified)
+    }.foreach { file =>
+      throw refused(s"${file.url} has been changed or deleted since it was read", "that nobody else writes to its partition meanwhile",
+        "run it again; nothing has been replaced")
+    }
+  }
+
+  private def refused(found: String, expected: String, instead: String) = Compat.refusal(
+    s"Cannot replace files of ${table.identifier.quotedString}: $found. Expected $expected. Instead: $instead.")
+
+  private def rename(from: Path, to: Path): Unit = {
+    fs.mkdirs(to.getParent)
+    // An existing folder would be renamed into, and not over.
+    if (fs.exists(to) || !fs.rename(from, to)) throw new java.io.IOException(s"$from cannot be renamed to $to")
+  }
+
+  private def folderOf(spec: TablePartitionSpec): Option[Path] =
+    try Some(new Path(catalog.getPartition(table.identifier, spec).location)) catch { case _: NoSuchPartitionException => None }
+
+  private def defaultLocation(spec: TablePartitionSpec): Path =
+    ExternalCatalogUtils.generatePartitionPath(spec, table.partitionColumnNames, location)
+
+  /** The partition of a folder that lies where it does by default. */
+  private def specOf(folder: Path): Option[TablePartitionSpec] = if (table.partitionColumnNames.isEmpty) None else {
+    val names = DataMap.lastNames(folder, table.partitionColumnNames.size - 1).split('/').toSeq
+    val spec = new Path(new java.net.URI(names.mkString("/"))).toString.split('/').toSeq.map(_.split("=", 2)).collect {
+      case Array(column, value) => ExternalCatalogUtils.unescapePathName(column) -> ExternalCatalogUtils.unescapePathName(value)
+    }.toMap
+    Some(spec).filter(_.keySet == table.partitionColumnNames.toSet)
+      .filter(of => folderOf(of).exists(_.toUri.getPath == folder.toUri.getPath))
+  }
+
+  private def dropEmpty(specs: Seq[TablePartitionSpec]): Unit = {
+    val empty = specs.filter(spec => folderOf(spec).exists(children(_).isEmpty))
+    if (empty.nonEmpty) catalog.dropPartitions(table.identifier, empty, ignoreIfNotExists = true, purge = false, retainData = false)
+  }
+
+  private def children(folder: Path): Seq[FileStatus] =
+    (try fs.listStatus(folder).toSeq catch { case _: java.io.FileNotFoundException => Nil })
+      .filterNot(file => BucketFiles.isHidden(file.getPath.getName))
+}
+
+/** @param partition None in a table without partitions */
+case class Move(from: Path, to: Path, partition: Option[TablePartitionSpec], isNewPartition: Boolean, modified: Long)
+
+object FileReplacement {
+  def of(session: SparkSession, name: TableIdentifier): FileReplacement =
+    new FileReplacement(session, Compat.catalog(session).getTableMetadata(name))
+}
