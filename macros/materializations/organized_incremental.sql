@@ -7,12 +7,16 @@
   {% do spark_bucketing.validate_session(keeps_rows=true) %}
 
   {%- set existing = spark_bucketing.recover_relation(target_relation, rebuild=should_full_refresh()) -%}
+  {%- if existing and existing.type == 'table' and spark_bucketing.leaves_seals() -%}
+    {% do spark_bucketing.recover_files(target_relation) %}
+  {%- endif -%}
   {%- set rebuild = existing is none or existing.type == 'view' or should_full_refresh() -%}
   {%- set source = spark_bucketing.model_source(spark_bucketing.render_model(not rebuild)) -%}
   {%- set columns = spark_bucketing.query_columns(source) -%}
   {%- set layout = spark_bucketing.resolve_organized_layout(layout, columns) -%}
   {%- if rebuild -%}
-    {% do spark_bucketing.build_organized_table(target_relation, source, columns, layout, existing) %}
+    {% do spark_bucketing.validate_merge_columns(columns, increment) %}
+    {% do spark_bucketing.build_organized_table(target_relation, spark_bucketing.without_deletions(source, increment), columns, layout, existing) %}
   {%- else -%}
     {% do spark_bucketing.add_organized_increment(target_relation, source, columns, layout, increment, existing) %}
     {% do spark_bucketing.persist_changed_docs(target_relation) %}

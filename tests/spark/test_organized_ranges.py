@@ -12,7 +12,7 @@ from commanded import command
 from pyspark.sql import SparkSession
 from test_organized_table import SKEWED, TABLE, assert_same_rows
 
-from conftest import Project
+from conftest import Failed, Project
 from spark_bucketing.session import setting
 
 ORGANIZED = {**TABLE, "organized_by": "o", "rows_per_file": 40}
@@ -38,7 +38,7 @@ def files_of(project: Project, table: str, order: str = "o", groups: str = "''")
 
 
 def data_files(project: Project, table: str) -> list[Any]:
-    return [path for path in project.files(table) if path.parts[0] != "_data_map"]
+    return [path for path in project.files(table) if not path.parts[0].startswith("_")]
 
 
 @pytest.mark.parametrize(
@@ -173,3 +173,46 @@ def test_increments_add_their_files_to_the_map(project: Project, extension: None
     with setting(spark, "spark.sql.adaptive.enabled", "false"):
         frame = spark.sql(f"select * from {project.table('m')} where o between 1050 and 1060 or o = 2000")
         assert len(frame.collect()) == 12 and read_files(frame) == 2
+
+
+LINES = "select id div 3 * 7 as order_id, id as line, if(id % 2 = 0, 'a', 'b') as ds from range(900) where id not between 300 and 400"
+
+
+@pytest.mark.parametrize("groups", [{}, {"partition_by": ["ds"]}, {"split_by": ["ds"]}])
+def test_a_table_is_written_by_the_bounds_of_another(project: Project, groups: dict[str, Any]) -> None:
+    """The files of one have the intervals of the other's, as far as there are rows; a partition that that one has not is a file."""
+    orders = "select id * 7 as o, if(id % 2 = 0, 'a', 'b') as ds from range(0, 280, 1, 3)"
+    project.model("orders", orders, **ORGANIZED, **groups)
+    config = {**TABLE, "organized_by": "order_id", "bounds_from": "ref('orders')", **groups}
+    lines = f"{LINES} union all select -5, -1, 'c' union all select null, -2, 'a'"
+    project.model("lines", f"-- depends_on: {{{{ ref('orders') }}}}\n{lines}", **config)
+    project.dbt("--warn-error", "run")
+    by = "ds" if groups else "''"
+    begins = {key: [row.lower for row in rows] for key, rows in files_of(project, "orders", groups=by).items()}
+    for key, files in files_of(project, "lines", order="order_id", groups=by).items():
+        known = begins.get(key, [])
+        places = [sum(lower <= row.lower for lower in known) for row in files if row.lower is not None]
+        ends = [sum(lower <= row.upper for lower in known) for row in files if row.lower is not None]
+        assert places == sorted(set(places)) or (places[0] == 0 and key != "c")
+        assert all(one == other or one == 0 for one, other in zip(places, ends, strict=True)), (key, places, ends)
+    assert_same_rows(project, lines, "lines")
+
+
+def test_bounds_are_of_a_table_that_has_some(project: Project) -> None:
+    project.model("plain", "select 1 as o", materialized="table")
+    project.model("parted", "select id as o, 'a' as ds from range(9)", **ORGANIZED, partition_by=["ds"])
+    project.dbt("run")
+    for bounds, message in (
+        ("ref('plain')", "a table of a model with `organized_by`"),
+        ("source('plain')", "the name of a model"),
+        (7, "the name of a model"),
+        ("parted", "the same as that of this model"),
+    ):
+        project.model(
+            "m",
+            "-- depends_on: {{ ref('plain') }} {{ ref('parted') }}\nselect 1 as o",
+            **ORGANIZED,
+            bounds_from=bounds,
+        )
+        with pytest.raises(Failed, match=rf"(?s)`bounds_from`.*{message}"):
+            project.dbt("run", "--select", "m")

@@ -131,7 +131,7 @@ def sizes(project: Project) -> list[int]:
 
 
 def samples(sent: list[str]) -> list[str]:
-    return [one for one in sent if "__dbt_tmp` using" in one and " as select" in one]
+    return [one for one in sent if "__dbt_plan` using" in one and "'maxRecordsPerFile'" in one]
 
 
 @pytest.mark.parametrize(("file_format", "partition_by"), [("parquet", []), ("orc", ["p"])])

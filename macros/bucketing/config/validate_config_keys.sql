@@ -50,6 +50,10 @@
       'split_by': ['splitted_by', 'implicit_partition_by'],
       'bounds_from': ['bounds', 'intervals_from'],
       'scale_factor': ['scale', 'scaling_factor'],
+      'delete_when': ['deletes_when', 'delete_if', 'delete_condition'],
+      'insert_when': ['inserts_when', 'insert_if'],
+      'update_when': ['updates_when', 'update_if'],
+      'merge_checks': ['merge_check', 'checks'],
   } -%}
   {%- for key in ['file_format', 'partition_by', 'location_root', 'tblproperties', 'options', 'clustered_by', 'buckets', 'sorted_by', 'bucket_hash', 'write_tasks',
       'unique_key', 'on_schema_change', 'incremental_strategy', 'merge_update_columns', 'merge_exclude_columns', 'incremental_predicates'] -%}

@@ -5,6 +5,8 @@
              (docs/replacing.md)
     input    the rows of one run; worthless when found
     plan     which files the partitions of an organized table get; worthless when found
+    files    what is in an organized table's files, while rows are merged into it; worthless when found
+    touched  which of them are replaced; worthless when found
     backup   the previous table, between the two renames of a swap
     trash    owns a directory that is to be deleted
 -#}

@@ -27,6 +27,11 @@
   {%- for key in ['bucketing.build', 'bucketing.replaces', 'bucketing.staging_empties', 'bucketing.written_as', 'bucketing_version'] -%}
     {%- do property.update({key: modules.re.findall('(?:^\\[|, )' ~ modules.re.escape(key) ~ '=([^],]*)', properties) | first | default(none)}) -%}
   {%- endfor -%}
+  {#- Names in JSON, which may have commas. -#}
+  {%- for setting in ['organized_by', 'split_by'] -%}
+    {%- set names = modules.re.findall('bucketing\\.' ~ setting ~ '=(\\[.*?\\])(?=, |\\]$)', properties) | first -%}
+    {%- do property.update({setting: fromjson(names) if names else []}) -%}
+  {%- endfor -%}
   {%- set provider = details['Provider'] | lower -%}
   {%- set storage = (details['Serde Library'] ~ ' ' ~ provider) | lower -%}
   {{ return({
@@ -47,5 +52,7 @@
       'clustered_by': spark_bucketing.quoted_names(details['Bucket Columns']),
       'sorted_by': spark_bucketing.quoted_names(details['Sort Columns']),
       'partition_by': spark_bucketing.quoted_names(details['Partition Columns']),
+      'organized_by': property.organized_by,
+      'split_by': property.split_by,
   }) }}
 {%- endmacro %}

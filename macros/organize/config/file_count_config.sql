@@ -1,11 +1,16 @@
-{#- How many files a table is to have: {setting, value}, the one of the four that the config has; bytes for file_size. -#}
-{% macro file_count_config(groups, node=model) -%}
+{#-
+  How many files a table is to have: {setting, value}, the one of the four that the config has; bytes for file_size. With `bounds_from`, another
+  table's files say it, and none of the four is needed.
+-#}
+{% macro file_count_config(groups, bounds_from=none, node=model) -%}
   {%- set settings = ['rows_per_file', 'file_size', 'files', 'files_per_partition'] -%}
   {%- set given = [] -%}
   {%- for setting in settings if node.config.get(setting) is not none -%}
     {%- do given.append(setting) -%}
   {%- endfor -%}
-  {%- if given | length != 1 -%}
+  {%- if bounds_from and not given -%}
+    {{ return({'setting': 'bounds_from', 'value': 1}) }}
+  {%- elif given | length != 1 -%}
     {% do spark_bucketing.raise_config_error(given[-1] or 'file_size', given | join(' and ') or 'none of ' ~ settings | join(', '), 'exactly one of ' ~ settings | join(', '),
         'keep `' ~ given[0] ~ '` and leave the others out' if given else "file_size='256MiB'", node=node) %}
   {%- endif -%}

@@ -18,18 +18,20 @@
   {%- set organized_by = spark_bucketing.column_list_config('organized_by', [], node=node) -%}
   {%- set split_by = spark_bucketing.column_list_config('split_by', [], node=node) -%}
   {% do spark_bucketing.validate_intervals(organized_by, split_by, partition_by, strategy, node=node) %}
+  {%- set bounds_from = spark_bucketing.bounds_from_config(organized_by, node=node) -%}
   {%- set layout = {
       'clustered_by': [],
       'sorted_by': [],
       'partition_by': partition_by,
       'organized_by': organized_by,
       'split_by': split_by,
+      'bounds_from': bounds_from,
       'bucket_hash': 'spark',
       'file_format': spark_bucketing.choice_config('file_format', ['parquet', 'orc'], 'parquet', node=node),
       'location_root': spark_bucketing.location_root_config(node=node),
       'tblproperties': spark_bucketing.mapping_config('tblproperties', node=node),
       'options': spark_bucketing.mapping_config('options', node=node),
-      'file_count': spark_bucketing.file_count_config(partition_by + split_by, node=node),
+      'file_count': spark_bucketing.file_count_config(partition_by + split_by, bounds_from, node=node),
       'file_strategy': strategy,
       'scale_factor': spark_bucketing.scale_factor_config(strategy, node=node),
   } -%}

@@ -1,13 +1,57 @@
-{#- incremental_config() of an organized model, which adds files or replaces partitions, and changes no file that is there. -#}
+{#-
+  incremental_config() of an organized model. With `merge`, also {operations, checks}: SQL conditions by which the query's rows are rows to
+  delete, to insert and to update, where the config has them, and whether the table is compared with what they say.
+-#}
 {% macro organized_incremental_config(layout, node=model) -%}
   {%- set increment = spark_bucketing.incremental_config(layout, node) -%}
-  {%- if increment.strategy not in ['append', 'insert_overwrite'] -%}
-    {% do spark_bucketing.raise_config_error('incremental_strategy', increment.strategy, "'append' or 'insert_overwrite' for materialized='organized_incremental'",
-        "materialized='bucketed_incremental', which has merge and microbatch", node=node) %}
+  {%- if increment.strategy == 'microbatch' -%}
+    {% do spark_bucketing.raise_config_error('incremental_strategy', increment.strategy, "'append', 'insert_overwrite' or 'merge' for materialized='organized_incremental'",
+        "materialized='bucketed_incremental', which has microbatch", node=node) %}
   {%- endif -%}
   {%- if increment.on_schema_change == 'sync_all_columns' -%}
     {% do spark_bucketing.raise_config_error('on_schema_change', increment.on_schema_change, "one of ignore, fail, append_new_columns for materialized='organized_incremental'",
         "on_schema_change='append_new_columns', or dbt run --full-refresh where columns go", node=node) %}
   {%- endif -%}
+  {%- do increment.update({'operations': {}, 'checks': true}) -%}
+  {%- for operation in ['delete', 'insert', 'update'] -%}
+    {%- set setting = operation ~ '_when' -%}
+    {%- set condition = node.config.get(setting) -%}
+    {%- if condition is not none -%}
+      {%- if condition is not string or not condition.strip() -%}
+        {% do spark_bucketing.raise_config_error(setting, condition, "a condition in SQL on the columns of the model's query",
+            setting ~ "=\"op = '" ~ operation[0] | upper ~ "'\"", node=node) %}
+      {%- endif -%}
+      {%- do increment.operations.update({operation: condition}) -%}
+    {%- endif -%}
+  {%- endfor -%}
+  {%- set checks = node.config.get('merge_checks') -%}
+  {%- if checks is not none -%}
+    {%- if checks is not boolean -%}
+      {% do spark_bucketing.raise_config_error('merge_checks', checks, 'true or false', 'merge_checks=true', node=node) %}
+    {%- endif -%}
+    {%- do increment.update({'checks': checks}) -%}
+  {%- endif -%}
+  {%- if increment.strategy == 'merge' -%}
+    {% do spark_bucketing.validate_organized_merge(layout, node) %}
+  {%- else -%}
+    {%- for setting in ['delete_when', 'insert_when', 'update_when'] if node.config.get(setting) is not none -%}
+      {% do spark_bucketing.raise_config_error(setting, node.config.get(setting),
+          "nothing with incremental_strategy='" ~ increment.strategy ~ "', which takes every row as a new one",
+          "incremental_strategy='merge' with a `unique_key`", node=node) %}
+    {%- endfor -%}
+  {%- endif -%}
   {{ return(increment) }}
+{%- endmacro %}
+
+
+{#- What a merge goes by: the files of intervals, and rows of a file, by which files are split that grow. -#}
+{% macro validate_organized_merge(layout, node=model) -%}
+  {%- if not layout.organized_by -%}
+    {% do spark_bucketing.raise_config_error('incremental_strategy', 'merge', 'a model with `organized_by`, by whose intervals the files of a row are found',
+        "organized_by='event_time', or materialized='bucketed_incremental', which rewrites partitions", node=node) %}
+  {%- elif layout.file_count.setting not in ['rows_per_file', 'file_size'] -%}
+    {% do spark_bucketing.raise_config_error(layout.file_count.setting, layout.file_count.value,
+        "rows_per_file or file_size with incremental_strategy='merge', by which files are split that grow",
+        "file_size='256MiB'", node=node) %}
+  {%- endif -%}
 {%- endmacro %}

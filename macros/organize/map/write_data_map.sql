@@ -38,7 +38,7 @@
       count(*) - count({{ value }}) as nulls,
       {%- endif %}
       count(*) as rows,
-      sum(cast(xxhash64({{ spark_bucketing.hashed_columns(columns) }}) as decimal(38, 0))) as checksum
+      sum(cast(xxhash64({{ spark_bucketing.hashed_columns(columns, layout) }}) as decimal(38, 0))) as checksum
     from {{ spark_bucketing.quote_relation(relation) }}
     {%- if since is not none %}
     where _metadata.file_modification_time >= timestamp_micros({{ since }})
@@ -53,12 +53,21 @@
 {%- endmacro %}
 
 
-{#- Columns as xxhash64 takes them: a map has no hash, and its text is that of its entries in their order. -#}
-{% macro hashed_columns(columns) -%}
+{#-
+  Columns as xxhash64 takes them, in the order that they have in the table: a map has no hash, and its text is that of its entries in their order.
+  NULL leaves a hash as it is, so that a column which the table has been given since changes none.
+-#}
+{% macro hashed_columns(columns, layout) -%}
   {%- set hashed = [] -%}
-  {%- for column in columns -%}
+  {%- for column in spark_bucketing.order_columns(columns, layout.partition_by) -%}
     {%- set name = spark_bucketing.quote_identifier(column.name) -%}
     {%- do hashed.append('cast(' ~ name ~ ' as string)' if modules.re.search('map<|variant', column.type | lower) else name) -%}
   {%- endfor -%}
   {{ return(hashed | join(', ')) }}
+{%- endmacro %}
+
+
+{#- Microseconds since 1970 from which on files are of this run: clocks differ between here and the storage. -#}
+{% macro minutes_ago() -%}
+  {{ return((modules.datetime.datetime.now().timestamp() - 600) | int * 1000000) }}
 {%- endmacro %}

@@ -9,6 +9,8 @@
   Bounds are quantiles of a sample, of about a hundred rows for each file, so that a file has the wanted rows but for some percent. What is
   sampled follows from where a row lies: a task that is tried again takes the same rows. Equal values have one rank, and so one file, however
   many they are; the files that they would have filled are not made. Every bound is some row's value: no file is empty. Bounds stay in the cluster.
+
+  With `bounds_from` they are those of another table, as far as there are rows for them.
 -#}
 {% macro interval_plan_sql(input, layout, rows_per_file) -%}
   {%- set columns = spark_bucketing.group_names(layout) -%}
@@ -19,17 +21,38 @@
     select
       {{ spark_bucketing.group_values(layout) }}
       {{ spark_bucketing.quote_identifier(layout.organized_by[0]) }} as value,
-      xxhash64(_metadata.file_name, _metadata.row_index) as place
-    from {{ spark_bucketing.quote_relation(input) }}
+      xxhash64({{ '_metadata.file_name, _metadata.row_index' if input is not string else '`__spark_bucketing_place`' }}) as place
+    from {{ spark_bucketing.rows_of_input(input) }}
   ),
   counted as (
-    select *, {{ spark_bucketing.files_of_partition(layout.file_count, rows_per_file) }} as wanted
+    select *, {{ spark_bucketing.files_of_partition(layout, rows_per_file) }} as wanted
     from (
       select {{ partition ~ ', ' if columns }}count(*) as rows, count(value) as valued, sum(count(*)) over () as all_rows
       from positions
       {{ 'group by ' ~ partition if columns else 'having count(*) > 0' }}
     )
   ),
+  {%- if layout.bounds_from %}
+  shared as (
+    {{ spark_bucketing.bounds_of_sql(layout) }}
+  ),
+  bounded as (
+    select {{ partition ~ ', ' if columns }}array_sort(collect_set(bound)) as bounds
+    from (
+      {#- A partition that the other table has not is one file. -#}
+      select
+        {{ spark_bucketing.quote_columns(columns, 'one.%s') ~ ', ' if columns }}
+        coalesce(
+          get(plan.bounds, {{ spark_bucketing.file_of_bounds('one.value', spark_bucketing.most_files()) }}),
+          min(one.value) over ({{ 'partition by ' ~ spark_bucketing.quote_columns(columns, 'one.%s') if columns }})
+        ) as bound
+      from positions as one
+      left join shared as plan on {{ spark_bucketing.same_groups('one', 'plan', columns) }}
+      where one.value is not null
+    )
+    {{ 'group by ' ~ partition if columns }}
+  )
+  {%- else %}
   sampled as (
     select {{ spark_bucketing.quote_columns(columns, 'one.%s') ~ ', ' if columns }}one.value, other.rows, other.wanted
     from positions as one
@@ -50,6 +73,7 @@
     )
     {{ 'group by ' ~ partition if columns }}
   )
+  {%- endif %}
   select *, true as is_first, coalesce(sum(files) over ({{ 'order by ' ~ partition if columns else 'order by rows' }} rows unbounded preceding) - files, 0) as first_task
   from (
     select
@@ -74,11 +98,17 @@
 
 
 {#-
-  SQL for the file of a row among those of its partition, from 0: that of the last bound which is not above the value, by binary search.
+  SQL for the file of a row among those of its partition, from 0: that of the last bound which is not above the value.
 
   longest: the most files of a partition
 -#}
 {% macro file_of_value(value, longest) -%}
+  {{ return('if(' ~ value ~ ' is null, greatest(0, size(plan.bounds)), ' ~ spark_bucketing.file_of_bounds(value, longest) ~ ')') }}
+{%- endmacro %}
+
+
+{#- By binary search in `plan.bounds`, for a value that is not NULL. -#}
+{% macro file_of_bounds(value, longest) -%}
   {%- set steps = [] -%}
   {%- for exponent in range(17) if 2 ** exponent < longest -%}
     {%- do steps.insert(0, 2 ** exponent) -%}
@@ -86,7 +116,5 @@
   {%- if not steps -%}
     {%- do steps.append(1) -%}
   {%- endif -%}
-  {%- set nulls = 'greatest(0, size(plan.bounds))' -%}
-  {{ return('if(' ~ value ~ ' is null, ' ~ nulls
-      ~ ', aggregate(array(' ~ steps | join(', ') ~ '), 0, (i, step) -> if(get(plan.bounds, i + step) <= ' ~ value ~ ', i + step, i)))') }}
+  {{ return('aggregate(array(' ~ steps | join(', ') ~ '), 0, (i, step) -> if(get(plan.bounds, i + step) <= ' ~ value ~ ', i + step, i))') }}
 {%- endmacro %}

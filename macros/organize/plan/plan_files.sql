@@ -12,7 +12,7 @@
     first_task    files of the partitions before it
   So a row's file follows from where the row lies, and duplicates are spread like any others. Nothing but sums reaches the driver.
 
-  input: from load_input()
+  input: from load_input(), or, with `organized_by`, SQL of a query in parentheses
   rows_per_file: from rows_per_file(); none where the number of files is stated
 -#}
 {% macro plan_files(relation, input, layout, rows_per_file) -%}
@@ -35,7 +35,7 @@
   {%- set of_partition = 'partition by ' ~ partition if columns -%}
   select *, sum(if(is_first, files, 0)) over (order by {{ (columns + ['file']) | join(', ') }} rows unbounded preceding) - files as first_task
   from (
-    select *, {{ spark_bucketing.files_of_partition(layout.file_count, rows_per_file) }} as files
+    select *, {{ spark_bucketing.files_of_partition(layout, rows_per_file) }} as files
     from (
       select
         *,
@@ -83,9 +83,14 @@
 
 
 {#- SQL for the number of files of a partition of `rows` rows in a table of `all_rows`: at least one, and no more than there are rows. -#}
-{% macro files_of_partition(file_count, rows_per_file) -%}
+{% macro files_of_partition(layout, rows_per_file) -%}
+  {%- set file_count = layout.file_count -%}
   {%- if rows_per_file -%}
     {%- set files = '(rows + ' ~ (rows_per_file - 1) ~ ') div ' ~ rows_per_file -%}
+    {%- if layout.keeps_up_to -%}
+      {#- A file that has grown is left as one up to so many times its size. -#}
+      {%- set files = 'if(rows <= ' ~ layout.keeps_up_to * rows_per_file ~ ', 1, ' ~ files ~ ')' -%}
+    {%- endif -%}
   {%- elif file_count.setting == 'files' -%}
     {%- set files = 'cast(round(' ~ file_count.value ~ 'D * rows / all_rows) as bigint)' -%}
   {%- else -%}
@@ -103,4 +108,10 @@
         ~ ' rows in ' ~ '{:,}'.format(plan.partitions) ~ ' partition(s)' ~ (', and scale_factor=' ~ layout.scale_factor if layout.scale_factor != 1),
         'no more than ' ~ '{:,}'.format(spark_bucketing.most_files()) ~ ' tasks', 'larger files, or a coarser `partition_by`') %}
   {%- endif -%}
+{%- endmacro %}
+
+
+{#- SQL of the input, a table or already SQL. -#}
+{% macro rows_of_input(input) -%}
+  {{ return(input if input is string else spark_bucketing.quote_relation(input)) }}
 {%- endmacro %}

@@ -3,18 +3,25 @@
 
   A size is divided by bytes of a row as it is written: those of the table that is there, if this package has built it in the same format and
   compression, otherwise those of a sample of the input, which is written for that. What rows take in memory says nothing of either.
+
+  known: a table that has rows and bytes of the table's files already
 -#}
-{% macro rows_per_file(input, columns, layout, relation, existing) -%}
+{% macro rows_per_file(input, columns, layout, relation, existing, known=none) -%}
   {%- if layout.file_count.setting == 'rows_per_file' -%}
     {{ return(layout.file_count.value) }}
   {%- elif layout.file_count.setting != 'file_size' -%}
     {{ return(none) }}
   {%- endif -%}
   {%- set comparable = existing and existing.type == 'table' and existing.build and existing.written_as == spark_bucketing.written_as(layout) -%}
-  {%- set measured = spark_bucketing.measured(relation, refresh=true) if comparable else {'rows': 0} -%}
+  {%- set measured = {'rows': 0} -%}
+  {%- if known -%}
+    {%- set measured = spark_bucketing.sums_of('select coalesce(sum(rows), 0), coalesce(sum(bytes), 0) from ' ~ spark_bucketing.quote_relation(known) ~ ' where is_known') -%}
+  {%- elif comparable -%}
+    {%- set measured = spark_bucketing.measured(relation, refresh=true) -%}
+  {%- endif -%}
   {%- set what = 'of the table that is there' -%}
   {%- if not measured.rows -%}
-    {%- set measured = spark_bucketing.measured_sample(input, columns, layout, spark_bucketing.sibling(relation, 'tmp')) -%}
+    {%- set measured = spark_bucketing.measured_sample(input, columns, layout, spark_bucketing.sibling(relation, 'plan')) -%}
     {%- set what = 'of a sample' -%}
   {%- endif -%}
   {%- if not measured.rows -%}
@@ -37,6 +44,11 @@
       {{ return({'rows': 0, 'bytes': 0}) }}
     {%- endif -%}
   {%- endif -%}
+  {{ return(spark_bucketing.sums_of(query)) }}
+{%- endmacro %}
+
+
+{% macro sums_of(query) -%}
   {%- set row = run_query(query).rows[0] -%}
   {{ return({'rows': row[0] | int, 'bytes': row[1] | int}) }}
 {%- endmacro %}

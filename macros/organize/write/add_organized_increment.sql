@@ -1,5 +1,5 @@
 {#-
-  One run of an incremental model: append adds files to the partitions that the query has rows for, as many as these rows need, and
+  One run of an incremental model: merge writes those files anew that it touches, append adds files to the partitions that the query has rows for, as many as these rows need, and
   insert_overwrite replaces these partitions, or the whole table where there are none. Either is one INSERT, which Spark commits as a whole.
 
   source: SQL of a query in parentheses
@@ -10,8 +10,14 @@
   {%- set reconciled = spark_bucketing.reconcile_columns(increment.on_schema_change, columns, spark_bucketing.table_columns(spark_bucketing.quote_relation(relation))) -%}
   {% do spark_bucketing.fill_columns(reconciled.columns, layout) %}
   {% do spark_bucketing.validate_organized_layout(layout, existing) %}
+  {#- The data map goes by the names that the table has, in whatever case the query returns them. -#}
+  {%- set layout = dict(layout, partition_by=existing.partition_by, organized_by=existing.organized_by, split_by=existing.split_by) -%}
   {%- if increment.strategy == 'insert_overwrite' and not layout.partition_by -%}
     {% do spark_bucketing.build_organized_table(relation, source, reconciled.columns, layout, existing) %}
+    {{ return(none) }}
+  {%- endif -%}
+  {%- if increment.strategy == 'merge' -%}
+    {% do spark_bucketing.merge_organized(relation, source, reconciled, layout, increment, existing) %}
     {{ return(none) }}
   {%- endif -%}
   {%- set input = spark_bucketing.load_input(relation, source, reconciled.columns, layout, sorted_by=spark_bucketing.groups_of(layout)) -%}
@@ -20,8 +26,7 @@
   {%- set plan = spark_bucketing.plan_files(relation, input, layout, rows_per_file) -%}
   {% do spark_bucketing.alter_relation(relation, reconciled.added, none, layout, existing) %}
   {%- if plan.rows -%}
-    {#- The minutes are for clocks that differ between here and the storage. -#}
-    {%- set since = (modules.datetime.datetime.now().timestamp() - 600) | int * 1000000 -%}
+    {%- set since = spark_bucketing.minutes_ago() -%}
     {% do spark_bucketing.insert_organized(relation, input, plan, plain, layout, overwrite=increment.strategy == 'insert_overwrite') %}
     {% do spark_bucketing.write_data_map(relation, spark_bucketing.table_columns(spark_bucketing.quote_relation(relation)), layout, since) %}
   {%- else -%}
@@ -37,4 +42,8 @@
     {% do spark_bucketing.raise_config_error('partition_by' if layout.file_format == existing.file_format else 'file_format', spark_bucketing.describe_layout(layout),
         'what the table has, which is ' ~ spark_bucketing.describe_layout(existing), 'dbt run --full-refresh, which builds the table anew') %}
   {%- endif -%}
+  {%- for setting in ['organized_by', 'split_by'] if layout[setting] | map('lower') | list != existing[setting] | map('lower') | list -%}
+    {% do spark_bucketing.raise_config_error(setting, layout[setting] | join(', ') or 'none', 'what the table has, which is ' ~ (existing[setting] | join(', ') or 'none'),
+        'dbt run --full-refresh, which builds the table anew') %}
+  {%- endfor -%}
 {%- endmacro %}

@@ -2,7 +2,7 @@
   INSERT of the input's rows as the layout's strategy spreads them over tasks; `exact` writes just the planned files, each of them by a task
   of its own. A shuffle into a stated number of tasks is left by adaptive execution as it is.
 
-  input: from load_input(), sorted by the partition columns
+  input: from load_input(), sorted by the partition columns; or, with `organized_by`, SQL of a query in parentheses
   plan: from plan_files()
   overwrite: replace the partitions that the input has rows for
 -#}
@@ -71,10 +71,14 @@
 {#- Query for the input's rows with a key, SQL over `input_rows` and `plan`. A row that the plan does not know is written all the same. -#}
 {% macro placed_rows_sql(input, plan, layout, key) -%}
   select input_rows.*, {{ key }} as `__spark_bucketing_key`
-  from (
+  from {% if layout.organized_by -%}
+    {{ spark_bucketing.rows_of_input(input) }}
+  {%- else -%}
+  (
     select *, _metadata.file_name as `__spark_bucketing_file`, _metadata.row_index as `__spark_bucketing_row`
     from {{ spark_bucketing.quote_relation(input) }}
-  ) as input_rows
+  )
+  {%- endif %} as input_rows
   left join {{ spark_bucketing.quote_relation(plan.relation) }} as plan
     on {{ 'true' if layout.organized_by else 'input_rows.`__spark_bucketing_file` = plan.file' }}
     {%- for name in spark_bucketing.groups_of(layout) %}

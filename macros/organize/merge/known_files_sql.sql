@@ -1,0 +1,54 @@
+{#-
+  SQL for the files of an organized table by the function data_map(), with the names of a plan:
+    file, path, bytes, modified, rows, checksum   as there
+    p0, p1, ...         values of groups_of()
+    lower, upper        of the ordering column; NULL in a file of NULLs. Where the map's timestamps are in milliseconds, a value may be later
+    is_known            whether the map has one row about it: of another, nobody knows what is in it
+-#}
+{% macro known_files_sql(relation, layout) -%}
+  {%- set value = spark_bucketing.quote_columns(layout.organized_by) -%}
+  select
+    file, path, bytes, modified, rows, checksum,
+    {%- for name in spark_bucketing.groups_of(layout) %}
+    {{ 'partition' if loop.index0 < layout.partition_by | length else 'split' }}.{{ spark_bucketing.quote_identifier(name) }} as p{{ loop.index0 }},
+    {%- endfor %}
+    lower.{{ value }} as lower,
+    upper.{{ value }} as upper,
+    rows is not null and count(*) over (partition by file) = 1 as is_known
+  from data_map({{ spark_bucketing.string_literal(spark_bucketing.quote_relation(relation)) }})
+{%- endmacro %}
+
+
+{#- SQL for the last names of a file's path, which tell the files of a table apart. -#}
+{% macro file_of_metadata(layout) -%}
+  {{ return("substring_index(_metadata.file_path, '/', " ~ (-1 - layout.partition_by | length) ~ ')') }}
+{%- endmacro %}
+
+
+{#-
+  The names of files that a query lists, as {names, all}, by which Spark leaves out others when it plans a scan; no names where these
+  are more than half of the table's. A file of another folder may have the same name: who needs just these files joins them.
+
+  listed: SQL of a table with a column `file`
+-#}
+{% macro names_of_files(listed, files) -%}
+  {%- set listed = listed if listed is string else spark_bucketing.quote_relation(listed) -%}
+  {%- set all = run_query('select count(distinct file) from ' ~ spark_bucketing.quote_relation(files)).rows[0][0] | int -%}
+  {%- set found = run_query("select distinct substring_index(file, '/', -1) from " ~ listed ~ ' where file is not null limit ' ~ (all // 2 + 1)).columns[0].values() | list -%}
+  {{ return({'names': none if found | length > all // 2 and all > 1 else found, 'all': all}) }}
+{%- endmacro %}
+
+
+{#- Condition on a scan of the table: rows of these files. -#}
+{% macro in_files(names) -%}
+  {%- if names.names is none -%}
+    {{ return('true') }}
+  {%- elif not names.names -%}
+    {{ return('false') }}
+  {%- endif -%}
+  {%- set literals = [] -%}
+  {%- for name in names.names -%}
+    {%- do literals.append(spark_bucketing.string_literal(name)) -%}
+  {%- endfor -%}
+  {{ return('_metadata.file_name in (' ~ literals | join(', ') ~ ')') }}
+{%- endmacro %}

@@ -1,0 +1,143 @@
+{#-
+  Merges this run's rows into an organized table, of which only those files are written anew that have rows of these keys or get new ones,
+  see docs/files.md. The tables beside the model's, in their order:
+    input     the rows of this run, and what is to be done with each
+    files     what is in the table's files by its data map
+    tmp       from routed_rows_sql(): the rows of this run as they are going to be, and the files of their old and their new ones
+    touched   from touched_files_sql(): the files that go
+    plan      where the intervals of the new files begin
+    staged    the new files
+  Then one statement of the session extension replaces the files. Until then nothing of the table has changed but for added columns.
+
+  source: SQL of a query in parentheses
+  reconciled: from reconcile_columns(), with expressions
+  increment: from organized_incremental_config()
+  existing: table_layout() of the table
+-#}
+{% macro merge_organized(relation, source, reconciled, layout, increment, existing) -%}
+  {%- set columns = spark_bucketing.without_expressions(reconciled.columns) -%}
+  {% do spark_bucketing.validate_merge_columns(columns, increment) %}
+  {% do spark_bucketing.validate_merge_session() %}
+  {% do spark_bucketing.validate_operations(source, increment) %}
+  {%- set of = {} -%}
+  {%- for role in ['files', 'tmp', 'touched', 'staged', 'plan'] -%}
+    {%- do of.update({role: spark_bucketing.sibling(relation, role)}) -%}
+  {%- endfor -%}
+  {%- set rows = spark_bucketing.aligned_rows(relation, columns, spark_bucketing.table_columns(spark_bucketing.quote_relation(relation)), []) -%}
+  {% do spark_bucketing.validate_merge_predicates(rows, source, increment) %}
+  {%- set input = spark_bucketing.load_input(relation, source, reconciled.columns + spark_bucketing.operation_columns(increment), layout) -%}
+  {%- do of.update({'input': input, 'table': relation}) -%}
+  {%- set merge = dict(increment, of=of, columns=columns, layout=layout) -%}
+
+  {% do spark_bucketing.write_sibling(of.files, spark_bucketing.known_files_sql(relation, layout)) %}
+  {% do spark_bucketing.write_sibling(of.tmp, spark_bucketing.routed_rows_sql(merge)) %}
+  {% do spark_bucketing.validate_routed_rows(merge) %}
+  {% do spark_bucketing.alter_relation(relation, reconciled.added, none, layout, existing) %}
+  {%- set rows_per_file = spark_bucketing.rows_per_file(of.input, columns, layout, relation, existing, known=of.files) -%}
+  {% do spark_bucketing.write_sibling(of.touched, spark_bucketing.touched_files_sql(merge, rows_per_file)) %}
+  {%- set counts = run_query('select count(file), coalesce(sum(if(file is null, 0, bytes)), 0), count(*) from ' ~ spark_bucketing.quote_relation(of.touched)).rows[0] -%}
+  {%- if counts[2] | int -%}
+    {%- do merge.update({'names': spark_bucketing.names_of_files(of.touched, of.files)}) -%}
+    {%- set islands = dict(layout, split_by=layout.split_by + [spark_bucketing.island()], keeps_up_to=2, bounds_from=none) -%}
+    {%- set rewritten = '(' ~ spark_bucketing.rewritten_rows_sql(merge) ~ ')' -%}
+    {%- set plan = spark_bucketing.plan_files(relation, rewritten, islands, rows_per_file) -%}
+    {% do spark_bucketing.create_bucketed_table(of.staged, columns, layout) %}
+    {%- if plan.rows -%}
+      {% do spark_bucketing.insert_organized(of.staged, rewritten, plan, columns, islands) %}
+      {% do spark_bucketing.write_data_map(of.staged, columns, layout) %}
+    {%- else -%}
+      {#- All rows of the touched files are deleted. -#}
+      {% call statement('main') -%} select 'no rows are left of the touched files' as message {%- endcall %}
+    {%- endif -%}
+    {%- if increment.checks -%}
+      {% do spark_bucketing.verify_merged_rows(merge) %}
+    {%- endif -%}
+    {#- The statement replaces files by tables of one run alone: another run, which takes this one for dead, drops both and writes its own. -#}
+    {% do spark_bucketing.execute_sql('alter table ' ~ spark_bucketing.quote_relation(of.touched) ~ " set tblproperties ('bucketing.build' = '" ~ context['__spark_bucketing_build'] ~ "')") %}
+    {%- set row = run_query('alter table ' ~ spark_bucketing.quote_relation(relation) ~ ' replace files listed in ' ~ spark_bucketing.quote_relation(of.touched)
+        ~ ' with ' ~ spark_bucketing.quote_relation(of.staged)).rows[0] -%}
+    {%- if not row[2] -%}
+      {#- Storage that copies what is renamed: the map's rows are about files of another time. -#}
+      {% do spark_bucketing.write_data_map(relation, columns, layout, spark_bucketing.minutes_ago()) %}
+    {%- endif -%}
+    {% do log(relation ~ ': ' ~ '{:,}'.format(row[1] | int) ~ ' of ' ~ '{:,}'.format(merge.names.all) ~ ' files (' ~ '{:,}'.format(counts[1] | int) ~ ' bytes) replaced by '
+        ~ '{:,}'.format(row[0] | int) ~ '.', info=true) %}
+  {%- else -%}
+    {% call statement('main') -%} select 'no new rows' as message {%- endcall %}
+  {%- endif -%}
+  {% do spark_bucketing.drop_relation_with_files(of.staged) %}
+  {% do spark_bucketing.drop_tables([of.touched, of.plan, of.tmp, of.files, of.input]) %}
+{%- endmacro %}
+
+
+{#- Raises unless this session has the extension, switched on: stock Spark has no statement that replaces a file. -#}
+{% macro validate_merge_session() -%}
+  {%- if not spark_bucketing.leaves_seals() -%}
+    {%- set missing = spark_bucketing.missing_bucket_specs()
+        or {'found': 'a session with spark.bucketing.enabled = false', 'instead': 'set spark.bucketing.enabled=true'} -%}
+    {% do spark_bucketing.raise_config_error('incremental_strategy', "merge of materialized='organized_incremental', in " ~ missing.found,
+        'the session extension, switched on: stock Spark replaces no less than a partition', missing.instead ~ ", or incremental_strategy='insert_overwrite'") %}
+  {%- endif -%}
+{%- endmacro %}
+
+
+{% macro validate_operations(source, increment) -%}
+  {%- for operation, condition in increment.operations.items() -%}
+    {%- set error = spark_bucketing.planning_error('select 1 from ' ~ source ~ ' where ' ~ spark_bucketing.operation_sql(condition)) -%}
+    {%- if error -%}
+      {%- set said = modules.re.search('\\[[A-Z_.]+\\] [^\n]*', error) -%}
+      {% do spark_bucketing.raise_config_error(operation ~ '_when', condition ~ (': ' ~ said.group(0) if said else ''), "a condition in SQL on the columns of the model's query",
+          operation ~ "_when=\"op = '" ~ operation[0] | upper ~ "'\", and `op` in the query") %}
+    {%- endif -%}
+  {%- endfor -%}
+{%- endmacro %}
+
+
+{#- What is not known to be so is not so. -#}
+{% macro operation_sql(condition) -%}
+  {{ return('coalesce((' ~ condition ~ '\n), false)') }}
+{%- endmacro %}
+
+
+{#- Columns of the input that say what is to be done with a row, reconciled with nothing. -#}
+{% macro operation_columns(increment) -%}
+  {%- set columns = [] -%}
+  {%- for operation in ['delete', 'insert', 'update'] -%}
+    {%- do columns.append({'name': '__spark_bucketing_' ~ operation, 'type': 'boolean', 'from': {'type': 'boolean'},
+        'expression': spark_bucketing.operation_sql(increment.operations.get(operation, 'false'))}) -%}
+  {%- endfor -%}
+  {{ return(columns) }}
+{%- endmacro %}
+
+
+{#- Rows of a query that are not there to be deleted. Where the query has not the columns of `delete_when`, none are. -#}
+{% macro without_deletions(source, increment) -%}
+  {%- set condition = increment.operations.get('delete') -%}
+  {%- if not condition -%}
+    {{ return(source) }}
+  {%- endif -%}
+  {%- set kept = '(select * from ' ~ source ~ ' where not ' ~ spark_bucketing.operation_sql(condition) ~ ')' -%}
+  {{ return(source if 'UNRESOLVED_COLUMN' in spark_bucketing.planning_error('select 1 from ' ~ kept) else kept) }}
+{%- endmacro %}
+
+
+{#- Writes a query's rows to a table beside the model's. -#}
+{% macro write_sibling(sibling, query) -%}
+  {% do spark_bucketing.drop_relation_with_files(sibling) %}
+  {% do spark_bucketing.execute_sql(spark_bucketing.in_free_location(sibling, 'create table ' ~ spark_bucketing.quote_relation(sibling) ~ ' using parquet as ' ~ query)) %}
+{%- endmacro %}
+
+
+{#- What rows have a value of each that are planned together while they are merged: files that follow each other. -#}
+{% macro island() -%}
+  {{ return('__spark_bucketing_island') }}
+{%- endmacro %}
+
+
+{#- Completes or undoes a replacement of files that a run which died has begun. -#}
+{% macro recover_files(relation) -%}
+  {%- set found = run_query('alter table ' ~ spark_bucketing.quote_relation(relation) ~ ' recover files').rows[0][0] -%}
+  {%- if found != 'nothing' -%}
+    {% do log(relation ~ ': a run died while it replaced files; that has been ' ~ found ~ '.', info=true) %}
+  {%- endif -%}
+{%- endmacro %}

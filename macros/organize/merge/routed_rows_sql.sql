@@ -1,0 +1,133 @@
+{#-
+  SQL for the rows of a run as they are going to be in the table. Besides the table's columns:
+    __spark_bucketing_delete, _insert, _update    what is to be done with a row, by the model's config
+    __spark_bucketing_file                        the file of the row that it takes the place of; NULL for none
+    __spark_bucketing_interval                    the number of the interval among those of its partition that it falls into: from 1 on the
+                                                  table's files in their order, 0 below all and one more than there are above all, -2 for NULLs
+
+  The rows of the table are looked for in the files of which the map says that they may have them.
+-#}
+{% macro routed_rows_sql(merge) -%}
+  {%- set layout = merge.layout -%}
+  {%- set groups = spark_bucketing.group_names(layout) -%}
+  {%- set names = merge.columns | map(attribute='name') | list -%}
+  {%- set updates = spark_bucketing.updated_columns(merge) -%}
+  {%- set needed = names if updates | length < names | length or merge.predicates else merge.unique_key -%}
+  {%- set value = 'routed.' ~ spark_bucketing.quote_columns(layout.organized_by) -%}
+  {%- set operations = '`__spark_bucketing_delete`, `__spark_bucketing_insert`, `__spark_bucketing_update`' -%}
+  select
+    routed.*,
+    case
+      when `__spark_bucketing_delete` then null
+      when {{ value }} is null then -2
+      when plan.bounds is null then 1
+      when {{ value }} < plan.bounds[0] then 0
+      when {{ value }} > plan.last then size(plan.bounds) + 1
+      else 1 + {{ spark_bucketing.file_of_bounds(value, spark_bucketing.most_files()) }}
+    end as `__spark_bucketing_interval`
+  from (
+    select
+      {%- for name in names %}
+      {%- set column = spark_bucketing.quote_identifier(name) %}
+      {{ 'DBT_INTERNAL_SOURCE.' ~ column if name in updates
+          else 'if(DBT_INTERNAL_DEST.`__spark_bucketing_file` is null, DBT_INTERNAL_SOURCE.' ~ column ~ ', DBT_INTERNAL_DEST.' ~ column ~ ') as ' ~ column }},
+      {%- endfor %}
+      {{ operations }},
+      DBT_INTERNAL_DEST.`__spark_bucketing_file`
+    from {{ spark_bucketing.quote_relation(merge.of.input) }} as DBT_INTERNAL_SOURCE
+    left join (
+      select {{ spark_bucketing.aligned_list(needed, merge) }}, {{ spark_bucketing.file_of_metadata(layout) }} as `__spark_bucketing_file`
+      from {{ spark_bucketing.quote_relation(merge.of.table) }}
+      where {{ spark_bucketing.in_files(spark_bucketing.candidate_files(merge)) }}
+    ) as DBT_INTERNAL_DEST
+      on {{ spark_bucketing.merge_condition(merge) }}
+  ) as routed
+  left join (
+    select {{ groups | join(', ') ~ ', ' if groups }}array_sort(collect_set(lower)) as bounds, max(upper) as last
+    from {{ spark_bucketing.quote_relation(merge.of.files) }}
+    where is_known and lower is not null
+    {{ 'group by ' ~ groups | join(', ') if groups else 'having count(*) > 0' }}
+  ) as plan
+    on {{ spark_bucketing.of_groups('routed', 'plan', layout) }}
+{%- endmacro %}
+
+
+{#- SQL for rows of the model's columns whose partition and split have these values in a plan. -#}
+{% macro of_groups(rows, plan, layout) -%}
+  {%- set equal = [] -%}
+  {%- for name in spark_bucketing.groups_of(layout) -%}
+    {%- do equal.append(rows ~ '.' ~ spark_bucketing.quote_identifier(name) ~ ' <=> ' ~ plan ~ '.p' ~ loop.index0) -%}
+  {%- endfor -%}
+  {{ return(equal | join(' and ') or 'true') }}
+{%- endmacro %}
+
+
+{#- Columns that a matched row takes from the new one. -#}
+{% macro updated_columns(merge) -%}
+  {%- set updates = [] -%}
+  {%- for column in merge.columns -%}
+    {%- if (not merge.update_columns or column.name | lower in merge.update_columns | map('lower') | list)
+        and column.name | lower not in merge.exclude_columns | map('lower') | list -%}
+      {%- do updates.append(column.name) -%}
+    {%- endif -%}
+  {%- endfor -%}
+  {{ return(updates) }}
+{%- endmacro %}
+
+
+{#- Select list of a table that has not got its new columns yet. -#}
+{% macro aligned_list(names, merge) -%}
+  {%- set there = spark_bucketing.table_columns(spark_bucketing.quote_relation(merge.of.table)) | map(attribute='name') | list -%}
+  {%- set items = [] -%}
+  {%- for column in merge.columns if column.name | lower in names | map('lower') | list -%}
+    {%- set name = spark_bucketing.quote_identifier(column.name) -%}
+    {%- do items.append(name if column.name in there else 'cast(null as ' ~ spark_bucketing.quoted_type(column.type) ~ ') as ' ~ name) -%}
+  {%- endfor -%}
+  {{ return(items | join(', ')) }}
+{%- endmacro %}
+
+
+{#-
+  names_of_files() of those that may have rows of the run's keys, as far as the columns that files are organized by are part of the key: whose
+  interval has a value of the run, or of which the map knows nothing. The smallest of the run's values that is not below a file's interval is found
+  by going through both in descending order.
+-#}
+{% macro candidate_files(merge) -%}
+  {%- set layout = merge.layout -%}
+  {%- set keys = merge.unique_key | map('lower') | list -%}
+  {%- set by_value = layout.organized_by[0] | lower in keys -%}
+  {%- set groups = [] -%}
+  {%- for name in spark_bucketing.groups_of(layout) if name | lower in keys -%}
+    {%- do groups.append({'plan': 'p' ~ spark_bucketing.groups_of(layout).index(name), 'column': spark_bucketing.quote_identifier(name)}) -%}
+  {%- endfor -%}
+  {%- if not by_value and not groups -%}
+    {{ return({'names': none}) }}
+  {%- endif -%}
+  {%- set of_file = groups | map(attribute='plan') | list -%}
+  {%- set listed -%}
+    (
+      select file
+      from (
+        select *, last(value, true) over ({{ 'partition by ' ~ of_file | join(', ') if of_file }} order by place desc, value is null rows unbounded preceding) as next_value
+        from (
+          select {{ of_file | join(', ') ~ ', ' if of_file }}file, is_known, {{ 'lower' if by_value else '1' }} as place, {{ spark_bucketing.last_of_interval(merge) if by_value else '1' }} as upper,
+            {{ 'if(false, lower, null)' if by_value else 'if(false, 1, null)' }} as value
+          from {{ spark_bucketing.quote_relation(merge.of.files) }}
+          union all
+          select {% for group in groups %}{{ group.column }}, {% endfor %}null, true, {{ spark_bucketing.quote_identifier(layout.organized_by[0]) if by_value else '1' }} as place, null,
+            {{ spark_bucketing.quote_identifier(layout.organized_by[0]) if by_value else '1' }}
+          from {{ spark_bucketing.quote_relation(merge.of.input) }}
+        )
+      )
+      where file is not null and (not is_known or next_value <= upper)
+    )
+  {%- endset -%}
+  {{ return(spark_bucketing.names_of_files(listed, merge.of.files)) }}
+{%- endmacro %}
+
+
+{#- SQL for what no value of a file is above: a session may have written the map's timestamps in milliseconds. -#}
+{% macro last_of_interval(merge) -%}
+  {%- set column = spark_bucketing.columns_named(merge.columns, merge.layout.organized_by)[0] -%}
+  {{ return("upper + interval '0.000999' second" if column.type.startswith('timestamp') else 'upper') }}
+{%- endmacro %}

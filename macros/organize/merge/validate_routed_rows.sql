@@ -1,0 +1,46 @@
+{#-
+  Raises where the run's rows do not fit the table, before anything of it is written: a key that several new rows have, or several of the
+  table's; and, with merge_checks, rows to delete or update whose keys are not there, and rows to insert whose keys are.
+-#}
+{% macro validate_routed_rows(merge) -%}
+  {%- set keys = spark_bucketing.quote_columns(merge.unique_key) -%}
+  {%- set row = 'to_json(struct(' ~ keys ~ '))' -%}
+  {%- set is_there = '`__spark_bucketing_file` is not null' -%}
+  {%- set problems = [
+      {'wrong': '`__spark_bucketing_copies` > 1'},
+      {'setting': 'delete_when', 'wrong': '`__spark_bucketing_delete` and not (' ~ is_there ~ ')', 'words': 'rows to delete whose keys the table does not have',
+          'expected': 'the keys of rows to delete in the table'},
+      {'setting': 'update_when', 'wrong': '`__spark_bucketing_update` and not (' ~ is_there ~ ')', 'words': 'rows to update whose keys the table does not have',
+          'expected': 'the keys of rows to update in the table'},
+      {'setting': 'insert_when', 'wrong': '`__spark_bucketing_insert` and ' ~ is_there, 'words': 'rows to insert whose keys the table has already',
+          'expected': 'the keys of rows to insert not in the table'},
+  ] -%}
+  {%- set asked = problems if merge.checks else problems[:1] -%}
+  {%- set sums = [] -%}
+  {%- for problem in asked -%}
+    {%- do sums.append('count_if(' ~ problem.wrong ~ '), first(if(' ~ problem.wrong ~ ', ' ~ row ~ ', null), true)') -%}
+  {%- endfor -%}
+  {%- set found = run_query('select ' ~ sums | join(', ') ~ ' from (select *, if(' ~ spark_bucketing.quote_columns(merge.unique_key, '%s is null').replace(', ', ' or ')
+      ~ ', 1, count(*) over (partition by ' ~ keys ~ ')) as `__spark_bucketing_copies` from ' ~ spark_bucketing.quote_relation(merge.of.tmp) ~ ')').rows[0] -%}
+  {%- for problem, number, example in zip(asked, found.values()[::2], found.values()[1::2]) if number | int -%}
+    {%- if not problem.setting -%}
+      {% do spark_bucketing.raise_repeated_key(merge, example) %}
+    {%- endif -%}
+    {% do spark_bucketing.raise_config_error(problem.setting, '{:,}'.format(number | int) ~ ' ' ~ problem.words ~ ', such as ' ~ example ~ ' (nothing has been changed)',
+        problem.expected, 'look where they come from (they may have been merged before), or leave out these checks: merge_checks=false') %}
+  {%- endfor -%}
+{%- endmacro %}
+
+
+{% macro raise_repeated_key(merge, example) -%}
+  {%- set keys = spark_bucketing.quote_columns(merge.unique_key) -%}
+  {%- set repeated = run_query('select to_json(struct(' ~ keys ~ ')) from ' ~ spark_bucketing.quote_relation(merge.of.input) ~ ' where '
+      ~ spark_bucketing.quote_columns(merge.unique_key, '%s is not null').replace(', ', ' and ') ~ ' group by ' ~ keys ~ ' having count(*) > 1 limit 1').rows -%}
+  {%- if repeated | length -%}
+    {% do spark_bucketing.raise_config_error('unique_key', merge.unique_key | join(', ') ~ ', with several new rows of the key ' ~ repeated[0][0] ~ ' (nothing has been changed)',
+        'at most one new row of each key', 'keep one row of each key in the model, e.g. with row_number()') %}
+  {%- endif -%}
+  {% do spark_bucketing.raise_config_error('unique_key',
+      merge.unique_key | join(', ') ~ ', with several rows of the table for the new row of the key ' ~ example ~ ' (nothing has been changed)',
+      'at most one row of each key in the table', 'another unique_key, or remove the copies: dbt run --full-refresh') %}
+{%- endmacro %}

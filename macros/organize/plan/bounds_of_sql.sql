@@ -1,0 +1,42 @@
+{#-
+  SQL for where the intervals of another organized table begin, as a plan has it: p0, p1, ... and bounds. A partition of its own each, where both
+  tables have the same partition and split columns; the ordering columns may have different names.
+-#}
+{% macro bounds_of_sql(layout) -%}
+  {%- set relation = ref(*layout.bounds_from.names) if layout.bounds_from.of == 'ref' else source(*layout.bounds_from.names) -%}
+  {%- set known = spark_bucketing.existing_names(relation, [relation.identifier]) -%}
+  {%- set other = spark_bucketing.table_layout(relation) if relation.identifier | lower in known else {'organized_by': []} -%}
+  {%- set groups = {'partition_by': other.partition_by, 'split_by': other.split_by} -%}
+  {%- if not other.organized_by -%}
+    {% do spark_bucketing.raise_config_error('bounds_from', relation, 'a table of a model with `organized_by`, which has been built',
+        'build it first, or leave `bounds_from` out') %}
+  {%- endif -%}
+  {%- for setting, names in groups.items() if names | map('lower') | list != layout[setting] | map('lower') | list -%}
+    {% do spark_bucketing.raise_config_error('bounds_from', relation ~ ', whose ' ~ setting ~ ' is ' ~ (names | join(', ') or 'none'),
+        'the same as that of this model, which is ' ~ (layout[setting] | join(', ') or 'none'), setting ~ '=' ~ names) %}
+  {%- endfor -%}
+  {%- set columns = spark_bucketing.group_names(layout) -%}
+  select {{ columns | join(', ') ~ ', ' if columns }}array_sort(collect_set(lower)) as bounds
+  from ({{ spark_bucketing.mapped_files_sql(relation, other) }})
+  where lower is not null
+  {{ 'group by ' ~ columns | join(', ') if columns else 'having count(*) > 0' }}
+{%- endmacro %}
+
+
+{#- SQL for intervals of the files that a table has, as known_files_sql() names them. Without the extension it opens each of these files. -#}
+{% macro mapped_files_sql(relation, layout) -%}
+  {%- if spark_bucketing.leaves_seals() -%}
+    {{ return('select * from (' ~ spark_bucketing.known_files_sql(relation, layout) ~ ') where is_known') }}
+  {%- endif -%}
+  select
+    {%- for name in spark_bucketing.groups_of(layout) %}
+    {{ 'partition' if loop.index0 < layout.partition_by | length else 'split' }}.{{ spark_bucketing.quote_identifier(name) }} as p{{ loop.index0 }},
+    {%- endfor %}
+    lower.{{ spark_bucketing.quote_columns(layout.organized_by) }} as lower
+  from parquet.{{ spark_bucketing.quote_identifier(layout.location ~ '/_data_map/*') }} as map
+  left semi join (
+    select {{ spark_bucketing.file_of_metadata(layout) }} as file, _metadata.file_size as bytes, _metadata.file_modification_time as modified
+    from {{ spark_bucketing.quote_relation(relation) }}
+  ) as there
+    on map.file = there.file and map.bytes = there.bytes and map.modified = there.modified
+{%- endmacro %}

@@ -1,0 +1,418 @@
+"""Merges into organized tables: they rewrite the files that they touch, and the rows are those of a plain recomputation."""
+
+from __future__ import annotations
+
+import random
+import re
+import shutil
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from commanded import command
+from dying import executing
+from pyspark.sql import SparkSession
+from test_organized_ranges import data_files, files_of, read_files
+
+from conftest import Failed, Project
+from spark_bucketing.session import setting
+
+MODEL: dict[str, Any] = {
+    "materialized": "organized_incremental",
+    "incremental_strategy": "merge",
+    "unique_key": ["id"],
+    "organized_by": "o",
+    "rows_per_file": 40,
+}
+COLUMNS = "id bigint, o int, s int, v string, ds string"
+Row = tuple[Any, ...]
+
+
+def row(chosen: random.Random, key: int) -> Row:
+    """A row of COLUMNS, with NULLs, values that many rows have, and rows far from all others."""
+    value = chosen.choice(
+        [None, 7, *[chosen.randrange(1000)] * 8, chosen.randrange(5000, 9000) if chosen.random() < 0.1 else 3]
+    )
+    return (key, value, key % 3, chosen.choice(["x", "y", None]), chosen.choice(["a b", "c%d", None, "=e/f"]))
+
+
+def write(spark: SparkSession, table: str, rows: list[Row], columns: str = COLUMNS) -> None:
+    spark.createDataFrame(rows, columns).write.mode("overwrite").saveAsTable(table)
+
+
+def merged(before: list[Row], delta: list[Row], keys: list[int], updates: list[int] | None = None) -> list[Row]:
+    """The rows after a merge, by key; the last element of a row of the delta says what is done with it."""
+    rows: dict[Any, Row] = {}
+
+    def of(row: Row) -> Row:
+        return tuple(row[key] for key in keys)
+
+    extra = [row for row in before if None in of(row)]
+    rows = {of(row): row for row in before if None not in of(row)}
+    for *new, operation in delta:
+        key = of(tuple(new))
+        if operation == "D":
+            rows.pop(key, None)
+        elif None in key:
+            extra.append(tuple(new))
+        elif key in rows and updates is not None:
+            rows[key] = tuple(new[i] if i in updates else old for i, old in enumerate(rows[key]))
+        else:
+            rows[key] = tuple(new)
+    return sorted([*rows.values(), *extra], key=str)
+
+
+def rows_of(project: Project) -> list[Row]:
+    project.spark.sql(f"refresh table {project.table('m')}")
+    return sorted((tuple(found) for found in project.rows("select id, o, s, v, ds from {schema}.m")), key=str)
+
+
+def model(project: Project, **config: Any) -> None:
+    """Rows of `base` at first, and of `delta` then, whose column `op` the table does not have."""
+    sql = (
+        "{% if is_incremental() %}select * from {{ target.schema }}.delta"
+        "{% else %}select * from {{ target.schema }}.base{% endif %}"
+    )
+    project.model("m", sql, **{**MODEL, "delete_when": "op = 'D'", "merge_checks": False, **config})
+
+
+def start(project: Project, rows: list[Row], **config: Any) -> None:
+    write(project.spark, project.table("base"), rows)
+    model(project, **config)
+    project.dbt("run")
+
+
+def merge(project: Project, delta: list[Row]) -> tuple[set[Any], set[Any]]:
+    """Files before and after."""
+    write(project.spark, project.table("delta"), delta, f"{COLUMNS}, op string")
+    before = {path: (project.location("m") / path).stat().st_mtime_ns for path in data_files(project, "m")}
+    project.dbt("run")
+    after = {path: (project.location("m") / path).stat().st_mtime_ns for path in data_files(project, "m")}
+    return set(before.items()), set(after.items())
+
+
+def assert_map_is_true(project: Project, overlaps: bool = False) -> None:
+    """Each file is known to the map, by an interval of its own, and what the map says of it is so."""
+    partition = "partition" if "ds=" in str(data_files(project, "m")) else "1"
+    found = project.rows(
+        f"select *, {partition} as g from data_map('{project.table('m')}') order by g, lower nulls last"
+    )
+    truth = {
+        one.file: one
+        for one in project.rows(
+            "select element_at(split(_metadata.file_path, '/'), -1) as file, count(*) as rows, min(o) as lower, max(o) as upper, count(o) as valued"
+            " from {schema}.m group by all"
+        )
+    }
+    assert len(found) == len(truth)
+    for of in found:
+        real = truth[of.file.split("/")[-1]]
+        assert (of.rows, of.lower.o, of.upper.o, of.rows - of.nulls) == (real.rows, real.lower, real.upper, real.valued)
+    if not overlaps:
+        for one, other in pairwise(found):
+            if one.g == other.g and None not in (one.lower.o, other.lower.o):
+                assert one.upper.o < other.lower.o or getattr(one, "split", 0) != getattr(other, "split", 0)
+
+
+CONFIGS: list[dict[str, Any]] = [
+    {},
+    {"partition_by": ["ds"]},
+    {"partition_by": ["ds"], "split_by": ["s"], "file_format": "orc"},
+    {"partition_by": ["ds"], "unique_key": ["id", "ds"]},
+    {"unique_key": ["id", "o"], "split_by": ["s"]},
+    {"partition_by": ["ds"], "unique_key": ["id", "o", "ds"]},
+    {"merge_update_columns": ["v", "o"], "partition_by": ["ds"]},
+]
+
+
+def test_merges_are_as_recomputed(project: Project, extension: None) -> None:
+    """Rows that move between partitions, splits and files; in ORC."""
+    assert_merges(project, 2, (0.2,))
+
+
+@pytest.mark.long
+def test_columns_that_are_not_updated_stay(project: Project, extension: None) -> None:
+    assert_merges(project, 6, (0.2, 1))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("number", range(7))
+def test_many_merges_are_as_recomputed(project: Project, extension: None, number: int) -> None:
+    assert_merges(project, number, (0.01, 0.2, 0, 1))
+
+
+def assert_merges(project: Project, number: int, shares: tuple[float, ...]) -> None:
+    """Random deltas: updates, deletes and inserts, of rows that move between files and partitions, and none at all."""
+    chosen, config = random.Random(number), CONFIGS[number]
+    names = ["id", "o", "s", "v", "ds"]
+    keys = [names.index(name) for name in config.get("unique_key", ["id"])]
+    updates = (
+        [names.index(name) for name in config["merge_update_columns"]] if "merge_update_columns" in config else None
+    )
+    expected = [row(chosen, key) for key in range(900)]
+    start(project, expected, **config)
+    for share in shares:
+        present = [one for one in expected if chosen.random() < share]
+        delta: list[Row] = []
+        for one in present:
+            other = (one[0], *row(chosen, one[0])[1:])
+            kept = tuple(
+                old if i in keys or chosen.random() < 0.5 else new
+                for i, (old, new) in enumerate(zip(one, other, strict=True))
+            )
+            delta.append((*kept, chosen.choice("UUD") if share < 1 else "D" if one[0] % 5 else "U"))
+        delta += [(*row(chosen, 1000 + round(1000 * share) * 2 + i), "I") for i in range(round(60 * share))]
+        unique = {tuple(one[key] for key in keys): one for one in delta}
+        delta = list(unique.values())
+        merge(project, delta)
+        expected = merged(expected, delta, keys, updates)
+        assert rows_of(project) == expected, share
+        assert_map_is_true(project)
+        assert project.tables() == {"m", "base", "delta"}
+
+
+def test_only_files_of_the_delta_are_written(project: Project, extension: None) -> None:
+    """Others stay byte for byte; beyond all intervals there are new files; a file that grows is split."""
+    start(project, [(i, i, 0, "x", "a") for i in range(0, 1000)], partition_by=["ds"], merge_checks=True)
+    before, after = merge(project, [(i, i, 0, "y", "a", "U") for i in range(105, 110)])
+    assert len(before) == len(after) == 25 and len(before - after) == 1
+    # A scan that names a file opens no other one, just after a replacement as well.
+    ((path, _),) = after - before
+    named = project.spark.sql(f"select id from {project.table('m')} where _metadata.file_name = '{path.name}'")
+    assert len(named.collect()) == 40 and read_files(named) == 1
+    before, after = merge(project, [(i, i, 0, "z", "a", "I") for i in range(2000, 2100)])
+    assert before < after and len(after - before) == 3
+    before, after = merge(project, [(i, i, 0, "z", "b", "I") for i in range(3000, 3010)])
+    assert before < after and len(after - before) == 1
+    before, after = merge(project, [(3100 + i, 200 + i % 3, 0, "y", "a", "I") for i in range(100)])
+    assert len(before - after) == 1 and 2 <= len(after - before) <= 4
+    assert_map_is_true(project)
+
+
+@pytest.mark.long
+def test_files_that_shrink_are_merged_with_a_neighbour(project: Project, extension: None) -> None:
+    start(project, [(i, i, 0, "x", "a") for i in range(0, 400)])
+    before, after = merge(project, [(i, i, 0, "x", "a", "D") for i in range(120, 155)])
+    assert (len(before), len(after)) == (10, 9) and len(before - after) == 2
+    before, after = merge(project, [(i, i, 0, "x", "a", "D") for i in range(0, 35)])
+    assert len(after) == 8 and len(before - after) == 2
+    # A small file that nobody rewrites stays, and goes with the next one that is rewritten beside it.
+    before, after = merge(project, [(i, i, 0, "y", "a", "I") for i in range(1000, 1005)])
+    assert before < after
+    before, after = merge(project, [(i, i, 0, "y", "a", "I") for i in range(1010, 1040)])
+    assert len(before - after) == 1 and len(after) == len(before)
+    before, after = merge(project, [(i, i, 0, "x", "a", "D") for i in range(0, 5000)])
+    assert after == set() and rows_of(project) == []
+    merge(project, [(1, 1, 1, "n", "a", "I")])
+    assert rows_of(project) == [(1, 1, 1, "n", "a")]
+
+
+REFUSED: list[tuple[list[Row], dict[str, Any], str]] = [
+    ([(1, 5, 0, "x", "a", "U"), (1, 6, 0, "x", "a", "U")], {}, r"several new rows of the key \{.id.:1\}"),
+    ([(5000, 5, 0, "x", "a", "D")], {}, r"`delete_when`.*1 rows to delete whose keys the table does not have.*5000"),
+    ([(5000, 5, 0, "x", "a", "U")], {}, r"`update_when`.*rows to update.*5000"),
+    ([(1, 5, 0, "x", "a", "I")], {}, r"`insert_when`.*has already.*:1"),
+    ([(1, 5, 0, "x", "a", "I")], {"delete_when": "opp = 'D'"}, r"`delete_when`.*UNRESOLVED_COLUMN"),
+    ([(7, 5, 0, "x", "a", "U")], {}, r"several rows of the table for the new row of the key \{.id.:7\}"),
+    ([(1, 5, 0, "x", "a", "U")], {"rows_per_file": None, "files": 3}, "rows_per_file or file_size"),
+    ([(1, 5, 0, "x", "a", "U")], {"organized_by": None}, "a model with `organized_by`"),
+    ([(1, 5, 0, "x", "a", "U")], {"organized_by": "s"}, "`organized_by`.*what the table has, which is o.*full-refresh"),
+    ([(1, 5, 0, "x", "a", "U")], {"unique_key": ["idd"]}, "`unique_key`.*idd"),
+    ([(1, 5, 0, "x", "a", "U")], {"merge_checks": "no"}, "`merge_checks`.*true or false"),
+    ([(1, 5, 0, "x", "a", "U")], {"delete_when": True}, "`delete_when`.*a condition in SQL"),
+    ([(1, 5, 0, "x", "a", "U")], {"incremental_strategy": "append"}, "`delete_when`.*incremental_strategy='append'"),
+]  # fmt: skip
+
+
+def test_what_does_not_fit_changes_nothing(project: Project, extension: None) -> None:
+    checked = {"merge_checks": True, "insert_when": "op = 'I'", "update_when": "op = 'U'"}
+    start(project, [*[(i, i, 0, "x", "a") for i in range(100)], (7, 50, 0, "twice", "a")], **checked)
+    before = rows_of(project), data_files(project, "m")
+    for delta, config, message in REFUSED:
+        sql = "select * from {{ target.schema }}.delta"
+        project.model(
+            "m",
+            sql,
+            **{
+                key: value
+                for key, value in {**MODEL, "delete_when": "op = 'D'", **checked, **config}.items()
+                if value is not None
+            },
+        )
+        with pytest.raises(Failed, match=f"(?s){message}"):
+            merge(project, delta)
+        assert (rows_of(project), data_files(project, "m")) == before, message
+
+
+@pytest.mark.parametrize(
+    ("written", "instead", "found"),
+    [
+        ("left anti join", "left semi join", r"partition.s. whose rows are not the old ones"),
+        ("where `__spark_bucketing_file` is not null group by all", "where false group by all", "not in the old files"),
+        (r"_metadata\.file_name in \(.*?\)", "false", "old file.s. whose rows are not what"),
+    ],
+)
+def test_new_files_that_are_wrong_do_not_come(
+    project: Project, extension: None, written: str, instead: str, found: str
+) -> None:
+    """What is written is compared with what the table has, whatever has made it wrong."""
+    start(project, [(i, i, 0, "x", "a") for i in range(400)], merge_checks=True)
+    before = rows_of(project), data_files(project, "m")
+    changed: list[str] = []
+
+    def act(execute: Callable[[str], None], sql: str) -> None:
+        if re.search(written, sql):
+            changed.append(sql)
+        execute(re.sub(written, instead, sql))
+
+    with executing(act), pytest.raises(Failed, match=rf"(?s)the table is as it was.*{found}"):
+        merge(project, [(i, i + 200, 0, "y", "a", "U") for i in range(100, 105)])
+    assert changed and (rows_of(project), data_files(project, "m")) == before
+    project.dbt("run")
+    assert project.rows("select count(*), count_if(v = 'y') from {schema}.m")[0] == (400, 5)
+
+
+def test_a_file_whose_name_others_have_chosen(project: Project, extension: None) -> None:
+    """Names with spaces and with escapes of their own are found again."""
+    start(project, [(i, i, 0, "x", "a") for i in range(400)], merge_checks=True)
+    for number, path in enumerate(sorted((project.location("m")).glob("part-*"))[:5]):
+        path.rename(path.with_name(f"part %20{number}+é'.parquet"))
+    merge(project, [(i, i, 0, "y", "a", "U" if i % 2 else "D") for i in range(0, 100)])
+    assert project.rows("select count(*), count_if(v = 'y') from {schema}.m")[0] == (350, 50)
+
+
+def test_without_the_extension_it_is_refused(project: Project) -> None:
+    start(project, [(1, 1, 1, "x", "a")])
+    with pytest.raises(Failed, match=r"(?s)`incremental_strategy`.*session extension.*insert_overwrite"):
+        merge(project, [(1, 2, 1, "y", "a", "U")])
+
+
+def test_rows_to_delete_are_none_of_a_build(project: Project, extension: None) -> None:
+    sql = "select id, cast(id as int) as o, if(id % 4 = 0, 'D', 'I') as op from range(100)"
+    project.build(sql, **MODEL, delete_when="op = 'D'")
+    assert project.rows("select count(*) from {schema}.m")[0] == (75,)
+
+
+def test_columns_that_are_new_and_files_of_others(project: Project, extension: None) -> None:
+    """Rows that others have added are merged as well, and files of before a column are what the map says."""
+    start(project, [(i, i, 0, "x", "a") for i in range(200)], on_schema_change="append_new_columns", merge_checks=True)
+    project.spark.sql(
+        f"insert into {project.table('m')} select id, cast(id as int), 0, 'other', 'b' from range(300, 400, 1, 2)"
+    )
+    write(
+        project.spark,
+        project.table("delta"),
+        [(i, i, 0, "new", "a", "U", i) for i in range(150, 350)],
+        f"{COLUMNS}, op string, extra int",
+    )
+    project.dbt("run")
+    found: dict[str, int] = dict(project.rows("select v, count(*) as n from {schema}.m group by v"))
+    assert found == {"x": 150, "new": 200, "other": 50}
+    assert project.rows("select count(extra), sum(extra), count(op) from {schema}.m")[0] == (
+        200,
+        sum(range(150, 350)),
+        200,
+    )
+    unknown = project.rows(f"select count(*) from data_map('{project.table('m')}') where rows is null")[0][0]
+    assert unknown in (0, 1), "others' files without rows of the run stay unknown"
+    merge_again = [(i, i, 0, "again", "a", "D" if i % 2 else "U", None) for i in range(0, 60)]
+    write(project.spark, project.table("delta"), merge_again, f"{COLUMNS}, op string, extra int")
+    project.dbt("run")
+    assert dict(project.rows("select v, count(*) as n from {schema}.m group by v")) == {
+        "x": 90,
+        "again": 30,
+        "new": 200,
+        "other": 50,
+    }
+
+
+@pytest.mark.long
+def test_filters_find_rows_of_new_files(project: Project, extension: None, spark: SparkSession) -> None:
+    start(project, [(i, i, i % 3, "x", "a b") for i in range(600)], partition_by=["ds"], split_by=["s"])
+    merge(project, [(i, i + 1000, i % 3, "moved", "c%d", "U") for i in range(100, 130)])
+    for condition in ("o = 115", "o = 1115", "o between 90 and 140", "o > 1120", "s = 1 and o >= 1000"):
+        found = {}
+        for enabled in ("true", "false"):
+            with setting(spark, "spark.bucketing.enabled", enabled):
+                found[enabled] = sorted(map(str, project.rows(f"select * from {{schema}}.m where {condition}")))
+        assert found["true"] == found["false"], condition
+
+
+def test_a_file_of_several_splits_is_read(project: Project, extension: None) -> None:
+    """Others do not split rows over files; the map has a row of such a file for each of its values."""
+    start(project, [(i, i, i % 3, "x", "a") for i in range(90)], split_by=["s"])
+    project.spark.sql(
+        f"insert into {project.table('m')} select id, cast(id as int), cast(id % 3 as int), 'o', 'a' from range(500, 530, 1, 1)"
+    )
+    assert command(project, "map", "repair", project.table("m")).exit_code == 0
+    for s in range(3):
+        assert project.rows(f"select count(*) from {{schema}}.m where s = {s}")[0] == (40,)
+    merge(project, [(i, i, i % 3, "y", "a", "U") for i in range(505, 510)])
+    assert project.rows("select count(*), count_if(v = 'y') from {schema}.m")[0] == (120, 5)
+    assert len(files_of(project, "m", groups="s")) == 3
+
+
+def both(project: Project, columns: str, **config: Any) -> None:
+    """A table of 400 rows of these columns, and a merge with the checks that updates the first ten of them, and adds ten."""
+    for name, rows in (("base", "select {}, 'old' as v from range(400)"), ("delta", "select {}, 'new' as v, 'U' as op from (select id from range(10) union all select id from range(400, 410))")):  # fmt: skip
+        project.spark.sql(f"create table {project.table(name)} using parquet as {rows.format(columns)}")
+    model(project, merge_checks=True, **config)
+    project.dbt("run")
+    project.dbt("run")
+    assert project.rows("select count(*), count_if(v = 'new') from {schema}.m")[0] == (410, 20)
+    assert not project.rows(f"select * from data_map('{project.table('m')}') where rows is null")
+
+
+def test_columns_of_names_that_a_merge_uses_itself(project: Project, extension: None) -> None:
+    columns = (
+        "id as there, id as o, id % 2 as hash, id % 3 as copies, id % 2 as file, id % 3 as rows, id % 5 as checksum"
+    )
+    both(project, columns, unique_key=["there"], partition_by=["file"], split_by=["rows"])
+
+
+def test_names_in_another_case(project: Project, extension: None) -> None:
+    """The query of a later run spells its columns otherwise: the map goes on to know the files."""
+    sql = (
+        "{% if is_incremental() %}select id as ID, id as O, id % 2 as S, 'b' as DS from range(390, 410)"
+        "{% else %}select id, id as o, id % 2 as s, 'a' as ds from range(400){% endif %}"
+    )
+    project.model("m", sql, **MODEL, partition_by=["ds"], split_by=["s"])
+    project.dbt("run")
+    project.dbt("run")
+    assert project.rows("select count(*), count_if(ds = 'b') from {schema}.m")[0] == (410, 20)
+    assert not project.rows(f"select * from data_map('{project.table('m')}') where rows is null")
+
+
+def test_a_table_without_files_that_are_known(project: Project, extension: None, spark: SparkSession) -> None:
+    """All rows were deleted, or the map was: sizes are of a sample, and there are no bounds to go by."""
+
+    def act(execute: Callable[[str], None], sql: str) -> None:
+        spark.conf.set("spark.sql.ansi.enabled", "true")
+        execute(sql)
+
+    start(project, [(i, i, 0, "x", "a") for i in range(100)])
+    sized = {key: value for key, value in MODEL.items() if key != "rows_per_file"}
+    project.model("m", "select * from {{ target.schema }}.delta", **sized, file_size="2KiB", delete_when="op = 'D'")
+    with setting(spark, "spark.sql.ansi.enabled", "true"), executing(act):
+        merge(project, [(i, i, 0, "x", "a", "D") for i in range(100)])
+        merge(project, [(i, i, 0, "y", "a", "I") for i in range(50)])
+        for part in (project.location("m") / "_data_map").iterdir():
+            shutil.rmtree(part)
+        merge(project, [(i, i, 0, "z", "a", "U") for i in range(40, 60)])
+    assert project.rows("select count(*), count_if(v = 'z') from {schema}.m")[0] == (60, 20)
+
+
+def test_rows_that_predicates_leave_out_stay(project: Project, extension: None) -> None:
+    """As in dbt: the new row of such a key is one more."""
+    rows: list[Row] = [(i, i, i % 2, "x", "a") for i in range(100)]
+    start(project, rows, incremental_predicates=["DBT_INTERNAL_DEST.s = 1"], merge_checks=True)
+    merge(project, [(i, i, 5, "y", "a", "U") for i in range(50, 54)])
+    assert project.rows("select count(*), count_if(v = 'y') from {schema}.m")[0] == (102, 4)
+
+
+def test_a_key_that_is_no_column_is_found_by_the_first_run(project: Project, extension: None) -> None:
+    write(project.spark, project.table("base"), [(1, 1, 1, "x", "a")])
+    model(project, unique_key=["idd"])
+    with pytest.raises(Failed, match=r"(?s)`unique_key`.*idd"):
+        project.dbt("run")

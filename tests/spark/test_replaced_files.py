@@ -1,0 +1,311 @@
+"""Files of organized tables that are replaced: what readers see meanwhile, and what a death leaves."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import threading
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from dying import statements
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from test_organized_merges import COLUMNS, Row, rows_of, start, write
+from test_organized_ranges import data_files
+
+from conftest import Failed, Project
+
+ROWS: list[Row] = [(i, i, 0, "old", "a" if i < 200 else "b") for i in range(400)]
+# Rows that are updated, deleted, moved to another partition, and a partition that is new; one loses all of its rows.
+DELTA = [
+    *[(i, i, 1, "new", "a", "U") for i in range(100, 110)],
+    *[(i, i, 1, "moved", "c", "U") for i in range(200, 400)],
+    *[(i, i, 1, "gone", "a", "D") for i in range(20)],
+]
+MERGED = sorted(
+    [
+        *[(i, i, 0, "old", "a") for i in range(20, 200) if not 100 <= i < 110],
+        *[(i, i, 1, "new", "a") for i in range(100, 110)],
+        *[(i, i, 1, "moved", "c") for i in range(200, 400)],
+    ],
+    key=str,
+)
+OLD = sorted(ROWS, key=str)
+
+
+def died_before_replacing(project: Project) -> tuple[list[tuple[Path, Path]], list[Path]]:
+    """A run that has written the new files, as pairs of where they are and where they are going to be; and those that go."""
+    start(project, ROWS, partition_by=["ds"])
+    write(project.spark, project.table("delta"), DELTA, f"{COLUMNS}, op string")
+    with statements(die_before="replace files"), pytest.raises(Failed, match="died here"):
+        project.dbt("run")
+    table, staged = project.location("m"), project.location("m__dbt_staged")
+    coming = [(staged / path, table / path) for path in data_files(project, "m__dbt_staged")]
+    listed = project.rows("select distinct path from {schema}.m__dbt_touched where path is not null")
+    return coming, [Path(row.path.removeprefix("file:")) for row in listed]
+
+
+def begin(project: Project, coming: list[tuple[Path, Path]], going: list[Path]) -> Path:
+    record = project.location("m") / "_replaced" / "20260101000000000000"
+    record.mkdir(parents=True)
+    lists = {
+        "added": [f"file:{to}" for _, to in coming],
+        "removed": [f"file:{path}" for path in going],
+        "created": [{"ds": "c"}],
+    }
+    (record / "begun").write_text(json.dumps(lists))
+    return record
+
+
+def move(paths: list[tuple[Path, Path]]) -> None:
+    for source, target in paths:
+        target.parent.mkdir(exist_ok=True)
+        source.rename(target)
+
+
+def take(step: str, project: Project, record: Path, coming: list[tuple[Path, Path]], going: list[Path]) -> None:
+    """One of the steps of a replacement that has begun."""
+    if step == "half-moved":
+        project.spark.sql(f"alter table {project.table('m')} add partition (ds='c')")
+        move(coming[::2])
+    elif step == "moved":
+        move(coming[1::2])
+        for part in (project.location("m__dbt_staged") / "_data_map").glob("[0-9]*"):
+            part.rename(project.location("m") / "_data_map" / part.name)
+    elif step in ("committed", "undone"):
+        (record / "begun").rename(record / step)
+    else:
+        paths = {"half-undone": [to for _, to in coming[::2]], "half-deleted": going[::2], "deleted": going[1::2]}
+        for path in paths[step]:
+            path.unlink()
+
+
+FORWARD = ["half-moved", "moved", "committed", "half-deleted", "deleted"]
+STEPS = {
+    "begun": [],
+    **{step: FORWARD[: number + 1] for number, step in enumerate(FORWARD)},
+    "half-undone": ["half-moved", "moved", "undone", "half-undone"],
+}
+LONG = pytest.mark.long
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        pytest.param("begun", marks=LONG),
+        "half-moved",
+        pytest.param("moved", marks=LONG),
+        pytest.param("half-undone", marks=LONG),
+        pytest.param("committed", marks=LONG),
+        "half-deleted",
+        pytest.param("deleted", marks=LONG),
+    ],
+)
+def test_a_death_while_files_are_replaced(project: Project, extension: None, state: str) -> None:
+    """Readers with the extension have the old or the new rows in each state, and the next run ends with the new ones."""
+    coming, going = died_before_replacing(project)
+    record = begin(project, coming, going)
+    for step in STEPS[state]:
+        take(step, project, record, coming, going)
+    committed = (record / "committed").exists()
+    assert rows_of(project) == (MERGED if committed else OLD)
+    if not state.startswith("half"):
+        (row,) = project.spark.sql(f"alter table {project.table('m')} recover files").collect()
+        assert row.recovered == ("completed" if committed else "undone")
+        assert rows_of(project) == (MERGED if committed else OLD)
+    project.dbt("run")
+    assert rows_of(project) == MERGED
+    assert not list(project.location("m").glob("ds=b*/part-*")), "a partition without rows has gone"
+    assert [row.partition for row in project.rows("show partitions {schema}.m")] == ["ds=a", "ds=c"]
+    assert project.tables() == {"m", "base", "delta"}
+    assert len(list((project.location("m") / "_replaced").iterdir())) == 1
+    unknown = project.rows(f"select count(*) as n, count(rows) as known from data_map('{project.table('m')}')")[0]
+    assert unknown.n == unknown.known == len(data_files(project, "m"))
+
+
+def replace(project: Project) -> Any:
+    return project.spark.sql(
+        f"alter table {project.table('m')} replace files listed in {project.table('m__dbt_touched')} with {project.table('m__dbt_staged')}"
+    ).collect()
+
+
+def test_what_cannot_be_replaced_is_undone(project: Project, extension: None) -> None:
+    """A file that cannot be moved, and one that somebody has changed: nothing is left of the new files."""
+    coming, _ = died_before_replacing(project)
+    before = data_files(project, "m")
+    coming[-1][1].mkdir(parents=True)
+    with pytest.raises(Exception, match="cannot be renamed"):
+        replace(project)
+    assert rows_of(project) == OLD and data_files(project, "m") == before
+    assert "ds=c" not in {row.partition for row in project.rows("show partitions {schema}.m")}
+    project.dbt("run")
+    assert rows_of(project) == MERGED
+
+
+def test_another_run_that_takes_this_one_for_dead(project: Project, extension: None) -> None:
+    """One of them has its way, and no row is lost: what was undone cannot be committed, nor the other way round."""
+    coming, going = died_before_replacing(project)
+    done = threading.Event()
+
+    def recover() -> None:
+        while not done.is_set():
+            # Both may drop the same partition, and one of them finds none.
+            with suppress(PySparkException, Py4JError):
+                project.spark.sql(f"alter table {project.table('m')} recover files")
+
+    other = threading.Thread(target=recover)
+    other.start()
+    try:
+        replace(project)
+        expected, there, gone = MERGED, [to for _, to in coming], going
+    except (PySparkException, Py4JError):
+        expected, there, gone = OLD, going, [to for _, to in coming]
+    finally:
+        done.set()
+        other.join()
+    assert rows_of(project) == expected
+    assert all(path.exists() for path in there) and not any(path.exists() for path in gone)
+
+
+def test_what_is_committed_is_not_undone(project: Project, extension: None) -> None:
+    coming, going = died_before_replacing(project)
+    record = begin(project, coming, going)
+    jvm: Any = project.spark._jvm
+    records = jvm.org.apache.spark.sql.bucketing.records
+    path = jvm.org.apache.hadoop.fs.Path(str(project.location("m")))
+    conf = project.spark._jsc.hadoopConfiguration()
+    fs = path.getFileSystem(conf)
+    begun = records.Replacement.last(path, conf).get()
+    assert records.Replacement.commit(begun, fs) and not records.Replacement.undo(begun, fs)
+    (record / "committed").rename(record / "begun")
+    assert records.Replacement.undo(begun, fs) and records.Replacement.undo(begun, fs)
+    assert not records.Replacement.commit(begun, fs) and (record / "undone").exists()
+
+
+def test_files_that_others_have_changed_are_not_replaced(project: Project, extension: None) -> None:
+    _, going = died_before_replacing(project)
+    going[0].touch()
+    with pytest.raises(Exception, match=r"changed or deleted since it was read.*run it again"):
+        replace(project)
+    assert rows_of(project) == OLD
+    project.spark.sql(f"drop table {project.table('m__dbt_staged')}")
+    with pytest.raises(Exception, match="m__dbt_staged"):
+        replace(project)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("statement", ["__dbt_files`", "__dbt_staged` ", "_data_map/", "drop table"])
+def test_a_death_between_statements_of_a_merge(project: Project, extension: None, statement: str) -> None:
+    start(project, ROWS, partition_by=["ds"])
+    write(project.spark, project.table("delta"), DELTA, f"{COLUMNS}, op string")
+    with (
+        statements(die_before=statement),
+        pytest.raises(Failed, match="died here"),
+    ):
+        project.dbt("run")
+    assert rows_of(project) == (MERGED if statement == "drop table" else OLD)
+    project.dbt("run")
+    assert rows_of(project) == MERGED
+    assert project.tables() == {"m", "base", "delta"}
+
+
+def test_readers_see_the_old_rows_or_the_new_ones(project: Project, extension: None, spark: SparkSession) -> None:
+    """A second session counts while rows are merged, and move between partitions."""
+    start(project, [(i, i, 0, "x", "a") for i in range(400)], partition_by=["ds"])
+    other = spark.newSession()
+    other.conf.set("spark.bucketing.enabled", "true")
+    found: list[Any] = []
+    done = threading.Event()
+
+    def counted() -> Any:
+        try:
+            return tuple(other.sql(f"select count(*), sum(s) from {project.table('m')}").collect()[0])
+        except (PySparkException, Py4JError) as error:
+            return str(error)
+
+    def read() -> None:
+        while not done.is_set():
+            found.append(counted())
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    try:
+        for run in range(1, 5):
+            delta = [(i, i, run, "x", "ab"[run % 2] if i % 2 else "c", "U") for i in range(0, 400, 4)]
+            write(project.spark, project.table("delta"), delta, f"{COLUMNS}, op string")
+            project.dbt("run")
+    finally:
+        done.set()
+        reader.join()
+    sums = {(400, 100 * run) for run in range(5)}
+    # A query that was planned before, and reads a file when it is gone, fails, as it does of any overwrite.
+    wrong = [one for one in found if one not in sums and not re.search("FILE_NOT_EXIST|does not exist", str(one))]
+    assert not wrong and len(found) > 20
+
+
+def test_a_model_of_others_is_not_touched(project: Project, extension: None) -> None:
+    project.build("select 1 as id", materialized="bucketed_table", clustered_by=["id"], buckets=1)
+    with pytest.raises(Exception, match=r"without a data map.*INSERT OVERWRITE"):
+        project.spark.sql(
+            f"alter table {project.table('m')} replace files listed in {project.table('m')} with {project.table('m')}"
+        )
+    (row,) = project.spark.sql(f"alter table {project.table('m')} recover files").collect()
+    assert row.recovered == "nothing"
+    with pytest.raises(Exception, match=r"has no data map"):
+        project.spark.sql(f"select * from data_map('{project.table('m')}')")
+    with pytest.raises(Exception, match="LISTED IN"):
+        project.spark.sql(f"alter table {project.table('m')} replace files")
+
+
+def test_tables_of_another_run_replace_nothing(project: Project, extension: None) -> None:
+    """A run that takes this one for dead has made its own table of new files, and has not written them yet."""
+    died_before_replacing(project)
+    listed, staged = project.table("m__dbt_touched"), project.table("m__dbt_staged")
+    statement = f"alter table {project.table('m')} replace files listed in {listed} with {staged}"
+    columns = "(id bigint, o int, s int, v string, ds string) using parquet partitioned by (ds)"
+    project.spark.sql(f"drop table {staged}")
+    project.spark.sql(f"create table {staged} {columns} tblproperties ('bucketing.build'='another')")
+    with pytest.raises(Exception, match=r"not of one run.*no other run.*nothing has been replaced"):
+        project.spark.sql(statement)
+    assert rows_of(project) == OLD
+    project.dbt("run")
+    assert rows_of(project) == MERGED
+
+
+def test_a_clock_that_was_ahead(project: Project, extension: None) -> None:
+    """The last replacement is the last by its name, whatever the time of the one before."""
+    start(project, ROWS, partition_by=["ds"])
+    for v in ("one", "two"):
+        write(project.spark, project.table("delta"), [(5, 5, 1, v, "a", "U")], f"{COLUMNS}, op string")
+        project.dbt("run")
+        (record,) = (project.location("m") / "_replaced").iterdir()
+        if v == "one":
+            record.rename(record.with_name("20990101000000000000"))
+    assert record.name == "20990101000000000001"
+    assert project.rows("select count(*), count_if(v = 'two') from {schema}.m")[0] == (400, 1)
+
+
+@pytest.mark.parametrize("config", [{}, {"partition_by": ["ds"]}])
+def test_a_session_that_has_listed_files_long_ago(
+    project: Project, extension: None, spark: SparkSession, config: dict[str, Any]
+) -> None:
+    """Of two replacements the second has replaced the files of the first: nothing tells that the listing is older than both."""
+    start(project, ROWS, **config)
+    spark.sql(f"analyze table {project.table('m')} compute statistics")
+    other = spark.newSession()
+    other.conf.set("spark.bucketing.enabled", "true")
+    query = f"select count(*), sum(s) from {project.table('m')}"
+    assert other.sql(query).collect()[0] == (400, 0)
+    for s in (1, 2):
+        write(project.spark, project.table("delta"), [(5, 5, s, "new", "a", "U")], f"{COLUMNS}, op string")
+        project.dbt("run")
+    assert "400 rows" not in str(project.detail("m", "Statistics")), "what ANALYZE has said is true no more"
+    (done,) = (project.location("m") / "_replaced").glob("*/done")
+    os.utime(done, (done.stat().st_mtime - 3600,) * 2)
+    for _ in range(2):
+        assert other.sql(query).collect()[0] == (400, 2)
