@@ -19,7 +19,7 @@ EXTENSION := .venv/spark-bucketing-extension.jar
 export SPARK_BUCKETING_CACHE := $(CURDIR)/.venv/spark-bucketing
 
 .DEFAULT_GOAL := help
-.PHONY: help setup machine demo evolution test test-long test-dbt test-versions test-crosswise cluster-test fuzz bench bench-tpch bench-advise bench-planning bench-files bench-intervals bench-lint lint format dist clean
+.PHONY: help setup machine demo evolution corrections test test-long test-dbt test-versions test-crosswise cluster-test fuzz bench bench-tpch bench-advise bench-planning bench-files bench-intervals bench-merges bench-lint lint format dist clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -45,6 +45,9 @@ demo: setup ## Build the showcase on an embedded Spark and show what it wrote
 
 evolution: setup ## Change the buckets of the showcase's flights_by_month by dbt run, and show the plans
 	@$(BIN)/python scripts/evolution/evolve.py
+
+corrections: setup ## Merge late corrections of a week into flights that are organized by time, and show which files change
+	@$(BIN)/python scripts/corrections.py
 
 test: lint ## Run every check and every test but the long ones
 	@$(BIN)/pytest --config-file $(CONFIG) --rootdir . -m 'not long' $(WORKERS) $(HERE) tests
@@ -98,6 +101,9 @@ bench-files: setup ## Write a table by each strategy of organized_table: ROWS=20
 
 bench-intervals: setup ## Filter a table of many files by its data map, and without: FILES=20000
 	@$(BIN)/python benchmarks/intervals.py --files $(or $(FILES),20000)
+
+bench-merges: setup ## Time merges into an organized table, against writing partitions or all of it anew
+	@$(BIN)/python benchmarks/merges.py
 
 bench-lint: setup ## Compare the rules of sqlfluff with the check on random models, and time them: MODELS=500
 	@$(BIN)/python benchmarks/lint_models.py --models $(or $(MODELS),500)

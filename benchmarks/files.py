@@ -7,7 +7,6 @@ strategy is a model of one dbt project, run in turns; seconds are the median. Wh
 from __future__ import annotations
 
 import argparse
-import json
 import re
 import statistics
 import tempfile
@@ -16,11 +15,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from bench_project import location, model, run, write_project
 from embedded import session
 from rich.console import Console
 from rich.table import Table
 
-ROOT = Path(__file__).parents[1]
 WAYS: Mapping[str, Mapping[str, Any]] = {
     "table": {"materialized": "table", "file_format": "parquet"},
     "coalesce": {"file_strategy": "coalesce"},
@@ -51,22 +50,18 @@ def main() -> None:
         seconds: dict[str, list[float]] = {}
         for _ in range(options.runs):
             for number, way in enumerate(WAYS):
-                seconds.setdefault(way, []).append(_run(project, f"m{number}"))
+                seconds.setdefault(way, []).append(run(project, f"m{number}"))
         table = Table(
             *TITLES, title=f"{options.rows:,} rows, {options.days} days, {options.days * options.files} files"
         )
         for number, way in enumerate(WAYS):
-            cells = _cells(_location(spark, f"bench.m{number}"))
+            cells = _cells(location(spark, f"bench.m{number}"))
             table.add_row(way, f"{statistics.median(seconds[way]):.1f}", *cells)
         Console(width=120).print(table)
         spark.stop()
 
 
 def _project(folder: Path, options: argparse.Namespace) -> Path:
-    packages = folder / "dbt_packages"
-    packages.mkdir(parents=True)
-    (packages / "spark_bucketing").symlink_to(ROOT)
-    output = {"type": "spark", "method": "session", "host": "NA", "schema": "bench", "threads": 1}
     # Days of 1 to 5 parts, whose rows come in any order, from several tasks.
     # The inverse of a density that grows from 1 to 5; rows come in any order, from several tasks.
     chance = "(xxhash64(id) & 1048575) / 1048576D"
@@ -75,36 +70,13 @@ def _project(folder: Path, options: argparse.Namespace) -> Path:
             date_add(date'2024-01-01', cast(day as int)) as ds
         from (select id, {options.days} * (sqrt(1 + 24 * {chance}) - 1) / 4 as day from range({options.rows}))"""
     common = {"partition_by": ["ds"], "rows_per_file": -(-options.rows // (options.days * options.files))}
-    files = {
-        "dbt_project.yml": json.dumps({"name": "t", "profile": "t"}),
-        "packages.yml": json.dumps({"packages": [{"local": str(ROOT)}]}),
-        "profiles.yml": json.dumps({"t": {"target": "t", "outputs": {"t": output}}}),
-    }
+    models = {}
     for number, config in enumerate(WAYS.values()):
         organized = (
             {**common, "materialized": "organized_table"} if "materialized" not in config else {"partition_by": ["ds"]}
         )
-        arguments = ", ".join(f"{key}={value!r}" for key, value in {**organized, **config}.items())
-        files[f"models/m{number}.sql"] = f"{{{{ config({arguments}) }}}}\n{query}\n"
-    for name, text in files.items():
-        (folder / name).parent.mkdir(exist_ok=True)
-        (folder / name).write_text(text)
-    return folder
-
-
-def _run(project: Path, model: str) -> float:
-    from dbt.cli.main import dbtRunner
-
-    place = ["--project-dir", str(project), "--profiles-dir", str(project), "--quiet"]
-    outcome = dbtRunner().invoke(["run", "--select", model, *place])
-    if not outcome.success:
-        raise SystemExit(f"{model}: {outcome.exception or [result.message for result in outcome.result.results]}")
-    return float(outcome.result.results[0].execution_time)
-
-
-def _location(spark: Any, table: str) -> Path:
-    rows = spark.sql(f"describe formatted {table}").collect()
-    return Path(next(str(row[1]) for row in rows if row[0] == "Location").removeprefix("file:"))
+        models[f"m{number}"] = model(query, **{**organized, **config})
+    return write_project(folder, models)
 
 
 def _cells(folder: Path) -> list[str]:

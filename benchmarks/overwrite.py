@@ -1,7 +1,8 @@
-"""How long rows are missing while an INSERT OVERWRITE of partitions commits: this file with --partitions, --rows.
+"""What readers see while partitions, or files of them, are replaced: this file with --partitions, --rows.
 
-Two readers look on. One lists the partitions' folders as fast as it can. The other is a Spark session of its own that
-counts rows by partition, again and again, each time with a fresh listing.
+An INSERT OVERWRITE of all partitions is compared with a merge into an organized table that replaces one file of each.
+Three readers look on. One lists the partitions' folders as fast as it can. The others are Spark sessions that count
+rows by partition again and again, each time with a fresh listing: one as of stock Spark, one with the extension.
 """
 
 from __future__ import annotations
@@ -13,15 +14,26 @@ import tempfile
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bench_project import location, model, run, write_project
 from embedded import session
+from rich.console import Console
+from rich.table import Table
+
+from spark_bucketing.extension.build import build_jar
+from spark_bucketing.extension.settings import extension_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+# Whether the extension is switched on.
+READERS = {"stock": "false", "extension": "true"}
 
 
 @dataclass
@@ -31,25 +43,28 @@ class Seen:
     Args:
         statement: seconds of each statement.
         commit: seconds from the first folder that changed to the last.
-        gaps: seconds that a folder had no files.
-        missing: seconds in which some folder had no files.
-        answers: of the counting queries: right, rows missing, or failed.
+        gaps: seconds from the first change of a folder to its last.
+        missing: seconds in which some folder had less files than before.
+        doubled: seconds in which some folder had more files than before.
+        answers: of the counting queries, by session: right, rows missing, rows twice, or failed.
     """
 
     statement: list[float] = field(default_factory=list)
     commit: list[float] = field(default_factory=list)
     gaps: list[float] = field(default_factory=list)
     missing: list[float] = field(default_factory=list)
-    answers: Counter[str] = field(default_factory=Counter)
+    doubled: list[float] = field(default_factory=list)
+    answers: dict[str, Counter[str]] = field(default_factory=lambda: {name: Counter() for name in READERS})
 
 
 @dataclass
 class Folders:
-    """What a process saw that listed folders all the time: when each one's files went and came back, by a clock."""
+    """What a process saw that listed folders all the time: when the files of each changed, by a clock."""
 
-    gone: dict[Path, float] = field(default_factory=dict)
-    back: dict[Path, float] = field(default_factory=dict)
+    began: dict[Path, float] = field(default_factory=dict)
+    ended: dict[Path, float] = field(default_factory=dict)
     missing: float = 0.0
+    doubled: float = 0.0
 
 
 def look(folders: list[Path], pipe: Connection) -> None:
@@ -59,16 +74,17 @@ def look(folders: list[Path], pipe: Connection) -> None:
     pipe.send("ready")
     last = time.perf_counter()
     while not pipe.poll():
-        lacking = False
-        for folder in first.keys() - seen.back.keys():
+        numbers = set()
+        for folder in first.keys() - seen.ended.keys():
             files, now = _files(folder), time.perf_counter()
             if files != first[folder]:
-                seen.gone.setdefault(folder, now)
-                if files:
-                    seen.back[folder] = now
-            lacking = lacking or not files
+                seen.began.setdefault(folder, now)
+                if len(files) == len(first[folder]):
+                    seen.ended[folder] = now
+            numbers.add((len(files) > len(first[folder])) - (len(files) < len(first[folder])))
         now = time.perf_counter()
-        seen.missing += now - last if lacking else 0
+        seen.missing += now - last if -1 in numbers else 0
+        seen.doubled += now - last if 1 in numbers else 0
         last = now
     pipe.send(seen)
 
@@ -80,66 +96,110 @@ def _files(folder: Path) -> frozenset[str]:
         return frozenset()
 
 
-def overwrite(spark: SparkSession, partitions: int, rows: int, seen: Seen) -> None:
-    """Overwrite all partitions of a table from a staging table, with two readers."""
-    folders = [_folder(spark) / f"p={number}" for number in range(partitions)]
+def watch(spark: SparkSession, table: str, partitions: int, rows: int, seen: Seen, change: Callable[[], float]) -> None:
+    """Change a table while the readers look on.
+
+    Args:
+        spark: whose new sessions count rows.
+        table: with partitions by `p`, from 0 on.
+        partitions: how many there are.
+        rows: of each partition, before and after the change.
+        seen: gets what was seen.
+        change: changes the table, and returns how many seconds that took.
+    """
+    folders = [location(spark, table) / f"p={number}" for number in range(partitions)]
     stop = threading.Event()
     here, there = multiprocessing.Pipe()
     # A process of its own, so that it need not wait for this one's threads.
     looking = multiprocessing.get_context("spawn").Process(target=look, args=(folders, there))
-    reader = spark.newSession()
-    counting = threading.Thread(target=_count, args=(reader, partitions, rows, stop, seen.answers))
-    counting.start()
+    counting = []
+    for name, enabled in READERS.items():
+        reader = spark.newSession()
+        reader.conf.set("spark.bucketing.enabled", enabled)
+        expected = dict.fromkeys(range(partitions), rows)
+        counting.append(threading.Thread(target=_count, args=(reader, table, expected, stop, seen.answers[name])))
     looking.start()
     here.recv()
-    seen.answers.clear()
-    start = time.perf_counter()
-    spark.sql("insert overwrite table t partition (p) select k, v, p from staged").collect()
-    seen.statement.append(time.perf_counter() - start)
+    for thread in counting:
+        thread.start()
+    seen.statement.append(change())
     stop.set()
     here.send("stop")
     found: Folders = here.recv()
     looking.join()
-    counting.join()
-    seen.commit.append(max(found.back.values()) - min(found.gone.values()))
-    seen.gaps += [found.back[folder] - gone for folder, gone in found.gone.items()]
+    for thread in counting:
+        thread.join()
+    seen.commit.append(max(found.ended.values()) - min(found.began.values()))
+    seen.gaps += [found.ended[folder] - began for folder, began in found.began.items()]
     seen.missing.append(found.missing)
+    seen.doubled.append(found.doubled)
 
 
-def _count(session: SparkSession, partitions: int, rows: int, stop: threading.Event, answers: Counter[str]) -> None:
-    expected = dict.fromkeys(range(partitions), rows)
+def _count(
+    session: SparkSession, table: str, expected: dict[int, int], stop: threading.Event, answers: Counter[str]
+) -> None:
     while not stop.is_set():
-        answers[_answer(session, expected)] += 1
+        answers[_answer(session, table, expected)] += 1
 
 
-def _answer(session: SparkSession, expected: dict[int, int]) -> str:
+def _answer(session: SparkSession, table: str, expected: dict[int, int]) -> str:
     try:
-        session.sql("refresh table t")
-        found = {row.p: row["count"] for row in session.table("t").groupBy("p").count().collect()}
+        session.sql(f"refresh table {table}")
+        found = {row.p: row["count"] for row in session.table(table).groupBy("p").count().collect()}
     except Exception as error:
         if "FILE_NOT_EXIST" in str(error) or "does not exist" in str(error):
             return "failed"
         raise
-    return "right" if found == expected else "rows missing"
+    if any(found.get(number, 0) < rows for number, rows in expected.items()):
+        return "rows missing"
+    return "right" if found == expected else "rows twice"
 
 
-def _folder(spark: SparkSession) -> Path:
-    rows = spark.sql("describe table extended t").collect()
-    return Path(next(row.data_type for row in rows if row.col_name == "Location").removeprefix("file:"))
-
-
-def _make(spark: SparkSession, partitions: int, rows: int) -> None:
+def _overwrites(spark: SparkSession, _folder: Path, partitions: int, options: argparse.Namespace) -> Seen:
+    """Of all partitions, from a staging table."""
     for name in ("t", "staged"):
         spark.sql(f"drop table if exists {name}")
         spark.sql(
             f"create table {name} (k bigint, v string) partitioned by (p int) clustered by (k) sorted by (k) "
             "into 4 buckets stored as parquet"
         )
-        ids = f"range(0, {partitions * rows}, 1, 4)"
+        ids = f"range(0, {partitions * options.rows}, 1, 4)"
         spark.sql(
             f"insert into {name} partition (p) select /*+ repartition(4, k) */ id as k, uuid() as v, "
             f"cast(id % {partitions} as int) as p from {ids}"
         )
+
+    def change() -> float:
+        start = time.perf_counter()
+        spark.sql("insert overwrite table t partition (p) select k, v, p from staged").collect()
+        return time.perf_counter() - start
+
+    seen = Seen()
+    for _ in range(options.repetitions):
+        watch(spark, "t", partitions, options.rows, seen, change)
+    return seen
+
+
+def _merges(spark: SparkSession, folder: Path, partitions: int, options: argparse.Namespace) -> Seen:
+    """Each of one row of the first of four files of each partition."""
+    name = f"m{partitions}"
+    rows = "select id, id div {n} as o, uuid() as v, cast(id % {n} as int) as p from range(0, {end}, 1, 4)"
+    all_rows, delta = (rows.format(n=partitions, end=end * partitions) for end in (options.rows, 1))
+    text = model(
+        f"{{% if is_incremental() %}}{delta}{{% else %}}{all_rows}{{% endif %}}",
+        materialized="organized_incremental",
+        incremental_strategy="merge",
+        unique_key=["p", "o"],
+        partition_by=["p"],
+        organized_by="o",
+        rows_per_file=options.rows // 4,
+    )
+    project = write_project(folder / name, {name: text})
+    run(project, name)
+    seen = Seen()
+    for _ in range(options.repetitions):
+        watch(spark, f"bench.{name}", partitions, options.rows, seen, lambda: run(project, name))
+    return seen
 
 
 def main() -> None:
@@ -149,27 +209,29 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=20_000, help="of each partition")
     parser.add_argument("--repetitions", type=int, default=5, help="overwrites of each")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
         small = {"spark.master": "local[2]", "spark.driver.memory": "2g", "spark.sql.shuffle.partitions": "4"}
-        spark = session(Path(folder), small)
-        print("partitions  statement      commit  one missing  any missing   counts of a reader")
-        for partitions in options.partitions:
-            seen = Seen()
-            _make(spark, partitions, options.rows)
-            for _ in range(options.repetitions):
-                overwrite(spark, partitions, options.rows, seen)
-            print(_line(partitions, seen))
+        spark = session(folder, {**small, **extension_settings(build_jar())})
+        spark.sql("create schema bench")
+        table = Table(*TITLES, title="Milliseconds, medians and the longest of one folder; counts of readers")
+        for way, replaced in {"INSERT OVERWRITE": _overwrites, "merge": _merges}.items():
+            for partitions in options.partitions:
+                table.add_row(way, f"{partitions}", *_cells(replaced(spark, folder, partitions, options)))
+        Console(width=150).print(table)
         spark.stop()
 
 
-def _line(partitions: int, seen: Seen) -> str:
-    commit, missing = (statistics.median(found) * 1000 for found in (seen.commit, seen.missing))
-    longest = max(seen.gaps) * 1000
-    answers = ", ".join(f"{number} {answer}" for answer, number in sorted(seen.answers.items()))
-    return (
-        f"{partitions:>10}  {statistics.median(seen.statement):>7.1f} s  {commit:>7.1f} ms  {longest:>7.1f} ms"
-        f"  {missing:>7.1f} ms   {answers}"
-    )
+TITLES = ("", "partitions", "statement", "commit", "one folder", "files missing", "files twice", *READERS)
+
+
+def _cells(seen: Seen) -> list[str]:
+    times = [statistics.median(seen.commit), max(seen.gaps), *map(statistics.median, (seen.missing, seen.doubled))]
+    return [
+        f"{statistics.median(seen.statement):.1f} s",
+        *(f"{seconds * 1000:,.0f}" for seconds in times),
+        *(", ".join(f"{number} {answer}" for answer, number in sorted(of.items())) for of in seen.answers.values()),
+    ]
 
 
 if __name__ == "__main__":

@@ -1,0 +1,51 @@
+"""A dbt project whose models a benchmark runs in its own Spark."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+
+
+def write_project(folder: Path, models: Mapping[str, str]) -> Path:
+    """A project with this package and these models, by their names, in the schema `bench`."""
+    packages = folder / "dbt_packages"
+    packages.mkdir(parents=True)
+    (packages / "spark_bucketing").symlink_to(ROOT)
+    output = {"type": "spark", "method": "session", "host": "NA", "schema": "bench", "threads": 1}
+    files = {
+        "dbt_project.yml": json.dumps({"name": "bench", "profile": "t", "config-version": 2}),
+        "packages.yml": json.dumps({"packages": [{"local": str(ROOT)}]}),
+        "profiles.yml": json.dumps({"t": {"target": "t", "outputs": {"t": output}}}),
+        **{f"models/{name}.sql": sql for name, sql in models.items()},
+    }
+    for name, text in files.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(text)
+    return folder
+
+
+def model(sql: str, **config: Any) -> str:
+    """A model's text."""
+    arguments = ", ".join(f"{key}={value!r}" for key, value in config.items())
+    return f"{{{{ config({arguments}) }}}}\n{sql}\n"
+
+
+def run(project: Path, model: str) -> float:
+    """Seconds that a model of a dbt project takes."""
+    from dbt.cli.main import dbtRunner
+
+    place = ["--project-dir", str(project), "--profiles-dir", str(project), "--quiet"]
+    outcome = dbtRunner().invoke(["run", "--select", model, *place])
+    if not outcome.success:
+        raise SystemExit(f"{model}: {outcome.exception or [result.message for result in outcome.result.results]}")
+    return float(outcome.result.results[0].execution_time)
+
+
+def location(spark: Any, table: str) -> Path:
+    """The folder of a table."""
+    rows = spark.sql(f"describe formatted {table}").collect()
+    return Path(next(str(row[1]) for row in rows if row[0] == "Location").removeprefix("file:"))

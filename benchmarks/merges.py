@@ -1,0 +1,194 @@
+"""Merge a thousandth of the rows into an organized table, or write partitions or all anew: see --help.
+
+The table has 200 partitions of 50 files. One delta lies in 3 % of the files, another one in all of them. dbt merges
+each in three ways, into a table for each: `organized_incremental` with `merge`; with `insert_overwrite` of partitions
+that the delta touches, by a query that returns all of their rows; and `organized_table`, by one that returns all rows.
+Bytes are those of files that were not there before, compared with those of the files that have rows of the delta.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shutil
+import statistics
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bench_project import location, model, run, write_project
+from embedded import session
+from rich.console import Console
+from rich.table import Table
+
+from spark_bucketing.extension.build import build_jar
+from spark_bucketing.extension.settings import extension_settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+KEYS = ["p", "o", "id"]
+WAYS: Mapping[str, Mapping[str, Any]] = {
+    "merge": {"materialized": "organized_incremental", "incremental_strategy": "merge", "unique_key": KEYS},
+    "merge, unchecked": {
+        "materialized": "organized_incremental",
+        "incremental_strategy": "merge",
+        "unique_key": KEYS,
+        "merge_checks": False,
+    },
+    "touched partitions": {"materialized": "organized_incremental", "incremental_strategy": "insert_overwrite"},
+    "whole table": {"materialized": "organized_table"},
+}
+MERGED = """
+    select coalesce(new.id, old.id) as id, coalesce(new.o, old.o) as o,
+        coalesce(new.v, old.v) as v, coalesce(new.w, old.w) as w, coalesce(new.p, old.p) as p
+    from (select * from {{{{ {old} }}}} {where}) as old
+    full outer join delta as new on old.p = new.p and old.o = new.o and old.id = new.id
+"""
+TITLES = ("", "seconds", "of merge", "files written", "MiB written", "over the touched files'")
+
+
+def main() -> None:
+    """Make the tables and the deltas, merge them in turns, and print what that took and wrote."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--partitions", type=int, default=200)
+    parser.add_argument("--files", type=int, default=50, help="of a partition")
+    parser.add_argument("--of-partition", type=int, default=3, help="files of a partition that the first delta touches")
+    parser.add_argument("--rows", type=int, default=1000, help="of a file")
+    parser.add_argument("--runs", type=int, default=3, help="runs of each way, but one of the last")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        derby = f"-Dderby.system.home={folder} -Dderby.system.durability=test"
+        settings = {
+            "spark.master": "local[2]",
+            "spark.driver.memory": "4g",
+            "spark.sql.shuffle.partitions": "16",
+            **extension_settings(build_jar()),
+            "spark.driver.extraJavaOptions": derby,
+        }
+        spark = session(folder, settings)
+        project = _project(folder / "bench", options)
+        spark.sql("create schema bench")
+        spark.sql(
+            "create view bench.delta as select * from values (0L, 0L, 0D, '', 0) as t(id, o, v, w, p) where false"
+        )
+        run(project, "m0")
+        for number in range(1, len(WAYS)):
+            _copy(spark, "bench.m0", f"bench.m{number}")
+        spark.sql("drop view bench.delta")
+        for title, share in (("in 3 % of the files", 0.03), ("in all files", 1.0)):
+            Console(width=120).print(_merges(spark, project, options, title, share))
+        spark.stop()
+
+
+def _copy(spark: SparkSession, table: str, copy: str) -> None:
+    """Of files with their times as well, by which the data map knows them."""
+    (statement,) = spark.sql(f"show create table {table}").collect()[0]
+    spark.sql(re.sub(r"TABLE \S+", f"TABLE {copy}", statement, count=1))
+    shutil.copytree(location(spark, table), location(spark, copy), dirs_exist_ok=True)
+    spark.sql(f"msck repair table {copy}")
+
+
+def _merges(spark: SparkSession, project: Path, options: argparse.Namespace, title: str, share: float) -> Table:
+    """Each way gets the same deltas, which change other rows each time."""
+    seconds: dict[str, list[float]] = {way: [] for way in WAYS}
+    written: dict[str, list[tuple[int, int]]] = {way: [] for way in WAYS}
+    least: list[int] = []
+    for number in range(options.runs):
+        spark.sql("drop table if exists bench.delta")
+        spark.sql(f"create table bench.delta using parquet as {_delta(options, share, number)}")
+        least.append(_bytes_of_touched(spark))
+        for index, way in enumerate(WAYS):
+            if way == "whole table" and number:
+                continue
+            before = _files(spark, f"bench.m{index}")
+            seconds[way].append(run(project, f"m{index}"))
+            new = {path: size for path, size in _files(spark, f"bench.m{index}").items() if path not in before}
+            written[way].append((len(new), sum(new.values())))
+        sums = {
+            tuple(
+                spark.sql(f"select count(*), sum(o), sum(cast(v as decimal(38, 3))) from bench.m{index}").collect()[0]
+            )
+            for index, way in enumerate(WAYS)
+            if way != "whole table" or not number
+        }
+        if len(sums) != 1:
+            raise SystemExit(f"the tables differ: {sums}")
+    table = Table(*TITLES, title=f"A thousandth of {options.partitions * options.files * options.rows:,} rows, {title}")
+    first = statistics.median(seconds["merge"])
+    for way in WAYS:
+        files, size = (statistics.median(of) for of in zip(*written[way], strict=True))
+        took = statistics.median(seconds[way])
+        cells = (
+            f"{took:.1f}",
+            f"{took / first:.1f}",
+            f"{files:,.0f}",
+            f"{size / 2**20:,.1f}",
+            f"{size / statistics.median(least):.2f}",
+        )
+        table.add_row(way, *cells)
+    return table
+
+
+def _project(folder: Path, options: argparse.Namespace) -> Path:
+    each = options.files * options.rows
+    built = (
+        f"select id, id % {each} as o, id * 0.25D as v, md5(cast(id as string)) as w, cast(id div {each} as int) as p "
+        f"from range(0, {options.partitions * each}, 1, 8)"
+    )
+    touched = "where p in (select p from delta)"
+    queries = {
+        "merge": "select * from {{ target.schema }}.delta",
+        "touched partitions": MERGED.format(old="this", where=touched).replace("delta", "{{ target.schema }}.delta"),
+        "whole table": MERGED.format(old="ref('m0_base')", where="").replace("delta", "{{ target.schema }}.delta"),
+    }
+    queries["merge, unchecked"] = queries["merge"]
+    models = {}
+    for number, (way, config) in enumerate(WAYS.items()):
+        layout = {"partition_by": ["p"], "organized_by": "o", "rows_per_file": options.rows}
+        later = queries[way].replace("{{ ref('m0_base') }}", "{{ this }}")
+        body = (
+            f"{{% if is_incremental() or (execute and load_relation(this)) %}}{later}{{% else %}}{built}{{% endif %}}"
+        )
+        models[f"m{number}"] = model(body, **{**layout, **config})
+    return write_project(folder, models)
+
+
+def _delta(options: argparse.Namespace, share: float, number: int) -> str:
+    """A thousandth of all rows changed, in each file or in the first ones of some partitions."""
+    files = options.files if share == 1 else max(1, options.of_partition)
+    partitions = min(options.partitions, max(1, round(options.partitions * options.files * share / files)))
+    each = options.files * options.rows
+    wanted = options.partitions * each // 1000
+    of_file = max(1, wanted // (partitions * files))
+    return (
+        f"select p * {each}L + o as id, o, -1D - {number} as v, concat('changed ', o) as w, cast(p as int) as p from ("
+        f" select p, f * {options.rows}L + {options.rows // 3 + number} + r * 7 as o"
+        f" from range({partitions}) as t(p) cross join range({files}) as u(f) cross join range({of_file}) as w(r))"
+    )
+
+
+def _bytes_of_touched(spark: SparkSession) -> int:
+    """Of files that have rows of the delta."""
+    spark.catalog.refreshTable("bench.m0")
+    (row,) = spark.sql(
+        "select sum(bytes) from (select distinct file, bytes from ("
+        "select p, o, id, _metadata.file_path as file, _metadata.file_size as bytes from bench.m0)"
+        " left semi join bench.delta using (p, o, id))"
+    ).collect()
+    return int(row[0])
+
+
+def _files(spark: SparkSession, table: str) -> dict[str, int]:
+    spark.catalog.refreshTable(table)
+    return {
+        str(path): path.stat().st_size
+        for path in location(spark, table).rglob("part-*")
+        if path.is_file() and "_data_map" not in path.parts
+    }
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,161 @@
+"""Merges late corrections of a week into the showcase's flights, organized by time, and shows which files change.
+
+A copy of the showcase gets a model more, whose files have intervals of departure times. A second run corrects the
+delays of a week, takes out flights that never were, and adds one that was missing. The table is compared with one that
+is computed anew.
+
+Exit codes: 0 all rows are right, 1 some are not, 2 it could not run.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.table import Table
+
+from spark_bucketing.errors import BucketingError, ProjectError
+from spark_bucketing.extension.build import build_jar
+from spark_bucketing.extension.settings import extension_settings
+from spark_bucketing.project.profile import Place, session_target
+from spark_bucketing.session import open_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ROOT = Path(__file__).parents[1]
+FOLDER = ROOT / os.environ.get("SPARK_BUCKETING_DEMO", ".demo") / "corrections"
+TABLE = "nycflights13.flights_in_time"
+MODEL = """
+{{ config(
+  materialized='organized_incremental',
+  partition_by=['flight_month'],
+  organized_by='hour_at',
+  rows_per_file=4000,
+  incremental_strategy='merge',
+  unique_key=['flight_month', 'hour_at', 'flight_id'],
+  delete_when="operation = 'D'",
+  update_when="operation = 'U'",
+  insert_when="operation = 'I'",
+) }}
+
+{% if is_incremental() %}
+select * from corrections
+{% else %}
+select flight_id, hour_at, carrier, origin, dest, departure_delay, flight_month from {{ ref('stg_flights') }}
+{% endif %}
+"""
+# A week of Delta's flights, a day of which a carrier had not flown, and a flight that nobody had recorded.
+CORRECTIONS = """
+    select flight_id, hour_at, carrier, origin, dest, departure_delay + 15 as departure_delay, flight_month,
+        'U' as operation
+    from {table} where carrier = 'DL' and hour_at >= '2013-06-10' and hour_at < '2013-06-17'
+    union all
+    select *, 'D' from {table} where carrier = 'WN' and to_date(hour_at) = '2013-06-12'
+    union all
+    select 'XX-1-JFK-2013-06-13T00', timestamp'2013-06-13 00:00:00', 'XX', 'JFK', 'BOS', 0, '2013-06', 'I'
+"""
+EXPECTED = """
+    select flight_id, hour_at, carrier, origin, dest,
+        departure_delay + if(carrier = 'DL' and hour_at >= '2013-06-10' and hour_at < '2013-06-17', 15, 0), flight_month
+    from nycflights13.stg_flights where not (carrier = 'WN' and to_date(hour_at) = '2013-06-12')
+    union all
+    select 'XX-1-JFK-2013-06-13T00', timestamp'2013-06-13 00:00:00', 'XX', 'JFK', 'BOS', 0, '2013-06'
+"""
+
+
+def start() -> tuple[Path, SparkSession]:
+    """Copy the showcase with the model, and open a Spark for it."""
+    project = FOLDER / "project"
+    if FOLDER.exists():
+        shutil.rmtree(FOLDER)
+    # profiles.yml and the models' sources ask for it.
+    os.environ["SPARK_BUCKETING_DEMO"] = str(FOLDER)
+    subprocess.run([sys.executable, str(ROOT / "scripts" / "get_data.py")], check=True)
+    for name in ("macros", "models"):
+        shutil.copytree(ROOT / name, project / name)
+    for name in ("dbt_project.yml", "profiles.yml"):
+        shutil.copy(ROOT / name, project)
+    (project / "models" / "marts" / "flights_in_time.sql").write_text(MODEL)
+    # Relative paths of the profile start there, and dbt will take this Spark.
+    os.chdir(ROOT)
+    return project, open_session(
+        {**session_target(Place(project, project)).settings, **extension_settings(build_jar())}
+    )
+
+
+def run(project: Path) -> None:
+    """Call `dbt run`.
+
+    Raises:
+        ProjectError: it failed.
+    """
+    from dbt.cli.main import dbtRunner
+
+    print("dbt run --select +flights_in_time\n")
+    places = ("--project-dir", str(project), "--profiles-dir", str(project), "--log-path", str(FOLDER / "logs"))
+    outcome = dbtRunner().invoke(["run", "--select", "+flights_in_time", "--quiet", "--no-use-colors", *places])
+    if not outcome.success:
+        raise ProjectError(f"dbt run failed. {outcome.exception or ''}".rstrip())
+
+
+def files(spark: SparkSession) -> dict[str, tuple[str, str, int, int]]:
+    """Of each file the first and last hour, rows and bytes, by the data map."""
+    rows = spark.sql(
+        f"select file, lower.hour_at, upper.hour_at, rows, bytes from data_map('{TABLE}') order by 1"  # noqa: S608
+    ).collect()
+    return {row[0]: (str(row[1]), str(row[2]), row[3], row[4]) for row in rows}
+
+
+def show(before: dict[str, tuple[str, str, int, int]], after: dict[str, tuple[str, str, int, int]]) -> None:
+    """Print the files of June, and which of them have come and gone."""
+    table = Table("", "first hour", "last hour", "rows", "bytes", "file", title=f"{TABLE}, flight_month=2013-06")
+    june = {name: of for name, of in {**before, **after}.items() if "2013-06" in name}
+    for name, (first, last, rows, size) in sorted(june.items(), key=lambda item: (item[1][0], item[0] in after)):
+        mark = "" if name in before and name in after else "+" if name in after else "-"
+        table.add_row(mark, first, last, f"{rows:,}", f"{size:,}", f"{name.split('/')[-1][:19]}...")
+    console = Console(width=120)
+    console.print(table)
+    new = [of for name, of in after.items() if name not in before]
+    gone = [of for name, of in before.items() if name not in after]
+    console.print(
+        f"{len(gone)} of {len(before)} files have gone, and {len(new)} have come: {sum(of[3] for of in new):,} bytes "
+        f"of {sum(of[3] for of in after.values()):,}. The others are what they were.\n"
+    )
+
+
+def main() -> int:
+    """Build the table, correct it, and compare; returns the exit code."""
+    try:
+        project, spark = start()
+        run(project)
+        before = files(spark)
+        show(before, before)
+        spark.sql(f"create table corrections using parquet as {CORRECTIONS.format(table=TABLE)}")
+        print(
+            *(
+                f"{row[0]}: {row[1]:,} rows"
+                for row in spark.sql("select operation, count(*) from corrections group by 1 order by 1").collect()
+            ),
+            sep=", ",
+        )
+        run(project)
+        show(before, files(spark))
+        wrong = spark.sql(
+            f"(select * from {TABLE} except all ({EXPECTED})) union all (({EXPECTED}) except all select * from {TABLE})"  # noqa: S608
+        ).count()
+        spark.stop()
+    except (BucketingError, OSError, subprocess.CalledProcessError) as error:
+        print(f"\n{error}", file=sys.stderr)
+        return 2
+    print("All rows are those of a table that is computed anew." if not wrong else f"{wrong:,} rows are wrong.")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
