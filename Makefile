@@ -47,7 +47,7 @@ evolution: setup ## Change the buckets of the showcase's flights_by_month by dbt
 	@$(BIN)/python scripts/evolution/evolve.py
 
 corrections: setup ## Merge late corrections of a week into flights that are organized by time, and show which files change
-	@$(BIN)/python scripts/corrections.py
+	@$(BIN)/python scripts/evolution/corrections.py
 
 test: lint ## Run every check and every test but the long ones
 	@$(BIN)/pytest --config-file $(CONFIG) --rootdir . -m 'not long' $(WORKERS) $(HERE) tests

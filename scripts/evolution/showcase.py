@@ -9,9 +9,9 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from answers import Answer, ask, difference
 from steps import KEYS, Step, month_name
@@ -26,6 +26,9 @@ from spark_bucketing.project.profile import Place, session_target
 from spark_bucketing.report.evolution import write_specs
 from spark_bucketing.session import SessionStatements, open_session
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 ROOT = Path(__file__).parents[2]
 SCHEMA = "nycflights13"
 NAME = "flights_by_month"
@@ -39,6 +42,44 @@ class WrongRowsError(Exception):
     """A query of the table has other rows than the same query of the CSV files."""
 
 
+def copy_showcase(folder: Path) -> Path:
+    """Copy the showcase below a folder, which is made anew; returns the copy."""
+    project = folder / "project"
+    if folder.exists():
+        shutil.rmtree(folder)
+    # profiles.yml and the models' sources ask for it.
+    os.environ["SPARK_BUCKETING_DEMO"] = str(folder)
+    subprocess.run([sys.executable, str(ROOT / "scripts" / "get_data.py")], check=True)
+    for name in ("macros", "models"):
+        shutil.copytree(ROOT / name, project / name)
+    for name in ("dbt_project.yml", "profiles.yml"):
+        shutil.copy(ROOT / name, project)
+    return project
+
+
+def open_spark(project: Path, settings: Mapping[str, str] | None = None) -> SparkSession:
+    """A Spark for a copy, with the session extension; dbt will take it."""
+    # Relative paths of the profile start there.
+    os.chdir(ROOT)
+    profile = session_target(Place(project, project))
+    return open_session({**profile.settings, **extension_settings(build_jar()), **(settings or {})})
+
+
+def run_dbt(folder: Path, *arguments: str, says: Callable[[Any], None] = lambda _: None) -> None:
+    """Call dbt for the copy below a folder.
+
+    Raises:
+        ProjectError: it failed.
+    """
+    from dbt.cli.main import dbtRunner
+
+    places = ("--project-dir", str(folder / "project"), "--profiles-dir", str(folder / "project"))
+    logs = ("--log-path", str(folder / "logs"), "--quiet", "--no-use-colors")
+    outcome = dbtRunner(callbacks=[says]).invoke([*arguments, *places, *logs])
+    if not outcome.success:
+        raise ProjectError(f"dbt {arguments[0]} failed. {outcome.exception or ''}".rstrip())
+
+
 class Showcase:
     """The showcase below a folder, with a Spark and a metastore of its own.
 
@@ -47,23 +88,10 @@ class Showcase:
     """
 
     def __init__(self, folder: Path) -> None:
-        self.folder, self.project = folder, folder / "project"
+        self.folder, self.project = folder, copy_showcase(folder)
         self.months: set[int] = set()
-        if folder.exists():
-            shutil.rmtree(folder)
-        # profiles.yml and the models' sources ask for it.
-        os.environ["SPARK_BUCKETING_DEMO"] = str(folder)
-        subprocess.run([sys.executable, str(ROOT / "scripts" / "get_data.py")], check=True)
-        for name in ("macros", "models"):
-            shutil.copytree(ROOT / name, self.project / name)
-        for name in ("dbt_project.yml", "profiles.yml"):
-            shutil.copy(ROOT / name, self.project)
-        # Relative paths of the profile start there, and dbt will take this Spark.
-        os.chdir(ROOT)
-        profile = session_target(Place(self.project, self.project))
         # Buckets as small as these would be read several as one, which those of a real table are not.
-        apart = {"spark.bucketing.read.partitionBytes": "0"}
-        self.spark = open_session({**profile.settings, **extension_settings(build_jar()), **PLAN_SETTINGS, **apart})
+        self.spark = open_spark(self.project, {**PLAN_SETTINGS, "spark.bucketing.read.partitionBytes": "0"})
 
     def run(self, step: Step) -> None:
         """Edit the model and call `dbt run`.
@@ -76,20 +104,11 @@ class Showcase:
         variables = json.dumps({"months": [month_name(month) for month in step.months]})
         print(f"{MODEL.name}: {', '.join(f'{key}={value!r}' for key, value in step.config.items())}")
         print(f"dbt run --select {' '.join(models)} --vars '{variables}'")
-        self._dbt("run", "--select", *models, "--vars", variables)
+        run_dbt(self.folder, "run", "--select", *models, "--vars", variables, says=_say)
         if not self.months:
             # A view of CSV files, which is read once for all comparisons.
             self.spark.table(f"{SCHEMA}.stg_flights").localCheckpoint().createOrReplaceTempView("csv_flights")
         self.months.update(step.months)
-
-    def _dbt(self, *arguments: str) -> None:
-        from dbt.cli.main import dbtRunner
-
-        places = ("--project-dir", str(self.project), "--profiles-dir", str(self.project))
-        logs = ("--log-path", str(self.folder / "logs"), "--quiet", "--no-use-colors")
-        outcome = dbtRunner(callbacks=[_say]).invoke([*arguments, *places, *logs])
-        if not outcome.success:
-            raise ProjectError(f"dbt {arguments[0]} failed. {outcome.exception or ''}".rstrip())
 
     def show_specs(self) -> None:
         """Print what `spark-bucketing evolution show` does."""

@@ -10,25 +10,19 @@ Exit codes: 0 all rows are right, 1 some are not, 2 it could not run.
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.table import Table
+from showcase import ROOT, copy_showcase, open_spark, run_dbt
 
-from spark_bucketing.errors import BucketingError, ProjectError
-from spark_bucketing.extension.build import build_jar
-from spark_bucketing.extension.settings import extension_settings
-from spark_bucketing.project.profile import Place, session_target
-from spark_bucketing.session import open_session
+from spark_bucketing.errors import BucketingError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / os.environ.get("SPARK_BUCKETING_DEMO", ".demo") / "corrections"
 TABLE = "nycflights13.flights_in_time"
 MODEL = """
@@ -69,45 +63,16 @@ EXPECTED = """
 """
 
 
-def start() -> tuple[Path, SparkSession]:
-    """Copy the showcase with the model, and open a Spark for it."""
-    project = FOLDER / "project"
-    if FOLDER.exists():
-        shutil.rmtree(FOLDER)
-    # profiles.yml and the models' sources ask for it.
-    os.environ["SPARK_BUCKETING_DEMO"] = str(FOLDER)
-    subprocess.run([sys.executable, str(ROOT / "scripts" / "get_data.py")], check=True)
-    for name in ("macros", "models"):
-        shutil.copytree(ROOT / name, project / name)
-    for name in ("dbt_project.yml", "profiles.yml"):
-        shutil.copy(ROOT / name, project)
-    (project / "models" / "marts" / "flights_in_time.sql").write_text(MODEL)
-    # Relative paths of the profile start there, and dbt will take this Spark.
-    os.chdir(ROOT)
-    return project, open_session(
-        {**session_target(Place(project, project)).settings, **extension_settings(build_jar())}
-    )
-
-
-def run(project: Path) -> None:
-    """Call `dbt run`.
-
-    Raises:
-        ProjectError: it failed.
-    """
-    from dbt.cli.main import dbtRunner
-
+def run() -> None:
+    """Call `dbt run`."""
     print("dbt run --select +flights_in_time\n")
-    places = ("--project-dir", str(project), "--profiles-dir", str(project), "--log-path", str(FOLDER / "logs"))
-    outcome = dbtRunner().invoke(["run", "--select", "+flights_in_time", "--quiet", "--no-use-colors", *places])
-    if not outcome.success:
-        raise ProjectError(f"dbt run failed. {outcome.exception or ''}".rstrip())
+    run_dbt(FOLDER, "run", "--select", "+flights_in_time")
 
 
 def files(spark: SparkSession) -> dict[str, tuple[str, str, int, int]]:
     """Of each file the first and last hour, rows and bytes, by the data map."""
     rows = spark.sql(
-        f"select file, lower.hour_at, upper.hour_at, rows, bytes from data_map('{TABLE}') order by 1"  # noqa: S608
+        f"select file, lower.hour_at, upper.hour_at, rows, bytes from data_map('{TABLE}') order by 1"
     ).collect()
     return {row[0]: (str(row[1]), str(row[2]), row[3], row[4]) for row in rows}
 
@@ -132,8 +97,10 @@ def show(before: dict[str, tuple[str, str, int, int]], after: dict[str, tuple[st
 def main() -> int:
     """Build the table, correct it, and compare; returns the exit code."""
     try:
-        project, spark = start()
-        run(project)
+        project = copy_showcase(FOLDER)
+        (project / "models" / "marts" / "flights_in_time.sql").write_text(MODEL)
+        spark = open_spark(project)
+        run()
         before = files(spark)
         show(before, before)
         spark.sql(f"create table corrections using parquet as {CORRECTIONS.format(table=TABLE)}")
@@ -144,10 +111,10 @@ def main() -> int:
             ),
             sep=", ",
         )
-        run(project)
+        run()
         show(before, files(spark))
         wrong = spark.sql(
-            f"(select * from {TABLE} except all ({EXPECTED})) union all (({EXPECTED}) except all select * from {TABLE})"  # noqa: S608
+            f"(select * from {TABLE} except all ({EXPECTED})) union all (({EXPECTED}) except all select * from {TABLE})"
         ).count()
         spark.stop()
     except (BucketingError, OSError, subprocess.CalledProcessError) as error:
