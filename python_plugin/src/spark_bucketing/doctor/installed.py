@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-import yaml
-
 from spark_bucketing.doctor.diagnosis import Diagnosis, wrong
+from spark_bucketing.errors import ProjectError
+from spark_bucketing.project.freshness import read_project
 
 _PACKAGE = "spark_bucketing"
 
@@ -38,10 +39,10 @@ def _version(distribution: str) -> str | None:
 
 
 def _dbt_package(project_dir: Path, plugin: str) -> Diagnosis:
-    project = _read(project_dir / "dbt_project.yml")
+    project = _read(project_dir)
     folder = project_dir / str(project.get("packages-install-path") or "dbt_packages") / _PACKAGE
     # The package may be the project itself.
-    package = project if project.get("name") == _PACKAGE else _read(folder / "dbt_project.yml")
+    package = project if project.get("name") == _PACKAGE else _read(folder)
     found = str(package.get("version") or "")
     if not found:
         return Diagnosis(
@@ -56,9 +57,7 @@ def _dbt_package(project_dir: Path, plugin: str) -> Diagnosis:
     return Diagnosis("dbt package", f"version {found}, as this command")
 
 
-def _read(path: Path) -> Mapping[str, object]:
-    try:
-        found = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError):
-        return {}
-    return found if isinstance(found, dict) else {}
+def _read(folder: Path) -> Mapping[str, object]:
+    with suppress(ProjectError):
+        return read_project(folder)
+    return {}

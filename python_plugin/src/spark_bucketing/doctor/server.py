@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from importlib.metadata import version as installed
 from typing import NamedTuple
 
@@ -16,41 +16,32 @@ _OLDEST, _NEWEST = (3, 5), (4, 3)
 
 class _Setting(NamedTuple):
     name: str
-    is_right: Callable[[str], bool]
-    right: str  # for people
+    right: str  # true, false, or 0, for which negative numbers do as well
     effect: str  # of another value
 
-
-def _on(value: str) -> bool:
-    return value.strip().lower() == "true"
-
-
-def _off(value: str) -> bool:
-    return value.strip().lower() == "false"
-
-
-def _none(value: str) -> bool:
-    return re.fullmatch(r"-?\d+", value.strip()) is not None and int(value) <= 0
+    def is_right(self, value: str) -> bool:
+        given = value.strip().lower()
+        return given == self.right or (self.right == "0" and re.fullmatch(r"0+|-\d+", given) is not None)
 
 
 _HIVES_READER = "Hive's own classes read and write the Hive layout, and know no buckets"
 _LOSES = "rows of files that cannot be read are left out in silence; the materializations refuse to copy rows so"
 # Of each Spark's default is the right value; only what somebody has set is looked at.
 SETTINGS = (
-    _Setting("spark.bucketing.enabled", _on, "true", "the extension neither uses buckets nor seals what is written"),
-    _Setting("spark.bucketing.write.distribute", _on, "true", "writes make several files for each bucket"),
-    _Setting("spark.sql.sources.bucketing.enabled", _on, "true", "Spark ignores all buckets"),
-    _Setting("spark.sql.files.maxRecordsPerFile", _none, "0", "a bucket is written as several files"),
-    _Setting("spark.sql.hive.convertMetastoreParquet", _on, "true", _HIVES_READER),
-    _Setting("spark.sql.hive.convertMetastoreOrc", _on, "true", _HIVES_READER),
-    _Setting("spark.sql.hive.convertInsertingPartitionedTable", _on, "true", _HIVES_READER),
-    _Setting("spark.sql.hive.manageFilesourcePartitions", _on, "true", "nothing is known of single partitions"),
-    _Setting("spark.sql.runSQLOnFiles", _on, "true", "the materializations cannot look at directories"),
-    _Setting("spark.sql.optimizer.disableHints", _off, "false", "without the extension rows are not brought together"),
-    _Setting("spark.sql.parser.escapedStringLiterals", _off, "false", "names and values in SQL mean something else"),
-    _Setting("spark.sql.caseSensitive", _off, "false", "columns are not found by the names that the metastore keeps"),
-    _Setting("spark.sql.files.ignoreCorruptFiles", _off, "false", _LOSES),
-    _Setting("spark.sql.files.ignoreMissingFiles", _off, "false", _LOSES),
+    _Setting("spark.bucketing.enabled", "true", "the extension neither uses buckets nor seals what is written"),
+    _Setting("spark.bucketing.write.distribute", "true", "writes make several files for each bucket"),
+    _Setting("spark.sql.sources.bucketing.enabled", "true", "Spark ignores all buckets"),
+    _Setting("spark.sql.files.maxRecordsPerFile", "0", "a bucket is written as several files"),
+    _Setting("spark.sql.hive.convertMetastoreParquet", "true", _HIVES_READER),
+    _Setting("spark.sql.hive.convertMetastoreOrc", "true", _HIVES_READER),
+    _Setting("spark.sql.hive.convertInsertingPartitionedTable", "true", _HIVES_READER),
+    _Setting("spark.sql.hive.manageFilesourcePartitions", "true", "nothing is known of single partitions"),
+    _Setting("spark.sql.runSQLOnFiles", "true", "the materializations cannot look at directories"),
+    _Setting("spark.sql.optimizer.disableHints", "false", "without the extension rows are not brought together"),
+    _Setting("spark.sql.parser.escapedStringLiterals", "false", "names and values in SQL mean something else"),
+    _Setting("spark.sql.caseSensitive", "false", "columns are not found by the names that the metastore keeps"),
+    _Setting("spark.sql.files.ignoreCorruptFiles", "false", _LOSES),
+    _Setting("spark.sql.files.ignoreMissingFiles", "false", _LOSES),
 )
 _ANSI = "spark.sql.ansi.enabled"
 # Plugins whose columnar rules replace the scans of buckets.
@@ -95,8 +86,8 @@ def _spark(version: str, settings: Mapping[str, str]) -> Diagnosis:
             f"{version}, which groups a UNION ALL of bucketed tables wrongly (SPARK-59141)",
             "take 4.1.4, 4.2.1 or newer; until then set spark.sql.unionOutputPartitioning=false",
         )
-    scripts = settings.get("spark.sql.scripting.enabled", str(numbers >= (4, 1)))
-    one_by_one = "" if numbers >= (4, 0) and _on(scripts) else "; it runs no SQL scripts, see docs/versions.md"
+    scripts = settings.get("spark.sql.scripting.enabled", str(numbers >= (4, 1))).strip().lower() == "true"
+    one_by_one = "" if numbers >= (4, 0) and scripts else "; it runs no SQL scripts, see docs/versions.md"
     return Diagnosis("Spark", version + one_by_one)
 
 
@@ -139,7 +130,7 @@ def _settings(settings: Mapping[str, str]) -> Iterator[Diagnosis]:
         yield wrong(f"{setting.name}={value}", setting.effect, f"{setting.name}={setting.right}, or leave it out")
     yield Diagnosis("settings", f"{len(SETTINGS) - len(bad)} of {len(SETTINGS)} are as they should be")
     # dbt-spark sets it so, whatever the profile says: that breaks no bucket.
-    if not _on(settings.get(_ANSI, "true")):
+    if settings.get(_ANSI, "true").strip().lower() != "true":
         loose = "a value that does not fit its column's type is written as another one, or as NULL, without an error"
         yield Diagnosis(f"{_ANSI}=false", loose)
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any, TextIO
-
-from jinja2 import Environment, FileSystemLoader
 
 from spark_bucketing.advise.advice import Advice, QueryProof
 from spark_bucketing.edits import unified_diff
 from spark_bucketing.report.advise_text import bytes_text, proof_text, spec_text
 from spark_bucketing.report.check_html import curve, short_name
 from spark_bucketing.report.graph import NODE_HEIGHT, NODE_WIDTH, draw
+from spark_bucketing.report.output import pages
 from spark_bucketing.report.words import count, size
 
 _MOST_NODES = 150
@@ -19,19 +17,9 @@ _MOST_NODES = 150
 
 def write_html(advice: Advice, file: TextIO) -> None:
     """Write the page."""
-    here = FileSystemLoader(Path(__file__).parent)
-    page = Environment(loader=here, autoescape=True, trim_blocks=True, keep_trailing_newline=True)
-    page.globals |= {
-        "count": count,
-        "size": size,
-        "bytes_text": bytes_text,
-        "spec_text": spec_text,
-        "proof_text": proof_text,
-    }
+    template = pages(count, size, bytes_text, spec_text, proof_text).get_template("advise.html")
     graphs = [(when, graph) for when in ("before", "after") if (graph := _graph(advice, when))]
-    file.write(
-        page.get_template("advise.html").render(advice=advice, graphs=graphs, diff=unified_diff(advice.edits)) + "\n"
-    )
+    file.write(template.render(advice=advice, graphs=graphs, diff=unified_diff(advice.edits)) + "\n")
 
 
 def _graph(advice: Advice, when: str) -> dict[str, Any] | None:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any, TextIO
-
-from jinja2 import Environment, FileSystemLoader
 
 from spark_bucketing.check.effects import wanted_specs, worse_for
 from spark_bucketing.check.outcome import LEVELS, alike_findings, all_findings, open_findings, unknown_models
 from spark_bucketing.check.results import ModelResult, Report, Verdict, worst
 from spark_bucketing.report.graph import NODE_HEIGHT, NODE_WIDTH, Point, draw
+from spark_bucketing.report.output import pages
 from spark_bucketing.report.words import count, effect, operators_of, place, size, verdict_counts, why_unknown
 
 # More nodes than people look at: then only those between which something is bucketed are drawn.
@@ -24,11 +22,8 @@ _NOTE = "Each line is a model reading another, in the colour of the worst that h
 
 def write_html(report: Report, file: TextIO) -> None:
     """Write the page."""
-    here = FileSystemLoader(Path(__file__).parent)
-    page = Environment(loader=here, autoescape=True, trim_blocks=True, keep_trailing_newline=True)
+    page = pages(count, effect, place, size, verdict_counts, why_unknown, worse_for, zip)
     page.filters["kind"] = _kind
-    functions = (count, effect, place, size, verdict_counts, why_unknown, worse_for, zip)
-    page.globals |= {function.__name__: function for function in functions}
     found = open_findings(report)
     parts = page.get_template("check.html").generate(
         report=report,

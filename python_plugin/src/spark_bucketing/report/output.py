@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TextIO
 
+from jinja2 import Environment, FileSystemLoader
 from rich.console import Console
 
 # Wider than any line: a pipe or a file gets each message on a line of its own.
@@ -17,6 +20,14 @@ def console_on(file: TextIO, plain: bool = False, soft_wrap: bool = False) -> Co
     if plain or not console.is_terminal:
         console = Console(file=file, highlight=False, width=_UNLIMITED, force_terminal=False if plain else None)
     return console
+
+
+def pages(*functions: Callable[..., Any]) -> Environment:
+    """The templates of pages, which may call these functions by their names."""
+    here = FileSystemLoader(Path(__file__).parent)
+    made = Environment(loader=here, autoescape=True, trim_blocks=True, keep_trailing_newline=True)
+    made.globals |= {function.__name__: function for function in functions}
+    return made
 
 
 def write_json(data: dict[str, Any], file: TextIO) -> None:
