@@ -17,6 +17,16 @@ import org.apache.spark.sql.execution.command.ExplainCommand
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types.{DataType, StructType}
 
+/** A parser in the place of Spark's, which is asked first. */
+trait BucketParser extends ParserInterface {
+
+  protected def spark: ParserInterface
+
+  /** Values for `:name` and for `?` in a statement on buckets. */
+  protected def orBuckets(sql: String, named: Map[String, Expression] = Map.empty, positional: Seq[Expression] = Nil)(
+      stock: => LogicalPlan): LogicalPlan
+}
+
 /**
  * Spark's parser, and Hive's statements on the buckets of a table, which Spark knows and refuses:
  * {{{
