@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import random
 import shutil
+from collections.abc import Callable
 from contextlib import suppress
+from functools import partialmethod
 from itertools import takewhile
 from pathlib import Path
 
@@ -13,7 +15,7 @@ from bucketed import Tables
 from evolved import put_parameters, put_schema, seal_of
 from pyspark.errors import AnalysisException
 
-# Each is a method below. Some are of partitions, and do nothing to a table without.
+# Each is of VALUES, of STATEMENTS, or a method below. Some are of partitions, and do nothing to a table without.
 SEAL_BREAKAGES = (
     "other number", "other columns", "other order", "other schema", "other hash", "other counts", "other digest", "no seal",
     "broken", "of another", "described otherwise", "stock overwrite", "stock append", "retyped", "reordered",
@@ -41,7 +43,13 @@ class Seals:
     def damage(self, how: str) -> None:
         """Do one of the breakages to a partition, or to the table where it has none."""
         if self.partitions:
-            getattr(self, f"_{how.replace(' ', '_')}")(self.random.choice(self.partitions))
+            partition = self.random.choice(self.partitions)
+            if how in VALUES:
+                self._put(partition, VALUES[how](self))
+            elif how in STATEMENTS:
+                self.tables.sql(STATEMENTS[how](self, self._of(partition)))
+            else:
+                getattr(self, f"_{how.replace(' ', '_')}")(partition)
             self.tables.sql(f"refresh table {self.name}")
 
     def _partitions(self, name: str) -> list[str]:
@@ -55,20 +63,16 @@ class Seals:
         parameters = {f"bucketing.{key}": value for key, value in values.items()}
         put_parameters(self.tables, self.name, f"p={partition}" if partition else "", parameters)
 
-    def _number(self) -> int:
+    def number(self) -> int:
         return self.random.choice((1, 2, 3, 4, 6, 8, 12, 16, 32))
 
-    def _spec(self) -> str:
+    def spec(self) -> str:
         key = self.random.choice(self.keys)
         order = self.random.choice(("", f"sorted by ({key})", f"sorted by ({key}, v)", "sorted by (v)"))
-        return f"clustered by ({key}) {order} into {self._number()} buckets"
+        return f"clustered by ({key}) {order} into {self.number()} buckets"
 
     def _of(self, partition: str) -> str:
         return f"alter table {self.name} partition (p = '{partition}')" if partition else f"alter table {self.name}"
-
-    def _other_number(self, partition: str) -> None:
-        """The digest is of the spec as well: another number alone fits no files."""
-        self._put(partition, {"num_buckets": str(self._number())})
 
     def _other_columns(self, partition: str) -> None:
         key = self.random.choice(self.keys)
@@ -83,18 +87,6 @@ class Seals:
         schema = seal_of(self.tables, self.name, partition and f"p={partition}").get("bucketing.schema", "[]")
         self._put(partition, {"schema": schema.replace('"int"', '"bigint"').replace('"position":0', '"position":1')})
 
-    def _other_hash(self, partition: str) -> None:
-        self._put(partition, {"hash": self.random.choice(("hive", "spark"))})
-
-    def _other_counts(self, partition: str) -> None:
-        self._put(partition, {self.random.choice(("files", "bytes")): str(self._number())})
-
-    def _other_digest(self, partition: str) -> None:
-        self._put(partition, {"digest": f"{self.random.getrandbits(128):032x}"})
-
-    def _no_seal(self, partition: str) -> None:
-        self._put(partition, dict.fromkeys(KEYS))
-
     def _broken(self, partition: str) -> None:
         missing: dict[str, str | None] = dict.fromkeys(self.random.sample(KEYS, self.random.choice((1, 1, 3))))
         self._put(partition, self.random.choice((missing, *UNREADABLE)))
@@ -106,13 +98,6 @@ class Seals:
         seal = seal_of(self.tables, name, other and f"p={other}")
         self._put(partition, {key: seal.get(f"bucketing.{key}") for key in KEYS})
 
-    def _described_otherwise(self, partition: str) -> None:
-        """Where a partition's seal does not agree, it goes."""
-        self.tables.sql(f"{self._of(partition)} {self._spec()}")
-
-    def _wiped(self, partition: str) -> None:
-        self.tables.sql(f"analyze table {self.name} partition (p = '{partition}') compute statistics noscan")
-
     def _write(self, how: str, partition: str) -> None:
         """By stock Spark: buckets of the table's spec; or none, as after a query in the same session."""
         if self.random.random() < 0.5:
@@ -122,11 +107,8 @@ class Seals:
         into = f"partition (p = '{partition}')" if partition else ""
         self.tables.sql(f"stock:insert {how} table {self.name} {into} {self.rows}")
 
-    def _stock_overwrite(self, partition: str) -> None:
-        self._write("overwrite", partition)
-
-    def _stock_append(self, partition: str) -> None:
-        self._write("into", partition)
+    _stock_overwrite = partialmethod(_write, "overwrite")
+    _stock_append = partialmethod(_write, "into")
 
     def _columns(self) -> list[str]:
         described = takewhile(
@@ -183,11 +165,22 @@ class Seals:
             for before, after in ((partition, "aside"), (other, partition), ("aside", other)):
                 self.tables.sql(f"{self._of(before)} rename to partition (p = '{after}')")
 
-    def _not_clustered(self, _: str) -> None:
-        self.tables.sql(f"alter table {self.name} not clustered")
 
-    def _altered_again(self, _: str) -> None:
-        self.tables.sql(f"alter table {self.name} {self._spec()}")
-
-    def _emptied(self, partition: str) -> None:
-        self.tables.sql(f"{self._of(partition).replace('alter', 'truncate')}")
+# What is put into a seal.
+VALUES: dict[str, Callable[[Seals], dict[str, str | None]]] = {
+    # The digest is of the spec as well: another number alone fits no files.
+    "other number": lambda seals: {"num_buckets": str(seals.number())},
+    "other hash": lambda seals: {"hash": seals.random.choice(("hive", "spark"))},
+    "other counts": lambda seals: {seals.random.choice(("files", "bytes")): str(seals.number())},
+    "other digest": lambda seals: {"digest": f"{seals.random.getrandbits(128):032x}"},
+    "no seal": lambda _: dict.fromkeys(KEYS),
+}
+# What is said to the table, or to a partition of it, by the statement's beginning for that.
+STATEMENTS: dict[str, Callable[[Seals, str], str]] = {
+    # Where a partition's seal does not agree, it goes.
+    "described otherwise": lambda seals, of: f"{of} {seals.spec()}",
+    "wiped": lambda _, of: f"{of.replace('alter', 'analyze')} compute statistics noscan",
+    "not clustered": lambda seals, _: f"alter table {seals.name} not clustered",
+    "altered again": lambda seals, _: f"alter table {seals.name} {seals.spec()}",
+    "emptied": lambda _, of: of.replace("alter", "truncate"),
+}

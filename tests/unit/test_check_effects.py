@@ -23,11 +23,6 @@ FIX = Fix("bucket_spec", "Bucket s.t by j.", table="s.t", spec=BY_J, before=Plan
 
 
 @dataclass
-class Planned:
-    counts: PlanCounts
-
-
-@dataclass
 class Query:
     """Has these Exchanges, and so many by another spec."""
 
@@ -35,9 +30,9 @@ class Query:
     changed: PlanCounts
     tables: dict[str, HypotheticalTable] = field(default_factory=lambda: {"s.t": TABLE})
 
-    def planned(self, changes: Any) -> Planned:
+    def planned(self, changes: Any) -> Query:
         assert [(change.table, change.spec) for change in changes] == [("s.t", BY_J)]
-        return Planned(self.changed)
+        return replace(self, counts=self.changed)
 
     def forget(self) -> None:
         pass

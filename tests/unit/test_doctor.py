@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from spark_bucketing.doctor.diagnosis import Diagnosis
 from spark_bucketing.doctor.installed import examine_installed
@@ -119,24 +118,17 @@ def test_other_engines_and_other_catalogs() -> None:
     assert examined(catalog="in-memory")["metastore"].state == "wrong"
 
 
-def package(folder: Path, version: str) -> Diagnosis:
-    """What is said of the dbt package in a project that has installed this version."""
-    (folder / "dbt_project.yml").write_text("name: theirs\n")
-    installed = folder / "dbt_packages" / "spark_bucketing"
-    if version:
-        installed.mkdir(parents=True)
-        (installed / "dbt_project.yml").write_text(yaml.safe_dump({"name": "spark_bucketing", "version": version}))
-    return {one.subject: one for one in examine_installed(folder)}["dbt package"]
+# What a project has installed as the package's dbt_project.yml, if it has, and what is said of that.
+PACKAGES = {"version: 0.1.0": "ok", "version: 0.0.9": "wrong", "": "unknown", "name: [": "unknown"}
 
 
-@pytest.mark.parametrize(("version", "state"), [("0.1.0", "ok"), ("0.0.9", "wrong"), ("", "unknown")])
-def test_the_dbt_package_and_the_plugin_are_of_one_version(tmp_path: Path, version: str, state: str) -> None:
-    found = package(tmp_path, version)
+@pytest.mark.parametrize(("text", "state"), PACKAGES.items())
+def test_the_dbt_package_and_the_plugin_are_of_one_version(tmp_path: Path, text: str, state: str) -> None:
+    (tmp_path / "dbt_project.yml").write_text("name: theirs\n")
+    package = tmp_path / "dbt_packages" / "spark_bucketing"
+    if text:
+        package.mkdir(parents=True)
+        (package / "dbt_project.yml").write_text(f"{text}\n")
+    found = {one.subject: one for one in examine_installed(tmp_path)}["dbt package"]
     assert found.state == state
     assert state != "wrong" or ("0.0.9" in found.found and "0.1.0" in found.found and "revision" in found.instead)
-
-
-def test_a_package_that_cannot_be_read_is_unknown(tmp_path: Path) -> None:
-    package(tmp_path, "0.1.0")
-    (tmp_path / "dbt_packages" / "spark_bucketing" / "dbt_project.yml").write_text("name: [")
-    assert {one.subject: one for one in examine_installed(tmp_path)}["dbt package"].state == "unknown"

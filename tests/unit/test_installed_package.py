@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from dbt_projects import dbt_project
@@ -11,16 +12,23 @@ from dbt_projects import dbt_project
 from conftest import REPOSITORY
 
 
-@pytest.mark.parametrize("profile", ["theirs", "spark_bucketing"])
-def test_nothing_of_the_showcase_is_in_the_manifest(tmp_path: Path, profile: str) -> None:
+def dbt(folder: Path, *arguments: str) -> Any:
     from dbt.cli.main import dbtRunner
 
-    dbt_project(tmp_path, profile)
-    (tmp_path / "packages.yml").write_text(json.dumps({"packages": [{"local": str(REPOSITORY)}]}))
-    (tmp_path / "models" / "m.sql").write_text("select 1 as k")
-    place = ["--project-dir", str(tmp_path), "--profiles-dir", str(tmp_path), "--quiet"]
-    for command in ("deps", "parse"):
-        assert dbtRunner().invoke([command, *place]).success
+    return dbtRunner().invoke([*arguments, "--project-dir", str(folder), "--profiles-dir", str(folder), "--quiet"])
+
+
+def parsed(project: Path, model: str) -> Any:
+    """What parsing gives of a project that has installed this one, and has the model m."""
+    (project / "packages.yml").write_text(json.dumps({"packages": [{"local": str(REPOSITORY)}]}))
+    (project / "models" / "m.sql").write_text(model)
+    assert dbt(project, "deps").success
+    return dbt(project, "parse")
+
+
+@pytest.mark.parametrize("profile", ["theirs", "spark_bucketing"])
+def test_nothing_of_the_showcase_is_in_the_manifest(tmp_path: Path, profile: str) -> None:
+    assert parsed(dbt_project(tmp_path, profile), "select 1 as k").success
     manifest = json.loads((tmp_path / "target" / "manifest.json").read_text())
     ours = {
         kind: [name for name in content if "spark_bucketing" in name]
@@ -32,10 +40,7 @@ def test_nothing_of_the_showcase_is_in_the_manifest(tmp_path: Path, profile: str
 
 
 def test_the_showcase_is_there_in_its_own_project(tmp_path: Path) -> None:
-    from dbt.cli.main import dbtRunner
-
-    place = ["--project-dir", str(REPOSITORY), "--profiles-dir", str(REPOSITORY), "--target-path", str(tmp_path)]
-    result = dbtRunner().invoke(["parse", *place, "--quiet", "--no-partial-parse"]).result
+    result = dbt(REPOSITORY, "parse", "--target-path", str(tmp_path), "--no-partial-parse").result
     assert "model.spark_bucketing.flights_by_plane" in result.nodes
 
 
@@ -58,18 +63,12 @@ def test_the_showcase_is_there_in_its_own_project(tmp_path: Path) -> None:
 def test_parsing_says_what_is_wrong_with_a_config_where_the_package_may_name_tables(
     tmp_path: Path, dispatched: bool, config: str, message: str | None
 ) -> None:
-    from dbt.cli.main import dbtRunner
-
     dbt_project(tmp_path)
     if dispatched:
         order = {"macro_namespace": "dbt", "search_order": ["p", "spark_bucketing", "dbt"]}
         (tmp_path / "dbt_project.yml").write_text(json.dumps({"name": "p", "profile": "p", "dispatch": [order]}))
-    (tmp_path / "packages.yml").write_text(json.dumps({"packages": [{"local": str(REPOSITORY)}]}))
     config = config if "materialized" in config else f"materialized='bucketed_table', {config}"
     config = config if "clustered_by" in config else f"clustered_by=['k'], {config}"
-    (tmp_path / "models" / "m.sql").write_text(f"{{{{ config(alias='n', {config}) }}}} select 1 as k")
-    place = ["--project-dir", str(tmp_path), "--profiles-dir", str(tmp_path), "--quiet"]
-    assert dbtRunner().invoke(["deps", *place]).success
-    parsed = dbtRunner().invoke(["parse", *place])
-    assert (str(parsed.exception) if parsed.exception else "").count(message or "Invalid") == bool(message)
-    assert message or parsed.result.nodes["model.p.m"].alias == "n"
+    found = parsed(tmp_path, f"{{{{ config(alias='n', {config}) }}}} select 1 as k")
+    assert (str(found.exception) if found.exception else "").count(message or "Invalid") == bool(message)
+    assert message or found.result.nodes["model.p.m"].alias == "n"

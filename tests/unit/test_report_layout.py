@@ -34,10 +34,6 @@ def written(*layouts: TableLayout, form: str = "text") -> str:
     return file.getvalue()
 
 
-def report(*layouts: TableLayout) -> list[str]:
-    return written(*layouts).splitlines()
-
-
 @pytest.mark.parametrize(
     ("layout", "cells"),
     [
@@ -51,7 +47,7 @@ def report(*layouts: TableLayout) -> list[str]:
     ],
 )
 def test_each_table_is_one_line(layout: TableLayout, cells: str) -> None:
-    assert [line for line in report(layout) if line.split() == cells.split()]
+    assert [line for line in written(layout).splitlines() if line.split() == cells.split()]
 
 
 def test_json_has_bytes_and_the_specs_of_partitions() -> None:
@@ -101,7 +97,7 @@ def test_a_terminal_shows_every_value_however_narrow_it_is(width: int, monkeypat
 
 
 def test_what_is_wrong_follows_in_whole_lines() -> None:
-    lines = report(OK, WRONG, UNKNOWN)[-2:]
+    lines = written(OK, WRONG, UNKNOWN).splitlines()[-2:]
     assert lines == [f"planes: {WRONG.findings[0]}", "notes: It is text."]
 
 
