@@ -86,10 +86,14 @@ def extension(spark: SparkSession) -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def tables(spark: SparkSession, request: pytest.FixtureRequest) -> Tables:
-    """A database named as the test's module, for its tables, and the view `new_rows`."""
-    from evolved import with_new_rows
+    """A database named as the test's module, for its tables, and the views `new_rows` and `scattered`."""
+    from bucketed import SCATTERED, Tables
+    from evolved import NEW_ROWS
 
-    return with_new_rows(spark, str(request.module.__name__).removeprefix("test_"))
+    made = Tables(spark, str(request.module.__name__).removeprefix("test_"))
+    for name, rows in (("new_rows", NEW_ROWS), ("scattered", SCATTERED)):
+        made.sql(f"create or replace temporary view {name} as {rows}")
+    return made
 
 
 @pytest.fixture

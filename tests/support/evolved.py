@@ -17,13 +17,7 @@ from versions import SPARK
 # Of tables whose partitions are written by different specs.
 SCHEMA = "k int, j int, v bigint"
 NUMBERS = "select cast(pmod(id * 37 + {n}, 90) - 20 as int) as k, cast(pmod(id * {n}, 70) as int) as j, id as v from range(400)"
-ROWS = "select id as k, cast(id as string) as v, id % 2 as p from range(40)"
-
-
-def with_new_rows(spark: SparkSession, database: str) -> Tables:
-    made = Tables(spark, database)
-    made.sql(f"create or replace temporary view new_rows as {ROWS}")
-    return made
+NEW_ROWS = "select id as k, cast(id as string) as v, id % 2 as p from range(40)"
 
 
 class Kept(NamedTuple):

@@ -7,7 +7,6 @@ from collections import Counter
 import pytest
 from bucketed import Tables
 from evolved import metastore_calls
-from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.usefixtures("extension", "dynamic_partitions", "no_broadcast")
 
@@ -16,18 +15,17 @@ ROWS = "select id as k, cast(id as string) as v, id % {partitions} as p from ran
 
 
 @pytest.fixture(scope="module")
-def tables(spark: SparkSession) -> Tables:
+def tables(tables: Tables) -> Tables:
     """For each number of partitions a table that evolved, with partitions of 4 and of 8 buckets."""
-    made = Tables(spark, "metastore_calls")
     conf = {"spark.bucketing.enabled": "true", "hive.exec.dynamic.partition.mode": "nonstrict"}
-    with made.settings(conf):
+    with tables.settings(conf):
         for partitions in PARTITIONS:
             rows = ROWS.format(partitions=partitions)
-            made.make(f"evolved{partitions}", "k bigint, v string", "k", 4, rest="partitioned by (p bigint)")
-            made.sql(f"insert into evolved{partitions} {rows}")
-            made.sql(f"alter table evolved{partitions} clustered by (k) sorted by (k) into 8 buckets")
-            made.sql(f"insert overwrite evolved{partitions} partition (p) select * from ({rows}) where p > 0")
-    return made
+            tables.make(f"evolved{partitions}", "k bigint, v string", "k", 4, rest="partitioned by (p bigint)")
+            tables.sql(f"insert into evolved{partitions} {rows}")
+            tables.sql(f"alter table evolved{partitions} clustered by (k) sorted by (k) into 8 buckets")
+            tables.sql(f"insert overwrite evolved{partitions} partition (p) select * from ({rows}) where p > 0")
+    return tables
 
 
 GROUPED = "select k, count(*) from {t} group by k"

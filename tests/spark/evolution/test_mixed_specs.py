@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from bucketed import Tables
 from evolved import NUMBERS, SCHEMA, evolve
-from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.usefixtures("extension", "dynamic_partitions", "no_broadcast")
 
@@ -14,14 +13,13 @@ SPECS = {"a": ("k", 4), "b": ("k", 8), "c": ("k", 16), "d": ("j", 8), "e": ("k",
 
 
 @pytest.fixture(scope="module")
-def tables(spark: SparkSession) -> Tables:
+def tables(tables: Tables) -> Tables:
     """A table that grew, and tables to join it with."""
-    made = Tables(spark, "mixed_specs")
-    evolve(made, "grown", SPECS)
+    evolve(tables, "grown", SPECS)
     for buckets in (4, 8, 16):
-        made.make(f"h{buckets}", SCHEMA, "k", buckets, NUMBERS.format(n=5))
-    made.sql("create table days using parquet as select 'b' as ds, 1 as picked union all select 'z', 2")
-    return made
+        tables.make(f"h{buckets}", SCHEMA, "k", buckets, NUMBERS.format(n=5))
+    tables.sql("create table days using parquet as select 'b' as ds, 1 as picked union all select 'z', 2")
+    return tables
 
 
 def days(*names: str) -> str:

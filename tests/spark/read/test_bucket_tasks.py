@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 import pytest
 from bucketed import Shape, Tables, cores
 from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.usefixtures("extension")
+pytestmark = pytest.mark.usefixtures("extension", "no_broadcast")
 
 ROWS = "select id as k, repeat(sha2(cast(id as string), 256), 4) as v from range(1600)"
 MAX, SMALL = "spark.bucketing.read.maxPartitionBytes", "spark.bucketing.read.partitionBytes"
 
 
 @pytest.fixture(scope="module")
-def made(spark: SparkSession) -> Tables:
+def tables(tables: Tables) -> Tables:
     """Tables of 2 and of 8 buckets, one of the Spark layout, and plain ones."""
-    tables = Tables(spark, "bucket_tasks")
     for name, buckets in (("few", 2), ("many", 8)):
         tables.make(name, "k bigint, v string", "k", buckets, ROWS)
     tables.make("sparks", "k bigint, v string", "k", 2, stored="using parquet")
@@ -28,12 +26,6 @@ def made(spark: SparkSession) -> Tables:
     tables.sql("insert into parts partition (d = 1) values (1, 'a'), (7, 'b')")
     tables.create(f"plain stored as parquet as {ROWS}")
     return tables
-
-
-@pytest.fixture
-def tables(made: Tables) -> Iterator[Tables]:
-    with made.settings({"spark.sql.autoBroadcastJoinThreshold": "-1"}):
-        yield made
 
 
 def bytes_of(tables: Tables, name: str) -> int:

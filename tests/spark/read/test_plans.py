@@ -4,42 +4,42 @@ from __future__ import annotations
 
 import pytest
 from bucketed import Tables
-from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.usefixtures("extension", "aqe", "no_broadcast")
 
 
 @pytest.fixture(scope="module")
-def tables(spark: SparkSession) -> Tables:
+def tables(tables: Tables) -> Tables:
     """Tables of 8 buckets of k, and some that differ in one thing."""
-    made = Tables(spark, "plans")
     numbers = "select cast(id{} as int) as k, id as {} from range({})"
     rows = "select cast(id % 700 as int) as k, id as v, cast(id % 5 as string) as s from range(2000)"
-    made.make("a", "k int, v bigint, s string", "k", 8, rows)
-    made.make("b", "k int, w string", "k", 8, "select cast(id as int) as k, concat('w', id) as w from range(1000)")
-    made.make("o", "k int, x bigint", "k", 8, numbers.format("", "x", 300), stored="stored as orc")
-    made.make("unsorted", "k int, v bigint", "k", 8, numbers.format("", "v", 900), sorted_by="")
+    tables.make("a", "k int, v bigint, s string", "k", 8, rows)
+    tables.make("b", "k int, w string", "k", 8, "select cast(id as int) as k, concat('w', id) as w from range(1000)")
+    tables.make("o", "k int, x bigint", "k", 8, numbers.format("", "x", 300), stored="stored as orc")
+    tables.make("unsorted", "k int, v bigint", "k", 8, numbers.format("", "v", 900), sorted_by="")
     pairs = "select cast(id % 40 as int) as k, cast(id % 9 as string) as t, id as v from range(3000)"
-    made.make("m", "k int, t string, v bigint", "k, t", 4, pairs)
-    made.make("m2", "k int, t string, w bigint", "k, t", 4, pairs.replace("as v", "as w"))
-    made.make("by_v", "k int, v bigint", "k", 8, numbers.format(" % 50", "v", 900), "k, v")
-    made.make("one", "k int, v bigint", "k", 1, numbers.format("", "v", 90))
-    made.make("days", "k int, v bigint", "k", 8, rest="partitioned by (ds date)")
+    tables.make("m", "k int, t string, v bigint", "k, t", 4, pairs)
+    tables.make("m2", "k int, t string, w bigint", "k, t", 4, pairs.replace("as v", "as w"))
+    tables.make("by_v", "k int, v bigint", "k", 8, numbers.format(" % 50", "v", 900), "k, v")
+    tables.make("one", "k int, v bigint", "k", 1, numbers.format("", "v", 90))
+    tables.make("days", "k int, v bigint", "k", 8, rest="partitioned by (ds date)")
     for day, count in ((1, 500), (2, 400)):
-        made.fill("days", f"select *, date'2024-01-0{day}' as ds from ({numbers.format('', 'v', count)})")
+        tables.fill("days", f"select *, date'2024-01-0{day}' as ds from ({numbers.format('', 'v', count)})")
     for name, buckets in (("c16", 16), ("c6", 6)):
-        made.make(name, "k int, u bigint", "k", buckets, numbers.format(" % 500", "u", 1200))
-    made.make("grown", "k int, g bigint", "k", 8, numbers.format("", "g", 300))
-    made.fill("grown", numbers.format("", "g", "250, 600"))
+        tables.make(name, "k int, u bigint", "k", buckets, numbers.format(" % 500", "u", 1200))
+    tables.make("grown", "k int, g bigint", "k", 8, numbers.format("", "g", 300))
+    tables.fill("grown", numbers.format("", "g", "250, 600"))
     for name, buckets in (("s8", 8), ("s8b", 8), ("s16", 16)):
-        made.make(name, "k int, v bigint", "k", buckets, stored="using parquet")
-        made.sql(f"insert into {name} select /*+ REPARTITION({buckets}, k) */ * from ({numbers.format('', 'v', 800)})")
-        made.seal(name)
-    made.sql("create or replace view seen as select k as key, v + 1 as v1, s from a where v > 10")
-    made.sql("create table plain using parquet as select cast(id as int) as k, id as u from range(500)")
-    made.sql("create table long_keys using parquet as select id as k from range(500)")
-    made.sql("create table calendar using parquet as select date'2024-01-02' as ds, 'Tue' as day")
-    return made
+        tables.make(name, "k int, v bigint", "k", buckets, stored="using parquet")
+        tables.sql(
+            f"insert into {name} select /*+ REPARTITION({buckets}, k) */ * from ({numbers.format('', 'v', 800)})"
+        )
+        tables.seal(name)
+    tables.sql("create or replace view seen as select k as key, v + 1 as v1, s from a where v > 10")
+    tables.sql("create table plain using parquet as select cast(id as int) as k, id as u from range(500)")
+    tables.sql("create table long_keys using parquet as select id as k from range(500)")
+    tables.sql("create table calendar using parquet as select date'2024-01-02' as ds, 'Tue' as day")
+    return tables
 
 
 # fmt: off

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from bucketed import Tables
 from evolved import evolve
-from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.usefixtures("extension")
 
@@ -19,17 +18,16 @@ ROWS = (
 
 
 @pytest.fixture(scope="module")
-def tables(spark: SparkSession) -> Tables:
-    made = Tables(spark, "pruning")
-    made.make("a", "k int, t string, v bigint", "k", 8, ROWS)
-    made.make("m", "k int, t string, v bigint", "k, t", 16, ROWS)
-    made.make("h", "k int, t string, v bigint", "k", 8, ROWS)
-    made.rename("h", r"0\1_0")
-    made.seal("h")
-    made.make("typed", "d date, n decimal(9,2), l bigint", "d, n, l", 4)
+def tables(tables: Tables) -> Tables:
+    tables.make("a", "k int, t string, v bigint", "k", 8, ROWS)
+    tables.make("m", "k int, t string, v bigint", "k, t", 16, ROWS)
+    tables.make("h", "k int, t string, v bigint", "k", 8, ROWS)
+    tables.rename("h", r"0\1_0")
+    tables.seal("h")
+    tables.make("typed", "d date, n decimal(9,2), l bigint", "d, n, l", 4)
     typed = "select date_add(date'1969-12-20', cast(id % 30 as int)) as d, cast(id % 9 / 4 as decimal(9,2)) as n, id % 5 - 2 as l"
-    made.fill("typed", f"{typed} from range(900)")
-    return made
+    tables.fill("typed", f"{typed} from range(900)")
+    return tables
 
 
 # A filter, and how many buckets it leaves; None where it leaves all.

@@ -21,17 +21,16 @@ ROWS = """
 
 
 @pytest.fixture(scope="module")
-def tables(spark: SparkSession) -> Tables:
+def tables(tables: Tables) -> Tables:
     """Tables of one key and of two, sorted and not, each with NULL as a key."""
-    made = Tables(spark, "sorted_aggregates")
     columns = "k int, s string, v bigint, d decimal(9, 2)"
-    made.make("a", columns, "k", 4, ROWS)
-    made.make("by_s", columns, "k", 4, ROWS, "k, s")
-    made.make("pairs", columns, "k, s", 4, ROWS, "k, s")
-    made.make("unsorted", columns, "k", 4, ROWS, sorted_by="")
-    made.make("b", "k int, w bigint", "k", 4, "select cast(id * 3 as int) as k, id as w from range(90)")
-    made.sql("create table plain using parquet as select cast(id as int) as k, id as u from range(120)")
-    return made
+    tables.make("a", columns, "k", 4, ROWS)
+    tables.make("by_s", columns, "k", 4, ROWS, "k, s")
+    tables.make("pairs", columns, "k, s", 4, ROWS, "k, s")
+    tables.make("unsorted", columns, "k", 4, ROWS, sorted_by="")
+    tables.make("b", "k int, w bigint", "k", 4, "select cast(id * 3 as int) as k, id as w from range(90)")
+    tables.sql("create table plain using parquet as select cast(id as int) as k, id as u from range(120)")
+    return tables
 
 
 @pytest.fixture

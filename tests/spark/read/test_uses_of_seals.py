@@ -9,7 +9,7 @@ import pytest
 from bucketed import Tables, put
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 
 pytestmark = pytest.mark.usefixtures("extension", "no_broadcast")
 
@@ -19,15 +19,14 @@ JOIN = "select t.k, t.v, good.v as w from t join good on t.k = good.k"
 
 
 @pytest.fixture(scope="module")
-def tables(spark: SparkSession) -> Tables:
+def tables(tables: Tables) -> Tables:
     """Two tables of 8 buckets and one of 16, sealed by the writes."""
-    made = Tables(spark, "uses_of_seals")
     for name, rows, buckets in (("t", 900, 8), ("good", 700, 8), ("finer", 600, 16)):
-        made.make(name, "k int, v bigint", "k", buckets)
-        with made.settings({"spark.bucketing.enabled": "true"}):
-            made.sql(f"insert into {name} {NUMBERS.format(rows)}")
-    made.sql(f"create table plain using parquet as {NUMBERS.format(500)}")
-    return made
+        tables.make(name, "k int, v bigint", "k", buckets)
+        with tables.settings({"spark.bucketing.enabled": "true"}):
+            tables.sql(f"insert into {name} {NUMBERS.format(rows)}")
+    tables.sql(f"create table plain using parquet as {NUMBERS.format(500)}")
+    return tables
 
 
 @pytest.fixture

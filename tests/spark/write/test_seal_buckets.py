@@ -9,8 +9,7 @@ from typing import NamedTuple
 
 import pytest
 from bucketed import Tables, put
-from evolved import Kept, create, kept, odd_tables, refused, seal_of, with_new_rows
-from pyspark.sql import SparkSession
+from evolved import Kept, create, kept, odd_tables, refused, seal_of
 
 pytestmark = pytest.mark.usefixtures("extension", "dynamic_partitions", "no_broadcast")
 
@@ -21,10 +20,9 @@ JOINED = "select a.k, a.v, b.v from t a join t b on a.k = b.k"
 
 
 @pytest.fixture(scope="module")
-def tables(spark: SparkSession) -> Tables:
-    made = with_new_rows(spark, "seal_buckets")
-    made.sql(f"create or replace temporary view numbers as {NUMBERS.format(700)}")
-    return made
+def tables(tables: Tables) -> Tables:
+    tables.sql(f"create or replace temporary view numbers as {NUMBERS.format(700)}")
+    return tables
 
 
 def unsealed(tables: Tables, files: int = 1) -> None:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 
 import pytest
-from bucketed import SCATTERED, Tables, assert_bucketed, buckets_of_files, create, explain, last_insert
+from bucketed import Tables, assert_bucketed, buckets_of_files, create, explain, last_insert
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
@@ -17,17 +17,15 @@ pytestmark = pytest.mark.usefixtures("extension", "dynamic_partitions")
 
 
 @pytest.fixture(scope="module")
-def tables(spark: SparkSession) -> Tables:
-    """A database with scattered rows, and tables of 8 buckets and fewer to write from; the session has 3 cores."""
-    made = Tables(spark, "write_plans")
-    made.sql(f"create or replace temporary view scattered as {SCATTERED}")
+def tables(tables: Tables) -> Tables:
+    """Tables of 8 buckets and fewer to write from; the session has 3 cores."""
     for name, buckets in (("from8", 8), ("other8", 8), ("from4", 4), ("from2", 2)):
-        made.make(
+        tables.make(
             name, "k bigint, v string", "k", buckets, "select id as k, cast(id % 40 as string) as v from range(300)"
         )
-    made.make("spark8", "k bigint, v string", "k", 8, stored="using parquet")
-    made.sql("insert into spark8 select /*+ repartition(8, id) */ id, cast(id % 40 as string) from range(300)")
-    return made
+    tables.make("spark8", "k bigint, v string", "k", 8, stored="using parquet")
+    tables.sql("insert into spark8 select /*+ repartition(8, id) */ id, cast(id % 40 as string) from range(300)")
+    return tables
 
 
 # (what is written, exchanges)

@@ -7,21 +7,13 @@ from itertools import product
 from pathlib import Path
 
 import pytest
-from bucketed import LAYOUTS, SCATTERED, Tables, assert_bucketed, buckets_of_files, create, last_insert, writing_tasks
+from bucketed import LAYOUTS, Tables, assert_bucketed, buckets_of_files, create, last_insert, writing_tasks
 from evolved import condition_of, kept
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
 
 from spark_bucketing.session import setting
 
 pytestmark = pytest.mark.usefixtures("extension", "dynamic_partitions")
-
-
-@pytest.fixture(scope="module")
-def tables(spark: SparkSession) -> Tables:
-    made = Tables(spark, "writes")
-    made.sql(f"create or replace temporary view scattered as {SCATTERED}")
-    return made
 
 
 @pytest.mark.usefixtures("aqe")
