@@ -13,6 +13,7 @@ from cluster import Cluster
 from cluster_fixtures import *  # noqa: F403 - as a conftest.py would, of which there can be only one
 from cluster_fixtures import SETTINGS, Query
 from clustered import ClusterProject
+from commanded import explained
 from elsewhere import REPOSITORY
 
 from spark_bucketing.extension.build import build_jar
@@ -41,17 +42,7 @@ def test_the_showcase_is_built_and_checked_as_on_an_embedded_spark(company: Clus
         reports[target] = json.loads(checked.output[checked.output.index("{") :])
     assert [report["planner"].split(",")[0] for report in reports.values()] == ["live (thrift)", "live (session)"]
     verdicts = [
-        {
-            model["name"]: (
-                model["error"],
-                [
-                    (operator["kind"], operator["verdict"], [finding["reason"] for finding in operator["findings"]])
-                    for operator in model["operators"]
-                ],
-            )
-            for model in report["models"]
-        }
-        for report in reports.values()
+        {model["name"]: (model["error"], explained(model)) for model in report["models"]} for report in reports.values()
     ]
     assert verdicts[0] == verdicts[1]
     assert any(operators for _, operators in verdicts[0].values())

@@ -55,13 +55,20 @@ def assert_sorted(project: Project, table: str, columns: list[str]) -> None:
     assert project.rows(query)[0][0] == 0
 
 
-MATRIX = [
-    (bucket_hash, file_format, partition_by, clustered_by, sorted_by)
+ORDERS: dict[str, dict[str, list[str]]] = {
+    "k_default": {"clustered_by": ["k"]},
+    "k_name_s1": {"clustered_by": ["k", "name"], "sorted_by": ["name"]},
+    "name_s0": {"clustered_by": ["name"], "sorted_by": []},
+}
+MATRIX: dict[str, dict[str, Any]] = {
+    f"{bucket_hash}_{file_format}_p{len(partition_by)}_{order}": {
+        "bucket_hash": bucket_hash, "file_format": file_format, "partition_by": partition_by, **ORDERS[order],
+    }
     for bucket_hash in ("hive", "spark")
     for file_format in ("parquet", "orc")
     for partition_by in ([], ["ds", "region"] if file_format == "orc" else ["ds"])
-    for clustered_by, sorted_by in ((["k"], None), (["k", "name"], ["name"]), (["name"], []))
-]
+    for order in ORDERS
+}  # fmt: skip
 
 
 SKEWED = """
@@ -75,34 +82,23 @@ SKEWED = """
 """
 
 
-def matrix_name(*case: Any) -> str:
-    bucket_hash, file_format, partition_by, clustered_by, sorted_by = case
-    order = "default" if sorted_by is None else f"s{len(sorted_by)}"
-    return "_".join([bucket_hash, file_format, f"p{len(partition_by)}", *clustered_by, order])
-
-
 @pytest.fixture(scope="module")
 def matrix(new_project: Callable[..., Project]) -> Project:
     """A project with one table for each case, built from 600 rows with skewed and missing keys."""
     project = new_project()
-    for case in MATRIX:
-        bucket_hash, file_format, partition_by, clustered_by, sorted_by = case
-        config: dict[str, Any] = {"sorted_by": sorted_by} if sorted_by is not None else {}
-        config |= {"clustered_by": clustered_by, "partition_by": partition_by, "bucket_hash": bucket_hash}
-        project.model(
-            matrix_name(*case), SKEWED, materialized="bucketed_table", buckets=8, file_format=file_format, **config
-        )
+    for name, config in MATRIX.items():
+        project.model(name, SKEWED, materialized="bucketed_table", buckets=8, **config)
     project.dbt("run")
     return project
 
 
-@pytest.mark.parametrize("case", MATRIX, ids=lambda case: matrix_name(*case))
-def test_every_layout_has_one_sorted_file_per_bucket_and_all_rows(matrix: Project, case: tuple[Any, ...]) -> None:
-    bucket_hash, file_format, partition_by, clustered_by, sorted_by = case
-    table = matrix_name(*case)
+@pytest.mark.parametrize("table", MATRIX)
+def test_every_layout_has_one_sorted_file_per_bucket_and_all_rows(matrix: Project, table: str) -> None:
+    config = MATRIX[table]
+    bucket_hash, file_format = config["bucket_hash"], config["file_format"]
     assert_one_file_per_bucket(matrix, table, bucket_hash, 8)
-    if sorted_by != []:
-        assert_sorted(matrix, table, sorted_by or clustered_by)
+    if order := config.get("sorted_by", config["clustered_by"]):
+        assert_sorted(matrix, table, order)
     assert all(path.suffix == f".{file_format}" for path in matrix.files(table))
     row = matrix.rows(
         f"select count(*) n, count(distinct payload) d, count(k) k, count(region) r from {matrix.table(table)}"
@@ -110,7 +106,7 @@ def test_every_layout_has_one_sorted_file_per_bucket_and_all_rows(matrix: Projec
     assert (row.n, row.d, row.k, row.r) == (600, 600, 588, 480)
     assert matrix.detail(table, "Num Buckets") == "8"
     assert matrix.detail(table, "Provider") == ("hive" if bucket_hash == "hive" else file_format)
-    folders = {0: 1, 1: 3, 2: 9}[len(partition_by)]
+    folders = {0: 1, 1: 3, 2: 9}[len(config["partition_by"])]
     assert len(buckets_of(matrix, table, bucket_hash)) == folders
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,11 +15,6 @@ from conftest import Project
 pytestmark = pytest.mark.usefixtures("extension", "no_broadcast")
 
 JOIN = f"select a.k, a.v, b.v as w from {DB}.mixed a join {DB}.other b on a.k = b.k"
-
-
-@pytest.fixture(scope="module")
-def project(new_project: Callable[..., Project]) -> Project:
-    return new_project()
 
 
 @pytest.fixture(autouse=True)

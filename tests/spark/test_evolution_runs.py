@@ -103,13 +103,6 @@ def alterations(sent: list[str]) -> list[str]:
     return [statement for statement in sent if "clustered" in statement.lower() and statement.startswith("alter")]
 
 
-@pytest.fixture(scope="module")
-def extended(spark: Any) -> Iterator[None]:
-    """The session extension, switched on for all of this module."""
-    with setting(spark, "spark.bucketing.enabled", "true"):
-        yield
-
-
 # Every strategy, and both kinds of table before, at least once; the others take long.
 CASES = ["bucketed_append", "bucketed_microbatch", "plain_insert_overwrite"]
 OTHERS = sorted({f"{before}_{strategy}" for before in ("bucketed", "plain") for strategy in STRATEGIES} - {*CASES})
@@ -148,16 +141,17 @@ class History:
 
 
 @pytest.fixture(scope="module", params=[CASES, OTHERS], ids=["first", "others"])
-def history(request: pytest.FixtureRequest, new_project: Callable[..., Project], extended: None) -> History:
+def history(request: pytest.FixtureRequest, new_project: Callable[..., Project]) -> Iterator[History]:
     history = History(source(new_project()), request.param)
-    history.configure(4, first=True)
-    history.run()
-    history.configure(8)
-    history.run(2, 4)
-    history.run(4)
-    history.configure(4, sorted_by=["k", "v"])
-    history.run(3)
-    return history
+    with setting(history.project.spark, "spark.bucketing.enabled", "true"):
+        history.configure(4, first=True)
+        history.run()
+        history.configure(8)
+        history.run(2, 4)
+        history.run(4)
+        history.configure(4, sorted_by=["k", "v"])
+        history.run(3)
+        yield history
 
 
 def test_written_partitions_get_the_new_spec_and_others_keep_theirs(history: History) -> None:

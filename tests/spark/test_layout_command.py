@@ -106,13 +106,16 @@ def test_each_partition_has_its_own_files(project: Project) -> None:
     assert layout.state == "ok"
 
 
+def days(project: Project, buckets: int) -> str:
+    """A table of the Hive layout that is partitioned by days."""
+    clustered = f"partitioned by (day string) clustered by (k) sorted by (k) into {buckets} buckets"
+    project.spark.sql(f"create table {project.table('t')} (k bigint) {clustered} stored as parquet")
+    return project.table("t")
+
+
 @pytest.mark.usefixtures("extension")
 def test_partitions_are_judged_by_their_own_buckets(project: Project) -> None:
-    spark, table = project.spark, project.table("t")
-    spark.sql(
-        f"create table {table} (k bigint) partitioned by (day string) clustered by (k) sorted by (k) into 8 buckets "
-        "stored as parquet"
-    )
+    spark, table = project.spark, days(project, 8)
     with setting(spark, "spark.bucketing.enabled", "true"):
         for day, buckets in {"é a%b/=": 8, "b": 4, "c": 16}.items():
             spark.sql(f"alter table {table} clustered by (k) sorted by (k) into {buckets} buckets")
@@ -129,11 +132,7 @@ def test_partitions_are_judged_by_their_own_buckets(project: Project) -> None:
 
 @pytest.mark.usefixtures("extension")
 def test_a_partition_with_two_files_of_a_bucket_is_written_anew_alone(project: Project) -> None:
-    spark, table = project.spark, project.table("t")
-    spark.sql(
-        f"create table {table} (k bigint) partitioned by (day string) clustered by (k) sorted by (k) into 2 buckets "
-        "stored as parquet"
-    )
+    spark, table = project.spark, days(project, 2)
     with setting(spark, "spark.bucketing.enabled", "true"):
         for day in ("2024-01-01", "it's", "2024-01-01"):
             spark.sql(f'insert into {table} partition (day = "{day}") select id from range(100)')
