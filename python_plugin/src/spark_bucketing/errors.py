@@ -4,6 +4,13 @@
 CLEAN, FINDINGS, COULD_NOT_RUN, INTERRUPTED = 0, 1, 2, 130
 
 
+def exit_code(states: set[str]) -> int:
+    """What a script is to know: what is wrong goes before what is unknown, and that before success."""
+    if "wrong" in states:
+        return FINDINGS
+    return COULD_NOT_RUN if "unknown" in states else CLEAN
+
+
 class BucketingError(Exception):
     """Base of every error that this package raises on purpose."""
 

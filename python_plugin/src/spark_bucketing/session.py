@@ -29,9 +29,7 @@ def open_session(settings: Mapping[str, str], hive: bool = True) -> SparkSession
         try:
             with _stderr_into(log):
                 builder = SparkSession.builder.enableHiveSupport() if hive else SparkSession.builder
-                for key, value in settings.items():
-                    builder = builder.config(key, value)
-                session = builder.getOrCreate()
+                session = builder.config(map=dict(settings)).getOrCreate()
         except Exception as error:
             raise SparkError(f"Spark did not start. {_reason(error)}\n{_tail(log)}".rstrip()) from error
     with spark_call("The metastore does not answer."):

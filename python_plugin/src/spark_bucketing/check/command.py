@@ -196,14 +196,15 @@ def open_planner(project: Project) -> Iterator[tuple[Planner, StartWhatIf]]:
         try:
             over_wire = SqlPlanner(f"live ({target.method})", connection.rows)
             _use(over_wire, project)
-            yield over_wire, lambda loaded: embedded_whatif({**target.settings, **_set(over_wire)}, loaded)
+            # Beside the target's settings, those that somebody has set.
+            yield (
+                over_wire,
+                lambda loaded: embedded_whatif(
+                    {**target.settings, **{str(name): str(value) for name, value, *_ in over_wire.rows("set")}}, loaded
+                ),
+            )
         finally:
             connection.close()
-
-
-def _set(planner: Planner) -> dict[str, str]:
-    """A session's own settings: over the wire, those that somebody set."""
-    return {str(row[0]): str(row[1]) for row in planner.rows("set")}
 
 
 def _use(planner: Planner, project: Project) -> None:

@@ -10,7 +10,7 @@ from spark_bucketing.cli.streams import standard_output
 from spark_bucketing.cli.warehouse import connected
 from spark_bucketing.doctor.installed import examine_installed
 from spark_bucketing.doctor.server import examine_server
-from spark_bucketing.errors import CLEAN, COULD_NOT_RUN, FINDINGS
+from spark_bucketing.errors import exit_code
 from spark_bucketing.project.profile import Place, read_target
 from spark_bucketing.report.doctor import write_diagnoses
 
@@ -30,6 +30,4 @@ def doctor(form: str, place: Place) -> None:
     with progress_line() as line, connected(target, line) as warehouse:
         found = [*examine_installed(target.project_dir), *examine_server(warehouse)]
     write_diagnoses(f"{target.profile}.{target.name}", found, form, standard_output(form))
-    states = {one.state for one in found}
-    code = FINDINGS if "wrong" in states else COULD_NOT_RUN if "unknown" in states else CLEAN
-    click.get_current_context().exit(code)
+    click.get_current_context().exit(exit_code({one.state for one in found}))

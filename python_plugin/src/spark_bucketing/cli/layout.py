@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import click
 
 from spark_bucketing.cli.options import FORMAT, project_options
 from spark_bucketing.cli.progress import STARTING, progress_line
 from spark_bucketing.cli.streams import standard_output
-from spark_bucketing.errors import CLEAN, COULD_NOT_RUN, FINDINGS
+from spark_bucketing.errors import exit_code
 from spark_bucketing.layout.read import read_layouts
-from spark_bucketing.layout.table import TableLayout
 from spark_bucketing.project.profile import Place, session_target
 from spark_bucketing.report.layout import write_layouts
 from spark_bucketing.session import open_session
@@ -40,12 +37,4 @@ def layout(ctx: click.Context, tables: tuple[str, ...], schema: str | None, form
         session = open_session(found.settings)
         layouts = read_layouts(session, chosen, tables, line.show)
     write_layouts(chosen, layouts, form, standard_output(form))
-    ctx.exit(exit_code(layouts))
-
-
-def exit_code(layouts: Sequence[TableLayout]) -> int:
-    """What a script is to know: findings go before tables of which nothing is known, and those before success."""
-    states = {layout.state for layout in layouts}
-    if "wrong" in states:
-        return FINDINGS
-    return COULD_NOT_RUN if "unknown" in states else CLEAN
+    ctx.exit(exit_code({layout.state for layout in layouts}))
