@@ -66,9 +66,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         "spark.hadoop.hive.downloaded.resources.dir": str(home / "resources"),
         "spark.driver.extraJavaOptions": f"-Dderby.system.home={home} -Djava.io.tmpdir={home} {QUICK_JVM}",
     }
-    for key, value in conf.items():
-        builder = builder.config(key, value)
-    session = builder.getOrCreate()
+    session = builder.config(map=dict(conf)).getOrCreate()
     session.sparkContext.setLogLevel("OFF")
     yield session
     session.stop()
@@ -136,6 +134,7 @@ class Project:
 
     def __init__(self, folder: Path, schema: str, spark: SparkSession) -> None:
         self.folder, self.schema, self.spark = folder, schema, spark
+        self.place = ["--project-dir", str(folder), "--profiles-dir", str(folder)]
 
     def write(self, path: str, text: str) -> None:
         """Create or replace a file of the project; common indentation is taken off."""
@@ -168,9 +167,8 @@ class Project:
         """Run a dbt command; what failed comes back as text, which is empty for a success."""
         from dbt.cli.main import dbtRunner
 
-        place = ["--project-dir", str(self.folder), "--profiles-dir", str(self.folder)]
         outcome = dbtRunner().invoke(
-            [*arguments, *place, "--quiet", "--no-use-colors", "--vars", yaml.safe_dump(variables)]
+            [*arguments, *self.place, "--quiet", "--no-use-colors", "--vars", yaml.safe_dump(variables)]
         )
         results = list(getattr(outcome.result, "results", None) or [])
         failures = [

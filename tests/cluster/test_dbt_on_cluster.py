@@ -27,14 +27,12 @@ def test_the_showcase_is_built_and_checked_as_on_an_embedded_spark(company: Clus
         company.spark_settings("embedded") | extension_settings(build_jar()) | SETTINGS | {"spark.master": "local[2]"}
     )
     showcase = ClusterProject(company, "nycflights13", project=REPOSITORY, session=embedded)
-    built = showcase.dbt("build", **data)
-    assert built.code == 0, built.output
-    done = re.search(r"PASS=(\d+) WARN=(\d+) ERROR=(\d+) SKIP=(\d+)", built.output)
-    assert done and int(done[1]) > 100 and done.groups()[1:] == ("0", "0", "0"), built.output
+    built = showcase.dbt("build", **data).well()
+    done = re.search(r"PASS=(\d+) WARN=(\d+) ERROR=(\d+) SKIP=(\d+)", built)
+    assert done and int(done[1]) > 100 and done.groups()[1:] == ("0", "0", "0"), built
     reports = {}
     for target in "thrift", "session":
-        compiled = showcase.dbt("compile", "--target", target, DBT_TARGET_PATH=str(showcase.home / target), **data)
-        assert compiled.code == 0, compiled.output
+        showcase.dbt("compile", "--target", target, DBT_TARGET_PATH=str(showcase.home / target), **data).well()
         checked = showcase.command(
             "check", "--format", "json", "--target", target, DBT_TARGET_PATH=str(showcase.home / target), **data
         )
@@ -54,25 +52,20 @@ def test_buckets_change_and_old_partitions_follow(project: ClusterProject, query
         materialized="bucketed_incremental", incremental_strategy="insert_overwrite", partition_by="p", clustered_by="k",
         buckets=4, on_bucket_change="evolve",
     )  # fmt: skip
-    assert project.dbt("run", "--vars", "rows: 300").code == 0
+    project.dbt("run", "--vars", "rows: 300").well()
     text = (project.home / "models" / "t.sql").read_text()
     project.write("models/t.sql", text.replace("buckets=4", "buckets=8"))
     # One partition only has rows in this run.
-    second = project.dbt("run", "--vars", "rows: 1")
-    assert second.code == 0, second.output
+    project.dbt("run", "--vars", "rows: 1").well()
     table = f"{project.schema}.t"
     specs = f"select partition, status, num_buckets from bucket_specs('{table}') order by partition"
     assert query(specs) == [("p=0", "sealed", 8), ("p=1", "sealed", 4), ("p=2", "sealed", 4)]
-    rewritten = project.command("evolution", "rewrite", table)
-    assert rewritten.code == 0 and "2 partitions brought to the table's spec" in rewritten.output, rewritten.output
+    assert "2 partitions brought to the table's spec" in project.command("evolution", "rewrite", table).well()
     assert query(specs) == [(f"p={p}", "sealed", 8) for p in range(3)]
     assert query(f"select count(*), sum(v) from {table}") == [(201, sum(7 * k for k in range(300) if k % 3))]
-    sealed = project.command("seal", table)
-    assert sealed.code == 0 and "3 unchanged" in sealed.output, sealed.output
-    shown = project.command("evolution", "show", table)
-    assert shown.code == 0 and "8 buckets by (k)" in shown.output, shown.output
-    verified = project.command("evolution", "verify", table)
-    assert verified.code == 0, verified.output
+    assert "3 unchanged" in project.command("seal", table).well()
+    assert "8 buckets by (k)" in project.command("evolution", "show", table).well()
+    project.command("evolution", "verify", table).well()
 
 
 ROWS = "select id as k, {{ var('version') }} as version from range({{ var('rows', 4000000) }})"
@@ -86,7 +79,7 @@ def test_two_processes_build_different_models(project: ClusterProject, query: Qu
         project.model(name, ROWS, materialized="bucketed_table", clustered_by="k", buckets=4)
     running = [project.start_dbt("run", "--select", name, "--vars", "version: 1") for name in ("a", "b")]
     for ended in [run.end() for run in running]:
-        assert ended.code == 0, ended.output
+        ended.well()
     for name in "a", "b":
         assert query(f"select count(*), count(distinct k) from {project.schema}.{name}") == [(4000000, 4000000)]
         assert query(f"select status, num_buckets from bucket_specs('{project.schema}.{name}')") == [("sealed", 4)]
@@ -99,8 +92,7 @@ DROPPED = "m__dbt_tmp|another run of it is going on"
 @pytest.mark.parametrize("second_starts", ["at once", "while the first one writes"])
 def test_two_processes_build_one_model(project: ClusterProject, query: Query, second_starts: str) -> None:
     project.model("m", ROWS + SLOWLY, materialized="bucketed_table", clustered_by="k", buckets=4)
-    first = project.dbt("run", "--vars", "version: 1")
-    assert first.code == 0, first.output
+    project.dbt("run", "--vars", "version: 1").well()
     one = project.start_dbt("run", "--vars", f"{{version: 2, slow: {0 if second_starts == 'at once' else 30}}}")
     if second_starts != "at once":
         one.until(project.table("m__dbt_tmp").exists)
@@ -116,7 +108,6 @@ def test_two_processes_build_one_model(project: ClusterProject, query: Query, se
     )
     assert (rows, keys) == (4000000, 4000000)
     assert version == 1 if all(end.code for end in ended.values()) else ended[version].code == 0
-    again = project.dbt("run", "--vars", "version: 4")
-    assert again.code == 0, again.output
+    project.dbt("run", "--vars", "version: 4").well()
     assert query(f"select version, count(*) from {project.schema}.m group by version") == [(4, 4000000)]
     assert query(f"show tables in {project.schema}") == [(project.schema, "m", False)]

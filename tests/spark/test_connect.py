@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 from bucketed import Plan, settled
+from cluster import PYSPARK
 from pyspark.sql import SparkSession
-from served import PYSPARK, connect_server
+from served import connect_server
 
 from spark_bucketing.extension.build import build_jar
 from spark_bucketing.extension.settings import server_settings

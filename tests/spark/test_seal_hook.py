@@ -22,9 +22,9 @@ def operation(project: Project, arguments: str) -> tuple[bool, str]:
     from dbt.cli.main import dbtRunner
 
     said: list[str] = []
-    place = ["--project-dir", str(project.folder), "--profiles-dir", str(project.folder), "--quiet"]
     runner = dbtRunner(callbacks=[lambda event: said.append(event.info.msg)])
-    outcome = runner.invoke(["run-operation", "spark_bucketing.seal_buckets", "--args", arguments, *place])
+    command = ["run-operation", "spark_bucketing.seal_buckets", "--args", arguments, "--quiet"]
+    outcome = runner.invoke([*command, *project.place])
     return bool(outcome.success), "\n".join([str(outcome.exception), *said])
 
 

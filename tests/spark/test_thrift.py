@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 import yaml
+from cluster import HOST
 from commanded import COMMAND, command, environment
 from elsewhere import CREATE, interrupted
-from served import HOST, asking, thrift_server
+from served import asking, thrift_server
 
 from conftest import Project
 
@@ -118,9 +119,8 @@ def test_advice_over_thrift_takes_sizes_and_values_from_the_server_and_plans_bes
     project.dbt("run")
     size = ["--smallest", "1", "--file-size", "1KiB", "--format", "json"]
     # It plans on a Spark of its own, of which a process has one.
-    place = ["--project-dir", str(project.folder), "--profiles-dir", str(project.folder)]
     result = subprocess.run(
-        [*COMMAND[:-1], "advise", "--profile", *size, *place],
+        [*COMMAND[:-1], "advise", "--profile", *size, *project.place],
         capture_output=True, text=True, env=environment(), check=False,
     )  # fmt: skip
     assert result.returncode == 0, result.stderr
@@ -144,14 +144,13 @@ def test_the_commands_of_evolution_over_thrift(tmp_path: Path, project: Project)
 
     with thrift_server(tmp_path, server_settings(build_jar())) as port, asking(port) as query:
         connect(project, port, "s")
-        place = ["--project-dir", str(project.folder), "--profiles-dir", str(project.folder)]
         rows = "select p, count(*), sum(v) from s.t group by p order by p"
         for statement in CREATE:
             query(statement)
         query("insert into s.t select id, id * 7, cast(id % 5 as int) from range(20000000)")
         query("alter table s.t clustered by (k) sorted by (k) into 8 buckets")
         before = query(rows)
-        interrupted(tmp_path / "warehouse", place)
+        interrupted(tmp_path / "warehouse", project.place)
         assert query(rows) == before
         # What it was doing has ended.
         time.sleep(2)

@@ -85,7 +85,7 @@ def _postgres_folder() -> Path | None:
     return found[-1].parent if found else None
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
     """Ports that nobody has, below those that the kernel gives to clients: one of these could have it when a service is started again."""
     ports: list[int] = []
     candidates = iter(random.sample(range(20000, 32000), 1000))
@@ -100,6 +100,19 @@ def _free_ports(count: int) -> list[int]:
 def listens(port: int) -> bool:
     with socket.socket() as probe:
         return probe.connect_ex((HOST, port)) == 0
+
+
+def submit_command(main_class: str, settings: Mapping[str, str]) -> list[str]:
+    """How a program of Spark's own is started with these settings; its arguments follow."""
+    conf = [argument for key, value in settings.items() for argument in ("--conf", f"{key}={value}")]
+    return [str(PYSPARK / "bin" / "spark-submit"), *conf, "--class", main_class, "spark-internal"]
+
+
+def thrift_command(settings: Mapping[str, str], port: int) -> list[str]:
+    return [
+        *submit_command("org.apache.spark.sql.hive.thriftserver.HiveThriftServer2", settings),
+        "--hiveconf", f"hive.server2.thrift.bind.host={HOST}", "--hiveconf", f"hive.server2.thrift.port={port}",
+    ]  # fmt: skip
 
 
 @dataclass
@@ -131,7 +144,7 @@ class Cluster:
         self.running: dict[str, subprocess.Popen[bytes]] = {}
         for name in ("conf", "logs", "tmp", "warehouse"):
             (folder / name).mkdir()
-        ports = _free_ports(4 + 2 * len(WORKERS))
+        ports = free_ports(4 + 2 * len(WORKERS))
         self.ports = dict(zip(("postgres", "metastore", "master", "thrift", *WORKERS), ports, strict=False))
         self._settings = dict(settings or {})
         self._postgres = _postgres_folder() or Path()
@@ -293,15 +306,7 @@ class Cluster:
     def _thrift_command(self) -> list[str]:
         (self.folder / "conf" / "spark").mkdir()
         _write_hive_site(self.folder / "conf" / "spark", {"hive.metastore.uris": self.metastore_uri})
-        command = [str(PYSPARK / "bin" / "spark-submit")]
-        for key, value in (self.spark_settings("thrift") | self._settings).items():
-            command += ["--conf", f"{key}={value}"]
-        command += ["--class", "org.apache.spark.sql.hive.thriftserver.HiveThriftServer2", "spark-internal"]
-        return [
-            *command,
-            "--hiveconf", f"hive.server2.thrift.bind.host={HOST}",
-            "--hiveconf", f"hive.server2.thrift.port={self.ports['thrift']}",
-        ]  # fmt: skip
+        return thrift_command(self.spark_settings("thrift") | self._settings, self.ports["thrift"])
 
     def spark_settings(self, application: str) -> dict[str, str]:
         """Settings of an application of this cluster: two executors of two cores, one on each worker, and its metastore."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -12,15 +11,17 @@ from typing import NamedTuple
 
 import yaml
 from cluster import HOST, Cluster
-from elsewhere import REPOSITORY
-
-_DBT = [sys.executable, "-c", "from dbt.cli.main import cli; cli()"]
-_COMMAND = [sys.executable, "-c", "from spark_bucketing.cli import main; main(prog_name='spark-bucketing')"]
+from elsewhere import DBT, PROGRAM, REPOSITORY
 
 
 class Ended(NamedTuple):
     code: int
     output: str
+
+    def well(self) -> str:
+        """The output of a command that has to have succeeded."""
+        assert self.code == 0, self.output
+        return self.output
 
 
 class Running(NamedTuple):
@@ -111,10 +112,10 @@ class ClusterProject:
         return Running(process, log)
 
     def start_dbt(self, *arguments: str, **environment: str) -> Running:
-        return self.start([*_DBT, *arguments, "--no-use-colors"], **environment)
+        return self.start([*DBT, *arguments, "--no-use-colors"], **environment)
 
     def dbt(self, *arguments: str, **environment: str) -> Ended:
         return self.start_dbt(*arguments, **environment).end()
 
     def command(self, *arguments: str, **environment: str) -> Ended:
-        return self.start([*_COMMAND, *arguments], **environment).end()
+        return self.start([*PROGRAM, *arguments], **environment).end()

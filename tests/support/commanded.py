@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable
 from typing import Any
 
 from click.testing import Result
+from elsewhere import PROGRAM
 
 from conftest import Project
 
-COMMAND = [sys.executable, "-c", "from spark_bucketing.cli import main; main(prog_name='spark-bucketing')", "check"]
+COMMAND = [*PROGRAM, "check"]
 
 
 def environment() -> dict[str, str]:
@@ -35,9 +35,7 @@ def command(project: Project, *arguments: str) -> Result:
 
     from spark_bucketing.cli import main
 
-    return CliRunner().invoke(
-        main, [*arguments, "--project-dir", str(project.folder), "--profiles-dir", str(project.folder)]
-    )
+    return CliRunner().invoke(main, [*arguments, *project.place])
 
 
 def evolution_of(project: Project) -> Callable[..., Result]:

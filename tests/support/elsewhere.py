@@ -18,7 +18,9 @@ from typing import Any
 import yaml
 
 REPOSITORY = Path(__file__).parents[2]
-COMMAND = [sys.executable, "-c", "from spark_bucketing.cli import main; main(prog_name='spark-bucketing')", "evolution"]
+PROGRAM = [sys.executable, "-c", "from spark_bucketing.cli import main; main(prog_name='spark-bucketing')"]
+COMMAND = [*PROGRAM, "evolution"]
+DBT = [sys.executable, "-c", "from dbt.cli.main import cli; cli()"]
 # A table that may evolve.
 CREATE = (
     "create database s",
@@ -72,7 +74,7 @@ class Elsewhere:
             (self.folder / "models" / f"{name}.sql").write_text(sql)
 
     def dbt(self, *arguments: str) -> list[str]:
-        return [sys.executable, "-c", "from dbt.cli.main import cli; cli()", *arguments, *self.place]
+        return [*DBT, *arguments, *self.place]
 
     def run(self, *steps: Step) -> list[Any]:
         """Run statements, and commands of `spark-bucketing evolution` and, if they start with `dbt`, of dbt.

@@ -3,65 +3,52 @@
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import pyspark
 import pytest
+from cluster import HOST, PYSPARK, free_ports, listens, submit_command, thrift_command
 from elsewhere import settings_below
 
 from conftest import QUICK_JVM
-
-HOST = "127.0.0.1"
-PYSPARK = Path(pyspark.__file__).parent
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        return int(probe.getsockname()[1])
 
 
 @contextmanager
 def thrift_server(home: Path, settings: Mapping[str, str] | None = None) -> Iterator[int]:
     """The port of a server that keeps its files in an empty folder, with settings beside those that it needs."""
-    port = _free_port()
+    (port,) = free_ports(1)
     # Hive deletes a session's folder of resources when it closes: one that all sessions share would go while others
     # open. Its default has one for each session, in the temporary folder.
-    where = ["--hiveconf", f"hive.server2.thrift.bind.host={HOST}", "--hiveconf", f"hive.server2.thrift.port={port}"]
-    with _server(home, "org.apache.spark.sql.hive.thriftserver.HiveThriftServer2", settings or {}, where, port):
+    with _server(home, thrift_command(_settings(home) | dict(settings or {}), port), port):
         yield port
 
 
 @contextmanager
 def connect_server(home: Path, settings: Mapping[str, str]) -> Iterator[str]:
     """The address, for PySpark's client, of a Spark Connect server that keeps its files in an empty folder."""
-    port = _free_port()
+    (port,) = free_ports(1)
     where = {
         "spark.connect.grpc.binding.address": HOST,
         "spark.connect.grpc.binding.port": str(port),
         "spark.sql.catalogImplementation": "hive",
     }
-    with _server(home, "org.apache.spark.sql.connect.service.SparkConnectServer", {**settings, **where}, [], port):
+    conf = {**_settings(home), **settings, **where}
+    with _server(home, submit_command("org.apache.spark.sql.connect.service.SparkConnectServer", conf), port):
         yield f"sc://{HOST}:{port}"
 
 
-@contextmanager
-def _server(
-    home: Path, main_class: str, settings: Mapping[str, str], arguments: Sequence[str], port: int
-) -> Iterator[None]:
-    """A process of Spark's that listens on a port, until the block ends."""
+def _settings(home: Path) -> dict[str, str]:
     loopback = {"spark.driver.host": HOST, "spark.driver.bindAddress": HOST}
-    conf = settings_below(home, "2g", QUICK_JVM) | {"spark.sql.shuffle.partitions": "4", **loopback, **settings}
-    command = [str(PYSPARK / "bin" / "spark-submit")]
-    for key, value in conf.items():
-        command += ["--conf", f"{key}={value}"]
-    command += ["--class", main_class, "spark-internal", *arguments]
+    return settings_below(home, "2g", QUICK_JVM) | {"spark.sql.shuffle.partitions": "4", **loopback}
+
+
+@contextmanager
+def _server(home: Path, command: list[str], port: int) -> Iterator[None]:
+    """A process of Spark's that listens on a port, until the block ends."""
     with (home / "log").open("w") as log:
         process = subprocess.Popen(
             command, cwd=home, stdout=log, stderr=log, env=os.environ | {"SPARK_HOME": str(PYSPARK)}
@@ -69,12 +56,11 @@ def _server(
     try:
         for _ in range(240):
             assert process.poll() is None, (home / "log").read_text()[-2000:]
-            with socket.socket() as probe:
-                if probe.connect_ex((HOST, port)) == 0:
-                    break
+            if listens(port):
+                break
             time.sleep(0.5)
         else:
-            pytest.fail(f"{main_class} did not start")
+            pytest.fail(f"did not start: {' '.join(command)}")
         yield
     finally:
         process.terminate()

@@ -52,10 +52,7 @@ def session(home: Path) -> SparkSession:
         "spark.hadoop.javax.jdo.option.ConnectionURL": f"jdbc:derby:;databaseName={home / 'metastore'};create=true",
         "spark.driver.extraJavaOptions": f"-Dderby.system.home={home} -Djava.io.tmpdir={home}",
     }
-    builder = SparkSession.builder.enableHiveSupport()
-    for key, value in conf.items():
-        builder = builder.config(key, value)
-    spark = builder.getOrCreate()
+    spark = SparkSession.builder.enableHiveSupport().config(map=dict(conf)).getOrCreate()
     spark.sparkContext.setLogLevel("OFF")
     return spark
 
