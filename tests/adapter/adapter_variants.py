@@ -36,6 +36,14 @@ SCHEMA = constraints.model_schema_yml.replace("data_type: text", "data_type: str
 
 
 class _ColumnsEqual(BaseConstraintsColumnsEqual):
+    # Models of a wrong order and of a wrong name.
+    wrong: tuple[str, str]
+
+    @pytest.fixture(scope="class")
+    def models(self) -> dict[str, str]:
+        order, name = self.wrong
+        return {"my_model_wrong_order.sql": order, "my_model_wrong_name.sql": name, "constraints_schema.yml": SCHEMA}
+
     @pytest.fixture(scope="class", autouse=True)
     def models_with_a_bucket_column(self) -> Iterator[None]:
         """One column of any type cannot be what a table is bucketed by."""
@@ -63,23 +71,11 @@ class _ColumnsEqual(BaseConstraintsColumnsEqual):
 
 
 class TableConstraintsColumnsEqual(_ColumnsEqual):
-    @pytest.fixture(scope="class")
-    def models(self) -> dict[str, str]:
-        return {
-            "my_model_wrong_order.sql": constraints.my_model_wrong_order_sql,
-            "my_model_wrong_name.sql": constraints.my_model_wrong_name_sql,
-            "constraints_schema.yml": SCHEMA,
-        }
+    wrong = (constraints.my_model_wrong_order_sql, constraints.my_model_wrong_name_sql)
 
 
 class IncrementalConstraintsColumnsEqual(_ColumnsEqual):
-    @pytest.fixture(scope="class")
-    def models(self) -> dict[str, str]:
-        return {
-            "my_model_wrong_order.sql": constraints.my_model_incremental_wrong_order_sql,
-            "my_model_wrong_name.sql": constraints.my_model_incremental_wrong_name_sql,
-            "constraints_schema.yml": SCHEMA,
-        }
+    wrong = (constraints.my_model_incremental_wrong_order_sql, constraints.my_model_incremental_wrong_name_sql)
 
 
 class ConstraintsRollback(BaseConstraintsRollback):

@@ -62,7 +62,7 @@ class Story:
     """The project of the two tables, run by run."""
 
     def __init__(self, project: Project) -> None:
-        self.project, self.months = project, ["", ""]
+        self.project, self.tables, self.months = project, Tables(project.spark, project.schema), ["", ""]
         self.seen: list[Seen] = []
         project.model("all_flights", SOURCE, materialized="view")
         project.model(
@@ -78,21 +78,20 @@ class Story:
         selected = ["--select", "flights", *["four_specs"] * bool(other_months)] if number else []
         self.project.dbt("run", *selected, months=written)
         self.months = ["".join(sorted({*self.months[0], *months})), "".join(sorted({*self.months[1], *other_months}))]
-        tables = Tables(self.project.spark, self.project.schema)
-        self.seen.append(Seen(tables))
-        self.assert_rows(tables, "flights", self.months[0], [JOIN, GROUPING])
+        self.seen.append(Seen(self.tables))
+        self.assert_rows("flights", self.months[0], [JOIN, GROUPING])
 
     def names(self, months: str) -> str:
         return " ".join(f"2013-0{month}" for month in months)
 
-    def assert_rows(self, tables: Tables, table: str, months: str, queries: list[str]) -> None:
+    def assert_rows(self, table: str, months: str, queries: list[str]) -> None:
         """The queries have the rows of plain ones, with the extension and without it."""
         listed = ", ".join(f"'{name}'" for name in self.names(months).split())
         plain = f"(select tailnum, flight, carrier, delay, month from all_flights where month in ({listed}))"
         for query in queries:
-            expected = tables.stock_rows(query.format(flights=plain))
-            assert tables.stock_rows(query.format(flights=table)) == expected, query
-            assert tables.rows(query.format(flights=table)) == expected, query
+            expected = self.tables.stock_rows(query.format(flights=plain))
+            assert self.tables.stock_rows(query.format(flights=table)) == expected, query
+            assert self.tables.rows(query.format(flights=table)) == expected, query
 
 
 @pytest.fixture(scope="module")
@@ -137,6 +136,5 @@ def test_a_table_of_four_specs_has_them(story: Story) -> None:
 
 @pytest.mark.parametrize("query", QUERIES)
 def test_every_query_of_four_specs_has_the_rows_of_a_plain_table(story: Story, query: str) -> None:
-    tables = Tables(story.project.spark, story.project.schema)
-    assert tables.shape(query.format(flights="four_specs")).bucketed == QUERIES[query]
-    story.assert_rows(tables, "four_specs", "1234", [query])
+    assert story.tables.shape(query.format(flights="four_specs")).bucketed == QUERIES[query]
+    story.assert_rows("four_specs", "1234", [query])

@@ -5,7 +5,7 @@ Tables are empty unless a case writes rows: the planner looks at metadata, file 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -53,11 +53,11 @@ class Made:
 
     columns: Mapping[str, str]
     spec: BucketSpec | None = None
-    partitioned: tuple[str, ...] = ()
+    partitioned: Sequence[str] = ()
     size: int | None = None
-    rows: tuple[str, ...] = ()
+    rows: Sequence[str] = ()
     files: int = 0
-    rename: tuple[str, str] | None = None
+    rename: Sequence[str] | None = None
     earlier: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -68,11 +68,8 @@ def made(text: Mapping[str, Any]) -> Made:
     if "by" in text:
         by = tuple(text["by"])
         spec = BucketSpec(text["buckets"], by, tuple(text.get("sorted", by)), text.get("hash", "spark"))
-    rename = tuple(text["rename"]) if "rename" in text else None
-    parts = (tuple(text.get(key, ())) for key in ("partitioned", "rows"))
-    return Made(
-        columns, spec, next(parts), text.get("size"), next(parts), text.get("files", 0), rename, text.get("earlier", {})
-    )
+    others = text.keys() - {"columns", "by", "buckets", "sorted", "hash"}
+    return Made(columns, spec, **{name: text[name] for name in others})
 
 
 @dataclass

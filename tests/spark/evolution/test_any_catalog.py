@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -29,19 +28,10 @@ class Store:
         name = session.sessionState().sqlParser().parseTableIdentifier(f"{tables.database}.{table}")
         self.table = session.sessionState().catalog().getTableMetadata(name)
 
-    def values(self, values: Mapping[str, str | None]) -> JavaObject:
-        return self.jvm.PythonUtils.toScalaMap(dict(values))
-
-    def found(self, partitions: JavaObject) -> dict[str, JavaObject]:
+    def list(self, **values: str) -> dict[str, JavaObject]:
+        partitions = self.java.list(self.table, self.jvm.PythonUtils.toScalaMap(values))
         listed = [partitions.apply(place) for place in range(partitions.length())]
         return {str(partition.name()): partition for partition in listed}
-
-    def list(self, **values: str) -> dict[str, JavaObject]:
-        return self.found(self.java.list(self.table, self.values(values)))
-
-    def seal(self, partition: JavaObject, seal: JavaObject, described: JavaObject) -> None:
-        change = self.bucketing.PartitionChange(partition, seal, described)
-        self.java.change(self.table, self.jvm.PythonUtils.toSeq([change]), False)
 
 
 def test_partitions_are_those_that_hives_client_finds(tables: Tables) -> None:
@@ -70,7 +60,8 @@ def test_a_seal_is_written_and_its_descriptor_is_said_to_be_behind(tables: Table
     described = option.apply(store.bucketing.DescribedBuckets.of(store.table.bucketSpec()))
     put_parameters(tables, "t", "p=0", dict.fromkeys(before))
     with logged(tables.spark, "org.apache.spark.sql.bucketing.records.CatalogPartitions") as lines:
-        store.seal(store.list()["p=0"], option.apply(some), described)
+        change = store.bucketing.PartitionChange(store.list()["p=0"], option.apply(some), described)
+        store.java.change(store.table, store.jvm.PythonUtils.toSeq([change]), False)
     assert "descriptors of 1 partitions of" in lines[0] and "spark.sql.hive.metastore.jars" in lines[0]
     # By Spark's own interface a descriptor loses its buckets.
     assert kept(tables, "t") == {"p=0": Kept(4, 0), "p=1": Kept(4, 4)}
@@ -80,7 +71,7 @@ def test_a_seal_is_written_and_its_descriptor_is_said_to_be_behind(tables: Table
 def test_the_spec_of_a_table_cannot_be_changed(tables: Tables) -> None:
     create(tables, "t")
     store = Store(tables, "t")
-    change = store.bucketing.TableChange(store.table.bucketSpec(), store.values({}), False)
+    change = store.bucketing.TableChange(store.table.bucketSpec(), store.jvm.PythonUtils.toScalaMap({}), False)
     message = r"metastore client.*spark.sql.hive.metastore.jars=builtin"
     with pytest.raises(AnalysisException, match=message):
         store.java.alterTable(store.table, change)

@@ -45,9 +45,8 @@ CALLS = [
 
 def calls(tables: Tables, name: str, query: str) -> Counter[str]:
     """What planning and running a query asks of the metastore."""
-    tables.sql(f"use {tables.database}")
     with metastore_calls(tables.spark) as seen:
-        tables.spark.sql(query.format(t=name)).collect()
+        tables.sql(query.format(t=name))
     return Counter(seen)
 
 

@@ -99,17 +99,13 @@ def sparse(tables: Tables) -> Tables:
     return tables
 
 
-def empty(tables: Tables, how: str) -> None:
-    for statement in EMPTIED[how]:
-        tables.sql(statement.format(folder=tables.folder("sparse")))
-
-
 BY_K = "select k, count(*), sum(v) from sparse group by k"
 
 
 @pytest.mark.parametrize("how", EMPTIED)
 def test_a_partition_without_files_fits_every_spec(sparse: Tables, aqe: None, how: str) -> None:
-    empty(sparse, how)
+    for statement in EMPTIED[how]:
+        sparse.sql(statement.format(folder=sparse.folder("sparse")))
     for query in (BY_K, BY_K.replace("group", "where ds in ('b', 'n') group")):
         assert sparse.read(query).shape == (0, 0, 1)
     alone = "select j, count(*) from sparse where ds = 'n' group by j"
@@ -118,7 +114,7 @@ def test_a_partition_without_files_fits_every_spec(sparse: Tables, aqe: None, ho
 
 def test_a_partition_that_was_empty_when_the_query_was_planned(sparse: Tables) -> None:
     """Rows that a stream, say, brings between planning and execution belong to the next query."""
-    empty(sparse, "added")
+    sparse.sql(ADDED)
     before = sparse.rows(BY_K)
     frame = sparse.spark.sql(BY_K)
     plan = str(frame._jdf.queryExecution().executedPlan().toString())

@@ -110,37 +110,27 @@ def database(spark: SparkSession) -> Tables:
 
 @pytest.fixture
 def tables(database: Tables) -> Iterator[Tables]:
-    """The table, and joins that use its buckets."""
+    """A table of 6 buckets with one partition of 4, and one of 6, with the same keys."""
     with database.settings({"spark.sql.statistics.size.autoUpdate.enabled": "false"}):
-        evolved(database)
+        create(database, "t")
+        database.sql("insert into t select k, v, p from both where p = 0")
+        database.sql("alter table t clustered by (k) sorted by (k) into 6 buckets")
+        database.sql("insert into t select k, v, p from both where p = 1")
+        assert kept(database, "t") == {"p=0": FOUR, "p=1": SIX}
         folder = database.folder("t")
         yield database
         # It may be elsewhere by now, and no table is made in a folder that there is already.
         shutil.rmtree(folder)
 
 
-def evolved(tables: Tables) -> None:
-    """A table of 6 buckets with one partition of 4, and one of 6, with the same keys."""
-    create(tables, "t")
-    tables.sql("insert into t select k, v, p from both where p = 0")
-    tables.sql("alter table t clustered by (k) sorted by (k) into 6 buckets")
-    tables.sql("insert into t select k, v, p from both where p = 1")
-    assert kept(tables, "t") == {"p=0": FOUR, "p=1": SIX}
-
-
-def _files(command: str) -> None:
-    verb, *paths = command.split()
-    if verb == "cp":
-        shutil.copytree(paths[0], paths[1], ignore=shutil.ignore_patterns(".*"))
-    else:
-        Path(paths[0]).mkdir()
-
-
 def _run(tables: Tables, statement: str) -> None:
     if "{folder}" in statement:
         statement = statement.replace("{folder}", str(tables.folder("t")))
-    if statement.startswith("!"):
-        _files(statement[1:])
+    verb, *paths = statement.split()
+    if verb == "!cp":
+        shutil.copytree(paths[0], paths[1], ignore=shutil.ignore_patterns(".*"))
+    elif verb == "!mkdir":
+        Path(paths[0]).mkdir()
     else:
         tables.sql(statement)
 

@@ -57,14 +57,13 @@ DEATHS = [
 ]
 
 
-def prepare(tables: Tables, stored: str) -> State:
+def prepare(tables: Tables, stored: str) -> None:
     """A table with two partitions, sealed where it has buckets."""
     if stored.startswith("using"):
         tables.create(f"t (k bigint, v string, p bigint) {stored} partitioned by (p)")
     else:
         create(tables, "t", stored=stored.removeprefix("stored as "))
     tables.sql("insert into t select * from new_rows")
-    return state(tables)
 
 
 def state(tables: Tables) -> State:
@@ -79,16 +78,21 @@ def rows(tables: Tables) -> list[list[str]]:
     return [tables.rows(query) for query in QUERIES]
 
 
-@pytest.mark.parametrize(("change", "call"), DEATHS)
-def test_a_change_that_fails_leaves_the_old_spec_and_can_be_repeated(tables: Tables, change: Change, call: str) -> None:
-    before = prepare(tables, change.stored)
-    expected = rows(tables)
-    with failing(tables.spark, call, 1) as seen, pytest.raises(FAILURES, match="on purpose"):
-        tables.sql(change.statement)
-    assert seen == [call]
+def failed(tables: Tables, statement: str, call: str, number: int = 1) -> list[list[str]]:
+    """A statement fails at its call of this number, and nothing has changed; gives the rows of the queries."""
+    before, expected = state(tables), rows(tables)
+    with failing(tables.spark, call, number) as seen, pytest.raises(FAILURES, match="on purpose"):
+        tables.sql(statement)
+    assert seen == [call] * number
     assert state(tables) == before
     assert rows(tables) == expected
+    return expected
 
+
+@pytest.mark.parametrize(("change", "call"), DEATHS)
+def test_a_change_that_fails_leaves_the_old_spec_and_can_be_repeated(tables: Tables, change: Change, call: str) -> None:
+    prepare(tables, change.stored)
+    expected = failed(tables, change.statement, call)
     tables.sql(change.statement)
     now = state(tables)
     assert (now.provider, now.partitions) == ("hive", change.after)
@@ -105,12 +109,7 @@ def test_more_partitions_than_go_into_one_call_fail_and_are_repeated(tables: Tab
     """Of a thousand partitions at a time: those of the first call are of the Hive layout when the second one fails."""
     prepare(tables, "using parquet")
     tables.sql("alter table t add " + " ".join(f"partition (p = {p})" for p in range(2, 1002)))
-    before, expected = state(tables), rows(tables)
-    with failing(tables.spark, PARTITIONS, 2) as seen, pytest.raises(FAILURES, match="on purpose"):
-        tables.sql(CLUSTERED)
-    assert len(seen) == 2
-    assert state(tables) == before
-    assert rows(tables) == expected
+    expected = failed(tables, CLUSTERED, PARTITIONS, 2)
     tables.sql(CLUSTERED)
     assert state(tables).table.descriptor == EIGHT
     assert rows(tables) == expected

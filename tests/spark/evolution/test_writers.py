@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from bucketed import Tables
-from evolved import Kept, create, kept
+from evolved import Kept, create, kept, metastore_calls
 from intercepted import intercepted
 from pyspark.sql import SparkSession
 
@@ -137,13 +137,10 @@ def test_a_partition_that_another_statement_alters_while_its_files_are_listed_st
 ) -> None:
     create(tables, "t")
     fill(tables)
-    asked, calls = "getPartitionsByNames", 0
     append = "insert into t partition (p = 0) select k, 'late' from new_rows"
-
-    def count(_: Any, call: Callable[[], Any]) -> Any:
-        nonlocal calls
-        calls += 1
-        return call()
+    with metastore_calls(tables.spark) as made:
+        tables.sql(append)
+    calls = made.count("get_partitions_by_names")
 
     def alter(client: Any, call: Callable[[], Any]) -> Any:
         nonlocal calls
@@ -154,10 +151,8 @@ def test_a_partition_that_another_statement_alters_while_its_files_are_listed_st
             client.alter_partition(DB, "t", partition)
         return call()
 
-    with intercepted(tables.spark, asked, count):
-        tables.sql(append)
     assert calls > 1 and kept(tables, "t")["p=0"] == Kept(4, 4)
-    with intercepted(tables.spark, asked, alter):
+    with intercepted(tables.spark, "getPartitionsByNames", alter):
         tables.sql(append)
     assert calls == 0 and kept(tables, "t")["p=0"] == Kept("seal-broken", 4)
     assert_rows_are_those_of_stock_spark(tables)

@@ -1,4 +1,7 @@
-"""The SQL functions hive_hash and hive_bucket: Hive's own buckets, with and without generated code, and their refusals."""
+"""The SQL functions hive_hash and hive_bucket: Hive's own buckets, with and without generated code, and their refusals.
+
+The extension is switched off, as in all tests that do not ask for it: its functions stay.
+"""
 
 from __future__ import annotations
 
@@ -168,11 +171,6 @@ def test_they_are_documented(spark: SparkSession) -> None:
     for name in ("hive_hash", "hive_bucket"):
         text = "\n".join(row[0] for row in spark.sql(f"describe function extended {name}").collect())
         assert f"Usage: {name}(" in text and f"SELECT {name}(" in text and "Since: 0.1.0" in text
-
-
-def test_they_stay_when_the_extension_is_switched_off(spark: SparkSession) -> None:
-    with setting(spark, "spark.bucketing.enabled", "false"):
-        assert spark.sql("select hive_bucket(8, 5)").collect()[0][0] == 5
 
 
 def test_the_macros_use_the_function_and_their_fallback_gives_the_same_buckets(project: Project) -> None:

@@ -10,10 +10,11 @@ import re
 
 import pytest
 from bucketed import Plan, Tables
-from pyspark.sql import SparkSession
+from versions import SPARK
 
 pytestmark = pytest.mark.usefixtures("extension", "aqe", "no_broadcast")
 
+BY_ORDER = SPARK >= (4, 3)
 ROWS = """
     select if(id % 11 = 0, null, cast(id % 170 as int)) as k, nullif(concat('s', id % 7), 's3') as s, id % 13 as v,
         cast(id % 17 as decimal(9, 2)) as d from range(2500)
@@ -31,11 +32,6 @@ def tables(tables: Tables) -> Tables:
     tables.make("b", "k int, w bigint", "k", 4, "select cast(id * 3 as int) as k, id as w from range(90)")
     tables.sql("create table plain using parquet as select cast(id as int) as k, id as u from range(120)")
     return tables
-
-
-@pytest.fixture
-def by_order(spark: SparkSession) -> bool:
-    return not spark.version.startswith(("3.", "4.0", "4.1", "4.2"))
 
 
 def kinds(plan: Plan) -> tuple[int, int, int]:
@@ -78,11 +74,9 @@ CASES = [
 
 
 @pytest.mark.parametrize(("query", "expected"), CASES, ids=[case[0] for case in CASES])
-def test_groups_in_order_need_no_hash_table(
-    tables: Tables, by_order: bool, query: str, expected: tuple[int, int, int]
-) -> None:
+def test_groups_in_order_need_no_hash_table(tables: Tables, query: str, expected: tuple[int, int, int]) -> None:
     plan = tables.read(query)
-    assert kinds(plan) == expected or not by_order, plan
+    assert kinds(plan) == expected or not BY_ORDER, plan
 
 
 FUNCTIONS = (
@@ -101,11 +95,11 @@ KEYS = ("k", "s, k", "k, s", "k, v", "k, length(s)")
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_rows_are_those_of_stock_spark(tables: Tables, by_order: bool, seed: int) -> None:
+def test_rows_are_those_of_stock_spark(tables: Tables, seed: int) -> None:
     choose = random.Random(seed)
     found = 0
     for _ in range(12):
         keys, read = choose.choice(KEYS), choose.choice(INPUTS)
         query = f"select {keys}, {', '.join(choose.sample(FUNCTIONS, 3))} from {read} group by {keys}"
         found += kinds(tables.read(query, empty="where false" in query))[0]
-    assert found > 3 or not by_order
+    assert found > 3 or not BY_ORDER

@@ -147,22 +147,19 @@ def replaceable(tables: Tables) -> Tables:
     return tables
 
 
-@pytest.mark.parametrize("query", REPLACED)
-def test_a_file_that_is_replaced_while_the_query_runs_fails_it_clearly(replaceable: Tables, query: str) -> None:
+@pytest.mark.parametrize(
+    ("query", "other"), [*((query, True) for query in REPLACED), pytest.param(GROUPED, False, id="told by its time")]
+)
+def test_a_file_that_is_replaced_while_the_query_runs_fails_it_clearly(
+    replaceable: Tables, query: str, other: bool
+) -> None:
     tables, frame = replaceable, planned(replaceable, query)
     first, second, *_ = tables.files("r")
-    put(second, first.read_bytes())
+    put(second, (first if other else second).read_bytes())
     with pytest.raises(ERRORS, match=r"r was replaced while the query ran.*REFRESH TABLE"):
         frame.collect()
     tables.sql("refresh table r")
     assert "Bucketed: false [seal-broken]" in tables.read(query)
-
-
-def test_a_file_of_the_same_length_is_told_by_its_time(replaceable: Tables) -> None:
-    frame, path = planned(replaceable), replaceable.files("r")[0]
-    put(path, path.read_bytes())
-    with pytest.raises(ERRORS, match="was replaced while the query ran"):
-        frame.collect()
 
 
 def test_a_store_that_tells_of_one_file_in_whole_seconds_replaces_nothing(replaceable: Tables) -> None:

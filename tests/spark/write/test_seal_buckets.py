@@ -37,13 +37,6 @@ def same_rows(tables: Tables) -> None:
         tables.read(query)
 
 
-def craft(tables: Tables, query: str) -> None:
-    """Another file under the name of the table's first one."""
-    tables.create(f"crafted using parquet as select /*+ coalesce(1) */ k, v from ({query}) order by n")
-    put(tables.files("t")[0], tables.files("crafted")[0].read_bytes())
-    tables.sql("refresh table t")
-
-
 ROWS = "select cast(id * 8 as int) as k, id as v, id as n from range(90) union all select {}"
 
 
@@ -61,7 +54,15 @@ def renamed(name: str) -> Callable[[Tables], object]:
 
 
 def with_row(row: str) -> Callable[[Tables], object]:
-    return lambda tables: craft(tables, ROWS.format(row))
+    """Another file under the name of the table's first one."""
+
+    def act(tables: Tables) -> None:
+        rows = ROWS.format(row)
+        tables.create(f"crafted using parquet as select /*+ coalesce(1) */ k, v from ({rows}) order by n")
+        put(tables.files("t")[0], tables.files("crafted")[0].read_bytes())
+        tables.sql("refresh table t")
+
+    return act
 
 
 def altered(spec: str) -> Callable[[Tables], object]:
