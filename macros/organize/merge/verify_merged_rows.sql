@@ -7,41 +7,43 @@
   {%- set layout = merge.layout -%}
   {%- set hash = 'cast(xxhash64(' ~ spark_bucketing.hashed_columns(merge.columns, layout) ~ ') as decimal(38, 0))' -%}
   {%- set partition = layout.partition_by -%}
-  {%- set names = spark_bucketing.group_names({'partition_by': partition, 'split_by': []}) | join(', ') -%}
+  {%- set groups = {'partition_by': partition, 'split_by': []} -%}
+  {%- set names = spark_bucketing.group_names(groups) | join(', ') -%}
   {%- set listed = names ~ ', ' if names else '' -%}
-  {%- set values = spark_bucketing.group_values({'partition_by': partition, 'split_by': []}) -%}
-  {%- set row_hash = '`__spark_bucketing_hash`' -%}
   {%- set keys = spark_bucketing.quote_columns(merge.unique_key) -%}
   {%- set routed = spark_bucketing.quote_relation(merge.of.tmp) -%}
+  {#- At most one new row has a key: the join returns each old row once. -#}
   {%- set written %}
     with old as (
-      select *, {{ hash }} as {{ row_hash }} from {{ spark_bucketing.rows_of_touched_files(merge) }} as DBT_INTERNAL_DEST
-    ),
-    counted as (
-      select {{ values }}`__spark_bucketing_file` as file, count(*) as rows, sum({{ row_hash }}) as checksum from old group by all
-    ),
-    gone as (
-      select DBT_INTERNAL_DEST.* from old as DBT_INTERNAL_DEST
-      left semi join {{ spark_bucketing.quote_relation(merge.of.input) }} as DBT_INTERNAL_SOURCE on {{ spark_bucketing.merge_condition(merge) }}
+      select
+        {{ spark_bucketing.group_values(groups, 'DBT_INTERNAL_DEST.') }}`__spark_bucketing_file` as file,
+        count(*) as rows,
+        sum(`__spark_bucketing_hash`) as checksum,
+        count_if(DBT_INTERNAL_SOURCE.`__spark_bucketing_delete` is not null) as gone,
+        sum(if(DBT_INTERNAL_SOURCE.`__spark_bucketing_delete` is not null, `__spark_bucketing_hash`, 0)) as gone_checksum
+      from (select *, {{ hash }} as `__spark_bucketing_hash` from {{ spark_bucketing.rows_of_touched_files(merge) }}) as DBT_INTERNAL_DEST
+      left join {{ spark_bucketing.quote_relation(merge.of.input) }} as DBT_INTERNAL_SOURCE on {{ spark_bucketing.merge_condition(merge) }}
+      group by all
     )
-    select
-      (select count(*) from (
-        select 1 from (
-          select {{ listed }}rows, checksum from counted
-          union all
-          select {{ values }}-1, -{{ row_hash }} from gone
-          union all
-          select {{ values }}1, {{ hash }} from {{ routed }} where not `__spark_bucketing_delete`
-          union all
-          select {% for name in partition %}partition.{{ spark_bucketing.quote_identifier(name) }}, {% endfor %}-rows, -checksum
-          from data_map({{ spark_bucketing.string_literal(spark_bucketing.quote_relation(merge.of.staged)) }})
-        )
-        {{ 'group by ' ~ names if names }}
-        having sum(rows) <> 0 or sum(checksum) <> 0
-      )) as partitions,
-      (select count(*) from {{ spark_bucketing.quote_relation(merge.of.touched) }} as touched left join counted using (file)
-        where file is not null and (counted.rows is null or touched.interval_number <> -1 and (counted.rows <> touched.rows or counted.checksum <> touched.checksum))) as old_files,
-      abs((select count(*) from gone) - (select count(*) from {{ routed }} where `__spark_bucketing_file` is not null)) as old_rows
+    select count_if(rows <> 0 or checksum <> 0) as partitions, coalesce(sum(wrong_files), 0) as old_files, coalesce(abs(sum(gone)), 0) as old_rows
+    from (
+      select {{ listed }}sum(rows) as rows, sum(checksum) as checksum, sum(wrong_files) as wrong_files, sum(gone) as gone
+      from (
+        select
+          {{ 'old.' ~ names.replace(', ', ', old.') ~ ', ' if names }}old.rows - gone as rows, old.checksum - gone_checksum as checksum, gone,
+          if(old.rows is null or touched.interval_number <> -1 and (old.rows <> touched.rows or old.checksum <> touched.checksum), 1, 0) as wrong_files
+        from {{ spark_bucketing.quote_relation(merge.of.touched) }} as touched
+        left join old on touched.file = old.file
+        where touched.file is not null
+        union all
+        select {{ spark_bucketing.group_values(groups) }}if(`__spark_bucketing_delete`, 0, 1), if(`__spark_bucketing_delete`, 0, {{ hash }}), if(`__spark_bucketing_file` is null, 0, -1), 0
+        from {{ routed }}
+        union all
+        select {% for name in partition %}partition.{{ spark_bucketing.quote_identifier(name) }}, {% endfor %}-rows, -checksum, 0, 0
+        from data_map({{ spark_bucketing.string_literal(spark_bucketing.quote_relation(merge.of.staged)) }})
+      )
+      {{ 'group by ' ~ names if names }}
+    )
   {%- endset -%}
   {%- set there %}
     {#- Rows of these keys that `incremental_predicates` leave out stay where they are. -#}

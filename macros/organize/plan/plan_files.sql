@@ -72,11 +72,11 @@
 {%- endmacro %}
 
 
-{#- A select list of groups_of() by these names, with a comma behind each. -#}
-{% macro group_values(layout) -%}
+{#- A select list of groups_of() by these names, with a comma behind each; rows: of which relation they are, with a dot. -#}
+{% macro group_values(layout, rows='') -%}
   {%- set values = [] -%}
   {%- for name in spark_bucketing.groups_of(layout) -%}
-    {%- do values.append(spark_bucketing.quote_identifier(name) ~ ' as p' ~ loop.index0 ~ ', ') -%}
+    {%- do values.append(rows ~ spark_bucketing.quote_identifier(name) ~ ' as p' ~ loop.index0 ~ ', ') -%}
   {%- endfor -%}
   {{ return(values | join) }}
 {%- endmacro %}
