@@ -16,7 +16,7 @@
   {%- set layout = spark_bucketing.resolve_organized_layout(layout, columns) -%}
   {%- if rebuild -%}
     {% do spark_bucketing.validate_merge_columns(columns, increment) %}
-    {% do spark_bucketing.build_organized_table(target_relation, spark_bucketing.without_deletions(source, increment), columns, layout, existing) %}
+    {% do spark_bucketing.build_organized_table(target_relation, spark_bucketing.without_deletions(source, columns, increment), columns, layout, existing) %}
   {%- else -%}
     {% do spark_bucketing.add_organized_increment(target_relation, source, columns, layout, increment, existing) %}
     {% do spark_bucketing.persist_changed_docs(target_relation) %}

@@ -83,3 +83,16 @@ def test_what_cannot_be_planned_is_a_message(project: Project, arguments: list[s
     project.model("broken", "select * from nowhere", materialized="table")
     result = command(project, "files", "plan", *arguments)
     assert result.exit_code == 2 and message in result.output and "Traceback" not in result.output
+
+
+def test_a_plan_of_intervals_is_what_a_run_makes(project: Project) -> None:
+    """NULLs of the ordering column have a file of their own, and '' of a split column is another value than NULL."""
+    rows = "select if(id < 300, null, id) as o, if(id % 3 = 0, '', if(id % 3 = 1, null, 'x')) as s from range(600)"
+    config = {**TABLE, "organized_by": "o", "split_by": "s", "rows_per_file": 30}
+    project.model("m", rows, **config)
+    plan = planned(project, "m")
+    project.dbt("run")
+    assert plan["files"] == 15 and len([path for path in project.files("m") if path.parts[0] != "_data_map"]) == 15
+    project.model("n", rows, **{**config, "rows_per_file": None}, bounds_from="m")
+    result = command(project, "files", "plan", "n")
+    assert result.exit_code == 2 and "`bounds_from`" in result.output and "--file-size" in result.output

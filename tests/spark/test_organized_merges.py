@@ -190,6 +190,14 @@ def test_only_files_of_the_delta_are_written(project: Project, extension: None) 
     assert_map_is_true(project)
 
 
+def test_neighbours_that_do_not_shrink_stay_apart(project: Project, extension: None) -> None:
+    start(project, [(i, i, 0, "x", "a") for i in range(400)])
+    for value in (5, 25, 45):
+        before, after = merge(project, [(i, i, 0, "y", "a", "U") for i in (value, value + 40)])
+        assert len(before - after) == 2 and len(after - before) == 2
+    assert len(data_files(project, "m")) == 10
+
+
 @pytest.mark.long
 def test_files_that_shrink_are_merged_with_a_neighbour(project: Project, extension: None) -> None:
     start(project, [(i, i, 0, "x", "a") for i in range(0, 400)])
@@ -292,6 +300,15 @@ def test_rows_to_delete_are_none_of_a_build(project: Project, extension: None) -
     sql = "select id, cast(id as int) as o, if(id % 4 = 0, 'D', 'I') as op from range(100)"
     project.build(sql, **MODEL, delete_when="op = 'D'")
     assert project.rows("select count(*) from {schema}.m")[0] == (75,)
+
+
+def test_a_slip_in_what_says_which_rows_to_delete(project: Project, extension: None) -> None:
+    """A query that has a column of nearly that name does not build a table with the rows to delete."""
+    rows = "select id, cast(id as int) as o, if(id < 3, 'D', 'U') as operation from range(10)"
+    project.model("m", rows, **MODEL, delete_when="operatoin = 'D'")
+    with pytest.raises(Failed, match=r"(?s)`delete_when`.*which has no operatoin.*instead:  operation"):
+        project.dbt("run")
+    assert project.tables() == set()
 
 
 def test_columns_that_are_new_and_files_of_others(project: Project, extension: None) -> None:

@@ -216,3 +216,32 @@ def test_bounds_are_of_a_table_that_has_some(project: Project) -> None:
         )
         with pytest.raises(Failed, match=rf"(?s)`bounds_from`.*{message}"):
             project.dbt("run", "--select", "m")
+
+
+@pytest.mark.parametrize(("nulls", "files"), [(500, 6), (950, 2), (998, 2), (1000, 1)])
+def test_nulls_do_not_count_where_files_are_planned(project: Project, nulls: int, files: int) -> None:
+    sql = f"select if(id < {nulls}, null, id) as o, id as k from range(0, 1000, 1, 3)"
+    project.model("m", sql, **{**ORGANIZED, "rows_per_file": 100})
+    project.dbt("--warn-error", "run")
+    found = files_of(project, "m")[""]
+    assert len(found) == files
+    assert [row.n for row in found if row.lower is None] == [nulls]
+    assert all(row.n == 100 or files == 2 for row in found if row.lower is not None)
+
+
+def test_timestamps_of_orc_are_those_of_the_readers_time_zone(
+    project: Project, extension: None, spark: SparkSession
+) -> None:
+    config = {**TABLE, "organized_by": "ts", "rows_per_file": 40, "file_format": "orc"}
+    times = "select timestamp'2024-01-01' + make_interval(0, 0, 0, 0, cast(id as int)) as ts from range(400)"
+    project.model("m", times, **config)
+    with pytest.raises(Failed, match=r"(?s)`organized_by`.*ts timestamp, in ORC.*cast\(ts as timestamp_ntz\)"):
+        project.dbt("run")
+    table = project.table("m")
+    spark.sql(
+        f"create table {table} using orc tblproperties ('bucketing.organized_by' = '[\"ts\"]') as {times} order by ts"
+    )
+    spark.sql(f"insert into {table} select timestamp'2025-01-01'")
+    assert command(project, "map", "repair", table).exit_code == 0
+    frame = spark.sql(f"select * from {table} where ts > timestamp'2024-12-31'")
+    assert len(frame.collect()) == 1 and read_files(frame) == len(data_files(project, "m")) > 1

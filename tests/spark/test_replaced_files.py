@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import threading
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
+from commanded import command
 from dying import statements
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
@@ -19,6 +21,7 @@ from test_organized_merges import COLUMNS, Row, rows_of, start, write
 from test_organized_ranges import data_files
 
 from conftest import Failed, Project
+from spark_bucketing.session import setting
 
 ROWS: list[Row] = [(i, i, 0, "old", "a" if i < 200 else "b") for i in range(400)]
 # Rows that are updated, deleted, moved to another partition, and a partition that is new; one loses all of its rows.
@@ -46,16 +49,18 @@ def died_before_replacing(project: Project) -> tuple[list[tuple[Path, Path]], li
         project.dbt("run")
     table, staged = project.location("m"), project.location("m__dbt_staged")
     coming = [(staged / path, table / path) for path in data_files(project, "m__dbt_staged")]
-    listed = project.rows("select distinct path from {schema}.m__dbt_touched where path is not null")
-    return coming, [Path(row.path.removeprefix("file:")) for row in listed]
+    listed = project.rows("select distinct file from {schema}.m__dbt_touched where file is not null")
+    return coming, [Path(row.file.removeprefix("file:").replace("///", "/")) for row in listed]
 
 
-def begin(project: Project, coming: list[tuple[Path, Path]], going: list[Path]) -> Path:
-    record = project.location("m") / "_replaced" / "20260101000000000000"
+def begin(
+    project: Project, coming: list[tuple[Path, Path]], going: list[Path], name: str = "20260101000000000000-0"
+) -> Path:
+    record = project.location("m") / "_replaced" / name
     record.mkdir(parents=True)
     lists = {
-        "added": [f"file:{to}" for _, to in coming],
-        "removed": [f"file:{path}" for path in going],
+        "added": [str(to.relative_to(project.location("m"))) for _, to in coming],
+        "removed": [str(path.relative_to(project.location("m"))) for path in going],
         "created": [{"ds": "c"}],
     }
     (record / "begun").write_text(json.dumps(lists))
@@ -285,8 +290,8 @@ def test_a_clock_that_was_ahead(project: Project, extension: None) -> None:
         project.dbt("run")
         (record,) = (project.location("m") / "_replaced").iterdir()
         if v == "one":
-            record.rename(record.with_name("20990101000000000000"))
-    assert record.name == "20990101000000000001"
+            record.rename(record.with_name("20990101000000000000-0"))
+    assert record.name.startswith("20990101000000000001-")
     assert project.rows("select count(*), count_if(v = 'two') from {schema}.m")[0] == (400, 1)
 
 
@@ -309,3 +314,99 @@ def test_a_session_that_has_listed_files_long_ago(
     os.utime(done, (done.stat().st_mtime - 3600,) * 2)
     for _ in range(2):
         assert other.sql(query).collect()[0] == (400, 2)
+
+
+def test_a_name_that_an_undone_replacement_had(project: Project, extension: None) -> None:
+    """A clock was ahead, and a run died in what follows: the session does not take the next record for that one."""
+    start(project, [(i, i, 0, "x", "a") for i in range(400)], partition_by=["ds"])
+    files = sorted(project.location("m") / path for path in data_files(project, "m"))
+    (project.location("m") / "_replaced" / "20990101000000000000-0").mkdir(parents=True)
+    begin(project, [], files[:1], "20990101000000000001")
+    assert len(rows_of(project)) == 400
+    write(project.spark, project.table("delta"), [(399, 399, 1, "y", "a", "U")], f"{COLUMNS}, op string")
+    project.dbt("run")
+    assert project.rows("select count(*), count_if(v = 'y') from {schema}.m")[0] == (400, 1)
+
+
+def test_a_copy_of_a_table_recovers_its_own_files(project: Project, extension: None) -> None:
+    """The record was copied with the files while they were replaced; the original has the new ones by now."""
+    coming, going = died_before_replacing(project)
+    begin(project, coming, going)
+    copy = project.location("m").parent / "copied"
+    shutil.copytree(project.location("m"), copy)
+    (created,) = project.spark.sql(f"show create table {project.table('m')}").collect()[0]
+    sql = re.sub(r"TABLE \S+", f"TABLE {project.table('copied')}", created, count=1)
+    project.spark.sql(sql.replace("TBLPROPERTIES", f"LOCATION '{copy}' TBLPROPERTIES"))
+    project.spark.sql(f"msck repair table {project.table('copied')}")
+    project.dbt("run")
+    assert rows_of(project) == MERGED
+    (row,) = project.spark.sql(f"alter table {project.table('copied')} recover files").collect()
+    assert row.recovered == "undone"
+    assert rows_of(project) == MERGED
+    assert project.rows("select count(*), count(distinct id) from {schema}.copied")[0] == (400, 400)
+
+
+@pytest.mark.parametrize("state", ["moved", "half-deleted"])
+def test_a_table_that_is_renamed_after_a_death(project: Project, extension: None, state: str) -> None:
+    coming, going = died_before_replacing(project)
+    record = begin(project, coming, going)
+    for step in STEPS[state]:
+        take(step, project, record, coming, going)
+    project.spark.sql(f"alter table {project.table('m')} rename to {project.table('n')}")
+    (row,) = project.spark.sql(f"alter table {project.table('n')} recover files").collect()
+    assert row.recovered == ("undone" if state == "moved" else "completed")
+    found = project.rows("select id, o, s, v, ds from {schema}.n")
+    assert sorted(map(tuple, found), key=str) == (OLD if state == "moved" else MERGED)
+    shutil.rmtree(project.location("n") / "_replaced")
+    project.spark.sql(f"refresh table {project.table('n')}")
+    assert len(project.rows("select id from {schema}.n")) == len(found), "the record hides nothing"
+
+
+def test_files_of_the_same_names_in_two_partitions(project: Project, extension: None) -> None:
+    """A partition was copied, with its files' names, to a folder elsewhere."""
+    keys = {"unique_key": ["id", "ds"], "partition_by": ["ds"], "merge_checks": True}
+    start(project, [(i, i, 0, "x", "a") for i in range(100)], **keys)
+    clone = project.location("m").parent / "clone" / "ds=a"
+    shutil.copytree(project.location("m") / "ds=a", clone)
+    project.spark.sql(f"alter table {project.table('m')} add partition (ds='b') location '{clone}'")
+    write(project.spark, project.table("delta"), [(2, 2, 0, "y", "b", "U")], f"{COLUMNS}, op string")
+    with pytest.raises(Failed, match=r"(?s)old file.s. whose rows are not.*map repair"):
+        project.dbt("run")
+    assert command(project, "map", "repair", project.table("m")).exit_code == 0
+    project.dbt("run")
+    counts = "select ds, count(*), count(distinct id), count_if(v = 'y') from {schema}.m group by ds order by ds"
+    for enabled in ("true", "false"):
+        with setting(project.spark, "spark.bucketing.enabled", enabled):
+            project.spark.sql(f"refresh table {project.table('m')}")
+            assert [tuple(row) for row in project.rows(counts)] == [("a", 100, 100, 0), ("b", 100, 100, 1)]
+    shutil.rmtree(clone.parent)
+
+
+def test_rows_of_a_partition_that_was_dropped_do_not_come_back(project: Project, extension: None) -> None:
+    """Of an external table the files stay, and a new partition would have them."""
+    root = str(project.folder / "external")
+    start(project, [(i, i, 0, "x", "ab"[i % 2]) for i in range(100)], partition_by=["ds"], location_root=root)
+    project.spark.sql(f"alter table {project.table('m')} drop partition (ds='b')")
+    write(project.spark, project.table("delta"), [(3, 3, 0, "y", "b", "U")], f"{COLUMNS}, op string")
+    with pytest.raises(Failed, match=r"(?s)ds=b has files, and no partition.*ADD PARTITION.*nothing has been replaced"):
+        project.dbt("run")
+    assert project.rows("select count(*), count_if(ds = 'b') from {schema}.m")[0] == (50, 0)
+    project.spark.sql(f"alter table {project.table('m')} add partition (ds='b')")
+    project.dbt("run")
+    assert project.rows("select count(*), count_if(v = 'y') from {schema}.m")[0] == (100, 1)
+
+
+@pytest.mark.parametrize("config", [{}, {"partition_by": ["ds"]}])
+def test_a_session_reads_on_after_a_merge_that_adds_no_file(
+    project: Project, extension: None, spark: SparkSession, config: dict[str, Any]
+) -> None:
+    start(project, ROWS[190:210], **config)
+    other = spark.newSession()
+    other.conf.set("spark.bucketing.enabled", "true")
+    query = f"select count(*), sum(s) from {project.table('m')} where ds = 'a'"
+    assert other.sql(query).collect()[0] == (10, 0)
+    for delta in ([(195, 195, 1, "new", "a", "U")], [(i, i, 0, "gone", "ab"[i > 199], "D") for i in range(190, 210)]):
+        write(project.spark, project.table("delta"), delta, f"{COLUMNS}, op string")
+        project.dbt("run")
+    for _ in range(2):
+        assert other.sql(query).collect()[0] == (0, None)

@@ -146,6 +146,11 @@ def test_the_command_reproduces_the_article() -> None:
     assert [one["scale"] for one in data["by_column_salted"]] == [0.25, 0.5, 1, 2, 3, 5, 10]
 
 
+def test_a_scale_that_is_no_number_is_refused() -> None:
+    result = simulated("--scale", "nan")
+    assert result.exit_code == 2 and "0.01 to 100" in result.output
+
+
 def test_the_chart_has_all_tasks_in_proportion() -> None:
     lines = [line.split() for line in simulated().output.splitlines()]
     bars = {words[0]: words[-1] for words in lines if words and set(words[-1]) <= set("·█▓▒░")}

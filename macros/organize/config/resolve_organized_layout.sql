@@ -9,6 +9,11 @@
           'a column of numbers, text, dates, timestamps or booleans, whose order is that of their bytes',
           'another column, or a cast of this one in the model') %}
     {%- endfor -%}
+    {%- for column in columns if column.name | lower in layout[setting] | map('lower') | list and column.type | lower == 'timestamp' and layout.file_format == 'orc' -%}
+      {% do spark_bucketing.raise_config_error(setting, column.name ~ ' timestamp, in ORC',
+          'for ORC a column whose values are the same in every time zone: it keeps the wall clock of the writer',
+          "file_format='parquet', or cast(" ~ column.name ~ ' as timestamp_ntz) as ' ~ column.name ~ ' in the model') %}
+    {%- endfor -%}
   {%- endfor -%}
   {{ return(spark_bucketing.resolve_layout(layout, columns)) }}
 {%- endmacro %}

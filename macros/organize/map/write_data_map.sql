@@ -28,7 +28,7 @@
   select /*+ coalesce(1) */ *
   from (
     select
-      substring_index(_metadata.file_path, '/', {{ -1 - layout.partition_by | length }}) as file,
+      {{ spark_bucketing.last_names_of_file(layout) }} as file,
       max(_metadata.file_size) as bytes,
       max(_metadata.file_modification_time) as modified,
       {{ spark_bucketing.struct_of(layout.partition_by, 'partition') ~ spark_bucketing.struct_of(layout.split_by, 'split') }}
@@ -45,6 +45,12 @@
     {%- endif %}
     group by _metadata.file_path{{ ', ' ~ spark_bucketing.quote_columns(groups) if groups }}
   )
+{%- endmacro %}
+
+
+{#- SQL for the last names of a file's path: the folders of its partition and its own. -#}
+{% macro last_names_of_file(layout) -%}
+  {{ return("substring_index(_metadata.file_path, '/', " ~ (-1 - layout.partition_by | length) ~ ')') }}
 {%- endmacro %}
 
 

@@ -1,6 +1,7 @@
 {#-
   SQL for the files of an organized table by the function data_map(), with the names of a plan:
-    file, path, bytes, modified, rows, checksum   as there
+    file    its path as in _metadata.file_path: files of several partitions may have the same last names
+    bytes, modified, rows, checksum   as there
     p0, p1, ...         values of groups_of()
     lower, upper        of the ordering column; NULL in a file of NULLs. Where the map's timestamps are in milliseconds, a value may be later
     is_known            whether the map has one row about it: of another, nobody knows what is in it
@@ -8,20 +9,14 @@
 {% macro known_files_sql(relation, layout) -%}
   {%- set value = spark_bucketing.quote_columns(layout.organized_by) -%}
   select
-    file, path, bytes, modified, rows, checksum,
+    path as file, bytes, modified, rows, checksum,
     {%- for name in spark_bucketing.groups_of(layout) %}
     {{ 'partition' if loop.index0 < layout.partition_by | length else 'split' }}.{{ spark_bucketing.quote_identifier(name) }} as p{{ loop.index0 }},
     {%- endfor %}
     lower.{{ value }} as lower,
     upper.{{ value }} as upper,
-    rows is not null and count(*) over (partition by file) = 1 as is_known
+    rows is not null and count(*) over (partition by path) = 1 as is_known
   from data_map({{ spark_bucketing.string_literal(spark_bucketing.quote_relation(relation)) }})
-{%- endmacro %}
-
-
-{#- SQL for the last names of a file's path, which tell the files of a table apart. -#}
-{% macro file_of_metadata(layout) -%}
-  {{ return("substring_index(_metadata.file_path, '/', " ~ (-1 - layout.partition_by | length) ~ ')') }}
 {%- endmacro %}
 
 

@@ -38,7 +38,7 @@
   {%- set counts = run_query('select count(file), coalesce(sum(if(file is null, 0, bytes)), 0), count(*) from ' ~ spark_bucketing.quote_relation(of.touched)).rows[0] -%}
   {%- if counts[2] | int -%}
     {%- do merge.update({'names': spark_bucketing.names_of_files(of.touched, of.files)}) -%}
-    {%- set islands = dict(layout, split_by=layout.split_by + [spark_bucketing.island()], keeps_up_to=2, bounds_from=none) -%}
+    {%- set islands = dict(layout, split_by=layout.split_by + spark_bucketing.island_columns(), keeps_up_to=2, bounds_from=none) -%}
     {%- set rewritten = '(' ~ spark_bucketing.rewritten_rows_sql(merge) ~ ')' -%}
     {%- set plan = spark_bucketing.plan_files(relation, rewritten, islands, rows_per_file) -%}
     {% do spark_bucketing.create_bucketed_table(of.staged, columns, layout) %}
@@ -57,7 +57,7 @@
     {%- set row = run_query('alter table ' ~ spark_bucketing.quote_relation(relation) ~ ' replace files listed in ' ~ spark_bucketing.quote_relation(of.touched)
         ~ ' with ' ~ spark_bucketing.quote_relation(of.staged)).rows[0] -%}
     {%- if not row[2] -%}
-      {#- Storage that copies what is renamed: the map's rows are about files of another time. -#}
+      {#- Storage that copies what is renamed, or a partition that lies elsewhere: the map's rows are about files of another time or name. -#}
       {% do spark_bucketing.write_data_map(relation, columns, layout, spark_bucketing.minutes_ago()) %}
     {%- endif -%}
     {% do log(relation ~ ': ' ~ '{:,}'.format(row[1] | int) ~ ' of ' ~ '{:,}'.format(merge.names.all) ~ ' files (' ~ '{:,}'.format(counts[1] | int) ~ ' bytes) replaced by '
@@ -110,14 +110,24 @@
 {%- endmacro %}
 
 
-{#- Rows of a query that are not there to be deleted. Where the query has not the columns of `delete_when`, none are. -#}
-{% macro without_deletions(source, increment) -%}
+{#- Rows of a query that are not there to be deleted. Where the query has not the columns of `delete_when`, none are; raises where that is a slip. -#}
+{% macro without_deletions(source, columns, increment) -%}
   {%- set condition = increment.operations.get('delete') -%}
   {%- if not condition -%}
     {{ return(source) }}
   {%- endif -%}
   {%- set kept = '(select * from ' ~ source ~ ' where not ' ~ spark_bucketing.operation_sql(condition) ~ ')' -%}
-  {{ return(source if 'UNRESOLVED_COLUMN' in spark_bucketing.planning_error('select 1 from ' ~ kept) else kept) }}
+  {%- set error = spark_bucketing.planning_error('select 1 from ' ~ kept) -%}
+  {%- if 'UNRESOLVED_COLUMN' not in error -%}
+    {{ return(kept) }}
+  {%- endif -%}
+  {%- set unknown = modules.re.search('with name `([^`]+)`', error) -%}
+  {%- set meant = spark_bucketing.nearest_name(unknown.group(1), columns | map(attribute='name') | list) if unknown -%}
+  {%- if meant -%}
+    {% do spark_bucketing.raise_config_error('delete_when', condition, "a condition in SQL on the columns of the model's query, which has no " ~ unknown.group(1), meant) %}
+  {%- endif -%}
+  {% do log(this ~ ": the query of this build has not the columns of delete_when=\"" ~ condition ~ '", so that it has no rows to delete.', info=true) %}
+  {{ return(source) }}
 {%- endmacro %}
 
 
@@ -128,9 +138,9 @@
 {%- endmacro %}
 
 
-{#- What rows have a value of each that are planned together while they are merged: files that follow each other. -#}
-{% macro island() -%}
-  {{ return('__spark_bucketing_island') }}
+{#- What rows have a value of each that are planned together while they are merged: files that follow each other, or one that is alone. -#}
+{% macro island_columns() -%}
+  {{ return(['__spark_bucketing_island', '__spark_bucketing_alone']) }}
 {%- endmacro %}
 
 

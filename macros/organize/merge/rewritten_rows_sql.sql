@@ -5,16 +5,16 @@
 {% macro rewritten_rows_sql(merge) -%}
   {%- set names = merge.columns | map(attribute='name') | list -%}
   {%- set groups = spark_bucketing.group_names(merge.layout) -%}
-  {%- set island = '`' ~ spark_bucketing.island() ~ '`' %}
+  {%- set island = spark_bucketing.quote_columns(spark_bucketing.island_columns()) %}
   select {{ spark_bucketing.quote_columns(names) }}, {{ island }}, struct({{ spark_bucketing.quote_columns(merge.unique_key) }}) as `__spark_bucketing_place`
   from {{ spark_bucketing.rows_of_touched_files(merge) }} as DBT_INTERNAL_DEST
   left anti join {{ spark_bucketing.quote_relation(merge.of.input) }} as DBT_INTERNAL_SOURCE
     on {{ spark_bucketing.merge_condition(merge) }}
   union all
-  select {{ spark_bucketing.quote_columns(names, 'routed.%s') }}, touched.island as {{ island }}, struct({{ spark_bucketing.quote_columns(merge.unique_key, 'routed.%s') }})
+  select {{ spark_bucketing.quote_columns(names, 'routed.%s') }}, touched.island, touched.is_alone, struct({{ spark_bucketing.quote_columns(merge.unique_key, 'routed.%s') }})
   from {{ spark_bucketing.quote_relation(merge.of.tmp) }} as routed
   inner join (
-    select distinct {{ groups | join(', ') ~ ', ' if groups }}interval_number, island from {{ spark_bucketing.quote_relation(merge.of.touched) }}
+    select distinct {{ groups | join(', ') ~ ', ' if groups }}interval_number, island, is_alone from {{ spark_bucketing.quote_relation(merge.of.touched) }}
   ) as touched
     on {{ spark_bucketing.of_groups('routed', 'touched', merge.layout) }} and routed.`__spark_bucketing_interval` = touched.interval_number
 {%- endmacro %}
@@ -25,9 +25,9 @@
   {%- set names = merge.columns | map(attribute='name') | list -%}
   {%- set sql -%}
   (
-    select rows.*, touched.island as `{{ spark_bucketing.island() }}`
+    select rows.*, touched.island as {{ spark_bucketing.quote_columns(spark_bucketing.island_columns()).replace(', ', ', touched.is_alone as ') }}
     from (
-      select {{ spark_bucketing.quote_columns(names) }}, {{ spark_bucketing.file_of_metadata(merge.layout) }} as `__spark_bucketing_file`
+      select {{ spark_bucketing.quote_columns(names) }}, _metadata.file_path as `__spark_bucketing_file`
       from {{ spark_bucketing.quote_relation(merge.of.table) }}
       where {{ spark_bucketing.in_files(merge.names) }}
     ) as rows

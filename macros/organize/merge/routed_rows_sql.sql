@@ -36,7 +36,7 @@
       DBT_INTERNAL_DEST.`__spark_bucketing_file`
     from {{ spark_bucketing.quote_relation(merge.of.input) }} as DBT_INTERNAL_SOURCE
     left join (
-      select {{ spark_bucketing.aligned_list(needed, merge) }}, {{ spark_bucketing.file_of_metadata(layout) }} as `__spark_bucketing_file`
+      select {{ spark_bucketing.aligned_list(needed, merge) }}, _metadata.file_path as `__spark_bucketing_file`
       from {{ spark_bucketing.quote_relation(merge.of.table) }}
       where {{ spark_bucketing.in_files(spark_bucketing.candidate_files(merge)) }}
     ) as DBT_INTERNAL_DEST

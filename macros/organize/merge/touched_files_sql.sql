@@ -1,9 +1,10 @@
 {#-
   SQL for the files that a merge writes anew, and, without a file, for the intervals beyond all files that get rows:
-    file, path, bytes, modified, rows, checksum   of the file as it is
+    file, bytes, modified, rows, checksum   of the file as it is
     p0, p1, ...           values of groups_of()
     interval_number       as in routed_rows_sql(); -1 for files of which the map does not know what is in them
     island                files of a partition that follow each other have one number: their rows are planned together
+    is_alone              whether its island has no other file and no other interval
   Touched are files that have a row of the run's keys, or that a new row falls into. Besides, lest files get smaller with every run: a file below half
   of the wanted rows next to a touched one; and where touched ones that follow each other have together less than half of it, a neighbour.
 -#}
@@ -17,7 +18,7 @@
   {%- set small = 'rows_after * 2 < ' ~ rows_per_file -%}
   with files as (
     select
-      file, path, bytes, modified, rows, checksum, {{ listed }}
+      file, bytes, modified, rows, checksum, {{ listed }}
       case when not is_known then -1 when lower is null then -2 else number end as interval_number
     from (
       select *, dense_rank() over (partition by {{ listed }}is_known, lower is null order by lower) as number
@@ -85,7 +86,8 @@
   )
   select /*+ coalesce(1) */
     {% for name in groups %}touched.{{ name }}, {% endfor %}touched.interval_number, touched.island,
-    files.file, files.path, files.bytes, files.modified, files.rows, files.checksum
+    count(touched.interval_number) over (partition by {% for name in groups %}touched.{{ name }}, {% endfor %}touched.island, touched.is_touched) = 1 as is_alone,
+    files.file, files.bytes, files.modified, files.rows, files.checksum
   from touched
   left join files
     on {{ spark_bucketing.same_groups('touched', 'files', groups) }} and touched.interval_number = files.interval_number

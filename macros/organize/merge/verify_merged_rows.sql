@@ -57,13 +57,16 @@
   {%- set found = run_query(written).rows[0].values() | list + run_query(there).rows[0].values() | list -%}
   {%- set wrong = [] -%}
   {%- for number, words in zip(found, ['partition(s) whose rows are not the old ones with those of this run',
-      "old file(s) whose rows are not what the table's data map says: see `spark-bucketing map verify " ~ merge.of.table.schema ~ '.' ~ merge.of.table.identifier ~ '`',
+      "old file(s) whose rows are not what the table's data map says",
       'row(s) to be deleted or updated that are not in the old files',
       'key(s) that were to be deleted and are there', 'key(s) that are not there once']) if number | int -%}
     {%- do wrong.append('{:,}'.format(number | int) ~ ' ' ~ words) -%}
   {%- endfor -%}
   {%- if wrong -%}
+    {%- set table = merge.of.table.schema ~ '.' ~ merge.of.table.identifier -%}
+    {%- set cure = 'compare the map with the rows, `spark-bucketing map verify ' ~ table ~ '`, and write it anew, `spark-bucketing map repair ' ~ table ~ '`'
+        if found[1] | int else 'dbt run --full-refresh' -%}
     {% do exceptions.raise_compiler_error("Model '" ~ model.name ~ "': the new files are not what they are to be, and the table is as it was.\n  found:    " ~ wrong | join('; ')
-        ~ '\n  expected: the rows of the files that are replaced, with those of this run\n  instead:  run it again; should it be found again, dbt run --full-refresh') %}
+        ~ '\n  expected: the rows of the files that are replaced, with those of this run\n  instead:  run it again; should it be found again, ' ~ cure) %}
   {%- endif -%}
 {%- endmacro %}

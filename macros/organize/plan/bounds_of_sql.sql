@@ -35,7 +35,7 @@
     lower.{{ spark_bucketing.quote_columns(layout.organized_by) }} as lower
   from parquet.{{ spark_bucketing.quote_identifier(layout.location ~ '/_data_map/*') }} as map
   left semi join (
-    select {{ spark_bucketing.file_of_metadata(layout) }} as file, _metadata.file_size as bytes, _metadata.file_modification_time as modified
+    select {{ spark_bucketing.last_names_of_file(layout) }} as file, _metadata.file_size as bytes, _metadata.file_modification_time as modified
     from {{ spark_bucketing.quote_relation(relation) }}
   ) as there
     on map.file = there.file and map.bytes = there.bytes and map.modified = there.modified

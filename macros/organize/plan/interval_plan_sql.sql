@@ -25,9 +25,10 @@
     from {{ spark_bucketing.rows_of_input(input) }}
   ),
   counted as (
-    select *, {{ spark_bucketing.files_of_partition(layout, rows_per_file) }} as wanted
+    select *, greatest(1, {{ spark_bucketing.files_of_partition(layout, rows_per_file) }}) as wanted
     from (
-      select {{ partition ~ ', ' if columns }}count(*) as rows, count(value) as valued, sum(count(*)) over () as all_rows
+      {#- NULLs have a file of their own: of the others so many rows are spread over files. -#}
+      select {{ partition ~ ', ' if columns }}count(value) as rows, count_if(value is null) as nulls, sum(count(value)) over () as all_rows
       from positions
       {{ 'group by ' ~ partition if columns else 'having count(*) > 0' }}
     )
@@ -78,9 +79,9 @@
   from (
     select
       {{ spark_bucketing.quote_columns(columns, 'one.%s') ~ ', ' if columns }}
-      one.rows,
+      one.rows + one.nulls as rows,
       other.bounds,
-      greatest(1, coalesce(size(other.bounds), 0)) - if(one.valued = 0, 1, 0) + if(one.rows > one.valued, 1, 0) as files
+      greatest(1, coalesce(size(other.bounds), 0)) - if(one.rows = 0, 1, 0) + if(one.nulls > 0, 1, 0) as files
     from counted as one
     left join bounded as other on {{ same_partition }}
   )

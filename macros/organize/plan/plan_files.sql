@@ -88,11 +88,12 @@
   {%- if rows_per_file -%}
     {%- set files = '(rows + ' ~ (rows_per_file - 1) ~ ') div ' ~ rows_per_file -%}
     {%- if layout.keeps_up_to -%}
-      {#- A file that has grown is left as one up to so many times its size. -#}
-      {%- set files = 'if(rows <= ' ~ layout.keeps_up_to * rows_per_file ~ ', 1, ' ~ files ~ ')' -%}
+      {#- A file that has grown is left as one up to so many times its size; of several that are written together none is to become that large. -#}
+      {%- set is_alone = spark_bucketing.group_names(layout) | last -%}
+      {%- set files = 'case when not ' ~ is_alone ~ ' then cast(round(rows / ' ~ rows_per_file ~ ') as bigint) when rows <= ' ~ layout.keeps_up_to * rows_per_file ~ ' then 1 else ' ~ files ~ ' end' -%}
     {%- endif -%}
   {%- elif file_count.setting == 'files' -%}
-    {%- set files = 'cast(round(' ~ file_count.value ~ 'D * rows / all_rows) as bigint)' -%}
+    {%- set files = 'cast(round(' ~ file_count.value ~ 'D * rows / greatest(1, all_rows)) as bigint)' -%}
   {%- else -%}
     {%- set files = 'cast(' ~ file_count.value ~ ' as bigint)' -%}
   {%- endif -%}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 from pathlib import Path
 
@@ -45,6 +46,8 @@ def simulate(partitions: int, each: int, scale: float, form: str) -> None:
     wanted, a collision a task with rows of two files or more, and a serious one with those of three or more, as shares
     of the tasks with rows.
     """
+    if math.isnan(scale):
+        raise click.BadParameter("not a number. Expected one from 0.01 to 100.", param_hint="--scale")
     if partitions * each * max(scale, 1) > _MOST_FILES:
         raise click.BadParameter(f"more than {_MOST_FILES:,} tasks. Expected fewer partitions, files or scale.")
     write_simulation(Shape(partitions, each, scale), form, standard_output(form))

@@ -42,7 +42,7 @@ def files_of_partitions(count: FileCount, rows: Sequence[int], bytes_per_row: Fr
 
     Args:
         count: what is wanted.
-        rows: of each partition, more than 0.
+        rows: of each partition.
         bytes_per_row: as for FileCount.rows_per_file().
     """
     per_file, total = count.rows_per_file(bytes_per_row), sum(rows)
@@ -53,4 +53,8 @@ def _wanted(count: FileCount, rows: int, per_file: int | None, total: int) -> in
     if per_file:
         return -(-rows // per_file)
     # As SQL rounds: halves away from zero.
-    return math.floor(Fraction(count.value * rows, total) + Fraction(1, 2)) if count.setting == "files" else count.value
+    return (
+        math.floor(Fraction(count.value * rows, max(total, 1)) + Fraction(1, 2))
+        if count.setting == "files"
+        else count.value
+    )

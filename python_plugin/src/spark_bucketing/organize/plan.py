@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import NamedTuple
 
 from spark_bucketing.check.artifacts import Artifacts, Project
 from spark_bucketing.errors import ProjectError, SparkError
@@ -86,12 +87,18 @@ def plan_model(project: Project, warehouse: Warehouse, name: str, wish: Wish, on
     on_progress("compiling the project")
     artifacts = project.artifacts()
     node = _model(artifacts, name)
-    partition_by, strategy = _names(node.config.get("partition_by")), _strategy(node)
-    partition_by += _names(node.config.get("split_by"))
+    folders, strategy = _names(node.config.get("partition_by")), _strategy(node)
+    partition_by = folders + _names(node.config.get("split_by"))
     counts: Mapping[str, object] = {key: node.config[key] for key in SETTINGS if node.config.get(key) is not None}
+    if node.config.get("bounds_from") and not (wish.counts or counts):
+        raise _error(
+            name, "bounds_from", node.config["bounds_from"],
+            "a number of files: here the intervals of that table say how many there are",
+            "an option of this command such as --file-size 256MiB, or build the model",
+        )  # fmt: skip
     count = file_count(wish.counts or counts, name, partition_by)
     on_progress(f"counting the rows of {name}")
-    rows = _rows_of_partitions(warehouse, node, partition_by)
+    rows = _rows_of_partitions(warehouse, node, partition_by, len(folders))
     measured = _measured(warehouse, node)
     bytes_per_row = wish.bytes_per_row or (measured.bytes_per_row if measured else None)
     if count.setting == "file_size" and not bytes_per_row:
@@ -101,14 +108,18 @@ def plan_model(project: Project, warehouse: Warehouse, name: str, wish: Wish, on
             "  expected: such a table in Parquet or ORC, or a number\n"
             "  instead:  --bytes-per-row 40; the first `dbt run` measures a sample that it writes"
         )
-    files = files_of_partitions(count, [number for _, number in rows], bytes_per_row)
+    # NULLs of the ordering column have a file of their own.
+    valued = files_of_partitions(count, [one.rows - one.nulls for one in rows], bytes_per_row)
+    files = [number + (one.nulls > 0) for number, one in zip(valued, rows, strict=True)]
     return FilePlan(
         model=name,
         strategy=strategy,
         count=count,
         from_config=not wish.counts,
         partition_by=partition_by,
-        partitions=tuple(PlannedPartition(*each, number) for each, number in zip(rows, files, strict=True)),
+        partitions=tuple(
+            PlannedPartition(one.values, one.rows, number) for one, number in zip(rows, files, strict=True)
+        ),
         rows_per_file=count.rows_per_file(bytes_per_row),
         bytes_per_row=bytes_per_row,
         measured=measured,
@@ -169,21 +180,29 @@ def _names(value: object) -> tuple[str, ...]:
     return (value,) if isinstance(value, str) else tuple(map(str, value)) if isinstance(value, (list, tuple)) else ()
 
 
-def _rows_of_partitions(
-    warehouse: Warehouse, node: Node, partition_by: Sequence[str]
-) -> list[tuple[tuple[str | None, ...], int]]:
+class _Rows(NamedTuple):
+    """Of a partition; nulls: of its rows those without a value of the ordering column."""
+
+    values: tuple[str | None, ...]
+    rows: int
+    nulls: int
+
+
+def _rows_of_partitions(warehouse: Warehouse, node: Node, partition_by: Sequence[str], folders: int) -> list[_Rows]:
     query = f"select * from (\n{str(node.sql).rstrip().rstrip(';')}\n)"  # noqa: S608
-    # An empty string is stored in the same partition as NULL.
-    values = [
-        f"nullif(nullif(cast({sql.name(name)} as string), ''), {sql.text(_NULL)}) as p{number}"
-        for number, name in enumerate(partition_by)
-    ]
+    values = [f"cast({sql.name(name)} as string)" for name in partition_by]
+    # An empty string is stored in the same folder as NULL.
+    values[:folders] = [f"nullif(nullif({value}, ''), {sql.text(_NULL)})" for value in values[:folders]]
     names = [f"p{number}" for number in range(len(values))]
-    select = ", ".join([*names, "count(*) as n"])
-    inner = f"select {', '.join(values) or '1'} from ({query})"  # noqa: S608
+    select = ", ".join([*names, "count(*) as n", "count(v) as valued"])
+    ordering = next(map(sql.name, _names(node.config.get("organized_by"))), "1")
+    columns = ", ".join(f"{value} as {name}" for value, name in [*zip(values, names, strict=True), (ordering, "v")])
+    inner = f"select {columns} from ({query})"  # noqa: S608
     by = f" group by {', '.join(names)} order by {', '.join(names)}" if names else " having count(*) > 0"
     found = warehouse.rows(f"select {select} from ({inner}){by}")  # noqa: S608
-    return [(tuple(row[name] for name in names), int(row["n"])) for row in found]
+    return [
+        _Rows(tuple(row[name] for name in names), int(row["n"]), int(row["n"]) - int(row["valued"])) for row in found
+    ]
 
 
 def _measured(warehouse: Warehouse, node: Node) -> Measured | None:

@@ -112,7 +112,7 @@ def _change(change: Change) -> Iterator[str]:
 def _totals(advice: Advice) -> Iterator[str]:
     both = [one for one in advice.proof if one.before and one.after]
     before, after = advice.counts("before"), advice.counts("after")
-    yield f"Planned by {advice.planner}: {len(both):,} of {count(len(advice.proof), 'model')}, before and after"
+    yield f"Planned by Spark ({advice.planner}): {len(both):,} of {count(len(advice.proof), 'model')}, before and after"
     yield f"  Exchanges {before.exchanges:,} to {after.exchanges:,}, Sorts {before.sorts:,} to {after.sorts:,}"
     sizes = bytes_text(advice.bytes("before")), bytes_text(advice.bytes("after"))
     cost = bytes_text(advice.write_cost)

@@ -8,7 +8,7 @@ import org.apache.hadoop.fs.{FileStatus, FileSystem, Path}
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.{Row, SparkSession}
 import org.apache.spark.sql.bucketing.compat.Compat
-import org.apache.spark.sql.bucketing.records.{BucketFiles, DataMap, PartitionSpecs, Replacement}
+import org.apache.spark.sql.bucketing.records.{BucketFiles, DataMap, PartitionSpecs, Replacement, TableFiles}
 import org.apache.spark.sql.catalyst.TableIdentifier
 import org.apache.spark.sql.catalyst.analysis.NoSuchPartitionException
 import org.apache.spark.sql.catalyst.catalog.{CatalogTable, CatalogTablePartition, ExternalCatalogUtils}
@@ -33,7 +33,7 @@ object ReplaceFiles {
   val Build = "bucketing.build"
 
   def columns(replaces: Boolean): Seq[Attribute] =
-    if (replaces) PartitionSpecs.attributes(("added", LongType, false), ("removed", LongType, false), ("same_times", BooleanType, false))
+    if (replaces) PartitionSpecs.attributes(("added", LongType, false), ("removed", LongType, false), ("is_mapped", BooleanType, false))
     else PartitionSpecs.attributes(("recovered", StringType, false))
 }
 
@@ -54,12 +54,12 @@ case class ReplaceFilesCommand(name: TableIdentifier, listed: String, staged: St
     replacement.recover()
     val Seq(ofListed, ofStaged) = Seq(listed, staged).map(name => Compat.catalog(session).getTableMetadata(Compat.tableNamed(session, name)))
     replacement.checkRun(ofListed, ofStaged)
-    val (done, sameTimes) = replacement.replace(going(session), ofStaged)
-    Seq(Row(done.added.size.toLong, done.removed.size.toLong, sameTimes))
+    val (done, isMapped) = replacement.replace(going(session), ofStaged)
+    Seq(Row(done.added.size.toLong, done.removed.size.toLong, isMapped))
   }
 
   private def going(session: SparkSession): Seq[KnownFile] =
-    session.sql(s"select distinct path, bytes, unix_millis(modified) from $listed where path is not null").collect().toSeq
+    session.sql(s"select distinct file, bytes, unix_millis(modified) from $listed where file is not null").collect().toSeq
       .map(row => KnownFile(row.getString(0), row.getLong(1), row.getLong(2)))
 }
 
@@ -76,7 +76,9 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
   private val fs = location.getFileSystem(conf)
   private val catalog = Compat.catalog(session)
 
-  /** @return also whether the new files have the times that they had, by which the data map knows them */
+  private val files = TableFiles(fs.makeQualified(location))
+
+  /** @return also whether the new files have the names and the times by which their data map knows them */
   def replace(going: Seq[KnownFile], staged: CatalogTable): (Replacement, Boolean) = {
     val coming = moves(staged)
     val begun = begin(going, coming)
@@ -90,9 +92,11 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
         try undo(begun) catch { case NonFatal(other) => error.addSuppressed(other) }
         throw error
     }
-    val sameTimes = coming.forall(move => fs.getFileStatus(move.to).getModificationTime == move.modified)
+    val depth = table.partitionColumnNames.size
+    val isMapped = coming.forall(move => fs.getFileStatus(move.to).getModificationTime == move.modified
+      && DataMap.lastNames(move.from, depth) == DataMap.lastNames(move.to, depth))
     complete(begun)
-    (begun, sameTimes)
+    (begun, isMapped)
   }
 
   def checkTable(): Unit = if (!DataMap.isKept(table.properties))
@@ -109,8 +113,12 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
   def begin(going: Seq[KnownFile], coming: Seq[Move]): Replacement = {
     checkUnchanged(going)
     val created = coming.filter(_.isNewPartition).flatMap(_.partition).distinct
-    Replacement.begin(location, fs, Replacement(
-      location, coming.map(_.to.toUri.toString).toSet, going.map(_.url).toSet, created, isCommitted = false, done = None))
+    created.map(defaultLocation).find(children(_).exists(BucketFiles.isData)).foreach { folder =>
+      throw refused(s"$folder has files, and no partition of the table lies there", "that a partition which comes has no other rows",
+        "move the files away, or have the partition back by ALTER TABLE ... ADD PARTITION, and run it again; nothing has been replaced")
+    }
+    Replacement.begin(location, fs, Replacement(location, coming.map(move => files.nameOf(move.to)).toSet,
+      going.map(file => files.nameOf(file.path)).toSet, created, isCommitted = false, done = None))
   }
 
   /** The new files, which readers with the extension do not look at yet, and what the map says of them. */
@@ -133,7 +141,7 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
 
   /** The table has the old files, and nothing of the new ones is left; but for what is committed after all, which stays. */
   private def undo(begun: Replacement): Unit = if (Replacement.undo(begun, fs)) {
-    begun.added.map(pathOf).foreach(fs.delete(_, false))
+    pathsOf(begun.added).foreach(fs.delete(_, false))
     dropEmpty(begun.created)
     fs.delete(begun.folder, true)
     Compat.refresh(session, table.identifier)
@@ -141,7 +149,7 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
 
   /** The table has the new files: nothing of the old ones is left. Their partitions may be empty. */
   private def complete(committed: Replacement): Unit = {
-    val removed = committed.removed.toSeq.map(pathOf)
+    val removed = pathsOf(committed.removed)
     removed.foreach(fs.delete(_, false))
     dropEmpty(removed.map(_.getParent).distinct.filter(children(_).isEmpty).flatMap(specOf))
     Replacement.finish(committed, fs)
@@ -150,7 +158,12 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
     Compat.refresh(session, table.identifier)
   }
 
-  private def pathOf(url: String): Path = new Path(new java.net.URI(url))
+  /** Those of files of this table: where one is not below its location, a partition has to be. The record may have been copied with a table. */
+  private def pathsOf(names: Set[String]): Seq[Path] = {
+    val (below, elsewhere) = names.toSeq.partition(files.isBelow)
+    lazy val folders = catalog.listPartitions(table.identifier).map(partition => new Path(partition.location).toUri.getPath).toSet
+    (below ++ elsewhere.filter(name => folders(new Path(name).getParent.toString))).map(files.pathOf)
+  }
 
   /** The files of a staged table, and where they are going to be. */
   def moves(staged: CatalogTable): Seq[Move] = {

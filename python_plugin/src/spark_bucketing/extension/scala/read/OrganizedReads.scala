@@ -1,7 +1,6 @@
 package org.apache.spark.sql.bucketing
 package read
 
-import java.net.URI
 import java.util.Collections
 
 import scala.annotation.tailrec
@@ -12,7 +11,7 @@ import org.apache.hadoop.fs.{FileStatus, Path}
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.bucketing.compat.Compat
-import org.apache.spark.sql.bucketing.records.{DataMap, MappedColumn, MappedFile, Replacement}
+import org.apache.spark.sql.bucketing.records.{DataMap, MappedColumn, MappedFile, Replacement, TableFiles}
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.catalog.CatalogTable
 import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet, Expression, GenericInternalRow}
@@ -20,7 +19,7 @@ import org.apache.spark.sql.columnar.{CachedBatch, SimpleMetricsCachedBatch}
 import org.apache.spark.sql.execution.{FileSourceScanExec, SparkPlan}
 import org.apache.spark.sql.execution.columnar.DefaultCachedBatchSerializer
 import org.apache.spark.sql.execution.datasources.{FileIndex, PartitionDirectory}
-import org.apache.spark.sql.types.StructType
+import org.apache.spark.sql.types.{DataType, StructType, TimestampType}
 
 /**
  * Reads of organized tables: the files of before or after a replacement, and none whose interval the filters of a query rule
@@ -52,7 +51,7 @@ case class OrganizedFiles(all: FileIndex)(session: SparkSession, table: CatalogT
     val listed = OrganizedFiles.asOfOneMoment(session, table, all, partitionFilters, dataFilters)
     // No query is to fail for what only makes it faster.
     try map.fold(listed) { known =>
-      val mayMatch = FileIntervals.mayMatch(dataFilters)
+      val mayMatch = FileIntervals.mayMatch(dataFilters.filter(_.references.forall(attribute => isTheSameForAll(attribute.dataType))))
       OrganizedFiles.only(listed) { file =>
         val mapped = known.of(file)
         mapped.isEmpty || mapped.exists(mayMatch)
@@ -63,6 +62,10 @@ case class OrganizedFiles(all: FileIndex)(session: SparkSession, table: CatalogT
         listed
     }
   }
+
+  /** ORC keeps the wall clock of the writer: in another time zone its timestamps are other ones than the map has. */
+  private def isTheSameForAll(dataType: DataType): Boolean =
+    dataType != TimestampType || !table.provider.exists(_.equalsIgnoreCase("orc"))
 
   override def rootPaths: Seq[Path] = all.rootPaths
   override def inputFiles: Array[String] = all.inputFiles
@@ -94,19 +97,19 @@ object OrganizedFiles {
   def asOfOneMoment(
       session: SparkSession, table: CatalogTable, index: FileIndex, partitionFilters: Seq[Expression], dataFilters: Seq[Expression],
       listedFor: Option[Path] = None, attempts: Int = Attempts): Seq[PartitionDirectory] = {
-    val names = NamesOf(table.partitionColumnNames.size)
+    val names = TableFiles(new Path(table.location))
     val all = index.listFiles(partitionFilters, Nil)
     val listed = if (dataFilters.exists(ofFiles)) index.listFiles(partitionFilters, dataFilters) else all
     Replacement.last(new Path(table.location), Compat.hadoopConf(session)) match {
       case None => listed
-      case Some(last) if !last.isCommitted => without(listed, names(last.added), names)
+      case Some(last) if !last.isCommitted => without(listed, last.added, names)
       case Some(last) if listedFor.contains(last.folder) || !mayBeOlder(session, all, last, names) =>
-        without(listed, names(last.removed), names)
+        without(listed, last.removed, names)
       case Some(last) if attempts > 0 =>
         // What the query, and the session, list from now on is of this replacement or of a later one.
         index.refresh()
         Compat.catalog(session).refreshTable(table.identifier)
-        if (isOld(last)) listedSince.put(session, listedSince.getOrDefault(session, Map.empty) + (last.folder.getParent -> last.folder))
+        if (!isShownByFiles(last)) listedSince.put(session, listedSince.getOrDefault(session, Map.empty) + (last.folder.getParent -> last.folder))
         asOfOneMoment(session, table, Compat.filesAnew(session, table), partitionFilters, dataFilters, Some(last.folder), attempts - 1)
       case Some(_) => throw Compat.refusal(
         s"The files of ${table.identifier.quotedString} are being replaced again and again. Run the query again.")
@@ -119,30 +122,25 @@ object OrganizedFiles {
   // The last replacements, long ago, since which a session has listed tables anew. What it kept before may be older than several.
   private val listedSince = Collections.synchronizedMap(new java.util.WeakHashMap[SparkSession, Map[Path, Path]])
 
-  /**
-   * Others may have replaced the new files by now, or a query selects partitions without any: then an old file tells, or that
-   * the session has not listed since.
-   */
-  private def mayBeOlder(session: SparkSession, listed: Seq[PartitionDirectory], last: Replacement, names: NamesOf): Boolean = {
-    val found = listed.iterator.flatMap(_.files).map(file => names.of(file.fileStatus)).toSet
-    if (isOld(last)) names(last.removed).exists(found) || !listedSince.getOrDefault(session, Map.empty).get(last.folder.getParent).contains(last.folder)
-    else !names(last.added).subsetOf(found)
+  private def mayBeOlder(session: SparkSession, listed: Seq[PartitionDirectory], last: Replacement, names: TableFiles): Boolean = {
+    val found = listed.iterator.flatMap(_.files).map(file => names.nameOf(file.fileStatus.getPath)).toSet
+    if (isShownByFiles(last)) !last.added.subsetOf(found)
+    else last.removed.exists(found) || !listedSince.getOrDefault(session, Map.empty).get(last.folder.getParent).contains(last.folder)
   }
 
-  private def without(listed: Seq[PartitionDirectory], gone: Set[String], names: NamesOf): Seq[PartitionDirectory] =
-    only(listed)(file => !gone(names.of(file)))
+  /**
+   * Whether its new files show that a listing is not older. There may be none, or others may have replaced them by now, or a query selects
+   * partitions without any: then an old file tells, or that the session has not listed since.
+   */
+  private def isShownByFiles(last: Replacement): Boolean = last.added.nonEmpty && !isOld(last)
+
+  private def without(listed: Seq[PartitionDirectory], gone: Set[String], names: TableFiles): Seq[PartitionDirectory] =
+    only(listed)(file => !gone(names.nameOf(file.getPath)))
 
   private def isOld(of: Replacement): Boolean = of.done.exists(time => math.abs(System.currentTimeMillis - time) > Recent)
 
   def only(listed: Seq[PartitionDirectory])(keep: FileStatus => Boolean): Seq[PartitionDirectory] =
-    listed.map(directory => directory.copy(files = directory.files.filter(file => keep(file.fileStatus)))).filter(_.files.nonEmpty)
-
-  /** Files by their last names, with the folders of their partitions: the same file's URL may be written in several ways. */
-  private case class NamesOf(depth: Int) {
-    def of(file: FileStatus): String = DataMap.lastNames(file.getPath, depth)
-    def apply(paths: Set[String]): Set[String] = paths.map(path => DataMap.lastNames(new Path(new URI(path)), depth))
-  }
-}
+    listed.map(directory => directory.copy(files = directory.files.filter(file => keep(file.fileStatus)))).filter(_.files.nonEmpty)}
 
 /**
  * Whether a file whose columns have these least and greatest values may have rows that filters let pass: as Spark asks

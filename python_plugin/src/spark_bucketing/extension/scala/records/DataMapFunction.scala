@@ -72,13 +72,16 @@ case class PlanListedFiles(session: SparkSession) extends SparkStrategy {
       known = map.fold(Seq.empty[MappedFile])(_.of(file)).filter(isOf(columns))
       mapped <- if (known.isEmpty) Seq(None) else known.map(Some(_))
     } yield InternalRow.fromSeq(
-      Seq(UTF8String.fromString(DataMap.lastNames(file.getPath, depth)), UTF8String.fromString(file.getPath.toUri.toString),
+      Seq(UTF8String.fromString(DataMap.lastNames(file.getPath, depth)), UTF8String.fromString(asInMetadata(file.getPath)),
         file.getLen, file.getModificationTime * 1000)
         ++ (if (columns.partition.isEmpty) Nil else Seq(directory.values.copy()))
         ++ struct(columns.split, mapped)(_.lower) ++ struct(columns.organized, mapped)(_.lower) ++ struct(columns.organized, mapped)(_.upper)
         ++ Seq(mapped.flatMap(of => columns.organized.headOption.map(of.column(_).nulls)), mapped.map(_.rows), mapped.map(_.checksum))
           .map(_.getOrElse(null)))
   }
+
+  /** As `_metadata.file_path` has it: a listing may write the same URL in another way. */
+  private def asInMetadata(path: Path): String = new Path(path.toString).toUri.toString
 
   /** A column of the table may have been given another type since. */
   private def isOf(columns: MapColumns)(file: MappedFile): Boolean =

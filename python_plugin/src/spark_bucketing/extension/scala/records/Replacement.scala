@@ -2,10 +2,11 @@ package org.apache.spark.sql.bucketing
 package records
 
 import java.io.{FileNotFoundException, InputStream, IOException}
+import java.net.URI
 import java.nio.charset.StandardCharsets.UTF_8
 import java.time.{LocalDateTime, ZoneOffset}
 import java.time.format.DateTimeFormatter
-import java.util.Collections
+import java.util.{Collections, UUID}
 
 import scala.annotation.tailrec
 import scala.jdk.CollectionConverters._
@@ -18,15 +19,15 @@ import org.apache.hadoop.fs.{FileStatus, FileSystem, Path}
  * Files that come into an organized table and files that go out of it, as one change. What both are is written down before
  * the first file moves, in a folder of the table's location that no reader of the table looks into, see docs/replacing.md:
  * {{{
- *   _replaced/20240131120000000000/begun       what comes and goes; the new files are moved in then
- *   _replaced/20240131120000000000/committed   the same file: from now on the table has the new files; the old ones are deleted then
- *   _replaced/20240131120000000000/done
+ *   _replaced/20240131120000000000-9f2c41d0/begun       what comes and goes; the new files are moved in then
+ *   _replaced/20240131120000000000-9f2c41d0/committed   the same file: from now on the table has the new files; the old ones are deleted then
+ *   _replaced/20240131120000000000-9f2c41d0/done
  * }}}
  * Where it is undone, the first one is renamed to `undone` before the first of the new files is deleted. Of several that rename
  * it, one does: what was committed is not undone, nor the other way round, whoever else is at work.
  *
- * @param added paths of the files that come
- * @param removed paths of the files that go
+ * @param added names of the files that come, by TableFiles: a copy of a table, or one that was renamed, has a record of its own files
+ * @param removed names of the files that go
  * @param created partitions that come, by the values of their columns
  * @param done when the old files were gone, milliseconds since 1970
  */
@@ -45,7 +46,7 @@ object Replacement {
 
   private case class Lists(added: Set[String], removed: Set[String], created: Seq[Map[String, String]])
 
-  // What is written down never changes. The least recently read is forgotten.
+  // What is written down never changes, and no name comes twice. The least recently read is forgotten.
   private val known = Collections.synchronizedMap(new java.util.LinkedHashMap[String, Lists](16, 0.75f, true) {
     override def removeEldestEntry(eldest: java.util.Map.Entry[String, Lists]): Boolean = size > 100
   })
@@ -77,11 +78,11 @@ object Replacement {
     lists.copy(folder = folder)
   }
 
-  /** The time, or what follows the last one's name: that is told by names, and clocks differ. */
+  /** The time, or what follows the last one's, since the last is told by its name, and clocks differ; and what no other one has. */
   private def nextName(location: Path, fs: FileSystem): String = {
     val now = Stamp.format(LocalDateTime.now(ZoneOffset.UTC))
-    all(location, fs).lastOption.map(_.getName).filter(name => name >= now && name.forall(_.isDigit))
-      .fold(now)(last => (BigInt(last) + 1).toString)
+    val last = all(location, fs).lastOption.map(_.getName.takeWhile(_.isDigit)).filter(_ >= now)
+    s"${last.fold(now)(time => (BigInt(time) + 1).toString)}-${UUID.randomUUID.toString.take(8)}"
   }
 
   /** Whether it is committed by this: false where another one has undone it. */
@@ -139,4 +140,22 @@ object Replacement {
 
   /** A JSON array of names. */
   def jsonNames(text: String): Seq[String] = Json.readTree(text).elements.asScala.map(_.textValue).toSeq
+}
+
+/**
+ * The files of a table, each by its name: its path below the table's location, or its whole path where a partition lies elsewhere;
+ * without storage and escapes, which may be written in several ways.
+ */
+case class TableFiles(location: Path) {
+
+  private val root = location.toUri.getPath.stripSuffix("/") + "/"
+
+  def nameOf(path: Path): String = path.toUri.getPath.stripPrefix(root)
+
+  def isBelow(name: String): Boolean = !name.startsWith("/")
+
+  def pathOf(name: String): Path = {
+    val of = location.toUri
+    new Path(new URI(of.getScheme, of.getAuthority, if (isBelow(name)) root + name else name, null, null))
+  }
 }
