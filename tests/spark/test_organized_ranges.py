@@ -245,3 +245,45 @@ def test_timestamps_of_orc_are_those_of_the_readers_time_zone(
     assert command(project, "map", "repair", table).exit_code == 0
     frame = spark.sql(f"select * from {table} where ts > timestamp'2024-12-31'")
     assert len(frame.collect()) == 1 and read_files(frame) == len(data_files(project, "m")) > 1
+
+
+# Values with those that are equal though they are written otherwise, or that have an order of their own; literals to compare them with.
+COMPARED = {
+    "text": (
+        "case id % 7 when 0 then '' when 1 then concat('x', repeat(' ', cast(id % 3 as int))) else concat(char(cast(65 + id % 60 as int)), id) end",
+        ["''", "'x'", "'x '", "'M12'", "concat(repeat('é', 3000), 'z')"],
+    ),
+    "double": (
+        "cast(case id % 10 when 0 then 'NaN' when 1 then '-0.0' when 2 then '0.0' when 3 then '-Infinity' else id * 0.1 end as double)",
+        ["0.0D", "-0.0D", "double('NaN')", "0.5", "double('Infinity')"],
+    ),
+    "date": ("date'1581-12-25' + cast(id * 37 as int)", ["date'1600-01-01'", "timestamp'1601-01-01 12:00:00'"]),
+    "decimal": ("cast(id * 1.37 - 100 as decimal(10, 2))", ["1.37", "27.254", "double(10)"]),
+}
+COMPARISONS = (
+    "{o} = {v}", "{o} <> {v}", "{o} < {v}", "{o} >= {v}", "{o} <=> {v}", "not ({o} <=> {v})", "{o} not in ({v})",
+    "{o} = {v} or {o} is null", "not ({o} > {v})", "{o} between {v} and {v}", "{o} in (select {o} from {t} where id in (1, 7, 22))",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("file_format", ["orc", pytest.param("parquet", marks=pytest.mark.long)])
+def test_filters_of_any_type_find_the_same_rows(
+    project: Project, extension: None, spark: SparkSession, file_format: str
+) -> None:
+    for name, (value, _) in COMPARED.items():
+        rows = f"select id, if(id % 13 = 5, null, {value}) as o from range(400)"
+        project.model(name, rows, **ORGANIZED, file_format=file_format)
+    project.dbt("run")
+    for name, (_, literals) in COMPARED.items():
+        table = project.table(name)
+        filters = [text.format(o="o", v=value, t=table) for text in COMPARISONS for value in literals]
+        if name == "text":
+            filters += ["o like 'M%'", "o like ''", "startswith(o, 'x')", "o like 'M1_'", "o like 'é%'"]
+        for condition in filters:
+            found = []
+            for enabled in ("true", "false"):
+                with setting(spark, "spark.bucketing.enabled", enabled):
+                    found.append(
+                        sorted(row.id for row in spark.sql(f"select id from {table} where {condition}").collect())
+                    )
+            assert found[0] == found[1], (name, condition)

@@ -1,6 +1,7 @@
 package org.apache.spark.sql.bucketing
 package ddl
 
+import scala.util.Try
 import scala.util.control.NonFatal
 
 import org.apache.hadoop.fs.{FileStatus, FileSystem, Path}
@@ -17,6 +18,7 @@ import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, UnaryCommand}
 import org.apache.spark.sql.execution.command.LeafRunnableCommand
 import org.apache.spark.sql.types.{BooleanType, LongType, StringType}
+import org.apache.spark.util.ThreadUtils
 
 /**
  * ALTER TABLE ... REPLACE FILES and RECOVER FILES as they were parsed.
@@ -93,8 +95,8 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
         throw error
     }
     val depth = table.partitionColumnNames.size
-    val isMapped = coming.forall(move => fs.getFileStatus(move.to).getModificationTime == move.modified
-      && DataMap.lastNames(move.from, depth) == DataMap.lastNames(move.to, depth))
+    val isMapped = together(coming)(move => fs.getFileStatus(move.to).getModificationTime == move.modified
+      && DataMap.lastNames(move.from, depth) == DataMap.lastNames(move.to, depth)).forall(identity)
     complete(begun)
     (begun, isMapped)
   }
@@ -126,7 +128,7 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
     if (begun.created.nonEmpty) catalog.createPartitions(table.identifier, begun.created.map { spec =>
       CatalogTablePartition(spec, table.storage.copy(locationUri = Some(defaultLocation(spec).toUri)))
     }, ignoreIfExists = true)
-    coming.foreach(move => rename(move.from, move.to))
+    together(coming)(move => rename(move.from, move.to))
     children(new Path(new Path(staged.location), DataMap.Folder)).filter(_.isDirectory).foreach { part =>
       rename(part.getPath, new Path(new Path(location, DataMap.Folder), part.getPath.getName))
     }
@@ -141,7 +143,7 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
 
   /** The table has the old files, and nothing of the new ones is left; but for what is committed after all, which stays. */
   private def undo(begun: Replacement): Unit = if (Replacement.undo(begun, fs)) {
-    pathsOf(begun.added).foreach(fs.delete(_, false))
+    together(pathsOf(begun.added))(fs.delete(_, false))
     dropEmpty(begun.created)
     fs.delete(begun.folder, true)
     Compat.refresh(session, table.identifier)
@@ -150,7 +152,7 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
   /** The table has the new files: nothing of the old ones is left. Their partitions may be empty. */
   private def complete(committed: Replacement): Unit = {
     val removed = pathsOf(committed.removed)
-    removed.foreach(fs.delete(_, false))
+    together(removed)(fs.delete(_, false))
     dropEmpty(removed.map(_.getParent).distinct.filter(children(_).isEmpty).flatMap(specOf))
     Replacement.finish(committed, fs)
     Replacement.all(location, fs).filter(_.getName < committed.folder.getName).foreach(fs.delete(_, true))
@@ -177,7 +179,7 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
   }
 
   private def checkUnchanged(files: Seq[KnownFile]): Unit = {
-    val now = files.map(_.path.getParent).distinct.flatMap(children).map(file => file.getPath.toUri.getPath -> file).toMap
+    val now = together(files.map(_.path.getParent).distinct)(children).flatten.map(file => file.getPath.toUri.getPath -> file).toMap
     files.find { file =>
       !now.get(file.path.toUri.getPath).exists(found => found.getLen == file.bytes && found.getModificationTime == file.modified)
     }.foreach { file =>
@@ -185,6 +187,10 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
         "run it again; nothing has been replaced")
     }
   }
+
+  /** Storage answers slowly, and to many at once. All have ended when this comes back: of none it is unknown what it still will do. */
+  private def together[A, B](all: Seq[A])(act: A => B): Seq[B] =
+    ThreadUtils.parmap(all, "replace-files", 16)(one => Try(act(one))).map(_.get)
 
   private def refused(found: String, expected: String, instead: String) = Compat.refusal(
     s"Cannot replace files of ${table.identifier.quotedString}: $found. Expected $expected. Instead: $instead.")
