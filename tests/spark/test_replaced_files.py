@@ -295,7 +295,7 @@ def test_a_clock_that_was_ahead(project: Project, extension: None) -> None:
     assert project.rows("select count(*), count_if(v = 'two') from {schema}.m")[0] == (400, 1)
 
 
-@pytest.mark.parametrize("config", [{}, {"partition_by": ["ds"]}])
+@pytest.mark.parametrize("config", [{"partition_by": ["ds"]}, pytest.param({}, marks=LONG)])
 def test_a_session_that_has_listed_files_long_ago(
     project: Project, extension: None, spark: SparkSession, config: dict[str, Any]
 ) -> None:
@@ -346,7 +346,7 @@ def test_a_copy_of_a_table_recovers_its_own_files(project: Project, extension: N
     assert project.rows("select count(*), count(distinct id) from {schema}.copied")[0] == (400, 400)
 
 
-@pytest.mark.parametrize("state", ["moved", "half-deleted"])
+@pytest.mark.parametrize("state", ["moved", pytest.param("half-deleted", marks=LONG)])
 def test_a_table_that_is_renamed_after_a_death(project: Project, extension: None, state: str) -> None:
     coming, going = died_before_replacing(project)
     record = begin(project, coming, going)
@@ -396,7 +396,7 @@ def test_rows_of_a_partition_that_was_dropped_do_not_come_back(project: Project,
     assert project.rows("select count(*), count_if(v = 'y') from {schema}.m")[0] == (100, 1)
 
 
-@pytest.mark.parametrize("config", [{}, {"partition_by": ["ds"]}])
+@pytest.mark.parametrize("config", [{"partition_by": ["ds"]}, pytest.param({}, marks=LONG)])
 def test_a_session_reads_on_after_a_merge_that_adds_no_file(
     project: Project, extension: None, spark: SparkSession, config: dict[str, Any]
 ) -> None:
