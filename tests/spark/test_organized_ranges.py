@@ -251,18 +251,18 @@ def test_timestamps_of_orc_are_those_of_the_readers_time_zone(
 COMPARED = {
     "text": (
         "case id % 7 when 0 then '' when 1 then concat('x', repeat(' ', cast(id % 3 as int))) else concat(char(cast(65 + id % 60 as int)), id) end",
-        ["''", "'x'", "'x '", "'M12'", "concat(repeat('é', 3000), 'z')"],
+        ["''", "'x '", "'M12'"],
     ),
     "double": (
         "cast(case id % 10 when 0 then 'NaN' when 1 then '-0.0' when 2 then '0.0' when 3 then '-Infinity' else id * 0.1 end as double)",
-        ["0.0D", "-0.0D", "double('NaN')", "0.5", "double('Infinity')"],
+        ["-0.0D", "double('NaN')", "0.5"],
     ),
     "date": ("date'1581-12-25' + cast(id * 37 as int)", ["date'1600-01-01'", "timestamp'1601-01-01 12:00:00'"]),
-    "decimal": ("cast(id * 1.37 - 100 as decimal(10, 2))", ["1.37", "27.254", "double(10)"]),
+    "decimal": ("cast(id * 1.37 - 100 as decimal(10, 2))", ["27.254", "double(10)"]),
 }
 COMPARISONS = (
-    "{o} = {v}", "{o} <> {v}", "{o} < {v}", "{o} >= {v}", "{o} <=> {v}", "not ({o} <=> {v})", "{o} not in ({v})",
-    "{o} = {v} or {o} is null", "not ({o} > {v})", "{o} between {v} and {v}", "{o} in (select {o} from {t} where id in (1, 7, 22))",
+    "{o} = {v}", "{o} < {v}", "{o} >= {v}", "not ({o} <=> {v})", "{o} not in ({v})", "{o} = {v} or {o} is null", "not ({o} > {v})",
+    "{o} in (select {o} from {t} where id in (1, 7, 22))",
 )  # fmt: skip
 
 
