@@ -6,8 +6,9 @@ CONFIG := python_plugin/pyproject.toml
 PY := python_plugin/src $(wildcard scripts) benchmarks tests
 SQL := $(wildcard macros models) $(wildcard tests/projects)
 PROFILE := --project-dir . --profiles-dir .
-# Two processes, each with a Spark of its own, which it starts once.
-WORKERS := --numprocesses 2 --dist loadfile
+# Two processes, each with a Spark of its own, which it starts once. Files in their order: those without Spark, many quick tests each, come last, so
+# that neither process waits long for the other one's last file.
+WORKERS := --numprocesses 2 --dist loadfile --no-loadscope-reorder
 # Tests that start a cluster have a target of their own.
 HERE := --ignore tests/cluster
 # Other versions of Spark, each in a folder that Python looks into before .venv; their tests, and how many random cases.

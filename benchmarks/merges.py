@@ -46,6 +46,7 @@ MERGED = """
     from (select * from {{{{ {old} }}}} {where}) as old
     full outer join delta as new on old.p = new.p and old.o = new.o and old.id = new.id
 """
+DELTAS = {"clustered": ("in 3 % of the files", 0.03), "spread": ("in all files", 1.0)}
 TITLES = ("", "seconds", "of merge", "files written", "MiB written", "over the touched files'")
 
 
@@ -56,7 +57,9 @@ def main() -> None:
     parser.add_argument("--files", type=int, default=50, help="of a partition")
     parser.add_argument("--of-partition", type=int, default=3, help="files of a partition that the first delta touches")
     parser.add_argument("--rows", type=int, default=1000, help="of a file")
-    parser.add_argument("--runs", type=int, default=3, help="runs of each way, but one of the last")
+    parser.add_argument("--delta", choices=(*DELTAS, "both"), default="both")
+    parser.add_argument("--runs", type=int, default=3, help="of merges")
+    parser.add_argument("--other-runs", type=int, default=1, help="of the other ways")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -78,8 +81,9 @@ def main() -> None:
         for number in range(1, len(WAYS)):
             _copy(spark, "bench.m0", f"bench.m{number}")
         spark.sql("drop view bench.delta")
-        for title, share in (("in 3 % of the files", 0.03), ("in all files", 1.0)):
-            Console(width=120).print(_merges(spark, project, options, title, share))
+        for name, (title, share) in DELTAS.items():
+            if options.delta in (name, "both"):
+                Console(width=120).print(_merges(spark, project, options, title, share))
         spark.stop()
 
 
@@ -100,9 +104,8 @@ def _merges(spark: SparkSession, project: Path, options: argparse.Namespace, tit
         spark.sql("drop table if exists bench.delta")
         spark.sql(f"create table bench.delta using parquet as {_delta(options, share, number)}")
         least.append(_bytes_of_touched(spark))
-        for index, way in enumerate(WAYS):
-            if way == "whole table" and number:
-                continue
+        ways = {way: index for index, way in enumerate(WAYS) if number < options.other_runs or "merge" in way}
+        for way, index in ways.items():
             before = _files(spark, f"bench.m{index}")
             seconds[way].append(run(project, f"m{index}"))
             new = {path: size for path, size in _files(spark, f"bench.m{index}").items() if path not in before}
@@ -111,8 +114,7 @@ def _merges(spark: SparkSession, project: Path, options: argparse.Namespace, tit
             tuple(
                 spark.sql(f"select count(*), sum(o), sum(cast(v as decimal(38, 3))) from bench.m{index}").collect()[0]
             )
-            for index, way in enumerate(WAYS)
-            if way != "whole table" or not number
+            for index in ways.values()
         }
         if len(sums) != 1:
             raise SystemExit(f"the tables differ: {sums}")

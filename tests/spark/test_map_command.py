@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
 from commanded import command
+from pyspark.sql import SparkSession
 from test_organized_ranges import ORGANIZED, ROWS, data_files
 
 from conftest import Project
+from spark_bucketing.session import setting
 
 
 def mapped(project: Project, what: str, expected: int = 0) -> list[dict[str, Any]]:
@@ -59,6 +62,40 @@ def test_a_map_that_is_wrong_or_gone(project: Project) -> None:
     for path in (project.location("m") / "_data_map").glob("*/*"):
         path.unlink()
     assert {one["state"] for one in mapped(project, "verify", expected=1)} == {"not-mapped"}
+
+
+def test_folders_are_listed_once_for_a_map_and_for_reads_after_it(
+    project: Project, extension: None, spark: SparkSession
+) -> None:
+    project.build(ROWS, **ORGANIZED, partition_by=["ds"])
+    project.rows("select count(*) from {schema}.m")
+    listed = f"select file, rows, count(*) over (partition by rows) as n from data_map('{project.table('m')}')"
+    queries = {
+        listed: 1,
+        f"select * from ({listed}) as one join ({listed}) as other using (file) order by 1": 2,
+        "select count(*) from {schema}.m": 0,
+    }
+    with setting(spark, "spark.sql.sources.parallelPartitionDiscovery.threshold", "0"):
+        for query, expected in queries.items():
+            before = listings(spark)
+            project.rows(query)
+            assert len(listings(spark) - before) == expected, query
+    # And it is listed anew for each query.
+    for path in sorted((project.location("m")).glob("ds=*/part-*"))[:2]:
+        path.unlink()
+    assert len(project.rows(listed)) == len(data_files(project, "m"))
+
+
+def listings(spark: SparkSession) -> set[int]:
+    """Jobs, of the last ones, that have listed folders of the partitions of `ds`."""
+    context = spark.sparkContext._jsc.sc()
+    context.listenerBus().waitUntilEmpty()
+    jobs = context.statusStore().jobsList(None)
+    return {
+        job.jobId()
+        for job in map(jobs.apply, range(jobs.size()))
+        if re.search("Listing .*/ds=", str(job.description()))
+    }
 
 
 def test_tables_without_a_map(project: Project) -> None:

@@ -190,12 +190,36 @@ def test_only_files_of_the_delta_are_written(project: Project, extension: None) 
     assert_map_is_true(project)
 
 
-def test_neighbours_that_do_not_shrink_stay_apart(project: Project, extension: None) -> None:
+def intervals(project: Project) -> list[tuple[int, int]]:
+    query = f"select lower.o as lower, upper.o as upper from data_map('{project.table('m')}') order by 1"
+    return [tuple(found) for found in project.rows(query)]
+
+
+def test_neighbours_that_do_not_shrink_keep_their_intervals(project: Project, extension: None) -> None:
+    """Where rows of the same merge split another file, of which alone rows are looked at."""
     start(project, [(i, i, 0, "x", "a") for i in range(400)])
-    for value in (5, 25, 45):
-        before, after = merge(project, [(i, i, 0, "y", "a", "U") for i in (value, value + 40)])
-        assert len(before - after) == 2 and len(after - before) == 2
-    assert len(data_files(project, "m")) == 10
+    built = intervals(project)
+    before, after = merge(project, [(i, i, 0, "y", "a", "U") for i in (5, 45, 85)])
+    assert len(before - after) == 3 and len(after - before) == 3
+    assert intervals(project) == built
+    planned = []
+
+    def act(execute: Callable[[str], None], sql: str) -> None:
+        execute(sql)
+        if "__dbt_plan`" in sql and "insert into" in sql.lower():
+            planned.extend(project.rows("select bounds, files, rows from {schema}.m__dbt_plan"))
+
+    with executing(act):
+        merge(
+            project,
+            [
+                *[(i, i, 0, "z", "a", "U") for i in (5, 45)],
+                *[(1000 + i, 280 + i % 40, 0, "z", "a", "I") for i in range(50)],
+            ],
+        )
+    of_lower = {lower for lower, _ in built}
+    assert of_lower < {lower for lower, _ in intervals(project)} and len(intervals(project)) == 12
+    assert sorted((row.bounds is None, row.rows) for row in planned) == [(False, 90), (True, 40), (True, 40)]
 
 
 @pytest.mark.long
@@ -281,6 +305,7 @@ def test_new_files_that_are_wrong_do_not_come(
     assert project.rows("select count(*), count_if(v = 'y') from {schema}.m")[0] == (400, 5)
 
 
+@pytest.mark.long
 def test_a_file_whose_name_others_have_chosen(project: Project, extension: None) -> None:
     """Names with spaces and with escapes of their own are found again."""
     start(project, [(i, i, 0, "x", "a") for i in range(400)], merge_checks=True)
@@ -381,6 +406,7 @@ def both(project: Project, columns: str, **config: Any) -> None:
     assert not project.rows(f"select * from data_map('{project.table('m')}') where rows is null")
 
 
+@pytest.mark.long
 def test_columns_of_names_that_a_merge_uses_itself(project: Project, extension: None) -> None:
     columns = (
         "id as there, id as o, id % 2 as hash, id % 3 as copies, id % 2 as file, id % 3 as rows, id % 5 as checksum"
@@ -388,6 +414,7 @@ def test_columns_of_names_that_a_merge_uses_itself(project: Project, extension: 
     both(project, columns, unique_key=["there"], partition_by=["file"], split_by=["rows"])
 
 
+@pytest.mark.long
 def test_names_in_another_case(project: Project, extension: None) -> None:
     """The query of a later run spells its columns otherwise: the map goes on to know the files."""
     sql = (

@@ -5,18 +5,31 @@
     p0, p1, ...         values of groups_of()
     lower, upper        of the ordering column; NULL in a file of NULLs. Where the map's timestamps are in milliseconds, a value may be later
     is_known            whether the map has one row about it: of another, nobody knows what is in it
+    interval_number     among those of its partition, in their order, from 1 on; -2 for NULLs, and -1 where it is not known
 -#}
 {% macro known_files_sql(relation, layout) -%}
   {%- set value = spark_bucketing.quote_columns(layout.organized_by) -%}
+  {%- set groups = spark_bucketing.group_names(layout) -%}
   select
-    path as file, bytes, modified, rows, checksum,
-    {%- for name in spark_bucketing.groups_of(layout) %}
-    {{ 'partition' if loop.index0 < layout.partition_by | length else 'split' }}.{{ spark_bucketing.quote_identifier(name) }} as p{{ loop.index0 }},
-    {%- endfor %}
-    lower.{{ value }} as lower,
-    upper.{{ value }} as upper,
-    rows is not null and count(*) over (partition by path) = 1 as is_known
-  from data_map({{ spark_bucketing.string_literal(spark_bucketing.quote_relation(relation)) }})
+    file, bytes, modified, rows, checksum, {{ groups | join(', ') ~ ', ' if groups }}lower, upper, is_known,
+    case
+      when not is_known then -1
+      when lower is null then -2
+      else dense_rank() over (partition by {{ (groups + ['is_known', 'lower is null']) | join(', ') }} order by lower)
+    end as interval_number
+  from (
+    select
+      path as file, bytes, modified, rows, checksum,
+      {%- for name in spark_bucketing.groups_of(layout) %}
+      {{ 'partition' if loop.index0 < layout.partition_by | length else 'split' }}.{{ spark_bucketing.quote_identifier(name) }} as p{{ loop.index0 }},
+      {%- endfor %}
+      lower.{{ value }} as lower,
+      upper.{{ value }} as upper,
+      rows is not null and count(*) over (partition by path) = 1 as is_known,
+      row_number() over (partition by path order by rows) as copy
+    from data_map({{ spark_bucketing.string_literal(spark_bucketing.quote_relation(relation)) }})
+  )
+  where copy = 1
 {%- endmacro %}
 
 

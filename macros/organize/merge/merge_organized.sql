@@ -5,7 +5,7 @@
     files     what is in the table's files by its data map
     tmp       from routed_rows_sql(): the rows of this run as they are going to be, and the files of their old and their new ones
     touched   from touched_files_sql(): the files that go
-    plan      where the intervals of the new files begin
+    plan      from island_plan_sql(): the new files, and where their intervals begin
     staged    the new files
   Then one statement of the session extension replaces the files. Until then nothing of the table has changed but for added columns.
 
@@ -35,15 +35,15 @@
   {% do spark_bucketing.alter_relation(relation, reconciled.added, none, layout, existing) %}
   {%- set rows_per_file = spark_bucketing.rows_per_file(of.input, columns, layout, relation, existing, known=of.files) -%}
   {% do spark_bucketing.write_sibling(of.touched, spark_bucketing.touched_files_sql(merge, rows_per_file)) %}
-  {%- set counts = run_query('select count(file), coalesce(sum(if(file is null, 0, bytes)), 0), count(*) from ' ~ spark_bucketing.quote_relation(of.touched)).rows[0] -%}
-  {%- if counts[2] | int -%}
+  {%- set counts = run_query('select count(*), count_if(is_open), coalesce(sum(if(file is null, 0, bytes)), 0) from ' ~ spark_bucketing.quote_relation(of.touched)).rows[0] -%}
+  {%- if counts[0] | int -%}
     {%- do merge.update({'names': spark_bucketing.names_of_files(of.touched, of.files)}) -%}
-    {%- set islands = dict(layout, split_by=layout.split_by + spark_bucketing.island_columns(), keeps_up_to=2, bounds_from=none) -%}
-    {%- set rewritten = '(' ~ spark_bucketing.rewritten_rows_sql(merge) ~ ')' -%}
-    {%- set plan = spark_bucketing.plan_files(relation, rewritten, islands, rows_per_file) -%}
+    {%- set islands = dict(layout, split_by=layout.split_by + spark_bucketing.island_columns(), of_islands=true, bounds_from=none) -%}
+    {%- set plan = spark_bucketing.write_plan(relation, spark_bucketing.numbered_files_sql(
+        spark_bucketing.island_plan_sql(merge, islands, rows_per_file, counts[1] | int), islands), islands) -%}
     {% do spark_bucketing.create_bucketed_table(of.staged, columns, layout) %}
     {%- if plan.rows -%}
-      {% do spark_bucketing.insert_organized(of.staged, rewritten, plan, columns, islands) %}
+      {% do spark_bucketing.insert_organized(of.staged, '(' ~ spark_bucketing.rewritten_rows_sql(merge, merge.names) ~ ')', plan, columns, islands) %}
       {% do spark_bucketing.write_data_map(of.staged, columns, layout) %}
     {%- else -%}
       {#- All rows of the touched files are deleted. -#}
@@ -60,7 +60,7 @@
       {#- Storage that copies what is renamed, or a partition that lies elsewhere: the map's rows are about files of another time or name. -#}
       {% do spark_bucketing.write_data_map(relation, columns, layout, spark_bucketing.minutes_ago()) %}
     {%- endif -%}
-    {% do log(relation ~ ': ' ~ '{:,}'.format(row[1] | int) ~ ' of ' ~ '{:,}'.format(merge.names.all) ~ ' files (' ~ '{:,}'.format(counts[1] | int) ~ ' bytes) replaced by '
+    {% do log(relation ~ ': ' ~ '{:,}'.format(row[1] | int) ~ ' of ' ~ '{:,}'.format(merge.names.all) ~ ' files (' ~ '{:,}'.format(counts[2] | int) ~ ' bytes) replaced by '
         ~ '{:,}'.format(row[0] | int) ~ '.', info=true) %}
   {%- else -%}
     {% call statement('main') -%} select 'no new rows' as message {%- endcall %}
@@ -135,12 +135,6 @@
 {% macro write_sibling(sibling, query) -%}
   {% do spark_bucketing.drop_relation_with_files(sibling) %}
   {% do spark_bucketing.execute_sql(spark_bucketing.in_free_location(sibling, 'create table ' ~ spark_bucketing.quote_relation(sibling) ~ ' using parquet as ' ~ query)) %}
-{%- endmacro %}
-
-
-{#- What rows have a value of each that are planned together while they are merged: files that follow each other, or one that is alone. -#}
-{% macro island_columns() -%}
-  {{ return(['__spark_bucketing_island', '__spark_bucketing_alone']) }}
 {%- endmacro %}
 
 

@@ -3,30 +3,23 @@
     file, bytes, modified, rows, checksum   of the file as it is
     p0, p1, ...           values of groups_of()
     interval_number       as in routed_rows_sql(); -1 for files of which the map does not know what is in them
-    island                files of a partition that follow each other have one number: their rows are planned together
-    is_alone              whether its island has no other file and no other interval
+    island                intervals of a partition whose rows are written together have one number: those below half of the wanted rows, with their
+                          neighbours; others stay apart
+    is_alone              whether its island has no other interval
+    island_rows           that its island is going to have
+    is_open               whether its island may become several files, so that its rows have to be looked at for where these begin
   Touched are files that have a row of the run's keys, or that a new row falls into. Besides, lest files get smaller with every run: a file below half
-  of the wanted rows next to a touched one; and where touched ones that follow each other have together less than half of it, a neighbour.
+  of the wanted rows next to a touched one; and where touched ones that are written together have less than half of it, a neighbour.
 -#}
 {% macro touched_files_sql(merge, rows_per_file) -%}
   {%- set groups = spark_bucketing.group_names(merge.layout) -%}
   {%- set listed = groups | join(', ') ~ ', ' if groups else '' -%}
   {%- set of_partition = 'partition by ' ~ listed ~ 'interval_number < 0' -%}
   {%- set in_order = of_partition ~ ' order by interval_number' -%}
-  {%- set island = 'count_if(is_touched and not is_after_touched) over (' ~ in_order ~ ')' -%}
-  {%- set after = 'coalesce(lag(is_touched) over (' ~ in_order ~ '), false) and interval_number >= 0' -%}
   {%- set small = 'rows_after * 2 < ' ~ rows_per_file -%}
-  with files as (
-    select
-      file, bytes, modified, rows, checksum, {{ listed }}
-      case when not is_known then -1 when lower is null then -2 else number end as interval_number
-    from (
-      select *, dense_rank() over (partition by {{ listed }}is_known, lower is null order by lower) as number
-      from (select *, row_number() over (partition by file order by rows) as copy from {{ spark_bucketing.quote_relation(merge.of.files) }})
-      where copy = 1
-    )
-  ),
-  removed as (
+  {%- set joins = 'interval_number >= 0 and coalesce(lag(is_touched) over (' ~ in_order ~ ') and (' ~ small ~ ' or lag(' ~ small ~ ') over (' ~ in_order ~ ')), false)' -%}
+  {%- set island = 'count_if(is_touched and not joins) over (' ~ in_order ~ ')' -%}
+  with removed as (
     select `__spark_bucketing_file` as file, count(*) as removed from {{ spark_bucketing.quote_relation(merge.of.tmp) }} where `__spark_bucketing_file` is not null group by all
   ),
   added as (
@@ -39,7 +32,7 @@
     select {{ listed }}interval_number, max(is_touched) as is_touched, sum(rows_after) as rows_after, max(has_file) as has_file
     from (
       select {{ listed }}interval_number, removed is not null as is_touched, coalesce(rows, 0) - coalesce(removed, 0) as rows_after, true as has_file
-      from files left join removed using (file)
+      from {{ spark_bucketing.quote_relation(merge.of.files) }} left join removed using (file)
       union all
       select {{ listed }}interval_number, true, added, false from added
     )
@@ -54,13 +47,12 @@
   ),
   in_islands as (
     select *, {{ island }} as island
-    from (select *, {{ after }} as is_after_touched from with_small_neighbours)
+    from (select *, {{ joins }} as joins from with_small_neighbours)
   ),
   sized as (
     select
       *,
-      is_touched and has_rewritten and island_rows * 2 < {{ rows_per_file }} as is_small,
-      interval_number = first_interval as is_first
+      is_touched and has_rewritten and island_rows * 2 < {{ rows_per_file }} as is_small
     from (
       select
         *,
@@ -73,7 +65,7 @@
   ),
   with_large_neighbours as (
     select
-      {{ listed }}interval_number,
+      {{ listed }}interval_number, rows_after,
       is_touched or interval_number >= 0 and (
         coalesce(lead(is_small) over ({{ in_order }}), false)
         or coalesce(lag(is_small and island_begins = first_interval) over ({{ in_order }}), false)
@@ -81,15 +73,26 @@
     from sized
   ),
   touched as (
-    select {{ listed }}interval_number, if(interval_number < 0, interval_number, {{ island }}) as island, is_touched
-    from (select *, {{ after }} as is_after_touched from with_large_neighbours)
+    select
+      {{ listed }}interval_number, island, is_touched, is_alone, island_rows,
+      {#- The NULLs of a partition are one file. -#}
+      interval_number = -1 or interval_number >= 0 and {{ spark_bucketing.files_of_island('island_rows', 'is_alone', rows_per_file) }} > 1 as is_open
+    from (
+      select
+        *,
+        count(*) over (partition by {{ listed }}island, is_touched) = 1 as is_alone,
+        sum(rows_after) over (partition by {{ listed }}island, is_touched) as island_rows
+      from (
+        select *, if(interval_number < 0, interval_number, {{ island }}) as island
+        from (select *, {{ joins }} as joins from with_large_neighbours)
+      )
+    )
   )
   select /*+ coalesce(1) */
-    {% for name in groups %}touched.{{ name }}, {% endfor %}touched.interval_number, touched.island,
-    count(touched.interval_number) over (partition by {% for name in groups %}touched.{{ name }}, {% endfor %}touched.island, touched.is_touched) = 1 as is_alone,
+    {% for name in groups %}touched.{{ name }}, {% endfor %}touched.interval_number, touched.island, touched.is_alone, touched.island_rows, touched.is_open,
     files.file, files.bytes, files.modified, files.rows, files.checksum
   from touched
-  left join files
+  left join {{ spark_bucketing.quote_relation(merge.of.files) }} as files
     on {{ spark_bucketing.same_groups('touched', 'files', groups) }} and touched.interval_number = files.interval_number
   left join removed
     on files.file = removed.file

@@ -21,7 +21,7 @@
         sum(`__spark_bucketing_hash`) as checksum,
         count_if(DBT_INTERNAL_SOURCE.`__spark_bucketing_delete` is not null) as gone,
         sum(if(DBT_INTERNAL_SOURCE.`__spark_bucketing_delete` is not null, `__spark_bucketing_hash`, 0)) as gone_checksum
-      from (select *, {{ hash }} as `__spark_bucketing_hash` from {{ spark_bucketing.rows_of_touched_files(merge) }}) as DBT_INTERNAL_DEST
+      from (select *, {{ hash }} as `__spark_bucketing_hash` from {{ spark_bucketing.rows_of_touched_files(merge, merge.names, spark_bucketing.quote_relation(merge.of.touched)) }}) as DBT_INTERNAL_DEST
       left join {{ spark_bucketing.quote_relation(merge.of.input) }} as DBT_INTERNAL_SOURCE on {{ spark_bucketing.merge_condition(merge) }}
       group by all
     )
@@ -51,7 +51,11 @@
       count_if({{ 'false' if merge.predicates else '`__spark_bucketing_delete` and `__spark_bucketing_there` > 0' }}),
       count_if(not `__spark_bucketing_delete` and coalesce(`__spark_bucketing_there`, 0) {{ '< 1' if merge.predicates else '<> 1' }})
     from {{ routed }} as routed
-    left join (select {{ keys }}, count(*) as `__spark_bucketing_there` from {{ spark_bucketing.quote_relation(merge.of.staged) }} group by {{ keys }}) as staged using ({{ keys }})
+    left join (
+      select {{ keys }}, count(*) as `__spark_bucketing_there`
+      from {{ spark_bucketing.quote_relation(merge.of.staged) }} left semi join {{ routed }} using ({{ keys }})
+      group by {{ keys }}
+    ) as staged using ({{ keys }})
     where {{ spark_bucketing.quote_columns(merge.unique_key, 'routed.%s is not null').replace(', ', ' and ') }}
   {%- endset -%}
   {%- set found = run_query(written).rows[0].values() | list + run_query(there).rows[0].values() | list -%}

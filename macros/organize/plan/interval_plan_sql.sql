@@ -4,6 +4,7 @@
     rows          of the partition
     bounds        the least value of each file, ascending; rows below the first one belong to the first file, too
     files         as many as bounds, and one of NULLs where there are some
+  numbered_files_sql() adds
     first_task    files of the partitions before it
 
   Bounds are quantiles of a sample, of about a hundred rows for each file, so that a file has the wanted rows but for some percent. What is
@@ -75,16 +76,20 @@
     {{ 'group by ' ~ partition if columns }}
   )
   {%- endif %}
-  select *, true as is_first, coalesce(sum(files) over ({{ 'order by ' ~ partition if columns else 'order by rows' }} rows unbounded preceding) - files, 0) as first_task
-  from (
-    select
-      {{ spark_bucketing.quote_columns(columns, 'one.%s') ~ ', ' if columns }}
-      one.rows + one.nulls as rows,
-      other.bounds,
-      greatest(1, coalesce(size(other.bounds), 0)) - if(one.rows = 0, 1, 0) + if(one.nulls > 0, 1, 0) as files
-    from counted as one
-    left join bounded as other on {{ same_partition }}
-  )
+  select
+    {{ spark_bucketing.quote_columns(columns, 'one.%s') ~ ', ' if columns }}
+    one.rows + one.nulls as rows,
+    other.bounds,
+    greatest(1, coalesce(size(other.bounds), 0)) - if(one.rows = 0, 1, 0) + if(one.nulls > 0, 1, 0) as files
+  from counted as one
+  left join bounded as other on {{ same_partition }}
+{%- endmacro %}
+
+
+{% macro numbered_files_sql(query, layout) -%}
+  {%- set order = spark_bucketing.group_names(layout) | join(', ') or 'rows' -%}
+  select *, true as is_first, coalesce(sum(files) over (order by {{ order }} rows unbounded preceding) - files, 0) as first_task
+  from ({{ query }})
 {%- endmacro %}
 
 

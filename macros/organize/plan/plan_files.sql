@@ -12,15 +12,19 @@
     first_task    files of the partitions before it
   So a row's file follows from where the row lies, and duplicates are spread like any others. Nothing but sums reaches the driver.
 
-  input: from load_input(), or, with `organized_by`, SQL of a query in parentheses
+  input: from load_input()
   rows_per_file: from rows_per_file(); none where the number of files is stated
 -#}
 {% macro plan_files(relation, input, layout, rows_per_file) -%}
+  {{ return(spark_bucketing.write_plan(relation, spark_bucketing.numbered_files_sql(spark_bucketing.interval_plan_sql(input, layout, rows_per_file), layout)
+      if layout.organized_by else spark_bucketing.file_plan_sql(input, layout, rows_per_file), layout)) }}
+{%- endmacro %}
+
+
+{#- Writes the plan of a query beside a table, and returns what plan_files() does. -#}
+{% macro write_plan(relation, query, layout) -%}
   {%- set plan = spark_bucketing.sibling(relation, 'plan') -%}
-  {% do spark_bucketing.drop_relation_with_files(plan) %}
-  {%- set create = 'create table ' ~ spark_bucketing.quote_relation(plan) ~ ' using parquet as '
-      ~ (spark_bucketing.interval_plan_sql(input, layout, rows_per_file) if layout.organized_by else spark_bucketing.file_plan_sql(input, layout, rows_per_file)) -%}
-  {% do spark_bucketing.execute_sql(spark_bucketing.in_free_location(plan, create)) %}
+  {% do spark_bucketing.write_sibling(plan, query) %}
   {%- set sums = 'select coalesce(sum(files), 0), count(*), coalesce(sum(rows), 0), coalesce(max(files), 0) from ' ~ spark_bucketing.quote_relation(plan) ~ ' where is_first' -%}
   {%- set row = run_query(sums).rows[0] -%}
   {%- set found = {'relation': plan, 'files': row[0] | int, 'partitions': row[1] | int, 'rows': row[2] | int, 'longest': row[3] | int} -%}
@@ -86,12 +90,8 @@
 {% macro files_of_partition(layout, rows_per_file) -%}
   {%- set file_count = layout.file_count -%}
   {%- if rows_per_file -%}
-    {%- set files = '(rows + ' ~ (rows_per_file - 1) ~ ') div ' ~ rows_per_file -%}
-    {%- if layout.keeps_up_to -%}
-      {#- A file that has grown is left as one up to so many times its size; of several that are written together none is to become that large. -#}
-      {%- set is_alone = spark_bucketing.group_names(layout) | last -%}
-      {%- set files = 'case when not ' ~ is_alone ~ ' then cast(round(rows / ' ~ rows_per_file ~ ') as bigint) when rows <= ' ~ layout.keeps_up_to * rows_per_file ~ ' then 1 else ' ~ files ~ ' end' -%}
-    {%- endif -%}
+    {%- set files = spark_bucketing.files_of_island('rows', spark_bucketing.group_names(layout) | last, rows_per_file) if layout.of_islands
+        else '(rows + ' ~ (rows_per_file - 1) ~ ') div ' ~ rows_per_file -%}
   {%- elif file_count.setting == 'files' -%}
     {%- set files = 'cast(round(' ~ file_count.value ~ 'D * rows / greatest(1, all_rows)) as bigint)' -%}
   {%- else -%}

@@ -54,13 +54,10 @@ object Compat {
       case relation: LogicalRelation => relation.relation
     }.collect { case files: HadoopFsRelation => files }
 
-  /** The files of a table, which are listed anew. */
+  /** The files of a table, which are listed anew, once for all that the session plans from now on. */
   def filesAnew(session: SparkSession, table: CatalogTable): FileIndex = {
-    val index = if (table.tracksPartitionsInCatalog && table.partitionColumnNames.nonEmpty)
-      new CatalogFileIndex(session.asInstanceOf[ClassicSession], table, 0)
-    else filesOf(session, table.identifier).get.location
-    index.refresh()
-    index
+    catalog(session).refreshTable(table.identifier)
+    filesOf(session, table.identifier).getOrElse(throw refusal(s"${table.identifier.quotedString} is not of files that Spark lists itself.")).location
   }
 
   /** The rows of a file in Parquet, and their schema. */

@@ -108,7 +108,6 @@ object OrganizedFiles {
       case Some(last) if attempts > 0 =>
         // What the query, and the session, list from now on is of this replacement or of a later one.
         index.refresh()
-        Compat.catalog(session).refreshTable(table.identifier)
         if (!isShownByFiles(last)) listedSince.put(session, listedSince.getOrDefault(session, Map.empty) + (last.folder.getParent -> last.folder))
         asOfOneMoment(session, table, Compat.filesAnew(session, table), partitionFilters, dataFilters, Some(last.folder), attempts - 1)
       case Some(_) => throw Compat.refusal(

@@ -11,6 +11,7 @@ import org.apache.spark.sql.catalyst.analysis.MultiInstanceRelation
 import org.apache.spark.sql.catalyst.catalog.CatalogTable
 import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeReference}
 import org.apache.spark.sql.catalyst.plans.logical.{LeafNode, LogicalPlan, Statistics}
+import org.apache.spark.sql.catalyst.trees.TreeNodeTag
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
@@ -49,17 +50,23 @@ private case class MapColumns(table: CatalogTable) {
       .map { case (name, dataType, nullable) => AttributeReference(name, dataType, nullable)() }
 }
 
-/** Listed when a query is planned, so that each query sees what is there then. */
+/** Listed when a query is planned, so that each query sees what is there then; and once, however often adaptive execution plans its rest anew. */
 case class ListedFiles(table: TableIdentifier, output: Seq[Attribute]) extends LeafNode with MultiInstanceRelation {
   override def newInstance(): LogicalPlan = copy(output = output.map(_.newInstance()))
   override def computeStats(): Statistics = Statistics(conf.defaultSizeInBytes)
 }
 
+object PlanListedFiles {
+  // Of the copy of a query that Spark plans from.
+  private val Rows = TreeNodeTag[Seq[InternalRow]]("bucketing.listed_files")
+}
+
 case class PlanListedFiles(session: SparkSession) extends SparkStrategy {
   override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
-    case ListedFiles(name, output) =>
-      val table = Compat.catalog(session).getTableMetadata(name)
-      SparkVersion.knownRows(output, rows(table)) :: Nil
+    case of: ListedFiles =>
+      val found = of.getTagValue(PlanListedFiles.Rows).getOrElse(rows(Compat.catalog(session).getTableMetadata(of.table)))
+      of.setTagValue(PlanListedFiles.Rows, found)
+      SparkVersion.knownRows(of.output, found) :: Nil
     case _ => Nil
   }
 
