@@ -86,6 +86,8 @@ def show(before: dict[str, tuple[str, str, int, int]], after: dict[str, tuple[st
         table.add_row(mark, first, last, f"{rows:,}", f"{size:,}", f"{name.split('/')[-1][:19]}...")
     console = Console(width=120)
     console.print(table)
+    if before == after:
+        return
     new = [of for name, of in after.items() if name not in before]
     gone = [of for name, of in before.items() if name not in after]
     console.print(
