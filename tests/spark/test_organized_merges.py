@@ -190,6 +190,17 @@ def test_only_files_of_the_delta_are_written(project: Project, extension: None) 
     assert_map_is_true(project)
 
 
+def test_files_that_lose_all_rows_touch_no_neighbour(project: Project, extension: None) -> None:
+    start(project, [(i, i, 0, "x", "a") for i in range(400)], merge_checks=True)
+    before, after = merge(project, [(i, i, 0, "x", "a", "D") for i in [*range(40), *range(80, 120), *range(200, 240)]])
+    assert after < before and len(before - after) == 3
+    # One that grows beside one that goes is still one file.
+    gone = [(i, i, 0, "x", "a", "D") for i in range(160, 200)]
+    before, after = merge(project, [*gone, *[(1000 + i, 150, 0, "y", "a", "I") for i in range(25)]])
+    assert len(before - after) == 2 and len(after - before) == 1
+    assert_map_is_true(project)
+
+
 def intervals(project: Project) -> list[tuple[int, int]]:
     query = f"select lower.o as lower, upper.o as upper from data_map('{project.table('m')}') order by 1"
     return [tuple(found) for found in project.rows(query)]

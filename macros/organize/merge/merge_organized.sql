@@ -41,6 +41,7 @@
     {%- set islands = dict(layout, split_by=layout.split_by + spark_bucketing.island_columns(), of_islands=true, bounds_from=none) -%}
     {%- set plan = spark_bucketing.write_plan(relation, spark_bucketing.numbered_files_sql(
         spark_bucketing.island_plan_sql(merge, islands, rows_per_file, counts[1] | int), islands), islands) -%}
+    {%- set since = spark_bucketing.minutes_ago() -%}
     {% do spark_bucketing.create_bucketed_table(of.staged, columns, layout) %}
     {%- if plan.rows -%}
       {% do spark_bucketing.insert_organized(of.staged, '(' ~ spark_bucketing.rewritten_rows_sql(merge, merge.names) ~ ')', plan, columns, islands) %}
@@ -58,7 +59,7 @@
         ~ ' with ' ~ spark_bucketing.quote_relation(of.staged)).rows[0] -%}
     {%- if not row[2] -%}
       {#- Storage that copies what is renamed, or a partition that lies elsewhere: the map's rows are about files of another time or name. -#}
-      {% do spark_bucketing.write_data_map(relation, columns, layout, spark_bucketing.minutes_ago()) %}
+      {% do spark_bucketing.write_data_map(relation, columns, layout, since) %}
     {%- endif -%}
     {% do log(relation ~ ': ' ~ '{:,}'.format(row[1] | int) ~ ' of ' ~ '{:,}'.format(merge.names.all) ~ ' files (' ~ '{:,}'.format(counts[2] | int) ~ ' bytes) replaced by '
         ~ '{:,}'.format(row[0] | int) ~ '.', info=true) %}

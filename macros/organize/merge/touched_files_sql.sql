@@ -14,7 +14,8 @@
 {% macro touched_files_sql(merge, rows_per_file) -%}
   {%- set groups = spark_bucketing.group_names(merge.layout) -%}
   {%- set listed = groups | join(', ') ~ ', ' if groups else '' -%}
-  {%- set of_partition = 'partition by ' ~ listed ~ 'interval_number < 0' -%}
+  {#- Files that lose all of their rows are nobody's neighbours. -#}
+  {%- set of_partition = 'partition by ' ~ listed ~ 'interval_number < 0, rows_after = 0' -%}
   {%- set in_order = of_partition ~ ' order by interval_number' -%}
   {%- set small = 'rows_after * 2 < ' ~ rows_per_file -%}
   {%- set joins = 'interval_number >= 0 and coalesce(lag(is_touched) over (' ~ in_order ~ ') and (' ~ small ~ ' or lag(' ~ small ~ ') over (' ~ in_order ~ ')), false)' -%}
@@ -56,9 +57,9 @@
     from (
       select
         *,
-        sum(rows_after) over (partition by {{ listed }}interval_number < 0, is_touched, island) as island_rows,
-        max(has_file) over (partition by {{ listed }}interval_number < 0, is_touched, island) as has_rewritten,
-        min(interval_number) over (partition by {{ listed }}interval_number < 0, is_touched, island) as island_begins,
+        sum(rows_after) over ({{ of_partition }}, is_touched, island) as island_rows,
+        max(has_file) over ({{ of_partition }}, is_touched, island) as has_rewritten,
+        min(interval_number) over ({{ of_partition }}, is_touched, island) as island_begins,
         min(interval_number) over ({{ of_partition }}) as first_interval
       from in_islands
     )
@@ -83,7 +84,7 @@
         count(*) over (partition by {{ listed }}island, is_touched) = 1 as is_alone,
         sum(rows_after) over (partition by {{ listed }}island, is_touched) as island_rows
       from (
-        select *, if(interval_number < 0, interval_number, {{ island }}) as island
+        select *, case when interval_number < 0 then interval_number when rows_after = 0 then -3 else {{ island }} end as island
         from (select *, {{ joins }} as joins from with_large_neighbours)
       )
     )

@@ -53,9 +53,9 @@ object DataMap extends Logging {
 
   private type Part = Seq[(String, MappedFile)]
 
-  // A part of a map never changes: another write adds one. The least recently read ones are forgotten.
-  private val parts = Collections.synchronizedMap(new java.util.LinkedHashMap[FileStatus, Part](16, 0.75f, true) {
-    override def removeEldestEntry(eldest: java.util.Map.Entry[FileStatus, Part]): Boolean = size > 1000
+  // The parts of each map. One never changes: another write adds one. The least recently read maps are forgotten.
+  private val known = Collections.synchronizedMap(new java.util.LinkedHashMap[Path, Map[FileStatus, Part]](16, 0.75f, true) {
+    override def removeEldestEntry(eldest: java.util.Map.Entry[Path, Map[FileStatus, Part]]): Boolean = size > 100
   })
 
   def isKept(properties: Map[String, String]): Boolean = Seq(OrganizedBy, SplitBy).exists(properties.contains)
@@ -67,13 +67,10 @@ object DataMap extends Logging {
    * @return None where there is no map that can be read: all files are read then, as without one
    */
   def read(session: SparkSession, location: Path, depth: Int): Option[DataMap] = try {
-    val found = listed(Compat.hadoopConf(session), new Path(location, Folder)).flatMap { file =>
-      Option(parts.get(file)).getOrElse {
-        val part = rows(session, file)
-        parts.put(file, part)
-        part
-      }
-    }
+    val read = known.getOrDefault(location, Map.empty)
+    val parts = listed(Compat.hadoopConf(session), new Path(location, Folder)).map(file => file -> read.getOrElse(file, rows(session, file))).toMap
+    known.put(location, parts)
+    val found = parts.values.toSeq.flatten
     if (found.isEmpty) None else Some(new DataMap(found.groupBy(_._1).map { case (name, of) => name -> of.map(_._2) }, depth))
   } catch {
     case NonFatal(error) =>
