@@ -259,6 +259,8 @@ REFUSED: list[tuple[list[Row], dict[str, Any], str]] = [
     ([(1, 5, 0, "x", "a", "I")], {"delete_when": "opp = 'D'"}, r"`delete_when`.*UNRESOLVED_COLUMN"),
     ([(7, 5, 0, "x", "a", "U")], {}, r"several rows of the table for the new row of the key \{.id.:7\}"),
     ([(1, 5, 0, "x", "a", "U")], {"rows_per_file": None, "files": 3}, "rows_per_file or file_size"),
+    ([(1, 5, 0, "x", "a", "U")], {"rows_per_file": None, "bounds_from": "ref('other')"}, "`rows_per_file`.*found: +none.*file_size"),
+    ([(1, 5, 0, "x", "a", "U")], {"incremental_predicates": ["DBT_INTERNAL_SOURCE.op = 'U'"]}, r"`incremental_predicates`.*UNRESOLVED_COLUMN.*op"),
     ([(1, 5, 0, "x", "a", "U")], {"organized_by": None}, "a model with `organized_by`"),
     ([(1, 5, 0, "x", "a", "U")], {"organized_by": "s"}, "`organized_by`.*what the table has, which is o.*full-refresh"),
     ([(1, 5, 0, "x", "a", "U")], {"unique_key": ["idd"]}, "`unique_key`.*idd"),

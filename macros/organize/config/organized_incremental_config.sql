@@ -50,7 +50,8 @@
     {% do spark_bucketing.raise_config_error('incremental_strategy', 'merge', 'a model with `organized_by`, by whose intervals the files of a row are found',
         "organized_by='event_time', or materialized='bucketed_incremental', which rewrites partitions", node=node) %}
   {%- elif layout.file_count.setting not in ['rows_per_file', 'file_size'] -%}
-    {% do spark_bucketing.raise_config_error(layout.file_count.setting, layout.file_count.value,
+    {%- set found = layout.file_count if layout.file_count.setting != 'bounds_from' else {'setting': 'rows_per_file', 'value': 'none'} -%}
+    {% do spark_bucketing.raise_config_error(found.setting, found.value,
         "rows_per_file or file_size with incremental_strategy='merge', by which files are split that grow",
         "file_size='256MiB'", node=node) %}
   {%- endif -%}

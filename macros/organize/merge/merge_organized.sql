@@ -24,8 +24,8 @@
     {%- do of.update({role: spark_bucketing.sibling(relation, role)}) -%}
   {%- endfor -%}
   {%- set rows = spark_bucketing.aligned_rows(relation, columns, spark_bucketing.table_columns(spark_bucketing.quote_relation(relation)), []) -%}
-  {% do spark_bucketing.validate_merge_predicates(rows, source, increment) %}
   {%- set input = spark_bucketing.load_input(relation, source, reconciled.columns + spark_bucketing.operation_columns(increment), layout) -%}
+  {% do spark_bucketing.validate_merge_predicates(rows, spark_bucketing.quote_relation(input), increment) %}
   {%- do of.update({'input': input, 'table': relation}) -%}
   {%- set merge = dict(increment, of=of, columns=columns, layout=layout) -%}
 
