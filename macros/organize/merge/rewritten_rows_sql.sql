@@ -9,13 +9,15 @@
   {%- set touched = of or spark_bucketing.quote_relation(merge.of.touched) -%}
   {%- set columns = merge.columns | map(attribute='name') | list -%}
   {%- set groups = spark_bucketing.group_names(merge.layout) -%}
-  {%- set island = spark_bucketing.quote_columns(spark_bucketing.island_columns()) %}
-  select {{ spark_bucketing.quote_columns(columns) }}, {{ island }}, struct({{ spark_bucketing.quote_columns(merge.unique_key) }}) as `__spark_bucketing_place`
+  {%- set island = spark_bucketing.quote_columns(spark_bucketing.island_columns()) -%}
+  {#- Many rows may have no key. -#}
+  {%- set place = merge.unique_key + merge.layout.organized_by | reject('in', merge.unique_key) | list %}
+  select {{ spark_bucketing.quote_columns(columns) }}, {{ island }}, struct({{ spark_bucketing.quote_columns(place) }}) as `__spark_bucketing_place`
   from {{ spark_bucketing.rows_of_touched_files(merge, names, touched) }} as DBT_INTERNAL_DEST
   left anti join {{ spark_bucketing.quote_relation(merge.of.input) }} as DBT_INTERNAL_SOURCE
     on {{ spark_bucketing.merge_condition(merge) }}
   union all
-  select {{ spark_bucketing.quote_columns(columns, 'routed.%s') }}, touched.island, touched.is_alone, struct({{ spark_bucketing.quote_columns(merge.unique_key, 'routed.%s') }})
+  select {{ spark_bucketing.quote_columns(columns, 'routed.%s') }}, touched.island, touched.is_alone, struct({{ spark_bucketing.quote_columns(place, 'routed.%s') }})
   from {{ spark_bucketing.quote_relation(merge.of.tmp) }} as routed
   inner join (
     select distinct {{ groups | join(', ') ~ ', ' if groups }}interval_number, island, is_alone from {{ touched }}
