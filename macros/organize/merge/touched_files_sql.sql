@@ -9,7 +9,8 @@
     island_rows           that its island is going to have
     is_open               whether its island may become several files, so that its rows have to be looked at for where these begin
   Touched are files that have a row of the run's keys, or that a new row falls into. Besides, lest files get smaller with every run: a file below half
-  of the wanted rows next to a touched one; and where touched ones that are written together have less than half of it, a neighbour.
+  of the wanted rows next to a touched one; and where touched ones that are written together have less than half of it, the file before them, or
+  else the one after. Not one beyond twice the wanted rows: it may be of one value, which nothing makes smaller, and would be written by each run.
 -#}
 {% macro touched_files_sql(merge, rows_per_file) -%}
   {%- set groups = spark_bucketing.group_names(merge.layout) -%}
@@ -18,6 +19,7 @@
   {%- set of_partition = 'partition by ' ~ listed ~ 'interval_number < 0, rows_after = 0' -%}
   {%- set in_order = of_partition ~ ' order by interval_number' -%}
   {%- set small = 'rows_after * 2 < ' ~ rows_per_file -%}
+  {%- set not_heavy = 'rows_after <= ' ~ 2 * rows_per_file -%}
   {%- set joins = 'interval_number >= 0 and coalesce(lag(is_touched) over (' ~ in_order ~ ') and (' ~ small ~ ' or lag(' ~ small ~ ') over (' ~ in_order ~ ')), false)' -%}
   {%- set island = 'count_if(is_touched and not joins) over (' ~ in_order ~ ')' -%}
   with removed as (
@@ -48,28 +50,28 @@
   ),
   in_islands as (
     select *, {{ island }} as island
-    from (select *, {{ joins }} as joins from with_small_neighbours)
+    from (
+      select *, {{ joins }} as joins, coalesce(lag({{ not_heavy }}) over ({{ in_order }}), false) as takes_before
+      from with_small_neighbours
+    )
   ),
   sized as (
-    select
-      *,
-      is_touched and has_rewritten and island_rows * 2 < {{ rows_per_file }} as is_small
+    select *, is_touched and has_rewritten and island_rows * 2 < {{ rows_per_file }} as is_small
     from (
       select
         *,
         sum(rows_after) over ({{ of_partition }}, is_touched, island) as island_rows,
         max(has_file) over ({{ of_partition }}, is_touched, island) as has_rewritten,
-        min(interval_number) over ({{ of_partition }}, is_touched, island) as island_begins,
-        min(interval_number) over ({{ of_partition }}) as first_interval
+        first(takes_before) over ({{ of_partition }}, is_touched, island order by interval_number) as is_taken_before
       from in_islands
     )
   ),
   with_large_neighbours as (
     select
       {{ listed }}interval_number, rows_after,
-      is_touched or interval_number >= 0 and (
+      is_touched or interval_number >= 0 and {{ not_heavy }} and (
         coalesce(lead(is_small) over ({{ in_order }}), false)
-        or coalesce(lag(is_small and island_begins = first_interval) over ({{ in_order }}), false)
+        or coalesce(lag(is_small and not is_taken_before) over ({{ in_order }}), false)
       ) as is_touched
     from sized
   ),
