@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from typing import Any
 
 import pytest
@@ -88,14 +89,42 @@ def test_folders_are_listed_once_for_a_map_and_for_reads_after_it(
 
 def listings(spark: SparkSession) -> set[int]:
     """Jobs, of the last ones, that have listed folders of the partitions of `ds`."""
+    return {number for number, description in jobs(spark).items() if re.search("Listing .*/ds=", description)}
+
+
+def jobs(spark: SparkSession) -> dict[int, str]:
+    """Descriptions of the last jobs."""
     context = spark.sparkContext._jsc.sc()
     context.listenerBus().waitUntilEmpty()
-    jobs = context.statusStore().jobsList(None)
-    return {
-        job.jobId()
-        for job in map(jobs.apply, range(jobs.size()))
-        if re.search("Listing .*/ds=", str(job.description()))
-    }
+    found = context.statusStore().jobsList(None)
+    return {job.jobId(): str(job.description()) for job in map(found.apply, range(found.size()))}
+
+
+def test_all_parts_of_a_map_are_read_by_one_scan(project: Project, extension: None, spark: SparkSession) -> None:
+    """One for each schema: a column may have had another type once, and what such a part says is not of this table."""
+    incremental = {**ORGANIZED, "materialized": "organized_incremental", "incremental_strategy": "append"}
+    project.build(ROWS, **incremental)
+    for _ in range(3):
+        project.dbt("run")
+    query = "select file, rows, lower from data_map('{table}')"
+    expected = sorted(project.rows(query.format(table=project.table("m"))))
+    assert len({row.file for row in expected}) == len(data_files(project, "m")) and all(row.rows for row in expected)
+    parts = sorted((project.location("m") / "_data_map").iterdir())
+    assert len(parts) == 4
+    for other, read in (("once", 1), ("of_another_type", 2)):
+        # What lies elsewhere has not been read.
+        copy = project.location("m").with_name(other)
+        (statement,) = spark.sql(f"show create table {project.table('m')}").collect()[0]
+        spark.sql(statement.replace(".m (", f".{other} (", 1))
+        shutil.copytree(project.location("m"), copy, dirs_exist_ok=True)
+        if other == "of_another_type":
+            bounds = ", ".join(f"struct(cast({bound}.o as string) as o) as {bound}" for bound in ("lower", "upper"))
+            part = f"select file, bytes, modified, {bounds}, nulls, rows, checksum from parquet.`{parts[0]}`"
+            spark.sql(f"insert overwrite directory '{copy / '_data_map' / '0'}' using parquet {part}")
+        before = jobs(spark)
+        found = project.rows(query.format(table=project.table(other)))
+        assert sorted(found) == expected
+        assert len(jobs(spark).keys() - before.keys()) == read + 1, "and the query's own"
 
 
 def test_tables_without_a_map(project: Project) -> None:

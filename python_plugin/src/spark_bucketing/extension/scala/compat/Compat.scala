@@ -2,7 +2,9 @@ package org.apache.spark.sql.bucketing
 package compat
 
 import org.apache.hadoop.conf.Configuration
-import org.apache.hadoop.fs.Path
+import org.apache.hadoop.fs.{FileStatus, Path}
+import org.apache.parquet.hadoop.{Footer, ParquetFileReader}
+import org.apache.parquet.hadoop.util.HadoopInputFile
 
 import org.apache.spark.QueryContext
 import org.apache.spark.rdd.RDD
@@ -16,8 +18,10 @@ import org.apache.spark.sql.catalyst.util.CaseInsensitiveMap
 import org.apache.spark.sql.execution._
 import org.apache.spark.sql.execution.command.CommandUtils
 import org.apache.spark.sql.execution.datasources._
+import org.apache.spark.sql.execution.datasources.parquet.{ParquetFileFormat, ParquetToSparkSchemaConverter}
 import org.apache.spark.sql.hive.execution.InsertIntoHiveTable
 import org.apache.spark.sql.types.StructType
+import org.apache.spark.util.ThreadUtils
 
 /** Parts of Spark that are not for its users. What differs between its versions is in folders by the version from which it holds. */
 object Compat {
@@ -60,10 +64,18 @@ object Compat {
     filesOf(session, table.identifier).getOrElse(throw refusal(s"${table.identifier.quotedString} is not of files that Spark lists itself.")).location
   }
 
-  /** The rows of a file in Parquet, and their schema. */
-  def rowsOfParquet(session: SparkSession, file: Path): (StructType, Seq[InternalRow]) = {
-    val frame = session.asInstanceOf[ClassicSession].read.option(DataSource.GLOB_PATHS_KEY, "false").parquet(file.toString)
-    (frame.schema, frame.queryExecution.toRdd.map(_.copy()).collect().toSeq)
+  /** The rows of files in Parquet by their schema: one scan for all that have the same. */
+  def rowsOfParquet(session: SparkSession, files: Seq[FileStatus]): Seq[(StructType, Seq[InternalRow])] = {
+    val (conf, converter) = (hadoopConf(session), new ParquetToSparkSchemaConverter(session.asInstanceOf[ClassicSession].sessionState.conf))
+    val schemas = ThreadUtils.parmap(files, "footers", 16) { file =>
+      val reader = ParquetFileReader.open(HadoopInputFile.fromStatus(file, conf))
+      try ParquetFileFormat.readSchemaFromFooter(new Footer(file.getPath, reader.getFooter), converter) finally reader.close()
+    }
+    files.zip(schemas).groupBy(_._2).toSeq.map { case (schema, of) =>
+      val paths = of.map(_._1.getPath.toString)
+      val frame = session.asInstanceOf[ClassicSession].read.option(DataSource.GLOB_PATHS_KEY, "false").schema(schema).parquet(paths: _*)
+      (schema, frame.queryExecution.toRdd.map(_.copy()).collect().toSeq)
+    }
   }
 
   def analyzed(session: SparkSession, plan: LogicalPlan): LogicalPlan =

@@ -36,11 +36,23 @@ case class MappedColumn(dataType: DataType, lower: Any, upper: Any, nulls: Long)
  * The data map of a table, docs/files.md: rows about files, in a folder of the table's location that no reader looks into.
  * Nothing is believed of a file that has another length or time than the row about it.
  */
-class DataMap(files: Map[String, Seq[MappedFile]], depth: Int) {
+class DataMap(parts: Set[Path], files: Map[String, Seq[MappedFile]], depth: Int) {
 
   /** What is known of this very file: nothing, or something for each set of values that its rows have of the split columns. */
   def of(file: FileStatus): Seq[MappedFile] = files.getOrElse(DataMap.lastNames(file.getPath, depth), Nil)
     .filter(mapped => mapped.bytes == file.getLen && mapped.modified == file.getModificationTime).distinct
+
+  def isEmpty: Boolean = files.isEmpty
+
+  /** As these parts have it: none of them changes, so that those that have been read are not read again, unless one of them is gone. */
+  private def of(now: Seq[FileStatus], read: Seq[FileStatus] => Seq[(String, MappedFile)]): DataMap = {
+    val paths = now.map(_.getPath).toSet
+    if (!parts.subsetOf(paths)) DataMap.empty(depth).of(now, read)
+    else if (parts.size == paths.size) this
+    else new DataMap(paths, read(now.filterNot(part => parts(part.getPath))).foldLeft(files) { case (all, (name, file)) =>
+      all.updated(name, all.getOrElse(name, Nil) :+ file)
+    }, depth)
+  }
 }
 
 object DataMap extends Logging {
@@ -51,12 +63,12 @@ object DataMap extends Logging {
 
   val Folder = "_data_map"
 
-  private type Part = Seq[(String, MappedFile)]
-
-  // The parts of each map. One never changes: another write adds one. The least recently read maps are forgotten.
-  private val known = Collections.synchronizedMap(new java.util.LinkedHashMap[Path, Map[FileStatus, Part]](16, 0.75f, true) {
-    override def removeEldestEntry(eldest: java.util.Map.Entry[Path, Map[FileStatus, Part]]): Boolean = size > 100
+  // By location and depth. The least recently read ones are forgotten.
+  private val known = Collections.synchronizedMap(new java.util.LinkedHashMap[(Path, Int), DataMap](16, 0.75f, true) {
+    override def removeEldestEntry(eldest: java.util.Map.Entry[(Path, Int), DataMap]): Boolean = size > 100
   })
+
+  private def empty(depth: Int) = new DataMap(Set.empty, Map.empty, depth)
 
   def isKept(properties: Map[String, String]): Boolean = Seq(OrganizedBy, SplitBy).exists(properties.contains)
 
@@ -67,42 +79,40 @@ object DataMap extends Logging {
    * @return None where there is no map that can be read: all files are read then, as without one
    */
   def read(session: SparkSession, location: Path, depth: Int): Option[DataMap] = try {
-    val read = known.getOrDefault(location, Map.empty)
-    val parts = listed(Compat.hadoopConf(session), new Path(location, Folder)).map(file => file -> read.getOrElse(file, rows(session, file))).toMap
-    known.put(location, parts)
-    val found = parts.values.toSeq.flatten
-    if (found.isEmpty) None else Some(new DataMap(found.groupBy(_._1).map { case (name, of) => name -> of.map(_._2) }, depth))
+    val map = known.getOrDefault((location, depth), empty(depth)).of(partsOf(Compat.hadoopConf(session), new Path(location, Folder)), rows(session, _))
+    known.put((location, depth), map)
+    Some(map).filterNot(_.isEmpty)
   } catch {
     case NonFatal(error) =>
       logWarning(s"The data map of $location cannot be read: all files of the table are.", error)
       None
   }
 
-  private def listed(conf: Configuration, folder: Path): Seq[FileStatus] = {
-    val fs = folder.getFileSystem(conf)
-    def inside(path: Path) = fs.listStatus(path).toSeq.filterNot(_.getPath.getName.matches("[._].*"))
-    if (fs.exists(folder)) inside(folder).filter(_.isDirectory).flatMap(part => inside(part.getPath).filter(_.isFile)) else Nil
+  private def partsOf(conf: Configuration, folder: Path): Seq[FileStatus] = {
+    def isHidden(file: Path) = Iterator.iterate(file)(_.getParent).take(file.depth - folder.depth).exists(path => BucketFiles.isHidden(path.getName))
+    try {
+      val found = folder.getFileSystem(conf).listFiles(folder, true)
+      Iterator.continually(found).takeWhile(_.hasNext).map(_.next()).filterNot(file => isHidden(file.getPath)).toVector
+    } catch {
+      case _: java.io.FileNotFoundException => Nil
+    }
   }
 
-  private def rows(session: SparkSession, file: FileStatus): Part = {
-    val (schema, all) = Compat.rowsOfParquet(session, file.getPath)
+  private def rows(session: SparkSession, parts: Seq[FileStatus]): Seq[(String, MappedFile)] =
+    Compat.rowsOfParquet(session, parts).flatMap { case (schema, rows) => rows.map(mapped(schema)) }
+
+  private def mapped(schema: StructType)(row: InternalRow): (String, MappedFile) = {
     def at(name: String) = schema.fieldIndex(name)
-    def values(row: InternalRow, name: String): Seq[(StructField, Any)] =
-      schema.find(_.name == name).map(_.dataType).toSeq.collect { case columns: StructType =>
-        columns.fields.toSeq.zip(row.getStruct(at(name), columns.size).toSeq(columns))
-      }.flatten
-    all.map { row =>
-      val rows = row.getLong(at("rows"))
-      val split = values(row, "split").map { case (column, value) =>
-        column.name -> MappedColumn(column.dataType, value, value, if (value == null) rows else 0)
-      }
-      val organized = values(row, "lower").zip(values(row, "upper")).map { case ((column, lower), (_, upper)) =>
-        column.name -> MappedColumn(column.dataType, lower, upper, row.getLong(at("nulls")))
-      }
-      row.getUTF8String(at("file")).toString ->
-        MappedFile(row.getLong(at("bytes")), row.getLong(at("modified")) / 1000, rows,
-          row.getDecimal(at("checksum"), 38, 0), (split ++ organized).toMap)
+    def values(name: String): Seq[(StructField, Any)] = schema.find(_.name == name).map(_.dataType).toSeq.collect { case columns: StructType =>
+      columns.fields.toSeq.zip(row.getStruct(at(name), columns.size).toSeq(columns))
+    }.flatten
+    val rows = row.getLong(at("rows"))
+    val split = values("split").map { case (column, value) => column.name -> MappedColumn(column.dataType, value, value, if (value == null) rows else 0) }
+    val organized = values("lower").zip(values("upper")).map { case ((column, lower), (_, upper)) =>
+      column.name -> MappedColumn(column.dataType, lower, upper, row.getLong(at("nulls")))
     }
+    row.getUTF8String(at("file")).toString -> MappedFile(row.getLong(at("bytes")), row.getLong(at("modified")) / 1000, rows,
+      row.getDecimal(at("checksum"), 38, 0), (split ++ organized).toMap)
   }
 
   /** The end of a file's URL, as the column `_metadata.file_path` has it. */
