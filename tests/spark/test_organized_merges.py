@@ -172,6 +172,54 @@ def assert_merges(project: Project, number: int, shares: tuple[float, ...]) -> N
         assert project.tables() == {"m", "base", "delta"}
 
 
+# The ordering column of a row, from a number n below 1000.
+TYPES = {
+    "double": "case when n % 7 = 0 then double('NaN') when n % 11 = 0 then -0.0D when n % 13 = 0 then 0.0D when n % 17 = 0 then double('-Infinity')"
+    " when n % 19 = 0 then double('Infinity') when n % 23 = 0 then null else n / 7D - 50 end",
+    "float": "case when n % 7 = 0 then float('NaN') when n % 11 = 0 then -0.0F else cast(n / 7D - 50 as float) end",
+    "decimal": "cast(n * 1.00001 - 300 as decimal(38, 5))",
+    "date": "date_add(date'1890-01-01', cast(n * 100 as int))",
+    "timestamp": "timestamp_micros(n * 1000001 - 300000000)",
+    "timestamp_ntz": "cast(timestamp_micros(n * 7) as timestamp_ntz)",
+    "string": "case when n % 7 = 0 then '' when n % 11 = 0 then repeat('ab', 900) || n when n % 13 = 0 then '\U0001f600' || n else char(n % 500) || n end",
+    "boolean": "n % 2 = 0",
+    "tinyint": "cast(n % 256 - 128 as tinyint)",
+}
+
+
+@pytest.mark.parametrize("kind", ["double", *(pytest.param(kind, marks=pytest.mark.long) for kind in [*TYPES][1:])])
+def test_values_of_each_type(project: Project, extension: None, kind: str) -> None:
+    value = TYPES[kind]
+    project.spark.sql(
+        f"create table {project.table('base')} using parquet as"
+        f" select id, {value} as o, 'x' as v from (select id, pmod(xxhash64(id, 1), 1000) as n from range(900))"
+    )
+    project.spark.sql(
+        f"create table {project.table('delta')} using parquet as"
+        f" select id, {value} as o, 'y' as v, if(id < 900 and id % 3 = 0, 'D', 'U') as op from ("
+        "select id, pmod(xxhash64(id, 1 + id % 2), 1000) as n from range(1000) where id >= 900 or xxhash64(id, 3) % 10 = 0)"
+    )
+    for number, keys in enumerate((["id"], ["o", "id"])):
+        name = f"m{number}"
+        sql = "select * from {{ target.schema }}.{{ 'delta' if is_incremental() else 'base' }}"
+        project.model(name, sql, **MODEL | {"unique_key": keys, "delete_when": "op = 'D'"}, merge_checks=keys == ["id"])
+        for _ in range(2):
+            project.dbt("run", "--select", name)
+        base, delta = project.table("base"), project.table("delta")
+        expected = (
+            f"select id, o, v from {base} left anti join {delta} using ({', '.join(keys)})"
+            f" union all select id, o, v from {delta} where op <> 'D'"
+        )
+        found = project.spark.sql(f"select id, o, v from {project.table(name)}")
+        wanted = project.spark.sql(f"select id, o, v from ({expected})")
+        assert found.exceptAll(wanted).count() == wanted.exceptAll(found).count() == 0
+        (overlaps,) = project.rows(
+            "select count(*) as n from (select lower.o <= max(upper.o) over (order by lower.o, file rows between unbounded preceding and 1 preceding) as overlap"
+            f" from data_map('{project.table(name)}') where lower.o is not null) where overlap"
+        )
+        assert overlaps.n == 0
+
+
 def test_only_files_of_the_delta_are_written(project: Project, extension: None) -> None:
     """Others stay byte for byte; beyond all intervals there are new files; a file that grows is split."""
     start(project, [(i, i, 0, "x", "a") for i in range(0, 1000)], partition_by=["ds"], merge_checks=True)
@@ -249,6 +297,19 @@ def test_files_that_shrink_are_merged_with_a_neighbour(project: Project, extensi
     assert after == set() and rows_of(project) == []
     merge(project, [(1, 1, 1, "n", "a", "I")])
     assert rows_of(project) == [(1, 1, 1, "n", "a")]
+
+
+def test_a_file_of_one_heavy_value_is_no_neighbour(project: Project, extension: None) -> None:
+    """It would stay as large as it is, and be written by each merge into the small file beside it."""
+    ordinary = [(i, i, 0, "x", "a") for i in [*range(80), *range(200, 280)]]
+    start(project, [*ordinary, *[(1000 + i, 100, 0, "heavy", "a") for i in range(200)]])
+    assert intervals(project) == [(0, 39), (40, 79), (100, 100), (200, 239), (240, 279)]
+    before, after = merge(project, [(i, i, 0, "x", "a", "D") for i in range(200, 235)])
+    assert len(before - after) == 2 and intervals(project)[2:] == [(100, 100), (235, 279)]
+    for delta in ([(i, i, 0, "x", "a", "D") for i in range(235, 275)], [(275, 275, 0, "y", "a", "U")]):
+        before, after = merge(project, delta)
+        assert len(before - after) == len(after - before) == 1
+    assert intervals(project)[2:] == [(100, 100), (275, 279)]
 
 
 REFUSED: list[tuple[list[Row], dict[str, Any], str]] = [

@@ -11,7 +11,6 @@ import org.apache.spark.sql.{Row, SparkSession}
 import org.apache.spark.sql.bucketing.compat.Compat
 import org.apache.spark.sql.bucketing.records.{BucketFiles, DataMap, PartitionSpecs, Replacement, TableFiles}
 import org.apache.spark.sql.catalyst.TableIdentifier
-import org.apache.spark.sql.catalyst.analysis.NoSuchPartitionException
 import org.apache.spark.sql.catalyst.catalog.{CatalogTable, CatalogTablePartition, ExternalCatalogUtils}
 import org.apache.spark.sql.catalyst.catalog.CatalogTypes.TablePartitionSpec
 import org.apache.spark.sql.catalyst.expressions.Attribute
@@ -144,7 +143,7 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
   /** The table has the old files, and nothing of the new ones is left; but for what is committed after all, which stays. */
   private def undo(begun: Replacement): Unit = if (Replacement.undo(begun, fs)) {
     together(pathsOf(begun.added))(fs.delete(_, false))
-    dropEmpty(begun.created)
+    dropEmpty(begun.created.map(defaultLocation))
     fs.delete(begun.folder, true)
     Compat.refresh(session, table.identifier)
   }
@@ -153,7 +152,7 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
   private def complete(committed: Replacement): Unit = {
     val removed = pathsOf(committed.removed)
     together(removed)(fs.delete(_, false))
-    dropEmpty(removed.map(_.getParent).distinct.filter(children(_).isEmpty).flatMap(specOf))
+    dropEmpty(removed.map(_.getParent).distinct)
     Replacement.finish(committed, fs)
     Replacement.all(location, fs).filter(_.getName < committed.folder.getName).foreach(fs.delete(_, true))
     Compat.updateStatistics(session, table)
@@ -163,7 +162,7 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
   /** Those of files of this table: where one is not below its location, a partition has to be. The record may have been copied with a table. */
   private def pathsOf(names: Set[String]): Seq[Path] = {
     val (below, elsewhere) = names.toSeq.partition(files.isBelow)
-    lazy val folders = catalog.listPartitions(table.identifier).map(partition => new Path(partition.location).toUri.getPath).toSet
+    lazy val folders = partitions.values.map(_.toUri.getPath).toSet
     (below ++ elsewhere.filter(name => folders(new Path(name).getParent.toString))).map(files.pathOf)
   }
 
@@ -171,10 +170,12 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
   def moves(staged: CatalogTable): Seq[Move] = {
     def of(from: Path, to: Path, partition: Option[TablePartitionSpec], isNew: Boolean) = children(from).filter(BucketFiles.isData)
       .map(file => Move(file.getPath, fs.makeQualified(new Path(to, file.getPath.getName)), partition, isNew, file.getModificationTime))
-    if (table.partitionColumnNames.isEmpty) of(new Path(staged.location), location, None, isNew = false)
-    else catalog.listPartitions(staged.identifier).flatMap { partition =>
-      val folder = folderOf(partition.spec)
-      of(new Path(partition.location), folder.getOrElse(defaultLocation(partition.spec)), Some(partition.spec), folder.isEmpty)
+    if (table.partitionColumnNames.isEmpty) of(new Path(staged.location), location, None, isNew = false) else {
+      val folders = partitions
+      together(catalog.listPartitions(staged.identifier)) { partition =>
+        val folder = folders.get(partition.spec)
+        of(new Path(partition.location), folder.getOrElse(defaultLocation(partition.spec)), Some(partition.spec), folder.isEmpty)
+      }.flatten
     }
   }
 
@@ -201,25 +202,19 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
     if (fs.exists(to) || !fs.rename(from, to)) throw new java.io.IOException(s"$from cannot be renamed to $to")
   }
 
-  private def folderOf(spec: TablePartitionSpec): Option[Path] =
-    try Some(new Path(catalog.getPartition(table.identifier, spec).location)) catch { case _: NoSuchPartitionException => None }
+  /** Where the partitions lie; all are asked for at once, as an INSERT of Spark's does. */
+  private def partitions: Map[TablePartitionSpec, Path] =
+    if (table.partitionColumnNames.isEmpty) Map.empty
+    else catalog.listPartitions(table.identifier).map(partition => partition.spec -> new Path(partition.location)).toMap
 
   private def defaultLocation(spec: TablePartitionSpec): Path =
     ExternalCatalogUtils.generatePartitionPath(spec, table.partitionColumnNames, location)
 
-  /** The partition of a folder that lies where it does by default. */
-  private def specOf(folder: Path): Option[TablePartitionSpec] = if (table.partitionColumnNames.isEmpty) None else {
-    val names = DataMap.lastNames(folder, table.partitionColumnNames.size - 1).split('/').toSeq
-    val spec = new Path(new java.net.URI(names.mkString("/"))).toString.split('/').toSeq.map(_.split("=", 2)).collect {
-      case Array(column, value) => ExternalCatalogUtils.unescapePathName(column) -> ExternalCatalogUtils.unescapePathName(value)
-    }.toMap
-    Some(spec).filter(_.keySet == table.partitionColumnNames.toSet)
-      .filter(of => folderOf(of).exists(_.toUri.getPath == folder.toUri.getPath))
-  }
-
-  private def dropEmpty(specs: Seq[TablePartitionSpec]): Unit = {
-    val empty = specs.filter(spec => folderOf(spec).exists(children(_).isEmpty))
-    if (empty.nonEmpty) catalog.dropPartitions(table.identifier, empty, ignoreIfNotExists = true, purge = false, retainData = false)
+  /** The partitions of those of these folders that have no file. */
+  private def dropEmpty(folders: Seq[Path]): Unit = {
+    val empty = folders.zip(together(folders)(children)).collect { case (folder, Seq()) => folder.toUri.getPath }.toSet
+    val specs = if (empty.isEmpty) Nil else partitions.collect { case (spec, folder) if empty(folder.toUri.getPath) => spec }.toSeq
+    if (specs.nonEmpty) catalog.dropPartitions(table.identifier, specs, ignoreIfNotExists = true, purge = false, retainData = false)
   }
 
   private def children(folder: Path): Seq[FileStatus] =
