@@ -27,9 +27,15 @@
       upper.{{ value }} as upper,
       rows is not null and count(*) over (partition by path) = 1 as is_known,
       row_number() over (partition by path order by rows) as copy
-    from data_map({{ spark_bucketing.string_literal(spark_bucketing.quote_relation(relation)) }})
+    from ({{ spark_bucketing.in_one_task('data_map(' ~ spark_bucketing.string_literal(spark_bucketing.quote_relation(relation)) ~ ')') }})
   )
   where copy = 1
+{%- endmacro %}
+
+
+{#- SQL for rows about files, which are few, in one task: windows and groups of them need no shuffle, which would take longer than they do. -#}
+{% macro in_one_task(rows) -%}
+  select /*+ coalesce(1) */ * from {{ rows }}
 {%- endmacro %}
 
 

@@ -31,14 +31,15 @@
     where not `__spark_bucketing_delete`
     group by all
   ),
+  changed as (
+    select {{ listed }}interval_number, removed is not null as is_touched, coalesce(rows, 0) - coalesce(removed, 0) as rows_after, true as has_file
+    from {{ spark_bucketing.quote_relation(merge.of.files) }} left join removed using (file)
+    union all
+    select {{ listed }}interval_number, true, added, false from added
+  ),
   intervals as (
     select {{ listed }}interval_number, max(is_touched) as is_touched, sum(rows_after) as rows_after, max(has_file) as has_file
-    from (
-      select {{ listed }}interval_number, removed is not null as is_touched, coalesce(rows, 0) - coalesce(removed, 0) as rows_after, true as has_file
-      from {{ spark_bucketing.quote_relation(merge.of.files) }} left join removed using (file)
-      union all
-      select {{ listed }}interval_number, true, added, false from added
-    )
+    from ({{ spark_bucketing.in_one_task('changed') }})
     group by {{ listed }}interval_number
   ),
   with_small_neighbours as (
