@@ -60,7 +60,7 @@ def test_a_map_that_is_wrong_or_gone(project: Project) -> None:
     assert result.exit_code == 1 and "map repair" in result.output
     assert command(project, "map", "repair", project.table("m")).exit_code == 0
     mapped(project, "verify")
-    for path in (project.location("m") / "_data_map").glob("*/*"):
+    for path in (project.location("m") / "_data_map").rglob("part-*"):
         path.unlink()
     assert {one["state"] for one in mapped(project, "verify", expected=1)} == {"not-mapped"}
 
@@ -109,7 +109,8 @@ def test_all_parts_of_a_map_are_read_by_one_scan(project: Project, extension: No
     query = "select file, rows, lower from data_map('{table}')"
     expected = sorted(project.rows(query.format(table=project.table("m"))))
     assert len({row.file for row in expected}) == len(data_files(project, "m")) and all(row.rows for row in expected)
-    parts = sorted((project.location("m") / "_data_map").iterdir())
+    folder = project.location("m") / "_data_map"
+    parts = sorted(folder.iterdir())
     assert len(parts) == 3
     for other, read in (("once", 1), ("of_another_type", 2)):
         # What lies elsewhere has not been read.
@@ -125,6 +126,10 @@ def test_all_parts_of_a_map_are_read_by_one_scan(project: Project, extension: No
         found = project.rows(query.format(table=project.table(other)))
         assert sorted(found) == expected
         assert len(jobs(spark).keys() - before.keys()) == read + 1, "and the query's own"
+    assert command(project, "map", "repair", project.table("m")).exit_code == 0
+    assert [path.parent for path in folder.rglob("part-*")] == [folder], "one is left"
+    assert sorted(project.rows(query.format(table=project.table("m")))) == expected
+    assert {one["state"] for one in mapped(project, "verify", expected=1)} == {"mapped"}
 
 
 def test_tables_without_a_map(project: Project) -> None:

@@ -185,7 +185,7 @@ def test_what_is_committed_is_not_undone(project: Project, extension: None) -> N
     path = jvm.org.apache.hadoop.fs.Path(str(project.location("m")))
     conf = project.spark._jsc.hadoopConfiguration()
     fs = path.getFileSystem(conf)
-    begun = records.Replacement.last(path, conf).get()
+    begun = records.Replacement.records(path, conf).last()
     assert records.Replacement.commit(begun, fs) and not records.Replacement.undo(begun, fs)
     (record / "committed").rename(record / "begun")
     assert records.Replacement.undo(begun, fs) and records.Replacement.undo(begun, fs)
@@ -314,6 +314,55 @@ def test_a_session_that_has_listed_files_long_ago(
     os.utime(done, (done.stat().st_mtime - 3600,) * 2)
     for _ in range(2):
         assert other.sql(query).collect()[0] == (400, 2)
+
+
+@pytest.mark.parametrize("is_undone", [False, True])
+def test_a_listing_that_is_older_than_what_is_over(
+    project: Project, extension: None, spark: SparkSession, is_undone: bool
+) -> None:
+    """Another replacement has begun since, or was undone, and what it had moved was listed: rows of the last one that is committed count."""
+    start(project, ROWS)
+    other = spark.newSession()
+    other.conf.set("spark.bucketing.enabled", "true")
+    query = f"select count(*), sum(s) from {project.table('m')}"
+    assert other.sql(query).collect()[0] == (400, 0)
+    delta = [(i, i, 1, "new", "a", "I") for i in range(1000, 1100)]
+    write(project.spark, project.table("delta"), delta, f"{COLUMNS}, op string")
+    project.dbt("run")
+    one = project.location("m") / data_files(project, "m")[0]
+    copied = one.with_name("part-copied.parquet")
+    record = begin(project, [(one, copied)], [], "20990101000000000000-0")
+    shutil.copy(one, copied)
+    for _ in range(2):
+        assert other.sql(query).collect()[0] == (500, 100)
+    if is_undone:
+        (row,) = project.spark.sql(f"alter table {project.table('m')} recover files").collect()
+        assert row.recovered == "undone" and (record / "done").exists() and not copied.exists()
+        (row,) = project.spark.sql(f"alter table {project.table('m')} recover files").collect()
+        assert row.recovered == "nothing"
+        assert other.sql(query).collect()[0] == (500, 100)
+        # The run that began it was alive, and moves some more before it finds out.
+        shutil.copy(one, copied)
+        assert other.sql(query).collect()[0] == (500, 100) and len(rows_of(project)) == 500
+    write(project.spark, project.table("delta"), [(1000, 1000, 2, "new", "a", "U")], f"{COLUMNS}, op string")
+    project.dbt("run")
+    assert other.sql(query).collect()[0] == (500, 101)
+    with setting(spark, "spark.bucketing.enabled", "false"):
+        project.spark.sql(f"refresh table {project.table('m')}")
+        assert project.rows("select count(*), sum(s) from {schema}.m")[0] == (500, 101)
+    assert not record.exists() and not copied.exists()
+
+
+def test_two_partitions_in_one_folder(project: Project, extension: None) -> None:
+    """Rows of a file would be those of both, and written for each."""
+    start(project, [(i, i, 0, "x", "a") for i in range(100)], unique_key=["id", "ds"], partition_by=["ds"])
+    folder = project.location("m") / "ds=a"
+    project.spark.sql(f"alter table {project.table('m')} add partition (ds='b') location '{folder}'")
+    before = data_files(project, "m")
+    write(project.spark, project.table("delta"), [(2, 2, 0, "y", "b", "U")], f"{COLUMNS}, op string")
+    with pytest.raises(Failed, match=r"2 partitions in the folder .*ds=a.*nothing has been replaced"):
+        project.dbt("run")
+    assert data_files(project, "m") == before
 
 
 def test_a_name_that_an_undone_replacement_had(project: Project, extension: None) -> None:

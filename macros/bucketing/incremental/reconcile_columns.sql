@@ -3,8 +3,10 @@
 
   Returns {columns, added, rewrite}: the columns that the table is to have, each with the SQL expression over the query
   that fills it; those of them to add; whether dropped or retyped columns ask for a rewrite of the table.
+
+  syncs: whether the model may have 'sync_all_columns'
 -#}
-{% macro reconcile_columns(on_schema_change, query_columns, existing_columns) -%}
+{% macro reconcile_columns(on_schema_change, query_columns, existing_columns, syncs=true) -%}
   {%- set in_query = dict(zip(query_columns | map(attribute='name') | map('lower'), query_columns)) -%}
   {%- set in_table = dict(zip(existing_columns | map(attribute='name') | map('lower'), existing_columns)) -%}
   {%- set added = [] -%}
@@ -26,10 +28,10 @@
       ~ '; missing from it: ' ~ (missing | join(', ') or 'none') ~ '; other type: ' ~ (retyped | join(', ') or 'none') -%}
   {%- if on_schema_change == 'fail' and (added or missing or retyped) -%}
     {% do spark_bucketing.raise_config_error('on_schema_change', 'fail, and ' ~ differences, 'the same columns in the query and in the table',
-        "on_schema_change='append_new_columns' or 'sync_all_columns', or dbt run --full-refresh") %}
+        "on_schema_change='append_new_columns'" ~ (" or 'sync_all_columns'" if syncs else '') ~ ', or dbt run --full-refresh') %}
   {%- elif on_schema_change == 'ignore' and missing -%}
     {% do spark_bucketing.raise_config_error('on_schema_change', 'ignore, and ' ~ differences, 'every column of the table in the query',
-        "select the missing columns, on_schema_change='append_new_columns' to fill them with NULL, or 'sync_all_columns' to drop them") %}
+        "select the missing columns, on_schema_change='append_new_columns' to fill them with NULL, or " ~ ("'sync_all_columns'" if syncs else 'dbt run --full-refresh') ~ ' to drop them') %}
   {%- endif -%}
 
   {%- set sync = on_schema_change == 'sync_all_columns' -%}

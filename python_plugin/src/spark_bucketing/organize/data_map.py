@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from datetime import datetime, timezone
 from json import loads
 from typing import Any
 from urllib.parse import unquote
@@ -16,6 +15,7 @@ from spark_bucketing.evolution.model import Table
 from spark_bucketing.evolution.warehouse import Warehouse
 
 _FOLDER = "_data_map"
+_TRUTH = "spark_bucketing_data_map"
 # In an array of the table's properties; they may have commas, which DESCRIBE does not tell from those between properties.  # noqa: E501
 _NAMES = re.compile(r"bucketing\.(organized_by|split_by)=(\[.*?\])(?=, |\]$)")
 
@@ -81,7 +81,7 @@ def read_map(warehouse: Warehouse, of: Organized) -> list[MappedFile]:
         f"select {_tail(of)} as file, max(_metadata.file_size) as bytes, count(*) as rows,"  # noqa: S608
         f" max(_metadata.file_modification_time) as modified from {sql.table(of.table.name)} group by _metadata.file_path"  # noqa: E501
     )
-    if not _parts(warehouse, of):
+    if not _is_there(warehouse, of):
         rows = warehouse.rows(f"select *, false as mapped from ({listed})")  # noqa: S608
     else:
         rows = warehouse.rows(
@@ -97,7 +97,7 @@ def verify_map(warehouse: Warehouse, of: Organized) -> list[MappedFile]:
     """The files that are there, each with what its rows say, compared with the map. Reads all rows once."""
     truth = _truth(of)
     compared = [*(["lower", "upper", "nulls"] if of.organized_by else []), *(["split"] if of.split_by else [])]
-    if not _parts(warehouse, of):
+    if not _is_there(warehouse, of):
         rows = warehouse.rows(
             f"select {', '.join(['file', 'bytes', 'rows', *_texts(of)])}, false as mapped from ({truth})"  # noqa: S608
         )
@@ -117,31 +117,28 @@ def verify_map(warehouse: Warehouse, of: Organized) -> list[MappedFile]:
 def repair_map(warehouse: Warehouse, of: Organized) -> int:
     """Read all rows, and write the whole map anew; returns how many files it says something of.
 
-    Where it is cut off, there are fewer rows in the map than there are files, and queries read those files.
+    All of its parts go, and one comes, once the rows have been read. Where that is cut off, there is no map, and
+    queries read all files.
     """
-    stale = _parts(warehouse, of)
-    part = f"{datetime.now(tz=timezone.utc):%Y%m%d%H%M%S%f}"
-    for folder in stale:
-        _write(warehouse, of, folder, f"select * from ({_truth(of)}) where false")  # noqa: S608
-    _write(warehouse, of, part, _truth(of))
-    return len(warehouse.rows(f"select file from parquet.{sql.name(f'{of.folder}/{part}')}"))  # noqa: S608
-
-
-def _write(warehouse: Warehouse, of: Organized, part: str, query: str) -> None:
-    folder = sql.text(f"{of.folder}/{part}")
-    warehouse.rows(f"insert overwrite directory {folder} using parquet select /*+ coalesce(1) */ * from ({query})")  # noqa: S608
-
-
-def _parts(warehouse: Warehouse, of: Organized) -> list[str]:
-    """The folders of the map, of which each write has added one."""
-    files = f"binaryFile.{sql.name(f'{of.folder}/*')}"
+    warehouse.rows(f"cache table {_TRUTH} as {_truth(of)}")
     try:
-        rows = warehouse.rows(f"select distinct element_at(split(input_file_name(), '/'), -2) as part from {files}")  # noqa: S608
+        folder = sql.text(of.folder)
+        warehouse.rows(
+            f"insert overwrite directory {folder} using parquet select /*+ coalesce(1) */ * from {_TRUTH}"  # noqa: S608
+        )
+        return int(warehouse.rows(f"select count(*) as files from {_TRUTH}")[0]["files"])  # noqa: S608
+    finally:
+        warehouse.rows(f"drop view if exists {_TRUTH}")
+
+
+def _is_there(warehouse: Warehouse, of: Organized) -> bool:
+    """Whether there is a map: a folder for each write, and the file of a repair."""
+    try:
+        return bool(warehouse.rows(f"select 1 from binaryFile.{sql.name(f'{of.folder}/*')} limit 1"))  # noqa: S608
     except SparkError as error:
         if "PATH_NOT_FOUND" in str(error):
-            return []
+            return False
         raise
-    return sorted(str(row["part"]) for row in rows)
 
 
 def _map(of: Organized) -> str:

@@ -134,27 +134,28 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
   }
 
   /** `nothing`, `undone` or `completed`. */
-  def recover(): String = Replacement.last(location, conf) match {
-    case Some(last) if !last.isCommitted => undo(last); "undone"
-    case Some(last) if last.done.isEmpty => complete(last); "completed"
-    case _ => "nothing"
-  }
+  def recover(): String = Replacement.records(location, conf).filter(_.done.isEmpty).map { last =>
+    if (last.isCommitted) complete(last) else undo(last)
+    if (last.isCommitted) "completed" else "undone"
+  }.lastOption.getOrElse("nothing")
 
   /** The table has the old files, and nothing of the new ones is left; but for what is committed after all, which stays. */
   private def undo(begun: Replacement): Unit = if (Replacement.undo(begun, fs)) {
     together(pathsOf(begun.added))(fs.delete(_, false))
     dropEmpty(begun.created.map(defaultLocation))
-    fs.delete(begun.folder, true)
+    Replacement.finish(begun, fs)
     Compat.refresh(session, table.identifier)
   }
 
-  /** The table has the new files: nothing of the old ones is left. Their partitions may be empty. */
+  /** The table has the new files: nothing is left of the old ones, whose partitions may be empty, nor of what others have moved in since they were undone. */
   private def complete(committed: Replacement): Unit = {
     val removed = pathsOf(committed.removed)
     together(removed)(fs.delete(_, false))
     dropEmpty(removed.map(_.getParent).distinct)
     Replacement.finish(committed, fs)
-    Replacement.all(location, fs).filter(_.getName < committed.folder.getName).foreach(fs.delete(_, true))
+    val before = Replacement.records(location, conf).filter(_.folder.getName < committed.folder.getName)
+    together(pathsOf(before.filterNot(_.isCommitted).flatMap(_.added).toSet))(fs.delete(_, false))
+    Replacement.folders(location, fs).filter(_.getName < committed.folder.getName).foreach(fs.delete(_, true))
     Compat.updateStatistics(session, table)
     Compat.refresh(session, table.identifier)
   }
@@ -172,6 +173,10 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
       .map(file => Move(file.getPath, fs.makeQualified(new Path(to, file.getPath.getName)), partition, isNew, file.getModificationTime))
     if (table.partitionColumnNames.isEmpty) of(new Path(staged.location), location, None, isNew = false) else {
       val folders = partitions
+      folders.groupBy(_._2.toUri.getPath).find(_._2.size > 1).foreach { case (folder, of) =>
+        throw refused(s"${of.size} partitions in the folder $folder", "a folder for each partition: a file that is replaced is one of theirs",
+          "have the rows of each where they are not of others, as by INSERT OVERWRITE, and run it again; nothing has been replaced")
+      }
       together(catalog.listPartitions(staged.identifier)) { partition =>
         val folder = folders.get(partition.spec)
         of(new Path(partition.location), folder.getOrElse(defaultLocation(partition.spec)), Some(partition.spec), folder.isEmpty)

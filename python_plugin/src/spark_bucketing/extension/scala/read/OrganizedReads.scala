@@ -87,9 +87,10 @@ object OrganizedFiles {
     asOfOneMoment(session, table, Compat.filesAnew(session, table), Nil, Nil)
 
   /**
-   * What is listed as it was before or after the table's last replacement. Folders are not listed at one moment, and maybe
-   * long ago: the record that is read *after* them tells which of their files are of which moment. They are listed
-   * again where they may be older than what the record says, and not a second time for the same replacement.
+   * What is listed as it was at a moment between two replacements. Folders are not listed at one moment, and maybe
+   * long ago: the records that are read *after* them tell which of their files count. Those do not that come with a replacement which is
+   * not committed, and those that have gone with the last one that is. They are listed again where they may be older than that one, and not
+   * a second time for it.
    *
    * @param index what lists them, and may keep what it has listed
    */
@@ -100,11 +101,12 @@ object OrganizedFiles {
     val names = TableFiles(new Path(table.location))
     val all = index.listFiles(partitionFilters, Nil)
     val listed = if (dataFilters.exists(ofFiles)) index.listFiles(partitionFilters, dataFilters) else all
-    Replacement.last(new Path(table.location), Compat.hadoopConf(session)) match {
-      case None => listed
-      case Some(last) if !last.isCommitted => without(listed, last.added, names)
+    val (committed, others) = Replacement.records(new Path(table.location), Compat.hadoopConf(session)).partition(_.isCommitted)
+    val coming = others.flatMap(_.added).toSet
+    committed.lastOption match {
+      case None => without(listed, coming, names)
       case Some(last) if listedFor.contains(last.folder) || !mayBeOlder(session, all, last, names) =>
-        without(listed, last.removed, names)
+        without(listed, coming ++ last.removed, names)
       case Some(last) if attempts > 0 =>
         // What the query, and the session, list from now on is of this replacement or of a later one.
         index.refresh()

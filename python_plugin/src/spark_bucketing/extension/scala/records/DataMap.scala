@@ -1,6 +1,7 @@
 package org.apache.spark.sql.bucketing
 package records
 
+import java.io.FileNotFoundException
 import java.util.Collections
 
 import scala.util.control.NonFatal
@@ -13,6 +14,7 @@ import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.bucketing.compat.Compat
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.types._
+import org.apache.spark.util.ThreadUtils
 
 /**
  * What the data map of an organized table says of one file: its length and time, and of the columns that it is organized
@@ -89,13 +91,10 @@ object DataMap extends Logging {
   }
 
   private def partsOf(conf: Configuration, folder: Path): Seq[FileStatus] = {
-    def isHidden(file: Path) = Iterator.iterate(file)(_.getParent).take(file.depth - folder.depth).exists(path => BucketFiles.isHidden(path.getName))
-    try {
-      val found = folder.getFileSystem(conf).listFiles(folder, true)
-      Iterator.continually(found).takeWhile(_.hasNext).map(_.next()).filterNot(file => isHidden(file.getPath)).toVector
-    } catch {
-      case _: java.io.FileNotFoundException => Nil
-    }
+    val fs = folder.getFileSystem(conf)
+    def inside(path: Path) = fs.listStatus(path).toSeq.filterNot(file => BucketFiles.isHidden(file.getPath.getName))
+    val (folders, files) = (try inside(folder) catch { case _: FileNotFoundException => Nil }).partition(_.isDirectory)
+    files ++ ThreadUtils.parmap(folders, "data-map", 16)(part => inside(part.getPath).filter(_.isFile)).flatten
   }
 
   private def rows(session: SparkSession, parts: Seq[FileStatus]): Seq[(String, MappedFile)] =

@@ -21,15 +21,16 @@ import org.apache.hadoop.fs.{FileStatus, FileSystem, Path}
  * {{{
  *   _replaced/20240131120000000000-9f2c41d0/begun       what comes and goes; the new files are moved in then
  *   _replaced/20240131120000000000-9f2c41d0/committed   the same file: from now on the table has the new files; the old ones are deleted then
- *   _replaced/20240131120000000000-9f2c41d0/done
+ *   _replaced/20240131120000000000-9f2c41d0/done        nothing is left of the files that are gone
  * }}}
  * Where it is undone, the first one is renamed to `undone` before the first of the new files is deleted. Of several that rename
- * it, one does: what was committed is not undone, nor the other way round, whoever else is at work.
+ * it, one does: what was committed is not undone, nor the other way round, whoever else is at work. The next one that is
+ * committed deletes the record: until then readers know which files do not count, whenever they have listed them.
  *
  * @param added names of the files that come, by TableFiles: a copy of a table, or one that was renamed, has a record of its own files
  * @param removed names of the files that go
  * @param created partitions that come, by the values of their columns
- * @param done when the old files were gone, milliseconds since 1970
+ * @param done when the old files, or the new ones of what is undone, were gone, milliseconds since 1970
  */
 case class Replacement(
     folder: Path, added: Set[String], removed: Set[String], created: Seq[Map[String, String]], isCommitted: Boolean, done: Option[Long])
@@ -51,14 +52,14 @@ object Replacement {
     override def removeEldestEntry(eldest: java.util.Map.Entry[String, Lists]): Boolean = size > 100
   })
 
-  /** The last one of a table: others are over. */
-  def last(location: Path, conf: Configuration): Option[Replacement] = {
+  /** Those of a table that are not forgotten yet, the first one first: the last that is committed, and others that are not. */
+  def records(location: Path, conf: Configuration): Seq[Replacement] = {
     val fs = location.getFileSystem(conf)
-    all(location, fs).reverseIterator.map(read(_, fs)).collectFirst { case Some(found) => found }
+    folders(location, fs).flatMap(read(_, fs))
   }
 
   /** Their folders, the first one first. */
-  def all(location: Path, fs: FileSystem): Seq[Path] = children(new Path(location, Folder), fs).map(_.getPath).sortBy(_.getName)
+  def folders(location: Path, fs: FileSystem): Seq[Path] = children(new Path(location, Folder), fs).map(_.getPath).sortBy(_.getName)
 
   /** Writes down what is going to come and to go; files may move when this has come back. */
   def begin(location: Path, fs: FileSystem, lists: Replacement): Replacement = {
@@ -81,7 +82,7 @@ object Replacement {
   /** The time, or what follows the last one's, since the last is told by its name, and clocks differ; and what no other one has. */
   private def nextName(location: Path, fs: FileSystem): String = {
     val now = Stamp.format(LocalDateTime.now(ZoneOffset.UTC))
-    val last = all(location, fs).lastOption.map(_.getName.takeWhile(_.isDigit)).filter(_ >= now)
+    val last = folders(location, fs).lastOption.map(_.getName.takeWhile(_.isDigit)).filter(_ >= now)
     s"${last.fold(now)(time => (BigInt(time) + 1).toString)}-${UUID.randomUUID.toString.take(8)}"
   }
 
@@ -93,7 +94,7 @@ object Replacement {
 
   def finish(of: Replacement, fs: FileSystem): Unit = write(new Path(of.folder, Done), fs, "")
 
-  /** None for one of which nothing has happened yet, or that is over and undone. */
+  /** None for one of which nothing has happened yet. */
   @tailrec
   private def read(folder: Path, fs: FileSystem): Option[Replacement] = {
     val found = children(folder, fs).map(file => file.getPath.getName -> file.getModificationTime).toMap
@@ -132,7 +133,7 @@ object Replacement {
     try fs.rename(new Path(folder, from), new Path(folder, to)) catch { case _: FileNotFoundException => false }
 
   private def write(file: Path, fs: FileSystem, text: String): Unit = {
-    val stream = fs.create(file, false)
+    val stream = fs.create(file, true)
     try stream.write(text.getBytes(UTF_8)) finally stream.close()
   }
 
