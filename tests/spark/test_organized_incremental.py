@@ -71,6 +71,9 @@ def test_no_new_rows_leave_the_table_as_it_is(project: Project) -> None:
 def test_new_columns_are_added_and_other_layouts_refused(project: Project) -> None:
     model(project)
     project.dbt("run")
+    model(project, more=", 7 as n", on_schema_change="fail")
+    with pytest.raises(Failed, match=r"(?s)`on_schema_change`.*new in the query: n.*append_new_columns', or dbt run"):
+        project.dbt("run")
     model(project, more=", 7 as n", on_schema_change="append_new_columns")
     project.dbt("run")
     assert project.rows("select count(*), count(n), sum(n) from {schema}.m")[0] == (330 + 480, 480, 7 * 480)

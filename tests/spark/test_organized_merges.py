@@ -13,6 +13,7 @@ import pytest
 from commanded import command
 from dying import executing
 from pyspark.sql import SparkSession
+from test_as_stock import warnings
 from test_organized_ranges import data_files, files_of, read_files
 
 from conftest import Failed, Project
@@ -517,7 +518,10 @@ def test_a_table_without_files_that_are_known(project: Project, extension: None,
         merge(project, [(i, i, 0, "y", "a", "I") for i in range(50)])
         for part in (project.location("m") / "_data_map").iterdir():
             shutil.rmtree(part)
-        merge(project, [(i, i, 0, "z", "a", "U") for i in range(40, 60)])
+        delta: list[Row] = [(i, i, 0, "z", "a", "U") for i in range(40, 60)]
+        write(spark, project.table("delta"), delta, f"{COLUMNS}, op string")
+        assert re.search(r"the data map does not know \d+ of the files .*map repair", warnings(project))
+        merge(project, delta)
     assert project.rows("select count(*), count_if(v = 'z') from {schema}.m")[0] == (60, 20)
 
 

@@ -35,11 +35,10 @@
   {% do spark_bucketing.alter_relation(relation, reconciled.added, none, layout, existing) %}
   {%- set rows_per_file = spark_bucketing.rows_per_file(of.input, columns, layout, relation, existing, known=of.files) -%}
   {% do spark_bucketing.write_sibling(of.touched, spark_bucketing.touched_files_sql(merge, rows_per_file)) %}
-  {%- set counts = run_query('select count(*), count_if(is_open), coalesce(sum(if(file is null, 0, bytes)), 0), (select count_if(not is_known) from ' ~ spark_bucketing.quote_relation(of.files)
-      ~ ') from ' ~ spark_bucketing.quote_relation(of.touched)).rows[0] -%}
+  {%- set counts = run_query('select count(*), count_if(is_open), coalesce(sum(if(file is null, 0, bytes)), 0), (select count_if(not is_known) from '
+      ~ spark_bucketing.quote_relation(of.files) ~ ') from ' ~ spark_bucketing.quote_relation(of.touched)).rows[0] -%}
   {%- if counts[3] | int -%}
-    {% do exceptions.warn("Model '" ~ model.name ~ "': the data map does not know " ~ '{:,}'.format(counts[3] | int) ~ ' of the files of ' ~ relation ~ '. Merges look for keys in all of them, and new files may overlap them. '
-        ~ 'Others have written them, or the map is damaged: write it anew, `spark-bucketing map repair ' ~ relation.schema ~ '.' ~ relation.identifier ~ '`.') %}
+    {% do spark_bucketing.warn_of_unknown_files(relation, counts[3] | int) %}
   {%- endif -%}
   {%- if counts[0] | int -%}
     {%- do merge.update({'names': spark_bucketing.names_of_files(of.touched, of.files)}) -%}
@@ -73,6 +72,13 @@
   {%- endif -%}
   {% do spark_bucketing.drop_relation_with_files(of.staged) %}
   {% do spark_bucketing.drop_tables([of.touched, of.plan, of.tmp, of.files, of.input]) %}
+{%- endmacro %}
+
+
+{% macro warn_of_unknown_files(relation, files) -%}
+  {% do exceptions.warn("Model '" ~ model.name ~ "': the data map does not know " ~ '{:,}'.format(files) ~ ' of the files of ' ~ relation
+      ~ '. Merges look for keys in all of them, and new files may overlap them. Others have written them, or the map is damaged: write it anew, '
+      ~ '`spark-bucketing map repair ' ~ relation.schema ~ '.' ~ relation.identifier ~ '`.') %}
 {%- endmacro %}
 
 

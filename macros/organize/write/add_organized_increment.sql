@@ -7,7 +7,8 @@
   existing: table_layout() of the table
 -#}
 {% macro add_organized_increment(relation, source, columns, layout, increment, existing) -%}
-  {%- set reconciled = spark_bucketing.reconcile_columns(increment.on_schema_change, columns, spark_bucketing.table_columns(spark_bucketing.quote_relation(relation)), syncs=false) -%}
+  {%- set there = spark_bucketing.table_columns(spark_bucketing.quote_relation(relation)) -%}
+  {%- set reconciled = spark_bucketing.reconcile_columns(increment.on_schema_change, columns, there, syncs=false) -%}
   {% do spark_bucketing.fill_columns(reconciled.columns, layout) %}
   {% do spark_bucketing.validate_organized_layout(layout, existing) %}
   {#- The data map goes by the names that the table has, in whatever case the query returns them. -#}
