@@ -139,6 +139,7 @@ def test_sizes_are_in_dbts_catalog_where_stock_has_them(project: Project) -> Non
     assert sizes.keys() == {"stock", "hive", "spark"} and all(sizes.values()), sizes
 
 
+@pytest.mark.long
 def test_an_error_of_the_metastore_is_said_as_it_is(project: Project) -> None:
     project.model("m", "select '{{ var('v') }}' as k", **TABLE)
     project.dbt("run", v="old")

@@ -256,6 +256,7 @@ def intervals(project: Project) -> list[tuple[int, int]]:
     return [tuple(found) for found in project.rows(query)]
 
 
+@pytest.mark.long
 def test_neighbours_that_do_not_shrink_keep_their_intervals(project: Project, extension: None) -> None:
     """Where rows of the same merge split another file, of which alone rows are looked at."""
     start(project, [(i, i, 0, "x", "a") for i in range(400)])
@@ -356,7 +357,12 @@ def test_what_does_not_fit_changes_nothing(project: Project, extension: None) ->
     ("written", "instead", "found"),
     [
         ("left anti join", "left semi join", r"partition.s. whose rows are not the old ones"),
-        ("where `__spark_bucketing_file` is not null group by all", "where false group by all", "not in the old files"),
+        pytest.param(
+            "where `__spark_bucketing_file` is not null group by all",
+            "where false group by all",
+            "not in the old files",
+            marks=pytest.mark.long,
+        ),
         (r"_metadata\.file_name in \(.*?\)", "false", "old file.s. whose rows are not what"),
     ],
 )

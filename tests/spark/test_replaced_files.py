@@ -282,6 +282,7 @@ def test_tables_of_another_run_replace_nothing(project: Project, extension: None
     assert rows_of(project) == MERGED
 
 
+@pytest.mark.long
 def test_a_clock_that_was_ahead(project: Project, extension: None) -> None:
     """The last replacement is the last by its name, whatever the time of the one before."""
     start(project, ROWS, partition_by=["ds"])
@@ -316,7 +317,7 @@ def test_a_session_that_has_listed_files_long_ago(
         assert other.sql(query).collect()[0] == (400, 2)
 
 
-@pytest.mark.parametrize("is_undone", [False, True])
+@pytest.mark.parametrize("is_undone", [pytest.param(False, marks=LONG), True])
 def test_a_listing_that_is_older_than_what_is_over(
     project: Project, extension: None, spark: SparkSession, is_undone: bool
 ) -> None:
@@ -365,6 +366,7 @@ def test_two_partitions_in_one_folder(project: Project, extension: None) -> None
     assert data_files(project, "m") == before
 
 
+@pytest.mark.long
 def test_a_name_that_an_undone_replacement_had(project: Project, extension: None) -> None:
     """A clock was ahead, and a run died in what follows: the session does not take the next record for that one."""
     start(project, [(i, i, 0, "x", "a") for i in range(400)], partition_by=["ds"])
@@ -377,6 +379,7 @@ def test_a_name_that_an_undone_replacement_had(project: Project, extension: None
     assert project.rows("select count(*), count_if(v = 'y') from {schema}.m")[0] == (400, 1)
 
 
+@pytest.mark.long
 def test_a_copy_of_a_table_recovers_its_own_files(project: Project, extension: None) -> None:
     """The record was copied with the files while they were replaced; the original has the new ones by now."""
     coming, going = died_before_replacing(project)
@@ -395,7 +398,8 @@ def test_a_copy_of_a_table_recovers_its_own_files(project: Project, extension: N
     assert project.rows("select count(*), count(distinct id) from {schema}.copied")[0] == (400, 400)
 
 
-@pytest.mark.parametrize("state", ["moved", pytest.param("half-deleted", marks=LONG)])
+@pytest.mark.long
+@pytest.mark.parametrize("state", ["moved", "half-deleted"])
 def test_a_table_that_is_renamed_after_a_death(project: Project, extension: None, state: str) -> None:
     coming, going = died_before_replacing(project)
     record = begin(project, coming, going)
@@ -411,6 +415,7 @@ def test_a_table_that_is_renamed_after_a_death(project: Project, extension: None
     assert len(project.rows("select id from {schema}.n")) == len(found), "the record hides nothing"
 
 
+@pytest.mark.long
 def test_files_of_the_same_names_in_two_partitions(project: Project, extension: None) -> None:
     """A partition was copied, with its files' names, to a folder elsewhere."""
     keys = {"unique_key": ["id", "ds"], "partition_by": ["ds"], "merge_checks": True}
