@@ -3,8 +3,7 @@
 The table has 200 partitions of 50 files. One delta lies in 3 % of the files, another one in all of them. dbt merges
 each in three ways, into a table for each: `organized_incremental` with `merge`; with `insert_overwrite` of partitions
 that the delta touches, by a query that returns all of their rows; and `organized_table`, by one that returns all rows.
-Bytes written are those of files that were not there before, compared with those of the files that have rows of the
-delta; bytes read are what Spark's tasks have read, of all statements of a run, without footers.
+Bytes are those of files that were not there before, compared with those of the files that have rows of the delta.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ MERGED = """
     full outer join delta as new on old.p = new.p and old.o = new.o and old.id = new.id
 """
 DELTAS = {"clustered": ("in 3 % of the files", 0.03), "spread": ("in all files", 1.0)}
-TITLES = ("", "seconds", "of merge", "files written", "MiB written", "over the touched files'", "MiB read", "over them")
+TITLES = ("", "seconds", "of merge", "files written", "MiB written", "over the touched files'")
 
 
 def main() -> None:
@@ -99,7 +98,7 @@ def _copy(spark: SparkSession, table: str, copy: str) -> None:
 def _merges(spark: SparkSession, project: Path, options: argparse.Namespace, title: str, share: float) -> Table:
     """Each way gets the same deltas, which change other rows each time."""
     seconds: dict[str, list[float]] = {way: [] for way in WAYS}
-    written: dict[str, list[tuple[int, int, int]]] = {way: [] for way in WAYS}
+    written: dict[str, list[tuple[int, int]]] = {way: [] for way in WAYS}
     least: list[int] = []
     for number in range(options.runs):
         spark.sql("drop table if exists bench.delta")
@@ -107,11 +106,10 @@ def _merges(spark: SparkSession, project: Path, options: argparse.Namespace, tit
         least.append(_bytes_of_touched(spark))
         ways = {way: index for index, way in enumerate(WAYS) if number < options.other_runs or "merge" in way}
         for way, index in ways.items():
-            before, read = _files(spark, f"bench.m{index}"), _bytes_read(spark)
+            before = _files(spark, f"bench.m{index}")
             seconds[way].append(run(project, f"m{index}"))
-            read = _bytes_read(spark) - read
             new = {path: size for path, size in _files(spark, f"bench.m{index}").items() if path not in before}
-            written[way].append((len(new), sum(new.values()), read))
+            written[way].append((len(new), sum(new.values())))
         sums = {
             tuple(
                 spark.sql(f"select count(*), sum(o), sum(cast(v as decimal(38, 3))) from bench.m{index}").collect()[0]
@@ -123,7 +121,7 @@ def _merges(spark: SparkSession, project: Path, options: argparse.Namespace, tit
     table = Table(*TITLES, title=f"A thousandth of {options.partitions * options.files * options.rows:,} rows, {title}")
     first = statistics.median(seconds["merge"])
     for way in WAYS:
-        files, size, read = (statistics.median(of) for of in zip(*written[way], strict=True))
+        files, size = (statistics.median(of) for of in zip(*written[way], strict=True))
         took = statistics.median(seconds[way])
         cells = (
             f"{took:.1f}",
@@ -131,8 +129,6 @@ def _merges(spark: SparkSession, project: Path, options: argparse.Namespace, tit
             f"{files:,.0f}",
             f"{size / 2**20:,.1f}",
             f"{size / statistics.median(least):.2f}",
-            f"{read / 2**20:,.1f}",
-            f"{read / statistics.median(least):.2f}",
         )
         table.add_row(way, *cells)
     return table
@@ -185,13 +181,6 @@ def _bytes_of_touched(spark: SparkSession) -> int:
         " left semi join bench.delta using (p, o, id))"
     ).collect()
     return int(row[0])
-
-
-def _bytes_read(spark: SparkSession) -> int:
-    context = spark.sparkContext._jsc.sc()
-    context.listenerBus().waitUntilEmpty()
-    executors = context.statusStore().executorList(False)
-    return sum(executors.apply(index).totalInputBytes() for index in range(executors.size()))
 
 
 def _files(spark: SparkSession, table: str) -> dict[str, int]:
