@@ -154,7 +154,9 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
     dropEmpty(removed.map(_.getParent).distinct)
     Replacement.finish(committed, fs)
     val before = Replacement.records(location, conf).filter(_.folder.getName < committed.folder.getName)
-    together(pathsOf(before.filterNot(_.isCommitted).flatMap(_.added).toSet))(fs.delete(_, false))
+    // One that another run has begun may be committed at this moment.
+    val undone = before.filterNot(_.isCommitted).filter(Replacement.undo(_, fs))
+    together(pathsOf(undone.flatMap(_.added).toSet))(fs.delete(_, false))
     Replacement.folders(location, fs).filter(_.getName < committed.folder.getName).foreach(fs.delete(_, true))
     Compat.updateStatistics(session, table)
     Compat.refresh(session, table.identifier)
