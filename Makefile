@@ -14,13 +14,13 @@ HERE := --ignore tests/cluster
 # Other versions of Spark, each in a folder that Python looks into before .venv; their tests, and how many random cases.
 VERSIONS ?= $(shell sed -n 's/^pyspark==\([0-9]*[.][0-9]*\)[.].*/\1/p' spark-versions.txt)
 OF_VERSIONS := $(addprefix tests/spark/,test_spark_versions.py test_bucketed_table.py test_incremental.py test_incremental_differential.py test_microbatch.py \
-  test_organized_table.py test_organized_ranges.py test_organized_incremental.py test_organized_merges.py test_replaced_files.py test_file_tests.py test_generic_tests.py test_sealed_generic_tests.py test_deaths.py test_swap_errors.py test_layout_command.py read write evolution/test_alter_buckets.py) tests/fuzz
+  test_organized_table.py test_organized_ranges.py test_organized_incremental.py test_organized_merges.py test_file_replacement.py test_file_tests.py test_generic_tests.py test_sealed_generic_tests.py test_crashes.py test_swap_errors.py test_layout_command.py read write evolution/test_alter_buckets.py) tests/fuzz
 # The session extension, where profiles.yml looks for it, and where its jars are kept.
 EXTENSION := .venv/spark-bucketing-extension.jar
 export SPARK_BUCKETING_CACHE := $(CURDIR)/.venv/spark-bucketing
 
 .DEFAULT_GOAL := help
-.PHONY: help setup machine demo evolution corrections test test-long test-dbt test-versions test-crosswise cluster-test fuzz bench bench-tpch bench-advise bench-planning bench-files bench-intervals bench-merges bench-lint lint format dist clean
+.PHONY: help setup machine demo evolution corrections test test-long test-dbt test-versions test-cross-version cluster-test fuzz bench bench-tpch bench-advise bench-planning bench-files bench-ranges bench-merges bench-lint lint format dist clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -53,18 +53,18 @@ corrections: setup ## Merge late corrections of a week into flights that are org
 test: lint ## Run every check and every test but the long ones
 	@$(BIN)/pytest --config-file $(CONFIG) --rootdir . -m 'not long' $(WORKERS) $(HERE) tests
 
-test-long: setup ## Run the tests that take long: more random cases, more deaths
+test-long: setup ## Run the tests that take long: more random cases, more crashes
 	@$(BIN)/pytest --config-file $(CONFIG) --rootdir . -m long $(WORKERS) $(HERE) tests
 
 test-dbt: setup ## Run dbt's own tests for adapters, with stock and with bucketed materializations
 	@$(BIN)/pytest --config-file $(CONFIG) --rootdir . $(WORKERS) tests/adapter
 
-test-versions: test-crosswise ## Run what depends on Spark with the other versions: VERSIONS="3.5 4.1"
+test-versions: test-cross-version ## Run what depends on Spark with the other versions: VERSIONS="3.5 4.1"
 	@set -e; for version in $(VERSIONS); do echo "Spark $$version"; \
 	  env -u SPARK_HOME PYTHONPATH=$(CURDIR)/.venv/spark-$$version CASES=300 \
 	    $(BIN)/pytest --config-file $(CONFIG) --rootdir . -m 'not long' $(WORKERS) $(OF_VERSIONS); done
 
-test-crosswise: setup $(VERSIONS:%=.venv/spark-%/pyspark) ## Read with each version what the others have written: VERSIONS="3.5 4.1"
+test-cross-version: setup $(VERSIONS:%=.venv/spark-%/pyspark) ## Read with each version what the others have written: VERSIONS="3.5 4.1"
 	@VERSIONS="$(VERSIONS)" $(BIN)/pytest --config-file $(CONFIG) --rootdir . tests/versions
 
 .venv/spark-%/pyspark: spark-versions.txt | setup
@@ -98,10 +98,10 @@ bench-planning: setup ## Time planning over a Hive metastore on PostgreSQL: PART
 	@$(BIN)/python benchmarks/planning.py --partitions $(or $(PARTITIONS),20000)
 
 bench-files: setup ## Write a table by each strategy of organized_table: ROWS=2000000
-	@$(BIN)/python benchmarks/files.py --rows $(or $(ROWS),2000000)
+	@$(BIN)/python benchmarks/file_strategies.py --rows $(or $(ROWS),2000000)
 
-bench-intervals: setup ## Filter a table of many files by its data map, and without: FILES=20000
-	@$(BIN)/python benchmarks/intervals.py --files $(or $(FILES),20000)
+bench-ranges: setup ## Filter a table of many files by its file statistics, and without: FILES=20000
+	@$(BIN)/python benchmarks/ranges.py --files $(or $(FILES),20000)
 
 bench-merges: setup ## Time merges into an organized table, against writing partitions or all of it anew
 	@$(BIN)/python benchmarks/merges.py

@@ -15,8 +15,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from models import COLUMNS, make_project
-from processes import run
+from check_scale import COLUMNS, make_project
+from process_usage import run
 
 MIB, GIB = 2**20, 2**30
 

@@ -20,7 +20,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from measure import WrongRowsError
+from measurement import WrongRowsError
 from rich.console import Console
 from rich.table import Table
 from tables import generate
@@ -39,7 +39,7 @@ def main() -> None:
     parser.add_argument("--repetitions", type=int, default=4, help="timed runs of the queries, after one that is not")
     parser.add_argument("--by-hand", choices=layouts(), help="instead of the advice, this layout of the test cases")
     parser.add_argument("--conf", nargs="*", default=[], metavar="NAME=VALUE", help="settings of Spark")
-    parser.add_argument("--file-size", default="16MiB", help="of advise: tables of a benchmark are small")
+    parser.add_argument("--target-file-size", default="16MiB", help="of advise: tables of a benchmark are small")
     parser.add_argument("--smallest", default="4MiB", help="of advise")
     parser.add_argument("--folder", type=Path, default=Path(".demo/bench"), help="for data, tables and results")
     parser.add_argument("--measure", type=Path, help=argparse.SUPPRESS)
@@ -59,7 +59,7 @@ def main() -> None:
     shutil.copytree(folder / "before", folder / "after", symlinks=True)
     begin = time.perf_counter()
     advice = (
-        _applied(folder, options.by_hand) if options.by_hand else _advised(folder, options.file_size, options.smallest)
+        _applied(folder, options.by_hand) if options.by_hand else _advised(folder, options.target_file_size, options.smallest)
     )
     seconds = time.perf_counter() - begin
     seen = _in_a_process_of_its_own(folder, list(WAYS), options.repetitions)
@@ -81,9 +81,9 @@ def _in_a_process_of_its_own(folder: Path, ways: Sequence[str], repetitions: int
     return found
 
 
-def _advised(folder: Path, file_size: str, smallest: str) -> dict[str, Any]:
+def _advised(folder: Path, target_file_size: str, smallest: str) -> dict[str, Any]:
     """The advice, which is applied as well."""
-    more = ["--file-size", file_size, "--smallest", smallest]
+    more = ["--target-file-size", target_file_size, "--smallest", smallest]
     command = [str(Path(sys.executable).with_name("spark-bucketing")), "advise", "--apply"]
     place = ["--project-dir", str(folder / "after"), "--profiles-dir", str(folder / "profile-before")]
     report = folder / "advice.json"

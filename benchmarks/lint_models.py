@@ -25,8 +25,8 @@ from rich.table import Table
 from sqlfluff.core import FluffConfig, Linter, SQLLintError
 
 from spark_bucketing.check.reasons import EVERY_REASON
-from spark_bucketing.sqlfluff_plugin.model import examine
-from spark_bucketing.sqlfluff_plugin.project import project_of
+from spark_bucketing.sqlfluff_plugin.model_analysis import examine
+from spark_bucketing.sqlfluff_plugin.project_files import project_of
 
 ROOT = Path(__file__).parents[1]
 REPORT = "report.json"

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench_project import location, model, run, write_project
-from embedded import session
+from local_spark import session
 from rich.console import Console
 from rich.table import Table
 
@@ -88,7 +88,7 @@ def main() -> None:
 
 
 def _copy(spark: SparkSession, table: str, copy: str) -> None:
-    """Of files with their times as well, by which the data map knows them."""
+    """Of files with their times as well, by which the file statistics knows them."""
     (statement,) = spark.sql(f"show create table {table}").collect()[0]
     spark.sql(re.sub(r"TABLE \S+", f"TABLE {copy}", statement, count=1))
     shutil.copytree(location(spark, table), location(spark, copy), dirs_exist_ok=True)
@@ -149,7 +149,7 @@ def _project(folder: Path, options: argparse.Namespace) -> Path:
     queries["merge, unchecked"] = queries["merge"]
     models = {}
     for number, (way, config) in enumerate(WAYS.items()):
-        layout = {"partition_by": ["p"], "organized_by": "o", "rows_per_file": options.rows}
+        layout = {"partition_by": ["p"], "range_by": "o", "rows_per_file": options.rows}
         later = queries[way].replace("{{ ref('m0_base') }}", "{{ this }}")
         body = (
             f"{{% if is_incremental() or (execute and load_relation(this)) %}}{later}{{% else %}}{built}{{% endif %}}"
@@ -188,7 +188,7 @@ def _files(spark: SparkSession, table: str) -> dict[str, int]:
     return {
         str(path): path.stat().st_size
         for path in location(spark, table).rglob("part-*")
-        if path.is_file() and "_data_map" not in path.parts
+        if path.is_file() and "_file_statistics" not in path.parts
     }
 
 

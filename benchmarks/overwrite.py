@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench_project import location, model, run, write_project
-from embedded import session
+from local_spark import session
 from rich.console import Console
 from rich.table import Table
 
@@ -191,7 +191,7 @@ def _merges(spark: SparkSession, folder: Path, partitions: int, options: argpars
         incremental_strategy="merge",
         unique_key=["p", "o"],
         partition_by=["p"],
-        organized_by="o",
+        range_by="o",
         rows_per_file=options.rows // 4,
     )
     project = write_project(folder / name, {name: text})

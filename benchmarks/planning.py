@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from embedded import session
+from local_spark import session
 
 from spark_bucketing.extension.build import build_jar
 from spark_bucketing.extension.settings import extension_settings

@@ -8,9 +8,9 @@ import statistics
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import embedded
-from cases import BASELINE, SCANNED, WAYS
-from measure import Measured, measure, planning
+import local_spark
+from join_queries import BASELINE, SCANNED, WAYS
+from measurement import Measured, measure, planning
 from rewrites import rewriting
 from rich.bar import Bar
 from rich.console import Console
@@ -66,7 +66,7 @@ def session(folder: Path, settings: dict[str, str]) -> SparkSession:
         "spark.sql.shuffle.partitions": "16",
         "spark.sql.autoBroadcastJoinThreshold": "-1",
     }
-    return embedded.session(folder, {**extension_settings(build_jar()), **large, **settings})
+    return local_spark.session(folder, {**extension_settings(build_jar()), **large, **settings})
 
 
 def _table(results: dict[str, dict[str, Measured]], options: argparse.Namespace) -> Table:

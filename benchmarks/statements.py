@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from embedded import session
+from local_spark import session
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text

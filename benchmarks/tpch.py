@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import yaml
-from measure import WrongRowsError
+from measurement import WrongRowsError
 from rich.console import Console
 from rich.table import Table
 from run import session

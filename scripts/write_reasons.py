@@ -11,7 +11,7 @@ from spark_bucketing.check.reasons.reason import Reason
 TARGET = Path(__file__).parents[1] / "docs" / "reasons.md"
 HEAD = """# Reasons
 
-What `spark-bucketing check` finds, by the name that `spark-bucketing explain-reason` and a model's `meta` take. This
+What `spark-bucketing check` finds, by the name that `spark-bucketing explain` and a model's `meta` take. This
 page is written by `scripts/write_reasons.py` from the code; change it there.
 
 For each Exchange or Sort on the way from a bucketed table to a join, an aggregate, a distinct or a window there is

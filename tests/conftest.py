@@ -20,7 +20,7 @@ import yaml
 from spark_bucketing.session import setting
 
 if TYPE_CHECKING:
-    from bucketed import Tables
+    from bucketed_tables import Tables
     from dbt.artifacts.schemas.results import NodeResult
     from pyspark.sql import Row, SparkSession
 
@@ -75,7 +75,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 @pytest.fixture
 def extension(spark: SparkSession) -> Iterator[None]:
     """The session extension, switched on for one test, in which no query may be planned without it for an error."""
-    planner = spark.sparkContext._jvm.org.apache.spark.sql.bucketing.read.PlanWithBuckets  # type: ignore[union-attr]
+    planner = spark.sparkContext._jvm.org.apache.spark.sql.bucketing.read.BucketPlanningStrategy  # type: ignore[union-attr]
     before = planner.failures()
     with setting(spark, "spark.bucketing.enabled", "true"):
         yield
@@ -85,8 +85,8 @@ def extension(spark: SparkSession) -> Iterator[None]:
 @pytest.fixture(scope="module")
 def tables(spark: SparkSession, request: pytest.FixtureRequest) -> Tables:
     """A database named as the test's module, for its tables, and the views `new_rows` and `scattered`."""
-    from bucketed import SCATTERED, Tables
-    from evolved import NEW_ROWS
+    from bucketed_tables import SCATTERED, Tables
+    from partition_specs import NEW_ROWS
 
     made = Tables(spark, str(request.module.__name__).removeprefix("test_"))
     for name, rows in (("new_rows", NEW_ROWS), ("scattered", SCATTERED)):

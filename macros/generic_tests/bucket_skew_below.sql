@@ -15,7 +15,7 @@
       from (
         select *, sum(bucket_rows) over (partition by spec) as total_rows
         from (
-          select {{ spark_bucketing.bucket_of_path('file', tested.layout.bucket_hash) }} as bucket, buckets, spec, sum(file_rows) as bucket_rows
+          select {{ spark_bucketing.bucket_id_of_path('file', tested.layout.bucket_hash) }} as bucket, buckets, spec, sum(file_rows) as bucket_rows
           from (
             select file, count(*) as file_rows
             from (select input_file_name() as file from {{ spark_bucketing.tested_rows(model) }})

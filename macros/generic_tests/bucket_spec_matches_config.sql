@@ -11,15 +11,15 @@
     ] if value is not none -%}
       {%- do expected.update({property: value}) -%}
     {%- endfor -%}
-    {%- set wished = expected.get('clustered_by') or expected.get('buckets') -%}
-    {%- set found = spark_bucketing.tested_layout(relation, bucketed=not wished) -%}
-    {%- if not wished and not found.problem and not found.unbucketed -%}
+    {%- set overridden = expected.get('clustered_by') or expected.get('buckets') -%}
+    {%- set found = spark_bucketing.tested_layout(relation, bucketed=not overridden) -%}
+    {%- if not overridden and not found.problem and not found.unbucketed -%}
       {%- do found.update({'problem': spark_bucketing.test_problem(relation,
           'neither a model with `clustered_by` and `buckets` in its config nor these arguments',
           'a bucket spec to compare the table with', 'give the test `clustered_by` and `buckets`')}) -%}
     {%- endif -%}
     {%- if found.problem -%}
-      {{ spark_bucketing.cannot_tell_sql(found.problem) }}
+      {{ spark_bucketing.inconclusive_sql(found.problem) }}
     {%- elif found.unbucketed -%}
       {{ spark_bucketing.failure_sql(found.unbucketed) }}
     {%- else -%}

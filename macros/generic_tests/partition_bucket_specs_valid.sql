@@ -6,7 +6,7 @@
   {%- call(tested) spark_bucketing.files_test_sql(model) -%}
     {%- if not tested.specs.known -%}
       {%- set missing = spark_bucketing.missing_bucket_specs() -%}
-      {{ spark_bucketing.cannot_tell_sql(spark_bucketing.test_problem(tested.relation, missing.found, 'a session that can be asked for the seals', missing.instead)) }}
+      {{ spark_bucketing.inconclusive_sql(spark_bucketing.test_problem(tested.relation, missing.found, 'a session that can be asked for the seals', missing.instead)) }}
     {%- else -%}
       {%- set rows = [] -%}
       {%- for part in tested.specs.loose if part.status != 'not-sealed' -%}

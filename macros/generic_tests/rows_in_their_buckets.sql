@@ -3,7 +3,7 @@
   {%- call(tested) spark_bucketing.files_test_sql(model) -%}
     {%- set problem = spark_bucketing.add_key_columns(tested) if tested.specs.loose else none -%}
     {%- if problem -%}
-      {{ spark_bucketing.cannot_tell_sql(problem) }}
+      {{ spark_bucketing.inconclusive_sql(problem) }}
     {%- elif not tested.specs.loose -%}
       {{ spark_bucketing.literal_rows_sql(['file', 'bucket_in_name', 'misplaced_rows'], []) }}
     {%- else -%}

@@ -10,7 +10,7 @@
     {%- set sql = {'text': query} if query else spark_bucketing.model_sql(spark_bucketing.tested_relation(model), incremental) -%}
     {%- set plan = spark_bucketing.explained_shuffles(sql.text) if sql.text else sql -%}
     {%- if plan.problem -%}
-      {{ spark_bucketing.cannot_tell_sql(plan.problem) }}
+      {{ spark_bucketing.inconclusive_sql(plan.problem) }}
     {%- else -%}
       {%- set shuffles = plan.shuffles if plan.shuffles | length > n else [] -%}
       {{ spark_bucketing.literal_rows_sql(['number', 'shuffle'], zip(range(1, shuffles | length + 1), shuffles) | list) }}

@@ -24,7 +24,7 @@
       {%- endif -%}
     {%- endfor -%}
     {%- if not layout.sorted_by and not specs.groups | selectattr('sorted_by') | list -%}
-      {{ spark_bucketing.cannot_tell_sql(spark_bucketing.test_problem(tested.relation, 'a bucketed table without (ascending) sort columns',
+      {{ spark_bucketing.inconclusive_sql(spark_bucketing.test_problem(tested.relation, 'a bucketed table without (ascending) sort columns',
           'SORTED BY columns', 'set `sorted_by` in the config of the model, or leave this test out')) }}
     {%- elif unsorted or not specs.loose -%}
       {{ spark_bucketing.literal_rows_sql(['directory', 'partition', 'problem'], unsorted) }}

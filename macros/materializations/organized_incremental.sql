@@ -7,7 +7,7 @@
   {% do spark_bucketing.validate_session(keeps_rows=true) %}
 
   {%- set existing = spark_bucketing.recover_relation(target_relation, rebuild=should_full_refresh()) -%}
-  {%- if existing and existing.type == 'table' and spark_bucketing.leaves_seals() -%}
+  {%- if existing and existing.type == 'table' and spark_bucketing.extension_enabled() -%}
     {% do spark_bucketing.recover_files(target_relation) %}
   {%- endif -%}
   {%- set rebuild = existing is none or existing.type == 'view' or should_full_refresh() -%}

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from spark_bucketing.plan import PhysicalPlan, PlanNode, parse_plan
-from spark_bucketing.report.words import count
+from spark_bucketing.report.formatting import count
 from spark_bucketing.session import setting, spark_call
 
 if TYPE_CHECKING:

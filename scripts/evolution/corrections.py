@@ -1,6 +1,6 @@
 """Merges late corrections of a week into the showcase's flights, organized by time, and shows which files change.
 
-A copy of the showcase gets a model more, whose files have intervals of departure times. A second run corrects the
+A copy of the showcase gets a model more, whose files have ranges of departure times. A second run corrects the
 delays of a week, takes out flights that never were, and adds one that was missing. The table is compared with one that
 is computed anew.
 
@@ -29,7 +29,7 @@ MODEL = """
 {{ config(
   materialized='organized_incremental',
   partition_by=['flight_month'],
-  organized_by='hour_at',
+  range_by='hour_at',
   rows_per_file=4000,
   incremental_strategy='merge',
   unique_key=['flight_month', 'hour_at', 'flight_id'],
@@ -70,9 +70,9 @@ def run() -> None:
 
 
 def files(spark: SparkSession) -> dict[str, tuple[str, str, int, int]]:
-    """Of each file the first and last hour, rows and bytes, by the data map."""
+    """Of each file the first and last hour, rows and bytes, by the file statistics."""
     rows = spark.sql(
-        f"select file, lower.hour_at, upper.hour_at, rows, bytes from data_map('{TABLE}') order by 1"
+        f"select file, lower.hour_at, upper.hour_at, rows, bytes from file_statistics('{TABLE}') order by 1"
     ).collect()
     return {row[0]: (str(row[1]), str(row[2]), row[3], row[4]) for row in rows}
 

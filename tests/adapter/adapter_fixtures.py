@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from adapter_cases import Case
-from bucketed import settled
+from bucketed_tables import settled
 from dbt.adapters.spark.session import SessionConnectionWrapper
 from dbt.tests.fixtures import project as fixtures
 from pyspark.sql import SparkSession

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 from cluster import Cluster, cluster, missing
-from clustered import ClusterProject
-from served import asking
+from cluster_projects import ClusterProject
+from spark_servers import asking
 
 from spark_bucketing.extension.build import build_jar
 from spark_bucketing.extension.settings import server_settings

@@ -12,9 +12,9 @@ import pytest
 from cluster import Cluster
 from cluster_fixtures import *  # noqa: F403 - as a conftest.py would, of which there can be only one
 from cluster_fixtures import SETTINGS, Query
-from clustered import ClusterProject
-from commanded import explained
-from elsewhere import REPOSITORY
+from cluster_projects import ClusterProject
+from commands import explained
+from spark_subprocess import REPOSITORY
 
 from spark_bucketing.extension.build import build_jar
 from spark_bucketing.extension.settings import extension_settings
@@ -101,7 +101,7 @@ def test_two_processes_build_one_model(project: ClusterProject, query: Query, se
     for end in ended.values():
         assert end.code == 0 or re.search(DROPPED, end.output), end.output
     if second_starts != "at once":
-        assert "m__dbt_tmp is dropped: a run of this model has died, or is still going on" in ended[3].output
+        assert "m__dbt_tmp is dropped: a run of this model has crashed, or is still going on" in ended[3].output
     # All of one version: of a run that succeeded, or the one that was there.
     [(version, rows, keys)] = query(
         f"select version, count(*), count(distinct k) from {project.schema}.m group by version"

@@ -7,7 +7,7 @@ import random
 import shutil
 from pathlib import Path
 
-from bucketed import Tables, put
+from bucketed_tables import Tables, put
 
 # Each is a method below, but for none, which most tables have.
 BREAKAGES = ("none",) * 32 + (

@@ -11,8 +11,8 @@ from functools import partialmethod
 from itertools import takewhile
 from pathlib import Path
 
-from bucketed import Tables
-from evolved import put_parameters, put_schema, seal_of
+from bucketed_tables import Tables
+from partition_specs import put_parameters, put_schema, seal_of
 from pyspark.errors import AnalysisException
 
 # Each is of VALUES, of STATEMENTS, or a method below. Some are of partitions, and do nothing to a table without.

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from broken_files import BREAKAGES, Files
 from broken_seals import PARTITION_BREAKAGES, SEAL_BREAKAGES, Seals
-from bucketed import Tables
+from bucketed_tables import Tables
 from pyspark.errors import AnalysisException
 
 # The share of tables whose partitions have specs of their own, which are broken more often than not.

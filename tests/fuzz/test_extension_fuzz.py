@@ -12,7 +12,7 @@ from collections import Counter
 from time import monotonic
 
 import pytest
-from bucketed import Tables
+from bucketed_tables import Tables
 from generator import EVOLVED, Generator, Query, Table
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException

@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from commanded import COMMAND, command, environment
+from commands import COMMAND, command, environment
 from dbt_projects import dbt_project
 
 from conftest import REPOSITORY, Project
-from spark_bucketing.advise.candidates import Subject
-from spark_bucketing.advise.facts import column_facts
-from spark_bucketing.advise.sizes import ColumnFacts, SizeFacts
+from spark_bucketing.advise.layout_options import Subject
+from spark_bucketing.advise.catalogs import column_facts
+from spark_bucketing.advise.table_sizes import ColumnStatistics, TableSize
 from spark_bucketing.plan.session_planner import SessionPlanner
 from spark_bucketing.plan.whatif import HypotheticalTable
 from spark_bucketing.session import setting
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 GIB = 2**30
-SMALL = ("--smallest", "1", "--file-size", "1KiB")
+SMALL = ("--smallest", "1", "--target-file-size", "1KiB")
 
 
 def advised(project: Project, *arguments: str) -> dict[str, Any]:
@@ -105,9 +105,9 @@ def test_what_analyze_has_found_of_columns_is_known(spark: SparkSession, tmp_pat
     spark.sql(f"create or replace temporary view rows_of_analyzed as select {columns} from range(10000)")
     spark.sql("drop table if exists analyzed.t")
     spark.sql("create table analyzed.t using parquet as select * from rows_of_analyzed")
-    one = Subject(HypotheticalTable("analyzed.t", {}), SizeFacts(10**6))
+    one = Subject(HypotheticalTable("analyzed.t", {}), TableSize(10**6))
     names = ("k", "gaps", "lopsided", "few", "nowhere")
-    assert column_facts(planner, one, names, profile=False).columns["k"] == ColumnFacts()
+    assert column_facts(planner, one, names, profile=False).columns["k"] == ColumnStatistics()
     with setting(spark, "spark.sql.statistics.histogram.enabled", "true"):
         spark.sql("analyze table analyzed.t compute statistics for all columns")
     found = column_facts(planner, one, names, profile=False).columns
@@ -116,13 +116,13 @@ def test_what_analyze_has_found_of_columns_is_known(spark: SparkSession, tmp_pat
     assert found["few"].largest == pytest.approx(1 / 3, abs=0.02) and found["k"].largest == 0 and "nowhere" not in found
     # A sample says the same, by one query for each column.
     sampled = column_facts(planner, one, names, profile=True).columns
-    assert sampled["few"] == ColumnFacts(3, 0.3334)
-    assert sampled["gaps"] == ColumnFacts(7501, 0.25) and sampled["lopsided"].largest == 0.5
-    large = replace(one, facts=SizeFacts(10 * 2**30))
+    assert sampled["few"] == ColumnStatistics(3, 0.3334)
+    assert sampled["gaps"] == ColumnStatistics(7501, 0.25) and sampled["lopsided"].largest == 0.5
+    large = replace(one, facts=TableSize(10 * 2**30))
     part = column_facts(planner, large, ("few",), profile=True).columns["few"]
     assert part.distinct == 3 and part.largest != sampled["few"].largest
-    given = {"k": ColumnFacts(1, 1.0)}
-    assert column_facts(planner, replace(one, facts=SizeFacts(1, None, given)), ("k",), True).columns == given
+    given = {"k": ColumnStatistics(1, 1.0)}
+    assert column_facts(planner, replace(one, facts=TableSize(1, None, given)), ("k",), True).columns == given
 
 
 @pytest.fixture

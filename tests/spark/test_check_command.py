@@ -1,4 +1,4 @@
-"""The check on a real Spark: live against what dbt built, and offline against empty shadows of it."""
+"""The check on a real Spark: live against what dbt built, and offline against empty stubs of it."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 import yaml
 from click.testing import Result
-from commanded import COMMAND, command, environment, verdicts
+from commands import COMMAND, command, environment, verdicts
 from pyspark.sql import SparkSession
 
 from conftest import Project
-from spark_bucketing.check.facts import Facts
+from spark_bucketing.check.table_facts import Facts
 from spark_bucketing.check.results import Report
-from spark_bucketing.check.run import Checker, Subject
+from spark_bucketing.check.checker import Checker, Subject
 from spark_bucketing.check.session_settings import Settings
 from spark_bucketing.errors import SparkError
 from spark_bucketing.plan.planner import Planner, SqlPlanner

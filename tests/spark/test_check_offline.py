@@ -1,4 +1,4 @@
-"""The check without the warehouse: empty shadows of tables, and the same verdicts as live."""
+"""The check without the warehouse: empty stubs of tables, and the same verdicts as live."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from commanded import COMMAND, environment, explained
+from commands import COMMAND, environment, explained
 from dbt_projects import dbt_project
 from pyspark.sql import SparkSession
 
 from conftest import REPOSITORY
-from spark_bucketing.check.facts import OfflineFacts
+from spark_bucketing.check.table_facts import OfflineFacts
 from spark_bucketing.check.offline import whatif_beside
-from spark_bucketing.check.shadow import Shadow
+from spark_bucketing.check.stub_tables import StubTables
 from spark_bucketing.errors import SparkError
 from spark_bucketing.plan import parse_statistics
 from spark_bucketing.plan.whatif import HypotheticalTable, WhatIf
@@ -34,14 +34,14 @@ def whatif(spark: SparkSession) -> Iterator[WhatIf]:
         yield made
 
 
-def shadow_of(whatif: WhatIf, nodes: list[Node], catalog: dict[str, CatalogTable] | None = None) -> Shadow:
-    shadow = Shadow(whatif, Manifest({one.unique_id: one for one in nodes}), catalog or {}, Path())
+def stub_of(whatif: WhatIf, nodes: list[Node], catalog: dict[str, CatalogTable] | None = None) -> StubTables:
+    stub = StubTables(whatif, Manifest({one.unique_id: one for one in nodes}), catalog or {}, Path())
     for one in nodes:
-        shadow.create(one)
-    return shadow
+        stub.create(one)
+    return stub
 
 
-def test_shadows_have_the_layout_and_the_size_of_the_tables(whatif: WhatIf) -> None:
+def test_stubs_have_the_layout_and_the_size_of_the_tables(whatif: WhatIf) -> None:
     config = {"clustered_by": ["k"], "buckets": 8, "partition_by": ["ds"], "sorted_by": ["k", "v"]}
     columns = {"k": "bigint", "v": "string", "ds": "date"}
     source = Node("source.p.a", "a", "source", "m.yml", "s.a", "source", columns=columns)
@@ -50,8 +50,8 @@ def test_shadows_have_the_layout_and_the_size_of_the_tables(whatif: WhatIf) -> N
     view = Node("model.p.v", "v", "model", "v.sql", "s.v", "view", "select * from s.b")
     external = "csv.`/no/file` with (header = true)"
     path = Node("source.p.x", "x", "source", "m.yml", external, "source", source_name="raw", columns={"k": "int"})
-    shadow = shadow_of(whatif, [source, big, small, view, path], {"model.p.c": CatalogTable({"k": "bigint"}, 1000)})
-    assert shadow.missing == {}
+    stub = stub_of(whatif, [source, big, small, view, path], {"model.p.c": CatalogTable({"k": "bigint"}, 1000)})
+    assert stub.missing == {}
     asked = OfflineFacts(whatif)
     explained = whatif.explain("select * from s.a join s.b using (k) join s.c using (k)")
     assert parse_statistics(explained.cost).tables == {"s.c": 1000}
@@ -59,11 +59,11 @@ def test_shadows_have_the_layout_and_the_size_of_the_tables(whatif: WhatIf) -> N
     assert facts["s.b"].spec == BucketSpec(8, ("k",), ("k", "v"), "hive")
     assert facts["s.b"].partition_columns == ("ds",) and facts["s.b"].files_per_bucket == 1
     assert (facts["s.b"].size_bytes, facts["s.c"].size_bytes) == (None, 1000)
-    assert shadow.rewritten(f"select * from {external}") == "select * from `raw__offline`.`x`"
+    assert stub.rewritten(f"select * from {external}") == "select * from `raw__offline`.`x`"
     assert {node.table for node in whatif.plan("select * from s.v").walk() if node.table} == {"s.b"}
 
 
-def test_no_shadow_is_broadcast_for_being_empty_but_a_small_table_is(whatif: WhatIf) -> None:
+def test_no_stub_is_broadcast_for_being_empty_but_a_small_table_is(whatif: WhatIf) -> None:
     specs = {"plain": None, "hive": BucketSpec(4, ("k",), ("k",), "hive"), "spark": BucketSpec(4, ("k",), (), "spark")}
     broadcast = {"spark.sql.autoBroadcastJoinThreshold": "10485760"}
     for kind, spec in specs.items():
@@ -75,12 +75,12 @@ def test_no_shadow_is_broadcast_for_being_empty_but_a_small_table_is(whatif: Wha
             assert "Broadcast" in whatif.explain(join.format("small"), settings=broadcast).formatted, (kind, by)
 
 
-def test_what_has_no_shadow_says_why_in_the_errors_of_its_readers(whatif: WhatIf) -> None:
-    shadow = shadow_of(whatif, [Node("source.p.a", "a", "source", "m.yml", "s.a", "source", columns={"k": None})])
-    assert "source 'a'" in shadow.missing["s.a"]
+def test_what_has_no_stub_says_why_in_the_errors_of_its_readers(whatif: WhatIf) -> None:
+    stub = stub_of(whatif, [Node("source.p.a", "a", "source", "m.yml", "s.a", "source", columns={"k": None})])
+    assert "source 'a'" in stub.missing["s.a"]
     with pytest.raises(SparkError) as error:
         whatif.explain("select * from s.a")
-    assert "data_type" in shadow.why(str(error.value))
+    assert "data_type" in stub.why(str(error.value))
 
 
 ON = {"spark.bucketing.enabled": "true", "spark.sql.autoBroadcastJoinThreshold": "-1"}

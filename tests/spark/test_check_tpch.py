@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 import yaml
-from checked import Applied, Checked, apply_fixes, made
+from check_cases import Applied, Checked, apply_fixes, made
 from pyspark.sql import SparkSession
 
-from spark_bucketing.check.judge import reads_buckets
+from spark_bucketing.check.verdicts import reads_buckets
 
 FOLDER = Path(__file__).parents[1] / "cases" / "tpch"
 QUERIES = {path.stem: path.read_text() for path in sorted(FOLDER.glob("q*.sql"))}

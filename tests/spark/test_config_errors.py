@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import yaml
-from dying import READS, statements
+from crashes import READS, statements
 
 from conftest import REPOSITORY, Failed, Project
 from spark_bucketing.session import setting

@@ -9,10 +9,10 @@ from importlib.util import find_spec
 from typing import Any
 
 import pytest
-from bucketed import Plan, settled
+from bucketed_tables import Plan, settled
 from cluster import PYSPARK
 from pyspark.sql import SparkSession
-from served import connect_server
+from spark_servers import connect_server
 
 from spark_bucketing.extension.build import build_jar
 from spark_bucketing.extension.settings import server_settings

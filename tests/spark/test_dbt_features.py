@@ -8,7 +8,7 @@ from itertools import product
 from typing import Any
 
 import pytest
-from dying import statements
+from crashes import statements
 from test_bucketed_table import assert_one_file_per_bucket
 
 from conftest import Failed, Project

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from itertools import product
 
 import pytest
-from bucketed import settled, writing_tasks
-from dying import executing
+from bucketed_tables import settled, writing_tasks
+from crashes import executing
 from test_bucketed_table import assert_one_file_per_bucket, assert_sorted, buckets_of
 
 from conftest import Project, all_long_but

@@ -6,8 +6,8 @@ import json
 from importlib.metadata import version
 
 import pytest
-from commanded import command
-from versions import SPARK
+from commands import command
+from spark_features import SPARK
 
 from conftest import Project
 from spark_bucketing.session import setting

@@ -7,16 +7,16 @@ import re
 from collections.abc import Callable
 
 import pytest
-from bucketed import no_extension, put
-from evolved import put_parameters
-from evolving import DB, Evolving, evolving_tables, sealed  # noqa: F401
+from bucketed_tables import no_extension, put
+from partition_specs import put_parameters
+from spec_evolution import DB, SpecEvolution, evolving_tables, sealed  # noqa: F401
 
 from conftest import all_long_but
 
 pytestmark = pytest.mark.usefixtures("extension", "no_broadcast")
 
 
-def test_specs_are_shown_as_ranges(tables: Evolving) -> None:
+def test_specs_are_shown_as_ranges(tables: SpecEvolution) -> None:
     tables.evolved("shown", {"a": 4, "b": 4, "c": 8})
     lines = [" ".join(line.split()) for line in tables.said("show", "shown").splitlines()]
     assert lines[0] == f"{DB}.shown: 8 buckets by (k), sorted by (k), 3 partitions"
@@ -37,14 +37,14 @@ def test_specs_are_shown_as_ranges(tables: Evolving) -> None:
 
 # It divides the other one, half of it does, it has nothing in common.
 @pytest.mark.parametrize("second", all_long_but((8, 5), (8, 6, 5)))
-def test_what_show_says_of_reading_is_what_the_planner_does(tables: Evolving, second: int) -> None:
+def test_what_show_says_of_reading_is_what_the_planner_does(tables: SpecEvolution, second: int) -> None:
     tables.evolved("planned", {"a": 4, "b": second})
     together = tables.report("show", "planned")["all_partitions"]["num_buckets"]
     expected = f"Bucketed: true ({together} Hive buckets" if together else "Bucketed: false"
     assert expected in tables.plan("select k, count(*) from planned group by k")
 
 
-HARM: dict[str, Callable[[Evolving], object]] = {
+HARM: dict[str, Callable[[SpecEvolution], object]] = {
     # As another engine may make the record lose a key, and as a copy of the files is later.
     "seal-unreadable": lambda tables: put_parameters(tables, "broken", "ds=a", {"bucketing.hash": None}),
     "seal-broken": lambda tables: [*map(os.utime, tables.locations("broken")["ds=a"].glob("0*"))],
@@ -52,7 +52,7 @@ HARM: dict[str, Callable[[Evolving], object]] = {
 
 
 @pytest.mark.parametrize("status", HARM)
-def test_a_broken_seal_is_found_and_repaired(tables: Evolving, status: str) -> None:
+def test_a_broken_seal_is_found_and_repaired(tables: SpecEvolution, status: str) -> None:
     tables.evolved("broken", {"a": 4, "b": 8})
     HARM[status](tables)
     before = tables.record("broken")
@@ -69,7 +69,7 @@ def test_a_broken_seal_is_found_and_repaired(tables: Evolving, status: str) -> N
     assert again == [("ds=a", "unchanged", 0), ("ds=b", "unchanged", 0)]
 
 
-def test_files_that_are_no_buckets_are_named(tables: Evolving) -> None:
+def test_files_that_are_no_buckets_are_named(tables: SpecEvolution) -> None:
     rows = tables.evolved("loose", {"a": 4, "b": 4})
     first, second = sorted(tables.locations("loose")["ds=a"].glob("0*"))[:2]
     data = first.read_bytes()
@@ -87,7 +87,7 @@ def test_files_that_are_no_buckets_are_named(tables: Evolving) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("numbers", [(8, 4), (4, 8)], ids=["fewer", "more"])
-def test_files_of_another_partition_are_sealed_as_what_they_are(tables: Evolving, numbers: tuple[int, int]) -> None:
+def test_files_of_another_partition_are_sealed_as_what_they_are(tables: SpecEvolution, numbers: tuple[int, int]) -> None:
     tables.evolved("stale", {"a": numbers[0], "b": numbers[1]})
     files = tables.locations("stale")
     for path in files["ds=a"].glob("*"):
@@ -99,7 +99,7 @@ def test_files_of_another_partition_are_sealed_as_what_they_are(tables: Evolving
     assert tables.record("stale") == sealed(a=numbers[1], b=numbers[1])
 
 
-def test_a_table_without_partitions_is_sealed(tables: Evolving) -> None:
+def test_a_table_without_partitions_is_sealed(tables: SpecEvolution) -> None:
     tables.create("whole (k int) clustered by (k) sorted by (k) into 4 buckets stored as parquet")
     tables.sql("stock:insert into whole select cast(id as int) from range(40)")
     query = "select k, count(*) from whole group by k"
@@ -132,7 +132,7 @@ REFUSED = [
 
 
 @pytest.fixture(scope="module")
-def refused(tables: Evolving) -> None:
+def refused(tables: SpecEvolution) -> None:
     """Tables of all kinds of which the commands want nothing."""
     for statement in (
         "create or replace view a_view as select 1 as a",
@@ -152,20 +152,20 @@ def refused(tables: Evolving) -> None:
 
 
 @pytest.mark.parametrize(("arguments", "said"), [case[1:] for case in REFUSED], ids=[case[0] for case in REFUSED])
-def test_what_cannot_be_done_is_said(tables: Evolving, refused: None, arguments: tuple[str, ...], said: str) -> None:
+def test_what_cannot_be_done_is_said(tables: SpecEvolution, refused: None, arguments: tuple[str, ...], said: str) -> None:
     result = tables.command(*arguments)
     assert result.exit_code == 2
     assert said in result.output, result.output
     assert "mistake of this program" not in result.output and "Traceback" not in result.output
 
 
-def test_a_session_without_the_extension_says_what_to_do(tables: Evolving, refused: None) -> None:
+def test_a_session_without_the_extension_says_what_to_do(tables: SpecEvolution, refused: None) -> None:
     with no_extension(tables.spark):
         for name in ("show", "seal"):
             assert "spark-bucketing extension conf --format profiles" in tables.said(name, "refused", code=2)
 
 
-def test_settings_under_which_rows_are_left_out_come_back(tables: Evolving) -> None:
+def test_settings_under_which_rows_are_left_out_come_back(tables: SpecEvolution) -> None:
     tables.evolved("settled", {"a": 4, "b": 8})
     loose = {"spark.sql.files.ignoreMissingFiles": "true", "spark.bucketing.write.distribute": "false"}
     with tables.settings(loose):

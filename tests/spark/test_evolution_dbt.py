@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from bucketed import Shape, Tables, settled
+from bucketed_tables import Shape, Tables, settled
 
 from conftest import Project
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from bucketed import no_extension
-from dying import statements
+from bucketed_tables import no_extension
+from crashes import statements
 from test_evolution_runs import EVOLVING, ROWS, alterations, days, files_of, records, source, spec
 
 from conftest import Failed, Project

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from dying import content, statements
+from crashes import content, statements
 from test_bucketed_table import assert_one_file_per_bucket
 
 from conftest import Project

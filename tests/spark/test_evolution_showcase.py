@@ -25,12 +25,12 @@ import evolve
 run = evolve.Showcase.run
 
 
-def run_and_spoil(showcase, step):
+def run_and_lose_layout(showcase, step):
     run(showcase, step)
     showcase.spark.sql(sys.argv[1])
 
 
-evolve.Showcase.run = run_and_spoil
+evolve.Showcase.run = run_and_lose_layout
 evolve.STEPS = evolve.STEPS[1:2]
 sys.exit(evolve.main())
 """

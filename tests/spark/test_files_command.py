@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from commanded import command
+from commands import command
 from test_organized_table import SKEWED, TABLE, rows_of_files
 
 from conftest import Project
@@ -36,9 +36,9 @@ def test_the_hash_and_the_keys_are_those_of_spark(project: Project) -> None:
 
 
 def test_a_plan_is_what_a_run_makes(project: Project) -> None:
-    for size in ({"rows_per_file": 60}, {"file_size": "1KiB"}, {"files": 9}, {"files_per_partition": 18}):
+    for size in ({"rows_per_file": 60}, {"target_file_size": "1KiB"}, {"num_files": 9}, {"files_per_partition": 18}):
         project.model("m", SKEWED, **TABLE, partition_by=["ds"], **size)
-        if "file_size" in size:
+        if "target_file_size" in size:
             result = command(
                 project, "files", "plan", "m", "--manifest", str(project.folder / "target" / "manifest.json")
             )
@@ -53,9 +53,9 @@ def test_a_plan_is_what_a_run_makes(project: Project) -> None:
 
 def test_a_plan_says_why_and_can_be_of_any_model(project: Project) -> None:
     project.model("m", SKEWED + "-- the end", materialized="table", partition_by="ds")
-    said = command(project, "files", "plan", "m", "--file-size", "1KiB", "--bytes-per-row", "8").output
+    said = command(project, "files", "plan", "m", "--target-file-size", "1KiB", "--bytes-per-row", "8").output
     assert "m: 9 files for 900 rows in 3 partitions, about 7.0 KiB" in said
-    for reason in ("file_size = 1.0 KiB, by the command's option", "a row has 8 bytes, as given", "so 128 rows a file"):
+    for reason in ("target_file_size = 1.0 KiB, by the command's option", "a row has 8 bytes, as given", "so 128 rows a file"):
         assert reason in said
     lines = [line.split() for line in said.splitlines()]
     assert ["a", "b", "700", "6", "117", "936", "bytes"] in lines and [
@@ -71,11 +71,11 @@ def test_a_plan_says_why_and_can_be_of_any_model(project: Project) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["m"], "`file_size` of model 'm'"),
-        (["m", "--files", "2", "--rows-per-file", "3"], "rows_per_file and files"),
-        (["m", "--file-size", "1MiB"], "--bytes-per-row"),
-        (["nope", "--files", "2"], "There is no model 'nope'"),
-        (["broken", "--files", "2"], "nowhere"),
+        (["m"], "`target_file_size` of model 'm'"),
+        (["m", "--num-files", "2", "--rows-per-file", "3"], "rows_per_file and num_files"),
+        (["m", "--target-file-size", "1MiB"], "--bytes-per-row"),
+        (["nope", "--num-files", "2"], "There is no model 'nope'"),
+        (["broken", "--num-files", "2"], "nowhere"),
     ],
 )
 def test_what_cannot_be_planned_is_a_message(project: Project, arguments: list[str], message: str) -> None:
@@ -85,14 +85,14 @@ def test_what_cannot_be_planned_is_a_message(project: Project, arguments: list[s
     assert result.exit_code == 2 and message in result.output and "Traceback" not in result.output
 
 
-def test_a_plan_of_intervals_is_what_a_run_makes(project: Project) -> None:
+def test_a_plan_of_ranges_is_what_a_run_makes(project: Project) -> None:
     """NULLs of the ordering column have a file of their own, and '' of a split column is another value than NULL."""
     rows = "select if(id < 300, null, id) as o, if(id % 3 = 0, '', if(id % 3 = 1, null, 'x')) as s from range(600)"
-    config = {**TABLE, "organized_by": "o", "split_by": "s", "rows_per_file": 30}
+    config = {**TABLE, "range_by": "o", "implicit_partition_by": "s", "rows_per_file": 30}
     project.model("m", rows, **config)
     plan = planned(project, "m")
     project.dbt("run")
-    assert plan["files"] == 15 and len([path for path in project.files("m") if path.parts[0] != "_data_map"]) == 15
-    project.model("n", rows, **{**config, "rows_per_file": None}, bounds_from="m")
+    assert plan["files"] == 15 and len([path for path in project.files("m") if path.parts[0] != "_file_statistics"]) == 15
+    project.model("n", rows, **{**config, "rows_per_file": None}, range_boundaries_from="m")
     result = command(project, "files", "plan", "n")
-    assert result.exit_code == 2 and "`bounds_from`" in result.output and "--file-size" in result.output
+    assert result.exit_code == 2 and "`range_boundaries_from`" in result.output and "--target-file-size" in result.output

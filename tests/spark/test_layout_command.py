@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from commanded import command
+from commands import command
 from pyspark.sql import SparkSession
 
 from conftest import Project

@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 import pytest
-from dying import statements
+from crashes import statements
 from test_bucketed_table import assert_one_file_per_bucket
 
 from conftest import Failed, Project

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from bucketed import settled
-from dying import statements
+from bucketed_tables import settled
+from crashes import statements
 from test_organized_table import rows_of_files
 
 from conftest import Failed, Project
@@ -85,7 +85,7 @@ def test_new_columns_are_added_and_other_layouts_refused(project: Project) -> No
 
 
 @pytest.mark.long
-def test_a_run_that_dies_adds_nothing_or_all_and_is_cleared_up(project: Project) -> None:
+def test_a_run_that_crashes_adds_nothing_or_all_and_is_cleared_up(project: Project) -> None:
     model(project, incremental_strategy="insert_overwrite")
     for _ in range(2):
         project.dbt("run")
@@ -94,9 +94,9 @@ def test_a_run_that_dies_adds_nothing_or_all_and_is_cleared_up(project: Project)
     with statements() as sent:
         project.dbt("run")
     for number in range(len(sent)):
-        with statements(die_before=number):
+        with statements(crash_before=number):
             _, failure = project.attempt("run")
-        assert "the process died here" in failure
+        assert "the process crashed here" in failure
         project.dbt("run")
         assert project.rows("select p, count(*) from {schema}.m group by p order by p") == after, sent[number]
         assert project.tables() == {"m"}, sent[number]

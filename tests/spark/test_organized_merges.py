@@ -10,10 +10,10 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from commanded import command
-from dying import executing
+from commands import command
+from crashes import executing
 from pyspark.sql import SparkSession
-from test_as_stock import warnings
+from test_dbt_spark_parity import warnings
 from test_organized_ranges import data_files, files_of, read_files
 
 from conftest import Failed, Project
@@ -23,7 +23,7 @@ MODEL: dict[str, Any] = {
     "materialized": "organized_incremental",
     "incremental_strategy": "merge",
     "unique_key": ["id"],
-    "organized_by": "o",
+    "range_by": "o",
     "rows_per_file": 40,
 }
 COLUMNS = "id bigint, o int, s int, v string, ds string"
@@ -93,11 +93,11 @@ def merge(project: Project, delta: list[Row]) -> tuple[set[Any], set[Any]]:
     return set(before.items()), set(after.items())
 
 
-def assert_map_is_true(project: Project, overlaps: bool = False) -> None:
-    """Each file is known to the map, by an interval of its own, and what the map says of it is so."""
+def assert_file_statistics_are_exact(project: Project, overlaps: bool = False) -> None:
+    """Each file is known to the map, by a range of its own, and what the map says of it is so."""
     partition = "partition" if "ds=" in str(data_files(project, "m")) else "1"
     found = project.rows(
-        f"select *, {partition} as g from data_map('{project.table('m')}') order by g, lower nulls last"
+        f"select *, {partition} as g from file_statistics('{project.table('m')}') order by g, lower nulls last"
     )
     truth = {
         one.file: one
@@ -113,15 +113,15 @@ def assert_map_is_true(project: Project, overlaps: bool = False) -> None:
     if not overlaps:
         for one, other in pairwise(found):
             if one.g == other.g and None not in (one.lower.o, other.lower.o):
-                assert one.upper.o < other.lower.o or getattr(one, "split", 0) != getattr(other, "split", 0)
+                assert one.upper.o < other.lower.o or getattr(one, "implicit_partition", 0) != getattr(other, "implicit_partition", 0)
 
 
 CONFIGS: list[dict[str, Any]] = [
     {},
     {"partition_by": ["ds"]},
-    {"partition_by": ["ds"], "split_by": ["s"], "file_format": "orc"},
+    {"partition_by": ["ds"], "implicit_partition_by": ["s"], "file_format": "orc"},
     {"partition_by": ["ds"], "unique_key": ["id", "ds"]},
-    {"unique_key": ["id", "o"], "split_by": ["s"]},
+    {"unique_key": ["id", "o"], "implicit_partition_by": ["s"]},
     {"partition_by": ["ds"], "unique_key": ["id", "o", "ds"]},
     {"merge_update_columns": ["v", "o"], "partition_by": ["ds"]},
 ]
@@ -169,7 +169,7 @@ def assert_merges(project: Project, number: int, shares: tuple[float, ...]) -> N
         merge(project, delta)
         expected = merged(expected, delta, keys, updates)
         assert rows_of(project) == expected, share
-        assert_map_is_true(project)
+        assert_file_statistics_are_exact(project)
         assert project.tables() == {"m", "base", "delta"}
 
 
@@ -217,13 +217,13 @@ def test_values_of_each_type(project: Project, extension: None, kind: str) -> No
         assert found.exceptAll(wanted).count() == wanted.exceptAll(found).count() == 0
         (overlaps,) = project.rows(
             "select count(*) as n from (select lower.o <= max(upper.o) over (order by lower.o, file rows between unbounded preceding and 1 preceding) as overlap"
-            f" from data_map('{project.table(name)}') where lower.o is not null) where overlap"
+            f" from file_statistics('{project.table(name)}') where lower.o is not null) where overlap"
         )
         assert overlaps.n == 0
 
 
 def test_only_files_of_the_delta_are_written(project: Project, extension: None) -> None:
-    """Others stay byte for byte; beyond all intervals there are new files; a file that grows is split."""
+    """Others stay byte for byte; beyond all ranges there are new files; a file that grows is split."""
     start(project, [(i, i, 0, "x", "a") for i in range(0, 1000)], partition_by=["ds"], merge_checks=True)
     before, after = merge(project, [(i, i, 0, "y", "a", "U") for i in range(105, 110)])
     assert len(before) == len(after) == 25 and len(before - after) == 1
@@ -231,13 +231,13 @@ def test_only_files_of_the_delta_are_written(project: Project, extension: None) 
     ((path, _),) = after - before
     named = project.spark.sql(f"select id from {project.table('m')} where _metadata.file_name = '{path.name}'")
     assert len(named.collect()) == 40 and read_files(named) == 1
-    # Beyond all intervals, and in a partition that is new.
+    # Beyond all ranges, and in a partition that is new.
     added = [(i, i, 0, "z", "b" if i >= 3000 else "a", "I") for i in [*range(2000, 2100), *range(3000, 3010)]]
     before, after = merge(project, added)
     assert before < after and len(after - before) == 4
     before, after = merge(project, [(3100 + i, 200 + i % 3, 0, "y", "a", "I") for i in range(100)])
     assert len(before - after) == 1 and 2 <= len(after - before) <= 4
-    assert_map_is_true(project)
+    assert_file_statistics_are_exact(project)
 
 
 def test_files_that_lose_all_rows_touch_no_neighbour(project: Project, extension: None) -> None:
@@ -248,28 +248,28 @@ def test_files_that_lose_all_rows_touch_no_neighbour(project: Project, extension
     gone = [(i, i, 0, "x", "a", "D") for i in range(160, 200)]
     before, after = merge(project, [*gone, *[(1000 + i, 150, 0, "y", "a", "I") for i in range(25)]])
     assert len(before - after) == 2 and len(after - before) == 1
-    assert_map_is_true(project)
+    assert_file_statistics_are_exact(project)
 
 
-def intervals(project: Project) -> list[tuple[int, int]]:
-    query = f"select lower.o as lower, upper.o as upper from data_map('{project.table('m')}') order by 1"
+def ranges(project: Project) -> list[tuple[int, int]]:
+    query = f"select lower.o as lower, upper.o as upper from file_statistics('{project.table('m')}') order by 1"
     return [tuple(found) for found in project.rows(query)]
 
 
 @pytest.mark.long
-def test_neighbours_that_do_not_shrink_keep_their_intervals(project: Project, extension: None) -> None:
+def test_neighbours_that_do_not_shrink_keep_their_ranges(project: Project, extension: None) -> None:
     """Where rows of the same merge split another file, of which alone rows are looked at."""
     start(project, [(i, i, 0, "x", "a") for i in range(400)])
-    built = intervals(project)
+    built = ranges(project)
     before, after = merge(project, [(i, i, 0, "y", "a", "U") for i in (5, 45, 85)])
     assert len(before - after) == 3 and len(after - before) == 3
-    assert intervals(project) == built
+    assert ranges(project) == built
     planned = []
 
     def act(execute: Callable[[str], None], sql: str) -> None:
         execute(sql)
         if "__dbt_plan`" in sql and "insert into" in sql.lower():
-            planned.extend(project.rows("select bounds, files, rows from {schema}.m__dbt_plan"))
+            planned.extend(project.rows("select boundaries, files, rows from {schema}.m__dbt_plan"))
 
     with executing(act):
         merge(
@@ -280,8 +280,8 @@ def test_neighbours_that_do_not_shrink_keep_their_intervals(project: Project, ex
             ],
         )
     of_lower = {lower for lower, _ in built}
-    assert of_lower < {lower for lower, _ in intervals(project)} and len(intervals(project)) == 12
-    assert sorted((row.bounds is None, row.rows) for row in planned) == [(False, 90), (True, 40), (True, 40)]
+    assert of_lower < {lower for lower, _ in ranges(project)} and len(ranges(project)) == 12
+    assert sorted((row.boundaries is None, row.rows) for row in planned) == [(False, 90), (True, 40), (True, 40)]
 
 
 @pytest.mark.long
@@ -302,16 +302,16 @@ def test_files_that_shrink_are_merged_with_a_neighbour(project: Project, extensi
     assert rows_of(project) == [(1, 1, 1, "n", "a")]
 
 
-def test_a_file_of_one_heavy_value_is_no_neighbour(project: Project, extension: None) -> None:
+def test_a_file_of_one_oversized_value_is_no_neighbour(project: Project, extension: None) -> None:
     """It would stay as large as it is, and be written by each merge into the small file beside it."""
     ordinary = [(i, i, 0, "x", "a") for i in [*range(80), *range(200, 280)]]
     start(project, [*ordinary, *[(1000 + i, 100, 0, "heavy", "a") for i in range(200)]])
-    assert intervals(project) == [(0, 39), (40, 79), (100, 100), (200, 239), (240, 279)]
+    assert ranges(project) == [(0, 39), (40, 79), (100, 100), (200, 239), (240, 279)]
     before, after = merge(project, [(i, i, 0, "x", "a", "D") for i in range(200, 235)])
-    assert len(before - after) == 2 and intervals(project)[2:] == [(100, 100), (235, 279)]
+    assert len(before - after) == 2 and ranges(project)[2:] == [(100, 100), (235, 279)]
     before, after = merge(project, [(i, i, 0, "x", "a", "D") for i in range(235, 275)])
     assert len(before - after) == len(after - before) == 1
-    assert intervals(project)[2:] == [(100, 100), (275, 279)]
+    assert ranges(project)[2:] == [(100, 100), (275, 279)]
 
 
 REFUSED: list[tuple[list[Row], dict[str, Any], str]] = [
@@ -321,11 +321,11 @@ REFUSED: list[tuple[list[Row], dict[str, Any], str]] = [
     ([(1, 5, 0, "x", "a", "I")], {}, r"`insert_when`.*has already.*:1"),
     ([(1, 5, 0, "x", "a", "I")], {"delete_when": "opp = 'D'"}, r"`delete_when`.*UNRESOLVED_COLUMN"),
     ([(7, 5, 0, "x", "a", "U")], {}, r"several rows of the table for the new row of the key \{.id.:7\}"),
-    ([(1, 5, 0, "x", "a", "U")], {"rows_per_file": None, "files": 3}, "rows_per_file or file_size"),
-    ([(1, 5, 0, "x", "a", "U")], {"rows_per_file": None, "bounds_from": "ref('other')"}, "`rows_per_file`.*found: +none.*file_size"),
+    ([(1, 5, 0, "x", "a", "U")], {"rows_per_file": None, "num_files": 3}, "rows_per_file or target_file_size"),
+    ([(1, 5, 0, "x", "a", "U")], {"rows_per_file": None, "range_boundaries_from": "ref('other')"}, "`rows_per_file`.*found: +none.*target_file_size"),
     ([(1, 5, 0, "x", "a", "U")], {"incremental_predicates": ["DBT_INTERNAL_SOURCE.op = 'U'"]}, r"`incremental_predicates`.*UNRESOLVED_COLUMN.*op"),
-    ([(1, 5, 0, "x", "a", "U")], {"organized_by": None}, "a model with `organized_by`"),
-    ([(1, 5, 0, "x", "a", "U")], {"organized_by": "s"}, "`organized_by`.*what the table has, which is o.*full-refresh"),
+    ([(1, 5, 0, "x", "a", "U")], {"range_by": None}, "a model with `range_by`"),
+    ([(1, 5, 0, "x", "a", "U")], {"range_by": "s"}, "`range_by`.*what the table has, which is o.*full-refresh"),
     ([(1, 5, 0, "x", "a", "U")], {"unique_key": ["idd"]}, "`unique_key`.*idd"),
     ([(1, 5, 0, "x", "a", "U")], {"merge_checks": "no"}, "`merge_checks`.*true or false"),
     ([(1, 5, 0, "x", "a", "U")], {"delete_when": True}, "`delete_when`.*a condition in SQL"),
@@ -437,7 +437,7 @@ def test_columns_that_are_new_and_files_of_others(project: Project, extension: N
         sum(range(150, 350)),
         200,
     )
-    unknown = project.rows(f"select count(*) from data_map('{project.table('m')}') where rows is null")[0][0]
+    unknown = project.rows(f"select count(*) from file_statistics('{project.table('m')}') where rows is null")[0][0]
     assert unknown in (0, 1), "others' files without rows of the run stay unknown"
     merge_again = [(i, i, 0, "again", "a", "D" if i % 2 else "U", None) for i in range(0, 60)]
     write(project.spark, project.table("delta"), merge_again, f"{COLUMNS}, op string, extra int")
@@ -452,7 +452,7 @@ def test_columns_that_are_new_and_files_of_others(project: Project, extension: N
 
 @pytest.mark.long
 def test_filters_find_rows_of_new_files(project: Project, extension: None, spark: SparkSession) -> None:
-    start(project, [(i, i, i % 3, "x", "a b") for i in range(600)], partition_by=["ds"], split_by=["s"])
+    start(project, [(i, i, i % 3, "x", "a b") for i in range(600)], partition_by=["ds"], implicit_partition_by=["s"])
     merge(project, [(i, i + 1000, i % 3, "moved", "c%d", "U") for i in range(100, 130)])
     for condition in ("o = 115", "o = 1115", "o between 90 and 140", "o > 1120", "s = 1 and o >= 1000"):
         found = {}
@@ -464,7 +464,7 @@ def test_filters_find_rows_of_new_files(project: Project, extension: None, spark
 
 def test_a_file_of_several_splits_is_read(project: Project, extension: None) -> None:
     """Others do not split rows over files; the map has a row of such a file for each of its values."""
-    start(project, [(i, i, i % 3, "x", "a") for i in range(90)], split_by=["s"])
+    start(project, [(i, i, i % 3, "x", "a") for i in range(90)], implicit_partition_by=["s"])
     project.spark.sql(
         f"insert into {project.table('m')} select id, cast(id as int), cast(id % 3 as int), 'o', 'a' from range(500, 530, 1, 1)"
     )
@@ -484,7 +484,7 @@ def both(project: Project, columns: str, **config: Any) -> None:
     project.dbt("run")
     project.dbt("run")
     assert project.rows("select count(*), count_if(v = 'new') from {schema}.m")[0] == (410, 20)
-    assert not project.rows(f"select * from data_map('{project.table('m')}') where rows is null")
+    assert not project.rows(f"select * from file_statistics('{project.table('m')}') where rows is null")
 
 
 @pytest.mark.long
@@ -492,7 +492,7 @@ def test_columns_of_names_that_a_merge_uses_itself(project: Project, extension: 
     columns = (
         "id as there, id as o, id % 2 as hash, id % 3 as copies, id % 2 as file, id % 3 as rows, id % 5 as checksum"
     )
-    both(project, columns, unique_key=["there"], partition_by=["file"], split_by=["rows"])
+    both(project, columns, unique_key=["there"], partition_by=["file"], implicit_partition_by=["rows"])
 
 
 @pytest.mark.long
@@ -502,11 +502,11 @@ def test_names_in_another_case(project: Project, extension: None) -> None:
         "{% if is_incremental() %}select id as ID, id as O, id % 2 as S, 'b' as DS from range(390, 410)"
         "{% else %}select id, id as o, id % 2 as s, 'a' as ds from range(400){% endif %}"
     )
-    project.model("m", sql, **MODEL, partition_by=["ds"], split_by=["s"])
+    project.model("m", sql, **MODEL, partition_by=["ds"], implicit_partition_by=["s"])
     project.dbt("run")
     project.dbt("run")
     assert project.rows("select count(*), count_if(ds = 'b') from {schema}.m")[0] == (410, 20)
-    assert not project.rows(f"select * from data_map('{project.table('m')}') where rows is null")
+    assert not project.rows(f"select * from file_statistics('{project.table('m')}') where rows is null")
 
 
 def test_a_table_without_files_that_are_known(project: Project, extension: None, spark: SparkSession) -> None:
@@ -518,15 +518,15 @@ def test_a_table_without_files_that_are_known(project: Project, extension: None,
 
     start(project, [(i, i, 0, "x", "a") for i in range(100)])
     sized = {key: value for key, value in MODEL.items() if key != "rows_per_file"}
-    project.model("m", "select * from {{ target.schema }}.delta", **sized, file_size="2KiB", delete_when="op = 'D'")
+    project.model("m", "select * from {{ target.schema }}.delta", **sized, target_file_size="2KiB", delete_when="op = 'D'")
     with setting(spark, "spark.sql.ansi.enabled", "true"), executing(act):
         merge(project, [(i, i, 0, "x", "a", "D") for i in range(100)])
         merge(project, [(i, i, 0, "y", "a", "I") for i in range(50)])
-        for part in (project.location("m") / "_data_map").iterdir():
+        for part in (project.location("m") / "_file_statistics").iterdir():
             shutil.rmtree(part)
         delta: list[Row] = [(i, i, 0, "z", "a", "U") for i in range(40, 60)]
         write(spark, project.table("delta"), delta, f"{COLUMNS}, op string")
-        assert re.search(r"the data map does not know \d+ of the files .*map repair", warnings(project))
+        assert re.search(r"the file statistics do not cover \d+ of the files .*map repair", warnings(project))
         merge(project, delta)
     assert project.rows("select count(*), count_if(v = 'z') from {schema}.m")[0] == (60, 20)
 

@@ -1,4 +1,4 @@
-"""organized_by and split_by: files of intervals that do not overlap, and queries that leave out files by them."""
+"""range_by and implicit_partition_by: files of ranges that do not overlap, and queries that leave out files by them."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from commanded import command
+from commands import command
 from pyspark.sql import SparkSession
 from test_organized_table import SKEWED, TABLE, assert_same_rows
 
 from conftest import Failed, Project
 from spark_bucketing.session import setting
 
-ORGANIZED = {**TABLE, "organized_by": "o", "rows_per_file": 40}
+ORGANIZED = {**TABLE, "range_by": "o", "rows_per_file": 40}
 # NULLs, a value that a third of the rows have, and types whose order is not that of their text.
 ROWS = """
     select id, if(id % 5 = 0, null, if(id % 3 = 0, 7, (id * 37) % 1000 - 300)) as o, id % 3 as s,
@@ -45,12 +45,12 @@ def data_files(project: Project, table: str) -> list[Any]:
     ("config", "groups"),
     [
         ({}, "''"),
-        ({"split_by": "s"}, "s"),
+        ({"implicit_partition_by": "s"}, "s"),
         ({"partition_by": ["ds"]}, "ds"),
-        ({"partition_by": ["ds"], "split_by": ["s"]}, "struct(ds, s)"),
+        ({"partition_by": ["ds"], "implicit_partition_by": ["s"]}, "struct(ds, s)"),
     ],
 )
-def test_each_file_has_an_interval_of_its_own(project: Project, config: dict[str, Any], groups: str) -> None:
+def test_each_file_has_an_range_of_its_own(project: Project, config: dict[str, Any], groups: str) -> None:
     project.build(ROWS, **ORGANIZED, **config)
     found = files_of(project, "m", groups=groups)
     for files in found.values():
@@ -65,7 +65,7 @@ def test_each_file_has_an_interval_of_its_own(project: Project, config: dict[str
 
 
 def test_files_have_one_value_of_the_split_columns(project: Project) -> None:
-    project.build(SKEWED, **TABLE, partition_by=["ds"], split_by=["n", "region"], rows_per_file=100)
+    project.build(SKEWED, **TABLE, partition_by=["ds"], implicit_partition_by=["n", "region"], rows_per_file=100)
     query = "select count(distinct struct(n, region)) as several from {} group by input_file_name()"
     assert {row.several for row in project.rows(query.format(project.table("m")))} == {1}
     assert_same_rows(project, SKEWED)
@@ -82,7 +82,7 @@ TYPES = {
 }
 
 
-def test_values_of_any_type_have_intervals(project: Project) -> None:
+def test_values_of_any_type_have_ranges(project: Project) -> None:
     for kind, value in TYPES.items():
         project.model(f"m_{kind}", f"select id, {value} as o from range(0, 1000, 1, 3)", **ORGANIZED)
     project.dbt("--warn-error", "run")
@@ -107,7 +107,7 @@ FILTERS = (
 
 
 def test_filters_leave_out_files_and_no_rows(project: Project, extension: None, spark: SparkSession) -> None:
-    project.build(ROWS, **ORGANIZED, partition_by=["ds"], split_by=["s"])
+    project.build(ROWS, **ORGANIZED, partition_by=["ds"], implicit_partition_by=["s"])
     choose = random.Random(1)
     fewer = 0
     for text in FILTERS:
@@ -144,7 +144,7 @@ def test_a_file_that_is_not_the_mapped_one_is_read(project: Project, extension: 
     (folder / f".{first}.crc").unlink()
     (folder / last).rename(folder / first)
     assert found(398) == [398, 399, 1000] and found(0)[0] == 40
-    (part,) = (folder / "_data_map").glob("*/part-*")
+    (part,) = (folder / "_file_statistics").glob("*/part-*")
     part.with_name(f".{part.name}.crc").unlink()
     part.write_bytes(b"PAR1 is not all")
     assert found(398) == [398, 399, 1000]
@@ -168,7 +168,7 @@ def test_increments_add_their_files_to_the_map(project: Project, extension: None
     project.build(day.format("a", 0, 200) + " union all " + day.format("b", 0, 200), **config)
     project.build(day.format("b", 1000, 1100), **config, incremental_strategy="append")
     project.build(day.format("a", 2000, 2100), **config, incremental_strategy="insert_overwrite")
-    mapped = {row.file for row in project.rows(f"select file from parquet.`{project.location('m')}/_data_map/*`")}
+    mapped = {row.file for row in project.rows(f"select file from parquet.`{project.location('m')}/_file_statistics/*`")}
     assert mapped >= {str(path) for path in data_files(project, "m")}
     with setting(spark, "spark.sql.adaptive.enabled", "false"):
         frame = spark.sql(f"select * from {project.table('m')} where o between 1050 and 1060 or o = 2000")
@@ -178,12 +178,12 @@ def test_increments_add_their_files_to_the_map(project: Project, extension: None
 LINES = "select id div 3 * 7 as order_id, id as line, if(id % 2 = 0, 'a', 'b') as ds from range(900) where id not between 300 and 400"
 
 
-@pytest.mark.parametrize("groups", [{}, {"partition_by": ["ds"]}, {"split_by": ["ds"]}])
+@pytest.mark.parametrize("groups", [{}, {"partition_by": ["ds"]}, {"implicit_partition_by": ["ds"]}])
 def test_a_table_is_written_by_the_bounds_of_another(project: Project, groups: dict[str, Any]) -> None:
-    """The files of one have the intervals of the other's, as far as there are rows; a partition that that one has not is a file."""
+    """The files of one have the ranges of the other's, as far as there are rows; a partition that that one has not is a file."""
     orders = "select id * 7 as o, if(id % 2 = 0, 'a', 'b') as ds from range(0, 280, 1, 3)"
     project.model("orders", orders, **ORGANIZED, **groups)
-    config = {**TABLE, "organized_by": "order_id", "bounds_from": "ref('orders')", **groups}
+    config = {**TABLE, "range_by": "order_id", "range_boundaries_from": "ref('orders')", **groups}
     lines = f"{LINES} union all select -5, -1, 'c' union all select null, -2, 'a'"
     project.model("lines", f"-- depends_on: {{{{ ref('orders') }}}}\n{lines}", **config)
     project.dbt("--warn-error", "run")
@@ -203,7 +203,7 @@ def test_bounds_are_of_a_table_that_has_some(project: Project) -> None:
     project.model("parted", "select id as o, 'a' as ds from range(9)", **ORGANIZED, partition_by=["ds"])
     project.dbt("run")
     for bounds, message in (
-        ("ref('plain')", "a table of a model with `organized_by`"),
+        ("ref('plain')", "a table of a model with `range_by`"),
         ("source('plain')", "the name of a model"),
         (7, "the name of a model"),
         ("parted", "the same as that of this model"),
@@ -212,9 +212,9 @@ def test_bounds_are_of_a_table_that_has_some(project: Project) -> None:
             "m",
             "-- depends_on: {{ ref('plain') }} {{ ref('parted') }}\nselect 1 as o",
             **ORGANIZED,
-            bounds_from=bounds,
+            range_boundaries_from=bounds,
         )
-        with pytest.raises(Failed, match=rf"(?s)`bounds_from`.*{message}"):
+        with pytest.raises(Failed, match=rf"(?s)`range_boundaries_from`.*{message}"):
             project.dbt("run", "--select", "m")
 
 
@@ -232,14 +232,14 @@ def test_nulls_do_not_count_where_files_are_planned(project: Project, nulls: int
 def test_timestamps_of_orc_are_those_of_the_readers_time_zone(
     project: Project, extension: None, spark: SparkSession
 ) -> None:
-    config = {**TABLE, "organized_by": "ts", "rows_per_file": 40, "file_format": "orc"}
+    config = {**TABLE, "range_by": "ts", "rows_per_file": 40, "file_format": "orc"}
     times = "select timestamp'2024-01-01' + make_interval(0, 0, 0, 0, cast(id as int)) as ts from range(400)"
     project.model("m", times, **config)
-    with pytest.raises(Failed, match=r"(?s)`organized_by`.*ts timestamp, in ORC.*cast\(ts as timestamp_ntz\)"):
+    with pytest.raises(Failed, match=r"(?s)`range_by`.*ts timestamp, in ORC.*cast\(ts as timestamp_ntz\)"):
         project.dbt("run")
     table = project.table("m")
     spark.sql(
-        f"create table {table} using orc tblproperties ('bucketing.organized_by' = '[\"ts\"]') as {times} order by ts"
+        f"create table {table} using orc tblproperties ('bucketing.range_by' = '[\"ts\"]') as {times} order by ts"
     )
     spark.sql(f"insert into {table} select timestamp'2025-01-01'")
     assert command(project, "map", "repair", table).exit_code == 0

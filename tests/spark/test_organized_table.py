@@ -8,8 +8,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from bucketed import settled, writing_tasks
-from dying import executing, statements
+from bucketed_tables import settled, writing_tasks
+from crashes import executing, statements
 
 from conftest import Project
 
@@ -73,10 +73,10 @@ def test_partitions_of_unlike_sizes_get_unlike_numbers_of_files(project: Project
 
 def test_every_way_to_say_how_many(project: Project) -> None:
     ways: dict[str, tuple[dict[str, Any], dict[Any, int]]] = {
-        "total": ({"files": 9}, {None: 9}),
-        "one": ({"files": 1}, {None: 1}),
+        "total": ({"num_files": 9}, {None: 9}),
+        "one": ({"num_files": 1}, {None: 1}),
         "rows": ({"rows_per_file": 300}, {None: 3}),
-        "shares": ({"files": 9, "partition_by": ["ds"]}, {"a b": 7, None: 2, "c%d": 1}),
+        "shares": ({"num_files": 9, "partition_by": ["ds"]}, {"a b": 7, None: 2, "c%d": 1}),
         "each": ({"files_per_partition": 3, "partition_by": ["ds"]}, {"a b": 3, None: 3, "c%d": 3}),
         "row_each": ({"files_per_partition": 20, "partition_by": ["ds"]}, {"a b": 20, None: 20, "c%d": 17}),
     }
@@ -104,14 +104,14 @@ def test_each_strategy_writes_the_same_rows(project: Project) -> None:
 
 
 def test_rows_that_are_all_equal_are_spread_evenly(project: Project) -> None:
-    project.build("select 1 as k, 'x' as v from range(0, 1000, 1, 3)", **TABLE, files=7)
+    project.build("select 1 as k, 'x' as v from range(0, 1000, 1, 3)", **TABLE, num_files=7)
     assert_exact(project, {None: 7}, {None: 1000}, partition="null")
 
 
 def test_no_rows_and_one_row(project: Project) -> None:
     for name, rows in (("none", 0), ("one", 1)):
         for part, config in (("whole", {}), ("parts", {"partition_by": ["p"]})):
-            for size in ({"rows_per_file": 10}, {"file_size": "1MiB"}, {"files": 4}):
+            for size in ({"rows_per_file": 10}, {"target_file_size": "1MiB"}, {"num_files": 4}):
                 model = f"{name}_{part}_{next(iter(size))}"
                 project.model(model, f"select id as k, id as p from range({rows})", **TABLE, **config, **size)
     project.dbt("run")
@@ -138,7 +138,7 @@ def samples(sent: list[str]) -> list[str]:
 def test_a_size_is_had_by_measuring_files_that_were_written(
     project: Project, file_format: str, partition_by: list[str]
 ) -> None:
-    config = {**TABLE, "file_size": "200KiB", "file_format": file_format, "partition_by": partition_by}
+    config = {**TABLE, "target_file_size": "200KiB", "file_format": file_format, "partition_by": partition_by}
     built = []
     for codec, measured in (("zstd", "a sample"), ("zstd", "the table"), ("snappy", "a sample")):
         with statements() as sent:
@@ -171,17 +171,17 @@ def test_the_sessions_settings_do_not_matter(project: Project, conf: dict[str, s
 
 @pytest.mark.long
 def test_a_failed_build_leaves_the_table_and_the_next_one_clears_up(project: Project) -> None:
-    project.build("select id as k from range(10)", **TABLE, files=2)
-    project.model("m", "select id as k from range(20)", **TABLE, files=4)
+    project.build("select id as k from range(10)", **TABLE, num_files=2)
+    project.model("m", "select id as k from range(20)", **TABLE, num_files=4)
     with statements() as sent:
         project.dbt("run")
     for number in range(len(sent)):
         rows = 10 if number % 2 else 30
         before = project.rows("select count(*) from {schema}.m")[0][0]
-        project.model("m", f"select id as k from range({rows})", **TABLE, files=4)
-        with statements(die_before=number):
+        project.model("m", f"select id as k from range({rows})", **TABLE, num_files=4)
+        with statements(crash_before=number):
             _, failure = project.attempt("run")
-        assert "the process died here" in failure
+        assert "the process crashed here" in failure
         name = "m" if "m" in project.tables() else "m__dbt_backup"
         assert project.rows(f"select count(*) from {project.table(name)}")[0][0] in (before, rows), sent[number]
         project.dbt("run")
@@ -246,13 +246,13 @@ def test_partitions_of_any_type(project: Project, extension: None) -> None:
 
 
 def test_a_name_that_is_needed_is_refused(project: Project) -> None:
-    project.model("m", "select 1 as `_Metadata`, 2 as k", **TABLE, files=2)
+    project.model("m", "select 1 as `_Metadata`, 2 as k", **TABLE, num_files=2)
     _, failure = project.attempt("run")
     assert "Invalid column of model 'm'" in failure and "_Metadata" in failure and project.tables() == set()
 
 
 def test_more_files_than_tasks_can_write_are_refused(project: Project) -> None:
-    project.build("select 1 as id", **TABLE, files=1)
+    project.build("select 1 as id", **TABLE, num_files=1)
     project.model("m", "select id from range(100001)", **TABLE, rows_per_file=1)
     _, failure = project.attempt("run")
     for part in (
@@ -274,7 +274,7 @@ def test_other_files_than_planned_are_warned_of(project: Project) -> None:
     def disturbed(execute: Callable[[str], None], sql: str) -> None:
         execute(re.sub(r"repartition\(4, `__spark_bucketing_key`\)", "coalesce(1)", sql))
 
-    project.model("m", "select id from range(10)", **TABLE, files=4)
+    project.model("m", "select id from range(10)", **TABLE, num_files=4)
     with executing(disturbed):
         _, failure = project.attempt("--warn-error", "run")
     assert "4 files were planned, and 1 have been written" in failure

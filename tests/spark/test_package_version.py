@@ -8,15 +8,15 @@ from contextlib import contextmanager
 from importlib.metadata import version
 
 import pytest
-from dying import executing
-from test_as_stock import warnings
+from crashes import executing
+from test_dbt_spark_parity import warnings
 
 from conftest import Project
 
 MODEL: dict[str, object] = {"materialized": "bucketed_table", "clustered_by": "k", "buckets": 2}
 SAID = f"of spark-bucketing 0.0.9, and the dbt package is of {version('spark-bucketing')}."
 OLDER = """
-    select 'Class: org.apache.spark.sql.bucketing.records.BucketSpecsFunction$' as d
+    select 'Class: org.apache.spark.sql.bucketing.metadata.BucketSpecsFunction$' as d
     union all select 'Usage: bucket_specs - What it is. (spark-bucketing 0.0.9, for Spark 4.3.0)'
 """
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bucketed import no_extension
+from bucketed_tables import no_extension
 
 from conftest import Project
 

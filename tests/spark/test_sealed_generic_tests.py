@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-import bucketed
+import bucketed_tables
 import pytest
-from bucketed import no_extension, settled
+from bucketed_tables import no_extension, settled
 from dbt.artifacts.schemas.results import NodeResult
 from test_generic_tests import FILE_TESTS, Tables, of_table, rows_of
 
@@ -55,7 +55,7 @@ class Shop(NamedTuple):
 @pytest.fixture(scope="module")
 def shop(new_project: Callable[..., Project]) -> Shop:
     project = new_project()
-    tables, database = Tables(project), bucketed.Tables(project.spark, project.schema)
+    tables, database = Tables(project), bucketed_tables.Tables(project.spark, project.schema)
     on = {"spark.bucketing.enabled": "true", "hive.exec.dynamic.partition.mode": "nonstrict"}
     with settled(project.spark, on):
         for name, (statements, _) in MADE.items():

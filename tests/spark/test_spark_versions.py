@@ -8,9 +8,9 @@ from contextlib import nullcontext
 from typing import Any
 
 import pytest
-from dying import executing, statements
+from crashes import executing, statements
 from pyspark.sql import SparkSession
-from versions import ANCIENT_DAYS, COLLATIONS, SCRIPTS, WRITE_OPTIONS, can
+from spark_features import ANCIENT_DAYS, COLLATIONS, SCRIPTS, WRITE_OPTIONS, can
 
 from conftest import Failed, Project
 from spark_bucketing.session import setting

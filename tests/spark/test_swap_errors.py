@@ -7,11 +7,11 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import pytest
-from dying import content, executing
-from intercepted import failing
+from crashes import content, executing
+from metastore_interception import failing
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
-from versions import has_scripts, needs_scripts
+from spark_features import has_scripts, needs_scripts
 
 from conftest import Project
 from spark_bucketing.session import setting

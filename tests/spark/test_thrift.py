@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 import yaml
 from cluster import HOST
-from commanded import COMMAND, command, environment
-from elsewhere import CREATE, interrupted
-from served import asking, thrift_server
+from commands import COMMAND, command, environment
+from spark_subprocess import CREATE, interrupted
+from spark_servers import asking, thrift_server
 
 from conftest import Project
 
@@ -99,7 +99,7 @@ def test_the_check_asks_over_thrift(server: int, project: Project) -> None:
     assert [operator["exchanges"] for operator in models["good"]["operators"]] == [0]
     found = {finding["reason"] for operator in models["bad"]["operators"] for finding in operator["findings"]}
     # This server leaves the order of sorted files unused, so that the side that stays is sorted.
-    assert found == {"bucket-count-mismatch", "ordering-off"}
+    assert found == {"bucket-count-mismatch", "scan-ordering-disabled"}
     connect(project, 1, "checked")
     away = command(project, "check")
     assert away.exit_code == 2 and "connect" in away.output and "Traceback" not in away.output
@@ -117,7 +117,7 @@ def test_advice_over_thrift_takes_sizes_and_values_from_the_server_and_plans_bes
         project.model(f"j{number}", join, **plain)
     project.model("bits", "select bit, collect_list(p) as p from {{ ref('clicks') }} group by bit", **plain)
     project.dbt("run")
-    size = ["--smallest", "1", "--file-size", "1KiB", "--format", "json"]
+    size = ["--smallest", "1", "--target-file-size", "1KiB", "--format", "json"]
     # It plans on a Spark of its own, of which a process has one.
     result = subprocess.run(
         [*COMMAND[:-1], "advise", "--profile", *size, *project.place],

@@ -12,12 +12,12 @@ from xml.etree import ElementTree
 import pytest
 from click.testing import CliRunner
 from jsonschema import Draft202012Validator
-from pages import Page
+from html_pages import Page
 
 from conftest import REPOSITORY
-from spark_bucketing.advise.advice import Advice, Change, Explanation, LeftOut, QueryProof, Suggestion
-from spark_bucketing.advise.candidates import (
-    Fit,
+from spark_bucketing.advise.advice import Advice, Change, Explanation, RejectedTable, QueryProof, Suggestion
+from spark_bucketing.advise.layout_options import (
+    Compatibility,
     Subject,
     choices_of,
     keys_of,
@@ -25,13 +25,13 @@ from spark_bucketing.advise.candidates import (
     options_of,
     orders_of,
 )
-from spark_bucketing.advise.choice import choose
-from spark_bucketing.advise.command import AdviseRequest, Surroundings
-from spark_bucketing.advise.demand import Demand, Planned, Wanted
-from spark_bucketing.advise.facts import joined_catalogs, refuse_unknown
+from spark_bucketing.advise.optimizer import choose
+from spark_bucketing.advise.advisor import AdviseRequest, ProjectContext
+from spark_bucketing.advise.requirements import Requirement, Planned, RequiredLayout
+from spark_bucketing.advise.catalogs import joined_catalogs, refuse_unknown
 from spark_bucketing.advise.proposal import explained, proposed
-from spark_bucketing.advise.sizes import ColumnFacts, SizeFacts, read_runs, read_sizes
-from spark_bucketing.check.artifacts import Request
+from spark_bucketing.advise.table_sizes import ColumnStatistics, TableSize, read_runs, read_sizes
+from spark_bucketing.check.artifacts import CheckRequest
 from spark_bucketing.check.session_settings import Settings
 from spark_bucketing.cli import main
 from spark_bucketing.errors import ProjectError
@@ -49,16 +49,16 @@ MIB, GIB = 2**20, 2**30
 COLUMNS = {"k": "bigint", "j": "bigint", "x": "double", "ds": "date"}
 
 
-def subject(name: str, size: int = 4 * GIB, spec: BucketSpec | None = None, **facts: ColumnFacts) -> Subject:
-    return Subject(HypotheticalTable(name, COLUMNS, spec), SizeFacts(size, None, facts))
+def subject(name: str, size: int = 4 * GIB, spec: BucketSpec | None = None, **facts: ColumnStatistics) -> Subject:
+    return Subject(HypotheticalTable(name, COLUMNS, spec), TableSize(size, None, facts))
 
 
-def join(query: str, a: str, b: str, *keys: str, moved: float = 40.0 * GIB) -> Wanted:
-    return Wanted(query, "join", tuple(Demand(name, keys, moved / 2, moved / 2, keys) for name in (a, b)))
+def join(query: str, a: str, b: str, *keys: str, moved: float = 40.0 * GIB) -> RequiredLayout:
+    return RequiredLayout(query, "join", tuple(Requirement(name, keys, moved / 2, moved / 2, keys) for name in (a, b)))
 
 
-def grouping(query: str, table: str, *keys: str, moved: float = 40.0 * GIB) -> Wanted:
-    return Wanted(query, "aggregate", (Demand(table, keys, moved, 0),))
+def grouping(query: str, table: str, *keys: str, moved: float = 40.0 * GIB) -> RequiredLayout:
+    return RequiredLayout(query, "aggregate", (Requirement(table, keys, moved, 0),))
 
 
 @pytest.mark.parametrize(
@@ -88,8 +88,8 @@ def test_sizes_and_runs_are_read_from_files(tmp_path: Path) -> None:
     sizes, runs = tmp_path / "sizes.yml", tmp_path / "runs.json"
     sizes.write_text("Orders: 2GiB\nclicks: {bytes: 7, partitions: 3, columns: {K: {distinct: 5, largest: 0.5}}}\n")
     assert read_sizes(sizes) == {
-        "orders": SizeFacts(2 * GIB),
-        "clicks": SizeFacts(7, 3, {"k": ColumnFacts(5, 0.5)}),
+        "orders": TableSize(2 * GIB),
+        "clicks": TableSize(7, 3, {"k": ColumnStatistics(5, 0.5)}),
     }
     runs.write_text(json.dumps({"orders": 24}))
     assert read_runs(runs) == {"orders": 24.0}
@@ -163,8 +163,8 @@ def test_a_file_without_runs_does_not_stand_for_one_run_of_each_model(tmp_path: 
 def test_runs_are_found_by_every_name_that_is_let_in(tmp_path: Path, name: str) -> None:
     (tmp_path / "runs.json").write_text(json.dumps({name: 24, "other": 3}))
     node = Node("model.p.orders", "orders", "model", "", "`shop`.`orders`")
-    request = AdviseRequest(Request())
-    around = Surroundings(request, Manifest({}), Settings(), {}, read_runs(tmp_path / "runs.json"))
+    request = AdviseRequest(CheckRequest())
+    around = ProjectContext(request, Manifest({}), Settings(), {}, read_runs(tmp_path / "runs.json"))
     assert around.runs_of(node) == 24
 
 
@@ -174,17 +174,17 @@ def test_numbers_of_buckets_are_powers_of_two(size: int, number: int) -> None:
 
 
 def test_keys_are_those_of_joins_in_one_order_and_of_groupings_and_what_they_share() -> None:
-    wanted = [
-        Wanted("a", "join", (Demand("t", ("k", "j"), 1, 1), Demand("u", ("a", "b"), 1, 1))),
+    required = [
+        RequiredLayout("a", "join", (Requirement("t", ("k", "j"), 1, 1), Requirement("u", ("a", "b"), 1, 1))),
         grouping("b", "t", "k", "ds"),
     ]
-    found = keys_of(wanted, Fit(extension=False))
+    found = keys_of(required, Compatibility(extension=False))
     assert set(found["u"]) == {("a", "b"), ("b", "a")}
     assert set(found["t"]) == {("j", "k"), ("k", "j"), ("ds", "k"), ("k",), ("ds",)}
 
 
 def test_keys_that_are_no_good_are_left_out_and_it_is_said_why() -> None:
-    one = subject("t", k=ColumnFacts(5, 0.2), j=ColumnFacts(10**6, 0.9))
+    one = subject("t", k=ColumnStatistics(5, 0.2), j=ColumnStatistics(10**6, 0.9))
     found = options_of(one, [("k",), ("j",), ("x",), ("y",), ("ds",)], [], 256 * MIB)
     assert {spec.bucket_columns for spec in found.specs if spec} == {("ds",)}
     assert set(found.left_out) == {("k",), ("j",), ("x",), ("y",)}
@@ -194,7 +194,7 @@ def test_keys_that_are_no_good_are_left_out_and_it_is_said_why() -> None:
 
 def test_partitioned_tables_have_as_many_buckets_as_one_partition_wants() -> None:
     table = HypotheticalTable("t", COLUMNS, None, ("ds",))
-    one = Subject(table, SizeFacts(100 * GIB, 100))
+    one = Subject(table, TableSize(100 * GIB, 100))
     found = options_of(one, [("k",), ("ds",)], [], 256 * MIB)
     assert [spec.num_buckets for spec in found.specs if spec] == [4]
     assert "partition column" in found.left_out["ds",]
@@ -207,74 +207,74 @@ def test_a_number_that_is_there_is_kept_or_multiplied() -> None:
 
 
 def test_tables_of_one_join_get_numbers_that_fit_without_the_extension_too() -> None:
-    wanted = [join(f"q{number}", "t", "u", "k") for number in range(3)]
+    required = [join(f"q{number}", "t", "u", "k") for number in range(3)]
     tables = {"t": subject("t", 8 * GIB), "u": subject("u", 4 * GIB)}
     numbers = {"t": [16], "u": [32]}
     for extension in (True, False):
         options = {name: options_of(one, [("k",)], numbers[name], 256 * MIB) for name, one in tables.items()}
-        fit = Fit(extension)
-        specs = proposed(options, wanted, fit).specs(options)
+        compatibility = Compatibility(extension)
+        specs = proposed(options, required, compatibility).specs(options)
         chosen = sorted(spec.num_buckets for spec in specs.values())
         assert len(chosen) == 2 and chosen[1] % chosen[0] == 0
         assert extension or chosen[0] == chosen[1]
 
 
 def test_joins_want_their_keys_in_the_same_places() -> None:
-    sides = (Demand("t", ("k", "j"), 1, 1, ("k", "j")), Demand("u", ("a", "b"), 1, 1, ("a", "b")))
-    want, fit = Wanted("q", "join", sides), Fit(True)
+    sides = (Requirement("t", ("k", "j"), 1, 1, ("k", "j")), Requirement("u", ("a", "b"), 1, 1, ("a", "b")))
+    requirement, compatibility = RequiredLayout("q", "join", sides), Compatibility(True)
     kj = BucketSpec(8, ("k", "j"), ("k", "j"), "hive")
     ab, ba, odd = (BucketSpec(n, by, by, "hive") for n, by in ((4, ("a", "b")), (8, ("b", "a")), (3, ("a", "b"))))
-    assert fit.gain(want, [kj, ab]) == 4
-    assert fit.gain(want, [kj, ba]) == fit.gain(want, [kj, odd]) == fit.gain(want, [kj, None]) == 2
+    assert compatibility.gain(requirement, [kj, ab]) == 4
+    assert compatibility.gain(requirement, [kj, ba]) == compatibility.gain(requirement, [kj, odd]) == compatibility.gain(requirement, [kj, None]) == 2
 
 
 def test_buckets_by_some_keys_of_a_join_serve_it_where_the_session_allows_it() -> None:
-    sides = (Demand("t", ("k", "j"), 1, 1, ("k", "j")), Demand("u", ("a", "b"), 1, 1, ("a", "b")))
-    want = Wanted("q", "join", sides)
-    assert keys_of([want], Fit(True))["t"] == dict.fromkeys([("j", "k"), ("k", "j"), ("k",), ("j",)])
-    assert keys_of([want], Fit(False))["u"] == dict.fromkeys([("a", "b"), ("b", "a")])
+    sides = (Requirement("t", ("k", "j"), 1, 1, ("k", "j")), Requirement("u", ("a", "b"), 1, 1, ("a", "b")))
+    requirement = RequiredLayout("q", "join", sides)
+    assert keys_of([requirement], Compatibility(True))["t"] == dict.fromkeys([("j", "k"), ("k", "j"), ("k",), ("j",)])
+    assert keys_of([requirement], Compatibility(False))["u"] == dict.fromkeys([("a", "b"), ("b", "a")])
     by_k, sorted_by_all = (BucketSpec(8, ("k",), order, "hive") for order in (("k",), ("k", "j")))
-    for fit in (Fit(True), Fit(False, all_keys=False)):
+    for compatibility in (Compatibility(True), Compatibility(False, all_keys=False)):
         # The shuffle goes, and the sort where files have the order of all keys.
-        assert fit.gain(want, [by_k, None]) == 1
-        assert fit.gain(want, [sorted_by_all, BucketSpec(8, ("a",), ("a", "b"), "hive")]) == 4
-        assert fit.gain(want, [sorted_by_all, BucketSpec(8, ("b",), ("a", "b"), "hive")]) == 2
-    assert Fit(False).gain(want, [by_k, None]) == 0
+        assert compatibility.gain(requirement, [by_k, None]) == 1
+        assert compatibility.gain(requirement, [sorted_by_all, BucketSpec(8, ("a",), ("a", "b"), "hive")]) == 4
+        assert compatibility.gain(requirement, [sorted_by_all, BucketSpec(8, ("b",), ("a", "b"), "hive")]) == 2
+    assert Compatibility(False).gain(requirement, [by_k, None]) == 0
 
 
 def test_files_are_sorted_by_more_where_a_window_wants_that() -> None:
-    want = Wanted("w", "window", (Demand("t", ("k",), 20.0 * GIB, 20.0 * GIB, ("k", "j")),))
-    orders = orders_of([want])["t"]
-    options = {"t": options_of(subject("t"), keys_of([want], Fit(True))["t"], [], 256 * MIB, orders)}
-    (spec,) = proposed(options, [want], Fit(True)).specs(options).values()
+    requirement = RequiredLayout("w", "window", (Requirement("t", ("k",), 20.0 * GIB, 20.0 * GIB, ("k", "j")),))
+    orders = orders_of([requirement])["t"]
+    options = {"t": options_of(subject("t"), keys_of([requirement], Compatibility(True))["t"], [], 256 * MIB, orders)}
+    (spec,) = proposed(options, [requirement], Compatibility(True)).specs(options).values()
     assert (spec.bucket_columns, spec.sort_columns) == (("k",), ("k", "j"))
-    in_folders = replace(subject("t"), table=HypotheticalTable("t", COLUMNS, None, ("j",)), facts=SizeFacts(GIB, 2))
+    in_folders = replace(subject("t"), table=HypotheticalTable("t", COLUMNS, None, ("j",)), facts=TableSize(GIB, 2))
     assert {spec.sort_columns for spec in options_of(in_folders, [("k",)], [], MIB, orders).specs if spec} == {("k",)}
 
 
 def test_inputs_of_a_union_are_bucketed_together_or_not_at_all() -> None:
-    want = Wanted("q", "aggregate", (Demand("t", ("k",), 1, 0), Demand("u", ("a",), 2, 0)), united=True)
+    requirement = RequiredLayout("q", "aggregate", (Requirement("t", ("k",), 1, 0), Requirement("u", ("a",), 2, 0)), united=True)
     by = {name: [BucketSpec(n, (name,), (name,), "hive") for n in (8, 16)] for name in ("k", "a")}
-    assert Fit(True).gain(want, [by["k"][0], by["a"][0]]) == 3
-    assert Fit(True).gain(want, [by["k"][0], None]) == Fit(True).gain(want, [by["k"][0], by["a"][1]]) == 0
-    assert Fit(False).gain(want, [by["k"][0], by["a"][0]]) == 0
+    assert Compatibility(True).gain(requirement, [by["k"][0], by["a"][0]]) == 3
+    assert Compatibility(True).gain(requirement, [by["k"][0], None]) == Compatibility(True).gain(requirement, [by["k"][0], by["a"][1]]) == 0
+    assert Compatibility(False).gain(requirement, [by["k"][0], by["a"][0]]) == 0
 
 
 def test_models_compete_for_the_key_and_runs_decide() -> None:
     options = {"t": options_of(subject("t"), [("k",), ("j",)], [], 256 * MIB)}
     by_k, by_j = grouping("a", "t", "k"), grouping("b", "t", "j", moved=30.0 * GIB)
-    often = Wanted("b", "aggregate", by_j.sides, runs=2)
+    often = RequiredLayout("b", "aggregate", by_j.sides, runs=2)
     for second, keys in ((by_j, "k"), (often, "j")):
-        specs = proposed(options, [by_k, second], Fit(True)).specs(options)
+        specs = proposed(options, [by_k, second], Compatibility(True)).specs(options)
         assert [spec.bucket_columns for spec in specs.values()] == [(keys,)]
-    found = explained("t", options["t"], proposed(options, [by_k, by_j], Fit(True)), [by_k, by_j], Fit(True), [])
+    found = explained("t", options["t"], proposed(options, [by_k, by_j], Compatibility(True)), [by_k, by_j], Compatibility(True), [])
     assert [one.verdict for one in found.candidates] == ["proposed", "another one spares more"]
     assert found.candidates[0].serves == ("a",)
 
 
 def test_keys_that_hive_does_not_hash_alike_get_the_spark_layout_which_does_not_evolve() -> None:
     columns = {"k": "bigint", "at": "timestamp", "d": "decimal(10,2)", "i": "interval day"}
-    one = Subject(HypotheticalTable("t", columns, None, ("ds",)), SizeFacts(GIB, 4), evolves=True)
+    one = Subject(HypotheticalTable("t", columns, None, ("ds",)), TableSize(GIB, 4), evolves=True)
     found = options_of(one, [("k",), ("k", "at"), ("d",), ("i",)], [], GIB)
     hashes = {spec.bucket_columns: spec.bucket_hash for spec in found.specs if spec}
     assert hashes == {("k",): "hive", ("k", "at"): "spark", ("d",): "hive"} and set(found.left_out) == {("i",)}
@@ -284,16 +284,16 @@ def test_keys_that_hive_does_not_hash_alike_get_the_spark_layout_which_does_not_
 def test_what_is_read_too_seldom_is_not_worth_writing() -> None:
     options = {"t": options_of(subject("t"), [("k",)], [], 256 * MIB)}
     seldom = [grouping("a", "t", "k", moved=7.9 * GIB)]
-    assert proposed(options, seldom, Fit(True)).specs(options) == {}
-    assert choose(choices_of(options, seldom, Fit(True))).value == 0
+    assert proposed(options, seldom, Compatibility(True)).specs(options) == {}
+    assert choose(choices_of(options, seldom, Compatibility(True))).value == 0
 
 
 def test_a_budget_limits_what_changes() -> None:
     options = {name: options_of(subject(name, 4 * GIB), [("k",)], [], 256 * MIB) for name in ("t", "u")}
-    wanted = [grouping("a", "t", "k"), grouping("b", "u", "k", moved=50.0 * GIB)]
-    assert set(proposed(options, wanted, Fit(True), 8 * GIB).specs(options)) == {"t", "u"}
-    assert set(proposed(options, wanted, Fit(True), 5 * GIB).specs(options)) == {"u"}
-    assert set(proposed(options, wanted, Fit(True), GIB).specs(options)) == set()
+    required = [grouping("a", "t", "k"), grouping("b", "u", "k", moved=50.0 * GIB)]
+    assert set(proposed(options, required, Compatibility(True), 8 * GIB).specs(options)) == {"t", "u"}
+    assert set(proposed(options, required, Compatibility(True), 5 * GIB).specs(options)) == {"u"}
+    assert set(proposed(options, required, Compatibility(True), GIB).specs(options)) == set()
 
 
 def test_the_warehouse_s_sizes_win_over_those_of_the_docs() -> None:
@@ -307,10 +307,10 @@ def test_the_warehouse_s_sizes_win_over_those_of_the_docs() -> None:
 def test_tables_that_evolve_take_nothing_of_a_budget() -> None:
     options = {name: options_of(subject(name, 4 * GIB), [("k",)], [], 256 * MIB) for name in ("t", "u")}
     evolving = replace(options["t"], subject=replace(options["t"].subject, evolves=True))
-    wanted = [grouping("a", "t", "k"), grouping("b", "u", "k", moved=50.0 * GIB)]
+    required = [grouping("a", "t", "k"), grouping("b", "u", "k", moved=50.0 * GIB)]
     for budget, changed in ((4 * GIB, {"t", "u"}), (GIB, {"t"})):
         own = {**options, "t": evolving}
-        assert set(proposed(own, wanted, Fit(True), budget).specs(own)) == changed
+        assert set(proposed(own, required, Compatibility(True), budget).specs(own)) == changed
 
 
 def test_names_that_the_project_does_not_have_are_refused_with_the_nearest() -> None:
@@ -323,14 +323,14 @@ def test_names_that_the_project_does_not_have_are_refused_with_the_nearest() -> 
 
 def test_tables_whose_gain_spark_does_not_plan_are_dropped() -> None:
     options = {"t": options_of(subject("t"), [("k",)], [], 256 * MIB)}
-    proposal = proposed(options, [grouping("a", "t", "k")], Fit(True))
+    proposal = proposed(options, [grouping("a", "t", "k")], Compatibility(True))
     same, less = Planned(PlanCounts(1), 40.0 * GIB, 0), Planned(PlanCounts(), 0, 0)
     for after, dropped in ((same, ["t"]), (less, [])):
         proof = [QueryProof("a", "model.p.a", 1.0, same, after)]
         assert proposal.not_borne_out(options, proof, {"t": ["model.p.a"]}) == dropped
     # 8 GiB each are written, and 12 GiB are spared once.
     both = {name: options_of(subject(name), [("k",)], [], 256 * MIB) for name in ("t", "u")}
-    together = proposed(both, [join(f"q{number}", "t", "u", "k") for number in range(2)], Fit(True))
+    together = proposed(both, [join(f"q{number}", "t", "u", "k") for number in range(2)], Compatibility(True))
     proof = [QueryProof("a", "model.p.a", 1.0, Planned(PlanCounts(1), 12.0 * GIB, 0), less)]
     readers = {"t": ["model.p.a"], "u": ["model.p.a"]}
     assert set(together.specs(both)) == {"t", "u"} and together.not_borne_out(both, proof, readers) == ["t"]
@@ -344,7 +344,7 @@ ADVICE = Advice(
         QueryProof("worse", "model.p.worse", 1.0, Planned(PlanCounts(), 0, 0), Planned(PlanCounts(1, 1), 1e6, 0)),
         QueryProof("lost", "model.p.lost", 1.0, None, None, "Spark says <no>"),
     ),
-    left_out=(LeftOut("s.u", "it is small"), LeftOut("s.t", "too few values", ("j",))),
+    left_out=(RejectedTable("s.u", "it is small"), RejectedTable("s.t", "too few values", ("j",))),
     suggestions=(Suggestion("raw.s", SPEC, 1e9),),
     planner="offline",
     about={"project": "p"},
@@ -394,18 +394,18 @@ def test_json_is_what_its_schema_says() -> None:
     data = advice_data(ADVICE)
     assert list(Draft202012Validator(schema).iter_errors(data)) == []
     assert set(data) == set(schema["required"]) == set(schema["properties"])
-    explanation = Explanation("s.t", (), (LeftOut("s.t", "it is small"),))
+    explanation = Explanation("s.t", (), (RejectedTable("s.t", "it is small"),))
     assert list(Draft202012Validator(schema).iter_errors(advice_data(Advice(explained=explanation)))) == []
     assert list(Draft202012Validator(schema).iter_errors({**data, "worse": [1]}))
 
 
 def test_a_table_without_candidates_is_explained_all_the_same() -> None:
-    fit = Fit(extension=True, all_keys=False)
-    told = explained("view", None, proposed({}, [], fit), [], fit, [])
+    compatibility = Compatibility(extension=True, all_keys=False)
+    told = explained("view", None, proposed({}, [], compatibility), [], compatibility, [])
     assert [(one.table, "plain columns" in one.reason) for one in told.left_out] == [("view", True)]
 
 
 def test_files_have_a_size() -> None:
-    result = CliRunner().invoke(main, ["advise", "--offline", "--file-size", "0"])
+    result = CliRunner().invoke(main, ["advise", "--offline", "--target-file-size", "0"])
     assert result.exit_code == 2
     assert "'0' is too small" in result.output

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from reported import BROKEN, CAST, CLEAN, JOINED, MISMATCH, REPORT, TOO_OLD, WIDE
+from sample_report import BROKEN, CAST, CLEAN, JOINED, MISMATCH, REPORT, TOO_OLD, WIDE
 
 from spark_bucketing.check.acceptance import accept, allowed_reasons, fingerprint, read_baseline, write_baseline
 from spark_bucketing.check.outcome import FailOn, exit_code, open_findings, unknown_models

@@ -14,17 +14,17 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 from dbt_projects import dbt_project
-from reported import CLEAN, JOINED, REPORT
+from sample_report import CLEAN, JOINED, REPORT
 
 import spark_bucketing.cli.check
-from spark_bucketing.check.artifacts import Request
-from spark_bucketing.check.command import OnProgress
+from spark_bucketing.check.artifacts import CheckRequest
+from spark_bucketing.check.project_check import OnProgress
 from spark_bucketing.check.results import Report
 from spark_bucketing.cli import main
 from spark_bucketing.report.check_report import FORMATS
 
 DONE = replace(REPORT, unfinished=())
-Asked = Callable[[Report], list[Request]]
+Asked = Callable[[Report], list[CheckRequest]]
 
 
 def run(*arguments: str) -> Result:
@@ -36,10 +36,10 @@ def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Asked:
     """Function that makes the check report this, and returns the list of what it is asked, in an empty folder."""
     monkeypatch.chdir(tmp_path)
 
-    def answer(report: Report) -> list[Request]:
-        requests: list[Request] = []
+    def answer(report: Report) -> list[CheckRequest]:
+        requests: list[CheckRequest] = []
 
-        def check_project(request: Request, on_progress: OnProgress) -> Report:
+        def check_project(request: CheckRequest, on_progress: OnProgress) -> Report:
             requests.append(request)
             on_progress("m", 0, 1)
             return report
@@ -112,11 +112,11 @@ def test_what_ends_the_check_is_no_pass(error: BaseException, said: str, monkeyp
 
 
 def test_a_reason_is_explained_and_a_wrong_one_says_which_there_are() -> None:
-    known = CliRunner().invoke(main, ["explain-reason", "bucket-count-mismatch"])
+    known = CliRunner().invoke(main, ["explain", "bucket-count-mismatch"])
     assert known.exit_code == 0 and known.output.startswith("bucket-count-mismatch: ")
-    wrong = CliRunner().invoke(main, ["explain-reason", "bucket-count"])
+    wrong = CliRunner().invoke(main, ["explain", "bucket-count"])
     assert wrong.exit_code == 2 and "bucket-count-mismatch" in wrong.output and "Traceback" not in wrong.output
-    assert "union" in CliRunner().invoke(main, ["explain-reason"]).output
+    assert "union" in CliRunner().invoke(main, ["explain"]).output
 
 
 # The path of a file that there is follows --select as its value, and other values as a file to check.

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from spark_bucketing.check.effects import serves_all, wanted_specs, with_effects, worse_for
+from spark_bucketing.check.effects import serves_all, required_specs, with_effects, worse_for
 from spark_bucketing.check.results import Finding, Fix, ModelResult, OperatorResult, OtherQuery, Verdict
 from spark_bucketing.check.time_limit import TimeLimit
 from spark_bucketing.errors import PlanError
@@ -65,7 +65,7 @@ def test_a_fix_says_what_it_does_to_other_queries_that_read_the_table() -> None:
     ("others", "level"), [((), "warning"), (((0, 1),), "warning"), (((0, 1), (0, 1)), "note"), (((1, 0),), "warning")]
 )
 def test_a_roll_up_is_a_warning_only_where_the_project_gains(others: tuple[tuple[int, int], ...], level: str) -> None:
-    found = effects(model("a", "keys-do-not-cover-buckets", "aggregate"), *others)
+    found = effects(model("a", "keys-miss-bucket-column", "aggregate"), *others)
     # Sorts decide where as many Exchanges come as go.
     assert found.level == level and bool(found.fixes) is (level == "warning")
     assert effects(model("a"), *others).level == "warning"
@@ -79,17 +79,17 @@ def test_what_cannot_be_planned_any_more_is_worse() -> None:
 
 def test_tables_of_which_queries_want_different_buckets() -> None:
     other = replace(FIX, spec=replace(BY_J, num_buckets=16), others=(OtherQuery("c", PlanCounts(1), PlanCounts()),))
-    wanted = wanted_specs([model("a"), model("b", fix=other)])
+    wanted = required_specs([model("a"), model("b", fix=other)])
     assert wanted == {
         "s.t": {
             "clustered_by=['j'], buckets=16, bucket_hash='hive'": ("b", "c"),
             "clustered_by=['j'], buckets=8, bucket_hash='hive'": ("a",),
         }
     }
-    assert wanted_specs([model("a"), model("b")]) == {}
+    assert required_specs([model("a"), model("b")]) == {}
     # The second part of a fix counts as well.
     assert (
-        wanted_specs([model("a"), model("b", fix=replace(other, table="s.u", also=(other,)))])["s.t"].keys()
+        required_specs([model("a"), model("b", fix=replace(other, table="s.u", also=(other,)))])["s.t"].keys()
         == wanted["s.t"].keys()
     )
 

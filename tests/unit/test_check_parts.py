@@ -1,4 +1,4 @@
-"""Parts of the check that need no Spark: configs, shadows, names in SQL, facts of tables, settings."""
+"""Parts of the check that need no Spark: configs, stubs, names in SQL, facts of tables, settings."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from typing import Any
 
 import pytest
 
-from spark_bucketing.check.command import _folder_from
-from spark_bucketing.check.configs import with_configured, with_graph
-from spark_bucketing.check.facts import described, files_per_bucket
+from spark_bucketing.check.project_check import _folder_from
+from spark_bucketing.check.project_graph import with_configured, with_graph
+from spark_bucketing.check.table_facts import described, files_per_bucket
 from spark_bucketing.check.layout_config import configured_layout
 from spark_bucketing.check.offline import parallelism, planner_settings
 from spark_bucketing.check.results import Finding, Fix, ModelResult, OperatorResult, Parent, Verdict
 from spark_bucketing.check.scans import TableFacts
 from spark_bucketing.check.session_settings import read_settings
-from spark_bucketing.check.shadow import Shadow
+from spark_bucketing.check.stub_tables import StubTables
 from spark_bucketing.check.sql_text import one_statement, renamed
 from spark_bucketing.errors import ProjectError
 from spark_bucketing.extension.settings import EXTENSION_CLASS
 from spark_bucketing.plan.whatif import HypotheticalTable
-from spark_bucketing.plan.whatif.files import write_files
-from spark_bucketing.plan.whatif.hypothetical import UNKNOWN_SIZE
+from spark_bucketing.plan.whatif.placeholder_files import write_files
+from spark_bucketing.plan.whatif.hypothetical_table import UNKNOWN_SIZE
 from spark_bucketing.project.catalog import CatalogTable
 from spark_bucketing.project.manifest import Manifest, Node
 from spark_bucketing.spec import BucketSpec
@@ -48,7 +48,7 @@ def stored(spec: BucketSpec | None = None, *partition_by: str, file_format: str 
         ({"file_format": "orc"}, "table", stored(file_format="orc")),
     ],
 )
-def test_a_shadow_is_stored_as_the_model_s_config_says(
+def test_a_stub_is_stored_as_the_model_s_config_says(
     config: dict[str, Any], materialized: str, layout: HypotheticalTable
 ) -> None:
     assert configured_layout(config, materialized, "m") == layout
@@ -192,26 +192,26 @@ class Definitions:
         self.tables[table.name] = table
 
 
-def shadow_of(*nodes: Node) -> tuple[Shadow, Definitions]:
+def stub_of(*nodes: Node) -> tuple[StubTables, Definitions]:
     whatif = Definitions()
     catalog = {node.unique_id: CatalogTable({"k": "int"}) for node in nodes}
     manifest = Manifest({node.unique_id: node for node in nodes})
-    return Shadow(whatif, manifest, catalog, Path()), whatif  # type: ignore[arg-type]
+    return StubTables(whatif, manifest, catalog, Path()), whatif  # type: ignore[arg-type]
 
 
 def source(unique_id: str, relation: str, **meta: Any) -> Node:
     return Node(unique_id, unique_id.split(".")[2], "source", "", relation, "source", source_name="raw", meta=meta)
 
 
-def test_nodes_of_the_same_name_have_shadows_of_their_own() -> None:
+def test_nodes_of_the_same_name_have_stubs_of_their_own() -> None:
     nodes = [source("source.p.users.v1", "lake.p.users_v1"), source("source.p.users.v2", "lake.p.users_v2")]
-    shadow, whatif = shadow_of(*nodes, source("source.q.other", "lake.q.other"))
-    names = {shadow.relation(node) for node in nodes}
+    stub, whatif = stub_of(*nodes, source("source.q.other", "lake.q.other"))
+    names = {stub.relation(node) for node in nodes}
     assert len(names) == 2 and all(str(name).startswith("`raw__offline`.`users_") for name in names)
-    assert shadow.rewritten("select * from lake.q.other") == "select * from `raw__offline`.`other`"
+    assert stub.rewritten("select * from lake.q.other") == "select * from `raw__offline`.`other`"
     for node in nodes:
-        shadow.create(node)
-    assert shadow.missing == {} and len(whatif.tables) == 2
+        stub.create(node)
+    assert stub.missing == {} and len(whatif.tables) == 2
 
 
 def test_names_are_replaced_where_they_are_names_of_their_own() -> None:
@@ -241,17 +241,17 @@ def test_a_config_that_makes_no_sense_is_an_error_of_its_table_alone(config: dic
     with pytest.raises(ProjectError, match=r"'m'[\s\S]*expected[\s\S]*instead"):
         configured_layout(config, "table", "m")
     node = source("source.p.a", "s.a", bucketing=config)
-    shadow, _ = shadow_of(node)
-    shadow.create(node)
-    assert "Invalid" in shadow.missing["s.a"]
+    stub, _ = stub_of(node)
+    stub.create(node)
+    assert "Invalid" in stub.missing["s.a"]
 
 
-def test_an_error_that_nobody_has_thought_of_leaves_the_other_shadows() -> None:
+def test_an_error_that_nobody_has_thought_of_leaves_the_other_stubs() -> None:
     node = source("source.p.a", "s.a")
-    shadow, whatif = shadow_of(node)
+    stub, whatif = stub_of(node)
     whatif.tables = None  # type: ignore[assignment]
-    shadow.create(node)
-    assert "TypeError" in shadow.missing["s.a"]
+    stub.create(node)
+    assert "TypeError" in stub.missing["s.a"]
 
 
 @pytest.mark.parametrize(
@@ -273,14 +273,14 @@ def test_a_project_is_found_again_from_where_the_check_ran() -> None:
     assert found == ["", "c", "../d", ".."]
 
 
-def test_what_happens_to_the_rows_of_a_table_is_known_under_the_name_of_its_shadow_too() -> None:
+def test_what_happens_to_the_rows_of_a_table_is_known_under_the_name_of_its_stub_too() -> None:
     node = source("source.p.events", "lake.p.events")
-    shadow, _ = shadow_of(node)
+    stub, _ = stub_of(node)
     operator = OperatorResult("join", "", Verdict.SHUFFLED, ("raw__offline.events",))
     reader = ModelResult("a", "a.sql", (operator,), unique_id="model.p.a")
     model = Node("model.p.a", "a", "model", "a.sql", depends_on=(node.unique_id,))
     manifest = Manifest({node.unique_id: node, model.unique_id: model})
-    for relation, verdict in ((shadow.relation, Verdict.SHUFFLED), (lambda node: node.relation, None)):
+    for relation, verdict in ((stub.relation, Verdict.SHUFFLED), (lambda node: node.relation, None)):
         (result,) = with_graph([reader], manifest, relation)
         assert result.inputs == (Parent(node.unique_id, verdict),)
 

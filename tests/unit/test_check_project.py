@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from dbt_projects import VERSION, compiled, dbt_project, later
 
-from spark_bucketing.check.run import Subject
-from spark_bucketing.check.subjects import file_subject, model_subject, offline_tasks, selectable
+from spark_bucketing.check.checker import Subject
+from spark_bucketing.check.query_selection import file_subject, model_subject, offline_tasks, selectable
 from spark_bucketing.errors import ProfileError, ProjectError
 from spark_bucketing.project.catalog import CatalogTable, read_catalog
 from spark_bucketing.project.dbt import Dbt, Selection
@@ -183,12 +183,12 @@ def test_models_with_a_query_of_their_own_are_checked() -> None:
     )
 
 
-def test_offline_only_what_is_read_has_a_shadow(tmp_path: Path) -> None:
+def test_offline_only_what_is_read_has_a_stub(tmp_path: Path) -> None:
     checked = [model_subject(MANIFEST.nodes[f"model.p.{name}"], tmp_path) for name in "zy"]
     tasks = [(type(task), task.name) for task in offline_tasks(checked, MANIFEST)]
     assert tasks == [(Node, "a"), (Node, "x"), (Subject, "y"), (Node, "y"), (Subject, "z")]
-    *shadows, file = offline_tasks([Subject("q.sql", "q.sql", "select 1")], MANIFEST)
-    assert {task.name for task in shadows} == {"a", "x", "y", "z", "lonely"} and isinstance(file, Subject)
+    *stubs, file = offline_tasks([Subject("q.sql", "q.sql", "select 1")], MANIFEST)
+    assert {task.name for task in stubs} == {"a", "x", "y", "z", "lonely"} and isinstance(file, Subject)
 
 
 def test_a_file_is_what_dbt_compiled_it_to_or_its_own_text_but_for_jinja(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from conftest import REPOSITORY
 from spark_bucketing.check.reasons import EVERY_REASON, REASONS, project_findings
-from spark_bucketing.check.reasons.project import ProjectFacts
+from spark_bucketing.check.reasons.session_and_versions import ProjectFacts
 from spark_bucketing.check.session_settings import Settings
 from spark_bucketing.extension.settings import EXTENSION_CLASS
 from spark_bucketing.spec import BucketSpec
@@ -30,9 +30,9 @@ def test_the_page_of_reasons_is_current() -> None:
 HIVE = {"orders": BucketSpec(8, ("k",), ("k",), "hive")}
 SPARK = {"orders": BucketSpec(8, ("k",), ("k",), "spark")}
 LOADED = {"spark.sql.extensions": EXTENSION_CLASS, "spark.sql.shuffle.partitions": "6"}
-WITHOUT = [("project-without-extension", "warning")]
-WRONG = [("spark-returns-wrong-rows", "error")]
-DISABLING = [("disabling-setting", "warning")]
+WITHOUT = [("extension-not-loaded", "warning")]
+WRONG = [("incorrect-results-bug", "error")]
+DISABLING = [("incompatible-setting", "warning")]
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ DISABLING = [("disabling-setting", "warning")]
         (LOADED, "4.2.0", SPARK, WRONG),
         (LOADED, "4.2.1", SPARK, []),
         (LOADED, "4.2.0", {}, []),
-        (LOADED, "3.4.4", SPARK, [("spark-too-old", "error")]),
+        (LOADED, "3.4.4", SPARK, [("unsupported-spark-version", "error")]),
         (LOADED | {"spark.sql.sources.bucketing.enabled": "false"}, "4.3.0", SPARK, DISABLING),
         (LOADED | {"spark.sql.sources.bucketing.enabled": "false"}, "4.3.0", {}, []),
         (LOADED | {"spark.sql.files.maxRecordsPerFile": "10"}, "4.3.0", HIVE, DISABLING),

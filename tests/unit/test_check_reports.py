@@ -13,15 +13,15 @@ from xml.etree import ElementTree
 
 import pytest
 from jsonschema import Draft202012Validator
-from pages import Page
-from reported import BROKEN, CAST, CLEAN, JOINED, LATER, ODD, REPORT, USERS
+from html_pages import Page
+from sample_report import BROKEN, CAST, CLEAN, JOINED, LATER, ODD, REPORT, USERS
 from rich.console import Console
 
 from conftest import REPOSITORY
 from spark_bucketing.check.outcome import FailOn, unknown_models
 from spark_bucketing.check.reasons import EVERY_REASON
 from spark_bucketing.check.results import Finding, Fix, ModelResult, OperatorResult, OtherQuery, Parent, Report, Verdict
-from spark_bucketing.cli.explain_reason import list_reasons, reason_text
+from spark_bucketing.cli.explain import list_reasons, reason_text
 from spark_bucketing.plan.tree import PlanCounts
 from spark_bucketing.report import output
 from spark_bucketing.report.check_report import FORMATS, write_report
@@ -60,7 +60,7 @@ def test_every_format_writes_every_report_and_ends_its_last_line(form: str, repo
 
 @pytest.mark.parametrize("form", [form for form in FORMATS if form != "junit"])
 def test_every_format_has_what_was_found(form: str) -> None:
-    told = ("bucket-count-mismatch", "neither divides the other", "side-not-bucketed", "spark-too-old", "buckets=64")
+    told = ("bucket-count-mismatch", "neither divides the other", "side-not-bucketed", "unsupported-spark-version", "buckets=64")
     assert [words for words in told if words not in written(form)] == []
 
 
@@ -93,7 +93,7 @@ def test_sarif_is_what_the_standard_says() -> None:
     place = by_rule["bucket-count-mismatch"]["locations"][0]["physicalLocation"]
     assert (place["artifactLocation"]["uri"], place["region"]) == ("models/marts/joined.sql", {"startLine": 12})
     assert by_rule["union"]["suppressions"] == [{"kind": "inSource"}]
-    assert by_rule["ordering-off"]["suppressions"] == [{"kind": "external"}]
+    assert by_rule["scan-ordering-disabled"]["suppressions"] == [{"kind": "external"}]
     assert "suppressions" not in by_rule["side-not-bucketed"]
     (invocation,) = run["invocations"]
     assert invocation["executionSuccessful"] is False
@@ -130,7 +130,7 @@ def test_github_commands_are_one_line_each_with_everything_escaped() -> None:
     assert any(
         line.startswith("::error file=models/broken.sql,title=broken could not be checked::") for line in commands
     )
-    assert not any("ordering-off" in line or "title=union" in line for line in commands)
+    assert not any("scan-ordering-disabled" in line or "title=union" in line for line in commands)
 
 
 @pytest.mark.parametrize(("fail_on", "failures"), [("error", 1), ("warning", 3), ("note", 4), ("never", 0)])
@@ -282,7 +282,7 @@ def test_html_calls_a_version_of_a_model_by_its_name() -> None:
 def test_text_has_the_widest_problem_first_and_leaves_out_what_is_accepted() -> None:
     text = written("text")
     heads = re.findall(r"^(?:error|warning|note)  (\S+)", text, re.MULTILINE)
-    assert heads == ["side-not-bucketed", "bucket-count-mismatch", "spark-too-old", "expression-over-key"]
+    assert heads == ["side-not-bucketed", "bucket-count-mismatch", "unsupported-spark-version", "expression-over-key"]
     assert "models/marts/joined.sql:12  3.0 TiB" in text
     assert "fix (then sort-free): Give model users buckets=64 and rebuild it." in text
     assert "unknown  broken" in text and "[TABLE_OR_VIEW_NOT_FOUND]" in text

@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 from spark_bucketing.check.scans import selected_partitions
 from spark_bucketing.evolution import sql
 from spark_bucketing.evolution.model import Column, Partition, Status, Table, words
-from spark_bucketing.evolution.rewrite import Plan, plan_rewrite
+from spark_bucketing.evolution.rewrite import RewritePlan, plan_rewrite
 from spark_bucketing.evolution.staging import beside
-from spark_bucketing.evolution.together import Merging, read_together, readable_ranges, runs, smallest_rewrite, span
-from spark_bucketing.evolution.where import covering
+from spark_bucketing.evolution.compatibility import Merging, compatible_read, readable_ranges, runs, smallest_rewrite, span
+from spark_bucketing.evolution.partition_predicates import covering
 from spark_bucketing.plan import PlanNode, parse_statistics
 from spark_bucketing.report.evolution import write_specs
 from spark_bucketing.spec import BucketSpec
@@ -81,7 +81,7 @@ def test_numbers_are_in_the_order_of_numbers_and_null_comes_first() -> None:
 )
 def test_what_is_read_together(specs: Sequence[BucketSpec | str | None], buckets: int | None, why: str) -> None:
     found = table(*(part(f"ds={d}", s) for d, s in zip("abc", specs, strict=False)))
-    read = read_together(found, found.partitions, MERGING)
+    read = compatible_read(found, found.partitions, MERGING)
     assert (read.spec.num_buckets if read.spec else None) == buckets
     assert read.why == why
 
@@ -116,7 +116,7 @@ def test_the_longest_ranges_are_all_there_is(specs: list[BucketSpec | str | None
     fits = {
         (i, j)
         for i, j in itertools.combinations(range(len(all_runs) + 1), 2)
-        if read_together(found, partitions(i, j), MERGING).spec
+        if compatible_read(found, partitions(i, j), MERGING).spec
     }
     longest = {(i, j) for i, j in fits if not any((a, b) != (i, j) and a <= i and j <= b for a, b in fits)}
     # And what no range can have, all in their order.
@@ -138,7 +138,7 @@ def test_the_smallest_rewrite_cures_and_none_is_smaller(
     def cures(chosen: Sequence[Partition]) -> bool:
         names = {p.name for p in chosen}
         after = [part(p.name, own) if p.name in names else p for p in found.partitions]
-        return read_together(found, after, merging).spec is not None
+        return compatible_read(found, after, merging).spec is not None
 
     rewritten = smallest_rewrite(found, found.partitions, merging)
     assert cures(rewritten)
@@ -149,7 +149,7 @@ def test_the_smallest_rewrite_cures_and_none_is_smaller(
 def test_a_table_without_buckets_has_no_rewrite_that_cures() -> None:
     found = replace(table(part("ds=a", spec(8)), part("ds=b", None)), spec=None)
     assert smallest_rewrite(found, found.partitions, MERGING) == ()
-    assert "NOT CLUSTERED" in read_together(found, found.partitions[:1], MERGING).why
+    assert "NOT CLUSTERED" in compatible_read(found, found.partitions[:1], MERGING).why
     assert "Read as bucketed:\n  all partitions together: no, the table has no buckets" in shown(found)
 
 
@@ -204,7 +204,7 @@ def test_values_are_quoted_for_spark() -> None:
     assert sql.table("db.`a.b``c`") == "`db`.`a.b``c`"
 
 
-def plan(*partitions: Partition, unclear: frozenset[str] = frozenset()) -> Plan:
+def plan(*partitions: Partition, unclear: frozenset[str] = frozenset()) -> RewritePlan:
     found = replace(table(*partitions), details={"Location": "file:///t"})
     return plan_rewrite(found, found.partitions, unclear)
 

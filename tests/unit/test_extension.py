@@ -146,7 +146,7 @@ def test_many_can_build_at_once(machine: Machine) -> None:
     assert len(list(machine.cache.iterdir())) == 1
 
 
-def test_a_build_that_dies_leaves_no_jar(machine: Machine) -> None:
+def test_a_build_that_crashes_leaves_no_jar(machine: Machine) -> None:
     machine.compiler(COMPILER.format(log=machine.log) + "exit 3\n")
     assert run("build").exit_code == 2
     assert list(machine.cache.iterdir()) == []
@@ -257,6 +257,6 @@ def test_a_user_without_a_home_is_told_so(machine: Machine, monkeypatch: pytest.
 def test_every_setting_and_every_code_of_a_plain_read_is_documented() -> None:
     documented = (Path(__file__).parents[2] / "docs" / "extension.md").read_text()
     settings = re.findall(r'conf\("([^"]+)"', (builder.SOURCES / "BucketingConf.scala").read_text())
-    codes = re.findall(r'"([a-z]+-[a-z-]+)"', (builder.SOURCES / "PlainRead.scala").read_text())
+    codes = re.findall(r'"([a-z]+-[a-z-]+)"', (builder.SOURCES / "FallbackReason.scala").read_text())
     assert len(settings) > 7 and [name for name in settings if f"`spark.bucketing.{name}`" not in documented] == []
     assert len(codes) > 9 and [code for code in codes if f"`[{code}]`" not in documented] == []

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
-from linted import fixed, lint, model, slugs
+from sqlfluff_models import fixed, lint, model, slugs
 
 from conftest import REPOSITORY
 from spark_bucketing.sqlfluff_plugin.config_keys import OTHERS, OURS
@@ -55,6 +55,6 @@ def test_a_misspelt_key_beside_the_right_one_is_for_people_to_mend() -> None:
     assert slugs(source) == ["misspelt-key"] and fixed(source) == source
 
 
-def test_a_fault_is_where_its_key_is() -> None:
+def test_a_violation_is_where_its_key_is() -> None:
     source = "{{ config(materialized='bucketed_table',\n  clustered_by=['k'],\n  buckets='8') }}\nselect 1 as k\n"
     assert [(one.line_no, one.line_pos) for one in lint(source)] == [(3, 3)]

@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 import yaml
-from linted import NOWHERE, fixed, lint, linter, write_manifest
+from sqlfluff_models import NOWHERE, fixed, lint, linter, write_manifest
 from sqlfluff.core import SQLLintError
 from sqlfluff.utils.testing.rules import RuleTestCase, load_test_cases
 
 from conftest import REPOSITORY
 from spark_bucketing.check.reasons import EVERY_REASON
 from spark_bucketing.sqlfluff_plugin.config_calls import config_calls
-from spark_bucketing.sqlfluff_plugin.project import project_of
-from spark_bucketing.sqlfluff_plugin.query import Query
+from spark_bucketing.sqlfluff_plugin.project_files import project_of
+from spark_bucketing.sqlfluff_plugin.query_analysis import Query
 
 FOLDER = REPOSITORY / "tests" / "cases" / "lint"
 NAMES, CASES = load_test_cases(str(FOLDER / "SB*.yml"))
@@ -189,7 +189,7 @@ def test_what_the_manifest_says_of_a_model_counts_until_its_file_says_otherwise(
     assert [one.rule_name() for one in lint("select 1 as k\n", manifest, path)] == ["spark_bucketing.missing_buckets"]
 
 
-def test_a_fault_that_is_in_no_line_of_the_file_says_where_it_is(tmp_path: Path) -> None:
+def test_a_violation_that_is_in_no_line_of_the_file_says_where_it_is(tmp_path: Path) -> None:
     (tmp_path / "models").mkdir()
     (tmp_path / "dbt_project.yml").write_text("name: shop")
     config = {"materialized": "bucketed_table", "cluster_by": ["k"], "buckets": 4}

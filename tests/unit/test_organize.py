@@ -14,10 +14,10 @@ from click.testing import CliRunner, Result
 from conftest import REPOSITORY
 from spark_bucketing.cli import main
 from spark_bucketing.errors import ProjectError
-from spark_bucketing.organize.counts import SETTINGS, FileCount, Setting, files_of_partitions
+from spark_bucketing.organize.file_counts import SETTINGS, FileCount, Setting, files_of_partitions
 from spark_bucketing.organize.murmur3 import hash_of, hash_of_int, shuffle_keys, task_of
-from spark_bucketing.organize.plan import STRATEGIES, file_count
-from spark_bucketing.organize.simulate import Shape, Spread, by_column_salted, simulate
+from spark_bucketing.organize.file_plan import STRATEGIES, file_count
+from spark_bucketing.organize.simulation import Shape, Spread, by_column_salted, simulate
 
 YEAR = Shape(365, 5)
 
@@ -83,11 +83,11 @@ def test_one_partition_of_one_file_is_simple(name: str) -> None:
         ("rows_per_file", 60, None, [12, 4, 1]),
         ("rows_per_file", 10**9, None, [1, 1, 1]),
         ("rows_per_file", 1, None, [700, 183, 17]),
-        ("file_size", 1000, Fraction(10), [7, 2, 1]),
-        ("file_size", 5, Fraction(10), [700, 183, 17]),
+        ("target_file_size", 1000, Fraction(10), [7, 2, 1]),
+        ("target_file_size", 5, Fraction(10), [700, 183, 17]),
         # As many rows as in integers: 3 rows have 10 bytes.
-        ("file_size", 100, Fraction(10, 3), [24, 7, 1]),
-        ("files", 9, None, [7, 2, 1]),
+        ("target_file_size", 100, Fraction(10, 3), [24, 7, 1]),
+        ("num_files", 9, None, [7, 2, 1]),
         ("files_per_partition", 20, None, [20, 20, 17]),
     ],
 )
@@ -108,19 +108,19 @@ def test_the_macros_and_the_command_know_the_same_names(year: dict[str, Spread])
 
 
 def test_no_partitions_get_no_files() -> None:
-    assert files_of_partitions(FileCount("files", 4), []) == []
+    assert files_of_partitions(FileCount("num_files", 4), []) == []
     with pytest.raises(ValueError, match="not known"):
-        files_of_partitions(FileCount("file_size", 4), [1])
+        files_of_partitions(FileCount("target_file_size", 4), [1])
 
 
 @pytest.mark.parametrize(
     ("given", "partition_by", "message"),
     [
         ({}, ["p"], "found:    none of them"),
-        ({"files": 1, "file_size": 2}, ["p"], "found:    file_size and files"),
-        ({"files": 0}, [], "an integer above 0"),
-        ({"file_size": "128MB"}, [], "256MiB"),
-        ({"files_per_partition": 3}, [], "instead:  files=3"),
+        ({"num_files": 1, "target_file_size": 2}, ["p"], "found:    target_file_size and num_files"),
+        ({"num_files": 0}, [], "an integer above 0"),
+        ({"target_file_size": "128MB"}, [], "256MiB"),
+        ({"files_per_partition": 3}, [], "instead:  num_files=3"),
     ],
 )
 def test_what_is_no_number_of_files_is_said_with_the_model(

@@ -8,7 +8,7 @@ import pytest
 
 from spark_bucketing.errors import PlanError
 from spark_bucketing.plan import PhysicalPlan, Statistics, parse_plan, parse_statistics
-from spark_bucketing.plan.lists import (
+from spark_bucketing.plan.expression_lists import (
     Attribute,
     NamedExpression,
     attribute_of,

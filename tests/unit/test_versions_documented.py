@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from versions import SINCE, VERSIONS
+from spark_features import SINCE, VERSIONS
 
 from conftest import REPOSITORY
 

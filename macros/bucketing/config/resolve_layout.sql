@@ -7,7 +7,7 @@
 {% macro resolve_layout(layout, columns) -%}
   {%- set by_name = dict(zip(columns | map(attribute='name') | map('lower'), columns)) -%}
   {%- set resolved = dict(layout) -%}
-  {%- for setting in ['clustered_by', 'sorted_by', 'partition_by', 'organized_by', 'split_by'] if layout[setting] -%}
+  {%- for setting in ['clustered_by', 'sorted_by', 'partition_by', 'range_by', 'implicit_partition_by'] if layout[setting] -%}
     {%- set names = [] -%}
     {%- for name in layout[setting] -%}
       {%- set column = by_name.get(name | lower) -%}

@@ -42,13 +42,13 @@
 {% macro organized_keys(bucketed) -%}
   {%- set keys = {
       'rows_per_file': ['max_rows_per_file', 'records_per_file', 'max_records_per_file', 'maxrecordsperfile', 'rows_per_files'],
-      'file_size': ['target_file_size', 'max_file_size', 'bytes_per_file', 'filesize'],
-      'files': ['num_files', 'number_of_files', 'file_count'],
+      'target_file_size': ['file_size', 'max_file_size', 'bytes_per_file', 'filesize'],
+      'num_files': ['files', 'number_of_files', 'file_count'],
       'files_per_partition': ['num_files_per_partition', 'files_per_partitions'],
       'file_strategy': ['strategy', 'files_strategy', 'repartition_strategy', 'distribution'],
-      'organized_by': ['organize_by', 'organised_by', 'ranged_by', 'range_by', 'zorder_by'],
-      'split_by': ['splitted_by', 'implicit_partition_by'],
-      'bounds_from': ['bounds', 'intervals_from'],
+      'range_by': ['organized_by', 'organize_by', 'organised_by', 'ranged_by', 'zorder_by'],
+      'implicit_partition_by': ['split_by', 'splitted_by', 'implicit_partitions_by'],
+      'range_boundaries_from': ['bounds_from', 'bounds', 'intervals_from', 'boundaries_from'],
       'scale_factor': ['scale', 'scaling_factor'],
       'delete_when': ['deletes_when', 'delete_if', 'delete_condition'],
       'insert_when': ['inserts_when', 'insert_if'],

@@ -12,7 +12,7 @@
   {%- for setting in ['tblproperties', 'options'] -%}
     {%- for key in layout[setting] if key | lower in ['maxrecordsperfile', 'partitionoverwritemode', 'path'] -%}
       {% do spark_bucketing.raise_config_error(setting, key ~ ' = ' ~ layout[setting][key], 'no setting that decides where and how many files are written',
-          "leave '" ~ key ~ "' out; the number of files is " ~ ('`buckets`' if layout.clustered_by else '`file_size` or its like') ~ ', their place `location_root`', node=node) %}
+          "leave '" ~ key ~ "' out; the number of files is " ~ ('`buckets`' if layout.clustered_by else '`target_file_size` or its like') ~ ', their place `location_root`', node=node) %}
     {%- endfor -%}
   {%- endfor -%}
 {%- endmacro %}

@@ -28,9 +28,9 @@
   {%- if spark_bucketing.spark_version() < [3, 5] -%}
     {% do spark_bucketing.raise_session_error('Spark ' ~ spark_bucketing.spark_version() | join('.'), 'Spark 3.5 or newer', 'write with a newer Spark') %}
   {%- endif -%}
-  {% do spark_bucketing.look_for_scripts(settings) %}
+  {% do spark_bucketing.detect_scripts(settings) %}
   {#- Asked of every run sooner or later: what is warned of then is said before anything is written. -#}
-  {% do spark_bucketing.leaves_seals() %}
+  {% do spark_bucketing.extension_enabled() %}
 {%- endmacro %}
 
 

@@ -2,7 +2,7 @@
   Raises unless this session has the extension, switched on: it alone has a statement for a table's buckets.
 -#}
 {% macro validate_evolution_session() -%}
-  {%- if not spark_bucketing.leaves_seals() -%}
+  {%- if not spark_bucketing.extension_enabled() -%}
     {%- set missing = spark_bucketing.missing_bucket_specs()
         or {'found': 'a session with spark.bucketing.enabled = false', 'instead': 'set spark.bucketing.enabled=true'} -%}
     {% do spark_bucketing.raise_config_error('on_bucket_change', 'evolve, in ' ~ missing.found,

@@ -5,7 +5,7 @@
   sorted_by: columns that each of its files is sorted by
 -#}
 {% macro load_input(relation, source, columns, layout, sorted_by=[]) -%}
-  {%- set input = spark_bucketing.sibling(relation, 'input') -%}
+  {%- set input = spark_bucketing.intermediate_relation(relation, 'input') -%}
   {% do spark_bucketing.drop_relation_with_files(input) %}
   {%- set select = 'select ' ~ spark_bucketing.select_list(columns, layout.partition_by) ~ ' from ' ~ source
       ~ (' sort by ' ~ spark_bucketing.quote_columns(sorted_by) if sorted_by else '') -%}

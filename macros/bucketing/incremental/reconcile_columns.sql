@@ -16,7 +16,7 @@
     {%- set before = in_table.get(column.name | lower) -%}
     {%- if before is none -%}
       {%- do added.append(column) -%}
-    {%- elif not spark_bucketing.is_type_but_for_void(before.type, column.with_void or column.type) -%}
+    {%- elif not spark_bucketing.is_same_type_ignoring_void(before.type, column.with_void or column.type) -%}
       {%- do retyped.append(column.name ~ ' ' ~ before.type ~ ' -> ' ~ column.type) -%}
     {%- endif -%}
   {%- endfor -%}
@@ -39,7 +39,7 @@
   {%- for column in existing_columns -%}
     {%- set queried = in_query.get(column.name | lower) -%}
     {%- if queried and sync -%}
-      {%- set kept = spark_bucketing.is_type_but_for_void(column.type, queried.with_void or queried.type) -%}
+      {%- set kept = spark_bucketing.is_same_type_ignoring_void(column.type, queried.with_void or queried.type) -%}
       {%- do columns.append({'name': column.name, 'type': column.type if kept else queried.type, 'from': queried}) -%}
     {%- elif queried or not sync -%}
       {%- do columns.append({'name': column.name, 'type': column.type, 'from': queried}) -%}

@@ -11,8 +11,8 @@
   } -%}
   {%- if batch -%}
     {%- do answers.update({
-        'ref': spark_bucketing.ref_of_batch,
-        'source': spark_bucketing.source_of_batch,
+        'ref': spark_bucketing.batch_ref,
+        'source': spark_bucketing.batch_source,
         '__spark_bucketing_batch': batch,
         'model': dict(model, batch={'id': batch.start.isoformat(), 'event_time_start': batch.start, 'event_time_end': batch.end}),
     }) -%}

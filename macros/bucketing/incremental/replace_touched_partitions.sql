@@ -10,7 +10,7 @@
   {%- set columns = spark_bucketing.table_columns(spark_bucketing.quote_relation(relation)) -%}
   {%- set staged = spark_bucketing.quote_relation(spent[0]) -%}
   {%- set rows = '(select * from ' ~ staged ~ ' where `__dbt_row`)' if empties else staged -%}
-  {%- set before = none if spark_bucketing.leaves_seals() else spark_bucketing.before_write(layout.location) -%}
+  {%- set before = none if spark_bucketing.extension_enabled() else spark_bucketing.before_write(layout.location) -%}
   {%- set partitions = {'true': [], 'false': []} -%}
   {%- for values in (spark_bucketing.partition_values(layout.partition_by + ['__dbt_row'], staged) if empties else []) -%}
     {%- do partitions[values[-1]].append(values[:-1]) -%}

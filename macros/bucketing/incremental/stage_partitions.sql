@@ -1,12 +1,12 @@
 {#-
   Writes the new content of the touched partitions to a plain table beside the table, which it returns; see docs/replacing.md. A run that
-  dies here, or fails since no row can be had of it, leaves rows that nobody needs.
+  crashes here, or fails since no row can be had of it, leaves rows that nobody needs.
 
   rows: from aligned_rows()
   touched: from touched_partitions()
 -#}
 {% macro stage_partitions(relation, rows, input, columns, layout, increment, touched) -%}
-  {%- set staged = spark_bucketing.sibling(relation, 'staged') -%}
+  {%- set staged = spark_bucketing.intermediate_relation(relation, 'staged') -%}
   {%- set keys = spark_bucketing.columns_named(columns, layout.partition_by) -%}
   {%- set names = spark_bucketing.quote_columns(columns | map(attribute='name') | list) -%}
   {%- set content = spark_bucketing.new_content(rows, spark_bucketing.quote_relation(input), columns, increment, spark_bucketing.partition_predicate(keys, touched.partitions)) -%}
@@ -37,7 +37,7 @@
 
 {#-
   Says what staged rows replace: from here on, the next run finishes what this one began. By this client, so that a statement which goes
-  on when its client has died completes nothing.
+  on when its client has crashed completes nothing.
 
   identity: of the table, which the rows are for
 -#}

@@ -28,7 +28,7 @@
     {%- do property.update({key: modules.re.findall('(?:^\\[|, )' ~ modules.re.escape(key) ~ '=([^],]*)', properties) | first | default(none)}) -%}
   {%- endfor -%}
   {#- Names in JSON, which may have commas. -#}
-  {%- for setting in ['organized_by', 'split_by'] -%}
+  {%- for setting in ['range_by', 'implicit_partition_by'] -%}
     {%- set names = modules.re.findall('bucketing\\.' ~ setting ~ '=(\\[.*?\\])(?=, |\\]$)', properties) | first -%}
     {%- do property.update({setting: fromjson(names) if names else []}) -%}
   {%- endfor -%}
@@ -52,7 +52,7 @@
       'clustered_by': spark_bucketing.quoted_names(details['Bucket Columns']),
       'sorted_by': spark_bucketing.quoted_names(details['Sort Columns']),
       'partition_by': spark_bucketing.quoted_names(details['Partition Columns']),
-      'organized_by': property.organized_by,
-      'split_by': property.split_by,
+      'range_by': property.range_by,
+      'implicit_partition_by': property.implicit_partition_by,
   }) }}
 {%- endmacro %}

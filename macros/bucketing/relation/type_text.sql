@@ -33,7 +33,7 @@
 
 
 {#- Whether a column of this type can take what a query returns as the other type, where bare nulls are of any type. -#}
-{% macro is_type_but_for_void(type, queried) -%}
+{% macro is_same_type_ignoring_void(type, queried) -%}
   {%- set any_type = '(?:[^,:<>()]+(?:[(][^)]*[)])?|[a-z]+<.*>)' -%}
   {%- set pattern = modules.re.sub(spark_bucketing.type_pattern(['void']), '\\g<1>any_type', queried | lower) -%}
   {{ return(modules.re.fullmatch(modules.re.escape(pattern) | replace('any_type', any_type), type | lower) is not none) }}

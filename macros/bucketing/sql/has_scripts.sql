@@ -5,7 +5,7 @@
 
 
 {#- Looks for it, once for each model. Spark has them from 4.0 on, where they are off unless somebody has switched them on. -#}
-{% macro look_for_scripts(settings) -%}
+{% macro detect_scripts(settings) -%}
   {%- set version = spark_bucketing.spark_version() -%}
   {%- set enabled = settings.get('spark.sql.scripting.enabled', ['', version >= [4, 1]])[1] | string | lower == 'true' -%}
   {%- do context.update({'__spark_bucketing_scripts': version >= [4, 0] and enabled}) -%}

@@ -10,7 +10,7 @@
 
   description: lines of DESCRIBE FUNCTION of one of its functions
 -#}
-{% macro warn_of_other_version(description) -%}
+{% macro warn_about_version_mismatch(description) -%}
   {%- set found = modules.re.search('spark-bucketing ([^ ,]+), for Spark', description | join('\n')) -%}
   {%- set warning = {} -%}
   {#- Models of several threads may ask at once: one of them is the first. -#}

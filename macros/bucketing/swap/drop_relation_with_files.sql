@@ -16,7 +16,7 @@
     {%- if not existing.external -%}
       {% do spark_bucketing.execute_sql(drop) %}
     {%- elif existing.build and existing.location.rstrip('/').endswith('/' ~ existing.build) -%}
-      {% do spark_bucketing.execute_sql('drop table if exists ' ~ spark_bucketing.quote_relation(spark_bucketing.sibling(this, 'trash'))) %}
+      {% do spark_bucketing.execute_sql('drop table if exists ' ~ spark_bucketing.quote_relation(spark_bucketing.intermediate_relation(this, 'trash'))) %}
       {%- for statement in spark_bucketing.delete_directory(existing.location, and_first=[drop]) -%}
         {% do spark_bucketing.execute_sql(statement) %}
       {%- endfor -%}

@@ -1,10 +1,10 @@
 {#-
-  Deletes a directory that lies in the default place of a table without a table, as a process leaves it that died within DROP
-  TABLE, and returns the statement that needs the place. Only for siblings that hold copies: never for the backup, whose directory may be
+  Deletes a directory that lies in the default place of a table without a table, as a process leaves it that crashed within DROP
+  TABLE, and returns the statement that needs the place. Only for intermediate_relations that hold copies: never for the backup, whose directory may be
   that of a table whose rename was cut off.
 -#}
 {% macro in_free_location(relation, statement) -%}
-  {%- if relation.identifier | lower in spark_bucketing.taken_locations() -%}
+  {%- if relation.identifier | lower in spark_bucketing.existing_locations() -%}
     {%- for delete in spark_bucketing.delete_directory(spark_bucketing.default_location(relation)) -%}
       {% do spark_bucketing.execute_sql(delete) %}
     {%- endfor -%}

@@ -1,20 +1,20 @@
 {#-
-  Cleans up after a run that died, and returns the table_layout() of what the model's relation is now, or none.
-    backup without the relation   died within a swap: the backup is the table. So it is where the relation has no directory, since the
+  Cleans up after a run that crashed, and returns the table_layout() of what the model's relation is now, or none.
+    backup without the relation   crashed within a swap: the backup is the table. So it is where the relation has no directory, since the
                                   metastore has written the second rename down and taken back the move
-    backup beside the relation    died after a swap: the backup is worthless
-    staged                        died while partitions were replaced: complete_replacement(), unless this run rebuilds
+    backup beside the relation    crashed after a swap: the backup is worthless
+    staged                        crashed while partitions were replaced: complete_replacement(), unless this run rebuilds
                                   the table (then build_table() drops it, once the table is swapped in)
-    tmp, input, plan, files, touched   died while building
+    tmp, input, plan, files, touched   crashed while building
 
   rebuild: whether this run is to build the whole table
 -#}
 {% macro recover_relation(relation, rebuild) -%}
   {%- set roles = {} -%}
   {%- for role in ['backup', 'staged', 'tmp', 'input', 'plan', 'files', 'touched', 'trash'] -%}
-    {%- do roles.update({role: spark_bucketing.sibling(relation, role)}) -%}
+    {%- do roles.update({role: spark_bucketing.intermediate_relation(relation, role)}) -%}
   {%- endfor -%}
-  {% do spark_bucketing.validate_siblings(relation, roles.values() | list) %}
+  {% do spark_bucketing.validate_intermediate_names(relation, roles.values() | list) %}
   {%- set found = spark_bucketing.existing_names(relation, [relation.identifier] + roles.values() | map(attribute='identifier') | list) -%}
   {%- set state = namespace(exists=relation.identifier | lower in found) -%}
   {%- if roles.backup.identifier | lower in found -%}
@@ -31,22 +31,22 @@
     {%- else -%}
       {%- set backup = spark_bucketing.table_layout(roles.backup) -%}
       {%- if backup.type == 'table' and not backup.external and spark_bucketing.directory_exists(spark_bucketing.default_location(relation)) -%}
-        {% do spark_bucketing.raise_cut_rename(roles.backup, relation) %}
+        {% do spark_bucketing.raise_interrupted_rename(roles.backup, relation) %}
       {%- endif -%}
-      {% do log("Restoring " ~ relation ~ " from its backup: an earlier run died while replacing it.", info=true) %}
+      {% do log("Restoring " ~ relation ~ " from its backup: an earlier run crashed while replacing it.", info=true) %}
       {% do spark_bucketing.execute_sql(spark_bucketing.rename_sql(roles.backup, relation, backup.type)) %}
       {%- set state.exists = true -%}
     {%- endif -%}
   {%- endif -%}
   {%- for role in ['tmp', 'input', 'plan', 'files', 'touched', 'trash'] if roles[role].identifier | lower in found -%}
-    {% do log(roles[role] ~ ' is dropped: a run of this model has died, or is still going on. Then that one fails, and '
+    {% do log(roles[role] ~ ' is dropped: a run of this model has crashed, or is still going on. Then that one fails, and '
         ~ relation ~ ' loses nothing; run one at a time.', info=true) %}
     {% do spark_bucketing.drop_relation_with_files(roles[role]) %}
   {%- endfor -%}
   {%- set existing = spark_bucketing.table_layout(relation) if state.exists else none -%}
   {%- if existing and existing.type == 'table' -%}
-    {%- if not existing.external and roles.backup.identifier | lower in spark_bucketing.taken_locations() -%}
-      {% do spark_bucketing.raise_cut_rename(relation, roles.backup) %}
+    {%- if not existing.external and roles.backup.identifier | lower in spark_bucketing.existing_locations() -%}
+      {% do spark_bucketing.raise_interrupted_rename(relation, roles.backup) %}
     {%- endif -%}
     {%- if not rebuild -%}
       {#- Its rows are going to be read: those of files that the session has not listed yet as well. -#}

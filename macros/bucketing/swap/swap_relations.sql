@@ -2,9 +2,9 @@
   Puts a finished table in the place of the model's relation; the previous one, if any, becomes the backup and is dropped.
 
   The two renames are one statement for dbt, a SQL script that renames back when the second one fails. Should the whole
-  process die between them, recover_relation() restores the backup in the next run; without scripts also when the second one fails. A
+  process crash between them, recover_relation() restores the backup in the next run; without scripts also when the second one fails. A
   previous table whose directory is gone has nothing to keep, and cannot be renamed: it is dropped, and so is a view of what is gone. A
-  directory in the backup's place is never deleted, for it may hold the only copy of the rows (raise_cut_rename).
+  directory in the backup's place is never deleted, for it may hold the only copy of the rows (raise_interrupted_rename).
 
   An error of the metastore has no SQLSTATE: Spark looks for a handler by it, in any script, and fails with a NullPointerException in its
   place. So whether the metastore lets these tables be altered is tried before: the new one by mark_written(), the previous one here,
@@ -13,7 +13,7 @@
   existing: table_layout() of what is replaced, or none
 -#}
 {% macro swap_relations(finished, relation, existing) -%}
-  {%- set backup = spark_bucketing.sibling(relation, 'backup') -%}
+  {%- set backup = spark_bucketing.intermediate_relation(relation, 'backup') -%}
   {%- if existing is none -%}
     {% do spark_bucketing.execute_sql(spark_bucketing.rename_sql(finished, relation)) %}
   {%- else -%}
@@ -26,7 +26,7 @@
       {% do spark_bucketing.swap_by_statements(finished, relation, backup, existing) %}
     {%- endif -%}
     {#- Staged rows were for the previous table, and the backup beside the new one is what tells so: it goes last. -#}
-    {% do spark_bucketing.drop_relation_with_files(spark_bucketing.sibling(relation, 'staged')) %}
+    {% do spark_bucketing.drop_relation_with_files(spark_bucketing.intermediate_relation(relation, 'staged')) %}
     {% do spark_bucketing.drop_relation_with_files(backup, existing) %}
   {%- endif -%}
 {%- endmacro %}
@@ -47,7 +47,7 @@
       begin
         begin
           declare exit handler for PATH_NOT_FOUND begin drop table if exists {{ spark_bucketing.quote_relation(relation) }}; end;
-          {{ spark_bucketing.look_at_directory(existing.location) }};
+          {{ spark_bucketing.validate_directory(existing.location) }};
           select raise_error({{ spark_bucketing.string_literal('The previous ' ~ relation ~ ' could not be renamed, and is as it was. The new one is ' ~ finished ~ '.') }});
         end;
       end;
@@ -83,6 +83,6 @@
 
 
 {#- SQL that fails with PATH_NOT_FOUND when there is no such directory; a pattern stands for several. -#}
-{% macro look_at_directory(location) -%}
+{% macro validate_directory(location) -%}
   select 1 from binaryFile.{{ spark_bucketing.quote_identifier(location) }} with ('recursiveFileLookup' = 'true') where false
 {%- endmacro %}

@@ -5,7 +5,7 @@
 -#}
 {% macro before_write(location) -%}
   {%- set since = (modules.datetime.datetime.now().timestamp() - 600) | int * 1000000 -%}
-  {%- set found = run_query('select distinct ' ~ spark_bucketing.write_of_path('path') ~ ' from (' ~ spark_bucketing.files_below_sql(location, since) ~ ')') -%}
+  {%- set found = run_query('select distinct ' ~ spark_bucketing.write_of_path('path') ~ ' from (' ~ spark_bucketing.directory_files_sql(location, since) ~ ')') -%}
   {{ return({'since': since, 'writes': ([''] + found.columns[0].values() | map('default', '', true) | list) | unique | list}) }}
 {%- endmacro %}
 

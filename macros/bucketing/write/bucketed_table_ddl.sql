@@ -16,7 +16,7 @@
   {%- endif -%}
   {%- if not layout.clustered_by -%}
     {%- do properties.update({'bucketing.written_as': spark_bucketing.written_as(layout)}) -%}
-    {%- for setting in ['organized_by', 'split_by'] if layout[setting] -%}
+    {%- for setting in ['range_by', 'implicit_partition_by'] if layout[setting] -%}
       {%- do properties.update({'bucketing.' ~ setting: tojson(layout[setting])}) -%}
     {%- endfor -%}
   {%- endif -%}

@@ -7,18 +7,18 @@
   batches: the microbatches that the sources are, or none
 -#}
 {% macro build_table(relation, sources, columns, layout, existing, batches=[none]) -%}
-  {%- set tmp = spark_bucketing.sibling(relation, 'tmp') -%}
-  {% do spark_bucketing.warn_of_tiny_files(sources, layout) %}
+  {%- set tmp = spark_bucketing.intermediate_relation(relation, 'tmp') -%}
+  {% do spark_bucketing.warn_about_small_files(sources, layout) %}
   {% do spark_bucketing.create_bucketed_table(tmp, columns, layout) %}
   {%- for source in sources -%}
     {% do spark_bucketing.log_batch(relation, batches[loop.index0], loop) %}
     {% do spark_bucketing.insert_bucketed(tmp, source, columns, layout) %}
   {%- endfor -%}
   {%- if batches[0] -%}
-    {% do spark_bucketing.validate_partitions_of_batches(tmp, layout) %}
+    {% do spark_bucketing.validate_batch_partitions(tmp, layout) %}
   {%- endif -%}
   {% do spark_bucketing.verify_buckets(tmp, layout, build=context['__spark_bucketing_build']) %}
-  {%- if layout.partition_by or not spark_bucketing.leaves_seals() -%}
+  {%- if layout.partition_by or not spark_bucketing.extension_enabled() -%}
     {#- Of a table without partitions, its seal has told all of this. -#}
     {% do spark_bucketing.mark_written(tmp) %}
     {% do spark_bucketing.validate_build(tmp, spark_bucketing.found_build(tmp), context['__spark_bucketing_build']) %}

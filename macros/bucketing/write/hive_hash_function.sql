@@ -19,7 +19,7 @@
   {%- if name not in cache -%}
     {%- set known = run_query("show user functions like '" ~ name ~ "'").rows -%}
     {%- do cache.update({name: run_query('describe function ' ~ name).columns[0].values() | list if known else []}) -%}
-    {% do spark_bucketing.warn_of_other_version(cache[name]) %}
+    {% do spark_bucketing.warn_about_version_mismatch(cache[name]) %}
   {%- endif -%}
   {{ return(modules.re.search('Class: org[.]apache[.]spark[.]sql[.]bucketing[.](?:[a-z]+[.])?' ~ class, cache[name] | join('\n')) is not none) }}
 {%- endmacro %}

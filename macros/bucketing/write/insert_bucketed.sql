@@ -47,5 +47,5 @@
 {#- Whether the session extension spreads the rows of an INSERT: one task for each bucket, of each partition as many as the session shuffles with. -#}
 {% macro distributes_writes(layout) -%}
   {%- set setting = spark_bucketing.session_settings().get('spark.bucketing.write.distribute') -%}
-  {{ return(spark_bucketing.leaves_seals() and not layout.write_tasks and (setting is none or setting[1] | lower == 'true')) }}
+  {{ return(spark_bucketing.extension_enabled() and not layout.write_tasks and (setting is none or setting[1] | lower == 'true')) }}
 {%- endmacro %}

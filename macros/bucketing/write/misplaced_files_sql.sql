@@ -12,7 +12,7 @@
   from (
     select
       regexp_extract(path, '^(.*)/[^/]*$', 1) as directory,
-      {{ spark_bucketing.bucket_of_path('path', bucket_hash) }} as bucket,
+      {{ spark_bucketing.bucket_id_of_path('path', bucket_hash) }} as bucket,
       {{ buckets }} as buckets
     from (
       {{ files }}

@@ -9,7 +9,7 @@
 -#}
 {% macro verify_buckets(relation, layout, before=none, source=none, staged=none, build=none) -%}
   {%- set conditions = [] -%}
-  {%- if spark_bucketing.leaves_seals() -%}
+  {%- if spark_bucketing.extension_enabled() -%}
     {%- set loose = [] -%}
     {%- set unsealed = run_query(spark_bucketing.unsealed_sql(relation, several=not before, build=build)).rows -%}
     {%- for row in unsealed if build -%}
@@ -28,7 +28,7 @@
     {%- set others = spark_bucketing.literal_rows([before.writes])[0] | join(', ') -%}
     {%- do conditions.append(spark_bucketing.write_of_path('path') ~ ' not in (' ~ others ~ ')') -%}
   {%- endif -%}
-  {%- set files = spark_bucketing.files_below_sql(spark_bucketing.table_location(relation, layout), before.since if before else 0) -%}
+  {%- set files = spark_bucketing.directory_files_sql(spark_bucketing.table_location(relation, layout), before.since if before else 0) -%}
   {%- if conditions -%}
     {%- set files = 'select path from (' ~ files ~ ') where ' ~ conditions | join(' and ') -%}
   {%- endif -%}
@@ -65,7 +65,7 @@
 
 
 {#- Whether the session has the extension, switched on, which leaves a seal with each write. -#}
-{% macro leaves_seals() -%}
+{% macro extension_enabled() -%}
   {%- set enabled = spark_bucketing.session_settings().get('spark.bucketing.enabled') -%}
   {{ return((enabled is none or enabled[1] | lower == 'true') and spark_bucketing.is_extensions_function('bucket_specs', 'BucketSpecsFunction')) }}
 {%- endmacro %}

@@ -10,7 +10,7 @@
     {%- set relation = spark_bucketing.tested_relation(tested) -%}
     {%- set layout = spark_bucketing.tested_layout(relation, bucketed=bucketed) -%}
     {%- if layout.problem -%}
-      {{ spark_bucketing.cannot_tell_sql(layout.problem) }}
+      {{ spark_bucketing.inconclusive_sql(layout.problem) }}
     {%- elif layout.unbucketed -%}
       {{ spark_bucketing.failure_sql(layout.unbucketed) }}
     {%- else -%}

@@ -15,7 +15,7 @@
     file,
     partition,
     buckets,
-    {{ spark_bucketing.bucket_of_path('file', layout.bucket_hash) }} as bucket_in_name,
+    {{ spark_bucketing.bucket_id_of_path('file', layout.bucket_hash) }} as bucket_in_name,
     get(bucket_ids, spec) as bucket_of_rows,
     row_count
   from (

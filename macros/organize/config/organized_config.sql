@@ -15,23 +15,23 @@
     {% do spark_bucketing.raise_config_error('file_strategy', strategy, 'a strategy for a table without `partition_by`, whose columns this one goes by',
         "leave `file_strategy` out, which is 'exact', or give the model partition_by=['ds']", node=node) %}
   {%- endif -%}
-  {%- set organized_by = spark_bucketing.column_list_config('organized_by', [], node=node) -%}
-  {%- set split_by = spark_bucketing.column_list_config('split_by', [], node=node) -%}
-  {% do spark_bucketing.validate_intervals(organized_by, split_by, partition_by, strategy, node=node) %}
-  {%- set bounds_from = spark_bucketing.bounds_from_config(organized_by, node=node) -%}
+  {%- set range_by = spark_bucketing.column_list_config('range_by', [], node=node) -%}
+  {%- set implicit_partition_by = spark_bucketing.column_list_config('implicit_partition_by', [], node=node) -%}
+  {% do spark_bucketing.validate_range_by(range_by, implicit_partition_by, partition_by, strategy, node=node) %}
+  {%- set range_boundaries_from = spark_bucketing.range_boundaries_config(range_by, node=node) -%}
   {%- set layout = {
       'clustered_by': [],
       'sorted_by': [],
       'partition_by': partition_by,
-      'organized_by': organized_by,
-      'split_by': split_by,
-      'bounds_from': bounds_from,
+      'range_by': range_by,
+      'implicit_partition_by': implicit_partition_by,
+      'range_boundaries_from': range_boundaries_from,
       'bucket_hash': 'spark',
       'file_format': spark_bucketing.choice_config('file_format', ['parquet', 'orc'], 'parquet', node=node),
       'location_root': spark_bucketing.location_root_config(node=node),
       'tblproperties': spark_bucketing.mapping_config('tblproperties', node=node),
       'options': spark_bucketing.mapping_config('options', node=node),
-      'file_count': spark_bucketing.file_count_config(partition_by + split_by, bounds_from, node=node),
+      'file_count': spark_bucketing.file_count_config(partition_by + implicit_partition_by, range_boundaries_from, node=node),
       'file_strategy': strategy,
       'scale_factor': spark_bucketing.scale_factor_config(strategy, node=node),
   } -%}
@@ -62,14 +62,14 @@
 {%- endmacro %}
 
 
-{#- What `organized_by` and `split_by` can be together with the rest of the config; their columns are looked at when they are known. -#}
-{% macro validate_intervals(organized_by, split_by, partition_by, strategy, node=model) -%}
-  {%- if organized_by | length > 1 -%}
-    {% do spark_bucketing.raise_config_error('organized_by', organized_by, 'one column, of whose values each file has an interval',
-        "organized_by='" ~ organized_by[0] ~ "', and the others in split_by where they have few values", node=node) %}
+{#- What `range_by` and `implicit_partition_by` can be together with the rest of the config; their columns are looked at when they are known. -#}
+{% macro validate_range_by(range_by, implicit_partition_by, partition_by, strategy, node=model) -%}
+  {%- if range_by | length > 1 -%}
+    {% do spark_bucketing.raise_config_error('range_by', range_by, 'one column, of whose values each file has a range',
+        "range_by='" ~ range_by[0] ~ "', and the others in implicit_partition_by where they have few values", node=node) %}
   {%- endif -%}
   {%- set taken = dict.fromkeys(partition_by | map('lower'), 'partition_by') -%}
-  {%- for setting, names in [('split_by', split_by), ('organized_by', organized_by)] -%}
+  {%- for setting, names in [('implicit_partition_by', implicit_partition_by), ('range_by', range_by)] -%}
     {%- for name in names -%}
       {%- if name | lower in taken -%}
         {% do spark_bucketing.raise_config_error(setting, name, 'a column that is not in `' ~ taken[name | lower] ~ '` as well', 'leave it out of one of them', node=node) %}
@@ -77,8 +77,8 @@
       {%- do taken.update({name | lower: setting}) -%}
     {%- endfor -%}
   {%- endfor -%}
-  {%- if (organized_by or split_by) and strategy != 'exact' -%}
+  {%- if (range_by or implicit_partition_by) and strategy != 'exact' -%}
     {% do spark_bucketing.raise_config_error('file_strategy', strategy,
-        "'exact' with `organized_by` or `split_by`, whose files are planned one by one", 'leave `file_strategy` out', node=node) %}
+        "'exact' with `range_by` or `implicit_partition_by`, whose files are planned one by one", 'leave `file_strategy` out', node=node) %}
   {%- endif -%}
 {%- endmacro %}

@@ -44,15 +44,15 @@
 {%- endmacro %}
 
 
-{#- What a merge goes by: the files of intervals, and rows of a file, by which files are split that grow. -#}
+{#- What a merge goes by: the files of ranges, and rows of a file, by which files are split that grow. -#}
 {% macro validate_organized_merge(layout, node=model) -%}
-  {%- if not layout.organized_by -%}
-    {% do spark_bucketing.raise_config_error('incremental_strategy', 'merge', 'a model with `organized_by`, by whose intervals the files of a row are found',
-        "organized_by='event_time', or materialized='bucketed_incremental', which rewrites partitions", node=node) %}
-  {%- elif layout.file_count.setting not in ['rows_per_file', 'file_size'] -%}
-    {%- set found = layout.file_count if layout.file_count.setting != 'bounds_from' else {'setting': 'rows_per_file', 'value': 'none'} -%}
+  {%- if not layout.range_by -%}
+    {% do spark_bucketing.raise_config_error('incremental_strategy', 'merge', 'a model with `range_by`, by whose ranges the files of a row are found',
+        "range_by='event_time', or materialized='bucketed_incremental', which rewrites partitions", node=node) %}
+  {%- elif layout.file_count.setting not in ['rows_per_file', 'target_file_size'] -%}
+    {%- set found = layout.file_count if layout.file_count.setting != 'range_boundaries_from' else {'setting': 'rows_per_file', 'value': 'none'} -%}
     {% do spark_bucketing.raise_config_error(found.setting, found.value,
-        "rows_per_file or file_size with incremental_strategy='merge', by which files are split that grow",
-        "file_size='256MiB'", node=node) %}
+        "rows_per_file or target_file_size with incremental_strategy='merge', by which files are split that grow",
+        "target_file_size='256MiB'", node=node) %}
   {%- endif -%}
 {%- endmacro %}

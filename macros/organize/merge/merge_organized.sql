@@ -2,10 +2,10 @@
   Merges this run's rows into an organized table, of which only those files are written anew that have rows of these keys or get new ones,
   see docs/files.md. The tables beside the model's, in their order:
     input     the rows of this run, and what is to be done with each
-    files     what is in the table's files by its data map
+    files     what is in the table's files by its file statistics
     tmp       from routed_rows_sql(): the rows of this run as they are going to be, and the files of their old and their new ones
     touched   from touched_files_sql(): the files that go
-    plan      from island_plan_sql(): the new files, and where their intervals begin
+    plan      from bin_plan_sql(): the new files, and where their ranges begin
     staged    the new files
   Then one statement of the session extension replaces the files. Until then nothing of the table has changed but for added columns.
 
@@ -21,7 +21,7 @@
   {% do spark_bucketing.validate_operations(source, increment) %}
   {%- set of = {} -%}
   {%- for role in ['files', 'tmp', 'touched', 'staged', 'plan'] -%}
-    {%- do of.update({role: spark_bucketing.sibling(relation, role)}) -%}
+    {%- do of.update({role: spark_bucketing.intermediate_relation(relation, role)}) -%}
   {%- endfor -%}
   {%- set rows = spark_bucketing.aligned_rows(relation, columns, spark_bucketing.table_columns(spark_bucketing.quote_relation(relation)), []) -%}
   {%- set input = spark_bucketing.load_input(relation, source, reconciled.columns + spark_bucketing.operation_columns(increment), layout) -%}
@@ -29,27 +29,27 @@
   {%- do of.update({'input': input, 'table': relation}) -%}
   {%- set merge = dict(increment, of=of, columns=columns, layout=layout) -%}
 
-  {% do spark_bucketing.write_sibling(of.files, spark_bucketing.known_files_sql(relation, layout)) %}
-  {% do spark_bucketing.write_sibling(of.tmp, spark_bucketing.routed_rows_sql(merge)) %}
+  {% do spark_bucketing.write_intermediate_relation(of.files, spark_bucketing.listed_files_sql(relation, layout)) %}
+  {% do spark_bucketing.write_intermediate_relation(of.tmp, spark_bucketing.routed_rows_sql(merge)) %}
   {% do spark_bucketing.validate_routed_rows(merge) %}
   {% do spark_bucketing.alter_relation(relation, reconciled.added, none, layout, existing) %}
   {%- set rows_per_file = spark_bucketing.rows_per_file(of.input, columns, layout, relation, existing, known=of.files) -%}
-  {% do spark_bucketing.write_sibling(of.touched, spark_bucketing.touched_files_sql(merge, rows_per_file)) %}
+  {% do spark_bucketing.write_intermediate_relation(of.touched, spark_bucketing.touched_files_sql(merge, rows_per_file)) %}
   {%- set counts = run_query('select count(*), count_if(is_open), coalesce(sum(if(file is null, 0, bytes)), 0), (select count_if(not is_known) from '
       ~ spark_bucketing.quote_relation(of.files) ~ ') from ' ~ spark_bucketing.quote_relation(of.touched)).rows[0] -%}
   {%- if counts[3] | int -%}
-    {% do spark_bucketing.warn_of_unknown_files(relation, counts[3] | int) %}
+    {% do spark_bucketing.warn_about_unknown_files(relation, counts[3] | int) %}
   {%- endif -%}
   {%- if counts[0] | int -%}
-    {%- do merge.update({'names': spark_bucketing.names_of_files(of.touched, of.files)}) -%}
-    {%- set islands = dict(layout, split_by=layout.split_by + spark_bucketing.island_columns(), of_islands=true, bounds_from=none) -%}
+    {%- do merge.update({'names': spark_bucketing.file_name_list(of.touched, of.files)}) -%}
+    {%- set bins = dict(layout, implicit_partition_by=layout.implicit_partition_by + spark_bucketing.bin_columns(), of_bins=true, range_boundaries_from=none) -%}
     {%- set plan = spark_bucketing.write_plan(relation, spark_bucketing.numbered_files_sql(
-        spark_bucketing.island_plan_sql(merge, islands, rows_per_file, counts[1] | int), islands), islands) -%}
+        spark_bucketing.bin_plan_sql(merge, bins, rows_per_file, counts[1] | int), bins), bins) -%}
     {%- set since = spark_bucketing.minutes_ago() -%}
     {% do spark_bucketing.create_bucketed_table(of.staged, columns, layout) %}
     {%- if plan.rows -%}
-      {% do spark_bucketing.insert_organized(of.staged, '(' ~ spark_bucketing.rewritten_rows_sql(merge, merge.names) ~ ')', plan, columns, islands) %}
-      {% do spark_bucketing.write_data_map(of.staged, columns, layout) %}
+      {% do spark_bucketing.insert_organized(of.staged, '(' ~ spark_bucketing.rewritten_rows_sql(merge, merge.names) ~ ')', plan, columns, bins) %}
+      {% do spark_bucketing.write_file_statistics(of.staged, columns, layout) %}
     {%- else -%}
       {#- All rows of the touched files are deleted. -#}
       {% call statement('main') -%} select 'no rows are left of the touched files' as message {%- endcall %}
@@ -63,7 +63,7 @@
         ~ ' with ' ~ spark_bucketing.quote_relation(of.staged)).rows[0] -%}
     {%- if not row[2] -%}
       {#- Storage that copies what is renamed, or a partition that lies elsewhere: the map's rows are about files of another time or name. -#}
-      {% do spark_bucketing.write_data_map(relation, columns, layout, since) %}
+      {% do spark_bucketing.write_file_statistics(relation, columns, layout, since) %}
     {%- endif -%}
     {% do log(relation ~ ': ' ~ '{:,}'.format(row[1] | int) ~ ' of ' ~ '{:,}'.format(merge.names.all) ~ ' files (' ~ '{:,}'.format(counts[2] | int) ~ ' bytes) replaced by '
         ~ '{:,}'.format(row[0] | int) ~ '.', info=true) %}
@@ -75,8 +75,8 @@
 {%- endmacro %}
 
 
-{% macro warn_of_unknown_files(relation, files) -%}
-  {% do exceptions.warn("Model '" ~ model.name ~ "': the data map does not know " ~ '{:,}'.format(files) ~ ' of the files of ' ~ relation
+{% macro warn_about_unknown_files(relation, files) -%}
+  {% do exceptions.warn("Model '" ~ model.name ~ "': the file statistics do not cover " ~ '{:,}'.format(files) ~ ' of the files of ' ~ relation
       ~ '. Merges look for keys in all of them, and new files may overlap them. Others have written them, or the map is damaged: write it anew, '
       ~ '`spark-bucketing map repair ' ~ relation.schema ~ '.' ~ relation.identifier ~ '`.') %}
 {%- endmacro %}
@@ -84,7 +84,7 @@
 
 {#- Raises unless this session has the extension, switched on: stock Spark has no statement that replaces a file. -#}
 {% macro validate_merge_session() -%}
-  {%- if not spark_bucketing.leaves_seals() -%}
+  {%- if not spark_bucketing.extension_enabled() -%}
     {%- set missing = spark_bucketing.missing_bucket_specs()
         or {'found': 'a session with spark.bucketing.enabled = false', 'instead': 'set spark.bucketing.enabled=true'} -%}
     {% do spark_bucketing.raise_config_error('incremental_strategy', "merge of materialized='organized_incremental', in " ~ missing.found,
@@ -144,16 +144,16 @@
 
 
 {#- Writes a query's rows to a table beside the model's. -#}
-{% macro write_sibling(sibling, query) -%}
-  {% do spark_bucketing.drop_relation_with_files(sibling) %}
-  {% do spark_bucketing.execute_sql(spark_bucketing.in_free_location(sibling, 'create table ' ~ spark_bucketing.quote_relation(sibling) ~ ' using parquet as ' ~ query)) %}
+{% macro write_intermediate_relation(intermediate_relation, query) -%}
+  {% do spark_bucketing.drop_relation_with_files(intermediate_relation) %}
+  {% do spark_bucketing.execute_sql(spark_bucketing.in_free_location(intermediate_relation, 'create table ' ~ spark_bucketing.quote_relation(intermediate_relation) ~ ' using parquet as ' ~ query)) %}
 {%- endmacro %}
 
 
-{#- Completes or undoes a replacement of files that a run which died has begun. -#}
+{#- Completes or undoes a replacement of files that a run which crashed has begun. -#}
 {% macro recover_files(relation) -%}
   {%- set found = run_query('alter table ' ~ spark_bucketing.quote_relation(relation) ~ ' recover files').rows[0][0] -%}
   {%- if found != 'nothing' -%}
-    {% do log(relation ~ ': a run died while it replaced files; that has been ' ~ found ~ '.', info=true) %}
+    {% do log(relation ~ ': a run crashed while it replaced files; that has been ' ~ found ~ '.', info=true) %}
   {%- endif -%}
 {%- endmacro %}

@@ -1,41 +1,41 @@
 {#-
   SQL for the rows of the new files: those of the touched files that no new row takes the place of, and the new ones. Besides the table's columns
-  the island, by which they are planned, and what a row is sampled by.
+  the bin, by which they are planned, and what a row is sampled by.
 
-  names: names_of_files() of those that are read
+  names: file_name_list() of those that are read
   of: the table of touched files, or SQL of a query for some of them
 -#}
 {% macro rewritten_rows_sql(merge, names, of=none) -%}
   {%- set touched = of or spark_bucketing.quote_relation(merge.of.touched) -%}
   {%- set columns = merge.columns | map(attribute='name') | list -%}
-  {%- set groups = spark_bucketing.group_names(merge.layout) -%}
-  {%- set island = spark_bucketing.quote_columns(spark_bucketing.island_columns()) -%}
+  {%- set groups = spark_bucketing.partition_aliases(merge.layout) -%}
+  {%- set bin = spark_bucketing.quote_columns(spark_bucketing.bin_columns()) -%}
   {#- Many rows may have no key. -#}
-  {%- set place = merge.unique_key + merge.layout.organized_by | reject('in', merge.unique_key) | list %}
-  select {{ spark_bucketing.quote_columns(columns) }}, {{ island }}, struct({{ spark_bucketing.quote_columns(place) }}) as `__spark_bucketing_place`
+  {%- set place = merge.unique_key + merge.layout.range_by | reject('in', merge.unique_key) | list %}
+  select {{ spark_bucketing.quote_columns(columns) }}, {{ bin }}, struct({{ spark_bucketing.quote_columns(place) }}) as `__spark_bucketing_place`
   from {{ spark_bucketing.rows_of_touched_files(merge, names, touched) }} as DBT_INTERNAL_DEST
   left anti join {{ spark_bucketing.quote_relation(merge.of.input) }} as DBT_INTERNAL_SOURCE
     on {{ spark_bucketing.merge_condition(merge) }}
   union all
-  select {{ spark_bucketing.quote_columns(columns, 'routed.%s') }}, touched.island, touched.is_alone, struct({{ spark_bucketing.quote_columns(place, 'routed.%s') }})
+  select {{ spark_bucketing.quote_columns(columns, 'routed.%s') }}, touched.bin, touched.is_alone, struct({{ spark_bucketing.quote_columns(place, 'routed.%s') }})
   from {{ spark_bucketing.quote_relation(merge.of.tmp) }} as routed
   inner join (
-    select distinct {{ groups | join(', ') ~ ', ' if groups }}interval_number, island, is_alone from {{ touched }}
+    select distinct {{ groups | join(', ') ~ ', ' if groups }}range_number, bin, is_alone from {{ touched }}
   ) as touched
-    on {{ spark_bucketing.of_groups('routed', 'touched', merge.layout) }} and routed.`__spark_bucketing_interval` = touched.interval_number
+    on {{ spark_bucketing.partition_condition('routed', 'touched', merge.layout) }} and routed.`__spark_bucketing_range` = touched.range_number
 {%- endmacro %}
 
 
-{#- SQL, in parentheses, for all rows of the touched files, with the file and the island of each. -#}
+{#- SQL, in parentheses, for all rows of the touched files, with the file and the bin of each. -#}
 {% macro rows_of_touched_files(merge, names, touched) -%}
   {%- set columns = merge.columns | map(attribute='name') | list -%}
   {%- set sql -%}
   (
-    select rows.*, touched.island as {{ spark_bucketing.quote_columns(spark_bucketing.island_columns()).replace(', ', ', touched.is_alone as ') }}
+    select rows.*, touched.bin as {{ spark_bucketing.quote_columns(spark_bucketing.bin_columns()).replace(', ', ', touched.is_alone as ') }}
     from (
       select {{ spark_bucketing.quote_columns(columns) }}, _metadata.file_path as `__spark_bucketing_file`
       from {{ spark_bucketing.quote_relation(merge.of.table) }}
-      where {{ spark_bucketing.in_files(names) }}
+      where {{ spark_bucketing.file_name_condition(names) }}
     ) as rows
     inner join {{ touched }} as touched
       on rows.`__spark_bucketing_file` = touched.file

@@ -2,29 +2,29 @@
   SQL for the rows of a run as they are going to be in the table. Besides the table's columns:
     __spark_bucketing_delete, _insert, _update    what is to be done with a row, by the model's config
     __spark_bucketing_file                        the file of the row that it takes the place of; NULL for none
-    __spark_bucketing_interval                    the number of the interval among those of its partition that it falls into: from 1 on the
+    __spark_bucketing_range                    the number of the range among those of its partition that it falls into: from 1 on the
                                                   table's files in their order, 0 below all and one more than there are above all, -2 for NULLs
 
   The rows of the table are looked for in the files of which the map says that they may have them.
 -#}
 {% macro routed_rows_sql(merge) -%}
   {%- set layout = merge.layout -%}
-  {%- set groups = spark_bucketing.group_names(layout) -%}
+  {%- set groups = spark_bucketing.partition_aliases(layout) -%}
   {%- set names = merge.columns | map(attribute='name') | list -%}
   {%- set updates = spark_bucketing.updated_columns(merge) -%}
   {%- set needed = names if updates | length < names | length or merge.predicates else merge.unique_key -%}
-  {%- set value = 'routed.' ~ spark_bucketing.quote_columns(layout.organized_by) -%}
+  {%- set value = 'routed.' ~ spark_bucketing.quote_columns(layout.range_by) -%}
   {%- set operations = '`__spark_bucketing_delete`, `__spark_bucketing_insert`, `__spark_bucketing_update`' -%}
   select
     routed.*,
     case
       when `__spark_bucketing_delete` then null
       when {{ value }} is null then -2
-      when plan.bounds is null then 1
-      when {{ value }} < plan.bounds[0] then 0
-      when {{ value }} > plan.last then size(plan.bounds) + 1
-      else 1 + {{ spark_bucketing.file_of_bounds(value, spark_bucketing.most_files()) }}
-    end as `__spark_bucketing_interval`
+      when plan.boundaries is null then 1
+      when {{ value }} < plan.boundaries[0] then 0
+      when {{ value }} > plan.last then size(plan.boundaries) + 1
+      else 1 + {{ spark_bucketing.file_of_boundaries(value, spark_bucketing.max_num_files()) }}
+    end as `__spark_bucketing_range`
   from (
     select
       {%- for name in names %}
@@ -38,24 +38,24 @@
     left join (
       select {{ spark_bucketing.aligned_list(needed, merge) }}, _metadata.file_path as `__spark_bucketing_file`
       from {{ spark_bucketing.quote_relation(merge.of.table) }}
-      where {{ spark_bucketing.in_files(spark_bucketing.candidate_files(merge)) }}
+      where {{ spark_bucketing.file_name_condition(spark_bucketing.candidate_files(merge)) }}
     ) as DBT_INTERNAL_DEST
       on {{ spark_bucketing.merge_condition(merge) }}
   ) as routed
   left join (
-    select {{ groups | join(', ') ~ ', ' if groups }}array_sort(collect_set(lower)) as bounds, max(upper) as last
+    select {{ groups | join(', ') ~ ', ' if groups }}array_sort(collect_set(lower)) as boundaries, max(upper) as last
     from {{ spark_bucketing.quote_relation(merge.of.files) }}
     where is_known and lower is not null
     {{ 'group by ' ~ groups | join(', ') if groups else 'having count(*) > 0' }}
   ) as plan
-    on {{ spark_bucketing.of_groups('routed', 'plan', layout) }}
+    on {{ spark_bucketing.partition_condition('routed', 'plan', layout) }}
 {%- endmacro %}
 
 
-{#- SQL for rows of the model's columns whose partition and split have these values in a plan. -#}
-{% macro of_groups(rows, plan, layout) -%}
+{#- SQL for rows of the model's columns whose partition and implicit partition have these values in a plan. -#}
+{% macro partition_condition(rows, plan, layout) -%}
   {%- set equal = [] -%}
-  {%- for name in spark_bucketing.groups_of(layout) -%}
+  {%- for name in spark_bucketing.file_partition_columns(layout) -%}
     {%- do equal.append(rows ~ '.' ~ spark_bucketing.quote_identifier(name) ~ ' <=> ' ~ plan ~ '.p' ~ loop.index0) -%}
   {%- endfor -%}
   {{ return(equal | join(' and ') or 'true') }}
@@ -88,17 +88,17 @@
 
 
 {#-
-  names_of_files() of those that may have rows of the run's keys, as far as the columns that files are organized by are part of the key: whose
-  interval has a value of the run, or of which the map knows nothing. The smallest of the run's values that is not below a file's interval is found
+  file_name_list() of those that may have rows of the run's keys, as far as the columns that files are organized by are part of the key: whose
+  range has a value of the run, or of which the map knows nothing. The smallest of the run's values that is not below a file's range is found
   by going through both in descending order.
 -#}
 {% macro candidate_files(merge) -%}
   {%- set layout = merge.layout -%}
   {%- set keys = merge.unique_key | map('lower') | list -%}
-  {%- set by_value = layout.organized_by[0] | lower in keys -%}
+  {%- set by_value = layout.range_by[0] | lower in keys -%}
   {%- set groups = [] -%}
-  {%- for name in spark_bucketing.groups_of(layout) if name | lower in keys -%}
-    {%- do groups.append({'plan': 'p' ~ spark_bucketing.groups_of(layout).index(name), 'column': spark_bucketing.quote_identifier(name)}) -%}
+  {%- for name in spark_bucketing.file_partition_columns(layout) if name | lower in keys -%}
+    {%- do groups.append({'plan': 'p' ~ spark_bucketing.file_partition_columns(layout).index(name), 'column': spark_bucketing.quote_identifier(name)}) -%}
   {%- endfor -%}
   {%- if not by_value and not groups -%}
     {{ return({'names': none}) }}
@@ -110,24 +110,24 @@
       from (
         select *, last(value, true) over ({{ 'partition by ' ~ of_file | join(', ') if of_file }} order by place desc, value is null rows unbounded preceding) as next_value
         from (
-          select {{ of_file | join(', ') ~ ', ' if of_file }}file, is_known, {{ 'lower' if by_value else '1' }} as place, {{ spark_bucketing.last_of_interval(merge) if by_value else '1' }} as upper,
+          select {{ of_file | join(', ') ~ ', ' if of_file }}file, is_known, {{ 'lower' if by_value else '1' }} as place, {{ spark_bucketing.range_upper_bound(merge) if by_value else '1' }} as upper,
             {{ 'if(false, lower, null)' if by_value else 'if(false, 1, null)' }} as value
           from {{ spark_bucketing.quote_relation(merge.of.files) }}
           union all
-          select {% for group in groups %}{{ group.column }}, {% endfor %}null, true, {{ spark_bucketing.quote_identifier(layout.organized_by[0]) if by_value else '1' }} as place, null,
-            {{ spark_bucketing.quote_identifier(layout.organized_by[0]) if by_value else '1' }}
+          select {% for group in groups %}{{ group.column }}, {% endfor %}null, true, {{ spark_bucketing.quote_identifier(layout.range_by[0]) if by_value else '1' }} as place, null,
+            {{ spark_bucketing.quote_identifier(layout.range_by[0]) if by_value else '1' }}
           from {{ spark_bucketing.quote_relation(merge.of.input) }}
         )
       )
       where file is not null and (not is_known or next_value <= upper)
     )
   {%- endset -%}
-  {{ return(spark_bucketing.names_of_files(listed, merge.of.files)) }}
+  {{ return(spark_bucketing.file_name_list(listed, merge.of.files)) }}
 {%- endmacro %}
 
 
 {#- SQL for what no value of a file is above: a session may have written the map's timestamps in milliseconds. -#}
-{% macro last_of_interval(merge) -%}
-  {%- set column = spark_bucketing.columns_named(merge.columns, merge.layout.organized_by)[0] -%}
+{% macro range_upper_bound(merge) -%}
+  {%- set column = spark_bucketing.columns_named(merge.columns, merge.layout.range_by)[0] -%}
   {{ return("upper + interval '0.000999' second" if column.type.startswith('timestamp') else 'upper') }}
 {%- endmacro %}

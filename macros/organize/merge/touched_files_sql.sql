@@ -1,76 +1,76 @@
 {#-
-  SQL for the files that a merge writes anew, and, without a file, for the intervals beyond all files that get rows:
+  SQL for the files that a merge writes anew, and, without a file, for the ranges beyond all files that get rows:
     file, bytes, modified, rows, checksum   of the file as it is
-    p0, p1, ...           values of groups_of()
-    interval_number       as in routed_rows_sql(); -1 for files of which the map does not know what is in them
-    island                intervals of a partition whose rows are written together have one number: those below half of the wanted rows, with their
+    p0, p1, ...           values of file_partition_columns()
+    range_number       as in routed_rows_sql(); -1 for files of which the map does not know what is in them
+    bin                ranges of a partition whose rows are written together have one number: those below half of the wanted rows, with their
                           neighbours; others stay apart
-    is_alone              whether its island has no other interval
-    island_rows           that its island is going to have
-    is_open               whether its island may become several files, so that its rows have to be looked at for where these begin
+    is_alone              whether its bin has no other range
+    bin_rows           that its bin is going to have
+    is_open               whether its bin may become several files, so that its rows have to be looked at for where these begin
   Touched are files that have a row of the run's keys, or that a new row falls into. Besides, lest files get smaller with every run: a file below half
   of the wanted rows next to a touched one; and where touched ones that are written together have less than half of it, the file before them, or
   else the one after. Not one beyond twice the wanted rows: it may be of one value, which nothing makes smaller, and would be written by each run.
 -#}
 {% macro touched_files_sql(merge, rows_per_file) -%}
-  {%- set groups = spark_bucketing.group_names(merge.layout) -%}
+  {%- set groups = spark_bucketing.partition_aliases(merge.layout) -%}
   {%- set listed = groups | join(', ') ~ ', ' if groups else '' -%}
   {#- Files that lose all of their rows are nobody's neighbours. -#}
-  {%- set of_partition = 'partition by ' ~ listed ~ 'interval_number < 0, rows_after = 0' -%}
-  {%- set in_order = of_partition ~ ' order by interval_number' -%}
+  {%- set of_partition = 'partition by ' ~ listed ~ 'range_number < 0, rows_after = 0' -%}
+  {%- set in_order = of_partition ~ ' order by range_number' -%}
   {%- set small = 'rows_after * 2 < ' ~ rows_per_file -%}
-  {%- set not_heavy = 'rows_after <= ' ~ 2 * rows_per_file -%}
-  {%- set joins = 'interval_number >= 0 and coalesce(lag(is_touched) over (' ~ in_order ~ ') and (' ~ small ~ ' or lag(' ~ small ~ ') over (' ~ in_order ~ ')), false)' -%}
-  {%- set island = 'count_if(is_touched and not joins) over (' ~ in_order ~ ')' -%}
+  {%- set not_oversized = 'rows_after <= ' ~ 2 * rows_per_file -%}
+  {%- set joins = 'range_number >= 0 and coalesce(lag(is_touched) over (' ~ in_order ~ ') and (' ~ small ~ ' or lag(' ~ small ~ ') over (' ~ in_order ~ ')), false)' -%}
+  {%- set bin = 'count_if(is_touched and not joins) over (' ~ in_order ~ ')' -%}
   with removed as (
     select `__spark_bucketing_file` as file, count(*) as removed from {{ spark_bucketing.quote_relation(merge.of.tmp) }} where `__spark_bucketing_file` is not null group by all
   ),
   added as (
-    select {{ spark_bucketing.group_values(merge.layout) }}`__spark_bucketing_interval` as interval_number, count(*) as added
+    select {{ spark_bucketing.partition_select_list(merge.layout) }}`__spark_bucketing_range` as range_number, count(*) as added
     from {{ spark_bucketing.quote_relation(merge.of.tmp) }}
     where not `__spark_bucketing_delete`
     group by all
   ),
   changed as (
-    select {{ listed }}interval_number, removed is not null as is_touched, coalesce(rows, 0) - coalesce(removed, 0) as rows_after, true as has_file
+    select {{ listed }}range_number, removed is not null as is_touched, coalesce(rows, 0) - coalesce(removed, 0) as rows_after, true as has_file
     from {{ spark_bucketing.quote_relation(merge.of.files) }} left join removed using (file)
     union all
-    select {{ listed }}interval_number, true, added, false from added
+    select {{ listed }}range_number, true, added, false from added
   ),
-  intervals as (
-    select {{ listed }}interval_number, max(is_touched) as is_touched, sum(rows_after) as rows_after, max(has_file) as has_file
-    from ({{ spark_bucketing.in_one_task('changed') }})
-    group by {{ listed }}interval_number
+  ranges as (
+    select {{ listed }}range_number, max(is_touched) as is_touched, sum(rows_after) as rows_after, max(has_file) as has_file
+    from ({{ spark_bucketing.single_task('changed') }})
+    group by {{ listed }}range_number
   ),
   with_small_neighbours as (
     select
-      {{ listed }}interval_number, rows_after, has_file,
-      is_touched or interval_number >= 0 and {{ small }} and has_file
+      {{ listed }}range_number, rows_after, has_file,
+      is_touched or range_number >= 0 and {{ small }} and has_file
         and (coalesce(lag(is_touched) over ({{ in_order }}), false) or coalesce(lead(is_touched) over ({{ in_order }}), false)) as is_touched
-    from intervals
+    from ranges
   ),
-  in_islands as (
-    select *, {{ island }} as island
+  in_bins as (
+    select *, {{ bin }} as bin
     from (
-      select *, {{ joins }} as joins, coalesce(lag({{ not_heavy }}) over ({{ in_order }}), false) as takes_before
+      select *, {{ joins }} as joins, coalesce(lag({{ not_oversized }}) over ({{ in_order }}), false) as takes_before
       from with_small_neighbours
     )
   ),
   sized as (
-    select *, is_touched and has_rewritten and island_rows * 2 < {{ rows_per_file }} as is_small
+    select *, is_touched and has_rewritten and bin_rows * 2 < {{ rows_per_file }} as is_small
     from (
       select
         *,
-        sum(rows_after) over ({{ of_partition }}, is_touched, island) as island_rows,
-        max(has_file) over ({{ of_partition }}, is_touched, island) as has_rewritten,
-        first(takes_before) over ({{ of_partition }}, is_touched, island order by interval_number) as is_taken_before
-      from in_islands
+        sum(rows_after) over ({{ of_partition }}, is_touched, bin) as bin_rows,
+        max(has_file) over ({{ of_partition }}, is_touched, bin) as has_rewritten,
+        first(takes_before) over ({{ of_partition }}, is_touched, bin order by range_number) as is_taken_before
+      from in_bins
     )
   ),
   with_large_neighbours as (
     select
-      {{ listed }}interval_number, rows_after,
-      is_touched or interval_number >= 0 and {{ not_heavy }} and (
+      {{ listed }}range_number, rows_after,
+      is_touched or range_number >= 0 and {{ not_oversized }} and (
         coalesce(lead(is_small) over ({{ in_order }}), false)
         or coalesce(lag(is_small and not is_taken_before) over ({{ in_order }}), false)
       ) as is_touched
@@ -78,27 +78,27 @@
   ),
   touched as (
     select
-      {{ listed }}interval_number, island, is_touched, is_alone, island_rows,
+      {{ listed }}range_number, bin, is_touched, is_alone, bin_rows,
       {#- The NULLs of a partition are one file. -#}
-      interval_number = -1 or interval_number >= 0 and {{ spark_bucketing.files_of_island('island_rows', 'is_alone', rows_per_file) }} > 1 as is_open
+      range_number = -1 or range_number >= 0 and {{ spark_bucketing.files_of_bin('bin_rows', 'is_alone', rows_per_file) }} > 1 as is_open
     from (
       select
         *,
-        count(*) over (partition by {{ listed }}island, is_touched) = 1 as is_alone,
-        sum(rows_after) over (partition by {{ listed }}island, is_touched) as island_rows
+        count(*) over (partition by {{ listed }}bin, is_touched) = 1 as is_alone,
+        sum(rows_after) over (partition by {{ listed }}bin, is_touched) as bin_rows
       from (
-        select *, case when interval_number < 0 then interval_number when rows_after = 0 then -3 else {{ island }} end as island
+        select *, case when range_number < 0 then range_number when rows_after = 0 then -3 else {{ bin }} end as bin
         from (select *, {{ joins }} as joins from with_large_neighbours)
       )
     )
   )
   select /*+ coalesce(1) */
-    {% for name in groups %}touched.{{ name }}, {% endfor %}touched.interval_number, touched.island, touched.is_alone, touched.island_rows, touched.is_open,
+    {% for name in groups %}touched.{{ name }}, {% endfor %}touched.range_number, touched.bin, touched.is_alone, touched.bin_rows, touched.is_open,
     files.file, files.bytes, files.modified, files.rows, files.checksum
   from touched
   left join {{ spark_bucketing.quote_relation(merge.of.files) }} as files
-    on {{ spark_bucketing.same_groups('touched', 'files', groups) }} and touched.interval_number = files.interval_number
+    on {{ spark_bucketing.same_partition('touched', 'files', groups) }} and touched.range_number = files.range_number
   left join removed
     on files.file = removed.file
-  where touched.is_touched and (touched.interval_number <> -1 or removed.file is not null)
+  where touched.is_touched and (touched.range_number <> -1 or removed.file is not null)
 {%- endmacro %}

@@ -1,14 +1,14 @@
 {#-
   Raises where the new files have not the rows that they are to have, before they take the place of the old ones. Of each partition, by numbers
   of rows and sums of hashes: old rows + new ones - those that they take the place of, or delete, = what was written. Of each key: deleted ones are gone,
-  and others there once. And the old files are still what the data map says of them.
+  and others there once. And the old files are still what the file statistics say of them.
 -#}
 {% macro verify_merged_rows(merge) -%}
   {%- set layout = merge.layout -%}
   {%- set hash = 'cast(xxhash64(' ~ spark_bucketing.hashed_columns(merge.columns, layout) ~ ') as decimal(38, 0))' -%}
   {%- set partition = layout.partition_by -%}
-  {%- set groups = {'partition_by': partition, 'split_by': []} -%}
-  {%- set names = spark_bucketing.group_names(groups) | join(', ') -%}
+  {%- set groups = {'partition_by': partition, 'implicit_partition_by': []} -%}
+  {%- set names = spark_bucketing.partition_aliases(groups) | join(', ') -%}
   {%- set listed = names ~ ', ' if names else '' -%}
   {%- set keys = spark_bucketing.quote_columns(merge.unique_key) -%}
   {%- set routed = spark_bucketing.quote_relation(merge.of.tmp) -%}
@@ -16,7 +16,7 @@
   {%- set written %}
     with old as (
       select
-        {{ spark_bucketing.group_values(groups, 'DBT_INTERNAL_DEST.') }}`__spark_bucketing_file` as file,
+        {{ spark_bucketing.partition_select_list(groups, 'DBT_INTERNAL_DEST.') }}`__spark_bucketing_file` as file,
         count(*) as rows,
         sum(`__spark_bucketing_hash`) as checksum,
         count_if(DBT_INTERNAL_SOURCE.`__spark_bucketing_delete` is not null) as gone,
@@ -31,16 +31,16 @@
       from (
         select
           {{ 'old.' ~ names.replace(', ', ', old.') ~ ', ' if names }}old.rows - gone as rows, old.checksum - gone_checksum as checksum, gone,
-          if(old.rows is null or touched.interval_number <> -1 and (old.rows <> touched.rows or old.checksum <> touched.checksum), 1, 0) as wrong_files
+          if(old.rows is null or touched.range_number <> -1 and (old.rows <> touched.rows or old.checksum <> touched.checksum), 1, 0) as wrong_files
         from {{ spark_bucketing.quote_relation(merge.of.touched) }} as touched
         left join old on touched.file = old.file
         where touched.file is not null
         union all
-        select {{ spark_bucketing.group_values(groups) }}if(`__spark_bucketing_delete`, 0, 1), if(`__spark_bucketing_delete`, 0, {{ hash }}), if(`__spark_bucketing_file` is null, 0, -1), 0
+        select {{ spark_bucketing.partition_select_list(groups) }}if(`__spark_bucketing_delete`, 0, 1), if(`__spark_bucketing_delete`, 0, {{ hash }}), if(`__spark_bucketing_file` is null, 0, -1), 0
         from {{ routed }}
         union all
         select {% for name in partition %}partition.{{ spark_bucketing.quote_identifier(name) }}, {% endfor %}-rows, -checksum, 0, 0
-        from data_map({{ spark_bucketing.string_literal(spark_bucketing.quote_relation(merge.of.staged)) }})
+        from file_statistics({{ spark_bucketing.string_literal(spark_bucketing.quote_relation(merge.of.staged)) }})
       )
       {{ 'group by ' ~ names if names }}
     )
@@ -61,7 +61,7 @@
   {%- set found = run_query(written).rows[0].values() | list + run_query(there).rows[0].values() | list -%}
   {%- set wrong = [] -%}
   {%- for number, words in zip(found, ['partition(s) whose rows are not the old ones with those of this run',
-      "old file(s) whose rows are not what the table's data map says",
+      "old file(s) whose rows are not what the table's file statistics say",
       'row(s) to be deleted or updated that are not in the old files',
       'key(s) that were to be deleted and are there', 'key(s) that are not there once']) if number | int -%}
     {%- do wrong.append('{:,}'.format(number | int) ~ ' ' ~ words) -%}

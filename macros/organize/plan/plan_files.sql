@@ -1,9 +1,9 @@
 {#-
   Counts the input's rows and writes down which files its partitions get, in a table; returns {relation, rows, partitions, files, longest}.
 
-  A partition is a set of rows with equal values of the partition and split columns, see groups_of(). `longest` is the most files of one.
+  A partition is a set of rows with equal values of the partition and implicit partition columns, see file_partition_columns(). `longest` is the most files of one.
 
-  With `organized_by` the table is that of interval_plan_sql(). Otherwise the input's files are sorted by the partition, so that the rows of a
+  With `range_by` the table is that of range_plan_sql(). Otherwise the input's files are sorted by the partition, so that the rows of a
   partition in one of them are a run: they follow each other. The table has a row for each run:
     p0, p1, ...   the partition's values
     file          name of the input's file
@@ -16,15 +16,15 @@
   rows_per_file: from rows_per_file(); none where the number of files is stated
 -#}
 {% macro plan_files(relation, input, layout, rows_per_file) -%}
-  {{ return(spark_bucketing.write_plan(relation, spark_bucketing.numbered_files_sql(spark_bucketing.interval_plan_sql(input, layout, rows_per_file), layout)
-      if layout.organized_by else spark_bucketing.file_plan_sql(input, layout, rows_per_file), layout)) }}
+  {{ return(spark_bucketing.write_plan(relation, spark_bucketing.numbered_files_sql(spark_bucketing.range_plan_sql(input, layout, rows_per_file), layout)
+      if layout.range_by else spark_bucketing.file_plan_sql(input, layout, rows_per_file), layout)) }}
 {%- endmacro %}
 
 
 {#- Writes the plan of a query beside a table, and returns what plan_files() does. -#}
 {% macro write_plan(relation, query, layout) -%}
-  {%- set plan = spark_bucketing.sibling(relation, 'plan') -%}
-  {% do spark_bucketing.write_sibling(plan, query) %}
+  {%- set plan = spark_bucketing.intermediate_relation(relation, 'plan') -%}
+  {% do spark_bucketing.write_intermediate_relation(plan, query) %}
   {%- set sums = 'select coalesce(sum(files), 0), count(*), coalesce(sum(rows), 0), coalesce(max(files), 0) from ' ~ spark_bucketing.quote_relation(plan) ~ ' where is_first' -%}
   {%- set row = run_query(sums).rows[0] -%}
   {%- set found = {'relation': plan, 'files': row[0] | int, 'partitions': row[1] | int, 'rows': row[2] | int, 'longest': row[3] | int} -%}
@@ -34,7 +34,7 @@
 
 
 {% macro file_plan_sql(input, layout, rows_per_file) -%}
-  {%- set columns = spark_bucketing.group_names(layout) -%}
+  {%- set columns = spark_bucketing.partition_aliases(layout) -%}
   {%- set partition = columns | join(', ') -%}
   {%- set of_partition = 'partition by ' ~ partition if columns -%}
   select *, sum(if(is_first, files, 0)) over (order by {{ (columns + ['file']) | join(', ') }} rows unbounded preceding) - files as first_task
@@ -50,7 +50,7 @@
       from (
         select {{ partition ~ ', ' if columns }}file, count(*) as run_rows, min(position) as first_row
         from (
-          select {{ spark_bucketing.group_values(layout) }}_metadata.file_name as file, _metadata.row_index as position
+          select {{ spark_bucketing.partition_select_list(layout) }}_metadata.file_name as file, _metadata.row_index as position
           from {{ spark_bucketing.quote_relation(input) }}
         )
         group by {{ partition ~ ', ' if columns }}file
@@ -61,25 +61,25 @@
 
 
 {#- Columns of whose values a file has one each: the partitions that readers see as folders, and those within. -#}
-{% macro groups_of(layout) -%}
-  {{ return(layout.partition_by + layout.split_by) }}
+{% macro file_partition_columns(layout) -%}
+  {{ return(layout.partition_by + layout.implicit_partition_by) }}
 {%- endmacro %}
 
 
-{#- What groups_of() are called in a plan. -#}
-{% macro group_names(layout) -%}
+{#- What file_partition_columns() are called in a plan. -#}
+{% macro partition_aliases(layout) -%}
   {%- set names = [] -%}
-  {%- for name in spark_bucketing.groups_of(layout) -%}
+  {%- for name in spark_bucketing.file_partition_columns(layout) -%}
     {%- do names.append('p' ~ loop.index0) -%}
   {%- endfor -%}
   {{ return(names) }}
 {%- endmacro %}
 
 
-{#- A select list of groups_of() by these names, with a comma behind each; rows: of which relation they are, with a dot. -#}
-{% macro group_values(layout, rows='') -%}
+{#- A select list of file_partition_columns() by these names, with a comma behind each; rows: of which relation they are, with a dot. -#}
+{% macro partition_select_list(layout, rows='') -%}
   {%- set values = [] -%}
-  {%- for name in spark_bucketing.groups_of(layout) -%}
+  {%- for name in spark_bucketing.file_partition_columns(layout) -%}
     {%- do values.append(rows ~ spark_bucketing.quote_identifier(name) ~ ' as p' ~ loop.index0 ~ ', ') -%}
   {%- endfor -%}
   {{ return(values | join) }}
@@ -90,9 +90,9 @@
 {% macro files_of_partition(layout, rows_per_file) -%}
   {%- set file_count = layout.file_count -%}
   {%- if rows_per_file -%}
-    {%- set files = spark_bucketing.files_of_island('rows', spark_bucketing.group_names(layout) | last, rows_per_file) if layout.of_islands
+    {%- set files = spark_bucketing.files_of_bin('rows', spark_bucketing.partition_aliases(layout) | last, rows_per_file) if layout.of_bins
         else '(rows + ' ~ (rows_per_file - 1) ~ ') div ' ~ rows_per_file -%}
-  {%- elif file_count.setting == 'files' -%}
+  {%- elif file_count.setting == 'num_files' -%}
     {%- set files = 'cast(round(' ~ file_count.value ~ 'D * rows / greatest(1, all_rows)) as bigint)' -%}
   {%- else -%}
     {%- set files = 'cast(' ~ file_count.value ~ ' as bigint)' -%}
@@ -103,11 +103,11 @@
 
 {% macro validate_plan(plan, layout) -%}
   {%- set tasks = plan.files * layout.scale_factor -%}
-  {%- if tasks > spark_bucketing.most_files() -%}
+  {%- if tasks > spark_bucketing.max_num_files() -%}
     {%- set setting = layout.file_count.setting -%}
     {% do spark_bucketing.raise_config_error(setting, layout.file_count.value ~ ', which makes ' ~ '{:,}'.format(plan.files) ~ ' files of ' ~ '{:,}'.format(plan.rows)
         ~ ' rows in ' ~ '{:,}'.format(plan.partitions) ~ ' partition(s)' ~ (', and scale_factor=' ~ layout.scale_factor if layout.scale_factor != 1),
-        'no more than ' ~ '{:,}'.format(spark_bucketing.most_files()) ~ ' tasks', 'larger files, or a coarser `partition_by`') %}
+        'no more than ' ~ '{:,}'.format(spark_bucketing.max_num_files()) ~ ' tasks', 'larger files, or a coarser `partition_by`') %}
   {%- endif -%}
 {%- endmacro %}
 

@@ -1,5 +1,5 @@
 {#-
-  Rows of a file, from `rows_per_file` or `file_size`; none where the config states the number of files.
+  Rows of a file, from `rows_per_file` or `target_file_size`; none where the config states the number of files.
 
   A size is divided by bytes of a row as it is written: those of the table that is there, if this package has built it in the same format and
   compression, otherwise those of a sample of the input, which is written for that. What rows take in memory says nothing of either.
@@ -9,19 +9,19 @@
 {% macro rows_per_file(input, columns, layout, relation, existing, known=none) -%}
   {%- if layout.file_count.setting == 'rows_per_file' -%}
     {{ return(layout.file_count.value) }}
-  {%- elif layout.file_count.setting != 'file_size' -%}
+  {%- elif layout.file_count.setting != 'target_file_size' -%}
     {{ return(none) }}
   {%- endif -%}
   {%- set comparable = existing and existing.type == 'table' and existing.build and existing.written_as == spark_bucketing.written_as(layout) -%}
   {%- set measured = {'rows': 0} -%}
   {%- if known -%}
-    {%- set measured = spark_bucketing.sums_of('select coalesce(sum(rows), 0), coalesce(sum(bytes), 0) from ' ~ spark_bucketing.quote_relation(known) ~ ' where is_known') -%}
+    {%- set measured = spark_bucketing.sum_query('select coalesce(sum(rows), 0), coalesce(sum(bytes), 0) from ' ~ spark_bucketing.quote_relation(known) ~ ' where is_known') -%}
   {%- elif comparable -%}
     {%- set measured = spark_bucketing.measured(relation, refresh=true) -%}
   {%- endif -%}
   {%- set what = 'of the table that is there' -%}
   {%- if not measured.rows -%}
-    {%- set measured = spark_bucketing.measured_sample(input, columns, layout, spark_bucketing.sibling(relation, 'plan')) -%}
+    {%- set measured = spark_bucketing.measured_sample(input, columns, layout, spark_bucketing.intermediate_relation(relation, 'plan')) -%}
     {%- set what = 'of a sample' -%}
   {%- endif -%}
   {%- if not measured.rows -%}
@@ -44,11 +44,11 @@
       {{ return({'rows': 0, 'bytes': 0}) }}
     {%- endif -%}
   {%- endif -%}
-  {{ return(spark_bucketing.sums_of(query)) }}
+  {{ return(spark_bucketing.sum_query(query)) }}
 {%- endmacro %}
 
 
-{% macro sums_of(query) -%}
+{% macro sum_query(query) -%}
   {%- set row = run_query(query).rows[0] -%}
   {{ return({'rows': row[0] | int, 'bytes': row[1] | int}) }}
 {%- endmacro %}

@@ -11,8 +11,8 @@
   {%- set reconciled = spark_bucketing.reconcile_columns(increment.on_schema_change, columns, there, syncs=false) -%}
   {% do spark_bucketing.fill_columns(reconciled.columns, layout) %}
   {% do spark_bucketing.validate_organized_layout(layout, existing) %}
-  {#- The data map goes by the names that the table has, in whatever case the query returns them. -#}
-  {%- set layout = dict(layout, partition_by=existing.partition_by, organized_by=existing.organized_by, split_by=existing.split_by) -%}
+  {#- The file statistics goes by the names that the table has, in whatever case the query returns them. -#}
+  {%- set layout = dict(layout, partition_by=existing.partition_by, range_by=existing.range_by, implicit_partition_by=existing.implicit_partition_by) -%}
   {%- if increment.strategy == 'insert_overwrite' and not layout.partition_by -%}
     {% do spark_bucketing.build_organized_table(relation, source, reconciled.columns, layout, existing) %}
     {{ return(none) }}
@@ -21,7 +21,7 @@
     {% do spark_bucketing.merge_organized(relation, source, reconciled, layout, increment, existing) %}
     {{ return(none) }}
   {%- endif -%}
-  {%- set input = spark_bucketing.load_input(relation, source, reconciled.columns, layout, sorted_by=spark_bucketing.groups_of(layout)) -%}
+  {%- set input = spark_bucketing.load_input(relation, source, reconciled.columns, layout, sorted_by=spark_bucketing.file_partition_columns(layout)) -%}
   {%- set plain = spark_bucketing.without_expressions(reconciled.columns) -%}
   {%- set rows_per_file = spark_bucketing.rows_per_file(input, plain, layout, relation, existing) -%}
   {%- set plan = spark_bucketing.plan_files(relation, input, layout, rows_per_file) -%}
@@ -29,7 +29,7 @@
   {%- if plan.rows -%}
     {%- set since = spark_bucketing.minutes_ago() -%}
     {% do spark_bucketing.insert_organized(relation, input, plan, plain, layout, overwrite=increment.strategy == 'insert_overwrite') %}
-    {% do spark_bucketing.write_data_map(relation, spark_bucketing.table_columns(spark_bucketing.quote_relation(relation)), layout, since) %}
+    {% do spark_bucketing.write_file_statistics(relation, spark_bucketing.table_columns(spark_bucketing.quote_relation(relation)), layout, since) %}
   {%- else -%}
     {% call statement('main') -%} select 'no new rows' as message {%- endcall %}
   {%- endif -%}
@@ -43,7 +43,7 @@
     {% do spark_bucketing.raise_config_error('partition_by' if layout.file_format == existing.file_format else 'file_format', spark_bucketing.describe_layout(layout),
         'what the table has, which is ' ~ spark_bucketing.describe_layout(existing), 'dbt run --full-refresh, which builds the table anew') %}
   {%- endif -%}
-  {%- for setting in ['organized_by', 'split_by'] if layout[setting] | map('lower') | list != existing[setting] | map('lower') | list -%}
+  {%- for setting in ['range_by', 'implicit_partition_by'] if layout[setting] | map('lower') | list != existing[setting] | map('lower') | list -%}
     {% do spark_bucketing.raise_config_error(setting, layout[setting] | join(', ') or 'none', 'what the table has, which is ' ~ (existing[setting] | join(', ') or 'none'),
         'dbt run --full-refresh, which builds the table anew') %}
   {%- endfor -%}

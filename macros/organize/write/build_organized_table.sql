@@ -1,7 +1,7 @@
 {#-
   Builds the whole table in files of the wanted number, beside the existing one, and swaps it in when it is complete.
 
-  The model's query runs once: its rows are needed three times, to be counted, to be measured where `file_size` is asked for, and to be
+  The model's query runs once: its rows are needed three times, to be counted, to be measured where `target_file_size` is asked for, and to be
   written, and by then nothing of the query stands between them and any number of tasks.
 
   source: SQL of a query in parentheses
@@ -10,14 +10,14 @@
   existing: table_layout() of what is to be replaced, or none
 -#}
 {% macro build_organized_table(relation, source, columns, layout, existing) -%}
-  {%- set tmp = spark_bucketing.sibling(relation, 'tmp') -%}
-  {%- set input = spark_bucketing.load_input(relation, source, columns, layout, sorted_by=spark_bucketing.groups_of(layout)) -%}
+  {%- set tmp = spark_bucketing.intermediate_relation(relation, 'tmp') -%}
+  {%- set input = spark_bucketing.load_input(relation, source, columns, layout, sorted_by=spark_bucketing.file_partition_columns(layout)) -%}
   {%- set rows_per_file = spark_bucketing.rows_per_file(input, columns, layout, relation, existing) -%}
   {%- set plan = spark_bucketing.plan_files(relation, input, layout, rows_per_file) -%}
   {% do spark_bucketing.create_bucketed_table(tmp, columns, layout) %}
   {% do spark_bucketing.insert_organized(tmp, input, plan, columns, layout) %}
   {% do spark_bucketing.verify_files(tmp, plan, layout) %}
-  {% do spark_bucketing.write_data_map(tmp, columns, layout) %}
+  {% do spark_bucketing.write_file_statistics(tmp, columns, layout) %}
   {% do spark_bucketing.mark_written(tmp) %}
   {% do spark_bucketing.validate_build(tmp, spark_bucketing.found_build(tmp), context['__spark_bucketing_build']) %}
   {% do spark_bucketing.swap_relations(tmp, relation, existing) %}

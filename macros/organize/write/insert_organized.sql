@@ -2,13 +2,13 @@
   INSERT of the input's rows as the layout's strategy spreads them over tasks; `exact` writes just the planned files, each of them by a task
   of its own. A shuffle into a stated number of tasks is left by adaptive execution as it is.
 
-  input: from load_input(), sorted by the partition columns; or, with `organized_by`, SQL of a query in parentheses
+  input: from load_input(), sorted by the partition columns; or, with `range_by`, SQL of a query in parentheses
   plan: from plan_files()
   overwrite: replace the partitions that the input has rows for
 -#}
 {% macro insert_organized(relation, input, plan, columns, layout, overwrite=false) -%}
   {%- set names = spark_bucketing.order_columns(columns, layout.partition_by) | map(attribute='name') | list -%}
-  {%- set spread = spark_bucketing.spread_of(plan, layout) -%}
+  {%- set spread = spark_bucketing.write_distribution(plan, layout) -%}
   {%- set insert = spark_bucketing.insert_clause(relation, layout, overwrite) -%}
   {% call statement('main') -%}
     {{ insert }}
@@ -18,8 +18,8 @@
     {%- else %}
     from {{ spark_bucketing.quote_relation(input) }}
     {%- endif %}
-    {%- if layout.organized_by %}
-    sort by {{ spark_bucketing.quote_columns(layout.partition_by + layout.organized_by) }}
+    {%- if layout.range_by %}
+    sort by {{ spark_bucketing.quote_columns(layout.partition_by + layout.range_by) }}
     {%- endif %}
   {%- endcall %}
 {%- endmacro %}
@@ -29,11 +29,11 @@
   How a strategy spreads rows: {hint, key}; `key` is SQL over placed_rows_sql(), which the hint calls `__spark_bucketing_key`, and none where
   rows go anywhere.
 -#}
-{% macro spread_of(plan, layout) -%}
+{% macro write_distribution(plan, layout) -%}
   {%- set tasks = [plan.files, 1] | max -%}
   {%- set key = '`__spark_bucketing_key`' -%}
-  {%- set file = spark_bucketing.file_of_value('input_rows.' ~ spark_bucketing.quote_identifier(layout.organized_by[0]), plan.longest)
-      if layout.organized_by else spark_bucketing.file_of_row() -%}
+  {%- set file = spark_bucketing.file_of_value('input_rows.' ~ spark_bucketing.quote_identifier(layout.range_by[0]), plan.longest)
+      if layout.range_by else spark_bucketing.file_of_row() -%}
   {%- set partition = spark_bucketing.quote_columns(layout.partition_by) -%}
   {%- if layout.file_strategy == 'coalesce' -%}
     {{ return({'hint': 'coalesce(' ~ tasks ~ ')'}) }}
@@ -46,7 +46,7 @@
     {{ return({'hint': 'repartition(' ~ tasks ~ ', ' ~ (partition ~ ', ' if partition) ~ key ~ ')', 'key': file}) }}
   {%- elif layout.file_strategy == 'by_range' -%}
     {#- Partitions one after the other, in the order of their hashes, and the rows of each in some order. -#}
-    {%- set order = 'struct(' ~ ('hash(' ~ partition ~ ') as h, ' if partition) ~ spark_bucketing.number_of_row() ~ ' as n)' -%}
+    {%- set order = 'struct(' ~ ('hash(' ~ partition ~ ') as h, ' if partition) ~ spark_bucketing.row_number_in_partition() ~ ' as n)' -%}
     {{ return({'hint': 'repartition_by_range(' ~ tasks ~ ', ' ~ key ~ ')', 'key': order}) }}
   {%- endif -%}
   {{ return({
@@ -57,21 +57,21 @@
 
 
 {#- SQL for the place of a row among those of its partition, from 0. It is the same whenever a task is tried again. -#}
-{% macro number_of_row() -%}
+{% macro row_number_in_partition() -%}
   {{ return('(input_rows.`__spark_bucketing_row` + plan.shift)') }}
 {%- endmacro %}
 
 
 {#- SQL for the file of a row among those of its partition, from 0: as many rows for each as for any other, but for one. -#}
 {% macro file_of_row() -%}
-  {{ return(spark_bucketing.number_of_row() ~ ' * plan.files div plan.rows') }}
+  {{ return(spark_bucketing.row_number_in_partition() ~ ' * plan.files div plan.rows') }}
 {%- endmacro %}
 
 
 {#- Query for the input's rows with a key, SQL over `input_rows` and `plan`. A row that the plan does not know is written all the same. -#}
 {% macro placed_rows_sql(input, plan, layout, key) -%}
   select input_rows.*, {{ key }} as `__spark_bucketing_key`
-  from {% if layout.organized_by -%}
+  from {% if layout.range_by -%}
     {{ spark_bucketing.rows_of_input(input) }}
   {%- else -%}
   (
@@ -80,8 +80,8 @@
   )
   {%- endif %} as input_rows
   left join {{ spark_bucketing.quote_relation(plan.relation) }} as plan
-    on {{ 'true' if layout.organized_by else 'input_rows.`__spark_bucketing_file` = plan.file' }}
-    {%- for name in spark_bucketing.groups_of(layout) %}
+    on {{ 'true' if layout.range_by else 'input_rows.`__spark_bucketing_file` = plan.file' }}
+    {%- for name in spark_bucketing.file_partition_columns(layout) %}
     and input_rows.{{ spark_bucketing.quote_identifier(name) }} <=> plan.p{{ loop.index0 }}
     {%- endfor %}
 {%- endmacro %}

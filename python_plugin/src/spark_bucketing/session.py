@@ -111,7 +111,7 @@ def explain_execution(session: SparkSession, sql: str, cost: bool = True) -> tup
     return formatted, execution.explainString(modes.ExplainMode.fromString("cost")) if cost else ""
 
 
-def file_size(session: SparkSession, uri: str) -> int:
+def file_length(session: SparkSession, uri: str) -> int:
     """Bytes of a file of any file system that Spark knows."""
     jvm = session.sparkContext._jvm
     path = jvm.org.apache.hadoop.fs.Path(jvm.java.net.URI(uri))  # type: ignore[union-attr]

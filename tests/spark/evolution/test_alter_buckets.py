@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from bucketed import Tables
-from evolved import Kept, create, filled, kept, metastore_calls, odd_tables, places, refused
+from bucketed_tables import Tables
+from partition_specs import StoredSpec, create, filled, kept, metastore_calls, odd_tables, places, refused
 from pyspark.errors import ParseException, PySparkException
-from versions import needs_sql_parameters
+from spark_features import needs_sql_parameters
 
 pytestmark = pytest.mark.usefixtures("extension", "dynamic_partitions")
 
@@ -82,9 +82,9 @@ def test_the_statement_is_explained_and_not_run(tables: Tables, explain: str) ->
 def test_parameters_stand_for_partition_values(tables: Tables) -> None:
     filled(tables, "t")
     tables.spark.sql("alter table t partition (p = :p) clustered by (k) into 8 buckets", args={"p": 1})
-    assert kept(tables, "t") == {"p=0": Kept(4, 4), "p=1": Kept(None, 8)}
+    assert kept(tables, "t") == {"p=0": StoredSpec(4, 4), "p=1": StoredSpec(None, 8)}
     tables.spark.sql("alter table t partition (p = ?) clustered by (k) into 16 buckets", args=[0])
-    assert kept(tables, "t")["p=0"] == Kept(None, 16)
+    assert kept(tables, "t")["p=0"] == StoredSpec(None, 16)
     for missing in (":p", "?"):
         with pytest.raises(PySparkException):
             tables.sql(f"alter table t partition (p = {missing}) not clustered")
@@ -118,8 +118,8 @@ def test_partitions_keep_their_seals(tables: Tables) -> None:
     tables.sql("alter table t not clustered")
     tables.sql("insert into t values (1, 'x', 4)")
     tables.sql("alter table t clustered by (v) into 16 buckets")
-    four, plain = Kept(4, 4), Kept(None, 0)
-    assert kept(tables, "t") == {"p=0": four, "p=1": plain, "p=2": four, "p=3": Kept(8, 8), "p=4": plain}
+    four, plain = StoredSpec(4, 4), StoredSpec(None, 0)
+    assert kept(tables, "t") == {"p=0": four, "p=1": plain, "p=2": four, "p=3": StoredSpec(8, 8), "p=4": plain}
     tables.read("select * from t")
 
 
@@ -132,9 +132,9 @@ def test_a_partial_specification_is_of_all_partitions_that_match(tables: Tables)
     tables.sql("alter table t partition (N = '01') clustered by (k) sorted by (k) into 8 buckets")
     tables.sql("alter table t partition (d = '2024-01-02') clustered by (v) into 2 buckets")
     assert kept(tables, "t") == {
-        "d=2024-01-01/n=1": Kept(None, 8),
-        "d=2024-01-02/n=2": Kept(None, 2),
-        "d=2024-01-02/n=7": Kept(None, 2),
+        "d=2024-01-01/n=1": StoredSpec(None, 8),
+        "d=2024-01-02/n=2": StoredSpec(None, 2),
+        "d=2024-01-02/n=7": StoredSpec(None, 2),
     }
     assert places(tables, "t").descriptor == (4, ["k"], ["k"])
 
@@ -142,7 +142,7 @@ def test_a_partial_specification_is_of_all_partitions_that_match(tables: Tables)
 def test_a_partition_alone_is_described_otherwise(tables: Tables) -> None:
     filled(tables, "t")
     tables.sql("alter table t partition (p = 1) clustered by (k) into 2 buckets")
-    assert kept(tables, "t") == {"p=0": Kept(4, 4), "p=1": Kept(None, 2)}
+    assert kept(tables, "t") == {"p=0": StoredSpec(4, 4), "p=1": StoredSpec(None, 2)}
     with metastore_calls(tables.spark) as calls:
         tables.sql("alter table t partition (p = 1) clustered by (k) into 2 buckets")
     assert not [call for call in calls if call.startswith("alter")]
@@ -153,7 +153,7 @@ def test_an_unpartitioned_table_changes_its_spec_alone(tables: Tables) -> None:
     before = tables.rows("select * from u")
     tables.sql("alter table u clustered by (k) sorted by (k) into 8 buckets")
     assert places(tables, "u").descriptor == (8, ["k"], ["k"])
-    assert kept(tables, "u") == {"": Kept(4, 8)}
+    assert kept(tables, "u") == {"": StoredSpec(4, 8)}
     assert tables.rows("select * from u") == before
     tables.read("select a.k, b.v from u a join u b on a.k = b.k")
 
@@ -163,7 +163,7 @@ def test_what_the_session_knows_of_a_table_is_forgotten(tables: Tables) -> None:
     tables.sql("select * from t")
     tables.sql("alter table t clustered by (k) sorted by (k) into 8 buckets")
     tables.sql("insert into t partition (p = 5) select k, v from new_rows")
-    assert kept(tables, "t")["p=5"] == Kept(8, 8)
+    assert kept(tables, "t")["p=5"] == StoredSpec(8, 8)
     assert len([path for path in tables.files("t") if path.parent.name == "p=5"]) == 8
 
 

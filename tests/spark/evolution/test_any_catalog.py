@@ -7,9 +7,9 @@ from typing import Any
 
 import pyspark
 import pytest
-from bucketed import Tables
-from elsewhere import CREATE, Elsewhere
-from evolved import Kept, create, filled, kept, logged, put_parameters, seal_of
+from bucketed_tables import Tables
+from spark_subprocess import CREATE, SparkSubprocess
+from partition_specs import StoredSpec, create, filled, kept, logged, put_parameters, seal_of
 from py4j.java_gateway import JavaObject
 from pyspark.errors import AnalysisException
 
@@ -22,7 +22,7 @@ class Store:
     def __init__(self, tables: Tables, table: str) -> None:
         jvm: Any = tables.spark.sparkContext._jvm
         self.jvm = jvm
-        self.bucketing = self.jvm.org.apache.spark.sql.bucketing.records
+        self.bucketing = self.jvm.org.apache.spark.sql.bucketing.metadata
         session = tables.spark._jsparkSession
         self.java = self.bucketing.CatalogPartitions(session.sharedState().externalCatalog())
         name = session.sessionState().sqlParser().parseTableIdentifier(f"{tables.database}.{table}")
@@ -57,14 +57,14 @@ def test_a_seal_is_written_and_its_descriptor_is_said_to_be_behind(tables: Table
     store = Store(tables, "t")
     found = store.list()["p=0"]
     option, some = store.jvm.scala.Option, found.seal().get().value()
-    described = option.apply(store.bucketing.DescribedBuckets.of(store.table.bucketSpec()))
+    described = option.apply(store.bucketing.BucketDescriptor.of(store.table.bucketSpec()))
     put_parameters(tables, "t", "p=0", dict.fromkeys(before))
-    with logged(tables.spark, "org.apache.spark.sql.bucketing.records.CatalogPartitions") as lines:
+    with logged(tables.spark, "org.apache.spark.sql.bucketing.metadata.CatalogPartitions") as lines:
         change = store.bucketing.PartitionChange(store.list()["p=0"], option.apply(some), described)
         store.java.change(store.table, store.jvm.PythonUtils.toSeq([change]), False)
     assert "descriptors of 1 partitions of" in lines[0] and "spark.sql.hive.metastore.jars" in lines[0]
     # By Spark's own interface a descriptor loses its buckets.
-    assert kept(tables, "t") == {"p=0": Kept(4, 0), "p=1": Kept(4, 4)}
+    assert kept(tables, "t") == {"p=0": StoredSpec(4, 0), "p=1": StoredSpec(4, 4)}
     assert seal_of(tables, "t", "p=0") == before
 
 
@@ -82,13 +82,13 @@ def test_the_spec_of_a_table_cannot_be_changed(tables: Tables) -> None:
 @pytest.mark.long
 def test_a_client_of_its_own_seals_and_reads_buckets(tmp_path: Path) -> None:
     """In a process of its own, which may hold one metastore client only."""
-    elsewhere = Elsewhere(tmp_path, "s")
-    elsewhere.settings |= {
+    subprocess_spark = SparkSubprocess(tmp_path, "s")
+    subprocess_spark.settings |= {
         "spark.sql.hive.metastore.jars": "path",
         "spark.sql.hive.metastore.jars.path": f"file://{Path(pyspark.__file__).parent}/jars/*.jar",
     }
     grouped = "select k, count(*) from s.t group by k"
-    *_, specs, counted, plan = elsewhere.run(
+    *_, specs, counted, plan = subprocess_spark.run(
         *CREATE,
         "insert into s.t select id, id, cast(id % 2 as int) from range(40)",
         "insert overwrite s.t partition (p = 1) select id, -id from range(40)",
@@ -99,4 +99,4 @@ def test_a_client_of_its_own_seals_and_reads_buckets(tmp_path: Path) -> None:
     assert specs == [["p=0", 4, "sealed"], ["p=1", 4, "sealed"]]
     assert counted == [[40]] and "Bucketed: true (4 Hive buckets" in str(plan)
     with pytest.raises(AssertionError, match=r"`spark_catalog`.`s`.`t`: found a metastore client"):
-        elsewhere.run("alter table s.t clustered by (k) into 8 buckets")
+        subprocess_spark.run("alter table s.t clustered by (k) into 8 buckets")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from bucketed import Tables
-from evolved import metastore_calls
+from bucketed_tables import Tables
+from partition_specs import metastore_calls
 
 pytestmark = pytest.mark.usefixtures("extension", "dynamic_partitions", "no_broadcast")
 

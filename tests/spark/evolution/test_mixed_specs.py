@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from bucketed import Tables
-from evolved import NUMBERS, SCHEMA, evolve
+from bucketed_tables import Tables
+from partition_specs import NUMBERS, SCHEMA, evolve
 
 pytestmark = pytest.mark.usefixtures("extension", "dynamic_partitions", "no_broadcast")
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from bucketed import Tables
-from evolved import Kept, kept, places, refused
+from bucketed_tables import Tables
+from partition_specs import StoredSpec, kept, places, refused
 
 from conftest import all_long_but
 
@@ -39,7 +39,7 @@ def test_a_plain_table_gets_buckets(tables: Tables, file_format: str, how: str, 
     after = tables.rows("select * from p")
     assert len(after) == 40 and after == tables.stock_rows("select * from p")
     assert set(before) < set(after)
-    assert set(kept(tables, "p").values()) == {Kept(4, 4)}
+    assert set(kept(tables, "p").values()) == {StoredSpec(4, 4)}
     suffix = ".zlib.orc" if file_format == "orc" else ".gz.parquet"
     assert all(path.name[:3] == "000" and path.name.endswith(suffix) for path in tables.files("p")), tables.files("p")
     serde = {"spark.sql.hive.convertMetastoreParquet": "false", "spark.sql.hive.convertMetastoreOrc": "false"}
@@ -60,7 +60,7 @@ def test_what_hive_has_no_types_for_is_refused(tables: Tables) -> None:
     tables.sql("insert into p values (1, timestamp_ntz'2024-01-01', 'x')")
     refused(tables, CLUSTERED, r"`p`: found columns that Spark could not put .*: k, at")
     assert ("Provider", "parquet", "") in tables.sql("describe formatted p")
-    assert kept(tables, "p") == {"ds=x": Kept(None, 0)}
+    assert kept(tables, "p") == {"ds=x": StoredSpec(None, 0)}
     assert tables.sql("select k, ds from p") == [(1, "x")]
 
 
@@ -76,5 +76,5 @@ def test_a_table_whose_partitions_the_metastore_does_not_know_is_refused(tables:
     refused(tables, CLUSTERED, r"partitions the metastore does not know.*MSCK REPAIR TABLE")
     tables.sql("msck repair table p")
     tables.sql(CLUSTERED)
-    assert kept(tables, "p") == {f"p={i}": Kept(None, 0) for i in range(3)}
+    assert kept(tables, "p") == {f"p={i}": StoredSpec(None, 0) for i in range(3)}
     assert tables.sql("select count(*), sum(k) from p") == [(3, 3)]

@@ -8,16 +8,16 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from bucketed import Tables
-from evolved import Kept, create, kept, places
+from bucketed_tables import Tables
+from partition_specs import StoredSpec, create, kept, places
 from pyspark.sql import SparkSession
 
 from conftest import all_long_but
 
 pytestmark = pytest.mark.usefixtures("extension", "dynamic_partitions", "no_broadcast")
 
-FOUR, SIX, WIPED, UNKNOWN = Kept(4, 4), Kept(6, 6), Kept(6, 0), Kept(None, 6)
-BROKEN_FOUR, BROKEN_SIX = Kept("seal-broken", 4), Kept("seal-broken", 6)
+FOUR, SIX, WIPED, UNKNOWN = StoredSpec(4, 4), StoredSpec(6, 6), StoredSpec(6, 0), StoredSpec(None, 6)
+BROKEN_FOUR, BROKEN_SIX = StoredSpec("seal-broken", 4), StoredSpec("seal-broken", 6)
 # What the planner says of a scan. Of 4 and 6 buckets neither divides the other.
 BY_FOUR, BY_SIX, TOGETHER = "true (4 Hive", "true (6 Hive", "true (2 Hive buckets of partitions with 4, 6"
 BROKEN, NONE = "false [seal-broken]", "false [not-sealed]"
@@ -30,11 +30,11 @@ class Case(NamedTuple):
     """
 
     statements: tuple[str, ...]
-    changed: dict[str, Kept | None]
+    changed: dict[str, StoredSpec | None]
     read: dict[str, str] | None = None
     together: str = TOGETHER
 
-    def kept(self) -> dict[str, Kept]:
+    def kept(self) -> dict[str, StoredSpec]:
         return {name: of for name, of in ({"p=0": FOUR, "p=1": SIX} | self.changed).items() if of}
 
     def reads(self) -> dict[str, str]:
@@ -51,11 +51,11 @@ CASES = {
     "ANALYZE of a partition wipes its descriptor": Case(("analyze table t partition (p = 1) compute statistics",), {"p=1": WIPED}),
     "automatic statistics after an INSERT by stock Spark wipe the descriptor": Case(
         ("set spark.sql.statistics.size.autoUpdate.enabled = true", "stock:insert into t values (8, 'x', 0)"),
-        {"p=0": Kept("seal-broken", 0)}, {"p=0": BROKEN},
+        {"p=0": StoredSpec("seal-broken", 0)}, {"p=0": BROKEN},
     ),
     "ADD COLUMNS": Case(("alter table t add columns (w int)",), {}),
     "SET LOCATION leaves the seal of the files that it turns away from": Case(
-        ("alter table t partition (p = 1) set location '{folder}/p=0'",), {"p=1": Kept("seal-broken", 0)}, {"p=1": BROKEN},
+        ("alter table t partition (p = 1) set location '{folder}/p=0'",), {"p=1": StoredSpec("seal-broken", 0)}, {"p=1": BROKEN},
     ),
     "SET LOCATION of the table is for partitions to come": Case(
         ("alter table t set location '{folder}-moved'", "insert into t values (8, 'x', 7)"), {"p=7": SIX}, {"p=7": BY_SIX},
@@ -76,7 +76,7 @@ CASES = {
         {"p=0": UNKNOWN}, {"p=0": NONE},
     ),
     "RENAME of a partition takes the seal along, and wipes the descriptor": Case(
-        ("alter table t partition (p = 0) rename to partition (p = 7)",), {"p=0": None, "p=7": Kept(4, 0)}, {"p=7": BY_FOUR},
+        ("alter table t partition (p = 0) rename to partition (p = 7)",), {"p=0": None, "p=7": StoredSpec(4, 0)}, {"p=7": BY_FOUR},
     ),
     "TRUNCATE of a partition": Case(("truncate table t partition (p = 1)",), {}),
     "INSERT by stock Spark": Case(

@@ -9,9 +9,9 @@ from threading import Event
 from typing import Any, NamedTuple
 
 import pytest
-from bucketed import Tables
-from evolved import Kept, create, kept, metastore_calls
-from intercepted import intercepted
+from bucketed_tables import Tables
+from partition_specs import StoredSpec, create, kept, metastore_calls
+from metastore_interception import intercepted
 from pyspark.sql import SparkSession
 
 from conftest import all_long_but
@@ -121,13 +121,13 @@ def test_of_two_writes_into_one_partition_the_seal_may_be_that_of_the_files_that
     tables.sql("insert overwrite table t partition (p = 0) select id, 'second' from range(40)")
     for call in late:
         call()
-    assert late and kept(tables, "t")["p=0"] == Kept("seal-broken", 4)
+    assert late and kept(tables, "t")["p=0"] == StoredSpec("seal-broken", 4)
     assert tables.sql("select count(*), min(v), max(v) from t where p = 0") == [(40, "second", "second")]
     grouped = "select k, count(*) from t where p = 0 group by k"
     assert "Bucketed: false [seal-broken]" in tables.plan(grouped)
     assert_rows_are_those_of_stock_spark(tables)
     assert {of.partition: of.status for of in tables.seal("t")} == {"p=0": "sealed", "p=1": "unchanged"}
-    assert kept(tables, "t")["p=0"] == Kept(6, 6)
+    assert kept(tables, "t")["p=0"] == StoredSpec(6, 6)
     assert "Bucketed: true" in tables.plan(grouped)
     assert_rows_are_those_of_stock_spark(tables)
 
@@ -151,11 +151,11 @@ def test_a_partition_that_another_statement_alters_while_its_files_are_listed_st
             client.alter_partition(DB, "t", partition)
         return call()
 
-    assert calls > 1 and kept(tables, "t")["p=0"] == Kept(4, 4)
+    assert calls > 1 and kept(tables, "t")["p=0"] == StoredSpec(4, 4)
     with intercepted(tables.spark, "getPartitionsByNames", alter):
         tables.sql(append)
-    assert calls == 0 and kept(tables, "t")["p=0"] == Kept("seal-broken", 4)
+    assert calls == 0 and kept(tables, "t")["p=0"] == StoredSpec("seal-broken", 4)
     assert_rows_are_those_of_stock_spark(tables)
     tables.seal("t")
-    assert kept(tables, "t")["p=0"] == Kept(4, 4)
+    assert kept(tables, "t")["p=0"] == StoredSpec(4, 4)
     assert_rows_are_those_of_stock_spark(tables)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from bucketed import Shape, Tables, cores
+from bucketed_tables import Shape, Tables, cores
 from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.usefixtures("extension", "no_broadcast")

@@ -14,7 +14,7 @@ import pytest
 import yaml
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
-from versions import needs_collations
+from spark_features import needs_collations
 
 from conftest import Project
 from spark_bucketing.session import setting
@@ -214,7 +214,7 @@ def test_the_extension_reads_names(spark: SparkSession) -> None:
     bucketing = spark.sparkContext._jvm.org.apache.spark.sql.bucketing
 
     def read(name: str, layout: str) -> object:
-        found = bucketing.records.BucketFiles.bucketOf(name, bucketing.hash.BucketHash.named(layout).get())
+        found = bucketing.metadata.BucketFiles.bucketOf(name, bucketing.hash.BucketHash.named(layout).get())
         return found.get() if found.isDefined() else None
 
     assert {name: (read(name, "hive"), read(name, "spark")) for name in BUCKETS} == BUCKETS
@@ -222,7 +222,7 @@ def test_the_extension_reads_names(spark: SparkSession) -> None:
 
 def test_the_macros_read_names(project: Project) -> None:
     paths = ", ".join(f"'file:/w/t_00009.x/{name}'" for name in BUCKETS)
-    read = "{{ spark_bucketing.bucket_of_path('path', '%s') }} as %s"
+    read = "{{ spark_bucketing.bucket_id_of_path('path', '%s') }} as %s"
     columns = ", ".join(read % (layout, layout) for layout in ("hive", "spark"))
     project.build(f"select path, {columns} from (select explode(array({paths})) as path)", materialized="table")
     rows = project.rows("select * from {schema}.m")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from bucketed import Tables
+from bucketed_tables import Tables
 
 pytestmark = pytest.mark.usefixtures("extension", "aqe", "no_broadcast")
 

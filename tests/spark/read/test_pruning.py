@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
-from bucketed import Tables
-from evolved import evolve
+from bucketed_tables import Tables
+from partition_specs import evolve
 
 pytestmark = pytest.mark.usefixtures("extension")
 

@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from bucketed import Tables, explain, put
-from evolved import put_descriptor, put_parameters, put_schema, seal_of
-from intercepted import failing
+from bucketed_tables import Tables, explain, put
+from partition_specs import put_descriptor, put_parameters, put_schema, seal_of
+from metastore_interception import failing
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
-from versions import WIDER_TYPES, can
+from spark_features import WIDER_TYPES, can
 
 from conftest import all_long_but
 
@@ -117,7 +117,7 @@ def two_appends(tables: Tables) -> None:
     tables.sql(INSERT)
 
 
-def death(statement: str, then: str = "select 1") -> Act:
+def crash(statement: str, then: str = "select 1") -> Act:
     """Between the commit and the seal."""
 
     def act(tables: Tables) -> None:
@@ -188,10 +188,10 @@ CASES = {
     ),
     "hashes of version 2": Case(statements(VERSION_2), "bucketing-version", None),
     "two appends at once": Case(two_appends, BROKEN, "sealed"),
-    "an append that dies before its seal": Case(death(INSERT), BROKEN, "sealed"),
-    "an overwrite that dies before its seal": Case(death(OVERWRITE), BROKEN, "sealed"),
+    "an append that crashes before its seal": Case(crash(INSERT), BROKEN, "sealed"),
+    "an overwrite that crashes before its seal": Case(crash(OVERWRITE), BROKEN, "sealed"),
     "an append": Case(statements(INSERT, INSERT), SEALED, "unchanged"),
-    "an append after one that died": Case(death(INSERT, then=INSERT), BROKEN, "sealed"),
+    "an append after one that crashed": Case(crash(INSERT, then=INSERT), BROKEN, "sealed"),
     "an append by stock Spark": Case(statements(f"stock:{INSERT}"), BROKEN, "sealed"),
     "an append to that": Case(statements(f"stock:{INSERT}", INSERT), BROKEN, "sealed"),
     "an overwrite of that": Case(statements(f"stock:{INSERT}", OVERWRITE), SEALED, "unchanged"),

@@ -9,8 +9,8 @@ import random
 import re
 
 import pytest
-from bucketed import Plan, Tables
-from versions import SPARK
+from bucketed_tables import Plan, Tables
+from spark_features import SPARK
 
 pytestmark = pytest.mark.usefixtures("extension", "aqe", "no_broadcast")
 

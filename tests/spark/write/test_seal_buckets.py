@@ -8,8 +8,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import pytest
-from bucketed import Tables, put
-from evolved import Kept, create, kept, odd_tables, refused, seal_of
+from bucketed_tables import Tables, put
+from partition_specs import StoredSpec, create, kept, odd_tables, refused, seal_of
 
 pytestmark = pytest.mark.usefixtures("extension", "dynamic_partitions", "no_broadcast")
 
@@ -153,7 +153,7 @@ def test_where_selects_partitions(days: Tables, where: str, sealed: set[str]) ->
     assert set(outcomes) == sealed
     assert all(of.status == ("empty" if name == "p=7" else "sealed") for name, of in outcomes.items())
     whole = set() if "DRY" in where else sealed - {"p=7"}
-    assert {name for name, of in kept(days, "days").items() if of == Kept(4, 4)} == whole
+    assert {name for name, of in kept(days, "days").items() if of == StoredSpec(4, 4)} == whole
     query = "select k, count(*) from days where p < 7 group by k"
     assert ("Bucketed: true" in days.read(query)) == (len(whole) == 2)
 
@@ -161,7 +161,7 @@ def test_where_selects_partitions(days: Tables, where: str, sealed: set[str]) ->
 def test_a_partition_is_named_by_its_values(days: Tables) -> None:
     outcomes = [tuple(row) for row in days.sql("alter table days partition (p = 1) seal buckets")]
     assert [row[:2] for row in outcomes] == [("p=1", "sealed")]
-    assert kept(days, "days")["p=0"] == Kept(None, 4)
+    assert kept(days, "days")["p=0"] == StoredSpec(None, 4)
 
 
 def test_partitions_of_several_specs_are_sealed_by_what_their_descriptors_say(days: Tables) -> None:

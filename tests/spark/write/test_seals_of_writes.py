@@ -7,9 +7,9 @@ from hashlib import sha256
 from pathlib import Path
 
 import pytest
-from bucketed import Tables
-from evolved import Kept, create, filled, kept, logged, metastore_calls, put_parameters, seal_of
-from intercepted import failing
+from bucketed_tables import Tables
+from partition_specs import StoredSpec, create, filled, kept, logged, metastore_calls, put_parameters, seal_of
+from metastore_interception import failing
 
 from conftest import REPOSITORY
 
@@ -17,9 +17,9 @@ pytestmark = pytest.mark.usefixtures("extension", "dynamic_partitions", "no_broa
 
 
 CONVERT, NULL = "spark.sql.hive.convertMetastoreParquet", "__HIVE_DEFAULT_PARTITION__"
-FOUR, EIGHT, PLAIN = Kept(4, 4), Kept(8, 8), Kept(None, 0)
+FOUR, EIGHT, PLAIN = StoredSpec(4, 4), StoredSpec(8, 8), StoredSpec(None, 0)
 # Statements on a table of 8 buckets, with partitions p=0 and p=1 of 4; what is kept of the partitions that they write.
-WRITES: list[tuple[str, dict[str, Kept]]] = [
+WRITES: list[tuple[str, dict[str, StoredSpec]]] = [
     ("insert into t partition (p = 5) select k, v from new_rows", {"p=5": EIGHT}),
     ("insert into t partition (p = 5) select k, v from new_rows where false", {"p=5": EIGHT}),
     ("insert into t select k, v, p + 5 from new_rows", {"p=5": EIGHT, "p=6": EIGHT}),
@@ -41,7 +41,7 @@ WRITES: list[tuple[str, dict[str, Kept]]] = [
     ("statement", "written"),
     [pytest.param(*case, id=case[0][:70], marks=pytest.mark.long if "false" in case[0] else ()) for case in WRITES],
 )
-def test_a_write_seals_what_it_wrote(tables: Tables, statement: str, written: dict[str, Kept], command: str) -> None:
+def test_a_write_seals_what_it_wrote(tables: Tables, statement: str, written: dict[str, StoredSpec], command: str) -> None:
     convert = str(command == "InsertIntoHadoopFsRelationCommand").lower()
     create(tables, "t")
     with tables.settings({CONVERT: convert, "spark.sql.sources.partitionOverwriteMode": "dynamic"}):
@@ -116,7 +116,7 @@ def test_files_of_others_keep_a_partition_without_a_seal(tables: Tables) -> None
     create(tables, "t")
     tables.sql("stock:insert into t select * from new_rows where p = 0")
     tables.sql("insert into t select * from new_rows")
-    assert kept(tables, "t") == {"p=0": Kept(None, 4), "p=1": FOUR}
+    assert kept(tables, "t") == {"p=0": StoredSpec(None, 4), "p=1": FOUR}
     tables.sql("insert overwrite table t partition (p = 0) select k, v from new_rows")
     assert kept(tables, "t")["p=0"] == FOUR
 
@@ -144,7 +144,7 @@ def test_a_descriptor_out_of_step_is_mended_by_the_next_write(tables: Tables) ->
         tables.sql("insert into t select * from new_rows")
         assert kept(tables, "t") == dict.fromkeys(["p=0", "p=1"], FOUR)
         tables.sql("analyze table t partition (p = 0) compute statistics")
-        assert kept(tables, "t")["p=0"] == Kept(4, 0)
+        assert kept(tables, "t")["p=0"] == StoredSpec(4, 0)
         tables.sql("insert into t select * from new_rows")
         assert kept(tables, "t") == dict.fromkeys(["p=0", "p=1"], FOUR)
 
@@ -208,7 +208,7 @@ def test_a_seal_that_cannot_be_written_does_not_fail_the_insert(tables: Tables, 
         tables.make("t", "k bigint, v string, p bigint", "k", 4)
     call = "alter_partitions" if partitioned else "alter_table_with_environmentContext"
     with (
-        logged(tables.spark, "org.apache.spark.sql.bucketing.write.Sealing") as lines,
+        logged(tables.spark, "org.apache.spark.sql.bucketing.write.SealWriter") as lines,
         failing(tables.spark, call) as failed,
     ):
         tables.sql("insert into t select * from new_rows")

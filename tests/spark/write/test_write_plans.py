@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 
 import pytest
-from bucketed import Tables, assert_bucketed, buckets_of_files, create, explain, last_insert
+from bucketed_tables import Tables, assert_bucketed, buckets_of_files, create, explain, last_insert
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 

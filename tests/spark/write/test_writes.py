@@ -7,8 +7,8 @@ from itertools import product
 from pathlib import Path
 
 import pytest
-from bucketed import LAYOUTS, Tables, assert_bucketed, buckets_of_files, create, last_insert, writing_tasks
-from evolved import condition_of, kept
+from bucketed_tables import LAYOUTS, Tables, assert_bucketed, buckets_of_files, create, last_insert, writing_tasks
+from partition_specs import condition_of, kept
 from pyspark.errors import PySparkException
 
 from spark_bucketing.session import setting

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from spark_bucketing.advise.demand import Planned
+from spark_bucketing.advise.requirements import Planned
 from spark_bucketing.edits import FileEdit, Refusal
 from spark_bucketing.plan.tree import PlanCounts
 from spark_bucketing.spec import BucketSpec
@@ -26,12 +26,12 @@ class Change:
     how: str  # how the next run gets there
     gain: float  # bytes less that are shuffled and sorted, by the estimate, without what writing costs
     write_cost: float  # bytes more that are shuffled and sorted when it is written
-    lost: tuple[str, ...] = ()  # queries that wanted other keys, with these
+    lost: tuple[str, ...] = ()  # queries that required other keys, with these
     evolves: bool = False  # whether old partitions keep their layout
 
 
 @dataclass(frozen=True)
-class LeftOut:
+class RejectedTable:
     """A table, or keys of one, that nothing is proposed for, and why."""
 
     table: str
@@ -92,7 +92,7 @@ class Explanation:
 
     table: str
     candidates: tuple[Candidate, ...]
-    left_out: tuple[LeftOut, ...]
+    left_out: tuple[RejectedTable, ...]
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ class Advice:
 
     changes: tuple[Change, ...] = ()
     proof: tuple[QueryProof, ...] = ()
-    left_out: tuple[LeftOut, ...] = ()
+    left_out: tuple[RejectedTable, ...] = ()
     suggestions: tuple[Suggestion, ...] = ()
     explained: Explanation | None = None
     edits: tuple[FileEdit, ...] = ()

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from spark_bucketing.advise.advice import Candidate, Change, Explanation, LeftOut, QueryProof, Suggestion
-from spark_bucketing.advise.candidates import Fit, Options, choices_of
-from spark_bucketing.advise.choice import Choices, Chosen, choose, choose_within
-from spark_bucketing.advise.demand import Wanted
+from spark_bucketing.advise.advice import Candidate, Change, Explanation, RejectedTable, QueryProof, Suggestion
+from spark_bucketing.advise.layout_options import Compatibility, Options, choices_of
+from spark_bucketing.advise.optimizer import Choices, Solution, choose, choose_within
+from spark_bucketing.advise.requirements import RequiredLayout
 from spark_bucketing.edits import ConfigChange
 from spark_bucketing.project.manifest import Manifest, Node
 from spark_bucketing.spec import BucketSpec
 
-_NO_DEMAND = "no shuffled join, grouping, distinct or window has keys that are plain columns of this table"
+_NO_REQUIREMENT = "no shuffled join, grouping, distinct or window has keys that are plain columns of this table"
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Proposal:
     """The chosen options of all tables."""
 
     choices: Choices
-    chosen: Chosen
+    chosen: Solution
 
     def specs(self, options: Mapping[str, Options]) -> dict[str, BucketSpec]:
         """The layouts of tables that change."""
@@ -48,7 +48,7 @@ class Proposal:
         return found
 
     def changes(
-        self, options: Mapping[str, Options], nodes: Mapping[str, Node], wanted: Sequence[Wanted], fit: Fit
+        self, options: Mapping[str, Options], nodes: Mapping[str, Node], required: Sequence[RequiredLayout], compatibility: Compatibility
     ) -> tuple[Change, ...]:
         """What changes, the largest gain first; config is that of config_changes()."""
         found = []
@@ -57,10 +57,10 @@ class Proposal:
             given = self.choices.given(name, self.chosen.options)
             cost = one.write_cost(place)
             lost = dict.fromkeys(
-                f"{want.query} ({want.kind} by {', '.join(side.columns)})"
-                for want in wanted
-                for side in want.sides
-                if side.table == name and not fit.serves(spec, want, side)
+                f"{requirement.query} ({requirement.kind} by {', '.join(side.columns)})"
+                for requirement in required
+                for side in requirement.sides
+                if side.table == name and not compatibility.serves(spec, requirement, side)
             )
             found.append(
                 Change(
@@ -94,18 +94,18 @@ def is_incremental(node: Node) -> bool:
     return node.materialized in ("incremental", "bucketed_incremental")
 
 
-def proposed(options: Mapping[str, Options], wanted: Sequence[Wanted], fit: Fit, budget: int | None = None) -> Proposal:
+def proposed(options: Mapping[str, Options], required: Sequence[RequiredLayout], compatibility: Compatibility, budget: int | None = None) -> Proposal:
     """The layouts that spare most, rewriting no more bytes than a budget."""
-    choices = choices_of(options, wanted, fit)
+    choices = choices_of(options, required, compatibility)
     if budget is None:
         return Proposal(choices, choose(choices))
     weights = {name: [one.subject.rewritten(spec) for spec in one.specs] for name, one in options.items()}
     return Proposal(choices, choose_within(choices, weights, budget))
 
 
-def suggested(options: Mapping[str, Options], wanted: Sequence[Wanted], fit: Fit) -> tuple[Suggestion, ...]:
+def suggested(options: Mapping[str, Options], required: Sequence[RequiredLayout], compatibility: Compatibility) -> tuple[Suggestion, ...]:
     """What would be best for each table alone, where that gains anything; writing it is somebody else's."""
-    choices = choices_of(options, wanted, fit)
+    choices = choices_of(options, required, compatibility)
     found = []
     for name, one in options.items():
         first = dict.fromkeys(options, 0)
@@ -120,15 +120,15 @@ def explained(
     table: str,
     one: Options | None,
     proposal: Proposal,
-    wanted: Sequence[Wanted],
-    fit: Fit,
-    left_out: Sequence[LeftOut],
+    required: Sequence[RequiredLayout],
+    compatibility: Compatibility,
+    left_out: Sequence[RejectedTable],
 ) -> Explanation:
     """Every candidate of one table, the best first."""
     mine = [why for why in left_out if why.table == table]
     if one is None or table not in proposal.choices.values:
-        return Explanation(table, (), tuple(mine or [LeftOut(table, _NO_DEMAND)]))
-    mine += [LeftOut(table, why, keys) for keys, why in one.left_out.items() if keys not in {w.keys for w in mine}]
+        return Explanation(table, (), tuple(mine or [RejectedTable(table, _NO_REQUIREMENT)]))
+    mine += [RejectedTable(table, why, keys) for keys, why in one.left_out.items() if keys not in {w.keys for w in mine}]
     chosen = proposal.chosen.options
     alone = proposal.choices.given(table, dict.fromkeys(proposal.choices.values, 0))
     beside = proposal.choices.given(table, chosen)
@@ -138,10 +138,10 @@ def explained(
             continue
         serves = tuple(
             dict.fromkeys(
-                want.query
-                for want in wanted
-                for side in want.sides
-                if side.table == table and fit.serves(spec, want, side)
+                requirement.query
+                for requirement in required
+                for side in requirement.sides
+                if side.table == table and compatibility.serves(spec, requirement, side)
             )
         )
         if place == chosen[table]:

@@ -49,7 +49,7 @@ def allowed_reasons(meta: Mapping[str, Any], model: str, known: Collection[str])
         raise ProjectError(
             f"Invalid `meta.bucketing.allow` of model {model!r}.\n  found:    {unknown[0]}\n"
             f"  expected: reasons of the check: {', '.join(sorted(known))}\n"
-            "  instead:  one of these; `spark-bucketing explain-reason` tells what they mean"
+            "  instead:  one of these; `spark-bucketing explain` tells what they mean"
         )
     return frozenset(slugs)
 

@@ -31,7 +31,7 @@ class Artifacts:
 
 
 @dataclass(frozen=True)
-class Request:
+class CheckRequest:
     """The arguments of a check; paths are absolute."""
 
     files: tuple[Path, ...] = ()  # files of SQL; with these, no models unless they are selected
@@ -52,7 +52,7 @@ class Project:
     """A dbt project, and what is asked of it."""
 
     target: Target
-    request: Request
+    request: CheckRequest
 
     @property
     def wants_extension(self) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from spark_bucketing.check.proposals import HypotheticalQuery
+from spark_bucketing.check.verified_fixes import HypotheticalQuery
 from spark_bucketing.check.results import Finding, Fix, ModelResult, OperatorResult, OtherQuery, map_findings
 from spark_bucketing.plan.tree import PlanCounts
 
@@ -15,7 +15,7 @@ from spark_bucketing.plan.tree import PlanCounts
 MOST_READERS = 25
 MOST_SECONDS = 60.0
 # What a table is bucketed by is a choice between its readers.
-_CHOICES = ("keys-do-not-cover-buckets",)
+_CHOICES = ("keys-miss-bucket-column",)
 _GROUPINGS = ("aggregate", "distinct", "window")
 
 Queries = Sequence[tuple[ModelResult, HypotheticalQuery]]
@@ -81,7 +81,7 @@ def serves_all(fix: Fix) -> bool:
     return after < before
 
 
-def wanted_specs(results: Iterable[ModelResult]) -> Mapping[str, Mapping[str, tuple[str, ...]]]:
+def required_specs(results: Iterable[ModelResult]) -> Mapping[str, Mapping[str, tuple[str, ...]]]:
     """Tables for which fixes of several queries want different specs: what to write, and the queries that it serves."""
     found: dict[str, dict[str, list[str]]] = {}
     for result in results:

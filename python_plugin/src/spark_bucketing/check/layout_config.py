@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from spark_bucketing.errors import ProjectError
-from spark_bucketing.plan.whatif.hypothetical import PLANNED_FORMATS, HypotheticalTable
+from spark_bucketing.plan.whatif.hypothetical_table import PLANNED_FORMATS, HypotheticalTable
 from spark_bucketing.spec import BucketHash, BucketSpec
 
 _OWN = ("bucketed_table", "bucketed_incremental")

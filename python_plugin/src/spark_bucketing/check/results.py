@@ -8,7 +8,7 @@ from enum import Enum
 from typing import Literal
 
 from spark_bucketing.check.sql_text import Rewrite
-from spark_bucketing.plan.known import OperatorKind
+from spark_bucketing.plan.known_operators import OperatorKind
 from spark_bucketing.plan.tree import PlanCounts
 from spark_bucketing.spec import BucketSpec
 

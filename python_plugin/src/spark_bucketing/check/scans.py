@@ -9,9 +9,9 @@ from functools import cached_property
 
 from spark_bucketing.check.session_settings import BUCKETING, ORDERING, Settings
 from spark_bucketing.evolution.model import Partition, Table, one_spelling
-from spark_bucketing.evolution.together import Merging
+from spark_bucketing.evolution.compatibility import Merging
 from spark_bucketing.plan import PlanNode
-from spark_bucketing.plan.statistics import Folders, scan_key
+from spark_bucketing.plan.explain_cost import Folders, scan_key
 from spark_bucketing.plan.whatif import HypotheticalTable
 from spark_bucketing.spec import BucketSpec
 
@@ -36,7 +36,7 @@ class TableFacts(HypotheticalTable):
 
 
 @dataclass(frozen=True)
-class ScanNote:
+class ScanAnnotation:
     """What EXPLAIN prints in the line `Bucketed:` of a scan."""
 
     bucketed: bool | None = None  # whether it is read as bucketed; None without such a line
@@ -54,12 +54,12 @@ class ScanNote:
         return bool(self.bucketed and self.words)
 
 
-def note_of(scan: PlanNode) -> ScanNote:
+def note_of(scan: PlanNode) -> ScanAnnotation:
     """What EXPLAIN prints of a scan's buckets."""
     found = _NOTE.match(scan.details.get("Bucketed", ""))
     if found is None:
-        return ScanNote()
-    return ScanNote(found["bucketed"] == "true", found["code"] or "", found["words"] or "")
+        return ScanAnnotation()
+    return ScanAnnotation(found["bucketed"] == "true", found["code"] or "", found["words"] or "")
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class BucketedScan:
         return tuple(name.lower() for name in self.spec.bucket_columns)
 
     @cached_property
-    def note(self) -> ScanNote:
+    def note(self) -> ScanAnnotation:
         """What EXPLAIN prints of its buckets."""
         return note_of(self.node)
 

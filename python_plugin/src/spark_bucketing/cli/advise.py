@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
-from spark_bucketing.advise.command import MIB, AdviseRequest, advise_project
-from spark_bucketing.check.artifacts import Request
+from spark_bucketing.advise.advisor import MIB, AdviseRequest, advise_project
+from spark_bucketing.check.artifacts import CheckRequest
 from spark_bucketing.cli.options import READ_FILE, SIZE, SOME, WRITTEN_FILE, project_options
 from spark_bucketing.cli.progress import progress_line
 from spark_bucketing.cli.streams import standard_output
@@ -37,7 +37,7 @@ _WRITERS = {"text": write_text, "json": write_json, "html": write_html}
     type=click.Path(exists=True, resolve_path=True, path_type=Path),
     help="How often models run: run_results.json, a folder of them, or numbers by model; else once each.",
 )
-@click.option("--file-size", type=SOME, default=256 * MIB, show_default="256MiB", help="That a file should have.")
+@click.option("--target-file-size", type=SOME, default=256 * MIB, show_default="256MiB", help="That a file should have.")
 @click.option(
     "--smallest", type=SIZE, default=256 * MIB, show_default="256MiB", help="Tables below this size are left alone."
 )
@@ -75,7 +75,7 @@ def advise(
 
     Exit codes: 0 advice was given, 2 could not run, or some query could not be planned.
     """
-    check = Request(
+    check = CheckRequest(
         place=place,
         variables=variables,
         manifest=manifest,

@@ -11,8 +11,8 @@ from typing import Any
 import click
 
 from spark_bucketing.check.acceptance import write_baseline
-from spark_bucketing.check.artifacts import Request
-from spark_bucketing.check.command import check_project
+from spark_bucketing.check.artifacts import CheckRequest
+from spark_bucketing.check.project_check import check_project
 from spark_bucketing.check.outcome import FailOn, exit_code
 from spark_bucketing.check.results import Report
 from spark_bucketing.cli.options import FOLDER, READ_FILE, WRITTEN_FILE, project_options
@@ -174,7 +174,7 @@ def check(
             )
     for path in filter(None, (new_baseline, *(place for _, place in places))):
         _check_writable(path)
-    request = Request(selection=Selection(select, exclude, state), **asked)
+    request = CheckRequest(selection=Selection(select, exclude, state), **asked)
     with progress_line() as line:
 
         def show(what: str, done: int, total: int) -> None:

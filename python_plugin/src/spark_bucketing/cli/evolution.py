@@ -10,17 +10,17 @@ from spark_bucketing.cli.options import FORMAT
 from spark_bucketing.cli.progress import ProgressLine, progress_line
 from spark_bucketing.cli.seal import run_seal
 from spark_bucketing.cli.streams import standard_output
-from spark_bucketing.cli.warehouse import DRY_RUN, WHERE, opened, table_command
+from spark_bucketing.cli.open_warehouse import DRY_RUN, WHERE, opened, table_command
 from spark_bucketing.errors import BucketingError
 from spark_bucketing.evolution.metadata import merging_of, read_table
 from spark_bucketing.evolution.model import total_size
-from spark_bucketing.evolution.rewrite import Plan, Rewriter, plan_rewrite
+from spark_bucketing.evolution.rewrite import RewritePlan, Rewriter, plan_rewrite
 from spark_bucketing.evolution.staging import find_staging, is_complete
 from spark_bucketing.evolution.warehouse import Warehouse
-from spark_bucketing.evolution.where import select_partitions
+from spark_bucketing.evolution.partition_predicates import select_partitions
 from spark_bucketing.project.profile import Place
 from spark_bucketing.report.evolution import write_plan, write_specs
-from spark_bucketing.report.words import count, size
+from spark_bucketing.report.formatting import count, size
 
 
 @click.group()
@@ -107,10 +107,10 @@ def _show_what_is_first(warehouse: Warehouse, name: str, line: ProgressLine) -> 
     staging = find_staging(warehouse, name)
     if staging:
         what = "completed from it" if is_complete(staging) else "given up, and its staging table dropped"
-        line.echo(f"{staging.name}: an earlier run died, or is at work; it would be {what} first.")
+        line.echo(f"{staging.name}: an earlier run crashed, or is at work; it would be {what} first.")
 
 
-def _rewrite(warehouse: Warehouse, plan: Plan, line: ProgressLine) -> None:
+def _rewrite(warehouse: Warehouse, plan: RewritePlan, line: ProgressLine) -> None:
     rewriter = Rewriter(warehouse, plan.table, line.echo)
     batches = list(plan.batches())
     replaced = 0

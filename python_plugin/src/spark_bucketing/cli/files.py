@@ -8,14 +8,14 @@ from pathlib import Path
 
 import click
 
-from spark_bucketing.check.artifacts import Project, Request
-from spark_bucketing.check.command import in_folder
+from spark_bucketing.check.artifacts import Project, CheckRequest
+from spark_bucketing.check.project_check import in_folder
 from spark_bucketing.cli.options import FORMAT, READ_FILE, SOME, project_options
 from spark_bucketing.cli.progress import progress_line
 from spark_bucketing.cli.streams import standard_output
-from spark_bucketing.cli.warehouse import connected
-from spark_bucketing.organize.plan import Wish, plan_model
-from spark_bucketing.organize.simulate import Shape
+from spark_bucketing.cli.open_warehouse import connected
+from spark_bucketing.organize.file_plan import Overrides, plan_model
+from spark_bucketing.organize.simulation import Shape
 from spark_bucketing.project.profile import Place, read_target
 from spark_bucketing.report.files import write_plan, write_simulation
 
@@ -56,8 +56,8 @@ def simulate(partitions: int, each: int, scale: float, form: str) -> None:
 @files.command()
 @click.argument("model")
 @click.option("--rows-per-file", type=_POSITIVE, help="Instead of what the config says.")
-@click.option("--file-size", type=SOME, help="Instead of what the config says, such as 256MiB.")
-@click.option("--files", type=_POSITIVE, help="Of the whole table, instead of what the config says.")
+@click.option("--target-file-size", type=SOME, help="Instead of what the config says, such as 256MiB.")
+@click.option("--num-files", type=_POSITIVE, help="Of the whole table, instead of what the config says.")
 @click.option("--files-per-partition", type=_POSITIVE, help="Instead of what the config says.")
 @click.option(
     "--bytes-per-row",
@@ -83,9 +83,9 @@ def plan(
     any materialization can be planned, with one of the options that say how many.
     """
     stated = {key: value for key, value in counts.items() if value is not None}
-    wish = Wish(stated, Fraction(bytes_per_row or 0))
+    overrides = Overrides(stated, Fraction(bytes_per_row or 0))
     target = read_target(place, variables)
-    project = Project(target, Request(place=place, variables=variables, manifest=manifest))
+    project = Project(target, CheckRequest(place=place, variables=variables, manifest=manifest))
     with progress_line() as line, in_folder(target.project_dir), connected(target, line) as warehouse:
-        found = plan_model(project, warehouse, model, wish, line.show)
+        found = plan_model(project, warehouse, model, overrides, line.show)
     write_plan(found, form, standard_output(form))

@@ -12,11 +12,11 @@ from spark_bucketing.cli.advise import advise
 from spark_bucketing.cli.check import check
 from spark_bucketing.cli.doctor import doctor
 from spark_bucketing.cli.evolution import evolution
-from spark_bucketing.cli.explain_reason import explain_reason
+from spark_bucketing.cli.explain import explain
 from spark_bucketing.cli.extension import extension
 from spark_bucketing.cli.files import files
 from spark_bucketing.cli.layout import layout
-from spark_bucketing.cli.map import data_map
+from spark_bucketing.cli.map import file_statistics
 from spark_bucketing.cli.seal import seal
 from spark_bucketing.errors import COULD_NOT_RUN, INTERRUPTED, BucketingError
 
@@ -53,5 +53,5 @@ def main() -> None:
     """Bucketed tables on Spark, seen from a dbt project."""
 
 
-for _command in (advise, check, data_map, doctor, evolution, explain_reason, extension, files, layout, seal):
+for _command in (advise, check, file_statistics, doctor, evolution, explain, extension, files, layout, seal):
     main.add_command(_command)

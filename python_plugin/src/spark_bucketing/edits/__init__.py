@@ -1,7 +1,7 @@
 """Changes of models' configs, written into the files of the user's project."""
 
 from spark_bucketing.edits.changes import ConfigChange, FileEdit, Refusal
-from spark_bucketing.edits.files import apply, unified_diff
+from spark_bucketing.edits.file_edits import apply, unified_diff
 from spark_bucketing.edits.plan_edits import plan_edits
 
 __all__ = ["ConfigChange", "FileEdit", "Refusal", "apply", "plan_edits", "unified_diff"]

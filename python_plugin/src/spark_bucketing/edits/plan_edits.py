@@ -11,7 +11,7 @@ import yaml
 from jinja2 import TemplateSyntaxError
 
 from spark_bucketing.edits.changes import CannotEditError, ConfigChange, FileEdit, Refusal
-from spark_bucketing.edits.files import read
+from spark_bucketing.edits.file_edits import read
 from spark_bucketing.edits.jinja import config_calls, environment
 from spark_bucketing.edits.literals import in_yaml
 from spark_bucketing.edits.properties import edit_properties, read_properties, version_keys

@@ -18,7 +18,7 @@ from spark_bucketing.evolution.metadata import read_partitions
 from spark_bucketing.evolution.model import Partition, Table, one_spelling, words
 from spark_bucketing.evolution.staging import Staging
 from spark_bucketing.evolution.warehouse import Warehouse
-from spark_bucketing.evolution.where import covering
+from spark_bucketing.evolution.partition_predicates import covering
 from spark_bucketing.spec import BucketSpec
 
 # Of one staging table: what has to fit twice on the disks, and what a statement names.
@@ -31,7 +31,7 @@ _LENIENT = ("ignorecorruptfiles", "ignoremissingfiles")
 
 
 @dataclass(frozen=True)
-class Plan:
+class RewritePlan:
     """What is to be done."""
 
     table: Table  # with all its partitions
@@ -84,7 +84,7 @@ def target_of(table: Table) -> BucketSpec:
     return table.spec
 
 
-def plan_rewrite(table: Table, chosen: Sequence[Partition], unclear: frozenset[str] = frozenset()) -> Plan:
+def plan_rewrite(table: Table, chosen: Sequence[Partition], unclear: frozenset[str] = frozenset()) -> RewritePlan:
     """Sort partitions out by what is to be done with them.
 
     Args:
@@ -101,7 +101,7 @@ def plan_rewrite(table: Table, chosen: Sequence[Partition], unclear: frozenset[s
     inside = _inside(table)
     others = [(part, _obstacle(part, unclear, inside)) for part in chosen if not is_done[part.name]]
     todo = tuple(part for part, obstacle in others if not obstacle)
-    return Plan(table, todo, done, tuple((part, obstacle) for part, obstacle in others if obstacle))
+    return RewritePlan(table, todo, done, tuple((part, obstacle) for part, obstacle in others if obstacle))
 
 
 def _inside(table: Table) -> Mapping[str, Sequence[str]]:
@@ -177,7 +177,7 @@ class Rewriter:
         if left is None:
             return False
         if not staging.is_complete(left):
-            self._notify(f"An earlier run died while it wrote {left.name}: dropping it.")
+            self._notify(f"An earlier run crashed while it wrote {left.name}: dropping it.")
             self._drop(left.name)
             return False
         staged = staging.complete_staging(self._warehouse, self._table, left)
@@ -187,13 +187,13 @@ class Rewriter:
             self._compare(
                 staged,
                 self._filled(staged, self._table.partitions),
-                f"An earlier run died while it replaced {there} of {self._table.name}, and something has "
+                f"An earlier run crashed while it replaced {there} of {self._table.name}, and something has "
                 "written there since, and nothing was changed",
                 "the rows that were there before, or none: see to it that the table has all rows, and drop "
                 f"{staged.name}.",
                 or_none=True,
             )
-        self._notify(f"An earlier run died while it replaced {there}: completing it from {staged.name}.")
+        self._notify(f"An earlier run crashed while it replaced {there}: completing it from {staged.name}.")
         self._replace(staged)
         return True
 

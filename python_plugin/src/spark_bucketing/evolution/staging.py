@@ -42,7 +42,7 @@ class Staging:
 
 
 def beside(table_name: str, role: str) -> str:
-    """Name of a table beside a table, quoted, as the macro sibling() makes it.
+    """Name of a table beside a table, quoted, as the macro intermediate_relation() makes it.
 
     Args:
         table_name: qualified.
@@ -107,7 +107,7 @@ def _read(warehouse: Warehouse, table: Table, name: str, properties: Mapping[str
 
 
 def _delete_folder(warehouse: Warehouse, table_name: str) -> None:
-    """Delete the folder of a staging table that a death within DROP TABLE has left.
+    """Delete the folder of a staging table that a crash within DROP TABLE has left.
 
     SQL deletes no folder, but a managed table's is deleted with it, wherever it is. The second table is for the empty
     folder that the first one was created in.
@@ -149,7 +149,7 @@ def complete_staging(warehouse: Warehouse, table: Table, left: Table) -> Staging
     found, expected = left.properties[REPLACES], _replaced(warehouse, table)
     if found != expected:
         raise TableError(
-            f"An earlier run died while it replaced partitions of {table.name}, and its finished rows in {left.name} "
+            f"An earlier run crashed while it replaced partitions of {table.name}, and its finished rows in {left.name} "
             f"no longer fit the table, and nothing was changed: found rows for {found}, expected {expected}. If the "
             f"table is complete without it: DROP TABLE {left.name}. Rows that only it has are lost then."
         )

@@ -14,7 +14,7 @@ from spark_bucketing.evolution.metadata import describe_table, read_partitions
 from spark_bucketing.evolution.model import Table
 from spark_bucketing.evolution.warehouse import Warehouse
 from spark_bucketing.layout.table import DataFile, TableLayout
-from spark_bucketing.session import SessionStatements, file_size, setting, spark_call
+from spark_bucketing.session import SessionStatements, file_length, setting, spark_call
 from spark_bucketing.spec import BucketSpec, Description
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def _files(session: SparkSession, table: str, layout: TableLayout) -> tuple[Data
         for uri in data.inputFiles():
             # Rows alone know the sizes of their files.
             if _path(uri) not in files:
-                files[_path(uri)] = DataFile(_path(uri), 0, file_size(session, uri))
+                files[_path(uri)] = DataFile(_path(uri), 0, file_length(session, uri))
     return tuple(files[path] for path in sorted(files))
 
 

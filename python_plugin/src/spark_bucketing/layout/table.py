@@ -10,7 +10,7 @@ from statistics import median
 from typing import Literal, NamedTuple
 
 from spark_bucketing.evolution.model import Table, one_spelling
-from spark_bucketing.evolution.where import covering, rewrite_command
+from spark_bucketing.evolution.partition_predicates import covering, rewrite_command
 from spark_bucketing.layout.names import bucket_of
 from spark_bucketing.spec import BucketSpec
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from spark_bucketing.plan.lists import Attribute, ids_in
+from spark_bucketing.plan.expression_lists import Attribute, ids_in
 from spark_bucketing.plan.tree import AGGREGATES, PlanNode
 
 _CAST = re.compile(r"^cast\((?P<of>#\d+) as (?P<type>[a-z]+(?:\([\d,]+\))?)\)$")

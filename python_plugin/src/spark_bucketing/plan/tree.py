@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from spark_bucketing.plan.lists import (
+from spark_bucketing.plan.expression_lists import (
     Attribute,
     NamedExpression,
     arguments,

@@ -10,7 +10,7 @@ from spark_bucketing.report.advise_text import bytes_text, proof_text, spec_text
 from spark_bucketing.report.check_html import curve, short_name
 from spark_bucketing.report.graph import NODE_HEIGHT, NODE_WIDTH, draw
 from spark_bucketing.report.output import pages
-from spark_bucketing.report.words import count, size
+from spark_bucketing.report.formatting import count, size
 
 _MOST_NODES = 150
 

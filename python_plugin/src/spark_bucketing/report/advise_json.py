@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any, TextIO
 
 from spark_bucketing.advise.advice import Advice, Change, Explanation, QueryProof
-from spark_bucketing.advise.demand import Planned
+from spark_bucketing.advise.requirements import Planned
 from spark_bucketing.edits import unified_diff
 from spark_bucketing.plan.tree import PlanCounts
 from spark_bucketing.report import output
-from spark_bucketing.report.words import spec_data
+from spark_bucketing.report.formatting import spec_data
 
 
 def write_json(advice: Advice, file: TextIO) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TextIO
 
-from spark_bucketing.advise.advice import Advice, Change, Explanation, LeftOut, QueryProof
-from spark_bucketing.advise.demand import Planned
+from spark_bucketing.advise.advice import Advice, Change, Explanation, RejectedTable, QueryProof
+from spark_bucketing.advise.requirements import Planned
 from spark_bucketing.edits import unified_diff
-from spark_bucketing.report.words import count, one_line, size, some
+from spark_bucketing.report.formatting import count, one_line, size, some
 from spark_bucketing.spec import BucketSpec
 
 _MOST_LEFT_OUT = 20
@@ -83,7 +83,7 @@ def _not_touched(advice: Advice) -> Iterator[str]:
             yield f"  and {len(lines) - _MOST_LEFT_OUT:,} more (--format json)"
 
 
-def _left_out(found: Sequence[LeftOut]) -> Iterator[str]:
+def _left_out(found: Sequence[RejectedTable]) -> Iterator[str]:
     """One line for each key, and one for all tables that are left out for the same reason."""
     tables: dict[str, list[str]] = {}
     for left in found:

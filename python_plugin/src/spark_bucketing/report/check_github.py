@@ -6,7 +6,7 @@ from typing import TextIO
 
 from spark_bucketing.check.outcome import Found, alike_findings, open_findings, unknown_models
 from spark_bucketing.check.results import Report
-from spark_bucketing.report.words import from_root, one_line, size, summary, why_unknown
+from spark_bucketing.report.formatting import from_root, one_line, size, summary, why_unknown
 
 _COMMANDS = {"error": "error", "warning": "warning", "note": "notice"}
 

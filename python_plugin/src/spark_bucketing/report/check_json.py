@@ -6,7 +6,7 @@ from dataclasses import asdict, replace
 from typing import Any, TextIO
 
 from spark_bucketing.check.acceptance import fingerprint
-from spark_bucketing.check.effects import wanted_specs
+from spark_bucketing.check.effects import required_specs
 from spark_bucketing.check.results import Finding, Fix, ModelResult, OperatorResult, Report
 from spark_bucketing.report import output
 
@@ -23,9 +23,9 @@ def write_json(report: Report, file: TextIO) -> None:
         "project": [_finding("", None, finding) for finding in report.project],
         "unfinished": list(report.unfinished),
         "about": dict(report.about),
-        "wanted_specs": [
+        "required_specs": [
             {"table": table, "specs": [{"config": text, "serves": list(names)} for text, names in specs.items()]}
-            for table, specs in wanted_specs(report.models).items()
+            for table, specs in required_specs(report.models).items()
         ],
     }
     output.write_json(data, file)

@@ -12,7 +12,7 @@ from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from spark_bucketing.check.outcome import FailOn, failing_levels, is_unclear
 from spark_bucketing.check.results import Finding, ModelResult, OperatorResult, Report
-from spark_bucketing.report.words import one_line, summary
+from spark_bucketing.report.formatting import one_line, summary
 
 # Characters that XML 1.0 has no way to write.
 _UNWRITABLE = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")

@@ -14,7 +14,7 @@ from spark_bucketing.check.reasons import EVERY_REASON
 from spark_bucketing.check.reasons.reason import Reason
 from spark_bucketing.check.results import Acceptance, Finding, ModelResult, OperatorResult, Report
 from spark_bucketing.report import output
-from spark_bucketing.report.words import from_root
+from spark_bucketing.report.formatting import from_root
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 # Relative paths start where the check ran.

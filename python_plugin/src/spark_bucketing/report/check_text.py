@@ -9,11 +9,11 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
-from spark_bucketing.check.effects import wanted_specs
+from spark_bucketing.check.effects import required_specs
 from spark_bucketing.check.outcome import Found, alike_findings, is_unclear, open_findings, unknown_models
 from spark_bucketing.check.results import ModelResult, Report, Verdict
 from spark_bucketing.report.output import console_on
-from spark_bucketing.report.words import effect, operators_of, place, size, summary, verdict_counts
+from spark_bucketing.report.formatting import effect, operators_of, place, size, summary, verdict_counts
 
 _LEVELS = {"error": "bold red", "warning": "yellow", "note": "cyan"}
 _VERDICTS = {
@@ -34,7 +34,7 @@ def write_text(report: Report, file: TextIO, verbose: bool = False, plain: bool 
         _write_finding(console, found)
     for model in unknown_models(report):
         _write_unknown(console, model)
-    for table, specs in wanted_specs(report.models).items():
+    for table, specs in required_specs(report.models).items():
         console.print(Text.assemble((table, "bold"), "  several queries want different buckets"))
         for text, names in specs.items():
             _indented(console, Text(f"{text}: serves {', '.join(names)}"))

@@ -12,16 +12,16 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from spark_bucketing.evolution.model import Partition, Status, Table, total_size, words
-from spark_bucketing.evolution.rewrite import Plan
-from spark_bucketing.evolution.together import Merging, Read, Run, read_together, readable_ranges, runs, span
+from spark_bucketing.evolution.rewrite import RewritePlan
+from spark_bucketing.evolution.compatibility import Merging, Read, Run, compatible_read, readable_ranges, runs, span
 from spark_bucketing.report.output import console_on, write_json
-from spark_bucketing.report.words import count, size, spec_data
+from spark_bucketing.report.formatting import count, size, spec_data
 
 
 def write_specs(table: Table, merging: Merging, form: str, file: TextIO) -> None:
     """Write the specs over the partitions, and which of them can be read together."""
     found = runs(table.partitions)
-    together = read_together(table, table.partitions, merging)
+    together = compatible_read(table, table.partitions, merging)
     if form == "json":
         write_json(
             {
@@ -108,7 +108,7 @@ def _sealed(part: Partition) -> dict[str, Any]:
     }
 
 
-def write_plan(plan: Plan, file: TextIO) -> None:
+def write_plan(plan: RewritePlan, file: TextIO) -> None:
     """Write what a rewrite does: partitions, files and bytes."""
     console = console_on(file, soft_wrap=True)
     for part in plan.done:

@@ -10,10 +10,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from spark_bucketing.organize.plan import FilePlan, PlannedPartition
-from spark_bucketing.organize.simulate import CROWDED, Shape, Spread, by_column_salted, simulate
+from spark_bucketing.organize.file_plan import FilePlan, PlannedPartition
+from spark_bucketing.organize.simulation import CROWDED, Shape, Spread, by_column_salted, simulate
 from spark_bucketing.report.output import console_on, write_json
-from spark_bucketing.report.words import count, size
+from spark_bucketing.report.formatting import count, size
 
 _SCALES = (0.25, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0)
 _BAR = 40
@@ -107,7 +107,7 @@ def write_plan(plan: FilePlan, form: str, file: TextIO) -> None:
 
 def _reasons(plan: FilePlan) -> Iterator[str]:
     asked = "the model's config" if plan.from_config else "the command's option"
-    value = size(plan.count.value) if plan.count.setting == "file_size" else f"{plan.count.value:,}"
+    value = size(plan.count.value) if plan.count.setting == "target_file_size" else f"{plan.count.value:,}"
     yield f"{plan.count.setting} = {value}, by {asked}; file_strategy = {plan.strategy}"
     if plan.bytes_per_row:
         source = "as given"

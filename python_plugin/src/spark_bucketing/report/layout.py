@@ -11,7 +11,7 @@ from rich.text import Text
 
 from spark_bucketing.layout.table import SpecFiles, TableLayout
 from spark_bucketing.report.output import console_on, write_json
-from spark_bucketing.report.words import size, spec_data
+from spark_bucketing.report.formatting import size, spec_data
 
 _WIDEST = 100_000
 _STYLES = {"ok": "green", "wrong": "red", "unknown": "yellow"}

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from spark_bucketing.sqlfluff_plugin.faults import base_type
+from spark_bucketing.sqlfluff_plugin.violations import base_type
 from spark_bucketing.sqlfluff_plugin.problems import Problem
-from spark_bucketing.sqlfluff_plugin.relations import Layout, Place, Relation
+from spark_bucketing.sqlfluff_plugin.relation_layouts import Layout, Place, Relation
 from spark_bucketing.sqlfluff_plugin.scope import Scope, offset_of, plain_type
 
 # Types of which different ones have different hashes. Others are read as one of these, or are not known well enough.
@@ -72,7 +72,7 @@ def judge_join(
     keys, certain = _keys(join, others, scope, both, alias)
     _merge(join, keys, scope, alias)
     sides = (_side(left, [key.left for key in keys], both), _side(right, [key.right for key in keys], both))
-    problems = list(_spoiled(sides))
+    problems = list(_lost_layout(sides))
     for side, texts in zip(sides, ([key.left for key in keys], [key.right for key in keys]), strict=True):
         if side and not side.layout.spoiled and not side.covered and certain:
             problems += _uncovered(side, texts, join)
@@ -157,7 +157,7 @@ def _among(layout: Layout, places: Sequence[Place | None]) -> tuple[int | None, 
     return tuple(next((n for n, place in enumerate(places) if place in one), None) for one in layout.columns)
 
 
-def _spoiled(sides: Sequence[_Side | None]) -> Iterator[Problem]:
+def _lost_layout(sides: Sequence[_Side | None]) -> Iterator[Problem]:
     for side in sides:
         if side and side.covered and side.layout.spoiled:
             yield Problem(side.layout.spoiled.rule, side.layout.spoiled.text, side.layout.spoiled.offset)
@@ -178,7 +178,7 @@ def _uncovered(side: _Side, keys: Sequence[exp.Expr], join: exp.Join) -> Iterato
     elif len(missing) < len(side.plain) or any(key is not None for key in hidden):
         names = ", ".join(layout.name(n) for n in missing)
         yield Problem(
-            "keys-do-not-cover-buckets",
+            "keys-miss-bucket-column",
             f"{layout.table} is bucketed by {layout.called()}, and this join leaves out {names}: its rows are moved. "
             "Keys may have more columns than the buckets, but no fewer.",
             offset_of(keys[0]) if keys else offset_of(join),

@@ -45,7 +45,7 @@ def redundant_moves(statement: exp.Expr, sql: str) -> Iterator[Problem]:
         return
     if statement.args.get("order"):
         text = "A table has no order, and this one is sorted by buckets when it is written: leave out ORDER BY."
-        yield Problem("total-order", text, offset_of(statement.args["order"]))
+        yield Problem("global-sort", text, offset_of(statement.args["order"]))
     if not isinstance(statement, exp.Select):
         return
     clause = next((part for part in ("distribute", "cluster", "sort") if statement.args.get(part)), None)

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from sqlglot import exp
 
-from spark_bucketing.sqlfluff_plugin.relations import UNKNOWN_RELATION, Column, Layout, Place, Relation
+from spark_bucketing.sqlfluff_plugin.relation_layouts import UNKNOWN_RELATION, Column, Layout, Place, Relation
 
 _LITERALS = {"DATE": "date", "TIMESTAMP": "timestamp"}
 _SAME = {

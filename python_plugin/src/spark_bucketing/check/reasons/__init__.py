@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from types import ModuleType
 
-from spark_bucketing.check.reasons import keys, plain_reads, project, queries, sides, sorts
-from spark_bucketing.check.reasons.movements import EXCHANGE, EXCHANGE_BELOW, JOIN, SORT, Movement
-from spark_bucketing.check.reasons.project import ProjectFacts
+from spark_bucketing.check.reasons import fallback_scans, join_sides, key_mismatches, orderings, query_shapes, session_and_versions
+from spark_bucketing.check.reasons.exchanges_and_sorts import EXCHANGE, EXCHANGE_BELOW, JOIN, SORT, ExchangeOrSort
+from spark_bucketing.check.reasons.session_and_versions import ProjectFacts
 from spark_bucketing.check.reasons.reason import Explanation, Reason, reason
 from spark_bucketing.check.results import Finding, Fix
 
@@ -17,7 +17,7 @@ def _of(module: ModuleType) -> list[Reason]:
 
 
 @reason("the check found no reason; a gap in the check itself", EXCHANGE, EXCHANGE_BELOW, SORT, JOIN)
-def unexplained(movement: Movement) -> Explanation | None:
+def unexplained(exchange_or_sort: ExchangeOrSort) -> Explanation | None:
     """None of the other reasons applies: the check does not understand the plan well enough.
 
     **Anti-pattern**
@@ -28,25 +28,25 @@ def unexplained(movement: Movement) -> Explanation | None:
 
     Look at the plan (`EXPLAIN FORMATTED`), and report it together with the query and the tables' DDL.
     """
-    article = "an" if movement.about.startswith(EXCHANGE) else "a"
-    message = f"Spark puts {article} {movement.about} here, and no reason for it is known to this check."
-    return Explanation(message, movement.side.entry.tables)
+    article = "an" if exchange_or_sort.about.startswith(EXCHANGE) else "a"
+    message = f"Spark puts {article} {exchange_or_sort.about} here, and no reason for it is known to this check."
+    return Explanation(message, exchange_or_sort.side.entry.tables)
 
 
 # First what is no matter of buckets, then whether the table can be read as bucketed at all, then whether its buckets
 # serve the keys, then whether they arrive, then whether they fit the other side; and sorts last.
 REASONS: tuple[Reason, ...] = (
-    *(found for module in (queries, plain_reads, keys, sides, sorts) for found in _of(module)),
+    *(found for module in (query_shapes, fallback_scans, key_mismatches, join_sides, orderings) for found in _of(module)),
     unexplained,
 )
-PROJECT_REASONS: tuple[Reason, ...] = tuple(_of(project))
+PROJECT_REASONS: tuple[Reason, ...] = tuple(_of(session_and_versions))
 EVERY_REASON = (*REASONS, *PROJECT_REASONS)
 
 
-def reason_for(movement: Movement) -> tuple[str, Explanation]:
+def reason_for(exchange_or_sort: ExchangeOrSort) -> tuple[str, Explanation]:
     """The slug of the first reason that applies, and its explanation."""
-    asked = (found for found in REASONS if movement.about in found.about)
-    return next((found.slug, explained) for found in asked if (explained := found.find(movement)))
+    asked = (found for found in REASONS if exchange_or_sort.about in found.about)
+    return next((found.slug, explained) for found in asked if (explained := found.find(exchange_or_sort)))
 
 
 def project_findings(project: ProjectFacts) -> tuple[Finding, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from spark_bucketing.check.reasons.movements import Movement
+from spark_bucketing.check.reasons.exchanges_and_sorts import ExchangeOrSort
 from spark_bucketing.plan import PlanNode
 from spark_bucketing.plan.operators import Operator
 from spark_bucketing.spec import BucketSpec
@@ -20,11 +20,11 @@ def buckets(spec: BucketSpec) -> str:
     return f"{spec.num_buckets:,} bucket{'' if spec.num_buckets == 1 else 's'} of {series(spec.bucket_columns)}"
 
 
-def purpose(movement: Movement) -> str:
+def purpose(exchange_or_sort: ExchangeOrSort) -> str:
     """What the operator does by which keys: `joined by d.t.k`."""
     done = {"join": "joined by", "aggregate": "grouped by", "distinct": "made distinct by", "window": "partitioned by"}
-    by = done[movement.op.kind]
-    return f"{by} {series(movement.key_texts)}" if movement.key_texts else by.removesuffix(" by")
+    by = done[exchange_or_sort.op.kind]
+    return f"{by} {series(exchange_or_sort.key_texts)}" if exchange_or_sort.key_texts else by.removesuffix(" by")
 
 
 _DOINGS = {
@@ -43,25 +43,25 @@ _DOINGS = {
 }
 
 
-def doing(node: PlanNode, movement: Movement) -> str:
+def doing(node: PlanNode, exchange_or_sort: ExchangeOrSort) -> str:
     """What an operator does to the rows that came by buckets."""
     if node.operator == "Exchange" and node.shuffle and node.shuffle.requested:
         return "a REPARTITION, DISTRIBUTE BY, CLUSTER BY or REBALANCE in the query moves the rows"
     if node.is_global_sort or (node.shuffle and node.shuffle.kind == "range"):
         return "an ORDER BY of all rows moves them"
-    operators = movement.query.operators
+    operators = exchange_or_sort.query.operators
     op = operators.get(node.number)
     if node.operator == "Exchange":
         op = next((op for op in operators.values() if any(node in side.exchanges for side in op.sides)), None)
-    if op is not None and op is not movement.op:
-        return _operator_doing(op, movement)
+    if op is not None and op is not exchange_or_sort.op:
+        return _operator_doing(op, exchange_or_sort)
     return _DOINGS.get(node.operator, f"the operator {node.operator} comes in between")
 
 
-def _operator_doing(op: Operator, movement: Movement) -> str:
+def _operator_doing(op: Operator, exchange_or_sort: ExchangeOrSort) -> str:
     if op.foreign:
         return f"the operator {op.node.operator} comes in between"
-    sides = [Movement(movement.query, op, place, op.node) for place in range(len(op.sides))]
+    sides = [ExchangeOrSort(exchange_or_sort.query, op, place, op.node) for place in range(len(op.sides))]
     if any(side.needed for side in op.sides):
         keys = next((side.key_texts for side in sides if side.key_texts), ())
         return f"the {op.kind} by {series(keys)} below moves the rows"

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from spark_bucketing.check.reasons.movements import EXCHANGE, Movement
+from spark_bucketing.check.reasons.exchanges_and_sorts import EXCHANGE, ExchangeOrSort
 from spark_bucketing.check.results import Candidate, Level
 
 
@@ -18,8 +18,8 @@ class Reason:
     slug: str  # its name, as users write it to allow it
     summary: str  # one line for lists
     documentation: str  # what it means, **Anti-pattern** and **Best practice**
-    about: tuple[str, ...]  # what it explains, in the words of Movement.about
-    # Of a movement: an Explanation, or None where this is not the reason; of a project: findings.
+    about: tuple[str, ...]  # what it explains, in the words of ExchangeOrSort.about
+    # Of a exchange_or_sort: an Explanation, or None where this is not the reason; of a project: findings.
     find: Callable[..., Any]
 
 
@@ -36,15 +36,15 @@ class Explanation:
 def reason(summary: str, *about: str, of: str = "") -> Callable[[Callable[..., Any]], Reason]:
     """Make a reason of a function, of Exchanges that operators need where it is not told what it is about.
 
-    Where it is one `of` a movement's table, or of what the movement can read as bucketed, the function gets that, too.
+    Where it is one `of` a exchange_or_sort's table, or of what the exchange_or_sort can read as bucketed, the function gets that, too.
     """
 
     def made(function: Callable[..., Any]) -> Reason:
         slug = function.__name__.replace("_", "-")
 
-        def find(movement: Movement) -> Explanation | None:
-            table = getattr(movement, of)
-            found: Explanation | None = function(movement, table) if table else None
+        def find(exchange_or_sort: ExchangeOrSort) -> Explanation | None:
+            table = getattr(exchange_or_sort, of)
+            found: Explanation | None = function(exchange_or_sort, table) if table else None
             return replace(found, tables=found.tables or (table.name,)) if found else None
 
         return Reason(slug, summary, inspect.getdoc(function) or "", about or (EXCHANGE,), find if of else function)

@@ -5,7 +5,7 @@
 | whatif.plan(sql, [other_users], settings)             a question: other tables and settings for this query alone
 """
 
-from spark_bucketing.plan.whatif.hypothetical import HypotheticalTable
+from spark_bucketing.plan.whatif.hypothetical_table import HypotheticalTable
 from spark_bucketing.plan.whatif.what_if import WhatIf
 
 __all__ = ["HypotheticalTable", "WhatIf"]

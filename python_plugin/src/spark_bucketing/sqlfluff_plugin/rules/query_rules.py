@@ -53,8 +53,8 @@ class Rule_SparkBucketing_SB09(BucketRule, BaseRule):
         select user_id, count(*) as n from clicks group by user_id
     """
 
-    name = "spark_bucketing.keys_do_not_cover_buckets"
-    aliases = ("keys-do-not-cover-buckets",)
+    name = "spark_bucketing.keys_miss_bucket_column"
+    aliases = ("keys-miss-bucket-column",)
 
 
 class Rule_SparkBucketing_SB10(BucketRule, BaseRule):
@@ -200,8 +200,8 @@ class Rule_SparkBucketing_SB15(BucketRule, BaseRule):
         select user_id, event_at from {{ ref('stg_clicks') }}
     """
 
-    name = "spark_bucketing.total_order"
-    aliases = ("total-order",)
+    name = "spark_bucketing.global_sort"
+    aliases = ("global-sort",)
 
 
 class Rule_SparkBucketing_SB16(BucketRule, BaseRule):

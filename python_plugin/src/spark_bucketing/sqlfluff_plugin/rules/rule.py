@@ -9,9 +9,9 @@ from sqlfluff.core.parser import BaseSegment, PositionMarker, RawSegment, Source
 from sqlfluff.core.rules import LintFix, LintResult, RuleContext
 from sqlfluff.core.rules.crawlers import BaseCrawler, RootOnlyCrawler
 
-from spark_bucketing.sqlfluff_plugin.model import Model, examine
+from spark_bucketing.sqlfluff_plugin.model_analysis import Model, examine
 from spark_bucketing.sqlfluff_plugin.problems import Fix
-from spark_bucketing.sqlfluff_plugin.project import project_of
+from spark_bucketing.sqlfluff_plugin.project_files import project_of
 
 if TYPE_CHECKING:
     from sqlfluff.core.templaters import TemplatedFile
@@ -48,13 +48,13 @@ class BucketRule:
         return [*self._of_config(model, context.segment, file), *self._of_query(model, context.segment)]
 
     def _of_config(self, model: Model, root: BaseSegment, file: TemplatedFile) -> Iterator[LintResult]:
-        found = [fault for fault in model.faults if fault.rule == self.slug()]
+        found = [violation for violation in model.violations if violation.rule == self.slug()]
         fixes = _config_fixes(model, [(f.key, f.instead) for f in found if f.instead], root) if found else []
-        for fault in found:
-            setting = model.calls.settings.get(fault.key)
+        for violation in found:
+            setting = model.calls.settings.get(violation.key)
             place = setting.whole if setting else model.calls.call or slice(0, 0)
-            elsewhere = " It is set in YAML." if not setting and fault.key in model.config.values else ""
-            yield LintResult(_at_source(place, root, file), fixes=fixes, description=fault.text + elsewhere)
+            elsewhere = " It is set in YAML." if not setting and violation.key in model.config.values else ""
+            yield LintResult(_at_source(place, root, file), fixes=fixes, description=violation.text + elsewhere)
             # All keys of a call are one segment, and are mended at once.
             fixes = []
 

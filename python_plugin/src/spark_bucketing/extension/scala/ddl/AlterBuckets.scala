@@ -3,7 +3,7 @@ package ddl
 
 import org.apache.spark.sql.{Row, SparkSession}
 import org.apache.spark.sql.bucketing.compat.Compat
-import org.apache.spark.sql.bucketing.records._
+import org.apache.spark.sql.bucketing.metadata._
 import org.apache.spark.sql.catalyst.TableIdentifier
 import org.apache.spark.sql.catalyst.analysis.ResolvedTable
 import org.apache.spark.sql.catalyst.catalog.{BucketSpec, CatalogTable}
@@ -61,12 +61,12 @@ case class AlterBucketsCommand(
   }
 
   private def alterTable(store: PartitionStore, table: CatalogTable, spec: Option[BucketSpec]): Unit = {
-    val changes = DescribedBuckets.of(spec) != DescribedBuckets.of(table.bucketSpec)
+    val changes = BucketDescriptor.of(spec) != BucketDescriptor.of(table.bucketSpec)
     val version = Map("bucketing_version" -> table.properties.getOrElse("bucketing_version", "1"))
     if (BucketDdl.isPlainOfSpark(table)) {
       if (changes) {
         val partitions = if (table.partitionColumnNames.isEmpty) Nil else store.list(table)
-        val unbucketed = partitions.map(PartitionChange(_, None, Some(DescribedBuckets.Unbucketed)))
+        val unbucketed = partitions.map(PartitionChange(_, None, Some(BucketDescriptor.Unbucketed)))
         store.change(table, unbucketed, toHiveLayout = true)
         store.alterTable(table, TableChange(spec, version, toHiveLayout = true))
       }
@@ -77,9 +77,9 @@ case class AlterBucketsCommand(
   /** A seal of other buckets than a descriptor's goes: it is the descriptor that is to be believed, and sealed next. */
   private def describe(
       store: PartitionStore, table: CatalogTable, partitions: Seq[StoredPartition], spec: Option[BucketSpec]): Unit = {
-    val wanted = DescribedBuckets.of(spec)
+    val wanted = BucketDescriptor.of(spec)
     store.change(table, partitions.map { partition =>
-      val kept = partition.seal.flatMap(_.toOption).filter(seal => DescribedBuckets.of(Some(seal.spec.bucketSpec)) == wanted)
+      val kept = partition.seal.flatMap(_.toOption).filter(seal => BucketDescriptor.of(Some(seal.spec.bucketSpec)) == wanted)
       PartitionChange(partition, kept, Some(wanted))
     }.filterNot(_.isDone))
   }

@@ -64,7 +64,7 @@ case class BucketDdlParser(spark: ParserInterface) extends ForwardingParser {
 }
 
 /** @param where a predicate on the partition columns */
-case class AskedSeal(where: Option[Expression], dryRun: Boolean)
+case class SealOptions(where: Option[Expression], dryRun: Boolean)
 
 /** The statements that Spark's parser refuses, by the rules of its own grammar for their parts. */
 private object BucketStatement extends SparkSqlParser {
@@ -122,11 +122,11 @@ private object BucketStatement extends SparkSqlParser {
       }
     }
 
-    private def seal(): AskedSeal = {
+    private def seal(): SealOptions = {
       val where = if (take(WHERE)) Some(expression(parser.booleanExpression())) else None
       val dry = word("DRY")
       if (dry) expect(word("RUN"), "RUN")
-      AskedSeal(where, dry)
+      SealOptions(where, dry)
     }
 
     private def listed(): String = {

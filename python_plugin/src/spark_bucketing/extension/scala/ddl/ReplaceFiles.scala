@@ -9,7 +9,7 @@ import org.apache.hadoop.fs.{FileStatus, FileSystem, Path}
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.{Row, SparkSession}
 import org.apache.spark.sql.bucketing.compat.Compat
-import org.apache.spark.sql.bucketing.records.{BucketFiles, DataMap, PartitionSpecs, Replacement, TableFiles}
+import org.apache.spark.sql.bucketing.metadata.{BucketFiles, FileStatistics, PartitionSpecs, Replacement, TableFiles}
 import org.apache.spark.sql.catalyst.TableIdentifier
 import org.apache.spark.sql.catalyst.catalog.{CatalogTable, CatalogTablePartition, ExternalCatalogUtils}
 import org.apache.spark.sql.catalyst.catalog.CatalogTypes.TablePartitionSpec
@@ -38,7 +38,7 @@ object ReplaceFiles {
     else PartitionSpecs.attributes(("recovered", StringType, false))
 }
 
-/** Completes or undoes what a statement that died has left of a replacement. */
+/** Completes or undoes what a statement that crashed has left of a replacement. */
 case class RecoverFilesCommand(name: TableIdentifier) extends LeafRunnableCommand {
   override val output: Seq[Attribute] = ReplaceFiles.columns(replaces = false)
   override def run(session: SparkSession): Seq[Row] = Seq(Row(FileReplacement.of(session, name).recover()))
@@ -59,13 +59,13 @@ case class ReplaceFilesCommand(name: TableIdentifier, listed: String, staged: St
     Seq(Row(done.added.size.toLong, done.removed.size.toLong, isMapped))
   }
 
-  private def going(session: SparkSession): Seq[KnownFile] =
+  private def going(session: SparkSession): Seq[FileSnapshot] =
     session.sql(s"select distinct file, bytes, unix_millis(modified) from $listed where file is not null").collect().toSeq
-      .map(row => KnownFile(row.getString(0), row.getLong(1), row.getLong(2)))
+      .map(row => FileSnapshot(row.getString(0), row.getLong(1), row.getLong(2)))
 }
 
 /** A file as it was when its rows were read. */
-case class KnownFile(url: String, bytes: Long, modified: Long) {
+case class FileSnapshot(url: String, bytes: Long, modified: Long) {
   val path: Path = new Path(new java.net.URI(url))
 }
 
@@ -79,8 +79,8 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
 
   private val files = TableFiles(fs.makeQualified(location))
 
-  /** @return also whether the new files have the names and the times by which their data map knows them */
-  def replace(going: Seq[KnownFile], staged: CatalogTable): (Replacement, Boolean) = {
+  /** @return also whether the new files have the names and the times by which their file statistics knows them */
+  def replace(going: Seq[FileSnapshot], staged: CatalogTable): (Replacement, Boolean) = {
     val coming = moves(staged)
     val begun = begin(going, coming)
     try {
@@ -95,13 +95,13 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
     }
     val depth = table.partitionColumnNames.size
     val isMapped = together(coming)(move => fs.getFileStatus(move.to).getModificationTime == move.modified
-      && DataMap.lastNames(move.from, depth) == DataMap.lastNames(move.to, depth)).forall(identity)
+      && FileStatistics.lastNames(move.from, depth) == FileStatistics.lastNames(move.to, depth)).forall(identity)
     complete(begun)
     (begun, isMapped)
   }
 
-  def checkTable(): Unit = if (!DataMap.isKept(table.properties))
-    throw refused("found a table without a data map", "one of a dbt model with `organized_by`", "INSERT OVERWRITE, which replaces partitions")
+  def checkTable(): Unit = if (!FileStatistics.isKept(table.properties))
+    throw refused("found a table without file statistics", "one of a dbt model with `range_by`", "INSERT OVERWRITE, which replaces partitions")
 
   /** Both tables say whose they are: a run that takes this one for dead drops them, and writes its own, one after the other. */
   def checkRun(listed: CatalogTable, staged: CatalogTable): Unit = {
@@ -111,7 +111,7 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
   }
 
   /** Writes down what is going to happen. */
-  def begin(going: Seq[KnownFile], coming: Seq[Move]): Replacement = {
+  def begin(going: Seq[FileSnapshot], coming: Seq[Move]): Replacement = {
     checkUnchanged(going)
     val created = coming.filter(_.isNewPartition).flatMap(_.partition).distinct
     created.map(defaultLocation).find(children(_).exists(BucketFiles.isData)).foreach { folder =>
@@ -128,8 +128,8 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
       CatalogTablePartition(spec, table.storage.copy(locationUri = Some(defaultLocation(spec).toUri)))
     }, ignoreIfExists = true)
     together(coming)(move => rename(move.from, move.to))
-    children(new Path(new Path(staged.location), DataMap.Folder)).filter(_.isDirectory).foreach { part =>
-      rename(part.getPath, new Path(new Path(location, DataMap.Folder), part.getPath.getName))
+    children(new Path(new Path(staged.location), FileStatistics.Folder)).filter(_.isDirectory).foreach { part =>
+      rename(part.getPath, new Path(new Path(location, FileStatistics.Folder), part.getPath.getName))
     }
   }
 
@@ -186,7 +186,7 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
     }
   }
 
-  private def checkUnchanged(files: Seq[KnownFile]): Unit = {
+  private def checkUnchanged(files: Seq[FileSnapshot]): Unit = {
     val now = together(files.map(_.path.getParent).distinct)(children).flatten.map(file => file.getPath.toUri.getPath -> file).toMap
     files.find { file =>
       !now.get(file.path.toUri.getPath).exists(found => found.getLen == file.bytes && found.getModificationTime == file.modified)

@@ -6,8 +6,8 @@ import org.apache.hadoop.fs.FileStatus
 import org.apache.spark.sql.{Row, SparkSession}
 import org.apache.spark.sql.bucketing.compat.Compat
 import org.apache.spark.sql.bucketing.hash.BucketHash
-import org.apache.spark.sql.bucketing.read.{FileVerdict, FileVerdicts, SealedSpecs}
-import org.apache.spark.sql.bucketing.records._
+import org.apache.spark.sql.bucketing.read.{FileValidation, BucketFileValidator, SealedSpecs}
+import org.apache.spark.sql.bucketing.metadata._
 import org.apache.spark.sql.catalyst.TableIdentifier
 import org.apache.spark.sql.catalyst.catalog.CatalogTable
 import org.apache.spark.sql.catalyst.catalog.CatalogTypes.TablePartitionSpec
@@ -18,7 +18,7 @@ import org.apache.spark.sql.execution.datasources.HadoopFsRelation
 import org.apache.spark.sql.types._
 
 /** ALTER TABLE ... SEAL BUCKETS as it was parsed. */
-case class SealBuckets(child: LogicalPlan, partition: Option[TablePartitionSpec], asked: AskedSeal) extends UnaryCommand {
+case class SealBuckets(child: LogicalPlan, partition: Option[TablePartitionSpec], asked: SealOptions) extends UnaryCommand {
   override def output: Seq[Attribute] = SealBuckets.columns
   override protected def withNewChildInternal(changed: LogicalPlan): LogicalPlan = copy(child = changed)
 }
@@ -38,13 +38,13 @@ object SealBuckets {
  * @param specs those that its files may be the buckets of, the likeliest first
  * @param unread files that an earlier seal is not of
  */
-private case class SealCandidate(part: PartFiles, specs: Seq[SealedSpec], unread: Seq[FileStatus])
+private case class SealCandidate(part: PartitionFiles, specs: Seq[SealedSpec], unread: Seq[FileStatus])
 
 /**
  * Seals files that are there: reads their bucket and sort columns once and says, for each partition, whether they are the
  * buckets of its spec. Files that are sealed already are not read.
  */
-case class SealBucketsCommand(name: TableIdentifier, partition: Option[TablePartitionSpec], asked: AskedSeal)
+case class SealBucketsCommand(name: TableIdentifier, partition: Option[TablePartitionSpec], asked: SealOptions)
     extends LeafRunnableCommand {
   import SealBucketsCommand._
 
@@ -54,12 +54,12 @@ case class SealBucketsCommand(name: TableIdentifier, partition: Option[TablePart
     Compat.refresh(session, name)
     val table = Compat.catalog(session).getTableMetadata(name)
     val relation = checked(session, table)
-    val hash = PartFiles.hashOf(table)
+    val hash = PartitionFiles.hashOf(table)
     val selected = SealPartitions.selected(session, table, partition, asked.where)
-    val candidates = PartFiles.list(session, table, selected).map(candidate(_, table, relation, hash))
+    val candidates = PartitionFiles.list(session, table, selected).map(candidate(_, table, relation, hash))
     val specs = candidates.flatMap(_.specs).distinct
     val unread = candidates.filter(_.specs.nonEmpty).flatMap(_.unread)
-    val verdicts = new FileVerdicts(relation, table.identifier.unquotedString, specs).of(unread)
+    val verdicts = new BucketFileValidator(relation, table.identifier.unquotedString, specs).of(unread)
     val verdictOf = unread.map(_.getPath).zip(verdicts.map(specs.zip(_).toMap)).toMap
     val outcomes = candidates.map { candidate =>
       SealOutcome.of(candidate, candidate.unread.map(file => verdictOf.getOrElse(file.getPath, Map.empty)))
@@ -79,7 +79,7 @@ case class SealBucketsCommand(name: TableIdentifier, partition: Option[TablePart
     val (ofTable, ofPartitions) = kept.filter(_.isNew).partition(_.part.partition.isEmpty)
     ofTable.foreach(outcome => store.sealTable(table, outcome.seal))
     if (ofPartitions.nonEmpty) store.change(table, ofPartitions.map { outcome =>
-      val described = outcome.seal.map(seal => DescribedBuckets.of(Some(seal.spec.bucketSpec))).filter(_ => hash == BucketHash.Hive)
+      val described = outcome.seal.map(seal => BucketDescriptor.of(Some(seal.spec.bucketSpec))).filter(_ => hash == BucketHash.Hive)
       PartitionChange(now(outcome.part.name), outcome.seal, described)
     })
     if (ofTable.nonEmpty || ofPartitions.nonEmpty) Compat.refresh(session, table.identifier)
@@ -110,12 +110,12 @@ private object SealBucketsCommand {
     relation
   }
 
-  private def candidate(part: PartFiles, table: CatalogTable, relation: HadoopFsRelation, hash: BucketHash): SealCandidate = {
+  private def candidate(part: PartitionFiles, table: CatalogTable, relation: HadoopFsRelation, hash: BucketHash): SealCandidate = {
     val before = part.seal.flatMap(_.toOption).filter(seal => seal.spec.hash == hash && seal.spec.fits(relation.dataSchema))
     // An append leaves the files that were sealed, and adds later ones.
     val (older, later) = part.files.sortBy(file => (file.getModificationTime, file.getPath.getName))
       .splitAt(before.fold(0)(_.files.count.toInt))
-    before.filter(_ => older.nonEmpty).filter(_.files == PartFiles.digest(older)) match {
+    before.filter(_ => older.nonEmpty).filter(_.files == PartitionFiles.digest(older)) match {
       case Some(seal) => SealCandidate(part, Seq(seal.spec), later)
       case None =>
         val specs = (table.bucketSpec.toSeq ++ part.described).flatMap(SealedSpec.ofFiles(_, hash, relation.dataSchema)) ++ before.map(_.spec)
@@ -125,7 +125,7 @@ private object SealBucketsCommand {
 }
 
 /** What has come out of one partition. */
-private case class SealOutcome(part: PartFiles, status: String, seal: Option[Seal], read: Int, problem: Option[String]) {
+private case class SealOutcome(part: PartitionFiles, status: String, seal: Option[Seal], read: Int, problem: Option[String]) {
 
   def isNew: Boolean = status == SealOutcome.NewlySealed
 
@@ -146,12 +146,12 @@ private object SealOutcome {
   private val Refused = "refused"
 
   /** @param verdicts of the files that were read */
-  def of(candidate: SealCandidate, verdicts: Seq[Map[SealedSpec, FileVerdict]]): SealOutcome = {
+  def of(candidate: SealCandidate, verdicts: Seq[Map[SealedSpec, FileValidation]]): SealOutcome = {
     val SealCandidate(part, specs, unread) = candidate
     def refused(problem: String) = SealOutcome(part, Refused, None, unread.length, Some(problem))
     def misplaced(spec: SealedSpec) = verdicts.flatMap(_(spec).misplaced)
     if (part.folders.nonEmpty) refused(s"a folder among the files: ${part.folders.head}")
-    else if (part.files.isEmpty) SealOutcome(part, PartFiles.Empty, None, 0, None)
+    else if (part.files.isEmpty) SealOutcome(part, PartitionFiles.Empty, None, 0, None)
     else if (specs.isEmpty) refused("its bucket columns are not in the table, or of a type that engines hash differently")
     else specs.find(spec => misplaced(spec).isEmpty) match {
       case None =>
@@ -160,7 +160,7 @@ private object SealOutcome {
           s"for ${spec.numBuckets} buckets by ${spec.columns.mkString(", ")}")
       case Some(spec) =>
         val unsorted = verdicts.flatMap(_(spec).unsorted)
-        val seal = Seal(if (unsorted.isEmpty) spec else spec.unsorted, PartFiles.digest(part.files))
+        val seal = Seal(if (unsorted.isEmpty) spec else spec.unsorted, PartitionFiles.digest(part.files))
         val status = if (part.seal.contains(Right(seal))) Unchanged else NewlySealed
         SealOutcome(part, status, Some(seal), unread.length, unsorted.headOption)
     }

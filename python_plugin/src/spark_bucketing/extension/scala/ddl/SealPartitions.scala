@@ -3,7 +3,7 @@ package ddl
 
 import org.apache.spark.sql.{AnalysisException, SparkSession}
 import org.apache.spark.sql.bucketing.compat.Compat
-import org.apache.spark.sql.bucketing.records.{PartitionStore, StoredPartition}
+import org.apache.spark.sql.bucketing.metadata.{PartitionStore, StoredPartition}
 import org.apache.spark.sql.catalyst.catalog.CatalogTable
 import org.apache.spark.sql.catalyst.catalog.CatalogTypes.TablePartitionSpec
 import org.apache.spark.sql.catalyst.expressions.Expression

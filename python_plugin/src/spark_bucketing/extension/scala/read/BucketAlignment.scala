@@ -35,7 +35,7 @@ object BucketAlignment {
 
   /** The scans whose partitions are those of the plan; none unless all have the same number. */
   private def scans(plan: SparkPlan): Seq[BucketScan] = {
-    val found = BucketNeeds.scansOf(plan)
+    val found = BucketRequirements.scansOf(plan)
     if (found.map(_.read.partitions).distinct.length == 1) found else Nil
   }
 
@@ -78,7 +78,7 @@ object BucketAlignment {
   }
 
   private def coPartitioned(join: SparkPlan): Boolean = {
-    val specs = join.children.map(BucketNeeds.partitioning).zip(join.requiredChildDistribution).map {
+    val specs = join.children.map(BucketRequirements.partitioning).zip(join.requiredChildDistribution).map {
       case (partitioning, required: ClusteredDistribution) if partitioning.satisfies(required) =>
         Some(partitioning.createShuffleSpec(required))
       case _ => None

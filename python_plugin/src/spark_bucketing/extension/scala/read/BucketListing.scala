@@ -41,8 +41,8 @@ object BucketListing {
    */
   def of(scan: FileSourceScanExec): BucketListing = {
     val filters = Seq(scan.partitionFilters, scan.dataFilters).map { all =>
-      OncePerQuery.comparable(OncePerQuery.known(all))
+      PerQueryCache.comparable(PerQueryCache.known(all))
     }
-    OncePerQuery(new Asked(scan.relation.location, filters))(new BucketListing(scan.selectedPartitions))
+    PerQueryCache(new Asked(scan.relation.location, filters))(new BucketListing(scan.selectedPartitions))
   }
 }

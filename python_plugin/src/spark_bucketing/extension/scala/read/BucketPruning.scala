@@ -20,7 +20,7 @@ object BucketPruning {
   private val Anything: Seq[Values] = Seq(Map.empty)
 
   /** The buckets to read; None where these are all. */
-  def wanted(filters: Seq[Expression], keys: Seq[Attribute], of: BucketsOf): Option[Set[Int]] = {
+  def wanted(filters: Seq[Expression], keys: Seq[Attribute], of: SealedBuckets): Option[Set[Int]] = {
     val found = filters.map(alternatives(_, keys)).foldLeft(Anything)(both)
     if (!found.forall(_.size == keys.length)) None
     else {
@@ -61,7 +61,7 @@ object BucketPruning {
   private def shortened(values: Seq[Values]): Seq[Values] = if (values.length > Limit) Anything else values
 
   /** The bucket by the very expression that the writer used. */
-  private def bucket(values: Seq[Any], types: Seq[DataType], of: BucketsOf): Int = {
+  private def bucket(values: Seq[Any], types: Seq[DataType], of: SealedBuckets): Int = {
     val literals = values.zip(types).map { case (value, dataType) => Literal(value, dataType) }
     of.hash.partitioning(literals, of.buckets).partitionIdExpression.eval().asInstanceOf[Int]
   }

@@ -10,8 +10,8 @@ import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.bucketing.compat.{Compat, NotByOneTask, ScanFiles, StockScan}
 import org.apache.spark.sql.bucketing.hash.BucketHash
-import org.apache.spark.sql.bucketing.read.ScanOfBuckets.like
-import org.apache.spark.sql.bucketing.records.BucketFiles
+import org.apache.spark.sql.bucketing.read.BucketAwareScan.like
+import org.apache.spark.sql.bucketing.metadata.BucketFiles
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.physical.{Partitioning, UnknownPartitioning}
@@ -21,7 +21,7 @@ import org.apache.spark.sql.vectorized.ColumnarBatch
 import org.apache.spark.util.SerializableConfiguration
 
 /** The buckets of a table as they are sealed. Columns are named as in the table. */
-case class BucketsOf(table: String, hash: BucketHash, buckets: Int, keys: Seq[String], sorts: Seq[String])
+case class SealedBuckets(table: String, hash: BucketHash, buckets: Int, keys: Seq[String], sorts: Seq[String])
 
 /**
  * How a scan reads the buckets of a table.
@@ -33,7 +33,7 @@ case class BucketsOf(table: String, hash: BucketHash, buckets: Int, keys: Seq[St
  * @param merged the files of a partition are merged by that order; otherwise they are read one after the other
  */
 case class BucketRead(
-    of: BucketsOf, @transient folders: SealedFolders, partitions: Int, ordered: Boolean = false, merged: Boolean = false) {
+    of: SealedBuckets, @transient folders: SealedFolders, partitions: Int, ordered: Boolean = false, merged: Boolean = false) {
 
   /** Several partitions share a bucket, and each has to keep its own rows only. */
   def splits: Boolean = partitions > of.buckets
@@ -56,7 +56,7 @@ case class BucketRead(
  * Spark's file scan with another answer to where the rows lie. A subclass, so that columns, filters, dynamic pruning,
  * batches and metrics stay Spark's.
  */
-sealed abstract class ScanOfBuckets(stock: FileSourceScanExec) extends StockScan(stock) {
+sealed abstract class BucketAwareScan(stock: FileSourceScanExec) extends StockScan(stock) {
 
   /** The files that the planner looked at; the seal is of these, so these are read. Null before they are listed. */
   def listing: BucketListing
@@ -64,7 +64,7 @@ sealed abstract class ScanOfBuckets(stock: FileSourceScanExec) extends StockScan
   /** Shown in EXPLAIN under the key that Spark uses for its own bucketed tables. */
   protected def bucketed: String
 
-  protected def rebuilt(stock: FileSourceScanExec): ScanOfBuckets
+  protected def rebuilt(stock: FileSourceScanExec): BucketAwareScan
 
   // Spark changes a node through its constructor's arguments, which here are those of the stock scan.
   override def makeCopy(newArgs: Array[AnyRef]): SparkPlan =
@@ -74,7 +74,7 @@ sealed abstract class ScanOfBuckets(stock: FileSourceScanExec) extends StockScan
   // A rule that gives back an equal node has changed nothing, to Spark: a claim and a listing are a change.
   override def canEqual(other: Any): Boolean = other.getClass == getClass
   override def equals(other: Any): Boolean = other match {
-    case that: ScanOfBuckets => super.equals(that) && bucketed == that.bucketed && (listing eq that.listing)
+    case that: BucketAwareScan => super.equals(that) && bucketed == that.bucketed && (listing eq that.listing)
     case _ => false
   }
   override def hashCode: Int = 31 * super.hashCode + bucketed.hashCode
@@ -93,7 +93,7 @@ sealed abstract class ScanOfBuckets(stock: FileSourceScanExec) extends StockScan
   }
 }
 
-object ScanOfBuckets {
+object BucketAwareScan {
 
   /** Give an operator what the planner noted on another one, such as its logical plan. */
   def like[T <: SparkPlan](noted: SparkPlan, operator: T): T = {
@@ -103,24 +103,24 @@ object ScanOfBuckets {
 }
 
 /** A plain read of a table that is bucketed by its metadata, and why it is read plainly. */
-class PlainScan(stock: FileSourceScanExec, val why: PlainRead, @transient val listing: BucketListing)
-    extends ScanOfBuckets(stock) {
+class FallbackScan(stock: FileSourceScanExec, val why: FallbackReason, @transient val listing: BucketListing)
+    extends BucketAwareScan(stock) {
   override protected def bucketed: String = s"false $why"
-  override protected def rebuilt(stock: FileSourceScanExec): ScanOfBuckets = new PlainScan(stock, why, listing)
+  override protected def rebuilt(stock: FileSourceScanExec): BucketAwareScan = new FallbackScan(stock, why, listing)
 }
 
 /** A read of whole buckets: partition i holds the rows whose bucket is i. */
 class BucketScan(stock: FileSourceScanExec, val read: BucketRead, @transient val listing: BucketListing)
-    extends ScanOfBuckets(stock) with NotByOneTask {
+    extends BucketAwareScan(stock) with NotByOneTask {
 
   override protected def bucketed: String = s"true ($read)"
-  override protected def rebuilt(stock: FileSourceScanExec): ScanOfBuckets = new BucketScan(stock, read, listing)
+  override protected def rebuilt(stock: FileSourceScanExec): BucketAwareScan = new BucketScan(stock, read, listing)
 
   def copyWith(read: BucketRead = read, listing: BucketListing = listing): BucketScan =
     like(this, new BucketScan(copy(), read, listing))
 
   /** The same table read as stock Spark would, which lists its files when it runs; or what a filter has left of them. */
-  def plain(why: PlainRead): PlainScan = like(this, new PlainScan(copy(), why, Option(listing).filter(_.pruned.isDefined).orNull))
+  def plain(why: FallbackReason): FallbackScan = like(this, new FallbackScan(copy(), why, Option(listing).filter(_.pruned.isDefined).orNull))
 
   private def columns(names: Seq[String]): Seq[Attribute] =
     names.toIndexedSeq.map(name => output.find(_.name == name)).takeWhile(_.isDefined).flatten
@@ -185,7 +185,7 @@ class BucketScan(stock: FileSourceScanExec, val read: BucketRead, @transient val
     val single = scanned(files.flatten.map(Seq(_))).mapPartitions(BucketScan.rows)
     val first = files.scanLeft(0)(_ + _.length)
     val from = files.indices.map(i => files(i).indices.map(j => (0, first(i) + j)))
-    new GatheredRDD(sparkContext, Seq(single), from, outputOrdering, output)
+    new CombinedPartitionsRDD(sparkContext, Seq(single), from, outputOrdering, output)
   }
 
   override protected def doExecute(): RDD[InternalRow] =
@@ -210,13 +210,13 @@ class BucketScan(stock: FileSourceScanExec, val read: BucketRead, @transient val
       filters = pushedDownFilters,
       options = relation.options + (FileFormat.OPTION_RETURNING_BATCH -> batches.toString),
       hadoopConf = conf)
-    val asPlanned = new AsPlanned(read.of.table, sparkContext.broadcast(new SerializableConfiguration(conf)))
+    val asPlanned = new FileChangeGuard(read.of.table, sparkContext.broadcast(new SerializableConfiguration(conf)))
     file => { asPlanned.check(file); open(file) }
   }
 }
 
 /** That a file is still the one that was listed, when it is opened: another one under its name is sealed by nobody. */
-private[bucketing] class AsPlanned(table: String, conf: Broadcast[SerializableConfiguration]) extends Serializable {
+private[bucketing] class FileChangeGuard(table: String, conf: Broadcast[SerializableConfiguration]) extends Serializable {
 
   def check(file: PartitionedFile): Unit = {
     val path = file.toPath

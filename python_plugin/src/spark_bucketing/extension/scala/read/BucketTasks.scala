@@ -38,10 +38,10 @@ object BucketTasks {
   }
 
   /** Why the buckets of a scan are better not made use of, if so. Those of Spark's own layout are what stock Spark uses. */
-  def objection(scan: BucketScan): Option[PlainRead] = {
+  def objection(scan: BucketScan): Option[FallbackReason] = {
     val bytes = scan.bytesOfPartitions.filter(_ > 0)
     if (bytes.isEmpty || scan.read.of.hash == BucketHash.Spark || !areTooFew(bytes.length, bytes.max, scan.session)) None
-    else Some(PlainRead(PlainRead.TooFewBuckets,
+    else Some(FallbackReason(FallbackReason.TooFewBuckets,
       s"${bytes.length} buckets, the largest of ${bytes.max} bytes, for ${cores(scan.session)} cores"))
   }
 
@@ -51,7 +51,7 @@ object BucketTasks {
   def joins(plan: SparkPlan): Seq[Join] = plan.collect {
     case join if join.children.length > 1 && join.requiredChildDistribution.forall(_.isInstanceOf[ClusteredDistribution]) =>
       val (inPlace, moved) = join.children.zip(join.requiredChildDistribution).partition { case (child, required) =>
-        BucketNeeds.serves(child, required)
+        BucketRequirements.serves(child, required)
       }
       Join(inPlace.map(_._1), moved.map(_._1))
   }
@@ -60,15 +60,15 @@ object BucketTasks {
    * The scans with buckets that are too few for the other input of a join, which would be moved into them. Decided once:
    * when adaptive execution plans anew, it knows other sizes, and has shuffled already.
    */
-  def tooFewForOthers(plan: SparkPlan): Map[BucketScan, PlainRead] = (for {
+  def tooFewForOthers(plan: SparkPlan): Map[BucketScan, FallbackReason] = (for {
     join <- joins(plan)
-    scan <- join.inPlace.flatMap(BucketNeeds.scansOf) if scan.read.of.hash == BucketHash.Hive
-    why <- OncePerQuery(("others", scan.output.map(_.exprId)))(forBytes(scan, join.moved.flatMap(bytesOf).sum))
+    scan <- join.inPlace.flatMap(BucketRequirements.scansOf) if scan.read.of.hash == BucketHash.Hive
+    why <- PerQueryCache(("others", scan.output.map(_.exprId)))(forBytes(scan, join.moved.flatMap(bytesOf).sum))
   } yield scan -> why).toMap
 
-  private def forBytes(scan: BucketScan, bytes: Long): Option[PlainRead] =
+  private def forBytes(scan: BucketScan, bytes: Long): Option[FallbackReason] =
     if (!areTooFew(scan.read.partitions, bytes / scan.read.partitions, scan.session)) None
-    else Some(PlainRead(PlainRead.TooFewBuckets, s"${scan.read.partitions} buckets, for $bytes bytes that are joined to " +
+    else Some(FallbackReason(FallbackReason.TooFewBuckets, s"${scan.read.partitions} buckets, for $bytes bytes that are joined to " +
       s"them, and ${cores(scan.session)} cores"))
 
   /** Bytes that an input has from tables that are not read by their buckets; None where these are not known. */

@@ -2,7 +2,7 @@ package org.apache.spark.sql.bucketing
 package read
 
 import org.apache.spark.rdd.RDD
-import org.apache.spark.sql.bucketing.read.ScanOfBuckets.like
+import org.apache.spark.sql.bucketing.read.BucketAwareScan.like
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.physical._
@@ -45,7 +45,7 @@ case class BucketUnionExec(children: Seq[SparkPlan], merged: Boolean = false) ex
     val n = outputPartitioning.numPartitions
     require(inputs.forall(_.getNumPartitions == n), s"expected $n partitions of each input of a union of buckets")
     val from = (0 until n).map(i => inputs.indices.map(_ -> i))
-    new GatheredRDD(sparkContext, inputs, from, outputOrdering, output)
+    new CombinedPartitionsRDD(sparkContext, inputs, from, outputOrdering, output)
   }
 
   override protected def withNewChildrenInternal(newChildren: IndexedSeq[SparkPlan]): BucketUnionExec =
@@ -58,7 +58,7 @@ object BucketUnionExec {
   def partitioning(children: Seq[SparkPlan], output: Seq[Attribute]): Option[HashPartitioning] = {
     val alternatives = children.map { child =>
       val places = AttributeMap(child.output.zip(output))
-      hashes(BucketNeeds.partitioning(child)).filter(_.references.forall(places.contains)).map { found =>
+      hashes(BucketRequirements.partitioning(child)).filter(_.references.forall(places.contains)).map { found =>
         found.transform { case a: Attribute => places(a) }.asInstanceOf[HashPartitioning]
       }
     }

@@ -3,8 +3,8 @@ package read
 
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.bucketing.hash.BucketHash
-import org.apache.spark.sql.bucketing.read.ScanOfBuckets.like
-import org.apache.spark.sql.bucketing.records.BucketFiles
+import org.apache.spark.sql.bucketing.read.BucketAwareScan.like
+import org.apache.spark.sql.bucketing.metadata.BucketFiles
 import org.apache.spark.sql.bucketing.write.EnsureBucketedRows
 import org.apache.spark.sql.catalyst.expressions.{EqualTo, SortOrder, SparkPartitionID}
 import org.apache.spark.sql.catalyst.trees.TreeNodeTag
@@ -22,7 +22,7 @@ object BucketedReads extends Logging {
 
   def apply(plan: SparkPlan): SparkPlan = {
     val claimed = plan.transformUp { case scan: FileSourceScanExec => claim(scan) }
-    if (!claimed.exists(_.isInstanceOf[ScanOfBuckets])) plan
+    if (!claimed.exists(_.isInstanceOf[BucketAwareScan])) plan
     else {
       val united = if (BucketingConf.unitesBuckets) BucketUnions(claimed) else claimed
       BucketAlignment(BucketUnions.takeBack(compare(EnsureBucketedRows.dropNeedless(united))))
@@ -32,16 +32,16 @@ object BucketedReads extends Logging {
   /** Spark's own bucketed scan, where there was one: what it makes of its layout is its own affair. */
   private def stockScan(scan: BucketScan): Option[FileSourceScanExec] = scan.getTagValue(Stock)
 
-  private def stepBack(scan: BucketScan, why: PlainRead): FileSourceScanExec =
+  private def stepBack(scan: BucketScan, why: FallbackReason): FileSourceScanExec =
     stockScan(scan).getOrElse(scan.plain(why))
 
   private def claim(scan: FileSourceScanExec): FileSourceScanExec = scan match {
-    case _: ScanOfBuckets => scan
+    case _: BucketAwareScan => scan
     case _ =>
-      val files = new FilesOnDemand(scan)
+      val files = new LazyFileListing(scan)
       SealedSpecs.of(scan, files) match {
         case Some(Right(read)) => bucketed(scan, read, files.listed.orNull)
-        case Some(Left(why)) => like(scan, new PlainScan(scan.copy(), why, null))
+        case Some(Left(why)) => like(scan, new FallbackScan(scan.copy(), why, null))
         case None => scan
       }
   }
@@ -55,7 +55,7 @@ object BucketedReads extends Logging {
   }
 
   private def compare(claimed: SparkPlan): SparkPlan = {
-    val needed = BucketNeeds.of(claimed)
+    val needed = BucketRequirements.of(claimed)
     val proven = claimed.transformUp {
       case scan: BucketScan if needed.contains(scan) => listed(scan) match {
         case Right(found) => enough(pruned(found).getOrElse(found).as(found.read.of.buckets))
@@ -64,18 +64,18 @@ object BucketedReads extends Logging {
       // Without use for its partitions, a scan may still leave out the buckets that its filters rule out.
       case scan: BucketScan => stockScan(scan).getOrElse {
         val some = if (wanted(scan).isEmpty) None else listed(scan).toOption.flatMap(pruned)
-        some.getOrElse(scan).plain(PlainRead.NotNeeded)
+        some.getOrElse(scan).plain(FallbackReason.NotNeeded)
       }
     }
     val tooFew = BucketTasks.tooFewForOthers(proven)
-    SmallBuckets(proven.transformUp { case scan: BucketScan if tooFew.contains(scan) => stepBack(scan, tooFew(scan)) })
+    SmallBucketCoalescing(proven.transformUp { case scan: BucketScan if tooFew.contains(scan) => stepBack(scan, tooFew(scan)) })
   }
 
   private def enough(found: BucketScan): FileSourceScanExec =
     BucketTasks.objection(found).fold[FileSourceScanExec](found)(stepBack(found, _))
 
   /** The scan with its files, where these are the sealed ones. They are listed once, for both kinds of reading. */
-  private def listed(candidate: BucketScan): Either[PlainRead, BucketScan] = {
+  private def listed(candidate: BucketScan): Either[FallbackReason, BucketScan] = {
     val listing = Option(candidate.listing).getOrElse(BucketListing.of(candidate))
     candidate.read.folders.objectionTo(listing, candidate.read.of.hash).map { why =>
       logInfo(s"Table ${candidate.read.of.table} is read plainly: $why")
@@ -101,12 +101,12 @@ object BucketedReads extends Logging {
 }
 
 /** Takes back the bucketed scans below an exchange that Spark decided on after all. */
-object DropUnneeded {
+object RemoveUnneededBucketScans {
 
   def apply(plan: SparkPlan): SparkPlan = {
-    val needed = BucketNeeds.of(plan)
+    val needed = BucketRequirements.of(plan)
     // A union of inputs of which some are plain now has no buckets of its own.
-    sorted(BucketUnions.takeBack(plan.transformUp { case scan: BucketScan if !needed.contains(scan) => scan.plain(PlainRead.NotNeeded) }))
+    sorted(BucketUnions.takeBack(plan.transformUp { case scan: BucketScan if !needed.contains(scan) => scan.plain(FallbackReason.NotNeeded) }))
   }
 
   /** Sorts where an operator was planned upon the order of a scan that has none any more. */

@@ -11,7 +11,7 @@ import org.apache.hadoop.fs.{FileStatus, Path}
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.bucketing.compat.Compat
-import org.apache.spark.sql.bucketing.records.{DataMap, MappedColumn, MappedFile, Replacement, TableFiles}
+import org.apache.spark.sql.bucketing.metadata.{FileStatistics, ColumnStats, FileStats, Replacement, TableFiles}
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.catalog.CatalogTable
 import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet, Expression, GenericInternalRow}
@@ -22,43 +22,43 @@ import org.apache.spark.sql.execution.datasources.{FileIndex, PartitionDirectory
 import org.apache.spark.sql.types.{DataType, StructType, TimestampType}
 
 /**
- * Reads of organized tables: the files of before or after a replacement, and none whose interval the filters of a query rule
+ * Reads of organized tables: the files of before or after a replacement, and none whose range the filters of a query rule
  * out, which are not opened.
  */
 object OrganizedReads {
 
   def apply(plan: SparkPlan): SparkPlan = plan.transformUp {
-    case scan: FileSourceScanExec if !scan.isInstanceOf[ScanOfBuckets] => organized(scan).getOrElse(scan)
+    case scan: FileSourceScanExec if !scan.isInstanceOf[BucketAwareScan] => organized(scan).getOrElse(scan)
   }
 
   private def organized(scan: FileSourceScanExec): Option[FileSourceScanExec] = for {
     relation <- SealedSpecs.relationOf(scan)
     table <- relation.catalogTable
-    if DataMap.isKept(table.properties)
+    if FileStatistics.isKept(table.properties)
   } yield {
     val session = scan.relation.sparkSession
     val prunes = scan.dataFilters.nonEmpty && SealedSpecs.otherColumns(scan.relation).isEmpty
-    val map = if (prunes) DataMap.read(session, new Path(table.location), table.partitionColumnNames.size) else None
+    val map = if (prunes) FileStatistics.read(session, new Path(table.location), table.partitionColumnNames.size) else None
     val files = OrganizedFiles(scan.relation.location)(session, table, map)
-    ScanOfBuckets.like(scan, scan.copy(relation = scan.relation.copy(location = files)(session)))
+    BucketAwareScan.like(scan, scan.copy(relation = scan.relation.copy(location = files)(session)))
   }
 }
 
 /** The files of an organized table, of which those are listed that may have rows for a query's filters. */
-case class OrganizedFiles(all: FileIndex)(session: SparkSession, table: CatalogTable, map: Option[DataMap]) extends FileIndex with Logging {
+case class OrganizedFiles(all: FileIndex)(session: SparkSession, table: CatalogTable, map: Option[FileStatistics]) extends FileIndex with Logging {
 
   override def listFiles(partitionFilters: Seq[Expression], dataFilters: Seq[Expression]): Seq[PartitionDirectory] = {
     val listed = OrganizedFiles.asOfOneMoment(session, table, all, partitionFilters, dataFilters)
     // No query is to fail for what only makes it faster.
     try map.fold(listed) { known =>
-      val mayMatch = FileIntervals.mayMatch(dataFilters.filter(_.references.forall(attribute => isTheSameForAll(attribute.dataType))))
+      val mayMatch = FileRangeFilter.mayMatch(dataFilters.filter(_.references.forall(attribute => isTheSameForAll(attribute.dataType))))
       OrganizedFiles.only(listed) { file =>
         val mapped = known.of(file)
         mapped.isEmpty || mapped.exists(mayMatch)
       }
     } catch {
       case NonFatal(error) =>
-        logWarning("All files of an organized table are read, since its intervals could not be compared with the filters.", error)
+        logWarning("All files of an organized table are read, since its ranges could not be compared with the filters.", error)
         listed
     }
   }
@@ -147,11 +147,11 @@ object OrganizedFiles {
  * Whether a file whose columns have these least and greatest values may have rows that filters let pass: as Spark asks
  * of the batches of a cached table, whose statistics are just these.
  */
-object FileIntervals {
+object FileRangeFilter {
 
   private case class Statistics(numRows: Int, stats: InternalRow) extends SimpleMetricsCachedBatch
 
-  def mayMatch(filters: Seq[Expression]): MappedFile => Boolean = {
+  def mayMatch(filters: Seq[Expression]): FileStats => Boolean = {
     // Spark's own code for them, made once for all files that know the same columns in the same types.
     val made = scala.collection.mutable.Map.empty[Seq[Attribute], Iterator[CachedBatch] => Iterator[CachedBatch]]
     val asked = filters.flatMap(_.references).distinct
@@ -168,14 +168,14 @@ object FileIntervals {
     }
   }
 
-  private def columnOf(file: MappedFile, attribute: Attribute): Option[MappedColumn] =
+  private def columnOf(file: FileStats, attribute: Attribute): Option[ColumnStats] =
     file.columns.collectFirst { case (name, column) if name.equalsIgnoreCase(attribute.name) && column.dataType == attribute.dataType => column }
 
   /** In the order of Spark's ColumnStatisticsSchema: least and greatest value, NULLs, rows, bytes. */
-  private def statistics(file: MappedFile, columns: Seq[MappedColumn]): Statistics = {
+  private def statistics(file: FileStats, columns: Seq[ColumnStats]): Statistics = {
     def count(rows: Long) = math.min(rows, Int.MaxValue).toInt
     // Where both are cut off, there are other rows than NULLs all the same.
-    def nulls(column: MappedColumn) = if (column.nulls < file.rows) math.min(column.nulls, Int.MaxValue - 1).toInt else count(file.rows)
+    def nulls(column: ColumnStats) = if (column.nulls < file.rows) math.min(column.nulls, Int.MaxValue - 1).toInt else count(file.rows)
     val values = columns.flatMap { column =>
       Seq[Any](column.lower, column.last, nulls(column), count(file.rows), 0L)
     }

@@ -8,7 +8,7 @@ import java.util.stream.Collectors
 import scala.jdk.CollectionConverters._
 
 import org.apache.spark.sql.bucketing.hash.BucketHash
-import org.apache.spark.sql.bucketing.records._
+import org.apache.spark.sql.bucketing.metadata._
 import org.apache.spark.sql.execution.datasources.PartitionedFile
 
 /**
@@ -28,18 +28,18 @@ case class SealedFolders(common: Int, seals: Map[String, Seal]) {
 
   lazy val distinct: Seq[Int] = (counts.values.toSeq :+ common).distinct.sorted
 
-  def objectionTo(listing: BucketListing, hash: BucketHash): Option[PlainRead] =
-    OncePerQuery((listing, this))(objection(listing.files, hash))
+  def objectionTo(listing: BucketListing, hash: BucketHash): Option[FallbackReason] =
+    PerQueryCache((listing, this))(objection(listing.files, hash))
 
   /** Why these files are not those that were sealed, if they are not. Folders without files fit every seal. */
-  private def objection(files: Array[PartitionedFile], hash: BucketHash): Option[PlainRead] = {
+  private def objection(files: Array[PartitionedFile], hash: BucketHash): Option[FallbackReason] = {
     val byFolder = files.groupBy(BucketFiles.folderOf).toArray
     // A hundred thousand files take a second on one core.
     val isBroken: Predicate[(String, Array[PartitionedFile])] = { case (folder, found) =>
       !seals.get(folder).exists(seal => SealedFolders.areSealed(found, seal, hash))
     }
     val broken = Arrays.stream(byFolder).parallel().filter(isBroken).collect(Collectors.toList()).asScala.toSeq
-    if (broken.isEmpty) None else Some(PlainRead(PlainRead.SealBroken, SealedFolders.difference(broken, seals)))
+    if (broken.isEmpty) None else Some(FallbackReason(FallbackReason.SealBroken, SealedFolders.difference(broken, seals)))
   }
 
   override def toString: String =

@@ -9,8 +9,8 @@ import org.apache.hadoop.fs.Path
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.bucketing.compat.Compat
 import org.apache.spark.sql.bucketing.hash.BucketHash
-import org.apache.spark.sql.bucketing.PlainRead._
-import org.apache.spark.sql.bucketing.records._
+import org.apache.spark.sql.bucketing.FallbackReason._
+import org.apache.spark.sql.bucketing.metadata._
 import org.apache.spark.sql.catalyst.catalog.{BucketSpec, CatalogTable}
 import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.execution.FileSourceScanExec
@@ -21,7 +21,7 @@ import org.apache.spark.sql.sources.DataSourceRegister
 import org.apache.spark.sql.types._
 
 /** The files of a scan, listed when they are asked for. Who relies on what they are reads them, and no others. */
-class FilesOnDemand(scan: FileSourceScanExec) {
+class LazyFileListing(scan: FileSourceScanExec) {
 
   private lazy val all = BucketListing.of(scan)
   private var asked = false
@@ -36,12 +36,12 @@ class FilesOnDemand(scan: FileSourceScanExec) {
 object SealedSpecs {
 
   /** A partition that the query selects, or the whole of a table without partitions (its name is empty then). */
-  private case class Part(name: String, folder: String, seal: Either[PlainRead, Seal])
+  private case class Part(name: String, folder: String, seal: Either[FallbackReason, Seal])
 
-  private type Found = Either[PlainRead, (SealedSpec, SealedFolders)]
+  private type Found = Either[FallbackReason, (SealedSpec, SealedFolders)]
 
   /** How a scan's table can be read, or why plainly; None for what is left to stock Spark. */
-  def of(scan: FileSourceScanExec, files: FilesOnDemand): Option[Either[PlainRead, BucketRead]] =
+  def of(scan: FileSourceScanExec, files: LazyFileListing): Option[Either[FallbackReason, BucketRead]] =
     for {
       relation <- relationOf(scan)
       cached <- relation.catalogTable
@@ -52,11 +52,11 @@ object SealedSpecs {
    * Why the columns of a table may be other ones in its files than they were when these were sealed: that is by the
    * session's settings, and a seal does not know them.
    */
-  def otherColumns(relation: HadoopFsRelation): Option[PlainRead] = relation.fileFormat match {
+  def otherColumns(relation: HadoopFsRelation): Option[FallbackReason] = relation.fileFormat match {
     case _ if SQLConf.get.caseSensitiveAnalysis =>
-      Some(PlainRead(AmbiguousColumn, "spark.sql.caseSensitive is true, and files may name columns in another case"))
+      Some(FallbackReason(AmbiguousColumn, "spark.sql.caseSensitive is true, and files may name columns in another case"))
     case format: DataSourceRegister if format.shortName == "orc" && isPositional(relation) =>
-      Some(PlainRead(PositionalColumns, s"$ByPosition is true, and files may have columns in another order"))
+      Some(FallbackReason(PositionalColumns, s"$ByPosition is true, and files may have columns in another order"))
     case _ => None
   }
 
@@ -73,8 +73,8 @@ object SealedSpecs {
 
   private def hiveLayout(
       scan: FileSourceScanExec, relation: LogicalRelation, cached: CatalogTable,
-      files: FilesOnDemand): Option[Either[PlainRead, BucketRead]] =
-    relation.getTagValue(NoteTables.AsAnalyzed) match {
+      files: LazyFileListing): Option[Either[FallbackReason, BucketRead]] =
+    relation.getTagValue(CaptureTables.AsAnalyzed) match {
       // A frame or a cached query may be older than the seal.
       case Some(noted) => hiveLayout(scan, noted, files).map { read =>
         if (isProven(noted, read, files)) read else hiveLayout(scan, current(scan, cached), files).getOrElse(read)
@@ -83,20 +83,20 @@ object SealedSpecs {
     }
 
   /** Seals of partitions are asked for anew in any case; the files of a table without partitions are listed already. */
-  private def isProven(table: CatalogTable, read: Either[PlainRead, BucketRead], files: FilesOnDemand): Boolean =
+  private def isProven(table: CatalogTable, read: Either[FallbackReason, BucketRead], files: LazyFileListing): Boolean =
     read.exists(found => table.partitionColumnNames.nonEmpty || found.folders.objectionTo(files.listing, found.of.hash).isEmpty)
 
   private def hiveLayout(
-      scan: FileSourceScanExec, table: CatalogTable, files: FilesOnDemand): Option[Either[PlainRead, BucketRead]] = for {
+      scan: FileSourceScanExec, table: CatalogTable, files: LazyFileListing): Option[Either[FallbackReason, BucketRead]] = for {
     spec <- table.bucketSpec
   } yield table.properties.getOrElse("bucketing_version", "1").trim match {
     case "1" => buckets(scan, table, spec, BucketHash.Hive, files)
-    case version => Left(PlainRead(BucketingVersion, s"its bucketing_version is $version, only version 1 is read"))
+    case version => Left(FallbackReason(BucketingVersion, s"its bucketing_version is $version, only version 1 is read"))
   }
 
   /** What is not sealed, Spark reads its own way, by the table's spec alone. */
   private def sparkLayout(
-      scan: FileSourceScanExec, cached: CatalogTable, files: FilesOnDemand): Option[Either[PlainRead, BucketRead]] = for {
+      scan: FileSourceScanExec, cached: CatalogTable, files: LazyFileListing): Option[Either[FallbackReason, BucketRead]] = for {
     spec <- scan.relation.bucketSpec
     if BucketingConf.readsSparkLayout && scan.bucketedScan
     if scan.optionalBucketSet.isEmpty && scan.optionalNumCoalescedBuckets.isEmpty
@@ -106,16 +106,16 @@ object SealedSpecs {
 
   /** As another session may have altered or sealed it since this one put it into its cache. */
   private def current(scan: FileSourceScanExec, table: CatalogTable): CatalogTable =
-    OncePerQuery(table.identifier)(Compat.current(scan.relation.sparkSession, table))
+    PerQueryCache(table.identifier)(Compat.current(scan.relation.sparkSession, table))
 
   private def buckets(
       scan: FileSourceScanExec, table: CatalogTable, ofTable: BucketSpec, hash: BucketHash,
-      files: FilesOnDemand): Either[PlainRead, BucketRead] = otherColumns(scan.relation).toLeft(()).flatMap { _ =>
+      files: LazyFileListing): Either[FallbackReason, BucketRead] = otherColumns(scan.relation).toLeft(()).flatMap { _ =>
     val parts = if (table.partitionColumnNames.isEmpty) Seq(whole(scan, table, hash)) else partitions(scan, table, hash)
     val cores = BucketTasks.cores(scan.relation.sparkSession)
     // Nothing is written yet: what will be, by the table's spec, is what the plan is made for.
     def empty: Found = SealedSpec.of(ofTable, hash, scan.relation.dataSchema)
-      .toRight(PlainRead(AmbiguousColumn, "its bucket columns are not those of its files"))
+      .toRight(FallbackReason(AmbiguousColumn, "its bucket columns are not those of its files"))
       .map(_ -> SealedFolders(ofTable.numBuckets, Map.empty))
     val found = together(parts, cores).fold(_ => {
       val filled = withFiles(parts, files.listing)
@@ -135,13 +135,13 @@ object SealedSpecs {
     Part("", BucketFiles.folderOf(new Path(table.location), conf), sealOf(table.properties, hash, _.fits(scan.relation.dataSchema)))
   }
 
-  private def hadoopConf(session: SparkSession): Configuration = OncePerQuery("hadoop conf")(Compat.hadoopConf(session))
+  private def hadoopConf(session: SparkSession): Configuration = PerQueryCache("hadoop conf")(Compat.hadoopConf(session))
 
   /** The selected partitions, by one call to the metastore. Those left out while the query runs are among them. */
   private def partitions(scan: FileSourceScanExec, table: CatalogTable, hash: BucketHash): Seq[Part] = {
     val session = scan.relation.sparkSession
-    val filters = OncePerQuery.known(scan.partitionFilters).filter(_.deterministic)
-    OncePerQuery((table.identifier, hash, scan.relation.dataSchema, OncePerQuery.comparable(filters))) {
+    val filters = PerQueryCache.known(scan.partitionFilters).filter(_.deterministic)
+    PerQueryCache((table.identifier, hash, scan.relation.dataSchema, PerQueryCache.comparable(filters))) {
       val conf = hadoopConf(session)
       val known = mutable.Map.empty[SealedSpec, Boolean]
       def fits(spec: SealedSpec) = known.getOrElseUpdate(spec, spec.fits(scan.relation.dataSchema))
@@ -155,19 +155,19 @@ object SealedSpecs {
   }
 
   private def sealOf(
-      properties: Map[String, String], hash: BucketHash, fits: SealedSpec => Boolean): Either[PlainRead, Seal] =
+      properties: Map[String, String], hash: BucketHash, fits: SealedSpec => Boolean): Either[FallbackReason, Seal] =
     Seal.parse(properties) match {
-      case None => Left(PlainRead(NotSealed, "its files are not sealed"))
-      case Some(Left(why)) => Left(PlainRead(SealUnreadable, why))
-      case Some(Right(seal)) if seal.spec.hash != hash => Left(PlainRead(SealBroken, s"sealed by the hash ${seal.spec.hash.name}"))
+      case None => Left(FallbackReason(NotSealed, "its files are not sealed"))
+      case Some(Left(why)) => Left(FallbackReason(SealUnreadable, why))
+      case Some(Right(seal)) if seal.spec.hash != hash => Left(FallbackReason(SealBroken, s"sealed by the hash ${seal.spec.hash.name}"))
       case Some(Right(seal)) if !fits(seal.spec) =>
-        Left(PlainRead(ColumnsChanged, s"sealed were ${seal.spec.schema.map(c => s"${c.name} ${c.dataType}").mkString(", ")}"))
+        Left(FallbackReason(ColumnsChanged, s"sealed were ${seal.spec.schema.map(c => s"${c.name} ${c.dataType}").mkString(", ")}"))
       case Some(Right(seal)) => Right(seal)
     }
 
   /** One spec for several parts: as many buckets as divide the number of each, sorted as far as all of them are. */
   private def together(parts: Seq[Part], cores: Int): Found =
-    if (parts.isEmpty) Left(PlainRead(NotSealed, "no partition is selected"))
+    if (parts.isEmpty) Left(FallbackReason(NotSealed, "no partition is selected"))
     else parts.collectFirst { case Part(name, _, Left(why)) =>
       val others = parts.count(_.seal.left.exists(_.code == why.code)) - 1
       if (name.isEmpty) why else why.copy(words = s"partition $name${more(others)}: ${why.words}")
@@ -186,34 +186,34 @@ object SealedSpecs {
     }
 
   /** Names a partition of each kind, as an example. */
-  private def differing(specs: Seq[(String, SealedSpec)], kind: SealedSpec => String): PlainRead = {
+  private def differing(specs: Seq[(String, SealedSpec)], kind: SealedSpec => String): FallbackReason = {
     val kinds = specs.map { case (name, spec) => kind(spec) -> name }
     val examples = kinds.map(_._1).distinct.take(3).map { found =>
       val names = kinds.filter(_._1 == found).map(_._2)
       s"$found in ${names.head}${more(names.length - 1)}"
     }
-    PlainRead(MixedSpecs, s"its bucket specs differ: ${examples.mkString(", ")}")
+    FallbackReason(MixedSpecs, s"its bucket specs differ: ${examples.mkString(", ")}")
   }
 
   private def more(others: Int): String = if (others == 0) "" else s" and $others more"
 
   private def columns(
-      scan: FileSourceScanExec, table: CatalogTable, spec: SealedSpec, folders: SealedFolders): Either[PlainRead, BucketRead] = {
+      scan: FileSourceScanExec, table: CatalogTable, spec: SealedSpec, folders: SealedFolders): Either[FallbackReason, BucketRead] = {
     val keys = spec.columns.map(keyColumn(scan, _))
     keys.collectFirst { case Left(why) => why }.toLeft {
       val sorts = spec.sortColumns.map(named(scan, _)).takeWhile(found => found.size == 1 && sortable(found.head))
-      val of = BucketsOf(table.identifier.unquotedString, spec.hash, spec.numBuckets, keys.collect { case Right(key) => key.name },
+      val of = SealedBuckets(table.identifier.unquotedString, spec.hash, spec.numBuckets, keys.collect { case Right(key) => key.name },
         sorts.map(_.head.name))
       BucketRead(of, folders, spec.numBuckets)
     }
   }
 
-  private def keyColumn(scan: FileSourceScanExec, name: String): Either[PlainRead, Attribute] = named(scan, name) match {
+  private def keyColumn(scan: FileSourceScanExec, name: String): Either[FallbackReason, Attribute] = named(scan, name) match {
     case Seq(column) if BucketHash.spreads(rawType(column)) => Right(column)
     case Seq(column) =>
-      Left(PlainRead(UnsupportedColumn, s"bucket column $name is of type ${rawType(column).catalogString}"))
-    case Seq() => Left(PlainRead(ColumnNotRead, s"bucket column $name is not read"))
-    case _ => Left(PlainRead(AmbiguousColumn, s"several columns are named $name"))
+      Left(FallbackReason(UnsupportedColumn, s"bucket column $name is of type ${rawType(column).catalogString}"))
+    case Seq() => Left(FallbackReason(ColumnNotRead, s"bucket column $name is not read"))
+    case _ => Left(FallbackReason(AmbiguousColumn, s"several columns are named $name"))
   }
 
   /** The metastore's column names may differ in case from the table's. */

@@ -5,7 +5,7 @@ import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.bucketing.compat.KnownBugs
 import org.apache.spark.sql.bucketing.hash.BucketHash
-import org.apache.spark.sql.bucketing.read.{BucketNeeds, BucketTasks}
+import org.apache.spark.sql.bucketing.read.{BucketRequirements, BucketTasks}
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Add, Ascending, Attribute, Empty2Null, Expression, Literal, NullsFirst, Pmod, SortOrder}
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, UnaryNode}
@@ -144,7 +144,7 @@ object EnsureBucketedRows extends Rule[SparkPlan] {
    */
   def dropNeedless(plan: SparkPlan): SparkPlan = plan.transformUp {
     case write @ BucketedRowsExec(_, _, _, _, shuffle: ShuffleExchangeExec)
-        if KnownBugs.ofUnions.isEmpty && shuffle.shuffleOrigin == REPARTITION_BY_NUM && write.isServedBy(BucketNeeds.partitioning(shuffle.child)) =>
+        if KnownBugs.ofUnions.isEmpty && shuffle.shuffleOrigin == REPARTITION_BY_NUM && write.isServedBy(BucketRequirements.partitioning(shuffle.child)) =>
       write.copy(child = shuffle.child)
   }
 }

@@ -29,7 +29,7 @@ case class BucketedWrites(session: SparkSession) extends Rule[LogicalPlan] with 
     if (!BucketingConf.enabled) plan
     else plan.transformDown {
       case write: V1WriteCommand if !write.query.isInstanceOf[WriteFiles] => prepared(write)
-      case create: CreateDataSourceTableAsSelectCommand if create.table.bucketSpec.isDefined => SealedCreate(create)
+      case create: CreateDataSourceTableAsSelectCommand if create.table.bucketSpec.isDefined => SealedCreateTableAsSelect(create)
     }
 
   private def prepared(write: V1WriteCommand): V1WriteCommand = {

@@ -13,7 +13,7 @@ import org.apache.spark.sql.Row
 import org.apache.spark.sql.bucketing.compat.{Compat, SparkVersion}
 import org.apache.spark.sql.bucketing.compat.SparkVersion.ClassicSession
 import org.apache.spark.sql.bucketing.hash.BucketHash
-import org.apache.spark.sql.bucketing.records.{BucketFiles, SealedSpec}
+import org.apache.spark.sql.bucketing.metadata.{BucketFiles, SealedSpec}
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.catalog.CatalogTable
 import org.apache.spark.sql.catalyst.catalog.CatalogTypes.TablePartitionSpec
@@ -43,7 +43,7 @@ case class WriteMode(overwrites: Boolean, onlyNew: Boolean, static: TablePartiti
 private case class WrittenStats(of: WriteTaskStats, files: Seq[(InternalRow, String)], asRead: Boolean) extends WriteTaskStats
 
 /** @param dates places of the bucket and sort columns that are dates */
-private class FileNotingTask(hadoopConf: Configuration, commitTime: Option[SQLMetric], dates: Array[Int])
+private class WrittenFilesTaskTracker(hadoopConf: Configuration, commitTime: Option[SQLMetric], dates: Array[Int])
     extends BasicWriteTaskStatsTracker(hadoopConf, commitTime) {
 
   private var asRead = true
@@ -57,7 +57,7 @@ private class FileNotingTask(hadoopConf: Configuration, commitTime: Option[SQLMe
   }
 
   override def newFile(path: String): Unit = {
-    files += partition -> FileNoting.finalName(BucketFiles.nameOf(path))
+    files += partition -> WrittenFiles.finalName(BucketFiles.nameOf(path))
     super.newFile(path)
   }
 
@@ -70,7 +70,7 @@ private class FileNotingTask(hadoopConf: Configuration, commitTime: Option[SQLMe
     WrittenStats(super.getFinalStats(commitTime), files.toSeq, asRead)
 }
 
-private object FileNoting {
+private object WrittenFiles {
 
   // Below a folder of its own, a file has a name of its own until it is committed: the one that it will have, with an id before it.
   private val Final = """(?:\d+_\d+_)?part-\d+-.*$""".r
@@ -79,14 +79,14 @@ private object FileNoting {
 }
 
 /** Spark's own statistics of a write, and the files that its tasks report once they are committed. */
-private class FileNotingJob(
+private class WrittenFilesJobTracker(
     hadoopConf: Configuration, metrics: Map[String, SQLMetric], commitTime: SQLMetric, dates: Array[Int],
     @transient private val note: Seq[(InternalRow, String)] => Unit)
     extends BasicWriteJobStatsTracker(new SerializableConfiguration(hadoopConf), metrics, commitTime) {
 
   private val conf = new SerializableConfiguration(hadoopConf)
 
-  override def newTaskInstance(): WriteTaskStatsTracker = new FileNotingTask(conf.value, Some(commitTime), dates)
+  override def newTaskInstance(): WriteTaskStatsTracker = new WrittenFilesTaskTracker(conf.value, Some(commitTime), dates)
 
   override def processStats(stats: Seq[WriteTaskStats], jobCommitTime: Long): Unit = {
     val written = stats.collect { case of: WrittenStats => of }
@@ -117,7 +117,7 @@ trait SealedWrite extends V1WriteCommand {
 
   override def basicWriteJobStatsTracker(hadoopConf: Configuration): BasicWriteJobStatsTracker = {
     val (own, commitTime) = metrics.partition { case (name, _) => name != BasicWriteJobStatsTracker.TASK_COMMIT_TIME }
-    new FileNotingJob(
+    new WrittenFilesJobTracker(
       hadoopConf, own, commitTime(BasicWriteJobStatsTracker.TASK_COMMIT_TIME), dates, files => reported = Some(files))
   }
 
@@ -138,14 +138,14 @@ trait SealedWrite extends V1WriteCommand {
     }
     reported.foreach { files =>
       into match {
-        case Some(found) => Sealing.after(session, found, bucketSpec.get, how, byPartition(files))
-        case None => Sealing.ofCreated(session, byPartition(files))
+        case Some(found) => SealWriter.after(session, found, bucketSpec.get, how, byPartition(files))
+        case None => SealWriter.ofCreated(session, byPartition(files))
       }
     }
     rows
   }
 
-  private def byPartition(files: Seq[(InternalRow, String)]): Sealing.Written = {
+  private def byPartition(files: Seq[(InternalRow, String)]): SealWriter.Written = {
     val found = files.groupBy(_._1).map { case (values, names) => specOf(values) -> names.map(_._2).toSet }
     // Of all partition columns, or of none.
     val named = how.static.size == into.fold(0)(_.partitionColumnNames.length)

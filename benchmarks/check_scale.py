@@ -1,0 +1,100 @@
+"""Time `spark-bucketing check --offline` on a project of many models: `python benchmarks/check_scale.py --models 1000`.
+
+A tenth of the models are bucketed tables, by two keys and in numbers of buckets that fit each other or do not; the
+others join, group, unite and rank them and plain tables, each in its own way, and some are built upon others. All
+that the command does is in its time: building the extension where it was not, starting Spark, compiling, planning.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+COLUMNS = {"k": "bigint", "j": "bigint", "ds": "date", "v": "string"}
+SHAPES = (
+    "select a.k, a.j, a.ds, b.v from {a} as a join {b} as b on a.k = b.k",
+    "select a.k, a.j, a.ds, b.v from {a} as a left join {b} as b on a.k = b.k and a.j = b.j",
+    "select a.k, b.j, a.ds, a.v from {a} as a join {b} as b on a.j = b.k",
+    "select k, max(j) as j, max(ds) as ds, max(v) as v from {a} group by k",
+    "select max(k) as k, j, max(ds) as ds, max(v) as v from {a} group by j",
+    "select k, j, ds, v from {a} union all select k, j, ds, v from {b}",
+    "select k, j, ds, v from (select *, row_number() over (partition by k order by ds) as n from {a}) where n = 1",
+    "select a.k, a.j, a.ds, b.v from (select distinct k, j, ds from {a}) as a join {b} as b on a.k = b.k",
+)
+
+
+def main() -> None:
+    """Make the project, check it, and print what it took and what was found."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--models", type=int, default=1000)
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        make_project(Path(folder), options.models, random.Random(options.seed))  # noqa: S311
+        place = ["--project-dir", folder, "--profiles-dir", folder]
+        report = Path(folder) / "report.json"
+        command = [str(Path(sys.executable).with_name("spark-bucketing")), "check", "--offline", "--extension", *place]
+        begin = time.perf_counter()
+        done = subprocess.run([*command, "--format", "json", "--output", str(report)], check=False)
+        seconds = time.perf_counter() - begin
+        if not report.exists():
+            raise SystemExit(done.returncode)
+        models = json.loads(report.read_text())["models"]
+    operators = [operator for model in models for operator in model["operators"]]
+    findings = [finding for operator in operators for finding in operator["findings"]]
+    print(f"{len(models):,} models in {seconds:.0f} s: {len(operators):,} operators, {len(findings):,} findings")
+    print(dict(Counter(operator["verdict"] for operator in operators).most_common()))
+    print({"unknown": sum(bool(model["error"]) for model in models), "fixes": sum(len(f["fixes"]) for f in findings)})
+
+
+def make_project(folder: Path, models: int, chance: random.Random, is_bucketed: bool = True) -> None:
+    """Write a dbt project.
+
+    Args:
+        folder: of the project, which is there.
+        models: how many.
+        chance: what decides what they are.
+        is_bucketed: whether its first tenth are bucketed tables rather than plain ones.
+    """
+    profile = {"type": "spark", "method": "session", "host": "NA", "schema": "shop"}
+    columns = [{"name": name, "data_type": kind} for name, kind in COLUMNS.items()]
+    sources = [f"s{number}" for number in range(10)]
+    files = {
+        "dbt_project.yml": json.dumps({"name": "many", "profile": "many"}),
+        "profiles.yml": json.dumps({"many": {"target": "t", "outputs": {"t": profile}}}),
+        "models/sources.yml": json.dumps(
+            {"sources": [{"name": "raw", "tables": [{"name": name, "columns": columns} for name in sources]}]}
+        ),
+    }
+    relations = [f"{{{{ source('raw', '{name}') }}}}" for name in sources]
+    bucketed = max(models // 10, 1)
+    for number in range(models):
+        if number < bucketed:
+            keys = chance.choice([["k"], ["k"], ["k"], ["j"], ["k", "j"]])
+            config: dict[str, object] = {"materialized": "bucketed_table", "clustered_by": keys}
+            config |= {"buckets": chance.choice([8, 16, 16, 32, 24])}
+            config = config if is_bucketed else {"materialized": "table"}
+            sql = f"select k, j, ds, v from {chance.choice(relations[:10])}"
+        else:
+            config = {"materialized": chance.choice(["table", "view"])}
+            # Mostly of bucketed tables, now and then of what was made of them.
+            known = relations[:10] + relations[10 : 10 + bucketed] * 3 + relations[10 + bucketed :][-20:]
+            sql = chance.choice(SHAPES).format(a=chance.choice(known), b=chance.choice(known))
+        files[f"models/m{number}.sql"] = (
+            f"{{{{ config({', '.join(f'{key}={value!r}' for key, value in config.items())}) }}}}\n{sql}\n"
+        )
+        relations.append(f"{{{{ ref('m{number}') }}}}")
+    (folder / "models").mkdir()
+    for name, text in files.items():
+        (folder / name).write_text(text)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,91 @@
+"""Write one table by each strategy of `organized_table`, and by dbt-spark's `table`: `python benchmarks/file_strategies.py`.
+
+The table has days whose rows grow from the first to the last to five times as many, as those of a backfill do. Each
+strategy is a model of one dbt project, run in turns; seconds are the median. What is counted is what lies on disk.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import statistics
+import tempfile
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from bench_project import location, model, run, write_project
+from local_spark import session
+from rich.console import Console
+from rich.table import Table
+
+WAYS: Mapping[str, Mapping[str, Any]] = {
+    "table": {"materialized": "table", "file_format": "parquet"},
+    "coalesce": {"file_strategy": "coalesce"},
+    "repartition": {"file_strategy": "repartition"},
+    "by_column": {"file_strategy": "by_column"},
+    "by_column_salted": {"file_strategy": "by_column_salted"},
+    "by_column_salted, 3": {"file_strategy": "by_column_salted", "scale_factor": 3},
+    "by_range": {"file_strategy": "by_range"},
+    "exact": {},
+}
+TITLES = ("", "seconds", "files", "tasks with files", "most of one task", "smallest KiB", "median KiB", "largest KiB")
+
+
+def main() -> None:
+    """Run all ways in turns, and print what they took and left."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=2_000_000, help="rows of the table, about")
+    parser.add_argument("--days", type=int, default=60, help="partitions")
+    parser.add_argument("--files", type=int, default=5, help="files of a partition in the mean")
+    parser.add_argument("--runs", type=int, default=3, help="runs of each way")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        small = {"spark.master": "local[2]", "spark.driver.memory": "3g", "spark.sql.shuffle.partitions": "40"}
+        derby = f"-Dderby.system.home={folder} -Dderby.system.durability=test"
+        spark = session(folder, {**small, "spark.driver.extraJavaOptions": derby})
+        project = _project(folder / "bench", options)
+        seconds: dict[str, list[float]] = {}
+        for _ in range(options.runs):
+            for number, way in enumerate(WAYS):
+                seconds.setdefault(way, []).append(run(project, f"m{number}"))
+        table = Table(
+            *TITLES, title=f"{options.rows:,} rows, {options.days} days, {options.days * options.files} files"
+        )
+        for number, way in enumerate(WAYS):
+            cells = _cells(location(spark, f"bench.m{number}"))
+            table.add_row(way, f"{statistics.median(seconds[way]):.1f}", *cells)
+        Console(width=120).print(table)
+        spark.stop()
+
+
+def _project(folder: Path, options: argparse.Namespace) -> Path:
+    # Days of 1 to 5 parts, whose rows come in any order, from several tasks.
+    # The inverse of a density that grows from 1 to 5; rows come in any order, from several tasks.
+    chance = "(xxhash64(id) & 1048575) / 1048576D"
+    query = f"""
+        select /*+ repartition(16) */ id, md5(cast(id as string)) as text,
+            date_add(date'2024-01-01', cast(day as int)) as ds
+        from (select id, {options.days} * (sqrt(1 + 24 * {chance}) - 1) / 4 as day from range({options.rows}))"""
+    common = {"partition_by": ["ds"], "rows_per_file": -(-options.rows // (options.days * options.files))}
+    models = {}
+    for number, config in enumerate(WAYS.values()):
+        organized = (
+            {**common, "materialized": "organized_table"} if "materialized" not in config else {"partition_by": ["ds"]}
+        )
+        models[f"m{number}"] = model(query, **{**organized, **config})
+    return write_project(folder, models)
+
+
+def _cells(folder: Path) -> list[str]:
+    files = [path for path in folder.rglob("part-*") if path.is_file()]
+    tasks = Counter(re.findall(r"part-(\d+)", path.name)[0] for path in files)
+    sizes = sorted(path.stat().st_size / 1024 for path in files)
+    numbers = (len(files), len(tasks), max(tasks.values()), sizes[0], statistics.median(sizes), sizes[-1])
+    return [f"{number:,.0f}" for number in numbers]
+
+
+if __name__ == "__main__":
+    main()

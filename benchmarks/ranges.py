@@ -1,0 +1,106 @@
+"""A filter on the ordering column of a table of many files, with the file statistics and without: this file with --files.
+
+The table has 200 partitions, and in each of them files of ranges that do not overlap. A query asks for a thousandth
+of the values of all partitions. Stock Spark opens the footer of each file to learn that it has none of them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import statistics
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from local_spark import session
+from rich.console import Console
+from rich.table import Table
+
+from spark_bucketing.evolution.warehouse import Warehouse
+from spark_bucketing.extension.build import build_jar
+from spark_bucketing.extension.settings import extension_settings
+from spark_bucketing.organize.file_statistics import organized_table, repair_file_statistics
+from spark_bucketing.session import SessionStatements
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+PARTITIONS = 200
+ROWS_OF_FILE = 50
+
+
+def make(spark: SparkSession, folder: Path, files: int) -> float:
+    """Write the table, and the map of its files; returns the seconds that the map took."""
+    each = files // PARTITIONS
+    spark.sql(
+        "create table t (o bigint, v double, w string, p int) using parquet partitioned by (p)"
+        """ tblproperties ('bucketing.range_by' = '["o"]')"""
+    )
+    # A task of a range has numbers that follow each other.
+    rows = spark.range(0, each * ROWS_OF_FILE, 1, each)
+    rows.selectExpr("id as o", "rand(1) as v", "'text' as w", "0 as p").write.insertInto("t")
+    first = folder / "warehouse" / "t" / "p=0"
+    for number in range(1, PARTITIONS):
+        shutil.copytree(first, first.with_name(f"p={number}"))
+    spark.sql("msck repair table t")
+    warehouse = Warehouse(SessionStatements(spark).rows)
+    begun = time.monotonic()
+    repair_file_statistics(warehouse, organized_table(warehouse, "t"))
+    return time.monotonic() - begun
+
+
+def run(spark: SparkSession, query: str) -> tuple[float, int, object]:
+    """Seconds, files that the scan reads, and the answer."""
+    spark.catalog.refreshTable("t")
+    begun = time.monotonic()
+    frame = spark.sql(query)
+    answer = frame.collect()
+    seconds = time.monotonic() - begun
+    leaves = frame._jdf.queryExecution().executedPlan().collectLeaves()
+    return seconds, leaves.apply(0).metrics().apply("numFiles").value(), answer
+
+
+def main() -> None:
+    """Make the table, and print a table of seconds and files."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--files", type=int, default=20_000)
+    parser.add_argument("--runs", type=int, default=5)
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        settings = {
+            "spark.master": "local[2]",
+            **extension_settings(build_jar()),
+            "spark.sql.adaptive.enabled": "false",
+            "spark.driver.memory": "3g",
+        }
+        spark = session(Path(folder), settings)
+        mapped = make(spark, Path(folder), arguments.files)
+        least = arguments.files // PARTITIONS * ROWS_OF_FILE // 2
+        select = "select count(*), max(v), sum(o) from t"
+        queries = {
+            "a thousandth": f"{select} where o between {least} and {least + least // 500}",
+            "of one partition": f"{select} where p = 7 and o = {least}",
+            "all": select,
+        }
+        table = Table("rows", "stock", "files", "with the map", "files", "stock over it")
+        for name, query in queries.items():
+            runs: dict[str, list[tuple[float, int, object]]] = {"false": [], "true": []}
+            for _ in range(arguments.runs):
+                for enabled, seen in runs.items():
+                    spark.conf.set("spark.bucketing.enabled", enabled)
+                    seen.append(run(spark, query))
+            if len({str(answer) for seen in runs.values() for _, _, answer in seen}) != 1:
+                raise SystemExit(f"{name}: the answers differ")
+            stock, ours = (statistics.median(seconds for seconds, _, _ in runs[which]) for which in ("false", "true"))
+            files = [f"{runs[which][0][1]:,}" for which in ("false", "true")]
+            first = runs["true"][0][0]
+            table.add_row(name, f"{stock:.2f} s", files[0], f"{ours:.2f} s", files[1], f"{stock / ours:.1f}")
+            Console().print(f"{name}: the first time with the map {first:.2f} s")
+        Console().print(f"{arguments.files:,} files; reading them all for the map took {mapped:.1f} s")
+        Console().print(table)
+
+
+if __name__ == "__main__":
+    main()

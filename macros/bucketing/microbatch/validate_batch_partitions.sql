@@ -1,0 +1,13 @@
+{#- Raises when two batches have written into one partition. Each write has an id of its own in the names of its files. -#}
+{% macro validate_batch_partitions(relation, layout) -%}
+  {%- set writes = 'count(distinct ' ~ spark_bucketing.write_of_path('path') ~ ')' -%}
+  {%- set shared -%}
+    select regexp_extract(path, '^(.*)/[^/]*$', 1), {{ writes }}
+    from ({{ spark_bucketing.directory_files_sql(spark_bucketing.table_location(relation, layout)) }})
+    group by 1 having {{ writes }} > 1 limit 1
+  {%- endset -%}
+  {%- set found = run_query(shared).rows -%}
+  {%- if found | length > 0 -%}
+    {% do spark_bucketing.raise_coarse_partition(found[0][1] ~ ' batches write into ' ~ found[0][0], layout) %}
+  {%- endif -%}
+{%- endmacro %}

@@ -1,0 +1,126 @@
+{#-
+  SQL for a plan of the files of an organized table: where the range of each begins. A row for each partition:
+    p0, p1, ...   the partition's values
+    rows          of the partition
+    boundaries        the least value of each file, ascending; rows below the first one belong to the first file, too
+    files         as many as boundaries, and one of NULLs where there are some
+  numbered_files_sql() adds
+    first_task    files of the partitions before it
+
+  Boundaries are quantiles of a sample, of about a hundred rows for each file, so that a file has the wanted rows but for some percent. What is
+  sampled follows from where a row lies: a task that is tried again takes the same rows. Equal values have one rank, and so one file, however
+  many they are; the files that they would have filled are not made. Every boundary is some row's value: no file is empty. Boundaries stay in the cluster.
+
+  With `range_boundaries_from` they are those of another table, as far as there are rows for them.
+-#}
+{% macro range_plan_sql(input, layout, rows_per_file) -%}
+  {%- set columns = spark_bucketing.partition_aliases(layout) -%}
+  {%- set partition = columns | join(', ') -%}
+  {%- set of_partition = 'partition by ' ~ partition if columns -%}
+  {%- set same_partition = spark_bucketing.same_partition('one', 'other', columns) -%}
+  with positions as (
+    select
+      {{ spark_bucketing.partition_select_list(layout) }}
+      {{ spark_bucketing.quote_identifier(layout.range_by[0]) }} as value,
+      xxhash64({{ '_metadata.file_name, _metadata.row_index' if input is not string else '`__spark_bucketing_place`' }}) as place
+    from {{ spark_bucketing.rows_of_input(input) }}
+  ),
+  counted as (
+    select *, greatest(1, {{ spark_bucketing.files_of_partition(layout, rows_per_file) }}) as wanted
+    from (
+      {#- NULLs have a file of their own: of the others so many rows are spread over files. -#}
+      select {{ partition ~ ', ' if columns }}count(value) as rows, count_if(value is null) as nulls, sum(count(value)) over () as all_rows
+      from positions
+      {{ 'group by ' ~ partition if columns else 'having count(*) > 0' }}
+    )
+  ),
+  {%- if layout.range_boundaries_from %}
+  shared as (
+    {{ spark_bucketing.range_boundaries_sql(layout) }}
+  ),
+  bounded as (
+    select {{ partition ~ ', ' if columns }}array_sort(collect_set(boundary)) as boundaries
+    from (
+      {#- A partition that the other table has not is one file. -#}
+      select
+        {{ spark_bucketing.quote_columns(columns, 'one.%s') ~ ', ' if columns }}
+        coalesce(
+          get(plan.boundaries, {{ spark_bucketing.file_of_boundaries('one.value', spark_bucketing.max_num_files()) }}),
+          min(one.value) over ({{ 'partition by ' ~ spark_bucketing.quote_columns(columns, 'one.%s') if columns }})
+        ) as boundary
+      from positions as one
+      left join shared as plan on {{ spark_bucketing.same_partition('one', 'plan', columns) }}
+      where one.value is not null
+    )
+    {{ 'group by ' ~ partition if columns }}
+  )
+  {%- else %}
+  sampled as (
+    select {{ spark_bucketing.quote_columns(columns, 'one.%s') ~ ', ' if columns }}one.value, other.rows, other.wanted
+    from positions as one
+    inner join counted as other on {{ same_partition }}
+    where one.value is not null and pmod(one.place, greatest(1, other.rows div other.wanted div 100)) = 0
+  ),
+  bounded as (
+    select {{ partition ~ ', ' if columns }}array_sort(collect_list(boundary)) as boundaries
+    from (
+      select {{ partition ~ ', ' if columns }}min(value) as boundary
+      from (
+        select
+          *,
+          (rank() over ({{ of_partition }} order by value) - 1) * wanted div count(*) over ({{ of_partition }}) as range_number
+        from sampled
+      )
+      group by {{ partition ~ ', ' if columns }}range_number
+    )
+    {{ 'group by ' ~ partition if columns }}
+  )
+  {%- endif %}
+  select
+    {{ spark_bucketing.quote_columns(columns, 'one.%s') ~ ', ' if columns }}
+    one.rows + one.nulls as rows,
+    other.boundaries,
+    greatest(1, coalesce(size(other.boundaries), 0)) - if(one.rows = 0, 1, 0) + if(one.nulls > 0, 1, 0) as files
+  from counted as one
+  left join bounded as other on {{ same_partition }}
+{%- endmacro %}
+
+
+{% macro numbered_files_sql(query, layout) -%}
+  {%- set order = spark_bucketing.partition_aliases(layout) | join(', ') or 'rows' -%}
+  select *, true as is_first, coalesce(sum(files) over (order by {{ order }} rows unbounded preceding) - files, 0) as first_task
+  from ({{ query }})
+{%- endmacro %}
+
+
+{#- SQL for two rows of the same partition. -#}
+{% macro same_partition(one, other, columns) -%}
+  {%- set equal = [] -%}
+  {%- for name in columns -%}
+    {%- do equal.append(one ~ '.' ~ name ~ ' <=> ' ~ other ~ '.' ~ name) -%}
+  {%- endfor -%}
+  {{ return(equal | join(' and ') or 'true') }}
+{%- endmacro %}
+
+
+{#-
+  SQL for the file of a row among those of its partition, from 0: that of the last boundary which is not above the value.
+
+  longest: the most files of a partition
+-#}
+{% macro file_of_value(value, longest) -%}
+  {{ return('if(' ~ value ~ ' is null, greatest(0, size(plan.boundaries)), ' ~ spark_bucketing.file_of_boundaries(value, longest) ~ ')') }}
+{%- endmacro %}
+
+
+{#- By binary search in `plan.boundaries`, for a value that is not NULL. -#}
+{% macro file_of_boundaries(value, longest) -%}
+  {%- set steps = [] -%}
+  {%- for exponent in range(17) if 2 ** exponent < longest -%}
+    {%- do steps.insert(0, 2 ** exponent) -%}
+  {%- endfor -%}
+  {%- if not steps -%}
+    {%- do steps.append(1) -%}
+  {%- endif -%}
+  {{ return('aggregate(array(' ~ steps | join(', ') ~ '), 0, (i, step) -> if(get(plan.boundaries, i + step) <= ' ~ value ~ ', i + step, i))') }}
+{%- endmacro %}

@@ -1,0 +1,301 @@
+"""What `spark-bucketing advise` does, from its arguments to advice."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
+from pathlib import Path
+
+from spark_bucketing.advise.advice import Advice, Explanation, RejectedTable
+from spark_bucketing.advise.layout_options import Compatibility, Options, Subject, keys_of, number_of_buckets, options_of, orders_of
+from spark_bucketing.advise.requirements import CastKey, RequiredLayout
+from spark_bucketing.advise.catalogs import (
+    column_facts,
+    joined_catalogs,
+    live_catalog,
+    merged,
+    names_of,
+    refuse_unknown,
+    unknown_names,
+)
+from spark_bucketing.advise.query_plans import Plans
+from spark_bucketing.advise.proposal import Proposal, config_changes, explained, is_incremental, proposed, suggested
+from spark_bucketing.advise.table_sizes import TableSize, read_runs, read_sizes
+from spark_bucketing.check.artifacts import Artifacts, Project, CheckRequest
+from spark_bucketing.check.project_check import about, in_folder, open_planner, planner_settings_of
+from spark_bucketing.check.session_settings import ALL_KEYS, Settings
+from spark_bucketing.check.stub_tables import StubTables
+from spark_bucketing.check.time_limit import TimeLimit
+from spark_bucketing.edits import apply, plan_edits
+from spark_bucketing.errors import ProjectError
+from spark_bucketing.plan.planner import Planner
+from spark_bucketing.plan.whatif import WhatIf
+from spark_bucketing.project.catalog import CatalogTable
+from spark_bucketing.project.manifest import Manifest, Node, table_name
+from spark_bucketing.project.profile import read_target
+from spark_bucketing.spec import BucketHash
+
+OnProgress = Callable[[str], None]
+MIB = 2**20
+# Of choosing anew without what Spark's plans do not bear out.
+_MOST_ROUNDS = 10
+# What is built by this package, or can be.
+_BUILT = {
+    "table": "bucketed_table",
+    "incremental": "bucketed_incremental",
+    "bucketed_table": "bucketed_table",
+    "bucketed_incremental": "bucketed_incremental",
+}
+
+
+@dataclass(frozen=True)
+class AdviseRequest:
+    """The arguments; paths are absolute."""
+
+    check: CheckRequest  # of the project and how it is planned
+    sizes: Path | None = None
+    runs: Path | None = None
+    assume_size: int | None = None  # bytes of tables whose size nobody knows; None to leave them alone
+    target_file_size: int = 256 * MIB
+    smallest: int = 256 * MIB  # bytes; smaller tables are left alone
+    budget: int | None = None  # bytes that may be rewritten
+    profile: bool = False  # ask the warehouse for values of columns
+    explain: str | None = None  # a table
+    apply: bool = False  # write the edits
+
+
+@dataclass(frozen=True)
+class ProjectContext:
+    """A project, and what is known of it."""
+
+    request: AdviseRequest
+    manifest: Manifest
+    settings: Settings
+    sizes: Mapping[str, TableSize]  # by unique id
+    runs: Mapping[str, float] = field(default_factory=dict)  # by name or unique id; empty where nobody counted
+
+    def runs_of(self, node: Node) -> float:
+        """How often a model runs; once where nobody counted."""
+        if not self.runs:
+            return 1.0
+        return next((self.runs[name] for name in names_of(node) if name in self.runs), 0.0)
+
+
+def advise_project(request: AdviseRequest, on_progress: OnProgress = lambda _: None) -> Advice:
+    """Advise.
+
+    Raises:
+        BucketingError: it could not run.
+    """
+    given = read_sizes(request.sizes) if request.sizes else {}
+    runs = read_runs(request.runs) if request.runs else {}
+    if request.explain and request.apply:
+        raise ProjectError(
+            "An explanation changes nothing.\n  found:    --explain and --apply\n  expected: one of them\n"
+            "  instead:  --explain to look, then --apply alone"
+        )
+    if request.profile and request.check.offline:
+        raise ProjectError(
+            "Nothing can be profiled offline.\n  found:    --profile and --offline\n  expected: one of them\n"
+            "  instead:  --sizes FILE with distinct and largest of columns"
+        )
+    target = read_target(request.check.place, request.check.variables)
+    project = Project(target, request.check)
+    with in_folder(target.project_dir):
+        on_progress("starting Spark")
+        with open_planner(project) as (planner, start):
+            settings = planner_settings_of(project, planner)
+            on_progress("compiling the project")
+            artifacts = project.artifacts()
+            there = {} if request.check.offline else live_catalog(planner, artifacts.manifest)
+            catalog = joined_catalogs(there, artifacts.catalog)
+            refuse_unknown(artifacts.manifest, request.sizes, given)
+            # Past runs, which have unique ids, may be of models that are gone.
+            refuse_unknown(artifacts.manifest, request.runs, (name for name in runs if name.count(".") < 2))
+            gone = tuple(
+                RejectedTable(name, "--runs names it, and the project does not have it")
+                for name in unknown_names(artifacts.manifest, runs)
+            )
+            sizes = merged(artifacts.manifest, catalog, given, request.assume_size)
+            around = ProjectContext(request, artifacts.manifest, settings, sizes, runs)
+            with start(settings.loaded) as whatif:
+                if target.schema:
+                    whatif.use(target.schema)
+                advice = _advised(around, whatif, planner, _sized(catalog, sizes), target.project_dir, on_progress)
+        advice = replace(advice, left_out=(*advice.left_out, *gone))
+        edited = _with_edits(advice, artifacts, target.project_dir, request)
+    return replace(edited, about=about(target))
+
+
+def _sized(catalog: Mapping[str, CatalogTable], sizes: Mapping[str, TableSize]) -> dict[str, CatalogTable]:
+    """The catalog with the sizes that are planned with."""
+    names = dict.fromkeys([*catalog, *sizes])
+    return {
+        name: CatalogTable(
+            catalog[name].columns if name in catalog else {}, sizes[name].size_bytes if name in sizes else None
+        )
+        for name in names
+    }
+
+
+def _advised(
+    around: ProjectContext,
+    whatif: WhatIf,
+    live: Planner,
+    catalog: Mapping[str, CatalogTable],
+    project_dir: Path,
+    on_progress: OnProgress,
+) -> Advice:
+    request, manifest = around.request, around.manifest
+    stub = StubTables(whatif, manifest, catalog, project_dir)
+    plans = Plans(whatif, stub, manifest, around.runs_of, TimeLimit(request.check.time_limit))
+    plans.plan_all(on_progress)
+    required = plans.required
+    compatibility = Compatibility(around.settings.extension, around.settings.on(ALL_KEYS))
+    keys, orders = keys_of(required, compatibility), orders_of(required)
+    subjects, sources, left_out = _subjects(around, whatif, stub)
+    everything = {**subjects, **sources}
+    if not isinstance(live, WhatIf):
+        on_progress("asking for values of columns")
+        for name in (name for name in keys if name in everything):
+            columns = tuple(dict.fromkeys(column for found in keys[name] for column in found))
+            facts = column_facts(live, everything[name], columns, request.profile)
+            everything[name] = replace(everything[name], facts=facts)
+    numbers = {name: number_of_buckets(one.per_partition, request.target_file_size) for name, one in everything.items()}
+    beside: dict[str, set[int]] = {}
+    for requirement in required:
+        for side in requirement.sides:
+            beside.setdefault(side.table, set()).update(
+                numbers[other.table] for other in requirement.sides if other.table in numbers
+            )
+    options: dict[str, Options] = {
+        name: options_of(one, keys.get(name, ()), sorted(beside.get(name, ())), request.target_file_size, orders.get(name, ()))
+        for name, one in everything.items()
+        if name in keys
+    }
+    own = {name: one for name, one in options.items() if name in subjects}
+    on_progress("choosing")
+    proposal = proposed(own, required, compatibility, request.budget)
+    for _ in range(_MOST_ROUNDS):
+        on_progress("planning the proposal")
+        proof = plans.proof(proposal.specs(own))
+        dropped = proposal.not_borne_out(own, proof, plans.readers)
+        if not dropped:
+            break
+        own = {name: one for name, one in own.items() if name not in dropped}
+        left_out += [RejectedTable(name, "Spark's plans do not bear the gain out") for name in dropped]
+        proposal = proposed(own, required, compatibility, request.budget)
+    proof = plans.proof(proposal.specs(own))
+    left_out += [RejectedTable(name, why, keys) for name, one in own.items() for keys, why in one.left_out.items()]
+    left_out += _cast(plans.cast_keys, subjects)
+    by_table = {table_name(stub.relation(node) or ""): node for node in manifest.nodes.values() if node.relation}
+    found = Advice(
+        changes=proposal.changes(own, by_table, required, compatibility),
+        proof=proof,
+        left_out=tuple(sorted(left_out, key=lambda one: (one.table, one.keys))),
+        suggestions=suggested({name: one for name, one in options.items() if name in sources}, required, compatibility),
+        gap=proposal.chosen.gap,
+        planner=f"{live.label}, {'with' if compatibility.extension else 'without'} the session extension",
+    )
+    return replace(found, explained=_explained(request.explain, options, by_table, proposal, required, compatibility, left_out))
+
+
+def _cast(found: Sequence[CastKey], tables: Collection[str]) -> list[RejectedTable]:
+    """Columns that would be keys if queries did not cast them; those of tables that could be bucketed."""
+    queries: dict[tuple[str, str, str], dict[str, None]] = {}
+    for key in found:
+        queries.setdefault((key.table, key.column, key.type), {})[f"{key.query} ({key.kind})"] = None
+    return [
+        RejectedTable(
+            table,
+            f"cast to {kind} by {', '.join(names)}: buckets are of values as they are stored, so that a column of that "
+            "type could be a key",
+            (column,),
+        )
+        for (table, column, kind), names in queries.items()
+        if table in tables
+    ]
+
+
+def _explained(
+    asked: str | None,
+    options: Mapping[str, Options],
+    by_table: Mapping[str, Node],
+    proposal: Proposal,
+    required: Sequence[RequiredLayout],
+    compatibility: Compatibility,
+    left_out: Sequence[RejectedTable],
+) -> Explanation | None:
+    if asked is None:
+        return None
+    names = [name for name, node in by_table.items() if asked.lower() in (name, node.name.lower(), node.unique_id)]
+    if not names:
+        near = get_close_matches(asked.lower(), [node.name for node in by_table.values()], 1, 0) or ["model"]
+        raise ProjectError(
+            f"There is no table {asked!r}.\n  found:    {len(by_table):,} tables of models and sources\n"
+            f"  expected: one of them\n  instead:  --explain {near[0]}"
+        )
+    return explained(names[0], options.get(names[0]), proposal, required, compatibility, left_out)
+
+
+def _subjects(
+    around: ProjectContext, whatif: WhatIf, stub: StubTables
+) -> tuple[dict[str, Subject], dict[str, Subject], list[RejectedTable]]:
+    """Tables that could be bucketed, those of sources, and those that are left alone."""
+    subjects: dict[str, Subject] = {}
+    sources: dict[str, Subject] = {}
+    left_out: list[RejectedTable] = []
+    for unique_id in around.manifest.order:
+        node = around.manifest.nodes[unique_id]
+        relation = stub.relation(node)
+        name = table_name(relation) if relation else ""
+        table = whatif.table(name) if name else None
+        if table is None:
+            continue
+        facts = around.sizes.get(unique_id, TableSize())
+        given = table.spec.bucket_hash if table.spec else None
+        default: BucketHash = "hive" if around.settings.extension else "spark"
+        evolves = is_incremental(node) and bool(table.partition_columns) and around.settings.extension
+        written = around.runs_of(node) * _written(node, facts)
+        subject = Subject(table, facts, written, given or default, evolves)
+        if why := _objection(node, subject, around.request.smallest):
+            left_out.append(RejectedTable(name, why))
+        elif node.resource_type == "source":
+            sources[name] = subject
+        else:
+            subjects[name] = subject
+    return subjects, sources, left_out
+
+
+def _written(node: Node, facts: TableSize) -> float:
+    """The share of a table that one run writes: of an incremental one with partitions, one of these."""
+    return 1 / max(facts.partitions or 1, 1) if is_incremental(node) and node.config.get("partition_by") else 1.0
+
+
+def _objection(node: Node, subject: Subject, smallest: int) -> str:
+    if node.resource_type != "source" and node.materialized not in _BUILT:
+        return f"a {node.materialized} is not built by this package's materializations"
+    if subject.table.file_format not in ("parquet", "orc"):
+        return f"its format is {subject.table.file_format}; buckets are of Parquet or ORC"
+    if subject.facts.size_bytes is None:
+        return "its size is not known: generate the docs, or give --sizes or --assume-size"
+    if subject.bytes < smallest:
+        return "smaller than --smallest"
+    if subject.table.partition_columns and subject.facts.partitions is None:
+        return "the number of its partitions is not known: give --sizes with partitions"
+    return ""
+
+
+def _with_edits(advice: Advice, artifacts: Artifacts, project_dir: Path, request: AdviseRequest) -> Advice:
+    changes = config_changes(advice.changes, artifacts.manifest)
+    by_id = {change.model: change.config for change in changes}
+    advice = replace(advice, changes=tuple(replace(one, config=by_id[one.unique_id]) for one in advice.changes))
+    if not changes:
+        return advice
+    raw = json.loads(artifacts.path.read_text(encoding="utf-8"))
+    edits, refusals = plan_edits(project_dir, raw, changes)
+    if request.apply:
+        apply(project_dir, edits)
+    return replace(advice, edits=tuple(edits), refusals=tuple(refusals), applied=request.apply)

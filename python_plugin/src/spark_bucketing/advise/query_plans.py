@@ -1,0 +1,117 @@
+"""Plans the queries of a project: as they are, what they would requirement of plain tables, and under a proposal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from spark_bucketing.advise.advice import QueryProof
+from spark_bucketing.advise.requirements import CastKey, Planned, RequiredLayout, cast_keys, planned, required
+from spark_bucketing.check.stub_tables import StubTables
+from spark_bucketing.check.query_selection import selectable
+from spark_bucketing.check.time_limit import TimeLimit
+from spark_bucketing.errors import BucketingError
+from spark_bucketing.plan import parse_plan, parse_statistics
+from spark_bucketing.plan.explain_cost import Statistics
+from spark_bucketing.plan.tree import PhysicalPlan
+from spark_bucketing.plan.whatif import HypotheticalTable, WhatIf
+from spark_bucketing.project.manifest import Manifest, Node
+from spark_bucketing.spec import BucketSpec
+
+Specs = Mapping[str, BucketSpec]
+"""Other layouts of tables."""
+
+
+@dataclass
+class Plans:
+    """The queries of one project; each is planned as seldom as can be."""
+
+    whatif: WhatIf
+    stub: StubTables
+    manifest: Manifest
+    runs_of: Callable[[Node], float]
+    limit: TimeLimit
+    before: dict[str, Planned] = field(default_factory=dict)  # by unique id
+    errors: dict[str, str] = field(default_factory=dict)
+    readers: dict[str, list[str]] = field(default_factory=dict)  # unique ids by the tables that they read
+    cast_keys: list[CastKey] = field(default_factory=list)
+    _required: list[RequiredLayout] = field(default_factory=list)
+    _known: dict[tuple[str, frozenset[tuple[str, BucketSpec]]], Planned | str] = field(default_factory=dict)
+
+    @property
+    def required(self) -> tuple[RequiredLayout, ...]:
+        """What all queries requirement, parents first."""
+        return tuple(self._required)
+
+    def plan_all(self, on_progress: Callable[[str], None]) -> None:
+        """Plan every query as it is, each after the stubs of what it reads."""
+        queries = selectable(self.manifest)
+        names, done = set(queries), 0
+        for name in self.manifest.order:
+            node = self.manifest.nodes[name]
+            if node.resource_type == "test":
+                continue
+            if name in names:
+                done += 1
+                on_progress(f"planning {done:,} of {len(queries):,} models ({node.name})")
+                self._plan(node)
+            if self.limit.is_free():
+                self.stub.create(node)
+
+    def _plan(self, node: Node) -> None:
+        if node.language != "sql" or node.sql is None:
+            self.errors[node.unique_id] = "It has no compiled SQL that could be planned."
+            return
+        try:
+            plan, statistics = self._explained(node, ())
+            self.before[node.unique_id] = planned(plan, statistics)
+            tables = [table for name in plan.tables if (table := self.whatif.table(name))]
+            for table in tables:
+                self.readers.setdefault(table.name.lower(), []).append(node.unique_id)
+            # What is served already is required as well: plain tables show it.
+            if any(table.spec for table in tables):
+                plan, statistics = self._explained(node, [replace(table, spec=None) for table in tables])
+            self._required += required(node.name, plan, statistics, self.runs_of(node))
+            self.cast_keys += cast_keys(node.name, plan)
+        except BucketingError as error:
+            self.errors[node.unique_id] = self.stub.why(str(error))
+        # A plan of a shape that nobody has thought of leaves the others as they are.
+        except Exception as error:
+            self.errors[node.unique_id] = f"{type(error).__name__}: {error}, which is a mistake of this program"
+
+    def proof(self, specs: Specs) -> tuple[QueryProof, ...]:
+        """Every query before and after; only those that read a table with another layout are planned again."""
+        changed = {
+            name: replace(table, spec=spec) for name, spec in specs.items() if (table := self.whatif.table(name))
+        }
+        touched: dict[str, list[HypotheticalTable]] = {}
+        for name, table in changed.items():
+            for reader in self.readers.get(name, ()):
+                touched.setdefault(reader, []).append(table)
+        return tuple(
+            self._proof(self.manifest.nodes[name], touched.get(name, ())) for name in selectable(self.manifest)
+        )
+
+    def _proof(self, node: Node, tables: Sequence[HypotheticalTable]) -> QueryProof:
+        before = self.before.get(node.unique_id)
+        after: Planned | str | None = before
+        if before and tables:
+            key = (node.unique_id, frozenset((table.name, table.spec) for table in tables if table.spec))
+            if key not in self._known:
+                self._known[key] = self._planned(node, tables)
+            after = self._known[key]
+        error = after if isinstance(after, str) else self.errors.get(node.unique_id, "")
+        parents = tuple(name for name in node.depends_on if name in self.manifest.nodes)
+        found = None if isinstance(after, str) else after
+        return QueryProof(node.name, node.unique_id, self.runs_of(node), before, found, error, parents)
+
+    def _planned(self, node: Node, tables: Sequence[HypotheticalTable]) -> Planned | str:
+        try:
+            return planned(*self._explained(node, tables))
+        except BucketingError as error:
+            return str(error)
+
+    def _explained(self, node: Node, tables: Sequence[HypotheticalTable]) -> tuple[PhysicalPlan, Statistics]:
+        sql = self.stub.rewritten(node.sql or "")
+        texts = self.limit.run(lambda _: self.whatif.explain(sql, tables))
+        return parse_plan(texts.formatted), parse_statistics(texts.cost)

@@ -1,0 +1,130 @@
+"""The check itself: one query after the other is planned and judged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from spark_bucketing.check.table_facts import Facts
+from spark_bucketing.check.hypothetical_queries import Hypothesize
+from spark_bucketing.check.verdicts import judge
+from spark_bucketing.check.verified_fixes import HypotheticalQuery, Proposals, has_candidates, untried
+from spark_bucketing.check.checked_query import Query
+from spark_bucketing.check.results import Finding, ModelResult, OperatorResult, Report, map_findings
+from spark_bucketing.check.scans import TableFacts, note_of
+from spark_bucketing.check.session_settings import Settings
+from spark_bucketing.check.stub_tables import StubTables
+from spark_bucketing.check.source_lines import source_line
+from spark_bucketing.check.time_limit import TimeLimit
+from spark_bucketing.errors import BucketingError
+from spark_bucketing.plan import PhysicalPlan, parse_plan, parse_statistics
+from spark_bucketing.plan.planner import Planner
+from spark_bucketing.project.manifest import Node
+
+_UNCOMPILED = (
+    "It has no compiled SQL in this manifest: write the manifest with `dbt compile`, `run` or `build`, or leave out "
+    "--manifest."
+)
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A query to be checked."""
+
+    name: str  # the model's, or the file's
+    path: str  # its file, relative to the project's folder
+    sql: str | None  # compiled; None when there is none
+    raw: str = ""  # the text of the file
+    unique_id: str | None = None  # dbt's; None for a file of SQL
+    error: str | None = None  # why there is no SQL
+
+
+Task = Subject | Node
+"""A query that is checked, or a node whose stub is created."""
+
+
+@dataclass
+class Checker:
+    """Plans and judges one query after the other."""
+
+    planner: Planner  # what answers
+    settings: Settings  # of the session, for the reasons
+    facts: Facts  # of its tables
+    hypotheses: Hypothesize | None = None  # tries out what could be changed; None to propose nothing
+    stub: StubTables | None = None  # of the project, offline
+    limit: TimeLimit = field(default_factory=lambda: TimeLimit(None))  # for each query
+    queries: list[tuple[ModelResult, HypotheticalQuery]] = field(default_factory=list)
+
+    def run(self, tasks: Sequence[Task], report: Callable[[str], None] = lambda _: None) -> Report:
+        """Go through the tasks, stubs before what reads them, until they are done or somebody presses Ctrl-C."""
+        results: list[ModelResult] = []
+        waiting: list[str] = []
+        try:
+            for task in tasks:
+                report(task.name)
+                if isinstance(task, Subject):
+                    results.append(self.check(task))
+                elif self.stub and self.limit.is_free():
+                    self.stub.create(task)
+        except KeyboardInterrupt:
+            # Subjects are checked in their order, so that those that are left are the last ones.
+            waiting = [task.name for task in tasks if isinstance(task, Subject)][len(results) :]
+        return Report(tuple(results), unfinished=tuple(waiting))
+
+    def check(self, subject: Subject) -> ModelResult:
+        """Plan and judge one query; what cannot be planned or judged, or takes too long, has an error in its result."""
+        result = ModelResult(subject.name, subject.path, unique_id=subject.unique_id)
+        if subject.sql is None:
+            return replace(result, error=subject.error or _UNCOMPILED)
+        try:
+            sql = self.stub.rewritten(subject.sql) if self.stub else subject.sql
+            operators, query = self.limit.run(lambda is_late: self._judged(sql, is_late))
+        except BucketingError as error:
+            why = self.stub.why(str(error)) if self.stub else _hinted(str(error), subject)
+            return replace(result, error=why)
+        # A plan of a shape that nobody has thought of is no reason to leave the other models unchecked.
+        except Exception as error:
+            why = f"Its plan cannot be judged, which is a mistake of this program: {type(error).__name__}: {error}"
+            return replace(result, error=why)
+        result = map_findings(
+            replace(result, operators=operators), lambda _, found: _with_source(found, sql, subject.raw)
+        )
+        if query:
+            query.forget()
+            self.queries.append((result, query))
+        return result
+
+    def _described(self, plan: PhysicalPlan, sizes: Mapping[str, int]) -> Mapping[str, TableFacts]:
+        """Facts of a plan's tables, with partitions where these are read plainly, and sizes as Spark has them."""
+        plainly = {node.table for node in plan.walk() if node.table and note_of(node).objection}
+        found = self.facts.of(plan.tables)
+        found |= {name: self.facts.with_partitions(found[name]) for name in plainly & found.keys()}
+        unknown = {name: facts for name, facts in found.items() if facts.size_bytes is None}
+        return found | {name: replace(facts, size_bytes=sizes.get(name)) for name, facts in unknown.items()}
+
+    def _judged(
+        self, sql: str, is_late: Callable[[], bool]
+    ) -> tuple[tuple[OperatorResult, ...], HypotheticalQuery | None]:
+        explained = self.planner.explain(sql)
+        plan = parse_plan(explained.formatted)
+        statistics = parse_statistics(explained.cost)
+        query = Query(plan, self._described(plan, statistics.tables), self.settings, sql, statistics)
+        judged = judge(query)
+        wanted = has_candidates(judged) or self.stub
+        asked = self.hypotheses(query) if self.hypotheses and wanted else None
+        if asked is None:
+            return tuple(map(untried, judged)) if self.hypotheses else judged, None
+        if self.stub:
+            asked.known(judged, plan.counts)
+        return tuple(Proposals(asked, judged, is_late).results()), asked
+
+
+def _with_source(found: Finding, sql: str, raw: str) -> Finding:
+    """A finding with the line of the model's file in place of that of its SQL."""
+    line = source_line(sql, found.line, raw) if found.line else None
+    return replace(found, line=line, source=raw.splitlines()[line - 1].strip() if line else "")
+
+
+def _hinted(error: str, subject: Subject) -> str:
+    missing = "TABLE_OR_VIEW_NOT_FOUND" in error and subject.unique_id
+    return f"{error}\nBuild what it reads first (dbt run), or check it with --offline." if missing else error

@@ -1,0 +1,105 @@
+"""Queries over hypothetical tables: offline those of the project, live those that the warehouse describes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, ExitStack, suppress
+from dataclasses import replace
+from functools import cached_property
+
+from spark_bucketing.check.table_facts import Facts
+from spark_bucketing.check.verified_fixes import HypotheticalQuery
+from spark_bucketing.check.checked_query import Query
+from spark_bucketing.check.scans import spec_as_read
+from spark_bucketing.check.session_settings import SPARK_LAYOUT
+from spark_bucketing.errors import BucketingError, SparkError
+from spark_bucketing.evolution import sql
+from spark_bucketing.plan.planner import Planner
+from spark_bucketing.plan.whatif import HypotheticalTable, WhatIf
+from spark_bucketing.spec import Description
+
+_MISSING = re.compile(r"TABLE_OR_VIEW_NOT_FOUND\][^`]*((?:`[^`]+`\.?)+)")
+_MOST_NAMES = 200
+
+
+Hypothesize = Callable[[Query], HypotheticalQuery | None]
+"""Makes a hypothetical query of one that was planned; None where it cannot be planned without the warehouse."""
+
+
+def offline_query(whatif: WhatIf, query: Query) -> HypotheticalQuery:
+    """A query over tables that are hypothetical anyway, as they are defined."""
+    known = {name: table for name in query.tables if (table := whatif.table(name))}
+    return HypotheticalQuery(whatif, query.sql, query.settings, query.tables, known)
+
+
+class LiveHypotheticalTables:
+    """Of a warehouse's tables, as it describes them; a Spark for them is started when it is needed."""
+
+    def __init__(self, planner: Planner, facts: Facts, start: Callable[[], AbstractContextManager[WhatIf]]) -> None:
+        self._planner, self._facts, self._start = planner, facts, start
+        self._stack = ExitStack()
+
+    def close(self) -> None:
+        """Let go of the planner."""
+        self._stack.close()
+
+    def query(self, query: Query) -> HypotheticalQuery | None:
+        """A query, and its tables as the warehouse reads them."""
+        whatif = self._whatif
+        if whatif is None:
+            return None
+        known: dict[str, HypotheticalTable] = {}
+        session: dict[str, str] = {}
+        for name, facts in query.tables.items():
+            scans = [scan for node in query.plan.walk() if node.table == name and (scan := query.bucketed(node))]
+            files = max((scan.files for scan in scans), default=1)
+            known[name] = replace(facts, spec=spec_as_read(scans), files_per_bucket=files, partitions=None)
+            if any(scan.left_to_stock for scan in scans):
+                session = {SPARK_LAYOUT: "false"}
+        try:
+            self._complete(whatif, query.sql, list(known.values()))
+        except BucketingError:
+            return None
+        return HypotheticalQuery(whatif, query.sql, query.settings, query.tables, known, session)
+
+    @cached_property
+    def _whatif(self) -> WhatIf | None:
+        """The planner of hypothetical tables, started when it is needed; None where it does not start."""
+        with suppress(BucketingError):
+            whatif = self._stack.enter_context(self._start())
+            whatif.use(str(self._planner.rows("select current_database()")[0][0]))
+            return whatif
+        return None
+
+    def _complete(self, whatif: WhatIf, sql: str, tables: Sequence[HypotheticalTable]) -> None:
+        """Define what the query reads, and the views that it reads these by.
+
+        Raises:
+            BucketingError: there is something that cannot be had here, such as a function or another catalog's table.
+        """
+        for table in tables:
+            if table.name.count(".") == 1 and whatif.table(table.name) is None:
+                whatif.define(table)
+        for _ in range(_MOST_NAMES):
+            try:
+                whatif.plan(sql, tables)
+                return
+            except SparkError as error:
+                missing = _MISSING.search(str(error))
+                if missing is None:
+                    raise
+            self._define(whatif, missing[1])
+
+    def _define(self, whatif: WhatIf, quoted: str) -> None:
+        """Define a view, or a table that a plan leaves out, such as one below a condition that never holds."""
+        parts = sql.parts(quoted)[-2:]
+        name = ".".join(parts if len(parts) == 2 else [str(whatif.rows("select current_database()")[0][0]), *parts])
+        details = Description.of(self._planner.rows(f"describe table extended {quoted}")).details
+        if text := details.get("View Text"):
+            whatif.define_view(name, text)
+            return
+        facts = self._facts.of([name]).get(name)
+        if facts is None or whatif.table(name):
+            raise SparkError(f"{name} cannot be described.")
+        whatif.define(facts)

@@ -1,0 +1,231 @@
+"""What `spark-bucketing check` does, from its arguments to a report."""
+
+from __future__ import annotations
+
+import operator
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from dataclasses import replace
+from datetime import datetime, timezone
+from functools import partial
+from pathlib import Path
+
+from spark_bucketing.check.acceptance import Baseline, accept, allowed_reasons, read_baseline
+from spark_bucketing.check.artifacts import Artifacts, Project, CheckRequest
+from spark_bucketing.check.project_graph import with_configured, with_graph
+from spark_bucketing.check.effects import with_effects
+from spark_bucketing.check.table_facts import Facts, OfflineFacts
+from spark_bucketing.check.hypothetical_queries import LiveHypotheticalTables, offline_query
+from spark_bucketing.check.layout_config import configured_layout
+from spark_bucketing.check.offline import embedded_whatif, whatif_beside
+from spark_bucketing.check.reasons import REASONS, project_findings
+from spark_bucketing.check.reasons.session_and_versions import ProjectFacts
+from spark_bucketing.check.results import Report
+from spark_bucketing.check.checker import Checker, Subject
+from spark_bucketing.check.session_settings import EXTENSIONS, Settings, read_settings
+from spark_bucketing.check.stub_tables import StubTables
+from spark_bucketing.check.query_selection import file_subject, model_subject, offline_tasks, selectable
+from spark_bucketing.check.time_limit import TimeLimit
+from spark_bucketing.errors import BucketingError, ProfileError, ProjectError
+from spark_bucketing.evolution import sql
+from spark_bucketing.plan.planner import Planner, SqlPlanner
+from spark_bucketing.plan.session_planner import SessionPlanner
+from spark_bucketing.plan.whatif import WhatIf
+from spark_bucketing.project.connection import Connection
+from spark_bucketing.project.freshness import read_project
+from spark_bucketing.project.manifest import Manifest, table_name
+from spark_bucketing.project.profile import Target, read_target
+from spark_bucketing.session import open_session, quiet_errors
+from spark_bucketing.spec import BucketSpec
+
+OnProgress = Callable[[str, int, int], None]
+"""Is called with what is at work, how many models are done, and of how many."""
+StartWhatIf = Callable[[bool], AbstractContextManager[WhatIf]]
+"""Gets whether the session has the extension loaded."""
+
+
+def check_project(request: CheckRequest, on_progress: OnProgress = lambda *_: None) -> Report:
+    """Check models or files of SQL.
+
+    Raises:
+        BucketingError: it could not run.
+    """
+    # Before anything that takes long.
+    baseline = read_baseline(request.baseline) if request.baseline else {}
+    target = read_target(request.place, request.variables)
+    project = Project(target, request)
+    here = Path.cwd()
+    # dbt goes to the project's folder, and relative paths of a profile start there.
+    with in_folder(target.project_dir):
+        on_progress("starting Spark" if request.offline or target.method == "session" else "connecting", 0, 0)
+        with open_planner(project) as (planner, start):
+            report = _checked(project, planner, start, baseline, on_progress)
+    return replace(report, folder=_folder_from(here, target.project_dir))
+
+
+def _checked(
+    project: Project, planner: Planner, start: StartWhatIf, baseline: Baseline, on_progress: OnProgress
+) -> Report:
+    # Such as 4.3.0, and a commit.
+    version = str(planner.rows("select version()")[0][0]).partition(" ")[0]
+    settings = planner_settings_of(project, planner)
+    on_progress("compiling the project", 0, 0)
+    artifacts = project.artifacts()
+    manifest = artifacts.manifest
+    subjects = _subjects(project, artifacts)
+    known = {reason.slug for reason in REASONS}
+    allowed = {
+        subject.unique_id: allowed_reasons(manifest.nodes[subject.unique_id].meta, subject.name, known)
+        for subject in subjects
+        if subject.unique_id
+    }
+    offline = planner if isinstance(planner, WhatIf) else None
+    stub = StubTables(offline, manifest, artifacts.catalog, project.target.project_dir) if offline else None
+    tasks = offline_tasks(subjects, manifest) if stub else list(dict.fromkeys(subjects))
+    done = iter(range(len(tasks)))
+    facts = OfflineFacts(offline) if offline else Facts(planner)
+    with closing(LiveHypotheticalTables(planner, facts, partial(start, settings.loaded))) as live:
+        hypothesize = partial(offline_query, offline) if offline else live.query
+        checker = Checker(planner, settings, facts, hypothesize, stub, TimeLimit(project.request.time_limit))
+        found = checker.run(tasks, lambda name: on_progress(name, next(done), len(tasks)))
+        on_progress("trying fixes out on other queries", 0, 0)
+        results = with_effects(found.models, [] if found.unfinished or not checker.limit.is_free() else checker.queries)
+    configured = _configured(manifest, subjects)
+    results = with_configured(results, configured, facts.known())
+    # The configs', where nobody asked the metastore.
+    built = {table.name.lower(): table.spec for table in facts.known()}
+    specs = {name: spec for name, spec in {**configured, **built}.items() if spec}
+    # Offline, some tables have other names.
+    relation = stub.relation if stub else operator.attrgetter("relation")
+    report = replace(
+        found,
+        models=tuple(with_graph(results, manifest, relation)),
+        project=project_findings(ProjectFacts(settings, version, specs)),
+        planner=f"{planner.label}, Spark {version}",
+        about=about(project.target),
+    )
+    return accept(report, allowed, baseline)
+
+
+def about(target: Target) -> Mapping[str, str]:
+    """What a report is of: the project, the target, the commit of a repository, and the day."""
+    git = shutil.which("git")
+    command = [git or "git", "-C", str(target.project_dir), "rev-parse", "--short", "HEAD"]
+    commit = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip() if git else ""
+    name = str(read_project(target.project_dir).get("name", ""))
+    date = datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
+    found = {"project": name, "target": f"{target.profile}.{target.name}", "commit": commit, "date": date}
+    return {key: value for key, value in found.items() if value}
+
+
+def _folder_from(start: Path, project_dir: Path) -> str:
+    """The project's folder as it is called in another one; empty when they are the same."""
+    if project_dir == start:
+        return ""
+    try:
+        return Path(os.path.relpath(project_dir, start)).as_posix()
+    except ValueError:
+        # Another drive of Windows.
+        return project_dir.as_posix()
+
+
+def _subjects(project: Project, artifacts: Artifacts) -> Sequence[Subject]:
+    request, folder = project.request, project.target.project_dir
+    manifest, errors = artifacts.manifest, artifacts.errors
+    files = [file_subject(file, folder, manifest, errors) for file in request.files]
+    if files and not request.selection:
+        return files
+    names = selectable(manifest)
+    if request.selection:
+        chosen = set(project.select(artifacts.path))
+        names = tuple(name for name in names if name in chosen)
+        if not names and not files:
+            raise ProjectError(
+                "Nothing is selected.\n  found:    no model and no snapshot by these --select and --exclude\n"
+                "  expected: at least one that has a query\n"
+                "  instead:  others; `dbt ls` with the same selectors shows what these mean"
+            )
+    return [*(model_subject(manifest.nodes[name], folder, errors.get(name)) for name in names), *files]
+
+
+def _configured(manifest: Manifest, subjects: Sequence[Subject]) -> dict[str, BucketSpec]:
+    """Bucket specs of what was checked and what it reads, by table, as the configs have them."""
+    specs: dict[str, BucketSpec | None] = {}
+    for name in manifest.with_ancestors(subject.unique_id for subject in subjects if subject.unique_id):
+        node = manifest.nodes[name]
+        try:
+            specs[table_name(node.relation or "")] = configured_layout(node.config, node.materialized, node.name).spec
+        # That is an error of dbt's when the model is built.
+        except BucketingError:
+            continue
+    return {name: spec for name, spec in specs.items() if spec}
+
+
+def planner_settings_of(project: Project, planner: Planner) -> Settings:
+    """The settings that reasons read; the extension counts as loaded where the session's plans are made with it."""
+    settings = read_settings(planner)
+    if project.request.offline and not project.wants_extension:
+        return settings.changed({EXTENSIONS: project.target.settings.get(EXTENSIONS, "")})
+    return settings
+
+
+@contextmanager
+def open_planner(project: Project) -> Iterator[tuple[Planner, StartWhatIf]]:
+    """The planner, and what starts one of hypothetical tables beside it."""
+    target = project.target
+    if project.request.offline:
+        with embedded_whatif(target.settings, project.wants_extension) as whatif:
+            if target.schema:
+                whatif.use(target.schema)
+            yield whatif, lambda _: nullcontext(whatif)
+    elif target.method == "session":
+        session = open_session(target.settings)
+        quiet_errors()
+        with SessionPlanner("live (session)", session).printing_in_full() as live:
+            before = session.catalog.currentDatabase()
+            _use(live, project)
+            try:
+                yield live, partial(whatif_beside, session)
+            finally:
+                session.catalog.setCurrentDatabase(before)
+    else:
+        connection = Connection(target)
+        try:
+            over_wire = SqlPlanner(f"live ({target.method})", connection.rows)
+            _use(over_wire, project)
+            # Beside the target's settings, those that somebody has set.
+            yield (
+                over_wire,
+                lambda loaded: embedded_whatif(
+                    {**target.settings, **{str(name): str(value) for name, value, *_ in over_wire.rows("set")}}, loaded
+                ),
+            )
+        finally:
+            connection.close()
+
+
+def _use(planner: Planner, project: Project) -> None:
+    """Resolve names without a schema in the target's own, where that is there already; models name schemas anyway."""
+    target = project.target
+    try:
+        planner.rows(f"use {sql.name(target.schema)}")
+    except BucketingError as error:
+        if project.request.files:
+            raise ProfileError(
+                f"Schema {target.schema!r} of target {target.name!r} cannot be used: {error}. Expected the schema "
+                f"in which tables of {project.request.files[0].name} are: `dbt run` creates it. Or choose --target."
+            ) from error
+
+
+@contextmanager
+def in_folder(path: Path) -> Iterator[None]:
+    """Inside the block this is the current folder."""
+    before = Path.cwd()
+    os.chdir(path)
+    try:
+        yield
+    finally:
+        os.chdir(before)

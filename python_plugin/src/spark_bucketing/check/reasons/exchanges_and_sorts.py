@@ -1,0 +1,227 @@
+"""What a reason looks at: an Exchange or a Sort on the way from an input to an operator, and how its rows come there.
+
+By the buckets of a table, by an earlier shuffle, or in disarray: followed in the plan at hand, from a scan up to the
+operator. What Spark would do otherwise is asked of Spark (whatif).
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from spark_bucketing.check.checked_query import Query
+from spark_bucketing.check.scans import BucketedScan
+from spark_bucketing.plan import PlanNode
+from spark_bucketing.plan.lineage import Source, key_text, source_of, sources_of
+from spark_bucketing.plan.expression_lists import canonical
+from spark_bucketing.plan.operators import Operator, Side
+
+# What has to be explained: an Exchange that the operator needs, or one of something below it; a Sort within partitions;
+# a join that has no keys; and what stands above all operators.
+EXCHANGE, EXCHANGE_BELOW, SORT, JOIN, END = "Exchange", "Exchange below", "Sort", "Join", "end"
+_ASCENDING = " ASC NULLS FIRST"
+_ORDERS = (_ASCENDING, " DESC NULLS LAST", " ASC NULLS LAST", " DESC NULLS FIRST")
+# What spreads rows otherwise, what leaves them in no order, and joins that keep the rows of their left or right input.
+_SPREADING = (
+    "Union", "Expand", "Coalesce", "CartesianProduct", "GlobalLimit", "TakeOrderedAndProject", "CollectLimit",
+    "CollectTail", "InMemoryRelation", "Scan",
+)  # fmt: skip
+_DISORDERING = ("HashAggregate", "ObjectHashAggregate", "ShuffledHashJoin", "Exchange")
+_KEEPING_LEFT = ("Inner", "Cross", "LeftOuter", "LeftSemi", "LeftAnti", "ExistenceJoin", "LeftSingle")
+_KEEPING_RIGHT = ("Inner", "Cross", "RightOuter")
+
+
+@dataclass(frozen=True)
+class Partitioning:
+    """Rows that come by a hash of some keys of an operator."""
+
+    kind: str  # hive or spark
+    places: tuple[frozenset[int], ...]  # for each hashed column the places of the operator's keys where it stands
+    number: int  # of partitions
+    table: str | None = None  # whose buckets these are; None where an Exchange made them
+
+
+@dataclass(frozen=True, eq=False)
+class ExchangeOrSort:
+    """An Exchange or a Sort, and where it is."""
+
+    query: Query  # what it is a part of
+    op: Operator  # the operator that it leads to
+    place: int  # which of the operator's inputs it belongs to
+    node: PlanNode  # the Exchange or Sort; for a join without keys the join itself
+    about: str = EXCHANGE  # what has to be explained
+    explains: tuple[int, ...] = ()  # the numbers of the nodes that are explained with it
+
+    @property
+    def side(self) -> Side:
+        """The input."""
+        return self.op.sides[self.place]
+
+    @cached_property
+    def other(self) -> ExchangeOrSort | None:
+        """The same for the other input of a join."""
+        return None if len(self.op.sides) < 2 else ExchangeOrSort(self.query, self.op, 1 - self.place, self.node)
+
+    @cached_property
+    def keys(self) -> tuple[str, ...]:
+        """The operator's keys, as canonical expressions over the input."""
+        return self.side.keys or ()
+
+    @cached_property
+    def sources(self) -> tuple[Source | None, ...]:
+        """Where each key comes from."""
+        # The lowest part of an aggregate computes the keys that are expressions.
+        return tuple(source_of(key, self.side.entry) for key in self.keys)
+
+    @cached_property
+    def columns(self) -> tuple[Source, ...]:
+        """Columns of tables from which the keys are computed, or which they are."""
+        return tuple(source for key in self.keys for source in sources_of(key, self.side.entry))
+
+    @cached_property
+    def table(self) -> BucketedScan | None:
+        """The bucketed table that the keys come from, or else the first one below."""
+        scans = (*(source.scan for source in self.columns), *self.side.entry.scans)
+        found = [table for scan in scans if (table := self.query.bucketed(scan))]
+        return next((table for table in found if set(table.columns) & self._names_of(table.node)), None) or next(
+            iter(found), None
+        )
+
+    @property
+    def read(self) -> BucketedScan | None:
+        """The same, where it can be read as bucketed here."""
+        return self.table if self.table and self.table.readable else None
+
+    @cached_property
+    def partitionings(self) -> tuple[Partitioning, ...]:
+        """Hashes of the input whose columns are all among the keys, those of its own scan first."""
+        scans = [self.table.node] if self.table else []
+        scans += [source.scan for source in self.sources if source]
+        found = (self._partitioning(scan) for scan in {scan.number: scan for scan in scans}.values())
+        return tuple(dict.fromkeys(one for one in found if one))
+
+    @property
+    def lost_at(self) -> PlanNode | None:
+        """The lowest node above the table's scan where its buckets are lost; None when they reach the operator."""
+        return self._first_above(("Exchange",))
+
+    @property
+    def disordered_at(self) -> PlanNode | None:
+        """The lowest node above the table's scan whose rows are in no order; None when it reaches the operator."""
+        return self._first_above(_DISORDERING)
+
+    @cached_property
+    def closest(self) -> tuple[Partitioning, Partitioning] | None:
+        """A hash of either side by the same keys of the join, whatever their kinds and numbers; None without one."""
+        if self.other is None:
+            return None
+        for here, there in itertools.product(self.partitionings, self.other.partitionings):
+            if len(here.places) == len(there.places) and all(map(frozenset.__and__, here.places, there.places)):
+                return here, there
+        return None
+
+    @cached_property
+    def uncovered(self) -> tuple[str, ...]:
+        """Bucket columns of the table that are not among the keys, not even in an expression."""
+        if self.table is None:
+            return ()
+        known = self._names_of(self.table.node)
+        return tuple(name for name in self.table.columns if name not in known)
+
+    @property
+    def key_texts(self) -> tuple[str, ...]:
+        """The keys for people."""
+        pairs = zip(self.keys, self.side.texts, strict=False)
+        return tuple(key_text(key, text.rpartition(" AS ")[0] or text, self.side.entry) for key, text in pairs)
+
+    def order_columns(self) -> tuple[str, ...] | None:
+        """The table's columns by which the operator wants its rows in order; None when no file can be in that order."""
+        orders = [_canonical_order(text) for text in self.op.order]
+        if self.table is None or not all(order.endswith(_ASCENDING) for order in orders):
+            return None
+        keys = dict.fromkeys((*self.keys, *(order.removesuffix(_ASCENDING) for order in orders)))
+        found = [source_of(key, self.side.entry) for key in keys]
+        scan = self.table.node.number
+        plain = [key.column.name.lower() for key in found if key and not key.wrapped and key.scan.number == scan]
+        return tuple(dict.fromkeys(plain)) if len(plain) == len(found) else None
+
+    def plain_columns(self) -> tuple[str, tuple[str, ...]] | None:
+        """The table and its columns that the keys are, where all are plain columns of one table."""
+        plain = [source for source in self.sources if source and not source.wrapped]
+        scans = {source.scan.number: source.scan.table for source in plain}
+        table = next(iter(scans.values()), None)
+        if len(plain) != len(self.sources) or len(scans) != 1 or table is None or table not in self.query.tables:
+            return None
+        return table, tuple(source.column.name.lower() for source in plain)
+
+    def _names_of(self, scan: PlanNode) -> set[str]:
+        """Columns of a scan from which the keys are computed."""
+        return {source.column.name.lower() for source in self.columns if source.scan.number == scan.number}
+
+    def _first_above(self, operators: tuple[str, ...]) -> PlanNode | None:
+        if self.table is None:
+            return None
+        above = self._upwards(self.table.node)
+        return next((node for below, node in above if node.operator in operators or not _keeps(node, below)), None)
+
+    def _partitioning(self, scan: PlanNode) -> Partitioning | None:
+        found = self._of_buckets(scan)
+        for below, node in self._upwards(scan):
+            if node.operator == "Exchange":
+                found = self._of_shuffle(node)
+            elif not _keeps(node, below):
+                found = None
+        return found
+
+    def _of_buckets(self, scan: PlanNode) -> Partitioning | None:
+        table = self.query.bucketed(scan)
+        if table is None or not table.readable:
+            return None
+        ids = {column.name.lower(): column.id for column in scan.output or ()}
+        places = tuple(self._places(scan, ids.get(name)) for name in table.columns)
+        return Partitioning(table.spec.bucket_hash, places, table.spec.num_buckets, table.name) if all(places) else None
+
+    def _of_shuffle(self, exchange: PlanNode) -> Partitioning | None:
+        shuffle = exchange.shuffle
+        if shuffle is None or shuffle.kind not in ("hash", "hive") or not shuffle.partitions:
+            return None
+        keys = [source_of(key, exchange.children[0]) for key in shuffle.keys]
+        places = tuple(self._places(key.scan, key.column.id) if key and not key.wrapped else () for key in keys)
+        kind = "hive" if shuffle.kind == "hive" else "spark"
+        return Partitioning(kind, tuple(map(frozenset, places)), shuffle.partitions) if places and all(places) else None
+
+    def _places(self, scan: PlanNode, column: int | None) -> frozenset[int]:
+        """The places of the operator's keys that are this column of a scan."""
+        return frozenset(
+            place
+            for place, source in enumerate(self.sources)
+            if source and not source.wrapped and (source.scan.number, source.column.id) == (scan.number, column)
+        )
+
+    def _upwards(self, scan: PlanNode) -> Iterator[tuple[PlanNode, PlanNode]]:
+        """The nodes above a scan, with the one below each, up to the operator; but for what that itself needs."""
+        below = scan
+        for node in self.side.entry.way_from(scan):
+            if node is not self.side.needed:
+                yield below, node
+            below = node
+
+
+def _canonical_order(text: str) -> str:
+    """An element of ORDER BY with attributes named by their ids."""
+    ending = next((ending for ending in _ORDERS if text.endswith(ending)), "")
+    return canonical(text.removesuffix(ending)) + ending
+
+
+def _keeps(node: PlanNode, below: PlanNode) -> bool:
+    """Whether the rows of an input are where they were, under the same keys."""
+    if node.operator in _SPREADING:
+        return False
+    if "Join" not in node.operator or len(node.children) < 2:
+        return True
+    left = node.children[0] is below
+    if node.operator.startswith("Broadcast"):
+        return left is ("BuildRight" in node.title)
+    return node.join_type.startswith(_KEEPING_LEFT if left else _KEEPING_RIGHT)

@@ -1,0 +1,204 @@
+"""Reasons why rows that do not move are sorted."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from spark_bucketing.check.candidate_fixes import (
+    Candidates,
+    bucket,
+    let_extension_read,
+    match_either,
+    merge_files,
+    rewrite_files,
+    set_to,
+)
+from spark_bucketing.check.reasons.exchanges_and_sorts import SORT, ExchangeOrSort
+from spark_bucketing.check.reasons.phrases import purpose, series
+from spark_bucketing.check.reasons.reason import Explanation, reason
+from spark_bucketing.check.scans import BucketedScan
+from spark_bucketing.check.session_settings import MERGE_FILES, ORDERING
+
+
+@reason("several buckets are read as one, which loses their order", SORT, of="table")
+def coalesced_buckets_unsorted(exchange_or_sort: ExchangeOrSort, table: BucketedScan) -> Explanation | None:
+    """Several buckets are read as one, one after the other, so that their order is lost and they are sorted again.
+
+    **Anti-pattern**
+
+    64 buckets against 16 on stock Spark with `coalesceBucketsInJoin`.
+
+    **Best practice**
+
+    Take the same number of buckets on both sides, or load the extension, which merges sorted buckets while it reads
+    them.
+    """
+    here, there = exchange_or_sort.closest or (None, None)
+    if not here or not there or here.table is None or there.table is None:
+        return None
+    if here.number <= there.number or any(side.exchanges for side in exchange_or_sort.op.sides):
+        return None
+    merging = (set_to({MERGE_FILES: "64"}),) if table.by_extension else let_extension_read(table)
+    return Explanation(
+        f"{here.table} has {here.number:,} buckets and {there.table} has {there.number:,}: "
+        f"{here.number // there.number} sorted files are read one after the other, and sorted again.",
+        (here.table, there.table),
+        (*match_either(exchange_or_sort), *merging),
+    )
+
+
+@reason("the files are sorted otherwise than the operator wants", SORT, of="read")
+def sort_columns_mismatch(exchange_or_sort: ExchangeOrSort, table: BucketedScan) -> Explanation | None:
+    """The files are sorted by other columns than the operator wants, or not at all.
+
+    **Anti-pattern**
+
+    ```sql
+    -- clicks: clustered_by=['user_id'], sorted_by=['event_at']
+    select * from clicks join users using (user_id)
+    ```
+
+    A descending order is never that of a file:
+
+    ```sql
+    select *, row_number() over (partition by user_id order by event_at desc) as n from clicks
+    ```
+
+    **Best practice**
+
+    Sort by the bucket columns first, then by what windows over them are ordered by: `sorted_by=['user_id',
+    'event_at']`.
+    """
+    wanted = exchange_or_sort.order_columns()
+    if wanted is not None and _serves(exchange_or_sort, table, wanted):
+        return None
+    have = table.spec.sort_columns
+    order = f"sorted by {series([name.lower() for name in have])}" if have else "not sorted"
+    words = re.sub(r"#\d+L?", "", exchange_or_sort.node.details.get("Arguments", "").partition("]")[0].strip("["))
+    words = words.replace(" ASC NULLS FIRST", "").replace(" NULLS LAST", "")
+    message = f"The files of {table.name} are {order}, and the rows are wanted in the order of {words}."
+    return Explanation(message, candidates=_in_order(table, wanted or ()))
+
+
+@reason("a bucket has a file in each of the selected partitions", SORT, of="read")
+def multiple_partitions(_: ExchangeOrSort, table: BucketedScan) -> Explanation | None:
+    """The query reads several partitions, in each of which a bucket is a file of its own, so that it is sorted again.
+
+    **Anti-pattern**
+
+    ```sql
+    -- clicks: partition_by=['day'], clustered_by=['user_id']
+    select * from clicks join users using (user_id) where day >= '2024-01-01'
+    ```
+
+    on stock Spark.
+
+    **Best practice**
+
+    Load the extension, which merges the sorted files of a bucket while it reads them
+    (`spark.bucketing.read.mergeFiles`).
+    """
+    if table.partitions_read < 2:
+        return None
+    which = "All" if table.reads_all_partitions else f"{table.partitions_read:,}"
+    message = f"{which} partitions of {table.name} are read, and a bucket has a sorted file in each of them."
+    return Explanation(message, candidates=(merge_files(table),))
+
+
+@reason("a bucket has several files", SORT, of="read")
+def multiple_files_per_bucket(_: ExchangeOrSort, table: BucketedScan) -> Explanation | None:
+    """A bucket has several files, each of them sorted, so that their rows are sorted again.
+
+    **Anti-pattern**
+
+    `insert into clicks select ...` on stock Spark: every writing task adds a file to every bucket.
+
+    **Best practice**
+
+    Write the table with dbt, or with the extension loaded, and test it with `spark_bucketing.one_file_per_bucket`.
+    """
+    files = table.facts.files_per_bucket
+    if files < 2:
+        return None
+    message = f"A bucket of {table.name} has {files:,} files: they are sorted one by one, and not together."
+    return Explanation(message, candidates=(rewrite_files(table), merge_files(table)))
+
+
+@reason("the files are sorted, but a setting keeps Spark from relying on it", SORT, of="read")
+def scan_ordering_disabled(_: ExchangeOrSort, table: BucketedScan) -> Explanation | None:
+    """The files are sorted as wanted, but stock Spark does not rely on that unless a setting says so.
+
+    **Anti-pattern**
+
+    Sorted buckets, one file each, on stock Spark with its default settings: no shuffle, but two sorts. The same with
+    the extension for a table of the Spark layout that it leaves to stock Spark, such as one bucketed by a timestamp.
+
+    **Best practice**
+
+    Set `spark.sql.legacy.bucketedTableScan.outputOrdering=true`, or load the extension.
+    """
+    if table.by_extension or table.settings.on(ORDERING):
+        return None
+    extension = " It is stock Spark that reads this table: the extension leaves it alone."
+    return Explanation(
+        f"The files of {table.name} are sorted as wanted, but {ORDERING}=false keeps Spark from relying on it."
+        f"{extension if table.settings.extension else ''}",
+        candidates=(set_to({ORDERING: "true"}), *let_extension_read(table)),
+    )
+
+
+@reason("an operator in between loses the order of the files", SORT, of="table")
+def ordering_not_preserved(exchange_or_sort: ExchangeOrSort, table: BucketedScan) -> Explanation | None:
+    """The files are sorted as wanted, but an operator between them and this one does not keep the order.
+
+    **Anti-pattern**
+
+    ```sql
+    select * from (select user_id, name from users union all select user_id, name from old_users) as u
+    join clicks using (user_id)
+    ```
+
+    **Best practice**
+
+    Nothing in most cases: a sort of rows that do not move is cheap beside a shuffle. The extension merges sorted
+    inputs of a union.
+    """
+    node = exchange_or_sort.disordered_at
+    if not table.ordered or node is None:
+        return None
+    message = f"{table.name} is read in order, but {node.operator} does not keep it."
+    return Explanation(message, candidates=() if table.by_extension else let_extension_read(table))
+
+
+@reason("the rows come from an operator that moved them, in no order", SORT)
+def unordered_input(exchange_or_sort: ExchangeOrSort) -> Explanation | None:
+    """The rows were moved, grouped or joined by an operator below, so that they come in no order.
+
+    **Anti-pattern**
+
+    None: a sort is due after rows were moved. What moved them has a reason of its own.
+
+    **Best practice**
+
+    See to the shuffle below; the sort goes with it.
+    """
+    if exchange_or_sort.read and any(found.table for found in exchange_or_sort.partitionings):
+        return None
+    message = f"The rows {purpose(exchange_or_sort)} come from operators that leave them in no order."
+    return Explanation(message, exchange_or_sort.side.entry.tables)
+
+
+def _serves(exchange_or_sort: ExchangeOrSort, table: BucketedScan, wanted: tuple[str, ...]) -> bool:
+    have = tuple(name.lower() for name in table.spec.sort_columns)[: len(wanted)]
+    # The keys of a join are compared in the order of the buckets' columns.
+    if exchange_or_sort.op.kind == "join" and sorted(wanted) == sorted(table.columns):
+        return sorted(have) == sorted(wanted)
+    return have == wanted
+
+
+def _in_order(table: BucketedScan, wanted: tuple[str, ...]) -> Candidates:
+    first = [name for name in table.columns if name in wanted]
+    orders = dict.fromkeys([wanted, (*first, *(name for name in wanted if name not in first))])
+    specs = (replace(table.spec, sort_columns=order) for order in orders if order)
+    return tuple(candidate for spec in specs for candidate in bucket(table.facts, spec))

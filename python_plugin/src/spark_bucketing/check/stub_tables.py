@@ -1,0 +1,143 @@
+"""An empty stub of every table that a project refers to, for planning without a warehouse.
+
+    sources, seeds       columns from the catalog, the YAML, or the seed's file
+    views                CREATE VIEW of the compiled SQL, so that the planner sees through them as in the warehouse
+    other models         columns from an enforced contract, else from planning the compiled SQL, which knows of a change
+                         that the catalog does not know yet; then the catalog, then the YAML
+    ephemeral models     nothing: they are in the compiled SQL of the models that use them
+
+Buckets, partitions and layout are those of the config.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cached_property
+from hashlib import sha256
+from pathlib import Path
+
+from spark_bucketing.check.layout_config import configured_layout
+from spark_bucketing.check.sql_text import renamed
+from spark_bucketing.errors import BucketingError, ProjectError
+from spark_bucketing.plan.whatif import WhatIf
+from spark_bucketing.project.catalog import CatalogTable
+from spark_bucketing.project.manifest import Manifest, Node, relation_parts, table_name
+from spark_bucketing.project.seeds import seed_columns
+
+_WITHOUT_TABLE = ("ephemeral", "analysis", "test")
+_EXPECTED = "  expected: a catalog.json that has it (dbt docs generate), or columns with a data_type in its YAML"
+_SNAPSHOT_COLUMNS = {
+    "dbt_scd_id": "string",
+    "dbt_updated_at": "timestamp",
+    "dbt_valid_from": "timestamp",
+    "dbt_valid_to": "timestamp",
+}
+
+
+class StubTables:
+    """The stubs of one project."""
+
+    def __init__(
+        self, whatif: WhatIf, manifest: Manifest, catalog: Mapping[str, CatalogTable], project_dir: Path
+    ) -> None:
+        self._whatif, self._manifest, self._catalog = whatif, manifest, catalog
+        self._project_dir = project_dir
+        #: What could not be created, by table name, and why.
+        self.missing: dict[str, str] = {}
+
+    def rewritten(self, sql: str) -> str:
+        """SQL that reads stubs where it names what cannot be the name of a table here."""
+        return renamed(sql, self._renamed)
+
+    def relation(self, node: Node) -> str | None:
+        """Name of a node's stub in SQL."""
+        return None if node.relation is None else self._renamed.get(node.relation, node.relation)
+
+    def create(self, node: Node) -> None:
+        """Create the stub of a node; its parents' are there. What is not possible is remembered in `missing`."""
+        relation = self.relation(node)
+        if relation is None or node.resource_type in _WITHOUT_TABLE or node.materialized in _WITHOUT_TABLE:
+            return
+        try:
+            name = table_name(relation)
+            if node.materialized == "view":
+                self._whatif.define_view(name, self.rewritten(node.sql or ""))
+                return
+            meta = node.meta.get("bucketing")
+            config = meta if node.resource_type == "source" and isinstance(meta, Mapping) else node.config
+            layout = configured_layout(config, node.materialized, node.name)
+            known = self._catalog.get(node.unique_id)
+            size = known.size_bytes if known else None
+            self._whatif.define(replace(layout, name=name, columns=self._columns(node), size_bytes=size))
+        except BucketingError as error:
+            self.missing[table_name(relation)] = f"{node.resource_type} {node.name!r}: {error}"
+        # A config of a form that nobody has thought of: what reads the table cannot be planned.
+        except Exception as error:
+            why = f"{type(error).__name__}: {error}, which is a mistake of this program"
+            self.missing[table_name(relation)] = f"{node.resource_type} {node.name!r}: {why}"
+
+    def why(self, error: str) -> str:
+        """An error of the planner, with the reason when a table is missing because it has no stub."""
+        plain = error.replace("`", "").lower()
+        reasons = [reason for name, reason in self.missing.items() if re.search(rf"\b{re.escape(name)}\b", plain)]
+        return "\n".join([error, *(f"There is no stub of {reason}" for reason in reasons)])
+
+    def _columns(self, node: Node) -> Mapping[str, str]:
+        typed = {name: kind for name, kind in node.columns.items() if kind}
+        in_yaml = typed if len(typed) == len(node.columns) else {}
+        known = self._catalog.get(node.unique_id)
+        in_catalog = known.columns if known else {}
+        if node.resource_type in ("source", "seed"):
+            if columns := in_catalog or in_yaml:
+                return columns
+            if node.resource_type == "seed":
+                return seed_columns(self._project_dir / node.path, node.config)
+            raise ProjectError(f"its columns are not known.\n{_EXPECTED}")
+        if node.contracted and in_yaml:
+            return in_yaml
+        try:
+            return self._planned(node)
+        except BucketingError:
+            if columns := in_catalog or in_yaml:
+                return columns
+            raise
+
+    def _planned(self, node: Node) -> Mapping[str, str]:
+        if node.sql is None:
+            raise ProjectError(f"its columns are not known, since it has no compiled SQL.\n{_EXPECTED}")
+        columns = self._whatif.columns(self.rewritten(node.sql))
+        if node.resource_type != "snapshot":
+            return columns
+        called = node.config.get("snapshot_meta_column_names") or {}
+        extra = {called.get(name) or name: kind for name, kind in _SNAPSHOT_COLUMNS.items()}
+        return {**columns, **extra}
+
+    @cached_property
+    def _renamed(self) -> Mapping[str, str]:
+        """Relations that cannot be tables of this Spark, such as a path or another catalog's, and their stubs."""
+        wanted = {
+            node.relation: (_identifier(f"{node.source_name or node.resource_type}__offline"), _identifier(node.name))
+            for node in self._manifest.nodes.values()
+            if node.relation and not _plain(node.relation)
+        }
+        taken = Counter(wanted.values())
+        names = {}
+        for relation, (schema, name) in wanted.items():
+            # Versions of a model, and models of several packages, may have the same name.
+            unique = f"{name}_{sha256(relation.encode()).hexdigest()[:12]}" if taken[schema, name] > 1 else name
+            names[relation] = f"`{schema}`.`{unique}`"
+        return names
+
+
+def _identifier(name: str) -> str:
+    # Hive's metastore knows no other characters, and no upper case.
+    return re.sub(r"\W", "_", name, flags=re.ASCII).lower()
+
+
+def _plain(relation: str) -> bool:
+    parts = relation_parts(relation) or ()
+    ours = len(parts) == 2 or (len(parts) == 3 and parts[0].lower() == "spark_catalog")
+    return ours and all(part.replace("_", "a").isalnum() for part in parts)

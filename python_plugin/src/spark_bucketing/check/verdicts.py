@@ -1,0 +1,161 @@
+"""Judges a plan: what each operator does, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from spark_bucketing.check.checked_query import Query
+from spark_bucketing.check.reasons import reason_for
+from spark_bucketing.check.reasons.exchanges_and_sorts import END, EXCHANGE, EXCHANGE_BELOW, JOIN, SORT, ExchangeOrSort
+from spark_bucketing.check.results import Finding, OperatorResult, Verdict
+from spark_bucketing.check.scans import TableFacts
+from spark_bucketing.plan import PlanNode
+from spark_bucketing.plan.known_operators import is_known
+from spark_bucketing.plan.lineage import origins
+from spark_bucketing.plan.operators import Operator
+
+# From good to bad; only these can be compared.
+RANKS = {Verdict.SORT_FREE: 0, Verdict.SHUFFLE_FREE: 1, Verdict.ONE_SIDED: 2, Verdict.SHUFFLED: 3}
+
+Tables = Mapping[str, TableFacts]
+_WORDS = {"aggregate": "GROUP BY", "distinct": "DISTINCT", "window": "window PARTITION BY"}
+_JOIN_WORDS = {
+    "Inner": "inner join", "LeftOuter": "left join", "RightOuter": "right join", "FullOuter": "full join",
+    "LeftSemi": "left semi join", "LeftAnti": "left anti join", "Existence": "exists", "Cross": "cross join",
+}  # fmt: skip
+
+
+def judge(query: Query, with_reasons: bool = True) -> tuple[OperatorResult, ...]:
+    """Judge how the rows of each join, aggregate, distinct and window of a plan come together, and why."""
+    for node in query.plan.nodes:
+        # From the bottom up, since each asks those below: plans may be deeper than Python's stack.
+        origins(node)
+    ends = dict(_ends(query)) if with_reasons else {}
+    return tuple(_judged(query, op, ends.get(number), with_reasons) for number, op in query.operators.items())
+
+
+def _judged(query: Query, op: Operator, end: ExchangeOrSort | None, with_reasons: bool) -> OperatorResult:
+    tables = query.tables
+    exchanges_and_sorts: list[ExchangeOrSort] = []
+    # What is not understood, or is not known of a table, has no reason that could be relied on.
+    if with_reasons and op.understood and not undescribed(op, tables) and reads_buckets(op, tables):
+        exchanges_and_sorts = [*_exchanges_and_sorts(query, op), *([end] if end else [])]
+    found = verdict(op, tables)
+    unknown = f" ({cause_of_unknown(op, tables)})" if found is Verdict.UNKNOWN else ""
+    return OperatorResult(
+        kind=op.kind,
+        description=_description(query, op) + unknown,
+        verdict=found,
+        tables=op.tables,
+        exchanges=len({node.number for side in op.sides for node in side.exchanges}),
+        sorts=len({node.number for side in op.sides for node in side.sorts}),
+        findings=tuple(map(_finding, exchanges_and_sorts)),
+    )
+
+
+def _finding(exchange_or_sort: ExchangeOrSort) -> Finding:
+    slug, explanation = reason_for(exchange_or_sort)
+    return Finding(
+        reason=slug,
+        message=explanation.message,
+        tables=tuple(table for table in explanation.tables if table),
+        level="note",
+        line=exchange_or_sort.query.clauses.line_of(exchange_or_sort.op),
+        bytes_shuffled=_bytes(exchange_or_sort.query, exchange_or_sort.node),
+        candidates=explanation.candidates,
+        explains=exchange_or_sort.explains,
+    )
+
+
+def _bytes(query: Query, node: PlanNode) -> int | None:
+    """What is read of the tables below; how much of it filters and groupings leave, Spark does not know."""
+    total = 0
+    for scan in node.scans:
+        facts = query.tables.get(scan.table or "")
+        reads = (query.statistics.reads.get(column.id) for column in scan.output or ())
+        size = next((size for _, size in filter(None, reads)), facts.size_bytes if facts else None)
+        if size is None:
+            return None
+        total += size
+    return total if node.scans else None
+
+
+def _ends(query: Query) -> Iterator[tuple[int, ExchangeOrSort]]:
+    """Exchanges and Sorts above all operators, by the uppermost operator below."""
+    for node in query.plan.roots:
+        top: list[PlanNode] = []
+        while node.number not in query.operators and len(node.children) == 1:
+            if node.operator in ("Exchange", "Sort"):
+                top.append(node)
+            node = node.children[0]
+        op = query.operators.get(node.number)
+        if op is not None and top:
+            shown = next((part for part in top if part.is_global_sort), top[0])
+            yield node.number, ExchangeOrSort(query, op, 0, shown, END, tuple(part.number for part in top))
+
+
+def _exchanges_and_sorts(query: Query, op: Operator) -> Iterator[ExchangeOrSort]:
+    """What has to be explained: each Exchange, with the Sorts that come from it, and Sorts where nothing moves."""
+    if op.kind == "join" and op.keyless and not op.broadcast:
+        yield ExchangeOrSort(query, op, 0, op.node, JOIN)
+    for place, side in enumerate(op.sides):
+        needed = None if op.broadcast else side.needed
+        sorts = tuple(node.number for node in side.sorts)
+        for node in side.exchanges:
+            about = EXCHANGE if node is needed else EXCHANGE_BELOW
+            covered = sorts if node is (needed or side.exchanges[0]) else ()
+            yield ExchangeOrSort(query, op, place, node, about, (node.number, *covered))
+        if side.local_sorts and not side.exchanges:
+            yield ExchangeOrSort(query, op, place, side.local_sorts[0], SORT, sorts)
+
+
+def _description(query: Query, op: Operator) -> str:
+    if op.foreign:
+        return f"{op.node.operator} {op.node.title}".strip()
+    sides = [ExchangeOrSort(query, op, place, op.node) for place in range(len(op.sides))]
+    if op.kind != "join":
+        keys = ", ".join(sides[0].key_texts)
+        return f"{_WORDS[op.kind]} {keys}" if keys else f"{op.kind} of all rows"
+    pairs = [f"{left} = {right}" for left, right in zip(sides[0].key_texts, sides[1].key_texts, strict=False)]
+    left, right = (" and ".join(side.entry.tables) or "rows" for side in op.sides)
+    join = next((words for kind, words in _JOIN_WORDS.items() if op.node.join_type.startswith(kind)), "join")
+    return f"{join} of {left} with {right}" + (f" on {' AND '.join(pairs)}" if pairs else "")
+
+
+def undescribed(op: Operator, tables: Tables) -> list[str]:
+    """Tables below that the metastore does not describe."""
+    return sorted(set(op.tables) - tables.keys())
+
+
+def reads_buckets(op: Operator, tables: Tables) -> bool:
+    """Whether a table below is bucketed by its metadata."""
+    return any(name in tables and tables[name].spec is not None for name in op.tables)
+
+
+def cause_of_unknown(op: Operator, tables: Tables) -> str:
+    """What is not known of an operator whose verdict is unknown, for the user."""
+    nodes = [op.node, *(node for side in op.sides for node in side.way)]
+    foreign = sorted({node.operator for node in nodes if not is_known(node)})
+    if foreign:
+        return f"not an operator of Spark's: {', '.join(foreign)}"
+    if not op.understood:
+        return "its keys cannot be read"
+    return f"Spark cannot describe {', '.join(undescribed(op, tables))}"
+
+
+def verdict(op: Operator, tables: Tables) -> Verdict:
+    """How rows come together."""
+    if not op.understood:
+        return Verdict.UNKNOWN
+    if op.broadcast:
+        return Verdict.BROADCAST
+    if undescribed(op, tables):
+        return Verdict.UNKNOWN
+    if not reads_buckets(op, tables):
+        return Verdict.NOT_BUCKETED
+    if op.kind == "join" and op.keyless:
+        return Verdict.SHUFFLED
+    moved = [bool(side.exchanges) for side in op.sides]
+    if any(moved):
+        return Verdict.SHUFFLED if all(moved) else Verdict.ONE_SIDED
+    return Verdict.SHUFFLE_FREE if any(side.sorts for side in op.sides) else Verdict.SORT_FREE

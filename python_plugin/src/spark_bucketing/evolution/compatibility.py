@@ -1,0 +1,150 @@
+"""Which partitions are read together as bucketed: the rule of the session extension, on metadata alone."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from itertools import groupby, takewhile
+from math import gcd
+
+from spark_bucketing.evolution.model import Partition, Table
+from spark_bucketing.spec import BucketSpec
+
+# Neighbouring partitions that are alike.
+Run = tuple[Partition, ...]
+
+
+@dataclass(frozen=True)
+class Merging:
+    """When files of up to `many` buckets are read as `few`."""
+
+    alignment: str = "auto"  # spark.bucketing.join.alignment
+    cores: int = 1  # of the cluster, by which few tasks are too few
+    most_ratio: int = 4  # spark.sql.bucketing.coalesceBucketsInJoin.maxBucketRatio
+
+    def worth(self, few: int, many: int) -> bool:
+        """The extension's BucketAlignment.worthMerging."""
+        if few == many:
+            return True
+        if few < 2 or self.alignment == "off":
+            return False
+        return self.alignment != "auto" or few >= self.cores or many // few <= self.most_ratio
+
+
+@dataclass(frozen=True)
+class Read:
+    """How partitions are read in one query."""
+
+    partitions: tuple[Partition, ...]  # all of them, in their order
+    spec: BucketSpec | None = None  # by which they are read; None when they are read plainly
+    why: str = ""  # they are read plainly
+
+
+def compatible_read(table: Table, partitions: Sequence[Partition], merging: Merging) -> Read:
+    """How these partitions of a table are read in one query; those without files stand in no one's way."""
+    chosen = tuple(partitions)
+    if table.spec is None:
+        return Read(chosen, why="the table has no buckets now (it is NOT CLUSTERED)")
+    filled = [partition for partition in chosen if partition.has_files]
+    plain = [partition for partition in filled if partition.spec is None]
+    if plain:
+        alike = [partition for partition in plain if partition.status == plain[0].status]
+        more = f"s {plain[0].name} and {len(alike) - 1:,} more are" if len(alike) > 1 else f" {plain[0].name} is"
+        return Read(chosen, why=f"partition{more} {plain[0].status}")
+    first_of: dict[BucketSpec, str] = {}
+    for partition in filled:
+        if partition.spec:
+            first_of.setdefault(partition.spec, partition.name)
+    common = common_spec(list(first_of) or [table.spec], merging)
+    return Read(chosen, common, "" if common else f"its bucket specs differ: {_kinds(first_of)}")
+
+
+def common_spec(specs: Sequence[BucketSpec], merging: Merging) -> BucketSpec | None:
+    """The spec by which files of all these can be read: a number that divides theirs, the order that all have."""
+    if len({spec.bucket_columns for spec in specs}) != 1:
+        return None
+    counts = [spec.num_buckets for spec in specs]
+    common = reduce(gcd, counts)
+    if not merging.worth(common, max(counts)):
+        return None
+    levels = zip(*(spec.sort_columns for spec in specs), strict=False)
+    order = tuple(names[0] for names in takewhile(lambda names: len(set(names)) == 1, levels))
+    return BucketSpec(common, specs[0].bucket_columns, order, "hive")
+
+
+def _kinds(first_of: dict[BucketSpec, str]) -> str:
+    by_columns = len({spec.bucket_columns for spec in first_of}) > 1
+    kinds: dict[str, str] = {}
+    for spec, name in first_of.items():
+        kinds.setdefault(f"by {', '.join(spec.bucket_columns)}" if by_columns else f"{spec.num_buckets} buckets", name)
+    return ", ".join(f"{kind} in {name}" for kind, name in kinds.items())
+
+
+def runs(partitions: Iterable[Partition]) -> list[Run]:
+    """Partitions in their order, neighbours of the same spec and status put together."""
+    return [tuple(group) for _, group in groupby(partitions, lambda partition: (partition.status, partition.spec))]
+
+
+def span(partitions: Sequence[Partition]) -> str:
+    """First and last of neighbouring partitions: ds=a .. ds=f."""
+    first, last = partitions[0].name, partitions[-1].name
+    return first if first == last else f"{first} .. {last}"
+
+
+def readable_ranges(table: Table, merging: Merging) -> list[Read]:
+    """The longest ranges of partitions that are read together, and those partitions that no range can have.
+
+    What holds for partitions holds for fewer of them, so that the end of a range never moves back.
+    """
+    found = runs(table.partitions)
+
+    def read(start: int, end: int) -> Read:
+        return compatible_read(table, [partition for run in found[start:end] for partition in run], merging)
+
+    reads: list[Read] = []
+    end = 0
+    for start in range(len(found)):
+        last = max(end, start + 1)
+        while last < len(found) and read(start, last + 1).spec:
+            last += 1
+        # A range that ends where the one before it did is a part of that one.
+        if last > end:
+            reads.append(read(start, last))
+        end = last
+    return reads
+
+
+def smallest_rewrite(table: Table, selected: Sequence[Partition], merging: Merging) -> tuple[Partition, ...]:
+    """Partitions that have to get the table's own spec so that all selected can be read together.
+
+    Those that stay have numbers of buckets that some divisor of the table's number divides, and none so large that
+    reading it by that divisor is not worth it: the best pair of divisor and largest number is looked for.
+
+    Args:
+        table: of which the partitions are; it has buckets.
+        selected: by the query, in their order.
+        merging: when different numbers of buckets are read together.
+
+    Returns:
+        The fewest such partitions, in their order; none when all can be read together already.
+    """
+    if table.spec is None or compatible_read(table, selected, merging).spec:
+        return ()
+    own, columns = table.spec.num_buckets, table.spec.bucket_columns
+    alike = [part.spec.num_buckets for part in selected if part.spec and part.spec.bucket_columns == columns]
+    numbers = Counter(alike)
+    staying = (
+        {number for number in numbers if number % few == 0 and number <= many}
+        for few in range(1, own + 1)
+        for many in {own, *numbers}
+        if own % few == 0 and many >= own and merging.worth(few, many)
+    )
+    best = max(staying, key=lambda stay: sum(numbers[number] for number in stay))
+
+    def stays(part: Partition) -> bool:
+        fits = part.spec is not None and part.spec.bucket_columns == columns and part.spec.num_buckets in best
+        return fits or not part.has_files
+
+    return tuple(part for part in selected if not stays(part))

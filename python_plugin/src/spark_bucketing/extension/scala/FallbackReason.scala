@@ -1,0 +1,27 @@
+package org.apache.spark.sql.bucketing
+
+/**
+ * Why a table is read plainly.
+ *
+ * @param code one of those below, for programs
+ * @param words for people
+ */
+case class FallbackReason(code: String, words: String) {
+  override def toString: String = s"[$code] ($words)"
+}
+
+object FallbackReason {
+  val NotSealed = "not-sealed"
+  val SealBroken = "seal-broken"
+  val SealUnreadable = "seal-unreadable"
+  val ColumnsChanged = "columns-changed"
+  val MixedSpecs = "mixed-specs"
+  val UnsupportedColumn = "unsupported-column"
+  val ColumnNotRead = "column-not-read"
+  val AmbiguousColumn = "ambiguous-column"
+  val PositionalColumns = "positional-columns"
+  val BucketingVersion = "bucketing-version"
+  val TooFewBuckets = "too-few-buckets"
+
+  val NotNeeded: FallbackReason = FallbackReason("not-needed", "no operator needs its buckets")
+}

@@ -1,0 +1,74 @@
+package org.apache.spark.sql.bucketing
+package metadata
+
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.bucketing.compat.{Compat, SparkVersion}
+import org.apache.spark.sql.catalyst.{InternalRow, TableIdentifier}
+import org.apache.spark.sql.catalyst.analysis.MultiInstanceRelation
+import org.apache.spark.sql.catalyst.catalog.CatalogTable
+import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeReference}
+import org.apache.spark.sql.catalyst.plans.logical.{LeafNode, LogicalPlan, Statistics}
+import org.apache.spark.sql.catalyst.util.GenericArrayData
+import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
+import org.apache.spark.sql.types.{ArrayType, DataType, IntegerType, LongType, StringType}
+import org.apache.spark.unsafe.types.UTF8String
+
+/** `bucket_specs('db.t')`: the buckets of each partition of a table by its seal and by its descriptor; a row for a table without partitions. */
+object BucketSpecsFunction extends TableNameFunction("bucket_specs",
+  "What is sealed of each partition of a table, whether its files are that, and what its descriptor says.",
+  "SELECT partition, status, num_buckets FROM _FUNC_('db.t');\n       ds=2024-01-01  sealed  16") {
+
+  override protected def rows(table: CatalogTable): LogicalPlan = PartitionSpecs(table.identifier, PartitionSpecs.columns)
+}
+
+/** Asked of the metastore when a query is planned, so that each query sees what is there then. */
+case class PartitionSpecs(table: TableIdentifier, output: Seq[Attribute]) extends LeafNode with MultiInstanceRelation {
+  override def newInstance(): LogicalPlan = copy(output = output.map(_.newInstance()))
+  override def computeStats(): Statistics = Statistics(conf.defaultSizeInBytes)
+}
+
+object PartitionSpecs {
+
+  /** Property of a table by which dbt tells one that it has built from others of its name. */
+  private val Build = "bucketing.build"
+
+  val Names: ArrayType = ArrayType(StringType, containsNull = false)
+
+  /** Columns by name, type, and whether they may be NULL. */
+  def attributes(of: (String, DataType, Boolean)*): Seq[Attribute] =
+    of.map { case (name, dataType, nullable) => AttributeReference(name, dataType, nullable)() }
+
+  def columns: Seq[Attribute] = attributes(
+    ("partition", StringType, false), ("location", StringType, false), ("status", StringType, false),
+    ("num_buckets", IntegerType, true), ("bucket_columns", Names, true), ("sort_columns", Names, true),
+    ("hash", StringType, true), ("files", LongType, false), ("bytes", LongType, false),
+    ("max_files_per_bucket", IntegerType, true), ("problem", StringType, true),
+    ("descriptor_num_buckets", IntegerType, true), ("descriptor_bucket_columns", Names, true),
+    ("descriptor_sort_columns", Names, true), ("build", StringType, true))
+
+  def row(table: CatalogTable, part: PartitionFiles): InternalRow = {
+    val hash = PartitionFiles.hashOf(table)
+    val (status, problem) = part.status(hash, table.dataSchema)
+    val ofSeal = part.seal.flatMap(_.toOption).fold(Seq.fill[Any](4)(null)) { case Seal(spec, _) =>
+      Seq(spec.numBuckets, names(spec.columns), names(spec.sortColumns), text(spec.hash.name))
+    }
+    val ofDescriptor = part.described.fold(Seq.fill[Any](3)(null)) { described =>
+      Seq(described.numBuckets, names(described.bucketColumnNames), names(described.sortColumnNames))
+    }
+    InternalRow.fromSeq(Seq(text(part.name), text(part.location), text(status)) ++ ofSeal ++ Seq(part.files.length.toLong,
+      part.bytes, part.mostFilesOfBucket(hash).getOrElse(null), problem.fold[Any](null)(text)) ++ ofDescriptor :+
+      table.properties.get(Build).fold[Any](null)(text))
+  }
+
+  private def text(value: String): UTF8String = UTF8String.fromString(value)
+  private def names(of: Seq[String]): GenericArrayData = new GenericArrayData(of.map(text).toArray[Any])
+}
+
+case class PlanPartitionSpecs(session: SparkSession) extends SparkStrategy {
+  override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
+    case PartitionSpecs(name, output) =>
+      val table = Compat.catalog(session).getTableMetadata(name)
+      SparkVersion.knownRows(output, PartitionFiles.list(session, table).map(PartitionSpecs.row(table, _))) :: Nil
+    case _ => Nil
+  }
+}

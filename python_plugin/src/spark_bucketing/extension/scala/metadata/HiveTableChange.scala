@@ -1,0 +1,85 @@
+package org.apache.spark.sql.hive.bucketing
+
+import java.util.HashMap
+
+import scala.jdk.CollectionConverters._
+
+import org.apache.hadoop.hive.metastore.api.{StorageDescriptor, Table}
+
+import org.apache.spark.sql.bucketing.ddl.BucketDdl
+import org.apache.spark.sql.bucketing.metadata._
+import org.apache.spark.sql.catalyst.catalog.{BucketSpec, CatalogTable, CatalogUtils}
+import org.apache.spark.sql.hive.HiveExternalCatalog._
+import org.apache.spark.sql.internal.HiveSerDe
+import org.apache.spark.sql.types.ArrayType
+
+/**
+ * Hive's own object of a table with other buckets: in its StorageDescriptor and in the properties that Spark goes by,
+ * which Spark never changes in a table that exists.
+ */
+object HiveTableChange {
+
+  private val OfBuckets =
+    Seq(DATASOURCE_SCHEMA_NUMBUCKETS, DATASOURCE_SCHEMA_NUMBUCKETCOLS, DATASOURCE_SCHEMA_NUMSORTCOLS)
+  private val OfBucketColumns = Seq(DATASOURCE_SCHEMA_BUCKETCOL_PREFIX, DATASOURCE_SCHEMA_SORTCOL_PREFIX)
+  private val OfSparksTables = Seq(DATASOURCE_PROVIDER, TABLE_PARTITION_PROVIDER)
+
+  def apply(found: Table, table: CatalogTable, change: TableChange): Table = {
+    val altered = new Table(found)
+    val parameters = new HashMap[String, String](found.getParameters)
+    parameters.keySet.removeIf(isOfBuckets(_))
+    change.spec.foreach(spec => parameters.putAll(properties(spec).asJava))
+    parameters.putAll(change.properties.asJava)
+    HivePartitions.describe(altered.getSd, BucketDescriptor.of(change.spec))
+    if (change.toHiveLayout) {
+      parameters.keySet.removeIf(OfSparksTables.contains(_))
+      altered.getSd.setLocation(CatalogUtils.URIToString(table.location))
+      ofHive(altered.getSd, table)
+    }
+    altered.setParameters(parameters)
+    altered
+  }
+
+  private def isOfBuckets(key: String): Boolean = OfBuckets.contains(key) || OfBucketColumns.exists(key.startsWith)
+
+  /** The descriptor of Spark's own table, or of a partition of it, as one of the Hive layout. */
+  def ofHive(descriptor: StorageDescriptor, table: CatalogTable): Unit = {
+    val formats = HiveSerDe.sourceToSerDe(table.provider.get).get
+    formats.inputFormat.foreach(descriptor.setInputFormat)
+    formats.outputFormat.foreach(descriptor.setOutputFormat)
+    val serde = descriptor.getSerdeInfo
+    formats.serde.foreach(serde.setSerializationLib)
+    // The folder, as Spark keeps it for its own tables: as an option it would be read again.
+    val options = new HashMap[String, String](serde.getParameters)
+    options.remove("path")
+    serde.setParameters(options)
+  }
+
+  private def properties(spec: BucketSpec): Map[String, String] = {
+    def numbered(prefix: String, names: Seq[String]) = names.zipWithIndex.map { case (name, i) => s"$prefix$i" -> name }
+    Map(
+      DATASOURCE_SCHEMA_NUMBUCKETS -> spec.numBuckets.toString,
+      DATASOURCE_SCHEMA_NUMBUCKETCOLS -> spec.bucketColumnNames.length.toString) ++
+      numbered(DATASOURCE_SCHEMA_BUCKETCOL_PREFIX, spec.bucketColumnNames) ++
+      spec.sortColumnNames.headOption.map(_ => DATASOURCE_SCHEMA_NUMSORTCOLS -> spec.sortColumnNames.length.toString) ++
+      numbered(DATASOURCE_SCHEMA_SORTCOL_PREFIX, spec.sortColumnNames)
+  }
+
+  /**
+   * Refuses a table that Hive cannot have: Spark keeps one whose columns Hive has no types for with one column of no
+   * meaning, and Hive's classes take a comma in a column's name for its end.
+   */
+  def checkHiveLayout(found: Table, table: CatalogTable): Unit = {
+    val (stored, own) = (found.getSd.getCols.asScala, table.dataSchema.fieldNames)
+    val types = table.dataSchema.map(_.dataType)
+    def alike = stored.map(_.getName).corresponds(own)(_ equalsIgnoreCase _) &&
+      !(stored.map(_.getType).toSeq == Seq("array<string>") && !types.head.isInstanceOf[ArrayType])
+    if (!alike) throw BucketDdl.refused(table,
+      s"found columns that Spark could not put into the metastore in Hive's form: ${own.mkString(", ")}",
+      "columns that Hive has types for", "INSERT the rows into a bucketed table without such columns")
+    own.find(_.contains(",")).foreach { name =>
+      throw BucketDdl.refused(table, s"found the column name $name with a comma, which Hive's readers take for two",
+        "names without commas", "INSERT the rows into a bucketed table with other names")
+    }
+  }
+}

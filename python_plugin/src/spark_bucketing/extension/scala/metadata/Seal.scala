@@ -1,0 +1,162 @@
+package org.apache.spark.sql.bucketing
+package metadata
+
+import java.util.Locale
+
+import scala.jdk.CollectionConverters._
+import scala.util.Try
+
+import com.fasterxml.jackson.core.json.JsonWriteFeature
+import com.fasterxml.jackson.databind.{DeserializationFeature, JsonNode}
+import com.fasterxml.jackson.databind.json.JsonMapper
+
+import org.apache.spark.sql.bucketing.hash.BucketHash
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.catalog.BucketSpec
+import org.apache.spark.sql.types.StructType
+
+/** A bucket or sort column as the files have it: its name in lower case, its place among the data columns, its type. */
+case class SealedColumn(name: String, position: Int, dataType: String)
+
+/**
+ * The spec by which files were written. Names are in lower case, as Hive has them.
+ *
+ * @param schema the bucket columns, and the sort columns that are not among them
+ */
+case class SealedSpec(
+    numBuckets: Int, columns: Seq[String], sortColumns: Seq[String], hash: BucketHash, schema: Seq[SealedColumn]) {
+
+  def bucketSpec: BucketSpec = BucketSpec(numBuckets, columns, sortColumns)
+
+  /** The same for files whose rows are in their buckets, but in no order. */
+  def unsorted: SealedSpec = copy(sortColumns = Nil, schema = schema.filter(column => columns.contains(column.name)))
+
+  /** Whether data columns are still what they were when the files were sealed. */
+  def fits(dataSchema: StructType): Boolean = SealedSpec.schemaOf(columns ++ sortColumns, dataSchema).contains(schema)
+}
+
+object SealedSpec {
+
+  /** The first day, since 1970, of the calendar that all engines count alike. */
+  private val Gregorian = -141427
+
+  /** Whether a date comes back out of a file as another one, by the format of the file or by the session's settings. */
+  def isBeforeGregorian(row: InternalRow, date: Int): Boolean = !row.isNullAt(date) && row.getInt(date) < Gregorian
+
+  def lower(names: Seq[String]): Seq[String] = names.map(_.toLowerCase(Locale.ROOT))
+
+  /** None when a column of the spec is not among the data columns, or is there twice. */
+  def of(spec: BucketSpec, hash: BucketHash, dataSchema: StructType): Option[SealedSpec] = {
+    val (columns, sorts) = (lower(spec.bucketColumnNames), lower(spec.sortColumnNames))
+    schemaOf(columns ++ sorts, dataSchema).map(SealedSpec(spec.numBuckets, columns, sorts, hash, _))
+  }
+
+  /** What files are that were written by a spec; None where nobody could rely on it. */
+  def ofFiles(spec: BucketSpec, hash: BucketHash, dataSchema: StructType): Option[SealedSpec] =
+    of(spec, hash, dataSchema).filter { found =>
+      found.columns.forall(name => dataSchema.find(_.name.equalsIgnoreCase(name)).exists(field => BucketHash.spreads(field)))
+    }
+
+  private def schemaOf(names: Seq[String], dataSchema: StructType): Option[Seq[SealedColumn]] = {
+    val found = names.distinct.map { name =>
+      dataSchema.fields.zipWithIndex.filter(_._1.name.equalsIgnoreCase(name)).toSeq match {
+        case Seq((field, position)) =>
+          Some(SealedColumn(name, position, BucketHash.rawType(field.dataType, field.metadata).catalogString))
+        case _ => None
+      }
+    }
+    if (found.forall(_.isDefined)) Some(found.flatten) else None
+  }
+}
+
+/**
+ * That these very files are the buckets of this very spec. It lies in the metastore, in the properties of a table or the
+ * parameters of a partition, and is read as a whole or not at all. Written down in docs/seal.md. Pure.
+ */
+case class Seal(spec: SealedSpec, files: FilesDigest) {
+
+  def parameters: Map[String, String] = {
+    val ofSpec = Map(
+      Seal.Version -> Seal.Latest,
+      Seal.NumBuckets -> spec.numBuckets.toString,
+      Seal.Columns -> Seal.json(spec.columns),
+      Seal.SortColumns -> Seal.json(spec.sortColumns),
+      Seal.Hash -> spec.hash.name,
+      Seal.Schema -> Seal.json(spec.schema))
+    ofSpec ++ Map(
+      Seal.Files -> files.count.toString,
+      Seal.Bytes -> files.bytes.toString,
+      Seal.Digest -> files.plus(Seal.specText(ofSpec), 1).hex)
+  }
+}
+
+object Seal {
+
+  val Version = "bucketing.spec_version"
+  val NumBuckets = "bucketing.num_buckets"
+  val Columns = "bucketing.columns"
+  val SortColumns = "bucketing.sort_columns"
+  val Hash = "bucketing.hash"
+  val Schema = "bucketing.schema"
+  val Files = "bucketing.files"
+  val Bytes = "bucketing.bytes"
+  val Digest = "bucketing.digest"
+  val Keys: Seq[String] = Seq(Version, NumBuckets, Columns, SortColumns, Hash, Schema, Files, Bytes, Digest)
+
+  val Latest = "2"
+
+  /** The seal among properties: None where there is none, Left says why it cannot be read. */
+  def parse(properties: collection.Map[String, String]): Option[Either[String, Seal]] =
+    if (!Keys.exists(properties.contains)) None
+    else Some(Keys.find(!properties.contains(_)) match {
+      case Some(missing) => Left(s"$missing is missing")
+      case None => whole(properties)
+    })
+
+  private def whole(of: collection.Map[String, String]): Either[String, Seal] = {
+    def value[T](key: String, expected: String)(read: String => Option[T]): Either[String, T] =
+      Try(read(of(key))).toOption.flatten.toRight(s"$key is ${of(key)}, expected $expected")
+    for {
+      _ <- value(Version, Latest)(Some(_).filter(_ == Latest))
+      buckets <- value(NumBuckets, "a number of buckets")(text => Some(text.toInt).filter(_ > 0))
+      columns <- value(Columns, "a JSON array of different column names")(names).filterOrElse(
+        _.nonEmpty, s"$Columns is empty")
+      sorts <- value(SortColumns, "a JSON array of different column names")(names)
+      hash <- value(Hash, "hive or spark")(BucketHash.named)
+      schema <- value(Schema, "a JSON array of the name, position and type of each of these columns")(sealedColumns)
+        .filterOrElse(_.map(_.name) == (columns ++ sorts).distinct, s"$Schema is of other columns")
+      count <- value(Files, "a number of files")(text => Some(text.toLong).filter(_ >= 0))
+      bytes <- value(Bytes, "a number of bytes")(text => Some(text.toLong).filter(_ >= 0))
+      digest <- value(Digest, "32 hexadecimal digits")(FilesDigest.parse(count, bytes, _))
+    } yield Seal(SealedSpec(buckets, columns, sorts, hash, schema), digest.plus(specText(of), -1))
+  }
+
+  /** The spec as it is written, which the digest is of as well: one that was changed by hand fits no files. */
+  private def specText(of: collection.Map[String, String]): String =
+    Seq(NumBuckets, Columns, SortColumns, Hash, Schema).map(of).mkString("\n")
+
+  private def elements(text: String): Option[Seq[JsonNode]] =
+    Option(Json.readTree(text)).filter(_.isArray).map(_.elements.asScala.toIndexedSeq)
+
+  private def names(text: String): Option[Seq[String]] =
+    elements(text).filter(_.forall(_.isTextual)).map(_.map(_.textValue))
+      .filter(found => found.distinct == found && found.forall(_.nonEmpty) && found == SealedSpec.lower(found))
+
+  private def sealedColumns(text: String): Option[Seq[SealedColumn]] = elements(text).map(_.map { column =>
+    require(column.get("position").isInt && column.get("type").isTextual)
+    SealedColumn(column.get("name").textValue, column.get("position").intValue, column.get("type").textValue)
+  })
+
+  // Only ASCII, since the databases of metastores differ in what else they keep.
+  private val Json = JsonMapper.builder()
+    .enable(DeserializationFeature.FAIL_ON_TRAILING_TOKENS).enable(JsonWriteFeature.ESCAPE_NON_ASCII).build()
+
+  private def json(names: Seq[String]): String = Json.writeValueAsString(names.asJava)
+
+  private def json(columns: Seq[SealedColumn])(implicit ev: DummyImplicit): String = {
+    val array = Json.createArrayNode()
+    columns.foreach(column =>
+      array.addObject().put("name", column.name).put("position", column.position).put("type", column.dataType))
+    Json.writeValueAsString(array)
+  }
+}

@@ -1,0 +1,113 @@
+package org.apache.spark.sql.bucketing
+package read
+
+import org.apache.hadoop.fs.FileStatus
+
+import org.apache.spark.paths.SparkPath
+import org.apache.spark.sql.bucketing.metadata._
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.types.DataTypeUtils.toAttributes
+import org.apache.spark.sql.execution.datasources.{FileFormat, HadoopFsRelation, PartitionedFile}
+import org.apache.spark.sql.types.{DateType, StructType}
+import org.apache.spark.util.SerializableConfiguration
+
+/**
+ * What the rows of a file say about one spec.
+ *
+ * @param misplaced why the file is no bucket of the spec, None if it is one
+ * @param unsorted why its rows are not in the order of the spec's sort columns
+ */
+case class FileValidation(misplaced: Option[String], unsorted: Option[String])
+
+/**
+ * Reads the bucket and sort columns of files once, in the cluster, and says of each spec whether they are its buckets.
+ *
+ * @param specs of one hash, which the relation's columns fit
+ */
+class BucketFileValidator(relation: HadoopFsRelation, table: String, specs: Seq[SealedSpec]) {
+
+  private val columns = specs.flatMap(_.schema.map(_.position)).distinct.sorted
+  private val schema = StructType(columns.map(relation.dataSchema(_)))
+
+  /** The verdicts of each file, one for each spec, in the order of both. */
+  def of(files: Seq[FileStatus]): Seq[Seq[FileValidation]] = if (files.isEmpty) Nil else {
+    val session = relation.sparkSession
+    val conf = session.sessionState.newHadoopConfWithOptions(relation.options)
+    val batches = relation.fileFormat.supportBatch(session, schema)
+    val open = relation.fileFormat.buildReaderWithPartitionValues(
+      session, relation.dataSchema, new StructType, schema, Nil,
+      relation.options + (FileFormat.OPTION_RETURNING_BATCH -> batches.toString), conf)
+    val asPlanned = new FileChangeGuard(table, session.sparkContext.broadcast(new SerializableConfiguration(conf)))
+    val (wanted, read) = (specs, schema)
+    val tasks = grouped(files.zipWithIndex.map { case (file, i) => i -> partitioned(file) })
+    session.sparkContext.setJobDescription(s"read the buckets of ${files.length} files of $table")
+    val found = try session.sparkContext.parallelize(tasks, tasks.length).flatMap(identity).map { case (i, file) =>
+      asPlanned.check(file)
+      i -> BucketFileValidator.look(BucketFiles.nameOf(file), BucketScan.rows(open(file)), wanted, read)
+    }.collect() finally session.sparkContext.setJobDescription(null)
+    found.sortBy(_._1).map(_._2).toSeq
+  }
+
+  private def partitioned(file: FileStatus): PartitionedFile =
+    PartitionedFile(InternalRow.empty, SparkPath.fromFileStatus(file), 0, file.getLen, Array.empty, file.getModificationTime,
+      file.getLen)
+
+  /** Small files share a task. */
+  private def grouped[T](files: Seq[(T, PartitionedFile)]): Seq[Seq[(T, PartitionedFile)]] = {
+    val conf = relation.sparkSession.sessionState.conf
+    val most = conf.filesMaxPartitionBytes
+    var (task, bytes) = (-1, most)
+    files.map { case entry @ (_, file) =>
+      val cost = file.length + conf.filesOpenCostInBytes
+      if (bytes + cost > most) { task += 1; bytes = 0 }
+      bytes += cost
+      task -> entry
+    }.groupBy(_._1).toSeq.sortBy(_._1).map(_._2.map(_._2))
+  }
+}
+
+private object BucketFileValidator {
+
+  def look(name: String, rows: Iterator[InternalRow], specs: Seq[SealedSpec], schema: StructType): Seq[FileValidation] = {
+    val looks = specs.map(new Look(name, _, schema))
+    rows.foreach(row => looks.foreach(_.see(row)))
+    looks.map(_.verdict)
+  }
+
+  private class Look(name: String, spec: SealedSpec, schema: StructType) {
+
+    private val attributes = toAttributes(schema)
+    private val expected = BucketFiles.bucketOf(name, spec.hash).filter(_ < spec.numBuckets)
+    private val days = schema.fields.zipWithIndex.collect {
+      case (field, i) if field.dataType == DateType && spec.schema.exists(_.name.equalsIgnoreCase(field.name)) => i
+    }
+    private var misplaced: Option[String] = if (expected.isDefined) None else Some(
+      BucketFiles.bucketOf(name, spec.hash).fold(s"no bucket in the name of a file: $name") { bucket =>
+        s"a file of bucket $bucket, where there are ${spec.numBuckets}: $name"
+      })
+    private var unsorted: Option[String] = None
+    private var last: InternalRow = _
+
+    private def column(name: String): Expression =
+      BindReferences.bindReference(attributes.find(_.name.equalsIgnoreCase(name)).get: Expression, attributes)
+
+    private val bucket = spec.hash.partitioning(spec.columns.map(column), spec.numBuckets).partitionIdExpression
+    private val sortKey = UnsafeProjection.create(spec.sortColumns.map(column))
+    private val ordering = RowOrdering.createNaturalAscendingOrdering(spec.sortColumns.map(column(_).dataType))
+
+    def see(row: InternalRow): Unit = if (misplaced.isEmpty) {
+      val found = bucket.eval(row).asInstanceOf[Int]
+      if (found != expected.get) misplaced = Some(s"a row of bucket $found in a file of bucket ${expected.get}: $name")
+      else if (days.exists(SealedSpec.isBeforeGregorian(row, _)))
+        misplaced = Some(s"a date before 1582-10-15, which engines count differently: $name")
+      else if (spec.sortColumns.nonEmpty && unsorted.isEmpty) {
+        val key = sortKey(row)
+        if (last != null && ordering.gt(last, key)) unsorted = Some(s"rows that are not sorted by ${spec.sortColumns.mkString(", ")}: $name")
+        last = key.copy()
+      }
+    }
+
+    def verdict: FileValidation = FileValidation(misplaced, unsorted)
+  }
+}

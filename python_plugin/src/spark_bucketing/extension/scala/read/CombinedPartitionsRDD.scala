@@ -1,0 +1,97 @@
+package org.apache.spark.sql.bucketing
+package read
+
+import java.util.PriorityQueue
+
+import org.apache.spark.{Dependency, NarrowDependency, Partition, SparkContext, TaskContext}
+import org.apache.spark.rdd.RDD
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.{Attribute, RowOrdering, SortOrder}
+
+/** A partition made of partitions of the parents: pairs of a parent and the index of a partition of it. */
+case class CombinedPartition(index: Int, of: Seq[(Int, Partition)]) extends Partition
+
+/**
+ * Partitions that are put together out of partitions of other RDDs, without moving a row: one after the other, or merged
+ * by an order that each of them is in.
+ *
+ * @param from for each partition, pairs of a parent and a partition of it
+ * @param order how rows are merged; empty for one after the other
+ */
+class CombinedPartitionsRDD(
+    context: SparkContext,
+    private var parents: Seq[RDD[InternalRow]],
+    from: IndexedSeq[Seq[(Int, Int)]],
+    order: Seq[SortOrder],
+    columns: Seq[Attribute])
+    extends RDD[InternalRow](context, Nil) {
+
+  // An order of Spark 3.5 may be lazy, which cannot be serialized.
+  private val mergedBy = order.toIndexedSeq
+
+  override def getDependencies: Seq[Dependency[_]] = parents.zipWithIndex.map { case (rdd, parent) =>
+    new NarrowDependency(rdd) {
+      override def getParents(partition: Int): Seq[Int] = from(partition).collect { case (`parent`, i) => i }
+    }
+  }
+
+  override protected def getPartitions: Array[Partition] = from.zipWithIndex.map { case (pairs, i) =>
+    CombinedPartition(i, pairs.map { case (parent, partition) => parent -> parents(parent).partitions(partition) }): Partition
+  }.toArray
+
+  override def getPreferredLocations(partition: Partition): Seq[String] =
+    partition.asInstanceOf[CombinedPartition].of.flatMap { case (parent, of) => parents(parent).preferredLocations(of) }.distinct
+
+  override def compute(partition: Partition, task: TaskContext): Iterator[InternalRow] = {
+    val pieces = partition.asInstanceOf[CombinedPartition].of
+    def open(piece: (Int, Partition)): Iterator[InternalRow] = parents(piece._1).iterator(piece._2, task)
+    if (mergedBy.isEmpty || pieces.length < 2) pieces.iterator.flatMap(open)
+    else new MergedRowIterator(pieces.map(open), RowOrdering.create(mergedBy, columns))
+  }
+
+  override def clearDependencies(): Unit = {
+    super.clearDependencies()
+    parents = null
+  }
+}
+
+/**
+ * Sorted rows merged into one order. Each input may reuse its row: it is asked for the next one only after the last one
+ * has been used. While one input stays the smallest, as with files of different times, nothing but it is touched.
+ */
+private class MergedRowIterator(inputs: Seq[Iterator[InternalRow]], ordering: Ordering[InternalRow])
+    extends Iterator[InternalRow] {
+
+  private class Head(val rows: Iterator[InternalRow]) {
+    var row: InternalRow = rows.next()
+  }
+
+  private val others = new PriorityQueue[Head](inputs.length, (a: Head, b: Head) => ordering.compare(a.row, b.row))
+  inputs.filter(_.hasNext).foreach(rows => others.add(new Head(rows)))
+  private var current: Head = others.poll()
+  private var used = false
+
+  override def hasNext: Boolean = {
+    if (used) advance()
+    current != null
+  }
+
+  override def next(): InternalRow = {
+    if (!hasNext) throw new NoSuchElementException
+    used = true
+    current.row
+  }
+
+  private def advance(): Unit = {
+    used = false
+    if (!current.rows.hasNext) current = others.poll()
+    else {
+      current.row = current.rows.next()
+      if (!others.isEmpty && ordering.compare(current.row, others.peek.row) > 0) {
+        val behind = current
+        current = others.poll()
+        others.add(behind)
+      }
+    }
+  }
+}

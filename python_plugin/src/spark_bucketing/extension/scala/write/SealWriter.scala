@@ -1,0 +1,137 @@
+package org.apache.spark.sql.bucketing
+package write
+
+import java.util.UUID
+import java.util.concurrent.ConcurrentHashMap
+
+import scala.util.control.NonFatal
+
+import org.apache.hadoop.fs.Path
+
+import org.apache.spark.internal.Logging
+import org.apache.spark.sql.{Row, SparkSession}
+import org.apache.spark.sql.bucketing.compat.{Compat, CreateWithCtes}
+import org.apache.spark.sql.bucketing.hash.BucketHash
+import org.apache.spark.sql.bucketing.metadata._
+import org.apache.spark.sql.catalyst.catalog.{BucketSpec, CatalogTable}
+import org.apache.spark.sql.catalyst.catalog.CatalogTypes.TablePartitionSpec
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.execution.command.{CreateDataSourceTableAsSelectCommand, LeafRunnableCommand}
+
+/**
+ * Seals the files of a write, and no others, once they are committed. The rows are in the table by then: whatever goes
+ * wrong here is a warning, and the table is read plainly.
+ *
+ * An append adds its files to those that are sealed already. Where others are there that are not, the seal does not fit,
+ * which is for readers to see.
+ */
+object SealWriter extends Logging {
+
+  /**
+   * The files that a write left: names by the values of the partition columns, which are none for a table without
+   * partitions. A partition that the statement names in full is there even without files.
+   */
+  type Written = Map[TablePartitionSpec, Set[String]]
+
+  /** @param planned the table as the rows were written for it; without columns if it is new */
+  def after(session: SparkSession, planned: CatalogTable, spec: BucketSpec, mode: WriteMode, files: => Written): Unit = {
+    val name = planned.identifier.quotedString
+    try {
+      val (table, written) = (Compat.current(session, planned), files)
+      val ofRows = if (planned.schema.isEmpty) table.dataSchema else planned.dataSchema
+      SealedSpec.ofFiles(spec, PartitionFiles.hashOf(table), ofRows).filter(_.fits(table.dataSchema)) match {
+        case Some(of) if table.partitionColumnNames.isEmpty => sealTable(session, table, of, mode, written)
+        case Some(of) => sealPartitions(session, table, of, mode, written)
+        case None => logInfo(s"The files written into $name are not sealed: its columns were altered meanwhile, or are of types that nobody can rely on.")
+      }
+    } catch { case error @ (NonFatal(_) | _: LinkageError) => logWarning(
+      s"The rows are written into $name, but its files could not be sealed: they are read plainly. " +
+        s"Run: ALTER TABLE $name SEAL BUCKETS", error)
+    }
+  }
+
+  private def sealTable(
+      session: SparkSession, table: CatalogTable, spec: SealedSpec, mode: WriteMode, written: Written): Unit = {
+    val before = Seal.parse(table.properties)
+    val found = folder(session, table.location.toString, written.values.flatten.toSet)
+    val after = sealOf(before, spec, mode, found)
+    if (after.map(Right(_)) != before) PartitionStore.of(session).sealTable(table, after)
+  }
+
+  private def sealPartitions(
+      session: SparkSession, table: CatalogTable, spec: SealedSpec, mode: WriteMode, written: Written): Unit = {
+    val store = PartitionStore.of(session)
+    val names = written.map { case (values, files) => store.nameOf(table, values) -> files }.withDefaultValue(Set.empty[String])
+    val found = PartitionFiles.atOnce(store.find(table, written.keys.toSeq)) { partition =>
+      partition -> folder(session, partition.location, names(partition.name))
+    }
+    // A partition is written as a whole: what another statement has altered while folders were listed stays as that left it.
+    val now = store.find(table, written.keys.toSeq).map(partition => partition.name -> partition).toMap
+    val changes = for {
+      (before, files) <- found
+      // What IF NOT EXISTS has left alone.
+      if !mode.onlyNew || names(before.name).nonEmpty && files._1.isDefined
+      partition <- now.get(before.name) if partition.isSame(before)
+    } yield {
+      val after = sealOf(partition.seal, spec, mode, files)
+      // Spark's own tables have no buckets in their partitions' descriptors.
+      val described = if (spec.hash == BucketHash.Hive) Some(describe(partition, spec, after)) else None
+      PartitionChange(partition, after, described)
+    }
+    val undone = changes.filterNot(_.isDone)
+    if (undone.nonEmpty) store.change(table, undone)
+  }
+
+  /** The files of this write, and whether there are others. None where some of its files are not to be found. */
+  private def folder(session: SparkSession, location: String, names: Set[String]): (Option[FilesDigest], Boolean) = {
+    val (files, folders) = PartitionFiles.children(new Path(location), Compat.hadoopConf(session))
+    val (own, others) = files.partition(file => names.contains(file.getPath.getName))
+    val digest = if (own.length == names.size) Some(PartitionFiles.digest(own)) else None
+    (digest, others.nonEmpty || folders.nonEmpty)
+  }
+
+  private def sealOf(
+      before: Option[Either[String, Seal]], spec: SealedSpec, mode: WriteMode,
+      found: (Option[FilesDigest], Boolean)): Option[Seal] = found match {
+    case (None, _) => None
+    case (Some(own), others) if mode.overwrites || !others => Some(Seal(spec, own))
+    case (Some(own), _) => before.flatMap(_.toOption).filter(_.spec == spec).map(seal => seal.copy(files = seal.files + own))
+  }
+
+  /** What Hive and Trino are told: the buckets of the files, also of those of which only the names are known; or none. */
+  private def describe(partition: StoredPartition, spec: SealedSpec, after: Option[Seal]): BucketDescriptor = {
+    val wanted = BucketDescriptor.of(Some(spec.bucketSpec))
+    if (after.isDefined || partition.described.contains(wanted) && partition.seal.isEmpty) wanted else BucketDescriptor.Unbucketed
+  }
+
+  private val Creating = "bucketing.creating"
+  private val created = new ConcurrentHashMap[String, () => Written]
+
+  /** Notes the files of a table that is not there yet. */
+  def ofCreated(session: SparkSession, written: => Written): Unit =
+    Option(session.sparkContext.getLocalProperty(Creating)).foreach(created.put(_, () => written))
+
+  /** Runs a CTAS, whose files are written by a command of its own in a thread of its own, and then seals them. */
+  def create(session: SparkSession, table: CatalogTable)(run: => Seq[Row]): Seq[Row] = {
+    val id = UUID.randomUUID().toString
+    session.sparkContext.setLocalProperty(Creating, id)
+    try {
+      val rows = run
+      Option(created.get(id)).foreach { written =>
+        after(session, table, table.bucketSpec.get, WriteMode(overwrites = true, onlyNew = false, Map.empty), written())
+      }
+      rows
+    } finally {
+      session.sparkContext.setLocalProperty(Creating, null)
+      created.remove(id)
+    }
+  }
+}
+
+/** Spark's CTAS of a bucketed table, whose files are sealed once there is a table. */
+case class SealedCreateTableAsSelect(of: CreateDataSourceTableAsSelectCommand) extends LeafRunnableCommand with CreateWithCtes {
+  override def innerChildren: Seq[LogicalPlan] = of.innerChildren
+  override def nodeName: String = of.nodeName
+  override def run(session: SparkSession): Seq[Row] = SealWriter.create(session, of.table)(of.run(session))
+  override def withCreate(changed: CreateDataSourceTableAsSelectCommand): LogicalPlan = copy(of = changed)
+}

@@ -1,0 +1,222 @@
+"""What `spark-bucketing files plan` does: rows of a model's partitions, counted by Spark, and the files they get."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import NamedTuple
+
+from spark_bucketing.check.artifacts import Artifacts, Project
+from spark_bucketing.errors import ProjectError, SparkError
+from spark_bucketing.evolution import sql
+from spark_bucketing.evolution.metadata import describe_table
+from spark_bucketing.evolution.warehouse import Warehouse
+from spark_bucketing.organize.file_counts import SETTINGS, FileCount, files_of_partitions
+from spark_bucketing.project.manifest import Manifest, Node, relation_parts
+from spark_bucketing.units import parse_size
+
+STRATEGIES = ("exact", "coalesce", "repartition", "by_column", "by_column_salted", "by_range")
+# What Hive calls a partition whose value is NULL.
+_NULL = "__HIVE_DEFAULT_PARTITION__"
+OnProgress = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Rows and bytes of files that were written."""
+
+    rows: int
+    bytes: int
+
+    @property
+    def bytes_per_row(self) -> Fraction:
+        """Bytes of one row in the mean."""
+        return Fraction(self.bytes, self.rows)
+
+
+@dataclass(frozen=True)
+class Overrides:
+    """What is asked of a model, in place of what its config says, and what is known of its rows."""
+
+    counts: Mapping[str, object]  # of SETTINGS; empty for what the config says
+    bytes_per_row: Fraction = Fraction(0)  # as they are written; 0 for those of the table that is there
+
+
+@dataclass(frozen=True)
+class PlannedPartition:
+    """A partition and its files."""
+
+    values: tuple[str | None, ...]
+    rows: int
+    files: int
+
+
+@dataclass(frozen=True)
+class FilePlan:
+    """The files of a model's table."""
+
+    model: str
+    strategy: str
+    count: FileCount
+    from_config: bool  # whether the model's config says it
+    partition_by: tuple[str, ...]
+    partitions: tuple[PlannedPartition, ...]
+    rows_per_file: int | None  # None where the number of files is stated
+    bytes_per_row: Fraction | None  # None where nobody knows
+    measured: Measured | None  # what the table that is there tells; None where there is none that does
+
+    @property
+    def files(self) -> int:
+        """Files of all partitions."""
+        return sum(partition.files for partition in self.partitions)
+
+    @property
+    def rows(self) -> int:
+        """Rows of all partitions."""
+        return sum(partition.rows for partition in self.partitions)
+
+
+def plan_model(project: Project, warehouse: Warehouse, name: str, overrides: Overrides, on_progress: OnProgress) -> FilePlan:
+    """Compile a project, run a model's query to count the rows of its partitions, and plan their files.
+
+    Raises:
+        ProjectError: there is no such model, it does not compile, or its config says nothing that can be planned.
+        SparkError: its query does not run.
+    """
+    on_progress("compiling the project")
+    artifacts = project.artifacts()
+    node = _model(artifacts, name)
+    folders, strategy = _names(node.config.get("partition_by")), _strategy(node)
+    partition_by = folders + _names(node.config.get("implicit_partition_by"))
+    counts: Mapping[str, object] = {key: node.config[key] for key in SETTINGS if node.config.get(key) is not None}
+    if node.config.get("range_boundaries_from") and not (overrides.counts or counts):
+        raise _error(
+            name, "range_boundaries_from", node.config["range_boundaries_from"],
+            "a number of files: here the ranges of that table say how many there are",
+            "an option of this command such as --target-file-size 256MiB, or build the model",
+        )  # fmt: skip
+    count = file_count(overrides.counts or counts, name, partition_by)
+    on_progress(f"counting the rows of {name}")
+    rows = _rows_of_partitions(warehouse, node, partition_by, len(folders))
+    measured = _measured(warehouse, node)
+    bytes_per_row = overrides.bytes_per_row or (measured.bytes_per_row if measured else None)
+    if count.setting == "target_file_size" and not bytes_per_row:
+        raise ProjectError(
+            f"The files of model '{name}' cannot be planned.\n"
+            f"  found:    target_file_size, and no table {node.relation} whose files tell the bytes of a row\n"
+            "  expected: such a table in Parquet or ORC, or a number\n"
+            "  instead:  --bytes-per-row 40; the first `dbt run` measures a sample that it writes"
+        )
+    # NULLs of the ordering column have a file of their own.
+    valued = files_of_partitions(count, [one.rows - one.nulls for one in rows], bytes_per_row)
+    files = [number + (one.nulls > 0) for number, one in zip(valued, rows, strict=True)]
+    return FilePlan(
+        model=name,
+        strategy=strategy,
+        count=count,
+        from_config=not overrides.counts,
+        partition_by=partition_by,
+        partitions=tuple(
+            PlannedPartition(one.values, one.rows, number) for one, number in zip(rows, files, strict=True)
+        ),
+        rows_per_file=count.rows_per_file(bytes_per_row),
+        bytes_per_row=bytes_per_row,
+        measured=measured,
+    )
+
+
+def file_count(given: Mapping[str, object], model: str, partition_by: Sequence[str]) -> FileCount:
+    """The one way in which the number of files is said.
+
+    Raises:
+        ProjectError: there is none, there are several, or its value is no number.
+    """
+    settings = [setting for setting in SETTINGS if setting in given]
+    if len(settings) != 1:
+        raise _error(
+            model, "target_file_size", " and ".join(settings) or "none of them", f"exactly one of {', '.join(SETTINGS)}",
+            "target_file_size='256MiB' in its config, or an option of this command such as --target-file-size 256MiB",
+        )  # fmt: skip
+    setting, value = settings[0], given[settings[0]]
+    if setting == "files_per_partition" and not partition_by:
+        raise _error(model, setting, value, "a model with `partition_by`", f"num_files={value}")
+    try:
+        number = parse_size(value) if setting == "target_file_size" else int(str(value))
+    except ValueError:
+        number = 0
+    if number < 1:
+        expected = "bytes, or a number with a unit such as 256MiB" if setting == "target_file_size" else "an integer above 0"
+        raise _error(model, setting, value, expected, "a number")
+    return FileCount(setting, number)
+
+
+def _error(model: str, setting: str, found: object, expected: str, instead: str) -> ProjectError:
+    return ProjectError(
+        f"Invalid `{setting}` of model '{model}'.\n  found:    {found}\n  expected: {expected}\n  instead:  {instead}"
+    )
+
+
+def _model(artifacts: Artifacts, name: str) -> Node:
+    manifest: Manifest = artifacts.manifest
+    models = [node for node in manifest.nodes.values() if node.resource_type == "model"]
+    found = next((node for node in models if name in (node.name, node.unique_id)), None)
+    if found is None:
+        names = ", ".join(sorted(node.name for node in models)[:10]) or "none"
+        raise ProjectError(f"There is no model '{name}'.\n  found:    models {names}\n  expected: the name of one")
+    if found.sql is None:
+        raise ProjectError(f"Model '{name}' has no compiled SQL. {artifacts.errors.get(found.unique_id, '')}".strip())
+    return found
+
+
+def _strategy(node: Node) -> str:
+    strategy = str(node.config.get("file_strategy") or STRATEGIES[0]).lower()
+    if strategy not in STRATEGIES:
+        raise _error(node.name, "file_strategy", strategy, f"one of {', '.join(STRATEGIES)}", "file_strategy='exact'")
+    return strategy
+
+
+def _names(value: object) -> tuple[str, ...]:
+    return (value,) if isinstance(value, str) else tuple(map(str, value)) if isinstance(value, (list, tuple)) else ()
+
+
+class _Rows(NamedTuple):
+    """Of a partition; nulls: of its rows those without a value of the ordering column."""
+
+    values: tuple[str | None, ...]
+    rows: int
+    nulls: int
+
+
+def _rows_of_partitions(warehouse: Warehouse, node: Node, partition_by: Sequence[str], folders: int) -> list[_Rows]:
+    query = f"select * from (\n{str(node.sql).rstrip().rstrip(';')}\n)"  # noqa: S608
+    values = [f"cast({sql.name(name)} as string)" for name in partition_by]
+    # An empty string is stored in the same folder as NULL.
+    values[:folders] = [f"nullif(nullif({value}, ''), {sql.text(_NULL)})" for value in values[:folders]]
+    names = [f"p{number}" for number in range(len(values))]
+    select = ", ".join([*names, "count(*) as n", "count(v) as valued"])
+    ordering = next(map(sql.name, _names(node.config.get("range_by"))), "1")
+    columns = ", ".join(f"{value} as {name}" for value, name in [*zip(values, names, strict=True), (ordering, "v")])
+    inner = f"select {columns} from ({query})"  # noqa: S608
+    by = f" group by {', '.join(names)} order by {', '.join(names)}" if names else " having count(*) > 0"
+    found = warehouse.rows(f"select {select} from ({inner}){by}")  # noqa: S608
+    return [
+        _Rows(tuple(row[name] for name in names), int(row["n"]), int(row["n"]) - int(row["valued"])) for row in found
+    ]
+
+
+def _measured(warehouse: Warehouse, node: Node) -> Measured | None:
+    """Of the table that is there, by the hidden column that Parquet and ORC have; None where it cannot be had."""
+    parts = relation_parts(node.relation or "")
+    if not parts:
+        return None
+    name = ".".join(map(sql.name, parts[-2:]))
+    if describe_table(warehouse, name) is None:
+        return None
+    by_file = f"select count(*) as n, max(_metadata.file_size) as b from {name} group by _metadata.file_path"  # noqa: S608
+    try:
+        row = warehouse.rows(f"select sum(n) as n, sum(b) as b from ({by_file})")[0]  # noqa: S608
+    # A view, or a format without it.
+    except SparkError:
+        return None
+    return Measured(int(row["n"]), int(row["b"])) if row["n"] and row["b"] else None

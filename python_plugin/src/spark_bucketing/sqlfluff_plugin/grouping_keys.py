@@ -1,0 +1,73 @@
+"""Keys of groupings and windows, and filters, against the buckets of what is read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from sqlglot import exp
+
+from spark_bucketing.sqlfluff_plugin.joins import conjuncts
+from spark_bucketing.sqlfluff_plugin.problems import Problem
+from spark_bucketing.sqlfluff_plugin.relation_layouts import Layout
+from spark_bucketing.sqlfluff_plugin.scope import Scope, offset_of
+
+# What changes the look of a value, so that it could be done to the other side of the comparison.
+_REVERSIBLE = (exp.Cast, exp.Lower, exp.Upper, exp.Trim, exp.Coalesce)
+
+
+def judge_keys(
+    keys: Sequence[exp.Expr], scope: Scope, layout: Layout | None, what: str, offset: int
+) -> Iterator[Problem]:
+    """What is to be said of a grouping or window over rows that lie in buckets.
+
+    Args:
+        keys: what is grouped or partitioned by.
+        scope: the SELECT.
+        layout: how the rows lie.
+        what: grouping or window.
+        offset: where the keys are.
+    """
+    if layout is None:
+        return
+    places = {scope.place(scope.bare(key)) for key in keys}
+    missing = [n for n, one in enumerate(layout.columns) if not any(place in one for place in places)]
+    if not missing and layout.spoiled:
+        yield Problem(layout.spoiled.rule, layout.spoiled.text, layout.spoiled.offset)
+    elif 0 < len(missing) < len(layout.columns) and not layout.spoiled and None not in places:
+        names = ", ".join(layout.name(n) for n in missing)
+        yield Problem(
+            "keys-miss-bucket-column",
+            f"{layout.table} is bucketed by {layout.called()}, and this {what} leaves out {names}: its rows are moved. "
+            "Keys may have more columns than the buckets, but no fewer.",
+            offset,
+        )
+
+
+def judge_filter(condition: exp.Expr, scope: Scope) -> Iterator[Problem]:
+    """Filters that could leave out buckets, but for a cast or function around the bucket column."""
+    for test in conjuncts(condition):
+        if isinstance(test, exp.EQ):
+            sides = [(test.this, test.expression), (test.expression, test.this)]
+            values = [wrapped for wrapped, value in sides if isinstance(value.unnest(), exp.Literal)]
+        elif isinstance(test, exp.In) and test.expressions:
+            values = [test.this] if all(isinstance(one, exp.Literal) for one in test.expressions) else []
+        else:
+            continue
+        for value in values:
+            inner = scope.bare(value)
+            place = scope.wrapped(value) if isinstance(inner, _REVERSIBLE) else None
+            spec = _single_bucket_column(scope, place[0]) if place else None
+            if place and spec == place[1]:
+                yield Problem(
+                    "expression-over-key",
+                    f"{inner.sql(dialect='spark')} hides the bucket column {place[1]} from this filter, which could "
+                    f"leave out buckets: compare {place[1]} itself.",
+                    offset_of(value),
+                )
+
+
+def _single_bucket_column(scope: Scope, alias: str) -> str | None:
+    layout = scope.relations[alias].layout
+    if layout is None or layout.spoiled or len(layout.columns) != 1:
+        return None
+    return next(iter(layout.columns[0]))[1]

@@ -1,0 +1,196 @@
+"""What is known of a dbt project around the file that is linted: its manifest, and its YAML where there is none."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from pathlib import Path
+
+from spark_bucketing.check.layout_config import configured_layout
+from spark_bucketing.errors import ProjectError
+from spark_bucketing.project.manifest import Manifest, Node, read_manifest, relation_parts
+from spark_bucketing.spec import BucketSpec
+from spark_bucketing.sqlfluff_plugin.config_calls import ConfigCalls, config_calls
+from spark_bucketing.sqlfluff_plugin.violations import Config
+
+# sqlfluff shows the warnings of this logger.
+_LOGGER = logging.getLogger("sqlfluff.rules")
+_REF = re.compile(r"\{\{-?\s*ref\(\s*(?:['\"]\w+['\"]\s*,\s*)?['\"](\w+)['\"]\s*\)\s*-?\}\}")
+_SOURCE = re.compile(r"\{\{-?\s*source\(\s*['\"](\w+)['\"]\s*,\s*['\"](\w+)['\"]\s*\)\s*-?\}\}")
+#: What sqlfluff's stand-in for dbt renders {{ this }} to.
+THIS = "this_model"
+_DEFAULT = "target/manifest.json"
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table or view that a query may read."""
+
+    name: str
+    # Column names in lower case, with types where these are known.
+    columns: Mapping[str, str | None]
+    complete: bool  # whether there are no other columns
+    certain: bool  # whether the types are those of the files, and not merely what the YAML says
+    spec: BucketSpec | None = None
+    query: str | None = None  # of a view
+    small: bool = False  # whether Spark sends it to all tasks rather than move the other side of a join
+
+
+class Project:
+    """A dbt project, as far as its files say."""
+
+    def __init__(self, root: Path | None, manifest: Manifest | None) -> None:
+        """Take the folder of dbt_project.yml, None for files that are in no project, and its manifest, if any."""
+        self.root, self._manifest = root, manifest
+        self._tables: dict[str, Table | None] = {}
+
+    def config(self, path: Path | None, source: str) -> tuple[Config, ConfigCalls]:
+        """The config of a model: what its file says, and else what the manifest says."""
+        calls = config_calls(source)
+        node = self._node(path)
+        if node is None:
+            elsewhere = self._yaml if path is not None else ""
+            return Config(
+                calls.values, lambda key: not calls.open and not re.search(rf"\b{key}\W?\s*:", elsewhere)
+            ), calls
+        # What the file said when the manifest was written, it may not say any more.
+        before = config_calls(node.raw_sql)
+        others = {key: value for key, value in node.config.items() if key not in before.settings}
+        return Config({**others, **calls.values}, lambda _: not calls.open and not before.open), calls
+
+    def own_table(self, path: Path | None) -> Table | None:
+        """The table that the model in a file makes, as the manifest has it."""
+        node = self._node(path)
+        return _table(node) if node else None
+
+    def table(self, parts: tuple[str, ...]) -> Table | None:
+        """The table of a name in a query; None for one that is not known, or not for certain."""
+        name = ".".join(part.lower() for part in parts).removeprefix("spark_catalog.")
+        if name not in self._tables:
+            nodes = self._named.get(name, [])
+            self._tables[name] = _table(nodes[0]) if len(nodes) == 1 else None
+        return self._tables[name]
+
+    @cached_property
+    def _named(self) -> Mapping[str, list[Node]]:
+        """Nodes by all names that templaters give their tables."""
+        named = defaultdict[str, list[Node]](list)
+        for node in self._manifest.nodes.values() if self._manifest else ():
+            if node.resource_type not in ("model", "seed", "snapshot", "source"):
+                continue
+            parts = [part.lower() for part in relation_parts(node.relation or "") or ()]
+            short = f"{node.source_name}_{node.name}" if node.resource_type == "source" else node.name
+            for name in {short.lower(), ".".join(parts), ".".join(parts[-2:])} - {""}:
+                named[name.removeprefix("spark_catalog.")].append(node)
+        return named
+
+    def _node(self, path: Path | None) -> Node | None:
+        if path is None or self.root is None or self._manifest is None:
+            return None
+        try:
+            relative = path.resolve().relative_to(self.root).as_posix()
+        except ValueError:
+            return None
+        return self._by_path.get(relative)
+
+    @cached_property
+    def _by_path(self) -> Mapping[str, Node]:
+        nodes = self._manifest.nodes.values() if self._manifest else ()
+        return {node.path: node for node in nodes if node.resource_type in ("model", "snapshot")}
+
+    @cached_property
+    def _yaml(self) -> str:
+        """The text of all YAML that could configure a model which the manifest does not have."""
+        if self.root is None:
+            return ""
+        folders = (folder for folder in self.root.iterdir() if folder.is_dir() and not folder.name.startswith("."))
+        kept = [folder for folder in folders if folder.name not in ("target", "dbt_packages", "logs")]
+        files = [self.root / "dbt_project.yml", *(file for folder in kept for file in folder.rglob("*.y*ml"))]
+        return "\n".join(file.read_text(encoding="utf-8", errors="replace") for file in files if file.is_file())
+
+
+def project_of(path: Path | None, manifest: str | None) -> Project:
+    """The project that a file is in.
+
+    Args:
+        path: the file; None for text from nowhere.
+        manifest: the setting; a relative path begins at the folder of dbt_project.yml, or at the current one. None to
+            do without.
+    """
+    root = _root((path or Path()).resolve() if path is None else path.resolve().parent)
+    if manifest is None:
+        return _without_manifest(root)
+    file = ((root or Path.cwd()) / manifest).resolve()
+    try:
+        status = file.stat()
+        return _read(root, file, status.st_mtime_ns)
+    except OSError as error:
+        # A file that is in no project is not expected to have a manifest.
+        if root is not None or manifest != _DEFAULT:
+            _warn_once(file, f"The manifest {file} cannot be read ({error.strerror}): write it with dbt parse.")
+    return _without_manifest(root)
+
+
+@lru_cache(maxsize=4)
+def _read(root: Path | None, file: Path, written: int) -> Project:  # noqa: ARG001  (a newer one is read anew)
+    try:
+        return Project(root, read_manifest(file))
+    except ProjectError as error:
+        _warn_once(file, " ".join(str(error).split()))
+    return Project(root, None)
+
+
+@lru_cache(maxsize=4)
+def _without_manifest(root: Path | None) -> Project:
+    return Project(root, None)
+
+
+@lru_cache(maxsize=512)
+def _root(folder: Path) -> Path | None:
+    return next((one for one in (folder, *folder.parents) if (one / "dbt_project.yml").is_file()), None)
+
+
+_warned: set[Path] = set()
+
+
+def _warn_once(file: Path, text: str) -> None:
+    if file not in _warned:
+        _warned.add(file)
+        _LOGGER.warning("spark-bucketing: %s Until then its rules know only the tables of the file itself.", text)
+
+
+def _table(node: Node) -> Table:
+    columns = {name.lower(): kind for name, kind in node.columns.items()}
+    if node.resource_type == "source":
+        layout = node.meta.get("bucketing")
+        config = layout if isinstance(layout, Mapping) else {}
+        return Table(node.name, columns, complete=False, certain=True, spec=_spec(config, node))
+    if node.materialized in ("view", "ephemeral"):
+        return Table(node.name, columns, complete=False, certain=False, query=_query(node))
+    small = node.resource_type == "seed"
+    return Table(node.name, columns, node.contracted, node.contracted, _spec(node.config, node), small=small)
+
+
+def _spec(config: Mapping[str, object], node: Node) -> BucketSpec | None:
+    try:
+        return configured_layout(config, node.materialized, node.name).spec
+    except ProjectError:
+        # A rule says so where it is.
+        return None
+
+
+def _query(node: Node) -> str | None:
+    """The SQL of a view, compiled, or with its references replaced where it has no other Jinja."""
+    if node.sql or node.language != "sql":
+        return node.sql if node.language == "sql" else None
+    text = node.raw_sql
+    call = config_calls(text).call
+    if call:
+        opened, closed = text.rfind("{{", 0, call.start), text.find("}}", call.stop)
+        text = text[:opened] + text[closed + 2 :] if opened >= 0 and closed >= 0 else text
+    text = _SOURCE.sub(r"\1_\2", _REF.sub(r"\1", text))
+    return None if re.search(r"\{[{%]", text) else text

@@ -1,0 +1,299 @@
+"""What a fault of one process of the cluster does to a table that is being written: nothing is lost, and the user is told.
+
+What each of them showed is written down in docs/cluster.md.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from cluster import Cluster
+from cluster_fixtures import *  # noqa: F403 - as a conftest.py would, of which there can be only one
+from cluster_fixtures import Query
+from cluster_projects import ClusterProject, Ended, Running
+
+ROWS = 3_000_000
+SQL = f"select id as k, {{{{ var('version') }}}} as version, cast(id % 2 as int) as p from range({ROWS})"
+
+
+def version(number: int) -> tuple[str, ...]:
+    return "run", "--vars", f"version: {number}"
+
+
+def content(query: Query, table: str) -> list[tuple[object, ...]]:
+    return query(f"select version, count(*), count(distinct k), sum(k) from {table} group by version order by version")
+
+
+def complete(number: int) -> list[tuple[object, ...]]:
+    """What content() says of a table of one version."""
+    return [(number, ROWS, ROWS, ROWS * (ROWS - 1) // 2)]
+
+
+def say(title: str, ended: Ended) -> None:
+    """Print what a user saw."""
+    shown = [
+        line
+        for line in ended.output.splitlines()
+        if not re.search(r"Running with|Registered adapter|Found \d|Concurrency|Finished running", line)
+    ]
+    print(f"\n### {title}: exit code {ended.code}\n" + "\n".join(line[:300] for line in shown if line.strip()))
+
+
+def has_files(folder: Path) -> bool:
+    return any(folder.glob("*.parquet")) or any(folder.glob("*_0_part-*"))
+
+
+def is_writing(folder: Path) -> bool:
+    """Whether tasks write below a folder."""
+    return any(folder.glob("_temporary/0/_temporary/*/*")) or any(
+        folder.glob(".spark-staging*/_temporary/0/_temporary/*/*")
+    )
+
+
+@pytest.fixture
+def built(project: ClusterProject) -> ClusterProject:
+    """A project whose model m, a bucketed table, is built."""
+    project.model("m", SQL, materialized="bucketed_table", clustered_by="k", buckets=8)
+    project.dbt(*version(1)).well()
+    return project
+
+
+def assert_the_next_run_completes(project: ClusterProject, query: Query, number: int) -> None:
+    again = project.dbt(*version(number))
+    say("the next run", again)
+    assert again.code == 0, again.output
+    table = f"{project.schema}.m"
+    assert content(query, table) == complete(number)
+    assert {row[1] for row in query(f"show tables in {project.schema}")} == {"m"}
+    assert {row[0] for row in query(f"select status from bucket_specs('{table}')")} == {"sealed"}
+
+
+def test_a_worker_is_killed_during_a_write(company: Cluster, built: ClusterProject, query: Query) -> None:
+    run = built.start_dbt(*version(2))
+    run.until(lambda: is_writing(built.table("m__dbt_tmp")))
+    company.kill("worker-2")
+    ended = run.end()
+    say("dbt run", ended)
+    assert ended.code == 0, ended.output
+    assert "Lost executor" in company.tail("thrift", 10**7)
+    assert content(query, f"{built.schema}.m") == complete(2)
+    assert query(f"select status, num_buckets, max_files_per_bucket from bucket_specs('{built.schema}.m')") == [
+        ("sealed", 8, 1)
+    ]
+
+
+def test_a_worker_is_killed_during_a_bucketed_join(company: Cluster, built: ClusterProject, query: Query) -> None:
+    # Each row some seconds of work for the tasks.
+    join = (
+        f"select count(*), sum(a.k), sum(length(sha2(repeat(cast(a.k as string), 40), 512))) "
+        f"from {built.schema}.m as a join {built.schema}.m as b on a.k = b.k"
+    )
+    plan = query(f"explain {join}")[0][0]
+    assert "Exchange hashpartitioning" not in plan, plan
+    expected = [(ROWS, ROWS * (ROWS - 1) // 2, 128 * ROWS)]
+    found: list[object] = []
+    asking = threading.Thread(target=lambda: found.extend(query(join)))
+    begun = len(company.tail("thrift", 10**8))
+    asking.start()
+    while "Starting task" not in company.tail("thrift", 10**8)[begun:]:
+        time.sleep(0.05)
+    time.sleep(1)
+    company.kill("worker-1")
+    asking.join(300)
+    assert found == expected
+    assert re.search("Lost task|Resubmitted|Lost executor", company.tail("thrift", 10**8)[begun:])
+
+
+PHASES: dict[str, Callable[[ClusterProject], bool]] = {
+    "its new rows are written": lambda project: is_writing(project.table("m__dbt_tmp")),
+    "its new rows are there": lambda project: has_files(project.table("m__dbt_tmp")),
+    "the old table is the backup": lambda project: project.table("m__dbt_backup").exists(),
+    "the new table is in place": lambda project: (
+        project.table("m__dbt_backup").exists() and has_files(project.table("m"))
+    ),
+}
+
+
+@pytest.mark.parametrize("phase", PHASES)
+def test_the_thrift_server_is_killed_in_a_swap(
+    company: Cluster, built: ClusterProject, query: Query, phase: str
+) -> None:
+    run = built.start_dbt(*version(2))
+    run.until(lambda: PHASES[phase](built))
+    company.kill("thrift")
+    ended = run.end()
+    say(phase, ended)
+    assert ended.code in (1, 2), ended.output
+    assert not re.search(r"Traceback", ended.output), ended.output
+    company.start("thrift")
+    tables = {row[1] for row in query(f"show tables in {built.schema}")}
+    print("tables", tables)
+    left = content(query, f"{built.schema}.m") if "m" in tables else content(query, f"{built.schema}.m__dbt_backup")
+    assert left in (complete(1), complete(2))
+    assert_the_next_run_completes(built, query, 3)
+
+
+@pytest.fixture
+def partitioned(project: ClusterProject) -> ClusterProject:
+    """A project whose model m is built, and whose runs merge all rows of both partitions."""
+    project.model(
+        "m", SQL, materialized="bucketed_incremental", incremental_strategy="merge", unique_key="k", partition_by="p",
+        clustered_by="k", buckets=4,
+    )  # fmt: skip
+    project.dbt(*version(1)).well()
+    return project
+
+
+# Of the project, and the files of the table before the run. A folder without files is there for too short a time to be seen.
+REPLACING: dict[str, Callable[[ClusterProject, set[Path]], bool]] = {
+    "its rows are staged": lambda project, _: is_writing(project.table("m__dbt_staged")),
+    "partitions are written": lambda project, _: is_writing(project.table("m")),
+    "partitions are replaced": lambda project, before: not before <= files_of_partitions(project),
+}
+
+
+def files_of_partitions(project: ClusterProject) -> set[Path]:
+    return set(project.table("m").glob("p=*/*part-*"))
+
+
+@pytest.mark.parametrize("phase", REPLACING)
+def test_the_thrift_server_is_killed_in_a_merge(
+    company: Cluster, partitioned: ClusterProject, query: Query, phase: str
+) -> None:
+    before = files_of_partitions(partitioned)
+    run = partitioned.start_dbt(*version(2))
+    run.until(lambda: REPLACING[phase](partitioned, before))
+    company.kill("thrift")
+    ended = run.end()
+    say(phase, ended)
+    assert ended.code in (1, 2) and "Traceback" not in ended.output, ended.output
+    company.start("thrift")
+    assert_the_next_run_completes(partitioned, query, 2)
+
+
+def end_or_complete(project: ClusterProject, query: Query, run: Running, title: str) -> None:
+    """After a fault a run has succeeded, or has failed with all rows still there; the next one succeeds in any case."""
+    ended = run.end()
+    say(title, ended)
+    assert "Traceback" not in ended.output, ended.output
+    table = f"{project.schema}.m"
+    if ended.code == 0:
+        assert content(query, table) == complete(2)
+    else:
+        put_back(project, query)
+        there = [name for name in ("m", "m__dbt_backup") if project.table(name).exists()]
+        assert content(query, f"{project.schema}.{there[0]}") in (complete(1), complete(2))
+    assert_the_next_run_completes(project, query, 3)
+
+
+def put_back(project: ClusterProject, query: Query) -> None:
+    """Where the metastore crashed within a rename, a table and its folder have two names: a run says so, and the folder is moved."""
+    tables = {row[1] for row in query(f"show tables in {project.schema}")}
+    table, other = ("m", "m__dbt_backup") if "m" in tables else ("m__dbt_backup", "m")
+    if project.table(table).exists() or other in tables:
+        return
+    stopped = project.dbt(*version(3))
+    say("the run after a rename that was cut off", stopped)
+    assert stopped.code == 1 and f"a directory {other} without a table" in stopped.output, stopped.output
+    project.table(other).rename(project.table(table))
+
+
+# Tasks write, an INSERT commits, and the old table is renamed; and how long the metastore is away then.
+AWAY = dict(zip(PHASES, (30, 3, 0), strict=False))
+
+
+@pytest.mark.parametrize(("phase", "seconds"), AWAY.items())
+def test_the_metastore_is_killed_and_restarted(
+    company: Cluster, built: ClusterProject, query: Query, phase: str, seconds: float
+) -> None:
+    run = built.start_dbt(*version(2))
+    run.until(lambda: PHASES[phase](built))
+    company.kill("metastore")
+    time.sleep(seconds)
+    company.start("metastore")
+    end_or_complete(built, query, run, f"{phase}, away for {seconds} s")
+
+
+def test_the_metastore_is_killed_and_restarted_during_alter(
+    company: Cluster, project: ClusterProject, query: Query
+) -> None:
+    table = f"{project.schema}.t"
+    query(f"create database {project.schema}")
+    query(
+        f"create table {table} (k bigint, v bigint) partitioned by (p int) clustered by (k) sorted by (k) into 4 buckets stored as parquet"
+    )
+    query("set spark.sql.sources.partitionOverwriteMode=dynamic")
+    query(f"insert into {table} partition (p = 1) select id, id * 7 from range(1000)")
+    said = []
+    for number in range(5, 13):
+        killed = threading.Timer(0.05 * (number - 5), company.kill, ("metastore",))
+        killed.start()
+        try:
+            query(f"alter table {table} clustered by (k) sorted by (k) into {number} buckets")
+        except Exception as error:
+            said.append(str(error)[:600])
+        killed.join()
+        company.start("metastore")
+        query(f"refresh table {table}")
+        assert query(f"select count(*), sum(v) from {table} where k = k") == [(1000, 7 * 999 * 500)]
+        # The table's own spec is one of the two, in all of the places where it is written down.
+        query(f"insert overwrite table {table} partition (p = 1) select id, id * 7 from range(1000)")
+        spec = query(f"select status, num_buckets from bucket_specs('{table}')")
+        described = [row[1] for row in query(f"describe extended {table}") if row[0] == "Num Buckets"]
+        assert spec[0][0] == "sealed" and described == [str(spec[0][1])], (spec, described)
+    print("\n### ALTER failed", len(said), "times of 8:", *set(said), sep="\n")
+
+
+@pytest.mark.parametrize("phase", AWAY)
+def test_postgresql_is_restarted(company: Cluster, built: ClusterProject, query: Query, phase: str) -> None:
+    run = built.start_dbt(*version(2))
+    run.until(lambda: PHASES[phase](built))
+    company.restart("postgres")
+    end_or_complete(built, query, run, f"PostgreSQL restarted while {phase}")
+
+
+@contextmanager
+def small_disk(folder: Path, megabytes: int) -> Iterator[None]:
+    """A file system of this size in a folder's place, for as long as the block runs."""
+    folder.mkdir(parents=True, exist_ok=True)
+    if (
+        os.geteuid() != 0
+        or subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", f"size={megabytes}m", "tmpfs", str(folder)], check=False
+        ).returncode
+    ):
+        pytest.skip("a small disk is mounted by root only")
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+def test_the_disk_of_a_worker_is_full(company: Cluster, built: ClusterProject, query: Query) -> None:
+    with small_disk(company.local("worker-2"), 8):
+        company.restart("worker-2")
+        run = built.start_dbt(*version(2))
+        end_or_complete(built, query, run, "the local disk of worker-2 is full")
+    company.restart("worker-2")
+
+
+def test_the_disk_of_the_warehouse_is_full(company: Cluster, built: ClusterProject, query: Query) -> None:
+    folder = built.table("m__dbt_tmp").parent / "m__dbt_tmp"
+    with small_disk(built.home / "disk", 6):
+        text = (built.home / "models" / "m.sql").read_text()
+        built.write("models/m.sql", text.replace("config(", f"config(location_root='{built.home / 'disk'}', ", 1))
+        failed = built.dbt(*version(2))
+        say("the disk of the new table is full", failed)
+        assert failed.code == 1 and "No space left" in failed.output, failed.output
+        assert content(query, f"{built.schema}.m") == complete(1)
+        built.write("models/m.sql", text)
+        assert_the_next_run_completes(built, query, 3)
+    assert not folder.exists()

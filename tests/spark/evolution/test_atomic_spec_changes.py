@@ -1,0 +1,135 @@
+"""The places that keep a spec change together or not at all, where the metastore fails or others write meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import pytest
+from bucketed_tables import Tables
+from partition_specs import StoredSpec, Places, create, filled, kept, places
+from metastore_interception import failing, intercepted
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+
+pytestmark = pytest.mark.usefixtures("extension", "dynamic_partitions", "no_broadcast")
+
+DATABASE = "together"
+PARTITIONS, TABLE = "alter_partitions", "alter_table_with_environmentContext"
+FAILURES = (PySparkException, Py4JJavaError)
+QUERIES = ["select * from t", "select k, count(*), max(v) from t group by k"]
+
+
+class State(NamedTuple):
+    provider: str
+    table: Places
+    partitions: list[StoredSpec]
+
+
+class Change(NamedTuple):
+    """A statement, the calls at which it may fail, and what is kept after it of p=0, p=1 and a new partition."""
+
+    stored: str
+    statement: str
+    calls: tuple[str, ...]
+    after: list[StoredSpec]
+    descriptor: tuple[int, list[str], list[str]]
+    new_partition: StoredSpec
+
+
+FOUR, NONE = StoredSpec(4, 4), StoredSpec(None, 0)
+CLUSTERED = "alter table t clustered by (k) sorted by (k) into 8 buckets"
+ONE_NOT = "alter table t partition (p = 1) not clustered"
+EIGHT = (8, ["k"], ["k"])
+CHANGES = {
+    "more buckets": Change("stored as parquet", CLUSTERED, (TABLE,), [FOUR] * 2, EIGHT, StoredSpec(8, 8)),
+    "no buckets": Change("stored as orc", "alter table t not clustered", (TABLE,), [FOUR] * 2, (-1, [], []), NONE),
+    "a partition": Change("stored as parquet", ONE_NOT, (PARTITIONS,), [FOUR, NONE], (4, ["k"], ["k"]), FOUR),
+    "plain parquet": Change("using parquet", CLUSTERED, (PARTITIONS, TABLE), [NONE] * 2, EIGHT, StoredSpec(8, 8)),
+    "plain orc": Change("using orc", CLUSTERED, (PARTITIONS, TABLE), [NONE] * 2, EIGHT, StoredSpec(8, 8)),
+}
+# The crashes of these are in the same code as those of others.
+ALIKE = ("no buckets", "plain orc")
+CRASHES = [
+    pytest.param(change, call, id=f"{name}, {call}", marks=pytest.mark.long if name in ALIKE else ())
+    for name, change in CHANGES.items()
+    for call in change.calls
+]
+
+
+def prepare(tables: Tables, stored: str) -> None:
+    """A table with two partitions, sealed where it has buckets."""
+    if stored.startswith("using"):
+        tables.create(f"t (k bigint, v string, p bigint) {stored} partitioned by (p)")
+    else:
+        create(tables, "t", stored=stored.removeprefix("stored as "))
+    tables.sql("insert into t select * from new_rows")
+
+
+def state(tables: Tables) -> State:
+    provider = next(str(row[1]) for row in tables.sql("describe formatted t") if row[0] == "Provider")
+    return State(provider, places(tables, "t"), [of for _, of in sorted(kept(tables, "t").items())])
+
+
+def rows(tables: Tables) -> list[list[str]]:
+    """Rows of the queries. Stock Spark reads the same from the table as it is now."""
+    tables.sql("refresh table t")
+    tables.read("select * from t")
+    return [tables.rows(query) for query in QUERIES]
+
+
+def failed(tables: Tables, statement: str, call: str, number: int = 1) -> list[list[str]]:
+    """A statement fails at its call of this number, and nothing has changed; gives the rows of the queries."""
+    before, expected = state(tables), rows(tables)
+    with failing(tables.spark, call, number) as seen, pytest.raises(FAILURES, match="on purpose"):
+        tables.sql(statement)
+    assert seen == [call] * number
+    assert state(tables) == before
+    assert rows(tables) == expected
+    return expected
+
+
+@pytest.mark.parametrize(("change", "call"), CRASHES)
+def test_a_change_that_fails_leaves_the_old_spec_and_can_be_repeated(tables: Tables, change: Change, call: str) -> None:
+    prepare(tables, change.stored)
+    expected = failed(tables, change.statement, call)
+    tables.sql(change.statement)
+    now = state(tables)
+    assert (now.provider, now.partitions) == ("hive", change.after)
+    assert now.table.descriptor == change.descriptor
+    assert now.table.properties.get("numBuckets") == (str(change.descriptor[0]) if change.descriptor[1] else None)
+    assert rows(tables) == expected
+    tables.sql("insert into t select k, v, 2 from new_rows where p = 1")
+    assert kept(tables, "t")["p=2"] == change.new_partition
+    rows(tables)
+
+
+@pytest.mark.long
+def test_more_partitions_than_go_into_one_call_fail_and_are_repeated(tables: Tables) -> None:
+    """Of a thousand partitions at a time: those of the first call are of the Hive layout when the second one fails."""
+    prepare(tables, "using parquet")
+    tables.sql("alter table t add " + " ".join(f"partition (p = {p})" for p in range(2, 1002)))
+    expected = failed(tables, CLUSTERED, PARTITIONS, 2)
+    tables.sql(CLUSTERED)
+    assert state(tables).table.descriptor == EIGHT
+    assert rows(tables) == expected
+
+
+def test_of_two_statements_on_the_same_metadata_the_later_wins_and_rows_stay_right(tables: Tables) -> None:
+    """As with SET TBLPROPERTIES, which reads the table, and writes it as it was a moment later."""
+
+    def put_back(client: Any, call: Callable[[], Any]) -> Any:
+        before = client.getTable(DATABASE, "t")
+        result = call()
+        client.alter_table(DATABASE, "t", before)
+        return result
+
+    filled(tables, "t")
+    with intercepted(tables.spark, TABLE, put_back):
+        tables.sql(CLUSTERED)
+    query = "select a.k, b.v from t a join t b on a.k = b.k"
+    assert places(tables, "t").descriptor == (4, ["k"], ["k"])
+    tables.read(query)
+    tables.sql(CLUSTERED)
+    assert places(tables, "t").descriptor == EIGHT
+    tables.read(query)

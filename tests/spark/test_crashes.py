@@ -1,0 +1,558 @@
+"""Runs that crash, of dbt and of `spark-bucketing evolution rewrite`: no row is lost, and the next run finishes.
+
+Most tests find out which statements a run makes, then repeat it, crashing before each statement that changes anything.
+(Dying after one is the same as crashing before the next.) Others kill processes, Spark with them, at any moment.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+from commands import evolution_of
+from crashes import assert_survives_a_crash, assert_survives_every_crash, content, crashing, executing, statements
+from spark_subprocess import COMMAND, CREATE, SparkSubprocess, interrupted
+from spec_evolution import DB, SpecEvolution, evolving_tables, sealed  # noqa: F401
+from test_evolution_runs import EVOLVING, assert_files_match_seals
+from spark_features import SCRIPTS, can, has_scripts
+
+from conftest import Project, all_long_but, data_files
+from spark_bucketing.evolution.warehouse import Warehouse
+from spark_bucketing.session import setting
+
+# Another sequence of moments: SEED=7.
+SEED = int(os.environ.get("SEED", "1"))
+KILLS = int(os.environ.get("KILLS", "4"))
+TABLE: dict[str, Any] = {"materialized": "bucketed_table", "clustered_by": ["k"], "buckets": 2}
+PARTITIONED = TABLE | {"materialized": "bucketed_incremental", "partition_by": ["ds"]}
+MERGE = PARTITIONED | {"incremental_strategy": "merge", "unique_key": "k"}
+# Two versions of a model, and where a row of it is moved.
+ONE, OTHER = {"VERSION": "one", "PLACE": "1", "BUCKETS": "2"}, {"VERSION": "other", "PLACE": "7", "BUCKETS": "4"}
+VERSIONED = "select id as k, id % 2 as ds, '{{ env_var('VERSION') }}' as version from range(10)"
+MOVES_A_ROW = """
+    {% if is_incremental() %}
+    select 3 as k, '{{ env_var('VERSION') }}' as v, {{ env_var('PLACE') }} as ds union all select 9, '{{ env_var('VERSION') }}', 2
+    {% else %}
+    select k, 'first' as v, ds from values (1, 0), (3, 1), (5, 2) as t(k, ds)
+    {% endif %}
+"""
+SURVIVORS: dict[str, tuple[str, dict[str, Any]]] = {
+    "table": (VERSIONED, TABLE | {"partition_by": ["ds"]}),
+    "external": (VERSIONED, TABLE | {"partition_by": ["ds"]}),
+    # Its row leaves a partition empty.
+    "merge": (MOVES_A_ROW, MERGE),
+    "merge, spark": (MOVES_A_ROW, MERGE | {"bucket_hash": "spark"}),
+    "merge, unpartitioned": (MOVES_A_ROW, MERGE | {"partition_by": []}),
+}
+
+
+# dbt, statement by statement.
+
+
+@pytest.mark.parametrize("name", all_long_but("table" if can(SCRIPTS) else ("table", "merge"), SURVIVORS))
+def test_a_model_survives_every_crash(project: Project, name: str) -> None:
+    sql, config = SURVIVORS[name]
+    place = {"location_root": str(project.folder / "external")} if name == "external" else {}
+    project.model("m", sql, **config, **place)
+    assert_survives_every_crash(project, ONE, OTHER)
+    if place:
+        builds = [path.name for path in (project.folder / "external" / "m").iterdir()]
+        assert builds == [project.location("m").name], "a build directory was left behind"
+        warehouse = Path(str(project.spark.conf.get("spark.sql.warehouse.dir")).removeprefix("file:"))
+        assert list((warehouse / f"{project.schema}.db").iterdir()) == [], "an empty directory was left behind"
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["table", "merge", "merge, unpartitioned"])
+def test_a_model_survives_every_crash_where_scripts_are_off(project: Project, name: str) -> None:
+    with setting(project.spark, "spark.sql.scripting.enabled", "false"):
+        test_a_model_survives_every_crash(project, name)
+
+
+@pytest.mark.parametrize(
+    ("rename", "instead", "said"),
+    [
+        pytest.param("`m` rename to", "`m` rename to no_such_schema.", "no_such_schema", id="first"),
+        pytest.param("`m__dbt_tmp` rename", "`no_such_table` rename", "the previous one is back", id="second"),
+    ],
+)
+def test_a_failing_rename_leaves_the_previous_table(project: Project, rename: str, instead: str, said: str) -> None:
+    second = "no_such_table" in instead and not has_scripts(project.spark)
+    said = "no_such_table" if second else said
+    project.model("m", "select '{{ var('v') }}' as k", **TABLE)
+    project.dbt("run", v="old")
+    with executing(lambda execute, sql: execute(sql.replace(rename, instead))):
+        _, failure = project.attempt("run", v="new")
+    assert said in failure and ("previous one is back" in failure) == ("previous one is back" in said)
+    kept = "m__dbt_backup" if second else "m"
+    assert content(project, f"select * from {{schema}}.{kept}", kept) == [("old",)]
+    project.dbt("run", v="new")
+    assert content(project) == [("new",)]
+    assert project.tables() == {"m"}
+
+
+def test_staged_rows_that_do_not_say_what_they_replace_are_dropped(project: Project) -> None:
+    """Such as those of a statement that went on when its client had crashed."""
+    project.build("select 1 as k, 2 as ds", **PARTITIONED)
+    made = "using parquet tblproperties ('bucketing.staging' = 'increment') as select 7 as k, 2 as ds"
+    project.spark.sql(f"create table {project.table('m__dbt_staged')} {made}")
+    project.dbt("run")
+    assert content(project) == [("1", "2"), ("1", "2")]
+    assert project.tables() == {"m"}
+
+
+def test_rows_that_were_staged_in_another_time_zone_are_not_applied(project: Project) -> None:
+    sql = "select 1 as k, timestamp_seconds(3600 * id) as at from range(2)"
+    project.build(sql, **PARTITIONED | {"partition_by": ["at"]})
+    crash_staged(project)
+    with setting(project.spark, "spark.sql.session.timeZone", "Asia/Tokyo"):
+        _, failure = project.attempt("run")
+    assert "no longer fit the table" in failure and "Asia/Tokyo" in failure
+    assert len(content(project)) == 2
+    project.dbt("run")
+    assert len(content(project)) == 6
+
+
+def crash_staged(project: Project, **variables: str) -> None:
+    """A run crashes when its rows are staged."""
+    with statements(crash_before="insert overwrite"):
+        _, failure = project.attempt("run", **variables)
+    assert "the process crashed here" in failure and "m__dbt_staged" in project.tables()
+
+
+def test_staged_rows_of_another_build_stop_the_run_until_a_full_refresh(project: Project) -> None:
+    project.model("m", "select 1 as k, 2 as ds, '{{ var('v') }}' as v", **PARTITIONED)
+    project.dbt("run", v="first")
+    crash_staged(project, v="third")
+    project.spark.sql(f"alter table {project.table('m')} set tblproperties ('bucketing.build' = 'build-1')")
+    project.spark.sql(f"insert overwrite table {project.table('m')} values (9, 'newer', 2)")
+    _, failure = project.attempt("run", v="fourth")
+    assert "no longer fit the table" in failure and "build-1" in failure and "--full-refresh" in failure
+    assert f"drop table {project.schema}.m__dbt_staged, if {project.schema}.m is complete" in failure
+    assert content(project, "select k, v from {schema}.m") == [("9", "newer")]
+    project.dbt("run", "--full-refresh", v="fifth")
+    assert content(project, "select k, v from {schema}.m") == [("1", "fifth")]
+    assert project.tables() == {"m"}
+
+
+def test_directories_that_a_dead_run_left_without_their_tables_are_cleared(project: Project) -> None:
+    project.spark.sql(f"drop schema {project.schema}")
+    project.spark.sql(f"create schema {project.schema} location '{project.folder / 'a place%20'}'")
+    os.environ.update(OTHER)
+    project.build(MOVES_A_ROW, **MERGE)
+    schema_folder = project.location("m").parent
+    for role in ("tmp", "input", "staged"):
+        (schema_folder / f"m__dbt_{role}").mkdir()
+        (schema_folder / f"m__dbt_{role}" / "left_behind").write_text("by a dead process")
+    project.dbt("run")
+    project.dbt("run", "--full-refresh")
+    assert [path.name for path in schema_folder.iterdir()] == ["m"]
+
+
+@pytest.mark.parametrize("how", all_long_but(("managed", "partitioned"), ("managed", "partitioned", "external")))
+def test_a_table_whose_files_somebody_deleted_can_be_built_again(project: Project, how: str) -> None:
+    place = {"location_root": str(project.folder / "external")} if how == "external" else {}
+    project.build("select 1 as k, 1 as p", **TABLE, **place, partition_by=["p"] if how == "partitioned" else [])
+    shutil.rmtree(project.location("m"))
+    project.dbt("run")
+    assert content(project) == [("1", "1")]
+    assert project.tables() == {"m"}
+
+
+def test_another_nodes_table_is_never_taken_for_a_leftover(project: Project) -> None:
+    project.model("m", "select 1 as k", **TABLE)
+    project.model("other", "select 'precious' as v", materialized="table", file_format="parquet", alias="m__dbt_input")
+    project.dbt("run", "--select", "other")
+    _, failure = project.attempt("run", "--select", "m")
+    assert "Invalid `alias` of model 'm'" in failure and "another alias for 'other'" in failure
+    assert [row.v for row in project.rows("select v from {schema}.m__dbt_input")] == ["precious"]
+
+
+# Renames of a swap, and what Hive's metastore leaves that crashes within the last of them: when it has moved the directory and not written
+# the name down, or has written it down, was not told so, and has moved the directory back. What to do then; nothing where the next run does it.
+FIRST, SECOND = [("m", "m__dbt_backup")], [("m", "m__dbt_backup"), ("m__dbt_tmp", "m")]
+CUT_RENAMES: dict[str, tuple[list[tuple[str, str]], str, str]] = {
+    "first, moved": (FIRST, "m__dbt_backup", "move its content into the directory m "),
+    "first, named": (FIRST, "m", "move its content into the directory m__dbt_backup "),
+    "second, moved": (SECOND, "m", "Otherwise delete it"),
+    "second, named": (SECOND, "m__dbt_tmp", ""),
+}
+
+
+@pytest.mark.parametrize("partition_by", all_long_but("ds", ("ds", "")))
+@pytest.mark.parametrize("cut", all_long_but(("first, moved", "second, named"), CUT_RENAMES))
+def test_a_rename_that_was_cut_off_loses_no_row(project: Project, cut: str, partition_by: str) -> None:
+    renames, stray, instead = CUT_RENAMES[cut]
+    config = PARTITIONED | {"partition_by": partition_by or []}
+    project.model("m", "select 1 as k, 2 as ds, '{{ var('v') }}' as v", **config)
+    project.dbt("run", v="first")
+    schema = project.location("m").parent
+    if renames is SECOND:
+        project.spark.sql(f"create table {project.table('m__dbt_tmp')} as select 1 as k")
+    for name, to in renames:
+        project.spark.sql(f"alter table {project.table(name)} rename to {project.table(to)}")
+    interrupted_rename(project, renames[-1], schema, stray)
+    for command in (("run",), ("run", "--full-refresh")) if instead else ():
+        # A session that was there when the process crashed has the files in its cache.
+        project.spark._jsparkSession.sessionState().catalog().invalidateAllCachedTables()
+        _, failure = project.attempt(*command, v="second")
+        assert f"a directory {stray} without a table" in failure and instead in failure, failure
+        assert list((schema / stray).rglob("*.parquet")), "perhaps the only copy of the rows"
+    if stray == "m__dbt_backup" or (stray == "m" and renames is FIRST):
+        ours = "m" if stray == "m__dbt_backup" else "m__dbt_backup"
+        shutil.rmtree(schema / ours, ignore_errors=True)
+        (schema / stray).rename(schema / ours)
+    elif instead:
+        shutil.rmtree(schema / stray)
+    project.dbt("run", v="third")
+    assert content(project, "select v from {schema}.m") == [("first",), ("third",)]
+    assert project.tables() == {"m"} and {path.name for path in schema.iterdir()} - {"m__dbt_tmp"} == {"m"}
+
+
+def interrupted_rename(project: Project, rename: tuple[str, str], schema: Path, stray: str) -> None:
+    """Leave the directory of a table that was renamed under one of its names, and the table under the other."""
+    name, to = rename
+    if stray == to:
+        project.spark.sql(f"alter table {project.table(to)} rename to {project.table(name)}")
+        (schema / name).rename(schema / to)
+    else:
+        (schema / to).rename(schema / name)
+
+
+EVOLVED_MODEL = """{{{{ config(materialized='bucketed_incremental', clustered_by=['k'], buckets=env_var('BUCKETS') | int, partition_by=['ds'],
+    on_bucket_change='evolve', incremental_strategy='{strategy}', unique_key=['k', 'ds']) }}}}
+{{% if is_incremental() %}}
+select id as k, '{{{{ env_var('VERSION') }}}}' as v, 1 as ds from range(3)
+{{% else %}}
+select id as k, 'first' as v, id % 3 as ds from range(12)
+{{% endif %}}
+"""
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("extension")
+@pytest.mark.parametrize("strategy", ["insert_overwrite", "merge"])
+def test_an_evolving_table_survives_every_crash(project: Project, strategy: str) -> None:
+    project.write("models/m.sql", EVOLVED_MODEL.format(strategy=strategy))
+    attempt = project.attempt
+
+    def checked(*arguments: str, **variables: object) -> Any:
+        outcome = attempt(*arguments, **variables)
+        assert_files_match_seals(project, "m")
+        return outcome
+
+    # After every run and every crash.
+    with patch.object(project, "attempt", checked):
+        assert_survives_every_crash(project, ONE, OTHER)
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("extension")
+def test_a_plain_table_that_becomes_bucketed_survives_every_crash(new_project: Callable[..., Project]) -> None:
+    rows = "select id as k, {} as v, id % 3 as ds from range(12)"
+    evolving = EVOLVING | {"buckets": 4, "incremental_strategy": "merge", "unique_key": "k"}
+
+    def prepared() -> Project:
+        project = new_project()
+        project.build(rows.format("'old'"), materialized="incremental", file_format="parquet", partition_by=["ds"])
+        project.model("m", rows.format("'new'") + " where id % 3 = 1", **evolving)
+        return project
+
+    project = prepared()
+    before = content(project)
+    with statements() as sent:
+        project.dbt("run")
+    after = content(project)
+    assert before != after
+    for number, statement in enumerate(sent):
+        project = prepared()
+        assert_survives_a_crash(project, number, statement, before, after)
+        assert_files_match_seals(project, "m")
+
+
+# The command, statement by statement.
+
+STEPS = ("create table", "alter table", "insert overwrite", "drop table")
+
+
+@pytest.mark.usefixtures("extension", "no_broadcast")
+def test_a_crash_before_any_statement_of_a_rewrite(tables: SpecEvolution) -> None:
+    rows, buckets = tables.evolved("mortal", {"a": 4, "b": 8}), 8
+    with crashing(None) as sent:
+        tables.said("rewrite", "mortal")
+    assert [statement[: len(step)] for statement, step in zip(sent, STEPS, strict=True)] == list(STEPS)
+    for step in STEPS:
+        places = tables.locations("mortal")
+        buckets = {8: 16, 16: 8}[buckets]
+        tables.alter("mortal", buckets)
+        with crashing(step):
+            tables.said("rewrite", "mortal", code=2)
+        assert tables.sums("mortal") == rows, step
+        dry = tables.said("rewrite", "mortal", "--dry-run")
+        assert ("an earlier run crashed" in dry) is (step != "create table"), dry
+        tables.said("rewrite", "mortal", "--where", "ds >= 'a'")
+        assert tables.locations("mortal") == places
+        tables.assert_whole("mortal", rows, a=buckets, b=buckets)
+    tables.said("verify", "mortal")
+
+
+@pytest.mark.usefixtures("extension", "no_broadcast")
+def test_a_crash_within_sparks_overwrite_takes_no_row_away(tables: SpecEvolution) -> None:
+    rows = tables.evolved("halved", {"a": 4, "b": 4, "c": 8})
+    # Spark deletes a partition's folder, and renames the new one to it.
+    with crashing("insert overwrite", lambda: shutil.rmtree(tables.locations("halved")["ds=a"])):
+        tables.said("rewrite", "halved", code=2)
+    assert tables.sums("halved") == rows[1:]
+    # Whatever is asked of the next run.
+    tables.said("rewrite", "halved", "--where", "ds = 'c'")
+    tables.assert_whole("halved", rows, a=8, b=8, c=8)
+
+
+@pytest.mark.usefixtures("extension", "no_broadcast")
+@pytest.mark.parametrize(
+    ("since", "parts"),
+    [
+        pytest.param(
+            ["insert into table t partition (ds = 'b') select 1, 1"], ["something has written there since"], id="newer"
+        ),
+        pytest.param(
+            [
+                "alter table t set tblproperties ('bucketing.build' = 'build-7')",
+                "insert overwrite table t partition (ds = 'a') select 1, 1",
+            ],
+            ["no longer fit the table", "build-7", f"DROP TABLE `{DB}`.`t__dbt_staged`"],
+            id="another table",
+        ),
+    ],
+)
+def test_rows_that_came_after_a_crash_are_not_overwritten(tables: SpecEvolution, since: list[str], parts: list[str]) -> None:
+    tables.evolved("t", {"a": 4, "b": 4, "c": 8})
+    with crashing("insert overwrite"):
+        tables.said("rewrite", "t", code=2)
+    for statement in since:
+        tables.sql(statement)
+    rows = tables.sums("t")
+    refused = tables.said("rewrite", "t", code=2)
+    assert all(part in refused for part in parts), refused
+    assert tables.sums("t") == rows
+    tables.sql("drop table t__dbt_staged")
+    tables.said("rewrite", "t")
+    tables.assert_whole("t", rows)
+
+
+@pytest.mark.usefixtures("extension", "no_broadcast")
+def test_rows_that_change_while_they_are_staged_are_not_overwritten(tables: SpecEvolution) -> None:
+    tables.evolved("changing", {"a": 4, "b": 8})
+    real = Warehouse.change
+
+    def change_and_add(self: Warehouse, statement: str) -> None:
+        real(self, statement)
+        if statement.startswith("create table"):
+            tables.write("changing", "a", how="into")
+
+    with patch.object(Warehouse, "change", change_and_add):
+        assert "No partition was replaced" in tables.said("rewrite", "changing", code=2)
+    rows = tables.sums("changing")
+    assert tables.sql("select count(*) from changing where ds = 'a'") == [(80,)]
+    tables.assert_whole("changing", rows)
+    left = tables.folder("changing").with_name("changing__dbt_staged")
+    left.mkdir()
+    (left / "left_behind").write_text("by a dead process")
+    tables.said("rewrite", "changing")
+    tables.assert_whole("changing", rows, a=8, b=8)
+
+
+# Each finishes what the other has left.
+
+
+@pytest.mark.usefixtures("extension")
+def test_a_dbt_run_finishes_a_rewrite(project: Project) -> None:
+    sql = "select id as k, id % 2 as ds from range(10) {% if is_incremental() %} where id < 0 {% endif %}"
+    project.build(sql, **PARTITIONED)
+    before = content(project)
+    project.spark.sql(f"alter table {project.table('m')} clustered by (k) sorted by (k) into 4 buckets")
+    with crashing("insert overwrite", lambda: shutil.rmtree(next(iter(project.location("m").glob("ds=*"))))):
+        assert evolution_of(project)("rewrite", f"{project.schema}.m").exit_code == 2
+    assert len(content(project)) == 5
+    project.build(sql, **PARTITIONED | {"buckets": 4})
+    assert content(project) == before
+    assert project.tables() == {"m"}
+    assert_files_match_seals(project, "m")
+
+
+@pytest.mark.usefixtures("extension")
+def test_a_rewrite_finishes_a_dbt_run(project: Project) -> None:
+    os.environ.update(OTHER)
+    project.build(MOVES_A_ROW, **MERGE)
+    crash_staged(project)
+    assert content(project) == [("1", "first", "0"), ("3", "first", "1"), ("5", "first", "2")]
+    result = evolution_of(project)("rewrite", f"{project.schema}.m")
+    assert result.exit_code == 0, result.output
+    after = [("1", "first", "0"), ("3", "other", "7"), ("5", "first", "2"), ("9", "other", "2")]
+    assert content(project) == after
+    assert "m__dbt_staged" not in project.tables()
+
+
+# Processes that are interrupted, or killed.
+
+# The statement that is running when the process crashes, by a part of its text, and the seconds that it has been running.
+MOMENTS = [
+    ("rename to `s`.`t__dbt_backup`", 0.0),
+    ("rename to `s`.`t__dbt_backup`", 0.3),
+    ("create table `s`.`m__dbt_staged`", 0.2),
+    ("insert overwrite table", 0.5),
+    ("insert overwrite table", 1.5),
+]
+MODELS = {
+    "m": """
+        {{ config(materialized='bucketed_incremental', incremental_strategy='merge', unique_key='k',
+                  clustered_by='k', buckets=2, partition_by='p') }}
+        select id as k, id % 3 as p, {{ var('v') }} as v
+        from range({% if is_incremental() %}{{ 10 * var('v') }}, {{ 10 * var('v') + 15 }}{% else %}20{% endif %})
+    """,
+    "t": """
+        {{ config(materialized='bucketed_table', clustered_by='k', buckets=2) }}
+        select id as k, {{ var('v') }} as v from range(20)
+    """,
+}
+
+
+@pytest.mark.long
+def test_the_run_after_a_killed_one_has_all_rows_once(tmp_path: Path) -> None:
+    """On stock Spark."""
+    subprocess_spark, log = SparkSubprocess(tmp_path, "s", extension=False), tmp_path / "logs" / "dbt.log"
+    subprocess_spark.install(MODELS)
+    versions = dict.fromkeys(range(20), 0)
+    for number, (statement, delay) in enumerate([("", 0.0), *MOMENTS]):
+        arguments = ("run", "--vars", f"{{v: {number}}}")
+        if statement:
+            log.unlink()
+
+            def sent(_: str = "", statement: str = statement) -> bool:
+                return log.exists() and statement in log.read_text()
+
+            subprocess_spark.kill(subprocess_spark.dbt(*arguments), sent, delay)
+            assert sent(), f"the run ended before it sent {statement!r}"
+            versions.update(dict.fromkeys(range(10 * number, 10 * number + 15), number))
+        done, m, t = subprocess_spark.run(
+            ("dbt", *arguments), "select k, v from s.m order by k", "select * from s.t order by k"
+        )
+        assert done[0] == 0, done[1]
+        assert m == [[k, v] for k, v in sorted(versions.items())], statement
+        assert t == [[k, number] for k in range(20)], statement
+    assert sorted(path.name for path in (tmp_path / "warehouse" / "s.db").iterdir()) == ["m", "t"]
+
+
+ROWS = "select p, count(*), sum(k), sum(v) from s.t group by p order by p"
+SPECS = "select partition, num_buckets, location, status from bucket_specs('s.t')"
+TABLES = "show tables in s"
+
+
+def evolved_in_subprocess(folder: Path, rows: int) -> tuple[SparkSubprocess, list[Any]]:
+    """A table of 5 partitions with 4 buckets that is to have 8, and its sums."""
+    subprocess_spark = SparkSubprocess(folder, "s")
+    *_, sums = subprocess_spark.run(
+        *CREATE,
+        f"insert into s.t select id, id * 7, cast(id % 5 as int) from range({rows})",
+        "alter table s.t clustered by (k) sorted by (k) into 8 buckets",
+        ROWS,
+    )
+    return subprocess_spark, sums
+
+
+def assert_nothing_is_left(subprocess_spark: SparkSubprocess, specs: list[Any], tables: list[Any]) -> None:
+    """No table, and no folder with data files that are of no partition, but those of Spark's overwrite that was killed."""
+    assert [table[1] for table in tables] == ["t"]
+    used = {Path("/" + spec[2].removeprefix("file:").lstrip("/")) for spec in specs}
+    data = {path.parent for path in data_files(subprocess_spark.folder / "warehouse" / "s.db")}
+    assert not {path for path in data - used if ".spark-staging-" not in str(path)}
+
+
+def assert_rewritten(subprocess_spark: SparkSubprocess, rows: list[Any], buckets: int) -> str:
+    """The next rewrite leaves all rows in so many buckets, and nothing else; gives what it says."""
+    found, done, specs, verified, again, tables = subprocess_spark.run(
+        ROWS, ("rewrite", "s.t"), SPECS, ("verify", "s.t"), ROWS, TABLES
+    )
+    assert all(row in rows for row in found) and again == rows
+    assert (done[0], verified[0]) == (0, 0), (done[1], verified[1])
+    assert {spec[1] for spec in specs} == {buckets}
+    assert_nothing_is_left(subprocess_spark, specs, tables)
+    return str(done[1])
+
+
+@pytest.mark.long
+def test_ctrl_c_cancels_what_spark_does(tmp_path: Path) -> None:
+    subprocess_spark, rows = evolved_in_subprocess(tmp_path, 3000000)
+    assert "brought to the table's spec" not in "".join(interrupted(tmp_path / "warehouse", subprocess_spark.place))
+    assert not list(tmp_path.glob("warehouse/s.db/t__dbt_staged/part-*")), "the statement has gone on to its end"
+    assert subprocess_spark.run(ROWS) == [rows]
+    assert "5 partitions brought to the table's spec" in assert_rewritten(subprocess_spark, rows, 8)
+
+
+@pytest.mark.long
+def test_a_rewrite_that_is_killed_at_any_moment(tmp_path: Path) -> None:
+    subprocess_spark, rows = evolved_in_subprocess(tmp_path, 2000)
+    moments, buckets, killed = random.Random(SEED), 8, 0
+    for _ in range(KILLS):
+        delay = moments.uniform(0, 7)
+        killed += subprocess_spark.kill([*COMMAND, "rewrite", "s.t", *subprocess_spark.place], lambda output: "[1/" in output, delay)
+        found, specs, verified = subprocess_spark.run(ROWS, SPECS, ("verify", "s.t"))
+        # Within Spark's overwrite a partition may be missing; the next run writes it.
+        assert all(row in rows for row in found), delay
+        if {spec[1] for spec in specs} == {buckets} and found == rows:
+            # It had come to its end, all but; the next one has something to do again.
+            assert verified[0] == 0, verified[1]
+            buckets = {8: 16, 16: 4, 4: 8}[buckets]
+            subprocess_spark.run(f"alter table s.t clustered by (k) sorted by (k) into {buckets} buckets")
+    assert killed
+    assert "brought to the table's spec" in assert_rewritten(subprocess_spark, rows, buckets)
+
+
+MODEL = """
+    {{ config(materialized='bucketed_incremental', incremental_strategy=var('strategy'), unique_key='k', partition_by=['p'],
+              clustered_by=['k'], buckets=var('buckets'), on_bucket_change='evolve') }}
+    select id as k, {{ var('run') }} as v, cast(id % 4 as int) as p from range(400)
+    {% if is_incremental() %} where id % 4 < 2 {% endif %}
+"""
+
+
+@pytest.mark.long
+def test_a_dbt_run_that_evolves_and_is_killed_at_any_moment(tmp_path: Path) -> None:
+    subprocess_spark, moments = SparkSubprocess(tmp_path, "s"), random.Random(SEED)
+    subprocess_spark.install({"t": MODEL})
+
+    def command(run: int, buckets: int) -> tuple[str, ...]:
+        strategy = "merge" if run % 2 else "insert_overwrite"
+        return "run", "--vars", f"{{run: {run}, buckets: {buckets}, strategy: {strategy}}}"
+
+    def complete(run: int, buckets: int) -> list[Any]:
+        """What is there after the run that was killed, before the one that is not; which has to end well."""
+        before = (ROWS, SPECS) if run else ()
+        *killed, done, found, specs, verified, tables = subprocess_spark.run(
+            *before, ("dbt", *command(run, buckets)), ROWS, SPECS, ("verify", "s.t"), TABLES
+        )
+        assert (done[0], verified[0]) == (0, 0), (done[1], verified[1])
+        assert found == expected(run)
+        recorded = {spec[0]: spec[1] for spec in specs}
+        assert [recorded["p=0"], recorded["p=1"], recorded["p=3"]] == [buckets, buckets, 4]
+        assert_nothing_is_left(subprocess_spark, specs, tables)
+        return killed
+
+    def expected(run: int) -> list[list[int]]:
+        return [[p, 100, sum(range(p, 400, 4)), 100 * (run if p < 2 else 0)] for p in range(4)]
+
+    complete(0, 4)
+    ended = 0
+    for run in range(1, KILLS + 1):
+        buckets, delay = (8, 16, 6, 4)[run % 4], moments.uniform(0, 8)
+        ended += not subprocess_spark.kill(subprocess_spark.dbt(*command(run, buckets)), lambda output: "START sql" in output, delay)
+        found, _ = complete(run, buckets)
+        for row in found:
+            assert row in (expected(run - 1)[row[0]], expected(run)[row[0]]), delay
+    assert ended < KILLS

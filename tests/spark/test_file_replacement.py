@@ -1,0 +1,466 @@
+"""Files of organized tables that are replaced: what readers see meanwhile, and what a crash leaves."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import threading
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from commands import command
+from crashes import statements
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from test_organized_merges import COLUMNS, Row, rows_of, start, write
+from test_organized_ranges import data_files
+
+from conftest import Failed, Project
+from spark_bucketing.session import setting
+
+ROWS: list[Row] = [(i, i, 0, "old", "a" if i < 200 else "b") for i in range(400)]
+# Rows that are updated, deleted, moved to another partition, and a partition that is new; one loses all of its rows.
+DELTA = [
+    *[(i, i, 1, "new", "a", "U") for i in range(100, 110)],
+    *[(i, i, 1, "moved", "c", "U") for i in range(200, 400)],
+    *[(i, i, 1, "gone", "a", "D") for i in range(20)],
+]
+MERGED = sorted(
+    [
+        *[(i, i, 0, "old", "a") for i in range(20, 200) if not 100 <= i < 110],
+        *[(i, i, 1, "new", "a") for i in range(100, 110)],
+        *[(i, i, 1, "moved", "c") for i in range(200, 400)],
+    ],
+    key=str,
+)
+OLD = sorted(ROWS, key=str)
+
+
+def crashed_before_replacing(project: Project) -> tuple[list[tuple[Path, Path]], list[Path]]:
+    """A run that has written the new files, as pairs of where they are and where they are going to be; and those that go."""
+    start(project, ROWS, partition_by=["ds"])
+    write(project.spark, project.table("delta"), DELTA, f"{COLUMNS}, op string")
+    with statements(crash_before="replace files"), pytest.raises(Failed, match="crashed here"):
+        project.dbt("run")
+    table, staged = project.location("m"), project.location("m__dbt_staged")
+    coming = [(staged / path, table / path) for path in data_files(project, "m__dbt_staged")]
+    listed = project.rows("select distinct file from {schema}.m__dbt_touched where file is not null")
+    return coming, [Path(row.file.removeprefix("file:").replace("///", "/")) for row in listed]
+
+
+def begin(
+    project: Project, coming: list[tuple[Path, Path]], going: list[Path], name: str = "20260101000000000000-0"
+) -> Path:
+    record = project.location("m") / "_replaced" / name
+    record.mkdir(parents=True)
+    lists = {
+        "added": [str(to.relative_to(project.location("m"))) for _, to in coming],
+        "removed": [str(path.relative_to(project.location("m"))) for path in going],
+        "created": [{"ds": "c"}],
+    }
+    (record / "begun").write_text(json.dumps(lists))
+    return record
+
+
+def move(paths: list[tuple[Path, Path]]) -> None:
+    for source, target in paths:
+        target.parent.mkdir(exist_ok=True)
+        source.rename(target)
+
+
+def take(step: str, project: Project, record: Path, coming: list[tuple[Path, Path]], going: list[Path]) -> None:
+    """One of the steps of a replacement that has begun."""
+    if step == "half-moved":
+        project.spark.sql(f"alter table {project.table('m')} add partition (ds='c')")
+        move(coming[::2])
+    elif step == "moved":
+        move(coming[1::2])
+        for part in (project.location("m__dbt_staged") / "_file_statistics").glob("[0-9]*"):
+            part.rename(project.location("m") / "_file_statistics" / part.name)
+    elif step in ("committed", "undone"):
+        (record / "begun").rename(record / step)
+    else:
+        paths = {"half-undone": [to for _, to in coming[::2]], "half-deleted": going[::2], "deleted": going[1::2]}
+        for path in paths[step]:
+            path.unlink()
+
+
+FORWARD = ["half-moved", "moved", "committed", "half-deleted", "deleted"]
+STEPS = {
+    "begun": [],
+    **{step: FORWARD[: number + 1] for number, step in enumerate(FORWARD)},
+    "half-undone": ["half-moved", "moved", "undone", "half-undone"],
+}
+LONG = pytest.mark.long
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        pytest.param("begun", marks=LONG),
+        "half-moved",
+        pytest.param("moved", marks=LONG),
+        pytest.param("half-undone", marks=LONG),
+        pytest.param("committed", marks=LONG),
+        "half-deleted",
+        pytest.param("deleted", marks=LONG),
+    ],
+)
+def test_a_crash_while_files_are_replaced(project: Project, extension: None, state: str) -> None:
+    """Readers with the extension have the old or the new rows in each state, and the next run ends with the new ones."""
+    coming, going = crashed_before_replacing(project)
+    record = begin(project, coming, going)
+    for step in STEPS[state]:
+        take(step, project, record, coming, going)
+    committed = (record / "committed").exists()
+    assert rows_of(project) == (MERGED if committed else OLD)
+    if not state.startswith("half"):
+        (row,) = project.spark.sql(f"alter table {project.table('m')} recover files").collect()
+        assert row.recovered == ("completed" if committed else "undone")
+        assert rows_of(project) == (MERGED if committed else OLD)
+    project.dbt("run")
+    assert rows_of(project) == MERGED
+    assert not list(project.location("m").glob("ds=b*/part-*")), "a partition without rows has gone"
+    assert [row.partition for row in project.rows("show partitions {schema}.m")] == ["ds=a", "ds=c"]
+    assert project.tables() == {"m", "base", "delta"}
+    assert len(list((project.location("m") / "_replaced").iterdir())) == 1
+    unknown = project.rows(f"select count(*) as n, count(rows) as known from file_statistics('{project.table('m')}')")[0]
+    assert unknown.n == unknown.known == len(data_files(project, "m"))
+
+
+def replace(project: Project) -> Any:
+    return project.spark.sql(
+        f"alter table {project.table('m')} replace files listed in {project.table('m__dbt_touched')} with {project.table('m__dbt_staged')}"
+    ).collect()
+
+
+def test_what_cannot_be_replaced_is_undone(project: Project, extension: None) -> None:
+    """A file that cannot be moved, and one that somebody has changed: nothing is left of the new files."""
+    coming, _ = crashed_before_replacing(project)
+    before = data_files(project, "m")
+    coming[-1][1].mkdir(parents=True)
+    with pytest.raises(Exception, match="cannot be renamed"):
+        replace(project)
+    assert rows_of(project) == OLD and data_files(project, "m") == before
+    assert "ds=c" not in {row.partition for row in project.rows("show partitions {schema}.m")}
+    project.dbt("run")
+    assert rows_of(project) == MERGED
+
+
+def test_another_run_that_takes_this_one_for_dead(project: Project, extension: None) -> None:
+    """One of them has its way, and no row is lost: what was undone cannot be committed, nor the other way round."""
+    coming, going = crashed_before_replacing(project)
+    done = threading.Event()
+
+    def recover() -> None:
+        while not done.is_set():
+            # Both may drop the same partition, and one of them finds none.
+            with suppress(PySparkException, Py4JError):
+                project.spark.sql(f"alter table {project.table('m')} recover files")
+
+    other = threading.Thread(target=recover)
+    other.start()
+    try:
+        replace(project)
+        expected, there, gone = MERGED, [to for _, to in coming], going
+    except (PySparkException, Py4JError):
+        expected, there, gone = OLD, going, [to for _, to in coming]
+    finally:
+        done.set()
+        other.join()
+    assert rows_of(project) == expected
+    assert all(path.exists() for path in there) and not any(path.exists() for path in gone)
+
+
+def test_what_is_committed_is_not_undone(project: Project, extension: None) -> None:
+    coming, going = crashed_before_replacing(project)
+    record = begin(project, coming, going)
+    jvm: Any = project.spark._jvm
+    records = jvm.org.apache.spark.sql.bucketing.metadata
+    path = jvm.org.apache.hadoop.fs.Path(str(project.location("m")))
+    conf = project.spark._jsc.hadoopConfiguration()
+    fs = path.getFileSystem(conf)
+    begun = records.Replacement.records(path, conf).last()
+    assert records.Replacement.commit(begun, fs) and not records.Replacement.undo(begun, fs)
+    (record / "committed").rename(record / "begun")
+    assert records.Replacement.undo(begun, fs) and records.Replacement.undo(begun, fs)
+    assert not records.Replacement.commit(begun, fs) and (record / "undone").exists()
+
+
+def test_files_that_others_have_changed_are_not_replaced(project: Project, extension: None) -> None:
+    _, going = crashed_before_replacing(project)
+    going[0].touch()
+    with pytest.raises(Exception, match=r"changed or deleted since it was read.*run it again"):
+        replace(project)
+    assert rows_of(project) == OLD
+    project.spark.sql(f"drop table {project.table('m__dbt_staged')}")
+    with pytest.raises(Exception, match="m__dbt_staged"):
+        replace(project)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("statement", ["__dbt_files`", "__dbt_staged` ", "_file_statistics/", "drop table"])
+def test_a_crash_between_statements_of_a_merge(project: Project, extension: None, statement: str) -> None:
+    start(project, ROWS, partition_by=["ds"])
+    write(project.spark, project.table("delta"), DELTA, f"{COLUMNS}, op string")
+    with (
+        statements(crash_before=statement),
+        pytest.raises(Failed, match="crashed here"),
+    ):
+        project.dbt("run")
+    assert rows_of(project) == (MERGED if statement == "drop table" else OLD)
+    project.dbt("run")
+    assert rows_of(project) == MERGED
+    assert project.tables() == {"m", "base", "delta"}
+
+
+def test_readers_see_the_old_rows_or_the_new_ones(project: Project, extension: None, spark: SparkSession) -> None:
+    """A second session counts while rows are merged, and move between partitions."""
+    start(project, [(i, i, 0, "x", "a") for i in range(400)], partition_by=["ds"])
+    other = spark.newSession()
+    other.conf.set("spark.bucketing.enabled", "true")
+    found: list[Any] = []
+    done = threading.Event()
+
+    def counted() -> Any:
+        try:
+            return tuple(other.sql(f"select count(*), sum(s) from {project.table('m')}").collect()[0])
+        except (PySparkException, Py4JError) as error:
+            return str(error)
+
+    def read() -> None:
+        while not done.is_set():
+            found.append(counted())
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    try:
+        for run in range(1, 4):
+            delta = [(i, i, run, "x", "ab"[run % 2] if i % 2 else "c", "U") for i in range(0, 400, 4)]
+            write(project.spark, project.table("delta"), delta, f"{COLUMNS}, op string")
+            project.dbt("run")
+    finally:
+        done.set()
+        reader.join()
+    sums = {(400, 100 * run) for run in range(4)}
+    # A query that was planned before, and reads a file when it is gone, fails, as it does of any overwrite.
+    wrong = [one for one in found if one not in sums and not re.search("FILE_NOT_EXIST|does not exist", str(one))]
+    assert not wrong and len(found) > 20
+
+
+def test_a_model_of_others_is_not_touched(project: Project, extension: None) -> None:
+    project.build("select 1 as id", materialized="bucketed_table", clustered_by=["id"], buckets=1)
+    with pytest.raises(Exception, match=r"without file statistics.*INSERT OVERWRITE"):
+        project.spark.sql(
+            f"alter table {project.table('m')} replace files listed in {project.table('m')} with {project.table('m')}"
+        )
+    (row,) = project.spark.sql(f"alter table {project.table('m')} recover files").collect()
+    assert row.recovered == "nothing"
+    with pytest.raises(Exception, match=r"has no file statistics"):
+        project.spark.sql(f"select * from file_statistics('{project.table('m')}')")
+    with pytest.raises(Exception, match="LISTED IN"):
+        project.spark.sql(f"alter table {project.table('m')} replace files")
+
+
+def test_tables_of_another_run_replace_nothing(project: Project, extension: None) -> None:
+    """A run that takes this one for dead has made its own table of new files, and has not written them yet."""
+    crashed_before_replacing(project)
+    listed, staged = project.table("m__dbt_touched"), project.table("m__dbt_staged")
+    statement = f"alter table {project.table('m')} replace files listed in {listed} with {staged}"
+    columns = "(id bigint, o int, s int, v string, ds string) using parquet partitioned by (ds)"
+    project.spark.sql(f"drop table {staged}")
+    project.spark.sql(f"create table {staged} {columns} tblproperties ('bucketing.build'='another')")
+    with pytest.raises(Exception, match=r"not of one run.*no other run.*nothing has been replaced"):
+        project.spark.sql(statement)
+    assert rows_of(project) == OLD
+    project.dbt("run")
+    assert rows_of(project) == MERGED
+
+
+@pytest.mark.long
+def test_a_clock_that_was_ahead(project: Project, extension: None) -> None:
+    """The last replacement is the last by its name, whatever the time of the one before."""
+    start(project, ROWS, partition_by=["ds"])
+    for v in ("one", "two"):
+        write(project.spark, project.table("delta"), [(5, 5, 1, v, "a", "U")], f"{COLUMNS}, op string")
+        project.dbt("run")
+        (record,) = (project.location("m") / "_replaced").iterdir()
+        if v == "one":
+            record.rename(record.with_name("20990101000000000000-0"))
+    assert record.name.startswith("20990101000000000001-")
+    assert project.rows("select count(*), count_if(v = 'two') from {schema}.m")[0] == (400, 1)
+
+
+@pytest.mark.parametrize("config", [{"partition_by": ["ds"]}, pytest.param({}, marks=LONG)])
+def test_a_session_that_has_listed_files_long_ago(
+    project: Project, extension: None, spark: SparkSession, config: dict[str, Any]
+) -> None:
+    """Of two replacements the second has replaced the files of the first: nothing tells that the listing is older than both."""
+    start(project, ROWS, **config)
+    spark.sql(f"analyze table {project.table('m')} compute statistics")
+    other = spark.newSession()
+    other.conf.set("spark.bucketing.enabled", "true")
+    query = f"select count(*), sum(s) from {project.table('m')}"
+    assert other.sql(query).collect()[0] == (400, 0)
+    for s in (1, 2):
+        write(project.spark, project.table("delta"), [(5, 5, s, "new", "a", "U")], f"{COLUMNS}, op string")
+        project.dbt("run")
+    assert "400 rows" not in str(project.detail("m", "Statistics")), "what ANALYZE has said is true no more"
+    (done,) = (project.location("m") / "_replaced").glob("*/done")
+    os.utime(done, (done.stat().st_mtime - 3600,) * 2)
+    for _ in range(2):
+        assert other.sql(query).collect()[0] == (400, 2)
+
+
+@pytest.mark.parametrize("is_undone", [pytest.param(False, marks=LONG), True])
+def test_a_listing_that_is_older_than_what_is_over(
+    project: Project, extension: None, spark: SparkSession, is_undone: bool
+) -> None:
+    """Another replacement has begun since, or was undone, and what it had moved was listed: rows of the last one that is committed count."""
+    start(project, ROWS)
+    other = spark.newSession()
+    other.conf.set("spark.bucketing.enabled", "true")
+    query = f"select count(*), sum(s) from {project.table('m')}"
+    assert other.sql(query).collect()[0] == (400, 0)
+    delta = [(i, i, 1, "new", "a", "I") for i in range(1000, 1100)]
+    write(project.spark, project.table("delta"), delta, f"{COLUMNS}, op string")
+    project.dbt("run")
+    one = project.location("m") / data_files(project, "m")[0]
+    copied = one.with_name("part-copied.parquet")
+    record = begin(project, [(one, copied)], [], "20990101000000000000-0")
+    shutil.copy(one, copied)
+    for _ in range(2):
+        assert other.sql(query).collect()[0] == (500, 100)
+    if is_undone:
+        (row,) = project.spark.sql(f"alter table {project.table('m')} recover files").collect()
+        assert row.recovered == "undone" and (record / "done").exists() and not copied.exists()
+        (row,) = project.spark.sql(f"alter table {project.table('m')} recover files").collect()
+        assert row.recovered == "nothing"
+        assert other.sql(query).collect()[0] == (500, 100)
+        # The run that began it was alive, and moves some more before it finds out.
+        shutil.copy(one, copied)
+        assert other.sql(query).collect()[0] == (500, 100) and len(rows_of(project)) == 500
+    write(project.spark, project.table("delta"), [(1000, 1000, 2, "new", "a", "U")], f"{COLUMNS}, op string")
+    project.dbt("run")
+    assert other.sql(query).collect()[0] == (500, 101)
+    with setting(spark, "spark.bucketing.enabled", "false"):
+        project.spark.sql(f"refresh table {project.table('m')}")
+        assert project.rows("select count(*), sum(s) from {schema}.m")[0] == (500, 101)
+    assert not record.exists() and not copied.exists()
+
+
+def test_two_partitions_in_one_folder(project: Project, extension: None) -> None:
+    """Rows of a file would be those of both, and written for each."""
+    start(project, [(i, i, 0, "x", "a") for i in range(100)], unique_key=["id", "ds"], partition_by=["ds"])
+    folder = project.location("m") / "ds=a"
+    project.spark.sql(f"alter table {project.table('m')} add partition (ds='b') location '{folder}'")
+    before = data_files(project, "m")
+    write(project.spark, project.table("delta"), [(2, 2, 0, "y", "b", "U")], f"{COLUMNS}, op string")
+    with pytest.raises(Failed, match=r"2 partitions in the folder .*ds=a.*nothing has been replaced"):
+        project.dbt("run")
+    assert data_files(project, "m") == before
+
+
+@pytest.mark.long
+def test_a_name_that_an_undone_replacement_had(project: Project, extension: None) -> None:
+    """A clock was ahead, and a run crashed in what follows: the session does not take the next record for that one."""
+    start(project, [(i, i, 0, "x", "a") for i in range(400)], partition_by=["ds"])
+    files = sorted(project.location("m") / path for path in data_files(project, "m"))
+    (project.location("m") / "_replaced" / "20990101000000000000-0").mkdir(parents=True)
+    begin(project, [], files[:1], "20990101000000000001")
+    assert len(rows_of(project)) == 400
+    write(project.spark, project.table("delta"), [(399, 399, 1, "y", "a", "U")], f"{COLUMNS}, op string")
+    project.dbt("run")
+    assert project.rows("select count(*), count_if(v = 'y') from {schema}.m")[0] == (400, 1)
+
+
+@pytest.mark.long
+def test_a_copy_of_a_table_recovers_its_own_files(project: Project, extension: None) -> None:
+    """The record was copied with the files while they were replaced; the original has the new ones by now."""
+    coming, going = crashed_before_replacing(project)
+    begin(project, coming, going)
+    copy = project.location("m").parent / "copied"
+    shutil.copytree(project.location("m"), copy)
+    (created,) = project.spark.sql(f"show create table {project.table('m')}").collect()[0]
+    sql = re.sub(r"TABLE \S+", f"TABLE {project.table('copied')}", created, count=1)
+    project.spark.sql(sql.replace("TBLPROPERTIES", f"LOCATION '{copy}' TBLPROPERTIES"))
+    project.spark.sql(f"msck repair table {project.table('copied')}")
+    project.dbt("run")
+    assert rows_of(project) == MERGED
+    (row,) = project.spark.sql(f"alter table {project.table('copied')} recover files").collect()
+    assert row.recovered == "undone"
+    assert rows_of(project) == MERGED
+    assert project.rows("select count(*), count(distinct id) from {schema}.copied")[0] == (400, 400)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("state", ["moved", "half-deleted"])
+def test_a_table_that_is_renamed_after_a_crash(project: Project, extension: None, state: str) -> None:
+    coming, going = crashed_before_replacing(project)
+    record = begin(project, coming, going)
+    for step in STEPS[state]:
+        take(step, project, record, coming, going)
+    project.spark.sql(f"alter table {project.table('m')} rename to {project.table('n')}")
+    (row,) = project.spark.sql(f"alter table {project.table('n')} recover files").collect()
+    assert row.recovered == ("undone" if state == "moved" else "completed")
+    found = project.rows("select id, o, s, v, ds from {schema}.n")
+    assert sorted(map(tuple, found), key=str) == (OLD if state == "moved" else MERGED)
+    shutil.rmtree(project.location("n") / "_replaced")
+    project.spark.sql(f"refresh table {project.table('n')}")
+    assert len(project.rows("select id from {schema}.n")) == len(found), "the record hides nothing"
+
+
+@pytest.mark.long
+def test_files_of_the_same_names_in_two_partitions(project: Project, extension: None) -> None:
+    """A partition was copied, with its files' names, to a folder elsewhere."""
+    keys = {"unique_key": ["id", "ds"], "partition_by": ["ds"], "merge_checks": True}
+    start(project, [(i, i, 0, "x", "a") for i in range(100)], **keys)
+    clone = project.location("m").parent / "clone" / "ds=a"
+    shutil.copytree(project.location("m") / "ds=a", clone)
+    project.spark.sql(f"alter table {project.table('m')} add partition (ds='b') location '{clone}'")
+    write(project.spark, project.table("delta"), [(2, 2, 0, "y", "b", "U")], f"{COLUMNS}, op string")
+    with pytest.raises(Failed, match=r"(?s)old file.s. whose rows are not.*map repair"):
+        project.dbt("run")
+    assert command(project, "map", "repair", project.table("m")).exit_code == 0
+    project.dbt("run")
+    counts = "select ds, count(*), count(distinct id), count_if(v = 'y') from {schema}.m group by ds order by ds"
+    for enabled in ("true", "false"):
+        with setting(project.spark, "spark.bucketing.enabled", enabled):
+            project.spark.sql(f"refresh table {project.table('m')}")
+            assert [tuple(row) for row in project.rows(counts)] == [("a", 100, 100, 0), ("b", 100, 100, 1)]
+    shutil.rmtree(clone.parent)
+
+
+def test_rows_of_a_partition_that_was_dropped_do_not_come_back(project: Project, extension: None) -> None:
+    """Of an external table the files stay, and a new partition would have them."""
+    root = str(project.folder / "external")
+    start(project, [(i, i, 0, "x", "ab"[i % 2]) for i in range(100)], partition_by=["ds"], location_root=root)
+    project.spark.sql(f"alter table {project.table('m')} drop partition (ds='b')")
+    write(project.spark, project.table("delta"), [(3, 3, 0, "y", "b", "U")], f"{COLUMNS}, op string")
+    with pytest.raises(Failed, match=r"(?s)ds=b has files, and no partition.*ADD PARTITION.*nothing has been replaced"):
+        project.dbt("run")
+    assert project.rows("select count(*), count_if(ds = 'b') from {schema}.m")[0] == (50, 0)
+    project.spark.sql(f"alter table {project.table('m')} add partition (ds='b')")
+    project.dbt("run")
+    assert project.rows("select count(*), count_if(v = 'y') from {schema}.m")[0] == (100, 1)
+
+
+@pytest.mark.parametrize("config", [{"partition_by": ["ds"]}, pytest.param({}, marks=LONG)])
+def test_a_session_reads_on_after_a_merge_that_adds_no_file(
+    project: Project, extension: None, spark: SparkSession, config: dict[str, Any]
+) -> None:
+    start(project, ROWS[190:210], **config)
+    other = spark.newSession()
+    other.conf.set("spark.bucketing.enabled", "true")
+    query = f"select count(*), sum(s) from {project.table('m')} where ds = 'a'"
+    assert other.sql(query).collect()[0] == (10, 0)
+    for delta in ([(195, 195, 1, "new", "a", "U")], [(i, i, 0, "gone", "ab"[i > 199], "D") for i in range(190, 210)]):
+        write(project.spark, project.table("delta"), delta, f"{COLUMNS}, op string")
+        project.dbt("run")
+    for _ in range(2):
+        assert other.sql(query).collect()[0] == (0, None)

@@ -1,0 +1,140 @@
+"""spark-bucketing map: what is kept of files is what is in them, and what it says when it is not."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from typing import Any
+
+import pytest
+from commands import command
+from pyspark.sql import SparkSession
+from test_organized_ranges import ORGANIZED, ROWS, data_files
+
+from conftest import Project
+from spark_bucketing.session import setting
+
+
+def mapped(project: Project, what: str, expected: int = 0) -> list[dict[str, Any]]:
+    result = command(project, "map", what, project.table("m"), "--format", "json")
+    assert result.exit_code == expected, result.output
+    files: list[dict[str, Any]] = json.loads(result.stdout)["files"]
+    return files
+
+
+@pytest.mark.parametrize(
+    "config", [{"partition_by": ["ds"], "implicit_partition_by": ["s"]}, {"implicit_partition_by": ["s"], "range_by": None}, {}]
+)
+def test_the_map_is_true_until_files_change(project: Project, config: dict[str, Any]) -> None:
+    """A query of the macros' wrote it, and the command's compares it: they are the same."""
+    project.build(ROWS, **ORGANIZED | config)
+    files = mapped(project, "verify")
+    assert {one["state"] for one in files} == {"mapped"} and not any(one["overlaps"] for one in files)
+    assert [one["name"] for one in files] == sorted(map(str, data_files(project, "m")))
+    assert sum(one["rows"] for one in files) == 1000
+    assert [(one["name"], one["lower"], one["rows"]) for one in mapped(project, "show")] == [
+        (one["name"], one["lower"], one["rows"]) for one in files
+    ]
+    project.spark.sql(f"insert into {project.table('m')} select * from {project.table('m')} where id = 7")
+    assert [one["state"] for one in mapped(project, "verify", expected=1)].count("not-mapped") == 1
+    assert [one["state"] for one in mapped(project, "show")].count("not-mapped") == 1
+    result = command(project, "map", "repair", project.table("m"))
+    assert result.exit_code == 0 and f"{len(files) + 1} files" in result.output, result.output
+    repaired = mapped(project, "verify", expected=1 if "range_by" not in config else 0)
+    assert {one["state"] for one in repaired} == {"mapped"}
+    assert sum(one["overlaps"] for one in repaired) == ("range_by" not in config)
+
+
+def test_a_map_that_is_wrong_or_gone(project: Project) -> None:
+    project.build(ROWS, **ORGANIZED)
+    (part,) = (project.location("m") / "_file_statistics").iterdir()
+    project.spark.sql(f"create temporary view wrong as select * from parquet.`{part}`")
+    project.spark.sql("cache table wrong")
+    wrong = "select file, bytes, modified, struct(lower.o - 1 as o) as lower, upper, nulls, rows, checksum from wrong"
+    project.spark.sql(f"insert overwrite directory '{part}' using parquet {wrong}")
+    project.spark.sql("drop view wrong")
+    states = [one["state"] for one in mapped(project, "verify", expected=1)]
+    assert states.count("wrong") == len(states) - 1, "all but the one of NULLs"
+    result = command(project, "map", "verify", project.table("m"))
+    assert result.exit_code == 1 and "map repair" in result.output
+    assert command(project, "map", "repair", project.table("m")).exit_code == 0
+    mapped(project, "verify")
+    for path in (project.location("m") / "_file_statistics").rglob("part-*"):
+        path.unlink()
+    assert {one["state"] for one in mapped(project, "verify", expected=1)} == {"not-mapped"}
+
+
+def test_folders_are_listed_once_for_a_map_and_for_reads_after_it(
+    project: Project, extension: None, spark: SparkSession
+) -> None:
+    project.build(ROWS, **ORGANIZED, partition_by=["ds"])
+    project.rows("select count(*) from {schema}.m")
+    listed = f"select file, rows, count(*) over (partition by rows) as n from file_statistics('{project.table('m')}')"
+    queries = {
+        listed: 1,
+        f"select * from ({listed}) as one join ({listed}) as other using (file) order by 1": 2,
+        "select count(*) from {schema}.m": 0,
+    }
+    with setting(spark, "spark.sql.sources.parallelPartitionDiscovery.threshold", "0"):
+        for query, expected in queries.items():
+            before = listings(spark)
+            project.rows(query)
+            assert len(listings(spark) - before) == expected, query
+    # And it is listed anew for each query.
+    for path in sorted((project.location("m")).glob("ds=*/part-*"))[:2]:
+        path.unlink()
+    assert len(project.rows(listed)) == len(data_files(project, "m"))
+
+
+def listings(spark: SparkSession) -> set[int]:
+    """Jobs, of the last ones, that have listed folders of the partitions of `ds`."""
+    return {number for number, description in jobs(spark).items() if re.search("Listing .*/ds=", description)}
+
+
+def jobs(spark: SparkSession) -> dict[int, str]:
+    """Descriptions of the last jobs."""
+    context = spark.sparkContext._jsc.sc()
+    context.listenerBus().waitUntilEmpty()
+    found = context.statusStore().jobsList(None)
+    return {job.jobId(): str(job.description()) for job in map(found.apply, range(found.size()))}
+
+
+def test_all_parts_of_a_map_are_read_by_one_scan(project: Project, extension: None, spark: SparkSession) -> None:
+    """One for each schema: a column may have had another type once, and what such a part says is not of this table."""
+    incremental = {**ORGANIZED, "materialized": "organized_incremental", "incremental_strategy": "append"}
+    project.build(ROWS, **incremental)
+    for _ in range(2):
+        project.dbt("run")
+    query = "select file, rows, lower from file_statistics('{table}')"
+    expected = sorted(project.rows(query.format(table=project.table("m"))))
+    assert len({row.file for row in expected}) == len(data_files(project, "m")) and all(row.rows for row in expected)
+    folder = project.location("m") / "_file_statistics"
+    parts = sorted(folder.iterdir())
+    assert len(parts) == 3
+    for other, read in (("once", 1), ("of_another_type", 2)):
+        # What lies elsewhere has not been read.
+        copy = project.location("m").with_name(other)
+        (statement,) = spark.sql(f"show create table {project.table('m')}").collect()[0]
+        spark.sql(statement.replace(".m (", f".{other} (", 1))
+        shutil.copytree(project.location("m"), copy, dirs_exist_ok=True)
+        if other == "of_another_type":
+            bounds = ", ".join(f"struct(cast({bound}.o as string) as o) as {bound}" for bound in ("lower", "upper"))
+            part = f"select file, bytes, modified, {bounds}, nulls, rows, checksum from parquet.`{parts[0]}`"
+            spark.sql(f"insert overwrite directory '{copy / '_file_statistics' / '0'}' using parquet {part}")
+        before = jobs(spark)
+        found = project.rows(query.format(table=project.table(other)))
+        assert sorted(found) == expected
+        assert len(jobs(spark).keys() - before.keys()) == read + 1, "and the query's own"
+    assert command(project, "map", "repair", project.table("m")).exit_code == 0
+    assert [path.parent for path in folder.rglob("part-*")] == [folder], "one is left"
+    assert sorted(project.rows(query.format(table=project.table("m")))) == expected
+    assert {one["state"] for one in mapped(project, "verify", expected=1)} == {"mapped"}
+
+
+def test_tables_without_a_map(project: Project) -> None:
+    project.build("select 1 as k", materialized="table")
+    result = command(project, "map", "show", project.table("m"))
+    assert result.exit_code == 2 and "`range_by` or `implicit_partition_by`" in result.output
+    result = command(project, "map", "show", "nope.nope")
+    assert result.exit_code == 2 and "There is no table" in result.output

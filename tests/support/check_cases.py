@@ -1,0 +1,251 @@
+"""What the check says of queries on tables that are made for it, and what it says once a fix is applied.
+
+Tables are empty unless a case writes rows: the planner looks at metadata, file names and statistics only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from bucketed_tables import Tables, settled
+from pyspark.sql import SparkSession
+
+from spark_bucketing.check.table_facts import Facts
+from spark_bucketing.check.hypothetical_queries import LiveHypotheticalTables
+from spark_bucketing.check.verdicts import judge
+from spark_bucketing.check.offline import whatif_beside
+from spark_bucketing.check.verified_fixes import Proposals
+from spark_bucketing.check.checked_query import Query
+from spark_bucketing.check.results import Finding, Fix, OperatorResult
+from spark_bucketing.check.scans import note_of
+from spark_bucketing.check.session_settings import SETTINGS, Settings
+from spark_bucketing.evolution.metadata import read_table
+from spark_bucketing.evolution.rewrite import Rewriter, plan_rewrite
+from spark_bucketing.evolution.warehouse import Warehouse
+from spark_bucketing.evolution.partition_predicates import select_partitions
+from spark_bucketing.plan import Statistics, parse_plan, parse_statistics
+from spark_bucketing.plan.session_planner import SessionPlanner
+from spark_bucketing.plan.whatif import WhatIf
+from spark_bucketing.session import SessionStatements, setting
+from spark_bucketing.spec import BucketSpec
+
+PLANNING = {"spark.sql.autoBroadcastJoinThreshold": "-1", "spark.sql.debug.maxToStringFields": "10000"}
+
+
+@dataclass(frozen=True)
+class CaseTable:
+    """A table as a case describes it.
+
+    Args:
+        columns: names and types.
+        spec: its buckets, or None.
+        partitioned: its partition columns, the last ones of the columns.
+        size: bytes in its statistics.
+        rows: queries that are inserted one after the other.
+        files: tasks that write each of them; 0 for one file for each bucket.
+        rename: a pattern of the files' names and what is put there instead, to break the table's word.
+        earlier: partitions that were written before the table got its spec, by the value of ds: as how many buckets; 0
+            for a partition that is recorded as one without buckets.
+    """
+
+    columns: Mapping[str, str]
+    spec: BucketSpec | None = None
+    partitioned: Sequence[str] = ()
+    size: int | None = None
+    rows: Sequence[str] = ()
+    files: int = 0
+    rename: Sequence[str] | None = None
+    earlier: Mapping[str, int] = field(default_factory=dict)
+
+
+def made(text: Mapping[str, Any]) -> CaseTable:
+    """A table out of YAML."""
+    columns = dict(part.strip().split(" ", 1) for part in str(text["columns"]).split(";"))
+    spec = None
+    if "by" in text:
+        by = tuple(text["by"])
+        spec = BucketSpec(text["buckets"], by, tuple(text.get("sorted", by)), text.get("hash", "spark"))
+    others = text.keys() - {"columns", "by", "buckets", "sorted", "hash"}
+    return CaseTable(columns, spec, **{name: text[name] for name in others})
+
+
+@dataclass
+class Checked:
+    spark: SparkSession
+    database: str
+    tables: Mapping[str, CaseTable]
+    query: Query | None = None
+    _whatif: WhatIf | None = None
+    _opened: ExitStack = field(default_factory=ExitStack)
+
+    def create(self) -> None:
+        self.forget()
+        self.spark.sql(f"create database if not exists {self.database}")
+        for name, table in self.tables.items():
+            self.make(name, table)
+
+    def forget(self) -> None:
+        """What was known of tables may be so no more."""
+        self.facts = Facts(SessionPlanner("", self.spark))
+
+    def make(self, name: str, table: CaseTable) -> None:
+        spark, full = self.spark, f"{self.database}.{name}"
+        spark.sql(f"drop table if exists {full}")
+        spark.sql(_ddl(full, table))
+        self._make_earlier(full, table)
+        distribute = {"spark.bucketing.write.distribute": str(table.files == 0).lower()}
+        with settled(spark, {"spark.bucketing.enabled": "true"} | distribute):
+            for query in table.rows:
+                hint = f"/*+ repartition({table.files}) */" if table.files else ""
+                spark.sql(f"insert into {full} select {hint} * from ({query})")
+        if table.rename:
+            self._rename(full, *table.rename)
+
+    def _make_earlier(self, full: str, table: CaseTable) -> None:
+        with setting(self.spark, "spark.bucketing.enabled", "true"):
+            for value, buckets in table.earlier.items():
+                self.spark.sql(f"alter table {full} {_clustered(table, buckets)}")
+                rows = "select cast(id as int) as k, id as v from range(40)"
+                self.spark.sql(f"insert into {full} partition (ds = '{value}') {rows}")
+            if table.earlier and table.spec:
+                self.spark.sql(f"alter table {full} {_clustered(table, table.spec.num_buckets)}")
+
+    def _rename(self, full: str, pattern: str, name: str) -> None:
+        tables, table = Tables(self.spark, self.database), full.split(".")[1]
+        before = tables.files(table)
+        tables.rename(table, name, pattern)
+        assert tables.files(table) != before, f"no file of {full} is named like {pattern}"
+
+    def judge(self, sql: str, settings: Mapping[str, str]) -> tuple[OperatorResult, ...]:
+        """What the check says of a query, by the planner of this session, and the fixes of one beside it."""
+        with settled(self.spark, {**PLANNING, **settings}):
+            self.spark.sql(f"use {self.database}")
+            planner = SessionPlanner("", self.spark)
+            with planner.printing_in_full():
+                explained = planner.explain(sql)
+            plan = parse_plan(explained.formatted)
+            plainly = {node.table for node in plan.walk() if node.table and note_of(node).objection}
+            facts = self.facts.of(plan.tables)
+            facts |= {name: self.facts.with_partitions(facts[name]) for name in plainly}
+            values = {name: str(self.spark.conf.get(name, "<undefined>")) for name in SETTINGS}
+            sizes = Statistics(folders=parse_statistics(explained.cost).folders)
+            self.query = query = Query(plan, facts, Settings(values), sql, sizes)
+            judged = judge(query)
+            live = LiveHypotheticalTables(planner, self.facts, lambda: self.beside({**PLANNING, **settings}))
+            with closing(live):
+                asked = live.query(query)
+                assert asked is not None, f"not planned over hypothetical tables: {sql}"
+                return tuple(Proposals(asked, judged).results())
+
+    @contextmanager
+    def beside(self, settings: Mapping[str, str]) -> Iterator[WhatIf]:
+        """One planner of hypothetical tables for all, with the settings of a query."""
+        if self._whatif is None:
+            self._whatif = self._opened.enter_context(whatif_beside(self.spark, True))
+        with settled(self._whatif.session, settings):
+            yield self._whatif
+
+    def _rewrite(self, full: str, where: str) -> None:
+        """What `spark-bucketing evolution rewrite --where` does."""
+        self.forget()
+        with Warehouse(SessionStatements(self.spark).rows).with_needed_settings() as warehouse:
+            table = read_table(warehouse, full)
+            chosen, _ = select_partitions(warehouse, table, where)
+            for batch in plan_rewrite(table, chosen).batches():
+                Rewriter(warehouse, table, print).run(batch)
+
+    @contextmanager
+    def fixed(self, fix: Fix) -> Iterator[dict[str, str]]:
+        """The tables with a fix applied, and what goes along with it; yields the settings."""
+        before = dict(self.tables)
+        after: dict[str, CaseTable] = {}
+        rewritten: set[str] = set()
+        for part in (fix, *fix.also):
+            name = (part.table or "").split(".")[-1]
+            if part.where and part.table:
+                rewritten.add(name)
+                self._rewrite(part.table, part.where)
+            elif name in before:
+                table = after.get(name, before[name])
+                columns = {**table.columns, **part.column_types}
+                after[name] = replace(
+                    table, files=0, rename=None, earlier={}, spec=part.spec or table.spec, columns=columns
+                )
+        try:
+            for name, table in after.items():
+                self.make(name, table)
+            self.forget()
+            # The jar is loaded when a session starts; the tests' session has it.
+            settings = {key: value for part in (fix, *fix.also) for key, value in part.settings.items()}
+            yield {key: value for key, value in settings.items() if key != "spark.sql.extensions"}
+        finally:
+            for name in rewritten | after.keys():
+                self.make(name, before[name])
+            self.forget()
+
+
+def _clustered(table: CaseTable, buckets: int) -> str:
+    if not buckets or table.spec is None:
+        return "not clustered"
+    order = f"sorted by ({', '.join(table.spec.sort_columns)})" if table.spec.sort_columns else ""
+    return f"clustered by ({', '.join(table.spec.bucket_columns)}) {order} into {buckets} buckets"
+
+
+@dataclass(frozen=True)
+class Applied:
+    """A fix, and what became of the operator."""
+
+    query: str
+    operator: str
+    reason: str
+    fix: Fix
+    verdict: str
+
+    @property
+    def kept(self) -> bool:
+        return self.verdict == self.fix.verdict.value
+
+
+def apply_fixes(
+    checked: Checked, name: str, sql: str, settings: Mapping[str, str], rewritten: str | None = None
+) -> Iterator[Applied]:
+    """Apply each fix for a query by itself, and judge again."""
+    judged = checked.judge(sql, settings)
+    for place, item in enumerate(judged):
+        # The same fix may be one of several findings.
+        fixes: dict[str, tuple[Finding, Fix]] = {}
+        for finding in item.findings:
+            for fix in finding.fixes:
+                fixes.setdefault(fix.text, (finding, fix))
+        for finding, fix in fixes.values():
+            query = (rewritten or sql) if fix.kind == "sql" else sql
+            with checked.fixed(fix) as more:
+                again = checked.judge(query, {**settings, **more})
+            yield Applied(name, item.description, finding.reason, fix, _same(judged, again, place))
+
+
+def _same(before: tuple[OperatorResult, ...], after: tuple[OperatorResult, ...], place: int) -> str:
+    """The verdict on the operator that has the same place among those of its kind."""
+    kind = before[place].kind
+    index = sum(item.kind == kind for item in before[:place])
+    alike = [item for item in after if item.kind == kind]
+    if len(alike) != sum(item.kind == kind for item in before):
+        return "another plan"
+    return alike[index].verdict.value
+
+
+def _ddl(full: str, table: CaseTable) -> str:
+    own = {name: kind for name, kind in table.columns.items() if name not in table.partitioned}
+    hive = table.spec is not None and table.spec.bucket_hash == "hive"
+    columns = own if hive else table.columns
+    text = ", ".join(f"{name} {kind}" for name, kind in columns.items())
+    by = ", ".join(f"{name} {table.columns[name]}" if hive else name for name in table.partitioned)
+    partitioned = f"partitioned by ({by})" if by else ""
+    # Hive's own statistics, which Spark takes where it finds none of its own: the table itself is empty.
+    size = f"tblproperties ('totalSize' = '{table.size}', 'numRows' = '{table.size // 100}')" if table.size else ""
+    buckets = _clustered(table, table.spec.num_buckets) if table.spec else ""
+    using, stored = ("", "stored as parquet") if hive else ("using parquet", "")
+    return f"create table {full} ({text}) {using} {partitioned} {buckets} {stored} {size}"

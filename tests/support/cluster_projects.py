@@ -1,0 +1,121 @@
+"""dbt projects on a cluster: their commands are processes of their own, which may run at once, and be watched."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import yaml
+from cluster import HOST, Cluster
+from spark_subprocess import DBT, PROGRAM, REPOSITORY
+
+
+class Ended(NamedTuple):
+    code: int
+    output: str
+
+    def well(self) -> str:
+        """The output of a command that has to have succeeded."""
+        assert self.code == 0, self.output
+        return self.output
+
+
+class Running(NamedTuple):
+    """A command that has been started; its output grows in a file."""
+
+    process: subprocess.Popen[bytes]
+    log: Path
+
+    def end(self, seconds: float = 300) -> Ended:
+        """Wait for its end; a command that has not ended by then is killed, and the test fails."""
+        try:
+            return Ended(self.process.wait(seconds), self.log.read_text())
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+            raise AssertionError(f"It hangs:\n{self.log.read_text()}") from None
+
+    def until(self, happened: Callable[[], bool], seconds: float = 120) -> None:
+        """Wait until something has happened; the test fails where the command ends before, or nothing happens."""
+        end = time.monotonic() + seconds
+        while not happened():
+            assert self.process.poll() is None, f"It ended before:\n{self.log.read_text()}"
+            assert time.monotonic() < end, f"Nothing happened:\n{self.log.read_text()}"
+            time.sleep(0.005)
+
+
+class ClusterProject:
+    """A dbt project whose target is the cluster's Thrift Server, in a folder of its own.
+
+    Targets: `thrift`; and `session`, an embedded Spark with the same metastore and the settings that are given.
+    """
+
+    def __init__(
+        self, cluster: Cluster, schema: str, *, project: Path | None = None, session: Mapping[str, str] | None = None
+    ) -> None:
+        """Make the project.
+
+        Args:
+            project: a project that exists, which is run as it is; None for a new one with this repository installed.
+            session: settings of the target `session`.
+        """
+        self.cluster, self.schema = cluster, schema
+        self.home = cluster.folder / f"dbt_{schema}"
+        self.home.mkdir()
+        self.folder = project or self.home
+        self._commands = 0
+        if not project:
+            self._install()
+        name = yaml.safe_load((self.folder / "dbt_project.yml").read_text())["profile"]
+        common = {"type": "spark", "schema": schema, "threads": 2}
+        port = cluster.ports["thrift"]
+        outputs = {
+            "thrift": common | {"method": "thrift", "host": HOST, "port": port, "user": "me"},
+            "session": common | {"method": "session", "host": "NA", "server_side_parameters": dict(session or {})},
+        }
+        self.write("profiles.yml", yaml.safe_dump({name: {"target": "thrift", "outputs": outputs}}))
+
+    def _install(self) -> None:
+        flags = {"send_anonymous_usage_stats": False}
+        self.write("dbt_project.yml", yaml.safe_dump({"name": "t", "profile": "t", "flags": flags}))
+        self.write("packages.yml", yaml.safe_dump({"packages": [{"local": str(REPOSITORY)}]}))
+        (self.home / "dbt_packages").mkdir()
+        (self.home / "dbt_packages" / "spark_bucketing").symlink_to(REPOSITORY)
+
+    def write(self, name: str, text: str) -> None:
+        path = self.home / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+
+    def model(self, name: str, sql: str, **config: object) -> None:
+        arguments = ", ".join(f"{key}={value!r}" for key, value in config.items())
+        self.write(f"models/{name}.sql", f"{{{{ config({arguments}) }}}}\n{sql}\n")
+
+    def table(self, name: str) -> Path:
+        """Folder of a managed table."""
+        return self.cluster.folder / "warehouse" / f"{self.schema}.db" / name
+
+    def start(self, command: list[str], **environment: str) -> Running:
+        self._commands += 1
+        log = self.home / f"command_{self._commands}.log"
+        place = ["--project-dir", str(self.folder), "--profiles-dir", str(self.home)]
+        own = {"DBT_TARGET_PATH": str(self.home / f"target_{self._commands}"), "DBT_LOG_PATH": str(self.home / "logs")}
+        with log.open("wb") as output:
+            process = subprocess.Popen(
+                [*command, *place], stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
+                env=os.environ | {"SPARK_LOCAL_IP": HOST} | own | environment,
+            )  # fmt: skip
+        return Running(process, log)
+
+    def start_dbt(self, *arguments: str, **environment: str) -> Running:
+        return self.start([*DBT, *arguments, "--no-use-colors"], **environment)
+
+    def dbt(self, *arguments: str, **environment: str) -> Ended:
+        return self.start_dbt(*arguments, **environment).end()
+
+    def command(self, *arguments: str, **environment: str) -> Ended:
+        return self.start([*PROGRAM, *arguments], **environment).end()

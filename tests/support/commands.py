@@ -1,0 +1,43 @@
+"""The commands: the check in a process of its own, with what its JSON report says, and those of evolution in this one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+from click.testing import Result
+from spark_subprocess import PROGRAM
+
+from conftest import Project
+
+COMMAND = [*PROGRAM, "check"]
+
+
+def environment() -> dict[str, str]:
+    return os.environ | {"SPARK_LOCAL_IP": "127.0.0.1"}
+
+
+def verdicts(model: dict[str, Any]) -> list[tuple[str, str]]:
+    return [(operator["kind"], operator["verdict"]) for operator in model["operators"]]
+
+
+def explained(model: dict[str, Any]) -> list[tuple[str, str, list[str]]]:
+    return [
+        (operator["kind"], operator["verdict"], [finding["reason"] for finding in operator["findings"]])
+        for operator in model["operators"]
+    ]
+
+
+def command(project: Project, *arguments: str) -> Result:
+    """`spark-bucketing` for a project, run in this process with its session."""
+    from click.testing import CliRunner
+
+    from spark_bucketing.cli import main
+
+    return CliRunner().invoke(main, [*arguments, *project.place])
+
+
+def evolution_of(project: Project) -> Callable[..., Result]:
+    """`spark-bucketing evolution`, run in the same way."""
+    return lambda *arguments: command(project, *([] if arguments[0] == "seal" else ["evolution"]), *arguments)

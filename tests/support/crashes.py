@@ -1,0 +1,133 @@
+"""Crashes between statements: of dbt runs, and of `spark-bucketing evolution rewrite`."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from unittest.mock import patch
+
+from spark_features import has_scripts
+
+from conftest import Project
+from spark_bucketing.evolution.warehouse import Warehouse
+
+# What changes nothing that outlives the session.
+READS = re.compile(
+    r"\s*(/\*.*?\*/)?\s*(describe|show|set|select|explain|refresh|create or replace temporary|drop view)\b",
+    re.IGNORECASE | re.DOTALL,
+)
+
+
+@contextmanager
+def executing(act: Callable[[Callable[[str], None], str], None]) -> Iterator[None]:
+    """Give each statement that dbt sends to Spark to a function, with another one that executes it."""
+    from dbt.adapters.spark.session import Cursor
+
+    execute = Cursor.execute
+
+    def acted(self: Cursor, sql: str, *parameters: object) -> None:
+        act(lambda text: execute(self, text, *parameters), sql)
+
+    with patch.object(Cursor, "execute", acted):
+        yield
+
+
+@contextmanager
+def statements(crash_before: int | str | None = None, ignored: re.Pattern[str] = READS) -> Iterator[list[str]]:
+    """Record the statements that dbt sends to Spark, without the ignored.
+
+    Raises instead of sending the one of this number, or the first one with this text, and whatever comes after it.
+    """
+    from dbt_common.exceptions import DbtRuntimeError
+
+    sent: list[str] = []
+
+    dead: list[str] = []
+
+    def watched(execute: Callable[[str], None], sql: str) -> None:
+        if dead:
+            raise DbtRuntimeError("the process is dead")
+        if not ignored.match(sql):
+            sent.append(" ".join(re.sub(r"/\*.*?\*/", "", sql, flags=re.DOTALL).split()))
+            if len(sent) - 1 == crash_before or (isinstance(crash_before, str) and crash_before in sent[-1]):
+                dead.append(sql)
+                raise DbtRuntimeError("the process crashed here")
+        execute(sql)
+
+    with executing(watched):
+        yield sent
+
+
+def content(project: Project, query: str = "select * from {schema}.m", table: str = "m") -> list[tuple[object, ...]]:
+    project.spark.sql(f"refresh table {project.schema}.{table}")
+    return sorted(tuple(str(value) for value in row) for row in project.rows(query))
+
+
+Rows = list[tuple[object, ...]]
+
+
+def assert_survives_a_crash(project: Project, number: int, statement: str, before: Rows, after: Rows) -> None:
+    """A run crashes before one of its statements: its table is the old one or the new one, and the next run finishes."""
+    with statements(crash_before=number):
+        _, failure = project.attempt("run")
+    assert "the process crashed here" in failure, statement
+    assert_old_or_new(project, before, after, f"after crashing before #{number}: {statement}")
+    project.dbt("run")
+    assert content(project) == after, f"next run after crashing before #{number}: {statement}"
+    assert project.tables() == {"m"}, statement
+
+
+def assert_old_or_new(project: Project, before: Rows, after: Rows, where: str) -> None:
+    """The table has the old rows or the new ones.
+
+    There is a moment more of a merge: the new rows are there, and old ones still in a partition that is to be empty. And, without
+    SQL scripts, another one: the table's name is gone, and its rows are in the backup.
+    """
+    if not has_scripts(project.spark) and "m" not in project.tables():
+        assert content(project, "select * from {schema}.m__dbt_backup", "m__dbt_backup") == before, where
+    elif (found := content(project)) not in (before, after):
+        assert set(found) > set(after) and set(found) - set(after) <= set(before), where
+
+
+def assert_survives_every_crash(project: Project, one: dict[str, str], other: dict[str, str]) -> None:
+    """Let two versions of the model, told by the environment, replace each other, crashing before each changing statement."""
+    versions = [one, other]
+    expected = []
+    for version in versions * 2:
+        os.environ.update(version)
+        with statements() as sent:
+            project.dbt("run")
+        expected.append(content(project))
+    before, after = expected[-1], expected[-2]
+    assert before != after
+    for number, statement in enumerate(sent):
+        os.environ.update(versions[number % 2])
+        assert_survives_a_crash(project, number, statement, before, after)
+        before, after = after, before
+
+
+class Crashed(Exception):
+    """The process is dead."""
+
+
+@contextmanager
+def crashing(before: str | None, last_act: Callable[[], object] = lambda: None) -> Iterator[list[str]]:
+    """Record the statements by which a rewrite changes something that outlives it; from one on, only `last_act` happens."""
+    sent: list[str] = []
+    real = Warehouse.change
+
+    def watched(self: Warehouse, statement: str) -> None:
+        if "dead" in sent:
+            raise Crashed
+        if before is not None and statement.startswith(before):
+            last_act()
+            sent.append("dead")
+            raise Crashed
+        if not READS.match(statement):
+            sent.append(statement)
+        real(self, statement)
+
+    with patch.object(Warehouse, "change", watched):
+        yield sent

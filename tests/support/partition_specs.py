@@ -1,0 +1,210 @@
+"""Tables whose partitions have bucket specs of their own, their seals, and what else the metastore keeps of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import pytest
+from bucketed_tables import Tables
+from py4j.java_gateway import JavaObject
+from pyspark.errors import ParseException, PySparkException
+from pyspark.sql import SparkSession
+from spark_features import SPARK
+
+# Of tables whose partitions are written by different specs.
+SCHEMA = "k int, j int, v bigint"
+NUMBERS = "select cast(pmod(id * 37 + {n}, 90) - 20 as int) as k, cast(pmod(id * {n}, 70) as int) as j, id as v from range(400)"
+NEW_ROWS = "select id as k, cast(id as string) as v, id % 2 as p from range(40)"
+
+
+class StoredSpec(NamedTuple):
+    """The number of buckets that a partition is sealed with, or the code of its seal, None without one; and its descriptor's."""
+
+    of_seal: int | str | None
+    described: int
+
+
+def create(tables: Tables, name: str, buckets: int = 4, partition: str = "p bigint", stored: str = "parquet") -> None:
+    """A partitioned table of the Hive layout without rows."""
+    rest = f"partitioned by ({partition})"
+    tables.make(name, "k bigint, v string", "k", buckets, rest=rest, stored=f"stored as {stored}")
+
+
+def evolve(tables: Tables, name: str, specs: dict[str, tuple[str, int]]) -> None:
+    """A table of which each partition is written by another spec: (column, number)."""
+    (_, (column, buckets)), *_ = specs.items()
+    tables.make(name, SCHEMA, column, buckets, rest="partitioned by (ds string)")
+    for number, (day, (column, buckets)) in enumerate(specs.items(), 1):
+        tables.sql(f"alter table {name} clustered by ({column}) sorted by ({column}) into {buckets} buckets")
+        tables.fill(name, f"select *, '{day}' as ds from ({NUMBERS.format(n=number)})")
+
+
+def odd_tables(tables: Tables) -> None:
+    """Tables of all kinds whose buckets cannot be altered or sealed, or not like this."""
+    two, parquet = "clustered by (k) into 2 buckets", "stored as parquet"
+    for statement in (
+        "create or replace view a_view as select 1 as k",
+        f"create table loose (k int) {parquet}",
+        f"create table text (k int) {two} stored as textfile",
+        "create table of_json (k int) using json",
+        "create table of_spark (k int) using parquet clustered by (k) into 4 buckets",
+        f"create table version_2 (k int) {two} {parquet} tblproperties ('bucketing_version' = '2')",
+        f"create table times (k int, at timestamp, c char(3)) {parquet}",
+        "create table plain (k int, p int) using parquet partitioned by (p)",
+        f"create table whole (k int, v bigint) {two} {parquet}",
+    ):
+        tables.sql(statement)
+
+
+def filled(tables: Tables, name: str, rows: str = "select * from new_rows", **how: Any) -> None:
+    """The same with rows, whose partitions the extension seals."""
+    create(tables, name, **how)
+    tables.sql(f"insert into {name} {rows}")
+
+
+def refused(tables: Tables, statement: str, message: str) -> None:
+    """A statement is an error with this message, which keeps what PySpark, and dbt with it, may ask of an error."""
+    with pytest.raises(PySparkException) as caught:
+        tables.sql(statement)
+    error = caught.value
+    # PySpark 3.5 asks for less.
+    for said in (str(error), error.getMessage() if hasattr(error, "getMessage") else str(error)):
+        assert re.search(message, said, re.DOTALL | re.IGNORECASE), said
+    # In Spark 3.5 an error of the parser's own has no condition.
+    if SPARK >= (4, 0) or not isinstance(error, ParseException):
+        assert condition_of(error) and error.getMessageParameters() is not None
+    assert "SET LOCATION" not in str(error)
+
+
+def condition_of(error: PySparkException) -> str | None:
+    """The name of an error, for which PySpark 3.5 has another method."""
+    return error.getCondition() if hasattr(error, "getCondition") else error.getErrorClass()
+
+
+def kept(tables: Tables, name: str) -> dict[str, StoredSpec]:
+    """What is kept of each partition; seals and descriptors of the same number have to be equal."""
+    rows = tables.sql(
+        "select partition, status, num_buckets, bucket_columns, sort_columns, "
+        "descriptor_num_buckets, descriptor_bucket_columns, descriptor_sort_columns "
+        f"from bucket_specs('{tables.database}.{name}')"
+    )
+    found = {}
+    for partition, status, number, columns, sorts, described, *descriptor in rows:
+        if number is not None and number == described:
+            assert [columns, sorts] == descriptor, partition
+        whole = number if status in ("sealed", "empty") else None if status == "not-sealed" else str(status)
+        found[str(partition)] = StoredSpec(whole, int(str(described or 0)))  # type: ignore[arg-type]
+    return found
+
+
+def metastore(spark: SparkSession) -> JavaObject:
+    jvm: Any = spark.sparkContext._jvm
+    catalog = spark._jsparkSession.sharedState().externalCatalog().unwrapped()
+    return jvm.org.apache.hadoop.hive.ql.metadata.Hive.get(catalog.client().conf()).getMSC()
+
+
+def put_parameters(tables: Tables, name: str, partition: str, parameters: dict[str, str | None]) -> None:
+    """Write parameters of a partition, or of the table for none, by hand; None removes one."""
+    with _altered(tables, name, partition) as found:
+        for key, value in parameters.items():
+            if value is None:
+                found.getParameters().remove(key)
+            else:
+                found.getParameters().put(key, value)
+
+
+@contextmanager
+def _altered(tables: Tables, name: str, partition: str) -> Iterator[JavaObject]:
+    found, client = _stored(tables, name, partition), metastore(tables.spark)
+    yield found
+    (client.alter_partition if partition else client.alter_table)(tables.database, name, found)
+
+
+def _stored(tables: Tables, name: str, partition: str) -> JavaObject:
+    client, table = metastore(tables.spark), (tables.database, name)
+    return client.getPartition(*table, partition) if partition else client.getTable(*table)
+
+
+def put_descriptor(tables: Tables, name: str, partition: str, buckets: int) -> None:
+    """Write another number of buckets into the descriptor of a partition, or of the table for none, by hand."""
+    with _altered(tables, name, partition) as found:
+        found.getSd().setNumBuckets(buckets)
+
+
+def put_schema(tables: Tables, name: str, columns: str) -> None:
+    """Other data columns for the files that there are."""
+    jvm: Any = tables.spark.sparkContext._jvm
+    schema = jvm.org.apache.spark.sql.types.StructType.fromDDL(columns)
+    tables.spark._jsparkSession.sharedState().externalCatalog().alterTableDataSchema(tables.database, name, schema)
+
+
+def seal_of(tables: Tables, name: str, partition: str = "") -> dict[str, str]:
+    """The parameters of a partition, or of a table, that are a seal's."""
+    found = _stored(tables, name, partition).getParameters()
+    return {str(key): str(found[key]) for key in found if str(key).startswith("bucketing.")}
+
+
+class Places(NamedTuple):
+    """A table's buckets in the places that keep them."""
+
+    descriptor: tuple[int, list[str], list[str]]
+    properties: dict[str, str]
+    spark: str
+
+
+def places(tables: Tables, name: str) -> Places:
+    """A table's descriptor, Spark's properties on buckets, and what Spark makes of them."""
+    table = metastore(tables.spark).getTable(tables.database, name)
+    descriptor = table.getSd()
+    prefix = "spark.sql.sources.schema."
+    properties = {
+        str(key).removeprefix(prefix): str(value)
+        for key, value in dict(table.getParameters()).items()
+        if str(key).startswith(prefix) and ("ucket" in str(key) or "ort" in str(key))
+    }
+    described = tables.sql(f"describe formatted {name}")
+    spark = [str(row[1]) for row in described if row[0] in ("Num Buckets", "Bucket Columns", "Sort Columns")]
+    return Places(
+        (
+            descriptor.getNumBuckets(),
+            [str(column) for column in descriptor.getBucketCols()],
+            [str(order.getCol()) for order in descriptor.getSortCols()],
+        ),
+        properties,
+        " ".join(spark),
+    )
+
+
+@contextmanager
+def logged(spark: SparkSession, logger: str) -> Iterator[list[str]]:
+    """Collects the lines of a logger in the JVM during a block; the list is filled at its end."""
+    jvm: Any = spark.sparkContext._jvm
+    log4j = jvm.org.apache.logging.log4j
+    context = log4j.LogManager.getContext(False)
+    writer = jvm.java.io.StringWriter()
+    layout = log4j.core.layout.PatternLayout.newBuilder().withPattern("%m%n").build()
+    appender = log4j.core.appender.WriterAppender.createAppender(layout, None, writer, "collected", True, False)
+    appender.start()
+    configured = log4j.core.config.LoggerConfig(logger, log4j.Level.INFO, False)
+    configured.addAppender(appender, log4j.Level.INFO, None)
+    context.getConfiguration().addLogger(logger, configured)
+    context.updateLoggers()
+    lines: list[str] = []
+    try:
+        yield lines
+    finally:
+        context.getConfiguration().removeLogger(logger)
+        context.updateLoggers()
+        lines.extend(str(writer.toString()).splitlines())
+
+
+@contextmanager
+def metastore_calls(spark: SparkSession) -> Iterator[list[str]]:
+    """Names of the calls that reach the metastore during a block; the list is filled at its end."""
+    calls: list[str] = []
+    with logged(spark, "org.apache.hadoop.hive.metastore.HiveMetaStore.audit") as lines:
+        yield calls
+    calls.extend(line.split("cmd=", 1)[1].split()[0].rstrip(":") for line in lines if "cmd=" in line)

@@ -1,0 +1,81 @@
+"""A Spark Thrift Server, or a Spark Connect server, on the loopback address, with a metastore of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cluster import HOST, PYSPARK, free_ports, listens, submit_command, thrift_command
+from spark_subprocess import settings_below
+
+from conftest import QUICK_JVM
+
+
+@contextmanager
+def thrift_server(home: Path, settings: Mapping[str, str] | None = None) -> Iterator[int]:
+    """The port of a server that keeps its files in an empty folder, with settings beside those that it needs."""
+    (port,) = free_ports(1)
+    # Hive deletes a session's folder of resources when it closes: one that all sessions share would go while others
+    # open. Its default has one for each session, in the temporary folder.
+    with _server(home, thrift_command(_settings(home) | dict(settings or {}), port), port):
+        yield port
+
+
+@contextmanager
+def connect_server(home: Path, settings: Mapping[str, str]) -> Iterator[str]:
+    """The address, for PySpark's client, of a Spark Connect server that keeps its files in an empty folder."""
+    (port,) = free_ports(1)
+    where = {
+        "spark.connect.grpc.binding.address": HOST,
+        "spark.connect.grpc.binding.port": str(port),
+        "spark.sql.catalogImplementation": "hive",
+    }
+    conf = {**_settings(home), **settings, **where}
+    with _server(home, submit_command("org.apache.spark.sql.connect.service.SparkConnectServer", conf), port):
+        yield f"sc://{HOST}:{port}"
+
+
+def _settings(home: Path) -> dict[str, str]:
+    loopback = {"spark.driver.host": HOST, "spark.driver.bindAddress": HOST}
+    return settings_below(home, "2g", QUICK_JVM) | {"spark.sql.shuffle.partitions": "4", **loopback}
+
+
+@contextmanager
+def _server(home: Path, command: list[str], port: int) -> Iterator[None]:
+    """A process of Spark's that listens on a port, until the block ends."""
+    with (home / "log").open("w") as log:
+        process = subprocess.Popen(
+            command, cwd=home, stdout=log, stderr=log, env=os.environ | {"SPARK_HOME": str(PYSPARK)}
+        )
+    try:
+        for _ in range(240):
+            assert process.poll() is None, (home / "log").read_text()[-2000:]
+            if listens(port):
+                break
+            time.sleep(0.5)
+        else:
+            pytest.fail(f"did not start: {' '.join(command)}")
+        yield
+    finally:
+        process.terminate()
+        process.wait(60)
+
+
+@contextmanager
+def asking(port: int) -> Iterator[Callable[[str], list[tuple[Any, ...]]]]:
+    """Function that asks the server a query, in one session."""
+    from pyhive import hive
+
+    with hive.connect(HOST, port) as connection, connection.cursor() as cursor:
+
+        def query(sql: str) -> list[tuple[Any, ...]]:
+            cursor.execute(sql)
+            return list(cursor.fetchall()) if cursor.description else []
+
+        yield query

@@ -1,0 +1,289 @@
+"""Verdicts, findings, candidates and lines: on plans that a real Spark printed, and on some that it never does here.
+
+Those have operators that are not Spark's, or that come in ways that Spark's tests here never print.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from pathlib import Path
+
+import pytest
+
+from spark_bucketing.check.verdicts import judge
+from spark_bucketing.check.checked_query import Query
+from spark_bucketing.check.results import OperatorResult, Verdict
+from spark_bucketing.check.scans import TableFacts
+from spark_bucketing.check.session_settings import Settings
+from spark_bucketing.plan import Statistics, parse_plan
+from spark_bucketing.spec import BucketSpec
+
+NOTHING = ("", "")
+PLANS = Path(__file__).parent / "plans"
+COLUMNS = {"k": "int", "v": "bigint", "t": "string", "w": "bigint", "u": "bigint"}
+
+
+BUCKETS = {"d.s8": 8, "d.s8b": 8, "d.s16": 16, "d.plain": 0, "ice.d.s8": 0}
+TABLES = {
+    name: TableFacts(name, COLUMNS, BucketSpec(number, ("k",), ("k",), "spark") if number else None, (), 1000 * number)
+    for name, number in BUCKETS.items()
+}
+
+
+def join_of(
+    name: str, tables: dict[str, TableFacts] = TABLES, sql: str = "", changed: tuple[str, str] = NOTHING
+) -> OperatorResult:
+    """The only operator of a plan, in whose text a pattern is replaced."""
+    text = re.sub(*changed, (PLANS / f"{name}.txt").read_text(), flags=re.M)
+    (join,) = judge(Query(parse_plan(text), tables, Settings({"spark.sql.shuffle.partitions": "6"}), sql))
+    return join
+
+
+def test_bucket_counts_that_divide_are_a_matter_of_settings() -> None:
+    join = join_of("bucket_counts")
+    assert (join.verdict, join.exchanges, join.sorts) == (Verdict.ONE_SIDED, 1, 2)
+    assert join.tables == ("d.s8", "d.s16")
+    finding = join.findings[0]
+    # Without Spark nothing is tried out, and what is not tried out is no fix.
+    assert (finding.reason, finding.level, finding.fixes, finding.bytes_shuffled) == (
+        "bucket-coalescing-disabled", "note", (), 8000,
+    )  # fmt: skip
+    assert [found.tables for found in join.findings] == [("d.s8", "d.s16"), ("d.s16",)]
+    candidates = finding.candidates
+    assert [candidate.kind for candidate in candidates] == ["setting", "extension", "bucket_spec", "bucket_spec"]
+    assert candidates[0].settings == {"spark.sql.bucketing.coalesceBucketsInJoin.enabled": "true"}
+
+
+def test_bytes_are_of_the_columns_that_are_read_where_spark_tells_them() -> None:
+    plan = parse_plan((PLANS / "bucket_counts.txt").read_text())
+    column = next(node for node in plan.walk() if node.table == "d.s8").output or ()
+    sizes = Statistics({"d.s8": 8000, "d.s16": 16000}, {column[0].id: ("d.s8", 300)})
+    (join,) = judge(Query(plan, TABLES, Settings(), "", sizes))
+    assert join.findings[0].bytes_shuffled == 300
+
+
+@pytest.mark.parametrize(
+    ("tables", "changed", "why"),
+    [
+        (TABLES, (r"\bSort(?= \(7\)$)|(?<=^\(7\) )Sort$", "CometSort"), "not an operator of Spark's: CometSort"),
+        (TABLES, (r"Left keys \[1\]: \[k#35\]", "Left keys [1]: [f(k#35, a, (b)]"), "its keys cannot be read"),
+        ({}, NOTHING, "Spark cannot describe d.s16, d.s8"),
+        ({"d.s8": TABLES["d.s8"]}, NOTHING, "Spark cannot describe d.s16"),
+    ],
+)
+def test_what_is_not_understood_is_unknown(tables: dict[str, TableFacts], changed: tuple[str, str], why: str) -> None:
+    result = join_of("bucket_counts", tables, "", changed)
+    assert (result.verdict, result.findings) == (Verdict.UNKNOWN, ())
+    assert result.description.endswith(f"({why})")
+
+
+@pytest.mark.parametrize(
+    ("sql", "line"),
+    [
+        ("-- join k\nselect *\nfrom s8\njoin s16\n  on s8.k = s16.k\nwhere t <> 'join' and s8.k > s16.k\n", 4),
+        ("select * from s8\njoin plain as o on o.k = s8.k and o.v > s16.u\njoin d.s16 as p on p.k = s8.k", 3),
+        # No line rather than a wrong one.
+        ("select * from s8 join s16 on s8.k = s16.k\njoin s16 as o on o.k = s8.k", None),
+        ("not ' sql", None),
+        ("select 1", None),
+    ],
+)
+def test_the_line_is_that_of_the_clause_with_the_operator_s_columns_and_table(sql: str, line: int | None) -> None:
+    assert {finding.line for finding in join_of("bucket_counts", TABLES, sql).findings} == {line}
+
+
+def plan(tree: str, *details: str) -> str:
+    return f"== Physical Plan ==\n{tree}\n\n\n" + "\n\n".join(details) + "\n"
+
+
+def scan(number: int, table: str, first: int) -> str:
+    return (
+        f"({number}) Scan parquet spark_catalog.d.{table}\nOutput [2]: [k#{first}, v#{first + 1}L]\n"
+        "Bucketed: true\nLocation: InMemoryFileIndex [file:/x]"
+    )
+
+
+def exchange(number: int, key: str) -> str:
+    return (
+        f"({number}) Exchange\nInput [2]: [{key}, w#99L]\n"
+        f"Arguments: hashpartitioning({key}, 8), ENSURE_REQUIREMENTS, [plan_id=1]"
+    )
+
+
+def sort(number: int, key: str) -> str:
+    return f"({number}) Sort\nInput [2]: [{key}, w#99L]\nArguments: [{key} ASC NULLS FIRST], false, 0"
+
+
+def join(number: int, left: str, right: str, kind: str = "Inner", name: str = "SortMergeJoin") -> str:
+    return f"({number}) {name}\nLeft keys [1]: [{left}]\nRight keys [1]: [{right}]\nJoin type: {kind}\nJoin condition: None"
+
+
+def judged(text: str, sql: str = "") -> list[OperatorResult]:
+    return list(judge(Query(parse_plan(text), TABLES, Settings(), sql)))
+
+
+def join_over(name: str) -> str:
+    return plan(
+        f"SortMergeJoin Inner (5)\n:- {name} (2)\n:  +- Scan parquet spark_catalog.d.s8 (1)\n"
+        "+- Scan parquet spark_catalog.d.s8b (3)",
+        scan(1, "s8", 1), f"(2) {name}\nInput [2]: [k#1, v#2L]\nArguments: hashpartitioning(k#1, 200)",
+        scan(3, "s8b", 11), join(5, "k#1", "k#11"),
+    )  # fmt: skip
+
+
+MOVING = ("PhotonShuffleMapStage", "PhotonShuffle", "MyRepartition", "MergingSessions", "FlatMapGroupsInArrow")
+KEEPING = ("Filter", "CometColumnarToRow", "AQEShuffleRead", "CollectMetrics")
+COMET = plan(
+    "* CometColumnarToRow (6)\n+- CometSortMergeJoin Inner (5)\n   :- CometExchange (2)\n"
+    "   :  +- CometScan parquet spark_catalog.d.s8 (1)\n   +- CometScan parquet spark_catalog.d.s8b (4)"
+)
+WINDOW = plan(
+    "Window (2)\n+- Scan parquet spark_catalog.d.s8 (1)",
+    scan(1, "s8", 1),
+    "(2) Window\nInput [2]: [k#1, v#2L]\nArguments: [lag(t#3, -1, :() windowspecdefinition(v#2L, k#1 ASC NULLS FIRST) "
+    "AS n#5], [v#2L], [k#1 ASC NULLS FIRST]",
+)
+CASES = {
+    **{f"{name} is not known on a way": (join_over(name), ["join unknown"]) for name in MOVING},
+    **{f"{name} moves nothing": (join_over(name), ["join sort-free"]) for name in KEEPING},
+    "another engine's join": (COMET, ["join unknown"]),
+    "another engine's stage": (
+        plan("NativeStage (2)\n+- Scan parquet spark_catalog.d.s8 (1)", scan(1, "s8", 1)), ["other unknown"],
+    ),
+    "what another engine has grouped partly": (
+        plan(
+            "HashAggregate (3)\n+- CometHashAggregate (2)\n   +- Scan parquet spark_catalog.d.s8 (1)",
+            scan(1, "s8", 1),
+            "(3) HashAggregate\nInput [1]: [k#1]\nKeys [1]: [k#1]\nFunctions: []\nAggregate Attributes: []\n"
+            "Results [1]: [k#1]",
+        ),
+        ["distinct unknown", "aggregate unknown"],
+    ),
+    "a join whose skew is split": (
+        plan(
+            "SortMergeJoin(skew=true) Inner (5)\n:- Exchange (2)\n:  +- Scan parquet spark_catalog.d.s8 (1)\n"
+            "+- Scan parquet spark_catalog.d.s8b (3)",
+            scan(1, "s8", 1), exchange(2, "k#1"), scan(3, "s8b", 11),
+            join(5, "k#1", "k#11", name="SortMergeJoin(skew=true)"),
+        ),
+        ["join one-sided"],
+    ),
+    "a broadcast that is reused is no shuffle": (
+        plan(
+            "Union (9)\n:- BroadcastHashJoin Inner BuildRight (4)\n:  :- Scan parquet spark_catalog.d.s8 (1)\n"
+            ":  +- BroadcastExchange (3)\n:     +- Scan parquet spark_catalog.d.plain (2)\n"
+            "+- BroadcastHashJoin Inner BuildRight (7)\n   :- Scan parquet spark_catalog.d.s8b (5)\n"
+            "   +- ReusedExchange (6)",
+            scan(1, "s8", 1), scan(2, "plain", 11), "(3) BroadcastExchange\nInput [2]: [k#11, v#12L]",
+            join(4, "k#1", "k#11", name="BroadcastHashJoin"), scan(5, "s8b", 21),
+            "(6) ReusedExchange [Reuses operator id: 3]\nOutput [2]: [k#31, v#32L]",
+            join(7, "k#21", "k#31", name="BroadcastHashJoin"),
+        ),
+        ["join broadcast"] * 2,
+    ),
+    "a window with a bracket in a literal": (WINDOW, ["window unknown"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "verdicts"), CASES.values(), ids=CASES)
+def test_an_operator_is_unknown_rather_than_left_out_or_good(text: str, verdicts: list[str]) -> None:
+    found = judged(text)
+    assert [f"{result.kind} {result.verdict.value}" for result in found] == verdicts
+    # Nothing is counted where nothing moves, and nothing is explained where something is not known.
+    assert not any(result.exchanges for result in found if result.verdict.value in ("sort-free", "broadcast"))
+    assert not any(result.findings for result in found if result.verdict.value != "one-sided")
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (COMET, "Inner (not an operator of Spark's: CometExchange, CometScan, CometSortMergeJoin)"),
+        (WINDOW, "(its keys cannot be read)"),
+    ],
+)
+def test_what_is_unknown_of_an_operator_is_in_its_description(text: str, why: str) -> None:
+    assert judged(text)[0].description.endswith(why)
+
+
+@pytest.mark.parametrize("name", ["TakeOrderedAndProject", "CollectLimit"])
+def test_a_limit_that_gathers_rows_without_an_exchange_is_a_shuffle(name: str) -> None:
+    text = plan(
+        f"HashAggregate (3)\n+- {name} (2)\n   +- Scan parquet spark_catalog.d.s8 (1)",
+        scan(1, "s8", 1), f"(2) {name}\nInput [2]: [k#1, v#2L]\nArguments: 10, [v#2L ASC NULLS FIRST], [k#1, v#2L]",
+        "(3) HashAggregate\nInput [2]: [k#1, v#2L]\nKeys [1]: [k#1]\nFunctions [1]: [count(1)]\n"
+        "Aggregate Attributes [1]: [count(1)#7L]\nResults [2]: [k#1, count(1)#7L AS n#8L]",
+    )  # fmt: skip
+    (group,) = judged(text)
+    assert (group.verdict.value, group.exchanges) == ("shuffled", 1)
+    assert [finding.reason for finding in group.findings] == ["repartitioned-below"]
+    assert "LIMIT brings the rows into one partition" in group.findings[0].message
+
+
+def test_a_table_of_another_catalog_is_not_taken_for_one_of_the_session() -> None:
+    text = plan(
+        "SortMergeJoin Inner (5)\n:- Exchange (2)\n:  +- BatchScan ice.d.s8 (1)\n+- Scan parquet spark_catalog.d.s8b (3)",
+        "(1) BatchScan ice.d.s8\nOutput [2]: [k#1, v#2L]", exchange(2, "k#1"), scan(3, "s8b", 11), join(5, "k#1", "k#11"),
+    )  # fmt: skip
+    assert parse_plan(text).tables == ("ice.d.s8", "d.s8b")
+    (found,) = judged(text)
+    assert [finding.reason for finding in found.findings] == ["side-not-bucketed"]
+
+
+def test_a_join_without_a_clause_takes_no_other_join_s_line() -> None:
+    text = plan(
+        "SortMergeJoin Inner (9)\n:- SortMergeJoin LeftSemi (5)\n:  :- Scan parquet spark_catalog.d.s8 (1)\n"
+        ":  +- Sort (4)\n:     +- Exchange (3)\n:        +- Scan parquet spark_catalog.d.plain (2)\n"
+        "+- Sort (8)\n   +- Exchange (7)\n      +- Scan parquet spark_catalog.d.s16 (6)",
+        scan(1, "s8", 1), scan(2, "plain", 11), exchange(3, "k#11"), sort(4, "k#11"), join(5, "k#1", "k#11", "LeftSemi"),
+        scan(6, "s16", 21), exchange(7, "k#21"), sort(8, "k#21"), join(9, "k#1", "k#21"),
+    )  # fmt: skip
+    sql = "select *\nfrom s8\njoin s16\n  on s8.k = s16.k\nwhere s8.k in (select k from plain)\n"
+    findings = [finding for result in judged(text, sql) for finding in result.findings]
+    assert findings and {finding.line for finding in findings} == {None}
+
+
+def test_exchanges_that_are_reused_within_each_other_are_walked_once() -> None:
+    levels = 40
+    tree, details = [f"Scan parquet spark_catalog.d.s8 ({4 * levels + 1})"], [scan(4 * levels + 1, "s8", 1)]
+    for level in range(levels):
+        top, left, right = 4 * level + 1, 4 * level + 2, 4 * level + 3
+        inner = [("   " if i else "+- ") + line for i, line in enumerate(tree)]
+        tree = [
+            f"Union ({top})",
+            f":- Exchange ({left})",
+            *(":  " + line for line in inner),
+            f"+- ReusedExchange ({right})",
+        ]
+        details += [
+            exchange(left, "k#1"),
+            f"({right}) ReusedExchange [Reuses operator id: {left}]\nOutput [2]: [k#{100 * level}, v#{100 * level + 1}L]",
+        ]
+    begun = time.monotonic()
+    found = parse_plan(plan("\n".join(tree), *details))
+    assert sum(1 for _ in found.walk()) == 3 * levels + 1
+    assert judge(Query(found, TABLES, Settings())) == () and time.monotonic() - begun < 5
+
+
+def chain(joins: int) -> str:
+    """A plan that joins one table after the other, each join below the next one."""
+    details, lines, key, number = [scan(1, "s8", 1)], ["Scan parquet spark_catalog.d.s8 (1)"], "k#1", 1
+    for i in range(joins):
+        right, moved, top, first = number + 1, number + 2, number + 3, 1000 + 10 * i
+        lines = [
+            f"SortMergeJoin Inner ({top})",
+            *((":- " if j == 0 else ":  ") + line for j, line in enumerate(lines)),
+            f"+- Exchange ({moved})",
+            f"   +- Scan parquet spark_catalog.d.plain ({right})",
+        ]
+        details += [scan(right, "plain", first), exchange(moved, f"k#{first}"), join(top, key, f"k#{first}")]
+        number = top
+    return plan("\n".join(lines), *details)
+
+
+def test_plans_of_thousands_of_operators_are_read_and_judged_in_seconds() -> None:
+    sql = "select * from s8" + "".join(f"\njoin plain p{i} on s8.k = p{i}.k" for i in range(800))
+    begun = time.process_time()
+    found = judge(Query(parse_plan(chain(800)), TABLES, Settings(), sql))
+    assert len(found) == 800 and time.process_time() - begun < 10
+    assert {one.verdict.value for one in found} == {"one-sided"}
