@@ -59,7 +59,9 @@ def main() -> None:
     shutil.copytree(folder / "before", folder / "after", symlinks=True)
     begin = time.perf_counter()
     advice = (
-        _applied(folder, options.by_hand) if options.by_hand else _advised(folder, options.target_file_size, options.smallest)
+        _applied(folder, options.by_hand)
+        if options.by_hand
+        else _advised(folder, options.target_file_size, options.smallest)
     )
     seconds = time.perf_counter() - begin
     seen = _in_a_process_of_its_own(folder, list(WAYS), options.repetitions)

@@ -1,4 +1,4 @@
-"""Write one table by each strategy of `organized_table`, and by dbt-spark's `table`: `python benchmarks/file_strategies.py`.
+"""Write one table by each strategy of `organized_table`, and by dbt-spark's `table`: `make bench-files`.
 
 The table has days whose rows grow from the first to the last to five times as many, as those of a backfill do. Each
 strategy is a model of one dbt project, run in turns; seconds are the median. What is counted is what lies on disk.

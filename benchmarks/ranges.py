@@ -1,4 +1,4 @@
-"""A filter on the ordering column of a table of many files, with the file statistics and without: this file with --files.
+"""Time a filter on the range column of a table of many files, with file statistics and without: `make bench-ranges`.
 
 The table has 200 partitions, and in each of them files of ranges that do not overlap. A query asks for a thousandth
 of the values of all partitions. Stock Spark opens the footer of each file to learn that it has none of them.

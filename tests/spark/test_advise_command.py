@@ -14,8 +14,8 @@ from commands import COMMAND, command, environment
 from dbt_projects import dbt_project
 
 from conftest import REPOSITORY, Project
-from spark_bucketing.advise.layout_options import Subject
 from spark_bucketing.advise.catalogs import column_facts
+from spark_bucketing.advise.layout_options import Subject
 from spark_bucketing.advise.table_sizes import ColumnStatistics, TableSize
 from spark_bucketing.plan.session_planner import SessionPlanner
 from spark_bucketing.plan.whatif import HypotheticalTable

@@ -49,7 +49,13 @@ CASES = tuple(_cases())
 
 
 # One file for each kind of fix: the first case of each is enough for a quick run.
-FILES = ("side-not-bucketed", "hive-layout-without-extension", "key-types-differ", "repartition", "scan-ordering-disabled")
+FILES = (
+    "side-not-bucketed",
+    "hive-layout-without-extension",
+    "key-types-differ",
+    "repartition",
+    "scan-ordering-disabled",
+)
 QUICK = tuple(next(case for case in CASES if case.file == file) for file in FILES)
 
 
@@ -112,7 +118,10 @@ def test_no_fix_of_two_changes_where_one_of_them_is_a_fix_by_itself(checked: Che
     (join,) = checked.judge("select * from s8 join s12 on s8.k = s12.k", {"spark.bucketing.enabled": "false"})
     found = {finding.reason: finding for finding in join.findings}
     assert found["bucket-count-mismatch"].fixes and not any(fix.also for fix in found["bucket-count-mismatch"].fixes)
-    assert found["scan-ordering-disabled"].level == "note" and "more than one change" in found["scan-ordering-disabled"].message
+    assert (
+        found["scan-ordering-disabled"].level == "note"
+        and "more than one change" in found["scan-ordering-disabled"].message
+    )
 
 
 @pytest.mark.parametrize("name", ["partitions that OR selects", "partitions of a long list"])

@@ -15,10 +15,10 @@ from commands import COMMAND, command, environment, verdicts
 from pyspark.sql import SparkSession
 
 from conftest import Project
-from spark_bucketing.check.table_facts import Facts
-from spark_bucketing.check.results import Report
 from spark_bucketing.check.checker import Checker, Subject
+from spark_bucketing.check.results import Report
 from spark_bucketing.check.session_settings import Settings
+from spark_bucketing.check.table_facts import Facts
 from spark_bucketing.errors import SparkError
 from spark_bucketing.plan.planner import Planner, SqlPlanner
 from spark_bucketing.plan.session_planner import SessionPlanner

@@ -17,9 +17,9 @@ from dbt_projects import dbt_project
 from pyspark.sql import SparkSession
 
 from conftest import REPOSITORY
-from spark_bucketing.check.table_facts import OfflineFacts
 from spark_bucketing.check.offline import whatif_beside
 from spark_bucketing.check.stub_tables import StubTables
+from spark_bucketing.check.table_facts import OfflineFacts
 from spark_bucketing.errors import SparkError
 from spark_bucketing.plan import parse_statistics
 from spark_bucketing.plan.whatif import HypotheticalTable, WhatIf

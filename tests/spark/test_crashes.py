@@ -17,10 +17,10 @@ from unittest.mock import patch
 import pytest
 from commands import evolution_of
 from crashes import assert_survives_a_crash, assert_survives_every_crash, content, crashing, executing, statements
+from spark_features import SCRIPTS, can, has_scripts
 from spark_subprocess import COMMAND, CREATE, SparkSubprocess, interrupted
 from spec_evolution import DB, SpecEvolution, evolving_tables, sealed  # noqa: F401
 from test_evolution_runs import EVOLVING, assert_files_match_seals
-from spark_features import SCRIPTS, can, has_scripts
 
 from conftest import Project, all_long_but, data_files
 from spark_bucketing.evolution.warehouse import Warehouse
@@ -331,7 +331,9 @@ def test_a_crash_within_sparks_overwrite_takes_no_row_away(tables: SpecEvolution
         ),
     ],
 )
-def test_rows_that_came_after_a_crash_are_not_overwritten(tables: SpecEvolution, since: list[str], parts: list[str]) -> None:
+def test_rows_that_came_after_a_crash_are_not_overwritten(
+    tables: SpecEvolution, since: list[str], parts: list[str]
+) -> None:
     tables.evolved("t", {"a": 4, "b": 4, "c": 8})
     with crashing("insert overwrite"):
         tables.said("rewrite", "t", code=2)
@@ -501,7 +503,9 @@ def test_a_rewrite_that_is_killed_at_any_moment(tmp_path: Path) -> None:
     moments, buckets, killed = random.Random(SEED), 8, 0
     for _ in range(KILLS):
         delay = moments.uniform(0, 7)
-        killed += subprocess_spark.kill([*COMMAND, "rewrite", "s.t", *subprocess_spark.place], lambda output: "[1/" in output, delay)
+        killed += subprocess_spark.kill(
+            [*COMMAND, "rewrite", "s.t", *subprocess_spark.place], lambda output: "[1/" in output, delay
+        )
         found, specs, verified = subprocess_spark.run(ROWS, SPECS, ("verify", "s.t"))
         # Within Spark's overwrite a partition may be missing; the next run writes it.
         assert all(row in rows for row in found), delay
@@ -551,7 +555,9 @@ def test_a_dbt_run_that_evolves_and_is_killed_at_any_moment(tmp_path: Path) -> N
     ended = 0
     for run in range(1, KILLS + 1):
         buckets, delay = (8, 16, 6, 4)[run % 4], moments.uniform(0, 8)
-        ended += not subprocess_spark.kill(subprocess_spark.dbt(*command(run, buckets)), lambda output: "START sql" in output, delay)
+        ended += not subprocess_spark.kill(
+            subprocess_spark.dbt(*command(run, buckets)), lambda output: "START sql" in output, delay
+        )
         found, _ = complete(run, buckets)
         for row in found:
             assert row in (expected(run - 1)[row[0]], expected(run)[row[0]]), delay

@@ -87,7 +87,9 @@ def test_files_that_are_no_buckets_are_named(tables: SpecEvolution) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("numbers", [(8, 4), (4, 8)], ids=["fewer", "more"])
-def test_files_of_another_partition_are_sealed_as_what_they_are(tables: SpecEvolution, numbers: tuple[int, int]) -> None:
+def test_files_of_another_partition_are_sealed_as_what_they_are(
+    tables: SpecEvolution, numbers: tuple[int, int]
+) -> None:
     tables.evolved("stale", {"a": numbers[0], "b": numbers[1]})
     files = tables.locations("stale")
     for path in files["ds=a"].glob("*"):
@@ -152,7 +154,9 @@ def refused(tables: SpecEvolution) -> None:
 
 
 @pytest.mark.parametrize(("arguments", "said"), [case[1:] for case in REFUSED], ids=[case[0] for case in REFUSED])
-def test_what_cannot_be_done_is_said(tables: SpecEvolution, refused: None, arguments: tuple[str, ...], said: str) -> None:
+def test_what_cannot_be_done_is_said(
+    tables: SpecEvolution, refused: None, arguments: tuple[str, ...], said: str
+) -> None:
     result = tables.command(*arguments)
     assert result.exit_code == 2
     assert said in result.output, result.output

@@ -129,7 +129,9 @@ def test_a_crash_while_files_are_replaced(project: Project, extension: None, sta
     assert [row.partition for row in project.rows("show partitions {schema}.m")] == ["ds=a", "ds=c"]
     assert project.tables() == {"m", "base", "delta"}
     assert len(list((project.location("m") / "_replaced").iterdir())) == 1
-    unknown = project.rows(f"select count(*) as n, count(rows) as known from file_statistics('{project.table('m')}')")[0]
+    unknown = project.rows(f"select count(*) as n, count(rows) as known from file_statistics('{project.table('m')}')")[
+        0
+    ]
     assert unknown.n == unknown.known == len(data_files(project, "m"))
 
 

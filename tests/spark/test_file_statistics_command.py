@@ -24,7 +24,8 @@ def mapped(project: Project, what: str, expected: int = 0) -> list[dict[str, Any
 
 
 @pytest.mark.parametrize(
-    "config", [{"partition_by": ["ds"], "implicit_partition_by": ["s"]}, {"implicit_partition_by": ["s"], "range_by": None}, {}]
+    "config",
+    [{"partition_by": ["ds"], "implicit_partition_by": ["s"]}, {"implicit_partition_by": ["s"], "range_by": None}, {}],
 )
 def test_the_map_is_true_until_files_change(project: Project, config: dict[str, Any]) -> None:
     """A query of the macros' wrote it, and the command's compares it: they are the same."""

@@ -55,7 +55,11 @@ def test_a_plan_says_why_and_can_be_of_any_model(project: Project) -> None:
     project.model("m", SKEWED + "-- the end", materialized="table", partition_by="ds")
     said = command(project, "files", "plan", "m", "--target-file-size", "1KiB", "--bytes-per-row", "8").output
     assert "m: 9 files for 900 rows in 3 partitions, about 7.0 KiB" in said
-    for reason in ("target_file_size = 1.0 KiB, by the command's option", "a row has 8 bytes, as given", "so 128 rows a file"):
+    for reason in (
+        "target_file_size = 1.0 KiB, by the command's option",
+        "a row has 8 bytes, as given",
+        "so 128 rows a file",
+    ):
         assert reason in said
     lines = [line.split() for line in said.splitlines()]
     assert ["a", "b", "700", "6", "117", "936", "bytes"] in lines and [
@@ -92,7 +96,11 @@ def test_a_plan_of_ranges_is_what_a_run_makes(project: Project) -> None:
     project.model("m", rows, **config)
     plan = planned(project, "m")
     project.dbt("run")
-    assert plan["files"] == 15 and len([path for path in project.files("m") if path.parts[0] != "_file_statistics"]) == 15
+    assert (
+        plan["files"] == 15 and len([path for path in project.files("m") if path.parts[0] != "_file_statistics"]) == 15
+    )
     project.model("n", rows, **{**config, "rows_per_file": None}, range_boundaries_from="m")
     result = command(project, "files", "plan", "n")
-    assert result.exit_code == 2 and "`range_boundaries_from`" in result.output and "--target-file-size" in result.output
+    assert (
+        result.exit_code == 2 and "`range_boundaries_from`" in result.output and "--target-file-size" in result.output
+    )

@@ -113,7 +113,9 @@ def assert_file_statistics_are_exact(project: Project, overlaps: bool = False) -
     if not overlaps:
         for one, other in pairwise(found):
             if one.g == other.g and None not in (one.lower.o, other.lower.o):
-                assert one.upper.o < other.lower.o or getattr(one, "implicit_partition", 0) != getattr(other, "implicit_partition", 0)
+                assert one.upper.o < other.lower.o or getattr(one, "implicit_partition", 0) != getattr(
+                    other, "implicit_partition", 0
+                )
 
 
 CONFIGS: list[dict[str, Any]] = [
@@ -518,7 +520,9 @@ def test_a_table_without_files_that_are_known(project: Project, extension: None,
 
     start(project, [(i, i, 0, "x", "a") for i in range(100)])
     sized = {key: value for key, value in MODEL.items() if key != "rows_per_file"}
-    project.model("m", "select * from {{ target.schema }}.delta", **sized, target_file_size="2KiB", delete_when="op = 'D'")
+    project.model(
+        "m", "select * from {{ target.schema }}.delta", **sized, target_file_size="2KiB", delete_when="op = 'D'"
+    )
     with setting(spark, "spark.sql.ansi.enabled", "true"), executing(act):
         merge(project, [(i, i, 0, "x", "a", "D") for i in range(100)])
         merge(project, [(i, i, 0, "y", "a", "I") for i in range(50)])

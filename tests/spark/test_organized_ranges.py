@@ -168,7 +168,9 @@ def test_increments_add_their_files_to_the_map(project: Project, extension: None
     project.build(day.format("a", 0, 200) + " union all " + day.format("b", 0, 200), **config)
     project.build(day.format("b", 1000, 1100), **config, incremental_strategy="append")
     project.build(day.format("a", 2000, 2100), **config, incremental_strategy="insert_overwrite")
-    mapped = {row.file for row in project.rows(f"select file from parquet.`{project.location('m')}/_file_statistics/*`")}
+    mapped = {
+        row.file for row in project.rows(f"select file from parquet.`{project.location('m')}/_file_statistics/*`")
+    }
     assert mapped >= {str(path) for path in data_files(project, "m")}
     with setting(spark, "spark.sql.adaptive.enabled", "false"):
         frame = spark.sql(f"select * from {project.table('m')} where o between 1050 and 1060 or o = 2000")

@@ -12,8 +12,8 @@ import pytest
 import yaml
 from cluster import HOST
 from commands import COMMAND, command, environment
-from spark_subprocess import CREATE, interrupted
 from spark_servers import asking, thrift_server
+from spark_subprocess import CREATE, interrupted
 
 from conftest import Project
 

@@ -13,19 +13,19 @@ from typing import Any
 from bucketed_tables import Tables, settled
 from pyspark.sql import SparkSession
 
-from spark_bucketing.check.table_facts import Facts
-from spark_bucketing.check.hypothetical_queries import LiveHypotheticalTables
-from spark_bucketing.check.verdicts import judge
-from spark_bucketing.check.offline import whatif_beside
-from spark_bucketing.check.verified_fixes import Proposals
 from spark_bucketing.check.checked_query import Query
+from spark_bucketing.check.hypothetical_queries import LiveHypotheticalTables
+from spark_bucketing.check.offline import whatif_beside
 from spark_bucketing.check.results import Finding, Fix, OperatorResult
 from spark_bucketing.check.scans import note_of
 from spark_bucketing.check.session_settings import SETTINGS, Settings
+from spark_bucketing.check.table_facts import Facts
+from spark_bucketing.check.verdicts import judge
+from spark_bucketing.check.verified_fixes import Proposals
 from spark_bucketing.evolution.metadata import read_table
+from spark_bucketing.evolution.partition_predicates import select_partitions
 from spark_bucketing.evolution.rewrite import Rewriter, plan_rewrite
 from spark_bucketing.evolution.warehouse import Warehouse
-from spark_bucketing.evolution.partition_predicates import select_partitions
 from spark_bucketing.plan import Statistics, parse_plan, parse_statistics
 from spark_bucketing.plan.session_planner import SessionPlanner
 from spark_bucketing.plan.whatif import WhatIf

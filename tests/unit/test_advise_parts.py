@@ -11,11 +11,13 @@ from xml.etree import ElementTree
 
 import pytest
 from click.testing import CliRunner
-from jsonschema import Draft202012Validator
 from html_pages import Page
+from jsonschema import Draft202012Validator
 
 from conftest import REPOSITORY
-from spark_bucketing.advise.advice import Advice, Change, Explanation, RejectedTable, QueryProof, Suggestion
+from spark_bucketing.advise.advice import Advice, Change, Explanation, QueryProof, RejectedTable, Suggestion
+from spark_bucketing.advise.advisor import AdviseRequest, ProjectContext
+from spark_bucketing.advise.catalogs import joined_catalogs, refuse_unknown
 from spark_bucketing.advise.layout_options import (
     Compatibility,
     Subject,
@@ -26,10 +28,8 @@ from spark_bucketing.advise.layout_options import (
     orders_of,
 )
 from spark_bucketing.advise.optimizer import choose
-from spark_bucketing.advise.advisor import AdviseRequest, ProjectContext
-from spark_bucketing.advise.requirements import Requirement, Planned, RequiredLayout
-from spark_bucketing.advise.catalogs import joined_catalogs, refuse_unknown
 from spark_bucketing.advise.proposal import explained, proposed
+from spark_bucketing.advise.requirements import Planned, RequiredLayout, Requirement
 from spark_bucketing.advise.table_sizes import ColumnStatistics, TableSize, read_runs, read_sizes
 from spark_bucketing.check.artifacts import CheckRequest
 from spark_bucketing.check.session_settings import Settings
@@ -225,7 +225,12 @@ def test_joins_want_their_keys_in_the_same_places() -> None:
     kj = BucketSpec(8, ("k", "j"), ("k", "j"), "hive")
     ab, ba, odd = (BucketSpec(n, by, by, "hive") for n, by in ((4, ("a", "b")), (8, ("b", "a")), (3, ("a", "b"))))
     assert compatibility.gain(requirement, [kj, ab]) == 4
-    assert compatibility.gain(requirement, [kj, ba]) == compatibility.gain(requirement, [kj, odd]) == compatibility.gain(requirement, [kj, None]) == 2
+    assert (
+        compatibility.gain(requirement, [kj, ba])
+        == compatibility.gain(requirement, [kj, odd])
+        == compatibility.gain(requirement, [kj, None])
+        == 2
+    )
 
 
 def test_buckets_by_some_keys_of_a_join_serve_it_where_the_session_allows_it() -> None:
@@ -253,10 +258,16 @@ def test_files_are_sorted_by_more_where_a_window_wants_that() -> None:
 
 
 def test_inputs_of_a_union_are_bucketed_together_or_not_at_all() -> None:
-    requirement = RequiredLayout("q", "aggregate", (Requirement("t", ("k",), 1, 0), Requirement("u", ("a",), 2, 0)), united=True)
+    requirement = RequiredLayout(
+        "q", "aggregate", (Requirement("t", ("k",), 1, 0), Requirement("u", ("a",), 2, 0)), united=True
+    )
     by = {name: [BucketSpec(n, (name,), (name,), "hive") for n in (8, 16)] for name in ("k", "a")}
     assert Compatibility(True).gain(requirement, [by["k"][0], by["a"][0]]) == 3
-    assert Compatibility(True).gain(requirement, [by["k"][0], None]) == Compatibility(True).gain(requirement, [by["k"][0], by["a"][1]]) == 0
+    assert (
+        Compatibility(True).gain(requirement, [by["k"][0], None])
+        == Compatibility(True).gain(requirement, [by["k"][0], by["a"][1]])
+        == 0
+    )
     assert Compatibility(False).gain(requirement, [by["k"][0], by["a"][0]]) == 0
 
 
@@ -267,7 +278,9 @@ def test_models_compete_for_the_key_and_runs_decide() -> None:
     for second, keys in ((by_j, "k"), (often, "j")):
         specs = proposed(options, [by_k, second], Compatibility(True)).specs(options)
         assert [spec.bucket_columns for spec in specs.values()] == [(keys,)]
-    found = explained("t", options["t"], proposed(options, [by_k, by_j], Compatibility(True)), [by_k, by_j], Compatibility(True), [])
+    found = explained(
+        "t", options["t"], proposed(options, [by_k, by_j], Compatibility(True)), [by_k, by_j], Compatibility(True), []
+    )
     assert [one.verdict for one in found.candidates] == ["proposed", "another one spares more"]
     assert found.candidates[0].serves == ("a",)
 

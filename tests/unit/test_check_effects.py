@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from spark_bucketing.check.effects import serves_all, required_specs, with_effects, worse_for
+from spark_bucketing.check.effects import required_specs, serves_all, with_effects, worse_for
 from spark_bucketing.check.results import Finding, Fix, ModelResult, OperatorResult, OtherQuery, Verdict
 from spark_bucketing.check.time_limit import TimeLimit
 from spark_bucketing.errors import PlanError

@@ -9,21 +9,21 @@ from typing import Any
 
 import pytest
 
-from spark_bucketing.check.project_check import _folder_from
-from spark_bucketing.check.project_graph import with_configured, with_graph
-from spark_bucketing.check.table_facts import described, files_per_bucket
 from spark_bucketing.check.layout_config import configured_layout
 from spark_bucketing.check.offline import parallelism, planner_settings
+from spark_bucketing.check.project_check import _folder_from
+from spark_bucketing.check.project_graph import with_configured, with_graph
 from spark_bucketing.check.results import Finding, Fix, ModelResult, OperatorResult, Parent, Verdict
 from spark_bucketing.check.scans import TableFacts
 from spark_bucketing.check.session_settings import read_settings
-from spark_bucketing.check.stub_tables import StubTables
 from spark_bucketing.check.sql_text import one_statement, renamed
+from spark_bucketing.check.stub_tables import StubTables
+from spark_bucketing.check.table_facts import described, files_per_bucket
 from spark_bucketing.errors import ProjectError
 from spark_bucketing.extension.settings import EXTENSION_CLASS
 from spark_bucketing.plan.whatif import HypotheticalTable
-from spark_bucketing.plan.whatif.placeholder_files import write_files
 from spark_bucketing.plan.whatif.hypothetical_table import UNKNOWN_SIZE
+from spark_bucketing.plan.whatif.placeholder_files import write_files
 from spark_bucketing.project.catalog import CatalogTable
 from spark_bucketing.project.manifest import Manifest, Node
 from spark_bucketing.spec import BucketSpec

@@ -12,10 +12,10 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-from jsonschema import Draft202012Validator
 from html_pages import Page
-from sample_report import BROKEN, CAST, CLEAN, JOINED, LATER, ODD, REPORT, USERS
+from jsonschema import Draft202012Validator
 from rich.console import Console
+from sample_report import BROKEN, CAST, CLEAN, JOINED, LATER, ODD, REPORT, USERS
 
 from conftest import REPOSITORY
 from spark_bucketing.check.outcome import FailOn, unknown_models
@@ -60,7 +60,13 @@ def test_every_format_writes_every_report_and_ends_its_last_line(form: str, repo
 
 @pytest.mark.parametrize("form", [form for form in FORMATS if form != "junit"])
 def test_every_format_has_what_was_found(form: str) -> None:
-    told = ("bucket-count-mismatch", "neither divides the other", "side-not-bucketed", "unsupported-spark-version", "buckets=64")
+    told = (
+        "bucket-count-mismatch",
+        "neither divides the other",
+        "side-not-bucketed",
+        "unsupported-spark-version",
+        "buckets=64",
+    )
     assert [words for words in told if words not in written(form)] == []
 
 

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from spark_bucketing.check.verdicts import judge
 from spark_bucketing.check.checked_query import Query
 from spark_bucketing.check.results import OperatorResult, Verdict
 from spark_bucketing.check.scans import TableFacts
 from spark_bucketing.check.session_settings import Settings
+from spark_bucketing.check.verdicts import judge
 from spark_bucketing.plan import Statistics, parse_plan
 from spark_bucketing.spec import BucketSpec
 

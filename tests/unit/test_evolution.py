@@ -16,11 +16,18 @@ from hypothesis import strategies as st
 
 from spark_bucketing.check.scans import selected_partitions
 from spark_bucketing.evolution import sql
+from spark_bucketing.evolution.compatibility import (
+    Merging,
+    compatible_read,
+    readable_ranges,
+    runs,
+    smallest_rewrite,
+    span,
+)
 from spark_bucketing.evolution.model import Column, Partition, Status, Table, words
+from spark_bucketing.evolution.partition_predicates import covering
 from spark_bucketing.evolution.rewrite import RewritePlan, plan_rewrite
 from spark_bucketing.evolution.staging import beside
-from spark_bucketing.evolution.compatibility import Merging, compatible_read, readable_ranges, runs, smallest_rewrite, span
-from spark_bucketing.evolution.partition_predicates import covering
 from spark_bucketing.plan import PlanNode, parse_statistics
 from spark_bucketing.report.evolution import write_specs
 from spark_bucketing.spec import BucketSpec

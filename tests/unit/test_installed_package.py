@@ -52,7 +52,11 @@ def test_the_showcase_is_there_in_its_own_project(tmp_path: Path) -> None:
         (True, "buckets=4, materialized='bucketed_incremental', on_schema_change='append'", "`on_schema_change`"),
         (False, "bucket=4", None),
         (True, "materialized='organized_table', num_files=4", "`clustered_by` of model 'm'"),
-        (True, "materialized='organized_incremental', clustered_by=none, num_files=4, target_file_size=7", "target_file_size and num_files"),
+        (
+            True,
+            "materialized='organized_incremental', clustered_by=none, num_files=4, target_file_size=7",
+            "target_file_size and num_files",
+        ),
         (
             True,
             "materialized='organized_incremental', clustered_by=none, num_files=4, incremental_strategy='merge', unique_key='k'",

@@ -11,7 +11,7 @@ import yaml
 from sqlfluff_models import fixed, lint, model, slugs
 
 from conftest import REPOSITORY
-from spark_bucketing.sqlfluff_plugin.config_keys import OTHERS, OURS
+from spark_bucketing.sqlfluff_plugin.config_keys import ORGANIZED, OTHERS, OURS
 
 CASES: dict[str, dict[str, Any]] = yaml.safe_load(
     (REPOSITORY / "tests" / "cases" / "shared" / "config_errors.yml").read_text()
@@ -37,6 +37,10 @@ def test_the_keys_are_those_of_the_macros() -> None:
     with_slips = {key: tuple(slips) for key, slips in ast.literal_eval(second).items()}
     assert with_slips | dict.fromkeys(ast.literal_eval(first), ()) == dict(OURS)
     assert set(ast.literal_eval(others)) == OTHERS
+    organized = ast.literal_eval(re.findall(r"keys = (\{.*?\n  \})", KEYS, re.DOTALL)[0])
+    shared = ast.literal_eval(re.findall(r"for key in (\[.*?\]) -", KEYS, re.DOTALL)[0])
+    own = {key: tuple(slips) for key, slips in organized.items()}
+    assert own | {key: OURS[key] for key in shared} == dict(ORGANIZED)
 
 
 def test_misspelt_keys_are_mended_once_and_for_all() -> None:

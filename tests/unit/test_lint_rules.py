@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 import yaml
-from sqlfluff_models import NOWHERE, fixed, lint, linter, write_manifest
 from sqlfluff.core import SQLLintError
 from sqlfluff.utils.testing.rules import RuleTestCase, load_test_cases
+from sqlfluff_models import NOWHERE, fixed, lint, linter, write_manifest
 
 from conftest import REPOSITORY
 from spark_bucketing.check.reasons import EVERY_REASON

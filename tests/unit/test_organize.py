@@ -15,8 +15,8 @@ from conftest import REPOSITORY
 from spark_bucketing.cli import main
 from spark_bucketing.errors import ProjectError
 from spark_bucketing.organize.file_counts import SETTINGS, FileCount, Setting, files_of_partitions
-from spark_bucketing.organize.murmur3 import hash_of, hash_of_int, shuffle_keys, task_of
 from spark_bucketing.organize.file_plan import STRATEGIES, file_count
+from spark_bucketing.organize.murmur3 import hash_of, hash_of_int, shuffle_keys, task_of
 from spark_bucketing.organize.simulation import Shape, Spread, by_column_salted, simulate
 
 YEAR = Shape(365, 5)

@@ -11,8 +11,8 @@ from conftest import REPOSITORY
 from spark_bucketing.errors import exit_code
 from spark_bucketing.evolution.model import Column, Partition, Table
 from spark_bucketing.layout.table import DataFile, TableLayout
-from spark_bucketing.report.layout import write_layouts
 from spark_bucketing.report.formatting import size
+from spark_bucketing.report.layout import write_layouts
 from spark_bucketing.spec import BucketSpec
 
 OK = TableLayout(

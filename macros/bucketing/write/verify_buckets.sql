@@ -62,10 +62,3 @@
   {%- set made = not layout.location_root and spark_bucketing.quote_relation(relation) in context.get('__spark_bucketing_made', {}) -%}
   {{ return(spark_bucketing.default_location(relation) if made else spark_bucketing.table_layout(relation).location) }}
 {%- endmacro %}
-
-
-{#- Whether the session has the extension, switched on, which leaves a seal with each write. -#}
-{% macro extension_enabled() -%}
-  {%- set enabled = spark_bucketing.session_settings().get('spark.bucketing.enabled') -%}
-  {{ return((enabled is none or enabled[1] | lower == 'true') and spark_bucketing.is_extensions_function('bucket_specs', 'BucketSpecsFunction')) }}
-{%- endmacro %}

@@ -11,7 +11,8 @@
   {%- if range_boundaries_from and not given -%}
     {{ return({'setting': 'range_boundaries_from', 'value': 1}) }}
   {%- elif given | length != 1 -%}
-    {% do spark_bucketing.raise_config_error(given[-1] or 'target_file_size', given | join(' and ') or 'none of ' ~ settings | join(', '), 'exactly one of ' ~ settings | join(', '),
+    {% do spark_bucketing.raise_config_error(given[-1] or 'target_file_size', given | join(' and ') or 'none of ' ~ settings | join(', '),
+        'exactly one of ' ~ settings | join(', '),
         'keep `' ~ given[0] ~ '` and leave the others out' if given else "target_file_size='256MiB'", node=node) %}
   {%- endif -%}
   {%- set setting = given[0] -%}

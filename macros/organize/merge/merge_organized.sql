@@ -146,7 +146,8 @@
 {#- Writes a query's rows to a table beside the model's. -#}
 {% macro write_intermediate_relation(intermediate_relation, query) -%}
   {% do spark_bucketing.drop_relation_with_files(intermediate_relation) %}
-  {% do spark_bucketing.execute_sql(spark_bucketing.in_free_location(intermediate_relation, 'create table ' ~ spark_bucketing.quote_relation(intermediate_relation) ~ ' using parquet as ' ~ query)) %}
+  {%- set statement = 'create table ' ~ spark_bucketing.quote_relation(intermediate_relation) ~ ' using parquet as ' ~ query -%}
+  {% do spark_bucketing.execute_sql(spark_bucketing.in_free_location(intermediate_relation, statement)) %}
 {%- endmacro %}
 
 

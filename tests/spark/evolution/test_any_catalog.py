@@ -8,10 +8,10 @@ from typing import Any
 import pyspark
 import pytest
 from bucketed_tables import Tables
-from spark_subprocess import CREATE, SparkSubprocess
 from partition_specs import StoredSpec, create, filled, kept, logged, put_parameters, seal_of
 from py4j.java_gateway import JavaObject
 from pyspark.errors import AnalysisException
+from spark_subprocess import CREATE, SparkSubprocess
 
 pytestmark = pytest.mark.usefixtures("extension", "dynamic_partitions")
 

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import pytest
 from bucketed_tables import Tables
-from partition_specs import StoredSpec, Places, create, filled, kept, places
 from metastore_interception import failing, intercepted
+from partition_specs import Places, StoredSpec, create, filled, kept, places
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 import pytest
 from bucketed_tables import Tables
-from partition_specs import StoredSpec, create, kept, metastore_calls
 from metastore_interception import intercepted
+from partition_specs import StoredSpec, create, kept, metastore_calls
 from pyspark.sql import SparkSession
 
 from conftest import all_long_but

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 import pytest
 from bucketed_tables import Tables, explain, put
-from partition_specs import put_descriptor, put_parameters, put_schema, seal_of
 from metastore_interception import failing
+from partition_specs import put_descriptor, put_parameters, put_schema, seal_of
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession

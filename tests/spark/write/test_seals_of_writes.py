@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 from bucketed_tables import Tables
-from partition_specs import StoredSpec, create, filled, kept, logged, metastore_calls, put_parameters, seal_of
 from metastore_interception import failing
+from partition_specs import StoredSpec, create, filled, kept, logged, metastore_calls, put_parameters, seal_of
 
 from conftest import REPOSITORY
 
@@ -41,7 +41,9 @@ WRITES: list[tuple[str, dict[str, StoredSpec]]] = [
     ("statement", "written"),
     [pytest.param(*case, id=case[0][:70], marks=pytest.mark.long if "false" in case[0] else ()) for case in WRITES],
 )
-def test_a_write_seals_what_it_wrote(tables: Tables, statement: str, written: dict[str, StoredSpec], command: str) -> None:
+def test_a_write_seals_what_it_wrote(
+    tables: Tables, statement: str, written: dict[str, StoredSpec], command: str
+) -> None:
     convert = str(command == "InsertIntoHadoopFsRelationCommand").lower()
     create(tables, "t")
     with tables.settings({CONVERT: convert, "spark.sql.sources.partitionOverwriteMode": "dynamic"}):

@@ -9,8 +9,6 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from spark_bucketing.advise.advice import Advice, Explanation, RejectedTable
-from spark_bucketing.advise.layout_options import Compatibility, Options, Subject, keys_of, number_of_buckets, options_of, orders_of
-from spark_bucketing.advise.requirements import CastKey, RequiredLayout
 from spark_bucketing.advise.catalogs import (
     column_facts,
     joined_catalogs,
@@ -20,10 +18,20 @@ from spark_bucketing.advise.catalogs import (
     refuse_unknown,
     unknown_names,
 )
-from spark_bucketing.advise.query_plans import Plans
+from spark_bucketing.advise.layout_options import (
+    Compatibility,
+    Options,
+    Subject,
+    keys_of,
+    number_of_buckets,
+    options_of,
+    orders_of,
+)
 from spark_bucketing.advise.proposal import Proposal, config_changes, explained, is_incremental, proposed, suggested
+from spark_bucketing.advise.query_plans import Plans
+from spark_bucketing.advise.requirements import CastKey, RequiredLayout
 from spark_bucketing.advise.table_sizes import TableSize, read_runs, read_sizes
-from spark_bucketing.check.artifacts import Artifacts, Project, CheckRequest
+from spark_bucketing.check.artifacts import Artifacts, CheckRequest, Project
 from spark_bucketing.check.project_check import about, in_folder, open_planner, planner_settings_of
 from spark_bucketing.check.session_settings import ALL_KEYS, Settings
 from spark_bucketing.check.stub_tables import StubTables
@@ -171,7 +179,9 @@ def _advised(
                 numbers[other.table] for other in requirement.sides if other.table in numbers
             )
     options: dict[str, Options] = {
-        name: options_of(one, keys.get(name, ()), sorted(beside.get(name, ())), request.target_file_size, orders.get(name, ()))
+        name: options_of(
+            one, keys.get(name, ()), sorted(beside.get(name, ())), request.target_file_size, orders.get(name, ())
+        )
         for name, one in everything.items()
         if name in keys
     }
@@ -199,7 +209,9 @@ def _advised(
         gap=proposal.chosen.gap,
         planner=f"{live.label}, {'with' if compatibility.extension else 'without'} the session extension",
     )
-    return replace(found, explained=_explained(request.explain, options, by_table, proposal, required, compatibility, left_out))
+    return replace(
+        found, explained=_explained(request.explain, options, by_table, proposal, required, compatibility, left_out)
+    )
 
 
 def _cast(found: Sequence[CastKey], tables: Collection[str]) -> list[RejectedTable]:

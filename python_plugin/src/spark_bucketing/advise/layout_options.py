@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from spark_bucketing.advise.optimizer import Choices
-from spark_bucketing.advise.requirements import Requirement, RequiredLayout
+from spark_bucketing.advise.requirements import RequiredLayout, Requirement
 from spark_bucketing.advise.table_sizes import TableSize
 from spark_bucketing.plan.whatif import HypotheticalTable
 from spark_bucketing.spec import BucketHash, BucketSpec
@@ -102,7 +102,9 @@ class Compatibility:
     def gain(self, requirement: RequiredLayout, specs: Sequence[BucketSpec | None]) -> float:
         """Bytes that are spared in one operator, all runs, by the layouts of its sides' tables."""
         served = [self.serves(spec, requirement, side) for spec, side in zip(specs, requirement.sides, strict=True)]
-        spared = [_spared(spec, side) if ok else 0.0 for spec, side, ok in zip(specs, requirement.sides, served, strict=True)]
+        spared = [
+            _spared(spec, side) if ok else 0.0 for spec, side, ok in zip(specs, requirement.sides, served, strict=True)
+        ]
         one, other = specs if len(specs) == 2 else (None, None)
         fit = one is not None and other is not None and all(served) and self.agree(one, other, requirement)
         if requirement.united and not fit:
@@ -235,7 +237,9 @@ def _objection(subject: Subject, columns: tuple[str, ...], number: int) -> str:
     return ""
 
 
-def choices_of(options: Mapping[str, Options], required: Sequence[RequiredLayout], compatibility: Compatibility) -> Choices:
+def choices_of(
+    options: Mapping[str, Options], required: Sequence[RequiredLayout], compatibility: Compatibility
+) -> Choices:
     """What the layouts of all tables are worth: bytes spared in all runs, less those that writing them costs."""
     values = {name: [-one.write_cost(place) for place in range(len(one.specs))] for name, one in options.items()}
     order = {name: place for place, name in enumerate(options)}
@@ -254,5 +258,7 @@ def choices_of(options: Mapping[str, Options], required: Sequence[RequiredLayout
         matrix = together.setdefault((a, b), [[0.0] * len(options[b].specs) for _ in options[a].specs])
         for i, first in enumerate(options[a].specs):
             for j, second in enumerate(options[b].specs):
-                matrix[i][j] += compatibility.gain(requirement, [first if side.table == a else second for side in requirement.sides])
+                matrix[i][j] += compatibility.gain(
+                    requirement, [first if side.table == a else second for side in requirement.sides]
+                )
     return Choices(values, together)

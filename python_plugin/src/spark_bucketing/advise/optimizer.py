@@ -117,7 +117,9 @@ def choose_within(
     return Solution(filled, value, max(bound, value))
 
 
-def _within(choices: Choices, weights: Mapping[str, Sequence[float]], limit: float, most_entries: int) -> Solution | None:
+def _within(
+    choices: Choices, weights: Mapping[str, Sequence[float]], limit: float, most_entries: int
+) -> Solution | None:
     """The best choice of all sets that may change; None where they are too many, or options weigh differently."""
     heavy = {name: max(of_name) for name, of_name in weights.items() if any(of_name)}
     if len(heavy) > _MOST_HEAVY or any(set(weights[name]) - {0, weight} for name, weight in heavy.items()):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from spark_bucketing.advise.advice import Candidate, Change, Explanation, RejectedTable, QueryProof, Suggestion
+from spark_bucketing.advise.advice import Candidate, Change, Explanation, QueryProof, RejectedTable, Suggestion
 from spark_bucketing.advise.layout_options import Compatibility, Options, choices_of
 from spark_bucketing.advise.optimizer import Choices, Solution, choose, choose_within
 from spark_bucketing.advise.requirements import RequiredLayout
@@ -48,7 +48,11 @@ class Proposal:
         return found
 
     def changes(
-        self, options: Mapping[str, Options], nodes: Mapping[str, Node], required: Sequence[RequiredLayout], compatibility: Compatibility
+        self,
+        options: Mapping[str, Options],
+        nodes: Mapping[str, Node],
+        required: Sequence[RequiredLayout],
+        compatibility: Compatibility,
     ) -> tuple[Change, ...]:
         """What changes, the largest gain first; config is that of config_changes()."""
         found = []
@@ -94,7 +98,12 @@ def is_incremental(node: Node) -> bool:
     return node.materialized in ("incremental", "bucketed_incremental")
 
 
-def proposed(options: Mapping[str, Options], required: Sequence[RequiredLayout], compatibility: Compatibility, budget: int | None = None) -> Proposal:
+def proposed(
+    options: Mapping[str, Options],
+    required: Sequence[RequiredLayout],
+    compatibility: Compatibility,
+    budget: int | None = None,
+) -> Proposal:
     """The layouts that spare most, rewriting no more bytes than a budget."""
     choices = choices_of(options, required, compatibility)
     if budget is None:
@@ -103,7 +112,9 @@ def proposed(options: Mapping[str, Options], required: Sequence[RequiredLayout],
     return Proposal(choices, choose_within(choices, weights, budget))
 
 
-def suggested(options: Mapping[str, Options], required: Sequence[RequiredLayout], compatibility: Compatibility) -> tuple[Suggestion, ...]:
+def suggested(
+    options: Mapping[str, Options], required: Sequence[RequiredLayout], compatibility: Compatibility
+) -> tuple[Suggestion, ...]:
     """What would be best for each table alone, where that gains anything; writing it is somebody else's."""
     choices = choices_of(options, required, compatibility)
     found = []
@@ -128,7 +139,9 @@ def explained(
     mine = [why for why in left_out if why.table == table]
     if one is None or table not in proposal.choices.values:
         return Explanation(table, (), tuple(mine or [RejectedTable(table, _NO_REQUIREMENT)]))
-    mine += [RejectedTable(table, why, keys) for keys, why in one.left_out.items() if keys not in {w.keys for w in mine}]
+    mine += [
+        RejectedTable(table, why, keys) for keys, why in one.left_out.items() if keys not in {w.keys for w in mine}
+    ]
     chosen = proposal.chosen.options
     alone = proposal.choices.given(table, dict.fromkeys(proposal.choices.values, 0))
     beside = proposal.choices.given(table, chosen)

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 
-from spark_bucketing.plan.lineage import source_of
-from spark_bucketing.plan.expression_lists import canonical
-from spark_bucketing.plan.operators import PASSING, Operator, Side, find_operators, is_operator
 from spark_bucketing.plan.explain_cost import Statistics
+from spark_bucketing.plan.expression_lists import canonical
+from spark_bucketing.plan.lineage import source_of
+from spark_bucketing.plan.operators import PASSING, Operator, Side, find_operators, is_operator
 from spark_bucketing.plan.tree import AGGREGATES, JOINS, PhysicalPlan, PlanCounts, PlanNode
 
 _GROUPING = ("aggregate", "distinct")

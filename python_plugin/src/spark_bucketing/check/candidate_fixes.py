@@ -11,8 +11,8 @@ from spark_bucketing.check.results import Candidate
 from spark_bucketing.check.scans import MERGING, BucketedScan, TableFacts, selected_partitions
 from spark_bucketing.check.session_settings import ENABLED, EXTENSIONS, MERGE_FILES, SPARK_LAYOUT, Settings
 from spark_bucketing.check.sql_text import without_repartitions
-from spark_bucketing.evolution.model import Partition, Table, words
 from spark_bucketing.evolution.compatibility import smallest_rewrite
+from spark_bucketing.evolution.model import Partition, Table, words
 from spark_bucketing.evolution.partition_predicates import covering, rewrite_command
 from spark_bucketing.extension.settings import EXTENSION_CLASS
 from spark_bucketing.spec import BucketHash, BucketSpec

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from spark_bucketing.check.table_facts import Facts
-from spark_bucketing.check.hypothetical_queries import Hypothesize
-from spark_bucketing.check.verdicts import judge
-from spark_bucketing.check.verified_fixes import HypotheticalQuery, Proposals, has_candidates, untried
 from spark_bucketing.check.checked_query import Query
+from spark_bucketing.check.hypothetical_queries import Hypothesize
 from spark_bucketing.check.results import Finding, ModelResult, OperatorResult, Report, map_findings
 from spark_bucketing.check.scans import TableFacts, note_of
 from spark_bucketing.check.session_settings import Settings
-from spark_bucketing.check.stub_tables import StubTables
 from spark_bucketing.check.source_lines import source_line
+from spark_bucketing.check.stub_tables import StubTables
+from spark_bucketing.check.table_facts import Facts
 from spark_bucketing.check.time_limit import TimeLimit
+from spark_bucketing.check.verdicts import judge
+from spark_bucketing.check.verified_fixes import HypotheticalQuery, Proposals, has_candidates, untried
 from spark_bucketing.errors import BucketingError
 from spark_bucketing.plan import PhysicalPlan, parse_plan, parse_statistics
 from spark_bucketing.plan.planner import Planner

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from spark_bucketing.check.verified_fixes import HypotheticalQuery
 from spark_bucketing.check.results import Finding, Fix, ModelResult, OperatorResult, OtherQuery, map_findings
+from spark_bucketing.check.verified_fixes import HypotheticalQuery
 from spark_bucketing.plan.tree import PlanCounts
 
 # A table that everybody reads would be planned with each of its fixes for everybody.

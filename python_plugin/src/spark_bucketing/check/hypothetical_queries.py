@@ -8,11 +8,11 @@ from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import replace
 from functools import cached_property
 
-from spark_bucketing.check.table_facts import Facts
-from spark_bucketing.check.verified_fixes import HypotheticalQuery
 from spark_bucketing.check.checked_query import Query
 from spark_bucketing.check.scans import spec_as_read
 from spark_bucketing.check.session_settings import SPARK_LAYOUT
+from spark_bucketing.check.table_facts import Facts
+from spark_bucketing.check.verified_fixes import HypotheticalQuery
 from spark_bucketing.errors import BucketingError, SparkError
 from spark_bucketing.evolution import sql
 from spark_bucketing.plan.planner import Planner

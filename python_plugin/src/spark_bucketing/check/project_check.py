@@ -14,20 +14,20 @@ from functools import partial
 from pathlib import Path
 
 from spark_bucketing.check.acceptance import Baseline, accept, allowed_reasons, read_baseline
-from spark_bucketing.check.artifacts import Artifacts, Project, CheckRequest
-from spark_bucketing.check.project_graph import with_configured, with_graph
+from spark_bucketing.check.artifacts import Artifacts, CheckRequest, Project
+from spark_bucketing.check.checker import Checker, Subject
 from spark_bucketing.check.effects import with_effects
-from spark_bucketing.check.table_facts import Facts, OfflineFacts
 from spark_bucketing.check.hypothetical_queries import LiveHypotheticalTables, offline_query
 from spark_bucketing.check.layout_config import configured_layout
 from spark_bucketing.check.offline import embedded_whatif, whatif_beside
+from spark_bucketing.check.project_graph import with_configured, with_graph
+from spark_bucketing.check.query_selection import file_subject, model_subject, offline_tasks, selectable
 from spark_bucketing.check.reasons import REASONS, project_findings
 from spark_bucketing.check.reasons.session_and_versions import ProjectFacts
 from spark_bucketing.check.results import Report
-from spark_bucketing.check.checker import Checker, Subject
 from spark_bucketing.check.session_settings import EXTENSIONS, Settings, read_settings
 from spark_bucketing.check.stub_tables import StubTables
-from spark_bucketing.check.query_selection import file_subject, model_subject, offline_tasks, selectable
+from spark_bucketing.check.table_facts import Facts, OfflineFacts
 from spark_bucketing.check.time_limit import TimeLimit
 from spark_bucketing.errors import BucketingError, ProfileError, ProjectError
 from spark_bucketing.evolution import sql

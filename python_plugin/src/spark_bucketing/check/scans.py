@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from spark_bucketing.check.session_settings import BUCKETING, ORDERING, Settings
-from spark_bucketing.evolution.model import Partition, Table, one_spelling
 from spark_bucketing.evolution.compatibility import Merging
+from spark_bucketing.evolution.model import Partition, Table, one_spelling
 from spark_bucketing.plan import PlanNode
 from spark_bucketing.plan.explain_cost import Folders, scan_key
 from spark_bucketing.plan.whatif import HypotheticalTable

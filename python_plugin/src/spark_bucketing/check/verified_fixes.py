@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from spark_bucketing.check.candidate_fixes import Candidates, set_to
-from spark_bucketing.check.verdicts import RANKS, judge
 from spark_bucketing.check.checked_query import Query
 from spark_bucketing.check.results import Candidate, Finding, Fix, Level, OperatorResult, Verdict
 from spark_bucketing.check.scans import TableFacts
 from spark_bucketing.check.session_settings import ALL_KEYS, ORDERING, Settings
 from spark_bucketing.check.sql_text import rewritten
+from spark_bucketing.check.verdicts import RANKS, judge
 from spark_bucketing.errors import BucketingError
 from spark_bucketing.plan.tree import PlanCounts
 from spark_bucketing.plan.whatif import HypotheticalTable, WhatIf

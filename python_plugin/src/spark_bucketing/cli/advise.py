@@ -37,7 +37,9 @@ _WRITERS = {"text": write_text, "json": write_json, "html": write_html}
     type=click.Path(exists=True, resolve_path=True, path_type=Path),
     help="How often models run: run_results.json, a folder of them, or numbers by model; else once each.",
 )
-@click.option("--target-file-size", type=SOME, default=256 * MIB, show_default="256MiB", help="That a file should have.")
+@click.option(
+    "--target-file-size", type=SOME, default=256 * MIB, show_default="256MiB", help="That a file should have."
+)
 @click.option(
     "--smallest", type=SIZE, default=256 * MIB, show_default="256MiB", help="Tables below this size are left alone."
 )

@@ -12,8 +12,8 @@ import click
 
 from spark_bucketing.check.acceptance import write_baseline
 from spark_bucketing.check.artifacts import CheckRequest
-from spark_bucketing.check.project_check import check_project
 from spark_bucketing.check.outcome import FailOn, exit_code
+from spark_bucketing.check.project_check import check_project
 from spark_bucketing.check.results import Report
 from spark_bucketing.cli.options import FOLDER, READ_FILE, WRITTEN_FILE, project_options
 from spark_bucketing.cli.progress import progress_line

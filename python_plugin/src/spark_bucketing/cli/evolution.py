@@ -6,18 +6,18 @@ from typing import Any
 
 import click
 
+from spark_bucketing.cli.open_warehouse import DRY_RUN, WHERE, opened, table_command
 from spark_bucketing.cli.options import FORMAT
 from spark_bucketing.cli.progress import ProgressLine, progress_line
 from spark_bucketing.cli.seal import run_seal
 from spark_bucketing.cli.streams import standard_output
-from spark_bucketing.cli.open_warehouse import DRY_RUN, WHERE, opened, table_command
 from spark_bucketing.errors import BucketingError
 from spark_bucketing.evolution.metadata import merging_of, read_table
 from spark_bucketing.evolution.model import total_size
+from spark_bucketing.evolution.partition_predicates import select_partitions
 from spark_bucketing.evolution.rewrite import RewritePlan, Rewriter, plan_rewrite
 from spark_bucketing.evolution.staging import find_staging, is_complete
 from spark_bucketing.evolution.warehouse import Warehouse
-from spark_bucketing.evolution.partition_predicates import select_partitions
 from spark_bucketing.project.profile import Place
 from spark_bucketing.report.evolution import write_plan, write_specs
 from spark_bucketing.report.formatting import count, size

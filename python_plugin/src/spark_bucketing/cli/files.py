@@ -8,12 +8,12 @@ from pathlib import Path
 
 import click
 
-from spark_bucketing.check.artifacts import Project, CheckRequest
+from spark_bucketing.check.artifacts import CheckRequest, Project
 from spark_bucketing.check.project_check import in_folder
+from spark_bucketing.cli.open_warehouse import connected
 from spark_bucketing.cli.options import FORMAT, READ_FILE, SOME, project_options
 from spark_bucketing.cli.progress import progress_line
 from spark_bucketing.cli.streams import standard_output
-from spark_bucketing.cli.open_warehouse import connected
 from spark_bucketing.organize.file_plan import Overrides, plan_model
 from spark_bucketing.organize.simulation import Shape
 from spark_bucketing.project.profile import Place, read_target

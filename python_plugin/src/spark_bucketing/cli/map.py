@@ -6,12 +6,19 @@ from typing import Any
 
 import click
 
+from spark_bucketing.cli.open_warehouse import opened, table_command
 from spark_bucketing.cli.options import FORMAT
 from spark_bucketing.cli.progress import progress_line
 from spark_bucketing.cli.streams import standard_output
-from spark_bucketing.cli.open_warehouse import opened, table_command
 from spark_bucketing.errors import CLEAN, FINDINGS
-from spark_bucketing.organize.file_statistics import FileStats, State, organized_table, read_file_statistics, repair_file_statistics, verify_file_statistics
+from spark_bucketing.organize.file_statistics import (
+    FileStats,
+    State,
+    organized_table,
+    read_file_statistics,
+    repair_file_statistics,
+    verify_file_statistics,
+)
 from spark_bucketing.project.profile import Place
 from spark_bucketing.report.file_statistics import write_file_statistics_report
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import click
 
+from spark_bucketing.cli.open_warehouse import DRY_RUN, WHERE, opened, table_command
 from spark_bucketing.cli.options import FORMAT
 from spark_bucketing.cli.progress import progress_line
 from spark_bucketing.cli.streams import standard_output
-from spark_bucketing.cli.open_warehouse import DRY_RUN, WHERE, opened, table_command
 from spark_bucketing.errors import CLEAN, FINDINGS
 from spark_bucketing.evolution.metadata import seal_table
 from spark_bucketing.evolution.model import Status

@@ -10,8 +10,8 @@ from typing import Any
 
 from spark_bucketing.errors import SparkError, TableError
 from spark_bucketing.evolution import sql
-from spark_bucketing.evolution.model import Column, Partition, Status, Table
 from spark_bucketing.evolution.compatibility import Merging
+from spark_bucketing.evolution.model import Column, Partition, Status, Table
 from spark_bucketing.evolution.warehouse import Warehouse
 from spark_bucketing.spec import BucketSpec, Description
 

@@ -16,9 +16,9 @@ from spark_bucketing.errors import BucketingError, TableError
 from spark_bucketing.evolution import sql, staging
 from spark_bucketing.evolution.metadata import read_partitions
 from spark_bucketing.evolution.model import Partition, Table, one_spelling, words
+from spark_bucketing.evolution.partition_predicates import covering
 from spark_bucketing.evolution.staging import Staging
 from spark_bucketing.evolution.warehouse import Warehouse
-from spark_bucketing.evolution.partition_predicates import covering
 from spark_bucketing.spec import BucketSpec
 
 # Of one staging table: what has to fit twice on the disks, and what a statement names.

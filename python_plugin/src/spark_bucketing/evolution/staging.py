@@ -149,9 +149,10 @@ def complete_staging(warehouse: Warehouse, table: Table, left: Table) -> Staging
     found, expected = left.properties[REPLACES], _replaced(warehouse, table)
     if found != expected:
         raise TableError(
-            f"An earlier run crashed while it replaced partitions of {table.name}, and its finished rows in {left.name} "
-            f"no longer fit the table, and nothing was changed: found rows for {found}, expected {expected}. If the "
-            f"table is complete without it: DROP TABLE {left.name}. Rows that only it has are lost then."
+            f"An earlier run crashed while it replaced partitions of {table.name}, and its finished rows in "
+            f"{left.name} no longer fit the table, and nothing was changed: found rows for {found}, "
+            f"expected {expected}. If the table is complete without it: DROP TABLE {left.name}. "
+            "Rows that only it has are lost then."
         )
     return _read(warehouse, table, left.name, left.properties)
 

@@ -77,7 +77,9 @@ class FilePlan:
         return sum(partition.rows for partition in self.partitions)
 
 
-def plan_model(project: Project, warehouse: Warehouse, name: str, overrides: Overrides, on_progress: OnProgress) -> FilePlan:
+def plan_model(
+    project: Project, warehouse: Warehouse, name: str, overrides: Overrides, on_progress: OnProgress
+) -> FilePlan:
     """Compile a project, run a model's query to count the rows of its partitions, and plan their files.
 
     Raises:
@@ -135,7 +137,8 @@ def file_count(given: Mapping[str, object], model: str, partition_by: Sequence[s
     settings = [setting for setting in SETTINGS if setting in given]
     if len(settings) != 1:
         raise _error(
-            model, "target_file_size", " and ".join(settings) or "none of them", f"exactly one of {', '.join(SETTINGS)}",
+            model, "target_file_size", " and ".join(settings) or "none of them",
+            f"exactly one of {', '.join(SETTINGS)}",
             "target_file_size='256MiB' in its config, or an option of this command such as --target-file-size 256MiB",
         )  # fmt: skip
     setting, value = settings[0], given[settings[0]]
@@ -146,7 +149,9 @@ def file_count(given: Mapping[str, object], model: str, partition_by: Sequence[s
     except ValueError:
         number = 0
     if number < 1:
-        expected = "bytes, or a number with a unit such as 256MiB" if setting == "target_file_size" else "an integer above 0"
+        expected = (
+            "bytes, or a number with a unit such as 256MiB" if setting == "target_file_size" else "an integer above 0"
+        )
         raise _error(model, setting, value, expected, "a number")
     return FileCount(setting, number)
 

@@ -69,8 +69,9 @@ def organized_table(warehouse: Warehouse, name: str) -> Organized:
     found = {key: loads(names) for key, names in _NAMES.findall(table.details.get("Table Properties", ""))}
     if not found:
         raise TableError(
-            f"Table {name} has no file statistics. Expected a table of a dbt model with materialized='organized_table' or "
-            "'organized_incremental' and `range_by` or `implicit_partition_by`: write one of these into its config, and run it."
+            f"Table {name} has no file statistics. Expected the table of a dbt model with "
+            "materialized='organized_table' or 'organized_incremental', and `range_by` or `implicit_partition_by`: "
+            "write one of these into its config, and run it."
         )
     return Organized(table, next(iter(found.get("range_by", [])), None), tuple(found.get("implicit_partition_by", [])))
 
@@ -96,7 +97,10 @@ def read_file_statistics(warehouse: Warehouse, of: Organized) -> list[FileStats]
 def verify_file_statistics(warehouse: Warehouse, of: Organized) -> list[FileStats]:
     """The files that are there, each with what its rows say, compared with the map. Reads all rows once."""
     truth = _truth(of)
-    compared = [*(["lower", "upper", "nulls"] if of.range_by else []), *(["implicit_partition"] if of.implicit_partition_by else [])]
+    compared = [
+        *(["lower", "upper", "nulls"] if of.range_by else []),
+        *(["implicit_partition"] if of.implicit_partition_by else []),
+    ]
     if not _is_there(warehouse, of):
         rows = warehouse.rows(
             f"select {', '.join(['file', 'bytes', 'rows', *_texts(of)])}, false as mapped from ({truth})"  # noqa: S608
@@ -179,7 +183,10 @@ def _truth(of: Organized) -> str:
 
 def _follows(of: Organized) -> str:
     """SQL for whether a file begins before all files of smaller beginnings have ended."""
-    groups = [*(["there.partition"] if of.table.columns else []), *(["there.implicit_partition"] if of.implicit_partition_by else [])]
+    groups = [
+        *(["there.partition"] if of.table.columns else []),
+        *(["there.implicit_partition"] if of.implicit_partition_by else []),
+    ]
     by = f"partition by {', '.join(groups)} " if groups else ""
     before = (
         f"max(there.upper) over ({by}order by there.lower, there.file rows between unbounded preceding and 1 preceding)"

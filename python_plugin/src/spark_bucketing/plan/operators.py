@@ -15,8 +15,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from spark_bucketing.plan.known_operators import GATHERING, OperatorKind, foreign_kind, is_known
 from spark_bucketing.plan.expression_lists import arguments, canonical, elements, is_balanced, named_expressions
+from spark_bucketing.plan.known_operators import GATHERING, OperatorKind, foreign_kind, is_known
 from spark_bucketing.plan.tree import AGGREGATES, JOINS, PlanNode
 
 _PARTIAL = re.compile(r"^(?:partial_|merge_)")

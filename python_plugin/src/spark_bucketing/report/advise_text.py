@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TextIO
 
-from spark_bucketing.advise.advice import Advice, Change, Explanation, RejectedTable, QueryProof
+from spark_bucketing.advise.advice import Advice, Change, Explanation, QueryProof, RejectedTable
 from spark_bucketing.advise.requirements import Planned
 from spark_bucketing.edits import unified_diff
 from spark_bucketing.report.formatting import count, one_line, size, some

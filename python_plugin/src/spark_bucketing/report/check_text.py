@@ -12,8 +12,8 @@ from rich.text import Text
 from spark_bucketing.check.effects import required_specs
 from spark_bucketing.check.outcome import Found, alike_findings, is_unclear, open_findings, unknown_models
 from spark_bucketing.check.results import ModelResult, Report, Verdict
-from spark_bucketing.report.output import console_on
 from spark_bucketing.report.formatting import effect, operators_of, place, size, summary, verdict_counts
+from spark_bucketing.report.output import console_on
 
 _LEVELS = {"error": "bold red", "warning": "yellow", "note": "cyan"}
 _VERDICTS = {

@@ -11,11 +11,11 @@ from rich.console import Console
 from rich.table import Table as Grid
 from rich.text import Text
 
+from spark_bucketing.evolution.compatibility import Merging, Read, Run, compatible_read, readable_ranges, runs, span
 from spark_bucketing.evolution.model import Partition, Status, Table, total_size, words
 from spark_bucketing.evolution.rewrite import RewritePlan
-from spark_bucketing.evolution.compatibility import Merging, Read, Run, compatible_read, readable_ranges, runs, span
-from spark_bucketing.report.output import console_on, write_json
 from spark_bucketing.report.formatting import count, size, spec_data
+from spark_bucketing.report.output import console_on, write_json
 
 
 def write_specs(table: Table, merging: Merging, form: str, file: TextIO) -> None:

@@ -12,13 +12,15 @@ from rich.table import Table
 from rich.text import Text
 
 from spark_bucketing.organize.file_statistics import FileStats, State
-from spark_bucketing.report.output import console_on, write_json
 from spark_bucketing.report.formatting import count, size
+from spark_bucketing.report.output import console_on, write_json
 
 _MOST_FILES = 50
 
 
-def write_file_statistics_report(name: str, files: Sequence[FileStats], form: str, file: TextIO, *, verified: bool = False) -> None:
+def write_file_statistics_report(
+    name: str, files: Sequence[FileStats], form: str, file: TextIO, *, verified: bool = False
+) -> None:
     """Write what the map says of a table's files, and how much of it holds.
 
     Args:
@@ -70,6 +72,11 @@ def _table(files: Sequence[FileStats]) -> Table:
         notes = [*([] if one.state == State.MAPPED else [one.state]), *(["overlaps"] if one.overlaps else [])]
         implicit_partition = [one.implicit_partition or ""] if has_implicit_partition else []
         table.add_row(
-            one.name, f"{one.rows:,}", size(one.size), *implicit_partition, *(order if has_order else []), ", ".join(notes)
+            one.name,
+            f"{one.rows:,}",
+            size(one.size),
+            *implicit_partition,
+            *(order if has_order else []),
+            ", ".join(notes),
         )
     return table

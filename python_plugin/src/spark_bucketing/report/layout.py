@@ -10,8 +10,8 @@ from rich.table import Table
 from rich.text import Text
 
 from spark_bucketing.layout.table import SpecFiles, TableLayout
-from spark_bucketing.report.output import console_on, write_json
 from spark_bucketing.report.formatting import size, spec_data
+from spark_bucketing.report.output import console_on, write_json
 
 _WIDEST = 100_000
 _STYLES = {"ok": "green", "wrong": "red", "unknown": "yellow"}

@@ -31,6 +31,39 @@ OURS: Mapping[str, tuple[str, ...]] = {
         (),
     ),
 }
+_SHARED = (
+    *(
+        "file_format",
+        "partition_by",
+        "location_root",
+        "tblproperties",
+        "options",
+        "clustered_by",
+        "buckets",
+        "sorted_by",
+    ),
+    *("bucket_hash", "write_tasks", "unique_key", "on_schema_change", "incremental_strategy", "merge_update_columns"),
+    *("merge_exclude_columns", "incremental_predicates"),
+)
+#: The same of organized tables.
+ORGANIZED: Mapping[str, tuple[str, ...]] = {
+    "rows_per_file": (
+        *("max_rows_per_file", "records_per_file", "max_records_per_file", "maxrecordsperfile", "rows_per_files"),
+    ),
+    "target_file_size": ("file_size", "max_file_size", "bytes_per_file", "filesize"),
+    "num_files": ("files", "number_of_files", "file_count"),
+    "files_per_partition": ("num_files_per_partition", "files_per_partitions"),
+    "file_strategy": ("strategy", "files_strategy", "repartition_strategy", "distribution"),
+    "range_by": ("organized_by", "organize_by", "organised_by", "ranged_by", "zorder_by"),
+    "implicit_partition_by": ("split_by", "splitted_by", "implicit_partitions_by"),
+    "range_boundaries_from": ("bounds_from", "bounds", "intervals_from", "boundaries_from"),
+    "scale_factor": ("scale", "scaling_factor"),
+    "delete_when": ("deletes_when", "delete_if", "delete_condition"),
+    "insert_when": ("inserts_when", "insert_if"),
+    "update_when": ("updates_when", "update_if"),
+    "merge_checks": ("merge_check", "checks"),
+    **{key: OURS[key] for key in _SHARED},
+}
 #: Keys of dbt and of other adapters, lest one of them be taken for a slip.
 OTHERS = frozenset(
     (
@@ -44,13 +77,13 @@ OTHERS = frozenset(
 )
 
 
-def meant_key(key: str) -> str | None:
-    """The key that this one is meant to be; None where it is read, or nothing like one that is."""
-    if key in OURS or key in OTHERS:
+def meant_key(key: str, keys: Mapping[str, tuple[str, ...]] = OURS) -> str | None:
+    """The one of these keys that this one is meant to be; None where it is read, or nothing like one that is."""
+    if key in keys or key in OTHERS:
         return None
     plain = key.lower().replace("-", "_")
-    known = [ours for ours, slips in OURS.items() if plain == ours or plain in slips]
-    return known[-1] if known else nearest_name(key, OURS, within=1)
+    known = [ours for ours, slips in keys.items() if plain == ours or plain in slips]
+    return known[-1] if known else nearest_name(key, keys, within=1)
 
 
 def nearest_name(word: str, names: Iterable[str], within: int = 2) -> str | None:

@@ -8,10 +8,10 @@ from functools import lru_cache
 from pathlib import Path
 
 from spark_bucketing.sqlfluff_plugin.config_calls import ConfigCalls
-from spark_bucketing.sqlfluff_plugin.violations import Config, Violation, violations
 from spark_bucketing.sqlfluff_plugin.problems import Problem
 from spark_bucketing.sqlfluff_plugin.project_files import Project
 from spark_bucketing.sqlfluff_plugin.query_analysis import Query
+from spark_bucketing.sqlfluff_plugin.violations import Config, Violation, violations
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,8 @@ from dataclasses import replace
 from sqlglot import exp, parse
 from sqlglot.errors import SqlglotError
 
-from spark_bucketing.sqlfluff_plugin.violations import OutputColumns
-from spark_bucketing.sqlfluff_plugin.joins import judge_join
 from spark_bucketing.sqlfluff_plugin.grouping_keys import judge_filter, judge_keys
+from spark_bucketing.sqlfluff_plugin.joins import judge_join
 from spark_bucketing.sqlfluff_plugin.problems import Problem
 from spark_bucketing.sqlfluff_plugin.project_files import THIS, Project, Table
 from spark_bucketing.sqlfluff_plugin.redundant import MOVING_HINTS, needless_casts, redundant_moves
@@ -23,9 +22,9 @@ from spark_bucketing.sqlfluff_plugin.relation_layouts import (
     UNKNOWN_RELATION,
     Column,
     Layout,
+    LostLayout,
     Place,
     Relation,
-    LostLayout,
     relation_of_table,
 )
 from spark_bucketing.sqlfluff_plugin.scope import Scope, certain_type, offset_of
@@ -40,6 +39,7 @@ from spark_bucketing.sqlfluff_plugin.selects import (
     sent_by_hint,
     value_of,
 )
+from spark_bucketing.sqlfluff_plugin.violations import OutputColumns
 
 Environment = Mapping[str, Relation]
 """What names mean in a query: its WITH clauses, in lower case."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from spark_bucketing.sqlfluff_plugin.config_calls import UNKNOWN
-from spark_bucketing.sqlfluff_plugin.config_keys import meant_key, nearest_name
+from spark_bucketing.sqlfluff_plugin.config_keys import ORGANIZED, OURS, meant_key, nearest_name
 
 OWN = ("bucketed_table", "bucketed_incremental")
 STRATEGIES = ("append", "insert_overwrite", "merge", "microbatch")
@@ -84,15 +84,17 @@ class Config:
 
 
 def violations(config: Config, columns: OutputColumns | None = None) -> Iterator[Violation]:
-    """All violations of a config; none of a model that this package does not build.
+    """All violations of a config; none of a model that this package does not build, of organized ones misspelt keys.
 
     Args:
         config: the model's.
         columns: what its query returns; None where that is not known.
     """
+    if config.given("materialized") in ("organized_table", "organized_incremental"):
+        yield from _misspelt_keys(config, ORGANIZED)
     if not config.is_ours:
         return
-    yield from _misspelt_keys(config)
+    yield from _misspelt_keys(config, OURS)
     yield from _missing(config)
     yield from _wrong_values(config)
     yield from _evolution(config)
@@ -104,9 +106,9 @@ def violations(config: Config, columns: OutputColumns | None = None) -> Iterator
         yield from _types(config, columns)
 
 
-def _misspelt_keys(config: Config) -> Iterator[Violation]:
+def _misspelt_keys(config: Config, keys: Mapping[str, tuple[str, ...]]) -> Iterator[Violation]:
     for key, value in config.values.items():
-        if value is not None and (meant := meant_key(key)):
+        if value is not None and (meant := meant_key(key, keys)):
             yield Violation("misspelt-key", key, f"`{key}` is a key that nothing reads: `{meant}` is meant.", meant)
 
 

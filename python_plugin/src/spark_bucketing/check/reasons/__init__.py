@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from types import ModuleType
 
-from spark_bucketing.check.reasons import fallback_scans, join_sides, key_mismatches, orderings, query_shapes, session_and_versions
+from spark_bucketing.check.reasons import (
+    fallback_scans,
+    join_sides,
+    key_mismatches,
+    orderings,
+    query_shapes,
+    session_and_versions,
+)
 from spark_bucketing.check.reasons.exchanges_and_sorts import EXCHANGE, EXCHANGE_BELOW, JOIN, SORT, ExchangeOrSort
-from spark_bucketing.check.reasons.session_and_versions import ProjectFacts
 from spark_bucketing.check.reasons.reason import Explanation, Reason, reason
+from spark_bucketing.check.reasons.session_and_versions import ProjectFacts
 from spark_bucketing.check.results import Finding, Fix
 
 
@@ -36,7 +43,11 @@ def unexplained(exchange_or_sort: ExchangeOrSort) -> Explanation | None:
 # First what is no matter of buckets, then whether the table can be read as bucketed at all, then whether its buckets
 # serve the keys, then whether they arrive, then whether they fit the other side; and sorts last.
 REASONS: tuple[Reason, ...] = (
-    *(found for module in (query_shapes, fallback_scans, key_mismatches, join_sides, orderings) for found in _of(module)),
+    *(
+        found
+        for module in (query_shapes, fallback_scans, key_mismatches, join_sides, orderings)
+        for found in _of(module)
+    ),
     unexplained,
 )
 PROJECT_REASONS: tuple[Reason, ...] = tuple(_of(session_and_versions))

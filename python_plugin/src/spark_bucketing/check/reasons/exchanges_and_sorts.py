@@ -14,8 +14,8 @@ from functools import cached_property
 from spark_bucketing.check.checked_query import Query
 from spark_bucketing.check.scans import BucketedScan
 from spark_bucketing.plan import PlanNode
-from spark_bucketing.plan.lineage import Source, key_text, source_of, sources_of
 from spark_bucketing.plan.expression_lists import canonical
+from spark_bucketing.plan.lineage import Source, key_text, source_of, sources_of
 from spark_bucketing.plan.operators import Operator, Side
 
 # What has to be explained: an Exchange that the operator needs, or one of something below it; a Sort within partitions;

@@ -35,8 +35,8 @@ def superset_keys(exchange_or_sort: ExchangeOrSort, table: BucketedScan) -> Expl
     if any(one.kind == "hive" or set().union(*one.places) == every for one in found):
         return None
     return Explanation(
-        f"{table.name} has {buckets(table.spec)} and is {purpose(exchange_or_sort)}, which are more keys; {ALL_KEYS}=true "
-        "wants the buckets to be of all of them.",
+        f"{table.name} has {buckets(table.spec)} and is {purpose(exchange_or_sort)}, which are more keys; "
+        f"{ALL_KEYS}=true wants the buckets to be of all of them.",
         candidates=(set_to({ALL_KEYS: "false"}), *match_either(exchange_or_sort)),
     )
 
@@ -92,7 +92,8 @@ def bucket_coalescing_disabled(exchange_or_sort: ExchangeOrSort, table: Bucketed
     setting = ALIGNMENT if table.by_extension else COALESCE
     return Explanation(
         f"{here.table} has {here.number:,} buckets and {there.table} has {there.number:,}: {ratio} buckets of one are "
-        f"1 of the other, but {setting}={exchange_or_sort.query.settings.get(setting)} does not let them be read so{over}.",
+        f"1 of the other, but {setting}={exchange_or_sort.query.settings.get(setting)} "
+        f"does not let them be read so{over}.",
         (here.table, there.table),
         (*_merging(table, ratio, limit), *match_either(exchange_or_sort)),
     )

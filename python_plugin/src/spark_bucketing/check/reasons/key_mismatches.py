@@ -41,7 +41,9 @@ def key_types_differ(exchange_or_sort: ExchangeOrSort) -> Explanation | None:
     ```
     """
     tables = exchange_or_sort.query.tables
-    for source, theirs in zip(exchange_or_sort.sources, exchange_or_sort.other.sources if exchange_or_sort.other else (), strict=False):
+    for source, theirs in zip(
+        exchange_or_sort.sources, exchange_or_sort.other.sources if exchange_or_sort.other else (), strict=False
+    ):
         if not source or not theirs or not source.cast or not source.scan.table or source.scan.table not in tables:
             continue
         here, there = tables[source.scan.table], tables.get(theirs.scan.table or "")
@@ -78,14 +80,18 @@ def expression_over_key(exchange_or_sort: ExchangeOrSort, table: BucketedScan) -
     select lower(user_name) as user_name, ... from raw_clicks
     ```
     """
-    own = [s for s in exchange_or_sort.columns if s.scan.number == table.node.number and s.column.name.lower() in table.columns]
+    own = [
+        s
+        for s in exchange_or_sort.columns
+        if s.scan.number == table.node.number and s.column.name.lower() in table.columns
+    ]
     wrapped = [source.column.name for source in own if source.wrapped]
     plain = {source.column.name.lower() for source in exchange_or_sort.sources if source in own and not source.wrapped}
     if not wrapped or plain.issuperset(table.columns):
         return None
     return Explanation(
-        f"{table.name} is bucketed by {series(table.spec.bucket_columns)} and {purpose(exchange_or_sort)}: an expression over "
-        f"{series(list(dict.fromkeys(wrapped)))} is not where the rows are.",
+        f"{table.name} is bucketed by {series(table.spec.bucket_columns)} and {purpose(exchange_or_sort)}: "
+        f"an expression over {series(list(dict.fromkeys(wrapped)))} is not where the rows are.",
         candidates=_without_expressions(exchange_or_sort),
     )
 
@@ -112,7 +118,8 @@ def keys_miss_bucket_column(exchange_or_sort: ExchangeOrSort, table: BucketedSca
     if lost is not None and lost.operator == "Expand":
         return None
     return Explanation(
-        f"{table.name} has {buckets(table.spec)} and is {purpose(exchange_or_sort)}: {series(exchange_or_sort.uncovered)} "
+        f"{table.name} has {buckets(table.spec)} and is {purpose(exchange_or_sort)}: "
+        f"{series(exchange_or_sort.uncovered)} "
         f"{'are' if len(exchange_or_sort.uncovered) > 1 else 'is'} missing among the keys.",
         candidates=(*match_other(exchange_or_sort), *bucket_by_keys(exchange_or_sort)),
     )
@@ -165,13 +172,17 @@ def repartitioned_below(exchange_or_sort: ExchangeOrSort) -> Explanation | None:
     """
     if exchange_or_sort.about == EXCHANGE_BELOW:
         limit = exchange_or_sort.node.operator in GATHERING
-        above = next((n for n in exchange_or_sort.side.way if exchange_or_sort.node in n.children and not limit), exchange_or_sort.node)
+        above = next(
+            (n for n in exchange_or_sort.side.way if exchange_or_sort.node in n.children and not limit),
+            exchange_or_sort.node,
+        )
         message = f"On the way, {doing(above, exchange_or_sort)}. That is what the query asks for."
         return Explanation(message, exchange_or_sort.node.tables)
     table, node = exchange_or_sort.read, exchange_or_sort.lost_at
     if table is None or node is None:
         return None
-    message = f"{table.name} has {buckets(table.spec)} and is {purpose(exchange_or_sort)}, but {doing(node, exchange_or_sort)}."
+    found = f"{table.name} has {buckets(table.spec)} and is {purpose(exchange_or_sort)}"
+    message = f"{found}, but {doing(node, exchange_or_sort)}."
     asked = node.shuffle is not None and node.shuffle.requested
     return Explanation(message, (table.name,), (leave_out_repartition(),) if asked else ())
 

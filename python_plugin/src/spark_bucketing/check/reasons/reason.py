@@ -19,7 +19,7 @@ class Reason:
     summary: str  # one line for lists
     documentation: str  # what it means, **Anti-pattern** and **Best practice**
     about: tuple[str, ...]  # what it explains, in the words of ExchangeOrSort.about
-    # Of a exchange_or_sort: an Explanation, or None where this is not the reason; of a project: findings.
+    # Of an Exchange or Sort: an Explanation, or None where this is not the reason; of a project: findings.
     find: Callable[..., Any]
 
 
@@ -34,9 +34,9 @@ class Explanation:
 
 
 def reason(summary: str, *about: str, of: str = "") -> Callable[[Callable[..., Any]], Reason]:
-    """Make a reason of a function, of Exchanges that operators need where it is not told what it is about.
+    """Make a reason of a function, of Exchanges that operators require where it is not told what it is about.
 
-    Where it is one `of` a exchange_or_sort's table, or of what the exchange_or_sort can read as bucketed, the function gets that, too.
+    Where it is one `of` the table below the Exchange or Sort, or of what can be read as bucketed, it gets that, too.
     """
 
     def made(function: Callable[..., Any]) -> Reason:

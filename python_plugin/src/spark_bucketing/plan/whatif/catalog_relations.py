@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from spark_bucketing.plan.whatif.placeholder_files import seal_of, write_files
 from spark_bucketing.plan.whatif.hypothetical_table import HypotheticalTable
+from spark_bucketing.plan.whatif.placeholder_files import seal_of, write_files
 from spark_bucketing.spec import BucketSpec
 
 if TYPE_CHECKING:
