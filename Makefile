@@ -17,6 +17,8 @@ OF_VERSIONS := $(addprefix tests/spark/,test_spark_versions.py test_bucketed_tab
   test_organized_table.py test_organized_ranges.py test_organized_incremental.py test_organized_merges.py test_file_replacement.py test_file_tests.py test_generic_tests.py test_sealed_generic_tests.py test_crashes.py test_swap_errors.py test_layout_command.py read write evolution/test_alter_buckets.py) tests/fuzz
 # The session extension, where profiles.yml looks for it, and where its jars are kept.
 EXTENSION := .venv/spark-bucketing-extension.jar
+# The jars that a wheel brings.
+JARS := python_plugin/src/spark_bucketing/extension/jars
 export SPARK_BUCKETING_CACHE := $(CURDIR)/.venv/spark-bucketing
 
 .DEFAULT_GOAL := help
@@ -121,8 +123,13 @@ format: setup ## Repair what the linters can repair
 	@$(BIN)/ruff format --config $(CONFIG) $(PY)
 	@$(BIN)/sqlfluff fix $(SQL)
 
-dist: setup ## Build the wheel of the command and the extension's sources into dist/
+dist: setup $(VERSIONS:%=.venv/spark-%/pyspark) ## Build the wheel into dist/, with the extension compiled for Spark 3.5 to 4.3
+	@rm -rf dist $(JARS)
+	@$(BIN)/spark-bucketing extension build --cache-dir $(JARS) >/dev/null
+	@set -e; for version in $(VERSIONS); do \
+	  SPARK_HOME=$(CURDIR)/.venv/spark-$$version/pyspark $(BIN)/spark-bucketing extension build --cache-dir $(JARS) >/dev/null; done
 	@$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist ./python_plugin
+	@rm -rf $(JARS)
 	@ls dist/*.whl
 
 clean: ## Remove everything that was made here, .venv too

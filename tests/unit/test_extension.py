@@ -85,6 +85,20 @@ def test_the_jar_is_built_once_and_its_path_is_all_that_is_printed(machine: Mach
     assert run("build").output == first.output and zipfile.is_zipfile(jar), "a jar that was cut off was kept"
 
 
+def test_a_precompiled_jar_needs_no_compiler_and_no_cache(
+    machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(builder, "PRECOMPILED", tmp_path / "jars")
+    assert Path(run("build").output.strip()).parent == machine.cache, "the package has none"
+    packaged = Path(run("build", "--cache-dir", str(tmp_path / "jars")).output.strip())
+    assert len(machine.compilations()) == 2
+    (machine.jars / "scala-compiler-2.13.18.jar").unlink()
+    machine.java.unlink()
+    assert run("build").output.strip() == str(packaged)
+    machine.spark("4.3.1")
+    assert "has no scala-compiler-*.jar" in message(), "a jar is for exactly one build of Spark"
+
+
 def test_another_spark_or_other_sources_are_another_jar(
     machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,6 +15,7 @@ from spark_bucketing.cli.evolution import evolution
 from spark_bucketing.cli.explain import explain
 from spark_bucketing.cli.extension import extension
 from spark_bucketing.cli.files import files
+from spark_bucketing.cli.init import init
 from spark_bucketing.cli.layout import layout
 from spark_bucketing.cli.map import file_statistics
 from spark_bucketing.cli.seal import seal
@@ -53,5 +54,5 @@ def main() -> None:
     """Bucketed tables on Spark, seen from a dbt project."""
 
 
-for _command in (advise, check, file_statistics, doctor, evolution, explain, extension, files, layout, seal):
+for _command in (advise, check, file_statistics, doctor, evolution, explain, extension, files, init, layout, seal):
     main.add_command(_command)

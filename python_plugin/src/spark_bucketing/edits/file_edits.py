@@ -65,9 +65,9 @@ def apply(project_dir: Path, edits: Sequence[FileEdit]) -> None:
             for (beside, path), (_, edit) in zip(ready, places, strict=True):
                 # As late as it can be.
                 _refuse_changed(path, edit)
-                back = temporary.enter_context(_Beside(path, edit.before))
+                back = temporary.enter_context(_Beside(path, edit.before)).take_place if path.exists() else path.unlink
                 beside.take_place()
-                undo.callback(back.take_place)
+                undo.callback(back)
         except OSError as error:
             raise ProjectError(
                 f"{error.filename or 'A file'} cannot be written ({error.strerror}); no config was changed."
@@ -77,7 +77,7 @@ def apply(project_dir: Path, edits: Sequence[FileEdit]) -> None:
 
 def _refuse_changed(path: Path, edit: FileEdit) -> None:
     try:
-        unchanged = read(path) == edit.before
+        unchanged = (read(path) if edit.before or path.exists() else "") == edit.before
     except (OSError, UnicodeDecodeError) as error:
         raise ProjectError(f"{edit.path} cannot be read ({error}); no config was changed.") from error
     if not unchanged:
@@ -96,7 +96,10 @@ class _Beside:
                 file.write(text.encode("utf-8"))
                 file.flush()
                 os.fsync(file.fileno())
-            shutil.copymode(path, self._file)
+            if path.exists():
+                shutil.copymode(path, self._file)
+            else:
+                self._file.chmod(0o644)
         except OSError:
             self._file.unlink()
             raise

@@ -20,6 +20,8 @@ from spark_bucketing.errors import ExtensionError
 from spark_bucketing.extension.spark_home import SparkHome, find_java, find_spark
 
 SOURCES = Path(__file__).parent / "scala"
+# A wheel brings the jars of the Spark versions that it was built for; the key in a jar's name says which.
+PRECOMPILED = Path(__file__).parent / "jars"
 CACHE_VARIABLE = "SPARK_BUCKETING_CACHE"
 KNOWN_RELEASES = ("3.5", "4.0", "4.1", "4.2", "4.3")
 
@@ -36,7 +38,7 @@ object Built {{
 
 
 def build_jar(cache: Path | None = None) -> Path:
-    """Compile the extension for the installed Spark, unless that was done before.
+    """Return the extension's jar for the installed Spark, and compile it unless the package or the cache has it.
 
     Args:
         cache: folder of jars; None for the user's own, see cache_folder().
@@ -48,9 +50,12 @@ def build_jar(cache: Path | None = None) -> Path:
     """
     spark = find_spark()
     sources = sources_for(spark)
-    folder = cache or cache_folder()
     plugin = version("spark-bucketing")
-    jar = folder / f"spark-bucketing-{plugin}-spark-{spark.version}-{_digest(spark, sources)}.jar"
+    name = f"spark-bucketing-{plugin}-spark-{spark.version}-{_digest(spark, sources)}.jar"
+    if zipfile.is_zipfile(PRECOMPILED / name):
+        return PRECOMPILED / name
+    folder = cache or cache_folder()
+    jar = folder / name
     # A power cut may leave a file without its content.
     if not zipfile.is_zipfile(jar):
         try:
@@ -139,6 +144,10 @@ def _digest(spark: SparkHome, sources: list[Path]) -> str:
 
 
 def _compile(spark: SparkHome, sources: list[Path], jar: Path) -> None:
+    if not list(spark.jars.glob("scala-compiler-*.jar")):
+        raise ExtensionError(
+            f"{spark.jars} has no scala-compiler-*.jar, which comes with Spark and builds the extension."
+        )
     command = [find_java(), "-cp", str(spark.jars / "*"), "scala.tools.nsc.Main", "-usejavacp", "-deprecation", "-d"]
     try:
         result = subprocess.run(

@@ -65,6 +65,4 @@ def _read_home(home: Path, source: str) -> SparkHome:
     match = re.fullmatch(r"spark-core_[\d.]+-(.+)", cores[-1].stem)
     if match is None:
         raise ExtensionError(f"The version of Spark cannot be read from the name of {cores[-1]}.")
-    if not list(jars.glob("scala-compiler-*.jar")):
-        raise ExtensionError(f"{jars} has no scala-compiler-*.jar, which comes with Spark and builds the extension.")
     return SparkHome(jars, match[1])

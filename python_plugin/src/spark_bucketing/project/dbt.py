@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import tempfile
 from collections.abc import Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass, field
@@ -12,6 +13,7 @@ from typing import Any
 from unittest.mock import patch
 
 from spark_bucketing.errors import ProjectError
+from spark_bucketing.project.profile import Target
 
 # Data tests are not compiled: there are many, and none is checked.
 _COMPILED = ("model", "snapshot", "analysis")
@@ -69,6 +71,18 @@ class Dbt:
             exclude += [word for one in errors for word in ("--exclude", ".".join(one.node.fqn))]
         return failed
 
+    def parse(self) -> dict[str, Any]:
+        """Parse the project; return the content of its manifest.json.
+
+        Raises:
+            ProjectError: dbt cannot read the project.
+        """
+        outcome = self._invoke("parse")
+        if not outcome.success:
+            raise ProjectError(f"dbt cannot parse the project in {self.project_dir}: {self._reason(outcome)}")
+        manifest: dict[str, Any] = json.loads((self.target_path / "manifest.json").read_text(encoding="utf-8"))
+        return manifest
+
     def select(self, selection: Selection, manifest: Path | None = None) -> tuple[str, ...]:
         """Unique ids of the models and snapshots that dbt's selectors choose, from a manifest.json where one is given.
 
@@ -117,6 +131,16 @@ class Dbt:
         if outcome.exception is not None:
             return str(outcome.exception).strip()
         return "\n".join(self._errors) or "it does not say why."
+
+
+def read_models(target: Target) -> dict[str, Any]:
+    """Return the manifest of a project, parsed and not compiled.
+
+    Raises:
+        ProjectError: dbt cannot parse the project.
+    """
+    with tempfile.TemporaryDirectory(prefix="spark-bucketing-") as name:
+        return Dbt(target.project_dir, target.profiles_dir, Path(name), target.name).parse()
 
 
 def write_session_profile(folder: Path, profile: str, target: str, schema: str) -> None:

@@ -1,0 +1,117 @@
+"""The command `init`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from spark_bucketing.check.project_check import in_folder
+from spark_bucketing.cli.open_warehouse import connected
+from spark_bucketing.cli.options import SOME, project_options
+from spark_bucketing.cli.progress import ProgressLine, progress_line
+from spark_bucketing.edits import FileEdit, apply, unified_diff
+from spark_bucketing.errors import SparkError
+from spark_bucketing.extension.build import build_jar
+from spark_bucketing.extension.settings import as_properties, extension_settings, server_settings
+from spark_bucketing.init.initialize import (
+    FirstModel,
+    Setup,
+    is_package,
+    model_edits,
+    package_edit,
+    package_entry,
+    profile_edit,
+)
+from spark_bucketing.plan.explain_cost import parse_statistics
+from spark_bucketing.project.dbt import read_models
+from spark_bucketing.project.profile import Place, Target, read_target
+
+_CHECKOUT = Path(__file__).parents[4]
+
+
+@click.command()
+@project_options
+@click.option("--package", metavar="SOURCE", help="Git address or folder of the dbt package.")
+@click.option("--revision", default="main", show_default=True, help="Branch, tag or commit of a git address.")
+@click.option("--model", metavar="NAME", help="First model to bucket.")
+@click.option("--clustered-by", metavar="COLUMNS", help="Bucket columns of the model, separated by commas.")
+@click.option(
+    "--size", type=SOME, help="Size of the model's table, such as 50GiB; the default is the existing table's."
+)
+@click.option("--buckets", type=click.IntRange(min=1), help="Number of buckets; the default follows from the size.")
+@click.option("--yes", "-y", is_flag=True, help="Apply the changes without asking.")
+def init(
+    place: Place,
+    package: str | None,
+    revision: str,
+    model: str | None,
+    clustered_by: str | None,
+    size: int | None,
+    buckets: int | None,
+    yes: bool,
+) -> None:
+    """Add spark-bucketing to an existing dbt project.
+
+    Adds the package to packages.yml, the session extension to the target in profiles.yml and, with --model, a bucket
+    spec to a first model. Shows the changes as a diff and asks before it writes them.
+    """
+    if bool(model) != bool(clustered_by):
+        raise click.UsageError("--model and --clustered-by go together: name a model and the columns it is joined on.")
+    with progress_line("reading the project") as line:
+        target = read_target(place)
+        columns = tuple(name.strip() for name in (clustered_by or "").split(",") if name.strip())
+        first = FirstModel(model, columns, size, buckets) if model else None
+        setup = _planned(target, package, revision, first, line)
+    for note in setup.notes:
+        click.echo(f"{note}\n", err=True)
+    if not setup.edits:
+        click.echo("The project is set up; there is nothing to change.")
+        return
+    click.echo(unified_diff(setup.edits))
+    if not (yes or _is_confirmed()):
+        click.echo("No file was changed.")
+        return
+    apply(target.project_dir, setup.edits)
+    click.echo(f"Changed {', '.join(str(edit.path) for edit in setup.edits)}. Next:\n  dbt deps")
+    if first:
+        click.echo(f"  dbt run --select {first.name}\n  spark-bucketing check --select {first.name}+")
+
+
+def _is_confirmed() -> bool:
+    return sys.stdin.isatty() and click.confirm("Apply these changes?")
+
+
+def _planned(target: Target, package: str | None, revision: str, first: FirstModel | None, line: ProgressLine) -> Setup:
+    entry = package_entry(package, revision, target.project_dir, _CHECKOUT if is_package(_CHECKOUT) else None)
+    edits: list[FileEdit | None] = [package_edit(target.project_dir, entry)]
+    notes: list[str] = []
+    line.show("compiling the extension")
+    if target.method == "session":
+        edits.append(profile_edit(target, extension_settings(build_jar())))
+    else:
+        notes.append(
+            f"Target {target.name!r} connects with method {target.method!r}, so the server loads the extension. "
+            f"Add these lines to its spark-defaults.conf:\n{as_properties(server_settings(build_jar()))}"
+        )
+    if first:
+        line.show("parsing the project")
+        with in_folder(target.project_dir):
+            found = model_edits(
+                target.project_dir, read_models(target), first, lambda relation: _size(target, relation, line)
+            )
+        edits += found.edits
+        notes += found.notes
+    return Setup(tuple(edit for edit in edits if edit), tuple(notes))
+
+
+def _size(target: Target, relation: str, line: ProgressLine) -> int | None:
+    """Bytes of a table as Spark's planner knows them."""
+    with connected(target, line) as warehouse:
+        try:
+            rows = warehouse.rows(f"explain cost select * from {relation}")  # noqa: S608 it is quoted by dbt
+        except SparkError:
+            return None
+    sizes = parse_statistics(str(rows[0]["plan"])).tables.values()
+    return max(sizes, default=None)

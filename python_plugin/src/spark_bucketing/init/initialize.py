@@ -1,0 +1,167 @@
+"""Plans what `spark-bucketing init` changes in an existing dbt project."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from spark_bucketing.advise.layout_options import number_of_buckets
+from spark_bucketing.edits import ConfigChange, FileEdit, plan_edits
+from spark_bucketing.edits.file_edits import read
+from spark_bucketing.errors import ProjectError
+from spark_bucketing.init.yaml_files import PACKAGE, add_package, add_settings
+from spark_bucketing.project.profile import Target
+
+# One file of a bucket should have about this size.
+_BUCKET_BYTES = 256 * 2**20
+_BUCKETED = {
+    "view": "bucketed_table",
+    "table": "bucketed_table",
+    "incremental": "bucketed_incremental",
+    "bucketed_table": "bucketed_table",
+    "bucketed_incremental": "bucketed_incremental",
+}
+
+
+@dataclass(frozen=True)
+class FirstModel:
+    """The model that becomes bucketed.
+
+    Attributes:
+        name: as in ref().
+        columns: the bucket columns.
+        size_bytes: size of its table; None to ask the warehouse.
+        buckets: number of buckets; None to derive it from the size.
+    """
+
+    name: str
+    columns: tuple[str, ...]
+    size_bytes: int | None = None
+    buckets: int | None = None
+
+
+@dataclass(frozen=True)
+class Setup:
+    """Edits of the project's files, and what is left to the user."""
+
+    edits: tuple[FileEdit, ...]
+    notes: tuple[str, ...]
+
+
+def package_entry(source: str | None, revision: str, project_dir: Path, checkout: Path | None) -> Mapping[str, str]:
+    """Return the entry of packages.yml.
+
+    Args:
+        source: address of a git repository, or a folder with the dbt package; None for the checkout.
+        revision: branch, tag or commit of a git repository.
+        project_dir: folder of the user's dbt_project.yml.
+        checkout: folder that this program was installed from, if it has the dbt package.
+
+    Raises:
+        ProjectError: no source is known, or the folder is not this package.
+    """
+    if source is None and checkout is None:
+        raise ProjectError(
+            "The source of the dbt package is unknown.\n  expected: the address of its git repository, or a folder\n"
+            "  instead:  --package <address or folder>"
+        )
+    if source is not None and (":" in source or not Path(source).is_dir()):
+        return {"git": source, "revision": revision}
+    folder = Path(source).resolve() if source is not None else checkout
+    if folder is None or not is_package(folder):
+        raise ProjectError(
+            f"{source} is not the dbt package {PACKAGE}.\n  found:    a folder without its dbt_project.yml\n"
+            "  expected: a checkout of the package's repository"
+        )
+    return {"local": os.path.relpath(folder, project_dir.resolve())}
+
+
+def is_package(folder: Path) -> bool:
+    """Whether a folder has the dbt package of this program."""
+    try:
+        data = yaml.safe_load(read(folder / "dbt_project.yml"))
+    except (OSError, ValueError, yaml.YAMLError):
+        return False
+    return isinstance(data, dict) and data.get("name") == PACKAGE
+
+
+def package_edit(project_dir: Path, entry: Mapping[str, str]) -> FileEdit | None:
+    """Edit the project's packages; None if it has the package. dbt allows one of the two files to have packages."""
+    dependencies = Path("dependencies.yml")
+    path = dependencies if "packages:" in _text(project_dir / dependencies) else Path("packages.yml")
+    before = _text(project_dir / path)
+    return _edit(path, before, add_package(before, entry, str(path)))
+
+
+def profile_edit(target: Target, settings: Mapping[str, str]) -> FileEdit | None:
+    """Edit the target's settings in profiles.yml; None if it loads the extension."""
+    path = target.profiles_dir / "profiles.yml"
+    before = _text(path)
+    shown = path.relative_to(target.project_dir) if path.is_relative_to(target.project_dir) else path
+    return _edit(shown, before, add_settings(before, target.profile, target.name, settings, str(shown)))
+
+
+def model_edits(
+    project_dir: Path, manifest: Mapping[str, Any], model: FirstModel, size_of: Callable[[str], int | None]
+) -> Setup:
+    """Edit the config of the first bucketed model.
+
+    Args:
+        project_dir: folder of dbt_project.yml.
+        manifest: the content of manifest.json.
+        model: what is asked for.
+        size_of: returns the bytes of a relation; None if it does not exist.
+
+    Raises:
+        ProjectError: there is no such model, its materialization cannot be bucketed, or its size is unknown.
+    """
+    node = _node(manifest, model.name)
+    config = node.get("config") or {}
+    materialized = str(config.get("materialized"))
+    if materialized not in _BUCKETED:
+        raise ProjectError(
+            f"Model {model.name!r} cannot be bucketed.\n  found:    materialized={materialized!r}\n"
+            f"  expected: one of {', '.join(_BUCKETED)}"
+        )
+    size = model.size_bytes if model.size_bytes is not None or model.buckets else size_of(str(node["relation_name"]))
+    if size is None and model.buckets is None:
+        raise ProjectError(
+            f"The size of model {model.name!r} is unknown.\n  found:    no table {node['relation_name']}\n"
+            "  expected: a table to measure, or a number\n  instead:  --size 50GiB, or --buckets 64"
+        )
+    buckets = model.buckets or number_of_buckets(size or 0, _BUCKET_BYTES)
+    change = {"materialized": _BUCKETED[materialized], "clustered_by": list(model.columns), "buckets": buckets}
+    edits, refusals = plan_edits(project_dir, manifest, [ConfigChange(node["unique_id"], change)])
+    notes = [f"{one.reason} Write this config by hand:\n{one.instead}" for one in refusals]
+    if size is not None and size < _BUCKET_BYTES:
+        notes.append(
+            f"Model {model.name!r} has less than 256 MiB. Buckets gain nothing on a table that Spark can broadcast."
+        )
+    return Setup(tuple(edits), tuple(notes))
+
+
+def _node(manifest: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    models = [node for node in manifest["nodes"].values() if node["resource_type"] == "model"]
+    found = [node for node in models if name in (node["name"], node["unique_id"])]
+    if not found:
+        raise ProjectError(f"The project has no model {name!r}.")
+    node: Mapping[str, Any] = found[0]
+    return node
+
+
+def _text(path: Path) -> str:
+    try:
+        return read(path)
+    except FileNotFoundError:
+        return ""
+    except (OSError, UnicodeDecodeError) as error:
+        raise ProjectError(f"{path} cannot be read: {error}.") from error
+
+
+def _edit(path: Path, before: str, after: str) -> FileEdit | None:
+    return FileEdit(path, before, after, ()) if after != before else None

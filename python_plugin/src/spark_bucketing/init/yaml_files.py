@@ -1,0 +1,115 @@
+"""Additions to packages.yml and profiles.yml that keep the comments and the layout of these files."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+from typing import Any
+
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
+from ruamel.yaml.scalarstring import DoubleQuotedScalarString
+from ruamel.yaml.util import load_yaml_guess_indent
+
+from spark_bucketing.errors import ProfileError, ProjectError
+
+PACKAGE = "spark_bucketing"
+# Settings whose values are lists with commas, to which a session may already have entries.
+_LISTS = ("spark.jars", "spark.sql.extensions")
+
+
+def add_package(text: str, entry: Mapping[str, str], file: str = "packages.yml") -> str:
+    """Add an entry to the packages of a dbt project.
+
+    Args:
+        text: the file's content; empty for a new file.
+        entry: keys of the package, such as `git` and `revision`, or `local`.
+        file: the file's name, for errors.
+
+    Returns: the new content; the same content if the file already has the package.
+
+    Raises:
+        ProjectError: the file is not a packages file.
+    """
+    try:
+        yaml, data = _loaded(text)
+    except YAMLError as error:
+        raise ProjectError(f"{file} is not valid YAML: {error}") from error
+    data = {} if data is None else data
+    packages = data.get("packages") if isinstance(data, dict) else None
+    if not isinstance(data, dict) or not isinstance(packages, list | None):
+        raise ProjectError(
+            f"{file} has no list of packages.\n  found:    {type(packages or data).__name__}\n"
+            "  expected: a mapping with the key `packages` and a list of entries"
+        )
+    if any(dict(one) == dict(entry) or _is_this_package(one) for one in packages or ()):
+        return text
+    if packages is None:
+        data["packages"] = packages = []
+    packages.append(dict(entry))
+    return _dumped(yaml, data)
+
+
+def _is_this_package(entry: Any) -> bool:
+    places = [str(value) for key, value in entry.items() if key in ("git", "local", "package", "tarball")]
+    return any(
+        place.rstrip("/").removesuffix(".git").endswith(name)
+        for place in places
+        for name in ("spark-bucketing", PACKAGE)
+    )
+
+
+def add_settings(text: str, profile: str, target: str, settings: Mapping[str, str], file: str = "profiles.yml") -> str:
+    """Add Spark settings to the `server_side_parameters` of a target.
+
+    Args:
+        text: the file's content.
+        profile: name of the profile.
+        target: name of the target in the profile's outputs.
+        settings: Spark settings by key; an entry is appended to a list such as `spark.jars`.
+        file: the file's name, for errors.
+
+    Returns: the new content; the same content if the target already loads the extension.
+
+    Raises:
+        ProfileError: the file does not have this target.
+    """
+    try:
+        yaml, data = _loaded(text)
+        output = data[profile]["outputs"][target]
+    except YAMLError as error:
+        raise ProfileError(f"{file} is not valid YAML: {error}") from error
+    except (KeyError, TypeError) as error:
+        raise ProfileError(f"{file} has no target {target!r} in profile {profile!r}.") from error
+    found = output.setdefault("server_side_parameters", {})
+    added = {key: _with_entry(found.get(key), value) if key in _LISTS else value for key, value in settings.items()}
+    if settings["spark.sql.extensions"] in str(found.get("spark.sql.extensions", "")):
+        return text
+    for key, value in added.items():
+        found[key] = DoubleQuotedScalarString(value)
+    return _dumped(yaml, data)
+
+
+def _with_entry(found: object, entry: str) -> str:
+    return f"{found},{entry}" if found else entry
+
+
+def _loaded(text: str) -> tuple[YAML, Any]:
+    _, indent, offset = load_yaml_guess_indent(text) if text.strip() else (None, None, None)
+    sequence = indent or 4
+    depths = [len(line) - len(line.lstrip()) for line in text.splitlines() if line.lstrip()[:1] not in ("", "#", "-")]
+    yaml = YAML()
+    yaml.preserve_quotes = True
+    yaml.width = 10_000
+    yaml.indent(
+        mapping=min(filter(None, depths), default=2),
+        sequence=sequence,
+        offset=offset if offset is not None else sequence - 2,
+    )
+    return yaml, yaml.load(text)
+
+
+def _dumped(yaml: YAML, data: Any) -> str:
+    stream = io.StringIO()
+    yaml.dump(data, stream)
+    return stream.getvalue()

@@ -1,0 +1,153 @@
+"""`spark-bucketing init` on projects of a temporary folder; the compiler of the extension is a script."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+from click.testing import CliRunner, Result
+
+from spark_bucketing.cli import init as command
+from spark_bucketing.cli import main
+from spark_bucketing.errors import ProfileError, ProjectError
+from spark_bucketing.extension.settings import EXTENSION_CLASS
+from spark_bucketing.init.initialize import package_entry
+from spark_bucketing.init.yaml_files import add_package, add_settings
+
+ADDRESS = "git.example.com/spark-bucketing.git"
+PROFILE = """\
+# our warehouses
+shop:
+  target: dev
+  outputs:
+    dev:
+      type: spark
+      method: session  # on the laptop
+      host: NA
+      schema: shop
+    prod: {type: spark, method: thrift, host: localhost, port: 10000, schema: shop}
+"""
+SETTINGS = {"spark.jars": "/jars/e.jar", "spark.sql.extensions": EXTENSION_CLASS}
+
+
+@pytest.fixture
+def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An existing dbt project with one model and no packages."""
+    monkeypatch.setattr(command, "build_jar", lambda: Path("/jars/e.jar"))
+    monkeypatch.setattr(command, "_size", lambda *_: 40 * 2**30)
+    (tmp_path / "models").mkdir()
+    (tmp_path / "dbt_project.yml").write_text("name: shop\nprofile: shop\n")
+    (tmp_path / "profiles.yml").write_text(PROFILE)
+    (tmp_path / "models" / "orders.sql").write_text("select 1 as customer_id, 2 as order_id\n")
+    return tmp_path
+
+
+def files(folder: Path) -> dict[str, str]:
+    return {path.name: path.read_text() for path in folder.rglob("*.*") if path.suffix in (".yml", ".sql")}
+
+
+def run(shop: Path, *arguments: str) -> Result:
+    folders = ("--project-dir", str(shop), "--profiles-dir", str(shop))
+    return CliRunner().invoke(main, ["init", *folders, "--package", ADDRESS, *arguments])
+
+
+def test_a_project_is_set_up_and_a_second_run_changes_nothing(shop: Path) -> None:
+    result = run(shop, "--model", "orders", "--clustered-by", "customer_id, order_id", "--yes")
+    assert result.exit_code == 0, result.output
+    found = files(shop)
+    assert yaml.safe_load(found["packages.yml"]) == {"packages": [{"git": ADDRESS, "revision": "main"}]}
+    outputs = yaml.safe_load(found["profiles.yml"])["shop"]["outputs"]
+    assert outputs["dev"]["server_side_parameters"] == SETTINGS
+    assert "# on the laptop" in found["profiles.yml"] and "server_side_parameters" not in outputs["prod"]
+    assert found["orders.sql"].endswith("select 1 as customer_id, 2 as order_id\n")
+    for line in ("materialized='bucketed_table'", "clustered_by=['customer_id', 'order_id']", "buckets=128"):
+        assert line in found["orders.sql"], "40 GiB have 160 files of 256 MiB, and 128 is the nearest power of two"
+    assert "dbt deps" in result.output and "dbt run --select orders" in result.output
+    assert (shop / "packages.yml").stat().st_mode & 0o777 == 0o644
+    again = run(shop, "--yes")
+    assert "nothing to change" in again.output and files(shop) == found
+
+
+def test_nothing_is_written_without_consent(shop: Path) -> None:
+    before = files(shop)
+    result = run(shop, "--model", "orders", "--clustered-by", "customer_id")
+    assert result.exit_code == 0
+    assert "+  - git: " + ADDRESS in result.output and "+        spark.jars:" in result.output
+    assert "No file was changed." in result.output and files(shop) == before
+
+
+def test_a_server_gets_its_settings_as_a_note(shop: Path) -> None:
+    result = run(shop, "--target", "prod", "--yes")
+    assert files(shop)["profiles.yml"] == PROFILE
+    assert "spark.driver.extraClassPath=/jars/e.jar" in result.output and "spark-defaults.conf" in result.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--model", "orders"), "--model and --clustered-by go together"),
+        (("--model", "order", "--clustered-by", "a"), "The project has no model 'order'."),
+        (("--target", "none"), "does not have a target named 'none'"),
+    ],
+)
+def test_a_request_that_cannot_be_met_changes_nothing(shop: Path, arguments: tuple[str, ...], message: str) -> None:
+    before = files(shop)
+    result = run(shop, *arguments, "--yes")
+    assert result.exit_code == 2 and message in result.output and "Traceback" not in result.output
+    assert files(shop) == before
+
+
+def test_a_table_that_does_not_exist_needs_a_size(shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command, "_size", lambda *_: None)
+    asked = ("--model", "orders", "--clustered-by", "customer_id")
+    assert "The size of model 'orders' is unknown." in run(shop, *asked).output
+    assert "less than 256 MiB" in run(shop, *asked, "--size", "1MiB").output
+    assert "buckets=7" in run(shop, *asked, "--buckets", "7").output
+    assert "buckets=200" in run(shop, *asked, "--size", "50GiB", "--buckets", "200").output
+
+
+@pytest.mark.parametrize("entry", [f"git: {ADDRESS}", "local: ../spark-bucketing/", "package: us/spark_bucketing"])
+def test_a_package_that_is_there_is_not_added_again(entry: str) -> None:
+    text = f"packages:\n- {entry}  # pinned\n"
+    assert add_package(text, {"local": "elsewhere"}) == text
+
+
+def test_packages_keep_their_comments_and_their_style() -> None:
+    text = '# ours\npackages:\n- package: dbt-labs/dbt_utils\n  version: [">=1", "<2"]  # both\n'
+    assert add_package(text, {"local": "../x"}) == text + "- local: ../x\n"
+    assert add_package(add_package("", {"local": "x"}), {"local": "x"}) == "packages:\n  - local: x\n"
+
+
+@pytest.mark.parametrize("text", ["packages: 3\n", "- a\n", "packages: [\n"])
+def test_a_file_without_packages_is_an_error_that_names_it(text: str) -> None:
+    with pytest.raises(ProjectError, match=r"^packages.yml"):
+        add_package(text, {"local": "x"})
+
+
+def test_jars_and_extensions_of_others_stay() -> None:
+    parameters = "      server_side_parameters:\n        spark.jars: a.jar\n        spark.sql.extensions: io.delta.X\n"
+    text = PROFILE.replace("      schema: shop\n", "      schema: shop\n" + parameters, 1)
+    found = yaml.safe_load(add_settings(text, "shop", "dev", SETTINGS))["shop"]["outputs"]["dev"]
+    assert found["server_side_parameters"] == {
+        "spark.jars": "a.jar,/jars/e.jar", "spark.sql.extensions": f"io.delta.X,{EXTENSION_CLASS}"
+    }  # fmt: skip
+
+
+def test_a_target_that_profiles_yml_does_not_have_is_an_error() -> None:
+    with pytest.raises(ProfileError, match="no target 'qa' in profile 'shop'"):
+        add_settings(PROFILE, "shop", "qa", SETTINGS)
+
+
+def test_the_package_comes_from_a_checkout_a_folder_or_an_address(tmp_path: Path) -> None:
+    checkout, project = tmp_path / "bucketing", tmp_path / "shop"
+    for folder in (checkout, project):
+        folder.mkdir()
+    (checkout / "dbt_project.yml").write_text("name: spark_bucketing\n")
+    assert package_entry(None, "main", project, checkout) == {"local": "../bucketing"}
+    assert package_entry(str(checkout), "main", project, None) == {"local": "../bucketing"}
+    assert package_entry(ADDRESS, "1.0", project, checkout) == {"git": ADDRESS, "revision": "1.0"}
+    with pytest.raises(ProjectError, match="is not the dbt package"):
+        package_entry(str(project), "main", project, None)
+    with pytest.raises(ProjectError, match="source of the dbt package is unknown"):
+        package_entry(None, "main", project, None)
