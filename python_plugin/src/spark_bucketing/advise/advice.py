@@ -107,7 +107,6 @@ class Advice:
     edits: tuple[FileEdit, ...] = ()
     refusals: tuple[Refusal, ...] = ()
     applied: bool = False
-    gap: float = 0.0  # what the choice may miss of the best one's value, from 0
     planner: str = ""
     about: Mapping[str, str] = field(default_factory=dict)
 

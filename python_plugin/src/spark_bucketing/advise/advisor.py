@@ -206,7 +206,6 @@ def _advised(
         proof=proof,
         left_out=tuple(sorted(left_out, key=lambda one: (one.table, one.keys))),
         suggestions=suggested({name: one for name, one in options.items() if name in sources}, required, compatibility),
-        gap=proposal.chosen.gap,
         planner=f"{live.label}, {'with' if compatibility.extension else 'without'} the session extension",
     )
     return replace(

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
+from spark_bucketing.advise import optimizer
 from spark_bucketing.advise.advice import Candidate, Change, Explanation, QueryProof, RejectedTable, Suggestion
 from spark_bucketing.advise.layout_options import Compatibility, Options, choices_of
-from spark_bucketing.advise.optimizer import Choices, Solution, choose, choose_within
+from spark_bucketing.advise.optimizer import Choices, choose
 from spark_bucketing.advise.requirements import RequiredLayout
 from spark_bucketing.edits import ConfigChange
 from spark_bucketing.project.manifest import Manifest, Node
@@ -21,13 +22,11 @@ class Proposal:
     """The chosen options of all tables."""
 
     choices: Choices
-    chosen: Solution
+    chosen: optimizer.Options  # place of each table's option
 
     def specs(self, options: Mapping[str, Options]) -> dict[str, BucketSpec]:
         """The layouts of tables that change."""
-        return {
-            name: spec for name, place in self.chosen.options.items() if place and (spec := options[name].specs[place])
-        }
+        return {name: spec for name, place in self.chosen.items() if place and (spec := options[name].specs[place])}
 
     def not_borne_out(
         self, options: Mapping[str, Options], proof: Sequence[QueryProof], readers: Mapping[str, Collection[str]]
@@ -37,7 +36,7 @@ class Proposal:
         Tables share readers: where each alone is worth it and all together are not, it is the one that gains least.
         """
         gains = {one.unique_id: one.gain for one in proof}
-        costs = {name: options[name].write_cost(self.chosen.options[name]) for name in self.specs(options)}
+        costs = {name: options[name].write_cost(self.chosen[name]) for name in self.specs(options)}
         net = {
             name: sum(gains[reader] for reader in dict.fromkeys(readers.get(name, ()))) - cost
             for name, cost in costs.items()
@@ -57,8 +56,8 @@ class Proposal:
         """What changes, the largest gain first; config is that of config_changes()."""
         found = []
         for name, spec in self.specs(options).items():
-            one, node, place = options[name], nodes[name], self.chosen.options[name]
-            given = self.choices.given(name, self.chosen.options)
+            one, node, place = options[name], nodes[name], self.chosen[name]
+            given = self.choices.given(name, self.chosen)
             cost = one.write_cost(place)
             lost = dict.fromkeys(
                 f"{requirement.query} ({requirement.kind} by {', '.join(side.columns)})"
@@ -109,7 +108,7 @@ def proposed(
     if budget is None:
         return Proposal(choices, choose(choices))
     weights = {name: [one.subject.rewritten(spec) for spec in one.specs] for name, one in options.items()}
-    return Proposal(choices, choose_within(choices, weights, budget))
+    return Proposal(choices, choose(choices, weights, budget))
 
 
 def suggested(
@@ -142,7 +141,7 @@ def explained(
     mine += [
         RejectedTable(table, why, keys) for keys, why in one.left_out.items() if keys not in {w.keys for w in mine}
     ]
-    chosen = proposal.chosen.options
+    chosen = proposal.chosen
     alone = proposal.choices.given(table, dict.fromkeys(proposal.choices.values, 0))
     beside = proposal.choices.given(table, chosen)
     found = []

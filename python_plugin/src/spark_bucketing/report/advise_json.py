@@ -23,7 +23,6 @@ def advice_data(advice: Advice) -> dict[str, Any]:
         "version": 1,
         "about": dict(advice.about),
         "planner": advice.planner,
-        "gap": advice.gap,
         "worse": [one.unique_id for one in advice.worse],
         "total": {
             "models": len(advice.proof),

@@ -122,8 +122,6 @@ def _totals(advice: Advice) -> Iterator[str]:
     if advice.refusals:
         refused = count(len(advice.refusals), "config")
         yield f"  all of this holds once {refused} that could not be edited have been changed by hand"
-    exact = "the choice is the best one by the estimate" if not advice.gap else f"at most {advice.gap:.1%} are missed"
-    yield f"  {exact}"
 
 
 def _planned(planned: Planned | None) -> str:
