@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +13,7 @@ from bucketed_tables import Tables
 from py4j.java_gateway import JavaObject
 from pyspark.errors import ParseException, PySparkException
 from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
 from spark_features import SPARK
 
 # Of tables whose partitions are written by different specs.
@@ -134,11 +136,22 @@ def put_descriptor(tables: Tables, name: str, partition: str, buckets: int) -> N
         found.getSd().setNumBuckets(buckets)
 
 
-def put_schema(tables: Tables, name: str, columns: str) -> None:
+def put_schema(tables: Tables, name: str, columns: str | StructType) -> None:
     """Other data columns for the files that there are."""
-    jvm: Any = tables.spark.sparkContext._jvm
-    schema = jvm.org.apache.spark.sql.types.StructType.fromDDL(columns)
+    types = tables.spark.sparkContext._jvm.org.apache.spark.sql.types  # type: ignore[union-attr]
+    of_ddl = types.StructType.fromDDL
+    schema = of_ddl(columns) if isinstance(columns, str) else types.DataType.fromJson(columns.json())
     tables.spark._jsparkSession.sharedState().externalCatalog().alterTableDataSchema(tables.database, name, schema)
+
+
+def put_field_ids(tables: Tables, name: str, first: int = 1) -> None:
+    """Number the data columns, so that Spark may look for them in Parquet files by these ids."""
+    catalog = tables.spark._jsparkSession.sharedState().externalCatalog()
+    columns = StructType.fromJson(json.loads(catalog.getTable(tables.database, name).dataSchema().json()))
+    for number, field in enumerate(columns, first):
+        field.metadata = {**field.metadata, "parquet.field.id": number}
+    put_schema(tables, name, columns)
+    tables.sql(f"refresh table {name}")
 
 
 def seal_of(tables: Tables, name: str, partition: str = "") -> dict[str, str]:

@@ -15,6 +15,7 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
+from spark_bucketing.check.scans import COLUMN_CODES, MIXED_CODES, SEAL_CODES, TASK_CODES
 from spark_bucketing.cli import main
 from spark_bucketing.extension import build as builder
 from spark_bucketing.extension.settings import EXTENSION_CLASS, FORMATS, extension_settings
@@ -268,9 +269,14 @@ def test_a_user_without_a_home_is_told_so(machine: Machine, monkeypatch: pytest.
     assert f"Name one in {builder.CACHE_VARIABLE}" in message()
 
 
-def test_every_setting_and_every_code_of_a_plain_read_is_documented() -> None:
+def test_every_setting_and_every_code_of_a_fallback_scan_is_documented() -> None:
     documented = (Path(__file__).parents[2] / "docs" / "extension.md").read_text()
     settings = re.findall(r'conf\("([^"]+)"', (builder.SOURCES / "BucketingConf.scala").read_text())
     codes = re.findall(r'"([a-z]+-[a-z-]+)"', (builder.SOURCES / "FallbackReason.scala").read_text())
     assert len(settings) > 7 and [name for name in settings if f"`spark.bucketing.{name}`" not in documented] == []
     assert len(codes) > 9 and [code for code in codes if f"`[{code}]`" not in documented] == []
+
+
+def test_the_check_has_a_reason_for_every_code_of_a_fallback_scan() -> None:
+    codes = set(re.findall(r'"([a-z]+-[a-z-]+)"', (builder.SOURCES / "FallbackReason.scala").read_text()))
+    assert codes - {"not-needed", "column-not-read"} == {*SEAL_CODES, *MIXED_CODES, *TASK_CODES, *COLUMN_CODES}

@@ -193,7 +193,7 @@ REFUSED = [
     ("nothing seal buckets", "TABLE_OR_VIEW_NOT_FOUND"),
     ("loose seal buckets", "a table without buckets.*CLUSTERED BY"),
     ("version_2 seal buckets", "bucketing_version 2.*version 1"),
-    ("text seal buckets", "Hive's classes.*PARQUET or ORC"),
+    ("text seal buckets", "format .*TextInputFormat.*PARQUET or ORC"),
 ]
 
 

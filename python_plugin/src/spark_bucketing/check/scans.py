@@ -22,7 +22,10 @@ _NUMBER = re.compile(r"^(?P<buckets>\d+) (?:Hive|Spark) buckets")
 SEAL_CODES = ("not-sealed", "seal-broken", "seal-unreadable", "columns-changed")
 MIXED_CODES = ("mixed-specs",)
 TASK_CODES = ("too-few-buckets",)
-COLUMN_CODES = ("unsupported-column", "ambiguous-column", "bucketing-version", "positional-columns")
+COLUMN_CODES = (
+    "unsupported-column", "ambiguous-column", "bucketing-version",
+    "positional-columns", "field-ids", "unsupported-reader",
+)  # fmt: skip
 # As far as it is known here: the extension's own note in EXPLAIN goes before it.
 MERGING = Merging()
 

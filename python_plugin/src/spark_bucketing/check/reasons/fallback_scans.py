@@ -106,18 +106,20 @@ def mixed_bucket_specs(_: ExchangeOrSort, table: BucketedScan) -> Explanation | 
     )
 
 
-@reason("buckets of this type or version cannot be read as such", of="table")
+@reason("buckets of this type or version, or by this reader, cannot be read as such", of="table")
 def unsupported_bucket_column(_: ExchangeOrSort, table: BucketedScan) -> Explanation | None:
-    """The table's bucket column, or its bucketing version, is one that cannot be read as bucketed.
+    """The table's bucket column, its bucketing version or the reader of its files rules out a read as bucketed.
 
     **Anti-pattern**
 
     Buckets of a `double` column: equal values such as 0.0 and -0.0 are in different buckets. Or tables of Hive's
-    bucketing version 2, whose hash Spark does not know.
+    bucketing version 2, whose hash Spark does not know. Or a session with `spark.sql.orc.impl=hive`, whose reader
+    returns the same row for several files.
 
     **Best practice**
 
-    Bucket by boolean, integer, decimal, string or date columns, in bucketing version 1.
+    Bucket by boolean, integer, decimal, string or date columns, in bucketing version 1. Leave the settings of Spark's
+    readers at their defaults.
     """
     if table.note.code not in COLUMN_CODES:
         return None

@@ -20,6 +20,8 @@ object FallbackReason {
   val ColumnNotRead = "column-not-read"
   val AmbiguousColumn = "ambiguous-column"
   val PositionalColumns = "positional-columns"
+  val FieldIds = "field-ids"
+  val UnsupportedReader = "unsupported-reader"
   val BucketingVersion = "bucketing-version"
   val TooFewBuckets = "too-few-buckets"
 

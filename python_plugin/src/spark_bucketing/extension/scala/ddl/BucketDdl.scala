@@ -4,6 +4,7 @@ package ddl
 import org.apache.spark.sql.AnalysisException
 import org.apache.spark.sql.bucketing.compat.Compat
 import org.apache.spark.sql.bucketing.hash.HiveHashFunctions
+import org.apache.spark.sql.bucketing.metadata.SealedFormats
 import org.apache.spark.sql.catalyst.catalog.{BucketSpec, CatalogTable}
 import org.apache.spark.sql.catalyst.catalog.CatalogTypes.TablePartitionSpec
 import org.apache.spark.sql.catalyst.expressions.{Cast, RowOrdering}
@@ -22,17 +23,13 @@ object BucketDdl {
 
   /** A table that Spark reads and writes by its own name of the format, and that has no buckets: it can be turned. */
   def isPlainOfSpark(table: CatalogTable): Boolean =
-    DDLUtils.isDatasourceTable(table) && table.provider.exists(isColumnar) && table.bucketSpec.isEmpty
-
-  private def isColumnar(format: String): Boolean = format.equalsIgnoreCase("parquet") || format.equalsIgnoreCase("orc")
+    DDLUtils.isDatasourceTable(table) && SealedFormats.has(table) && table.bucketSpec.isEmpty
 
   def checkTable(table: CatalogTable): Unit = {
-    val provider = table.provider.getOrElse("none")
     if (DDLUtils.isHiveTable(table)) {
-      val format = table.storage.inputFormat.getOrElse("none")
-      if (!Seq("parquet", "orc").exists(format.toLowerCase(java.util.Locale.ROOT).contains)) throw refused(table,
-        s"found files of the format $format", "STORED AS PARQUET or ORC", "create the table STORED AS PARQUET")
-    } else if (!isColumnar(provider)) throw refused(table, s"found a table of the provider $provider",
+      if (!SealedFormats.has(table)) throw refused(table, s"found files of the format ${SealedFormats.of(table)}",
+        "STORED AS PARQUET or ORC", "create the table STORED AS PARQUET")
+    } else if (!SealedFormats.has(table)) throw refused(table, s"found a table of the provider ${SealedFormats.of(table)}",
       "a table of the Hive layout, or a plain one USING PARQUET or ORC", "create the table STORED AS PARQUET")
     else if (table.bucketSpec.isDefined) throw refused(table,
       s"found ${table.bucketSpec.get.numBuckets} buckets of the Spark layout, whose readers all rely on one number",

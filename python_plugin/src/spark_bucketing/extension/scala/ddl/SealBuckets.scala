@@ -101,11 +101,13 @@ private object SealBucketsCommand {
     if (table.partitionColumnNames.nonEmpty && !table.tracksPartitionsInCatalog) throw refused(table,
       "found a table whose partitions the metastore does not know", "partitions in the metastore",
       s"MSCK REPAIR TABLE ${table.identifier.quotedString}, and then this statement again")
+    if (!SealedFormats.has(table)) throw refused(table, s"found files of the format ${SealedFormats.of(table)}",
+      "PARQUET or ORC, of which rows are read as they were written", "write its rows into a table of one of these")
     val relation = Compat.filesOf(session, table.identifier).getOrElse(throw refused(table,
       "found files that Spark reads by Hive's classes",
-      "PARQUET or ORC, and spark.sql.hive.convertMetastoreParquet and convertMetastoreOrc on", "SET them to true"))
+      "spark.sql.hive.convertMetastoreParquet and convertMetastoreOrc on", "SET them to true"))
     SealedSpecs.otherColumns(relation).foreach { why =>
-      throw refused(table, why.words, "columns that every session reads alike", "SET it to false")
+      throw refused(table, s"found that ${why.words}", "files that every session reads alike", "SET it to its default")
     }
     relation
   }

@@ -16,8 +16,9 @@ import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.execution.FileSourceScanExec
 import org.apache.spark.sql.execution.command.DDLUtils
 import org.apache.spark.sql.execution.datasources.{HadoopFsRelation, LogicalRelation, PartitioningUtils}
+import org.apache.spark.sql.execution.datasources.orc.OrcFileFormat
+import org.apache.spark.sql.execution.datasources.parquet.{ParquetFileFormat, ParquetUtils}
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.sources.DataSourceRegister
 import org.apache.spark.sql.types._
 
 /** The files of a scan, listed when they are asked for. Who relies on what they are reads them, and no others. */
@@ -49,21 +50,31 @@ object SealedSpecs {
     } yield read
 
   /**
-   * Why the columns of a table may be other ones in its files than they were when these were sealed: that is by the
-   * session's settings, and a seal does not know them.
+   * Why what is read of a table may be something else than it was when its files were sealed: that is by their format and by
+   * the session's settings, and a seal does not know them. Only readers that are known to return what was written, and rows
+   * of several files at the same time, have no objection. A subclass of one of them may do anything else.
    */
-  def otherColumns(relation: HadoopFsRelation): Option[FallbackReason] = relation.fileFormat match {
+  def otherColumns(relation: HadoopFsRelation): Option[FallbackReason] = relation.fileFormat.getClass match {
     case _ if SQLConf.get.caseSensitiveAnalysis =>
       Some(FallbackReason(AmbiguousColumn, "spark.sql.caseSensitive is true, and files may name columns in another case"))
-    case format: DataSourceRegister if format.shortName == "orc" && isPositional(relation) =>
-      Some(FallbackReason(PositionalColumns, s"$ByPosition is true, and files may have columns in another order"))
-    case _ => None
+    case Parquet if SQLConf.get.parquetFieldIdReadEnabled && ParquetUtils.hasFieldIds(relation.dataSchema) =>
+      Some(FallbackReason(FieldIds, s"${SQLConf.PARQUET_FIELD_ID_READ_ENABLED.key} is true, and files may have other field ids, or none"))
+    case Parquet => None
+    case Orc => ofOrc(relation.sparkSession.sessionState.newHadoopConfWithOptions(relation.options))
+    case HivesOrc => Some(FallbackReason(UnsupportedReader, s"${SQLConf.ORC_IMPLEMENTATION.key} is hive, whose reader returns the same row for several files"))
+    case other => Some(FallbackReason(UnsupportedReader, s"its files are read by ${other.getName}"))
   }
+
+  private val Parquet = classOf[ParquetFileFormat]
+  private val Orc = classOf[OrcFileFormat]
+  private val HivesOrc = classOf[org.apache.spark.sql.hive.orc.OrcFileFormat]
 
   private val ByPosition = "orc.force.positional.evolution"
 
-  private def isPositional(relation: HadoopFsRelation): Boolean =
-    relation.sparkSession.sessionState.newHadoopConfWithOptions(relation.options).getBoolean(ByPosition, false)
+  private def ofOrc(conf: Configuration): Option[FallbackReason] =
+    if (conf.getBoolean(ByPosition, false))
+      Some(FallbackReason(PositionalColumns, s"$ByPosition is true, and files may have columns in another order"))
+    else SealedFormats.ofEncryption(conf.get).map(FallbackReason(UnsupportedReader, _))
 
   /** The relation behind a scan: the planner leaves the logical plan of a scan with it. */
   def relationOf(scan: FileSourceScanExec): Option[LogicalRelation] =

@@ -39,10 +39,14 @@ object SealWriter extends Logging {
     try {
       val (table, written) = (Compat.current(session, planned), files)
       val ofRows = if (planned.schema.isEmpty) table.dataSchema else planned.dataSchema
-      SealedSpec.ofFiles(spec, PartitionFiles.hashOf(table), ofRows).filter(_.fits(table.dataSchema)) match {
-        case Some(of) if table.partitionColumnNames.isEmpty => sealTable(session, table, of, mode, written)
-        case Some(of) => sealPartitions(session, table, of, mode, written)
-        case None => logInfo(s"The files written into $name are not sealed: its columns were altered meanwhile, or are of types that nobody can rely on.")
+      val reliable = SealedFormats.objectionTo(table, Compat.hadoopConf(session)).toLeft(()).flatMap { _ =>
+        SealedSpec.ofFiles(spec, PartitionFiles.hashOf(table), ofRows).filter(_.fits(table.dataSchema))
+          .toRight("its columns were altered meanwhile, or are of types that nobody can rely on")
+      }
+      reliable match {
+        case Right(of) if table.partitionColumnNames.isEmpty => sealTable(session, table, of, mode, written)
+        case Right(of) => sealPartitions(session, table, of, mode, written)
+        case Left(why) => logInfo(s"The files written into $name are not sealed: $why.")
       }
     } catch { case error @ (NonFatal(_) | _: LinkageError) => logWarning(
       s"The rows are written into $name, but its files could not be sealed: they are read plainly. " +

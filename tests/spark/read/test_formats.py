@@ -1,0 +1,144 @@
+"""Formats, and settings of their readers: rows are those of stock Spark, whatever reads the files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from bucketed_tables import Tables, explain
+from partition_specs import put_field_ids, refused, seal_of
+from pyspark.sql import SparkSession
+from spark_features import COLLATIONS, can
+
+from conftest import all_long_but
+
+pytestmark = pytest.mark.usefixtures("extension", "no_broadcast")
+
+ENCRYPT = "orc.encrypt"
+HIVES_ORC = {"spark.sql.orc.impl": "hive"}
+BY_IDS = {"spark.sql.parquet.fieldId.read.enabled": "true"}
+# Otherwise Spark reads no files without ids for columns that have ids, even if it does not look for them.
+IDS_ARE_MISSING = {"spark.sql.parquet.fieldId.read.ignoreMissing": "true"}
+ROWS = "select cast(id % 10 as string) as k, cast(id as string) as s, id as v from range(200)"
+GROUPED = "select k, count(*) from t group by k"
+RANKED = "select *, rank() over (partition by k order by s) from t"
+JOINED = "select a.k, count(*) from t a join t b on a.k = b.k group by a.k"
+
+
+@pytest.fixture
+def tables(spark: SparkSession) -> Iterator[Tables]:
+    made = Tables(spark, "formats")
+    yield made
+    made.sql("drop table if exists t")
+
+
+def make(tables: Tables, stored: str, columns: str = "k string, s string, v bigint", rows: str = ROWS) -> None:
+    """The table `t` with two sorted files for each bucket."""
+    tables.make("t", columns, "k", 2, stored=stored)
+    for _ in range(2):
+        tables.sql(f"insert into t {rows}")
+    tables.sql("refresh table t")
+
+
+@pytest.mark.parametrize("file_format", ["json", "csv", "text"])
+def test_other_formats_are_left_to_stock_spark(tables: Tables, file_format: str) -> None:
+    """Their readers use one row for all files of a task, and may return other text than was written."""
+    columns, rows = (
+        ("k string", "select k from ({})") if file_format == "text" else ("k string, s string, v bigint", "{}")
+    )
+    make(tables, f"using {file_format}", columns, rows.format(ROWS))
+    for query in (JOINED, GROUPED):
+        assert "Spark buckets" not in tables.read(query)
+    assert seal_of(tables, "t") == {}
+    refused(
+        tables, "alter table t seal buckets", f"format {file_format}. Expected PARQUET or ORC.*Instead: write its rows"
+    )
+
+
+def test_text_that_csv_trims_is_in_another_order(tables: Tables) -> None:
+    tables.make("t", "k int, s string, v bigint", "k", 1, sorted_by="k, s", stored="using csv")
+    tables.sql("insert into t values (1, ' b', 1), (1, 'a', 2), (1, 'c', 3)")
+    tables.read(RANKED)
+
+
+@pytest.mark.parametrize("stored", ["stored as orc", "using orc"])
+def test_hives_reader_of_orc_is_not_merged(tables: Tables, stored: str) -> None:
+    make(tables, stored)
+    with tables.settings(HIVES_ORC):
+        tables.read(JOINED)
+        assert ("Bucketed: false [unsupported-reader] (spark.sql.orc.impl is hive" in explain(tables, JOINED)) == (
+            stored == "stored as orc"
+        )
+        refused(tables, "alter table t seal buckets", "spark.sql.orc.impl is hive.*SET it to its default")
+    tables.sql("refresh table t")
+    assert "merged" in tables.read(JOINED)
+
+
+def test_columns_that_files_have_by_other_field_ids(tables: Tables) -> None:
+    """Such columns are read as NULL, so that rows of one key are in every bucket."""
+    make(tables, "stored as parquet")
+    put_field_ids(tables, "t")
+    with tables.settings(IDS_ARE_MISSING):
+        assert "merged" in tables.read(JOINED), "ids that nobody asks for"
+    with tables.settings(IDS_ARE_MISSING | BY_IDS):
+        assert tables.rows(GROUPED) == ["(None, 400)"]
+        assert "Bucketed: false [field-ids]" in tables.read(GROUPED)
+        refused(tables, "alter table t seal buckets", "fieldId.read.enabled is true.*SET it to its default")
+
+
+def test_field_ids_of_the_spark_layout_are_left_to_stock_spark(tables: Tables) -> None:
+    make(tables, "using parquet")
+    put_field_ids(tables, "t")
+    with tables.settings(IDS_ARE_MISSING | BY_IDS):
+        assert "Spark buckets" not in tables.read(GROUPED)
+
+
+@pytest.mark.parametrize("by_table", [True, False])
+def test_columns_that_orc_may_have_encrypted(tables: Tables, by_table: bool) -> None:
+    """A session without the key reads NULL in their place."""
+    make(tables, "stored as orc")
+    property_of_table = f"tblproperties ('{ENCRYPT}' = 'pii:k')" if by_table else ""
+    if by_table:
+        tables.sql(f"alter table t set {property_of_table}")
+    with tables.settings({} if by_table else {ENCRYPT: "pii:k"}):
+        assert f"Bucketed: false [unsupported-reader] ({ENCRYPT} is set" in tables.read(GROUPED)
+        refused(tables, "alter table t seal buckets", f"{ENCRYPT} is set")
+        tables.make("t", "k string, s string, v bigint", "k", 2, stored=f"stored as orc {property_of_table}")
+        # There is no key here to write rows with.
+        tables.sql(f"insert into t {ROWS.replace('200', '0')}")
+    assert seal_of(tables, "t") == {}
+
+
+@pytest.mark.skipif(not can(COLLATIONS), reason=COLLATIONS)
+def test_an_order_ends_at_text_with_a_collation(tables: Tables) -> None:
+    texts = "select explode(array('a', 'B', 'b', 'A', 'c')) as s"
+    for kind in ("string collate utf8_lcase", "string"):
+        tables.make("t", f"k int, s {kind}", "k", 1, sorted_by="k, s", stored="using parquet")
+        tables.sql(f"insert into t select 1, s from ({texts})")
+        tables.read(RANKED)
+    tables.sql("alter table t alter column s type string collate utf8_lcase")
+    tables.read(RANKED)
+
+
+PADDED: tuple[dict[str, str], ...] = (
+    {},
+    {"spark.sql.legacy.charVarcharAsString": "true"},
+    {"spark.sql.readSideCharPadding": "false"},
+)
+
+
+@pytest.mark.parametrize("kind", ["char(4)", "varchar(4)"])
+@pytest.mark.parametrize(
+    "stored", all_long_but("stored as orc", ["stored as orc", "stored as parquet", "using parquet", "using orc"])
+)
+def test_an_order_ends_at_text_that_may_be_padded(tables: Tables, stored: str, kind: str) -> None:
+    texts = "select explode(array('a', 'a\\t', 'a ', 'b', ' ', '')) as s"
+    for created in PADDED[:2]:
+        with tables.settings(created):
+            tables.make("t", f"k int, s {kind}", "k", 1, sorted_by="k, s", stored=stored)
+        for written in PADDED:
+            with tables.settings(written):
+                tables.sql(f"insert into t select 1, s from ({texts})")
+        for read in PADDED:
+            with tables.settings(read):
+                tables.read(RANKED)
