@@ -10,13 +10,14 @@ from dataclasses import dataclass
 from broken_files import BREAKAGES, Files
 from broken_seals import PARTITION_BREAKAGES, SEAL_BREAKAGES, Seals
 from bucketed_tables import Tables
+from partition_specs import put_field_ids
 from pyspark.errors import AnalysisException
 
 # The share of tables whose partitions have specs of their own, which are broken more often than not.
 EVOLVED = float(os.environ.get("EVOLVED", "0.3"))
 COLUMNS = {
     "k": ("int", "if(id % 23 = 0, null, cast(pmod(id * {a} + {b}, {m}) - 20 as int))"),
-    "t": ("string", "if(id % 19 = 0, null, concat('é', pmod(id * {b} + {a}, {m})))"),
+    "t": ("string", "if(id % 19 = 0, null, concat(if(id % 4 = 0, ' ', ''), 'é', pmod(id * {b} + {a}, {m})))"),
     "l": ("bigint", "pmod(id * {a}, {m}) * 3000000000 - 40000000000"),
     "d": ("date", "date_add(date'1969-12-01', cast(pmod(id + {b}, {m}) as int))"),
     "n": ("decimal(9,2)", "cast(pmod(id * {b}, {m}) / 4 as decimal(9,2))"),
@@ -27,6 +28,12 @@ FILLS = ("extension",) * 4 + ("stock sealed",) * 3 + ("1 sealed", "3 sealed", "s
 # What is done once all is broken.
 CURES = ("",) * 4 + ("seal", "append", "overwrite")
 KEYS = ("k", "k", "k", "t", "l", "d", "n")
+# How tables are stored, by layout and format; no other formats are sealed, and none but EVOLVABLE evolve and break.
+SEALED = ("parquet", "orc")
+EVOLVABLE = ("hive parquet",) * 3 + ("hive orc", "hive orc")
+LAYOUTS = (*EVOLVABLE, "hive textfile", "spark parquet", "spark parquet", "spark orc", "spark json", "spark csv")
+# Stock Spark, too, looks for rows in the buckets of what was written: of what CSV trims it would find nothing.
+OPTIONS = {"spark csv": " options (ignoreLeadingWhiteSpace 'false', ignoreTrailingWhiteSpace 'false')"}
 SCHEMA = ", ".join(f"{name} {sql_type}" for name, (sql_type, _) in COLUMNS.items())
 CONDITIONS = ("",) * 3 + (
     " where k > 5", " where t is not null", " where (k = 7 or k is null)", " where l <> 0 and v > 2", " where k in (1, 2, 33)",
@@ -52,6 +59,7 @@ class Table:
     layout: str
     fills: tuple[str, ...]
     partitioned: bool
+    numbered: str
     evolved: tuple[tuple[str, int], ...]
     breakage: str
     seals: tuple[str, ...]
@@ -60,6 +68,10 @@ class Table:
     @property
     def is_broken(self) -> bool:
         return self.breakage != "none" or bool(self.seals)
+
+    @property
+    def is_sealable(self) -> bool:
+        return self.layout.endswith(SEALED)
 
 
 @dataclass(frozen=True)
@@ -91,21 +103,23 @@ class Generator:
         pick = self.random
         keys = tuple(dict.fromkeys(pick.choice(KEYS) for _ in range(pick.choice((1, 1, 1, 2)))))
         evolves = pick.random() < EVOLVED
-        layouts = ("hive parquet", "hive parquet", "hive parquet", "hive orc") + ("spark parquet",) * (not evolves)
-        layout, partitioned = pick.choice(layouts), evolves or pick.random() < 0.3
-        hive = layout.startswith("hive")
+        layout, partitioned = pick.choice(EVOLVABLE if evolves else LAYOUTS), evolves or pick.random() < 0.3
+        hive = layout in EVOLVABLE
         breakage = pick.choice(BREAKAGES) if hive else "none"
         breakages = SEAL_BREAKAGES[:9] if not hive else SEAL_BREAKAGES + PARTITION_BREAKAGES * partitioned
         # Of another version of the hash nothing is altered.
-        breakable = breakage != "version" and pick.random() < 0.25
+        breakable = breakage != "version" and pick.random() < 0.25 and layout.endswith(SEALED)
+        sorted_by_text = ", ".join(dict.fromkeys((*keys, "t")))
         made = Table(
             name=name,
             keys=keys,
             buckets=pick.choice((1, 2, 4, 4, 4, 8, 8, 6, 12)),
-            sorted_by=pick.choice((", ".join(keys), ", ".join(keys), ", ".join((*keys, "v")), "v", "")),
+            sorted_by=pick.choice((", ".join(keys), ", ".join(keys), ", ".join((*keys, "v")), sorted_by_text, "v", "")),
             layout=layout,
-            fills=tuple(pick.choice(FILLS) for _ in range(3 if evolves else pick.choice((1, 1, 2)))),
+            fills=tuple(pick.choice(FILLS) for _ in range(3 if evolves else pick.choice((1, 1, 2, 2, 3)))),
             partitioned=partitioned,
+            # Stock Spark believes in buckets of the Spark layout also where it reads their columns as NULL.
+            numbered=pick.choice(("", "", "", "", "first", "last") if layout.startswith("hive") else ("",)),
             evolved=self._evolution(keys) if evolves else (),
             breakage=breakage,
             seals=tuple(pick.sample(breakages, pick.choice((1, 1, 2)))) if breakable else (),
@@ -152,21 +166,27 @@ class Generator:
             ", ".join(table.keys),
             table.buckets,
             sorted_by=table.sorted_by,
-            stored=f"stored as {file_format}" if kind == "hive" else f"using {file_format}",
+            stored=f"{'stored as' if kind == 'hive' else 'using'} {file_format}{OPTIONS.get(table.layout, '')}",
             rest="partitioned by (p string)" if table.partitioned else "",
         )
         by, buckets = ", ".join(table.keys), table.buckets
+        if table.numbered == "first":
+            put_field_ids(self.tables, table.name)
         for number, fill in enumerate(table.fills):
             if number and table.evolved:
                 by, buckets = table.evolved[number - 1]
                 self.tables.sql(f"alter table {table.name} clustered by ({by}) sorted by ({by}) into {buckets} buckets")
             self._fill(table, fill, number, by, buckets)
+        if table.numbered == "last":
+            put_field_ids(self.tables, table.name, self.random.choice((1, 2)))
 
     def _fill(self, table: Table, fill: str, number: int, by: str, buckets: int) -> None:
         rows = self._rows()
         if table.partitioned:
-            rows = f"select *, '{'xyz'[number]}' as p from ({rows})"
-        how, _, seal = fill.partition(" ")
+            partition = number if table.evolved else self.random.randrange(number + 1)
+            rows = f"select *, '{'xyz'[partition]}' as p from ({rows})"
+        how, _, sealed = fill.partition(" ")
+        seal = bool(sealed) and table.is_sealable
         if how == "extension":
             self.tables.sql(f"insert into {table.name} {rows}")
         elif how == "stock" and table.layout.startswith("spark"):
@@ -178,7 +198,7 @@ class Generator:
                 self.tables.seal(table.name)
         else:
             files = 1 if how == "stock" else int(how)
-            self.tables.fill(table.name, rows, files=files, sealed=bool(seal))
+            self.tables.fill(table.name, rows, files=files, sealed=seal)
 
     def _rows(self) -> str:
         pick = self.random
@@ -197,6 +217,10 @@ class Generator:
             "spark.sql.codegen.factoryMode": pick(("FALLBACK", "NO_CODEGEN", "NO_CODEGEN", "NO_CODEGEN")),
             "spark.sql.join.preferSortMergeJoin": pick(("true", "false")),
             "spark.sql.parquet.enableVectorizedReader": pick(("true", "true", "false")),
+            "spark.sql.parquet.columnarReaderBatchSize": pick(("1", "3", "4096")),
+            "spark.sql.orc.enableVectorizedReader": pick(("true", "true", "false")),
+            "spark.sql.orc.columnarReaderBatchSize": pick(("1", "3", "4096")),
+            "spark.sql.columnVector.offheap.enabled": pick(("true", "false")),
             "spark.sql.requireAllClusterKeysForCoPartition": pick(("true", "false")),
             "spark.sql.shuffle.partitions": pick(("1", "2", "4")),
             "spark.bucketing.join.alignment": pick(("auto", "coalesce", "split", "off")),
@@ -204,6 +228,14 @@ class Generator:
             "spark.bucketing.union.enabled": pick(("true", "true", "false")),
             "spark.bucketing.read.partitionBytes": pick(("0", "1k", "64m")),
             "spark.bucketing.read.sparkLayout": pick(("true", "true", "true", "false")),
+        }
+
+    def reader(self) -> dict[str, str]:
+        """Settings of Spark's that decide what it reads, for a query and for the one of stock Spark that it is compared with."""
+        pick = self.random.choice
+        return {
+            "spark.sql.orc.impl": pick(("native", "native", "hive")),
+            "spark.sql.parquet.fieldId.read.enabled": pick(("true", "false", "false", "false")),
         }
 
     def query(self, pool: list[Table]) -> Query:
@@ -273,8 +305,8 @@ class Generator:
 
     def _window(self, pool: list[Table]) -> str:
         source, table = self._source(pool)
-        keys = ", ".join(table.keys)
-        return f"select {keys}, v, rank() over (partition by {keys} order by v), count(*) over (partition by {keys}) from {source}"
+        keys, by = ", ".join(table.keys), self.random.choice("tv")
+        return f"select {keys}, v, rank() over (partition by {keys} order by {by}), count(*) over (partition by {keys}) from {source}"
 
     def _union(self, pool: list[Table]) -> str:
         sources = [self._source(pool) for _ in range(self.random.choice((2, 3)))]
