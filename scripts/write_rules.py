@@ -1,4 +1,4 @@
-"""Write the rules of docs/rules.md from their docstrings; what stands above them is written by hand."""
+"""Generate the section "Rules" of docs/rules.md from docstrings; the text above it is hand-written."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ HEADING = "\n## Rules\n"
 
 
 def page() -> str:
-    """The text of the page."""
-    # sqlfluff wants all plugins loaded before it sees a rule.
+    """Return the text of the page."""
+    # sqlfluff warns about rules that are imported before all plugins are loaded.
     get_plugin_manager()
     from spark_bucketing.sqlfluff_plugin.rules import RULES
 
@@ -30,12 +30,12 @@ def _slug(rule: type[BaseRule]) -> str:
 
 def _line(rule: type[BaseRule]) -> str:
     summary = _markdown((rule.__doc__ or "").partition("\n")[0].rstrip("."))
-    fixed = "; `sqlfluff fix` mends it" if rule.is_fix_compatible else ""
+    fixed = "; `sqlfluff fix` fixes it" if rule.is_fix_compatible else ""
     return f"- [`{rule.code}`](#{_slug(rule)}) `{rule.name}`: {summary}{fixed}"
 
 
 def _section(rule: type[BaseRule]) -> str:
-    # What sqlfluff has put into the docstring is in the list above.
+    # The list of rules already contains the lines that sqlfluff adds to the docstring.
     text = re.sub(r"\n+ *This rule is ``sqlfluff fix`` compatible\.\n", "\n", rule.__doc__ or "")
     text = re.sub(r"\n+ *\*\*(Name|Aliases|Groups)\*\*: .*\n", "\n", text)
     text = re.sub(r"\n+ *\*\*Configuration\*\*\n+(?: *\* .*\n)+", "\n", text)

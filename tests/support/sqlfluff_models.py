@@ -1,4 +1,4 @@
-"""Models that sqlfluff lints, by the rules of this package alone."""
+"""Lint models with the rules of this package only."""
 
 from __future__ import annotations
 
@@ -10,44 +10,44 @@ from typing import Any
 
 from sqlfluff.core import FluffConfig, Linter, SQLLintError
 
-# A file in no dbt project.
+# A file outside any dbt project.
 DEFAULT = "target/manifest.json"
 NOWHERE = "/nowhere/models/model.sql"
 
 
 @cache
 def linter(manifest: str | None = DEFAULT) -> Linter:
-    """A linter whose rules are this package's; made once, since that takes longer than linting."""
+    """Return a linter with only this package's rules; cached, because creating it takes longer than linting."""
     settings: Any = {"core": {"dialect": "sparksql"}, "rules": {"spark_bucketing": {"manifest": manifest}}}
     return Linter(config=FluffConfig(configs=settings, overrides={"rules": "spark_bucketing"}))
 
 
 def lint(sql: str, manifest: str | None = DEFAULT, path: str = NOWHERE) -> list[SQLLintError]:
-    """What the rules say of a text; it must be one that can be parsed."""
+    """Return the violations in a text, which must parse."""
     violations = linter(manifest).lint_string(sql, fname=path).get_violations()
     assert all(isinstance(one, SQLLintError) for one in violations), violations
     return [one for one in violations if isinstance(one, SQLLintError)]
 
 
 def slugs(sql: str, manifest: str = DEFAULT, path: str = NOWHERE) -> list[str]:
-    """The names of the rules that say something, in the order of the text, each once."""
+    """Return the names of the violated rules, each once, in the order of the text."""
     return list(
         dict.fromkeys(one.rule_name().rpartition(".")[2].replace("_", "-") for one in lint(sql, manifest, path))
     )
 
 
 def fixed(sql: str, manifest: str = DEFAULT, path: str = NOWHERE) -> str:
-    """A text after `sqlfluff fix`."""
+    """Return a text after `sqlfluff fix`."""
     return str(linter(manifest).lint_string(sql, fname=path, fix=True).fix_string()[0])
 
 
 def model(sql: str, config: Mapping[str, Any]) -> str:
-    """The text of a model."""
+    """Return the text of a model."""
     return f"{{{{ config({', '.join(f'{key}={value!r}' for key, value in config.items())}) }}}}\n{sql}\n"
 
 
 def write_manifest(file: Path, nodes: Sequence[Mapping[str, Any]]) -> None:
-    """A manifest.json with what the rules read of each node: at least a name, and as it needs config, columns and SQL."""
+    """Write a manifest.json; each node needs a name, and may have a config, columns and SQL."""
     entries: dict[str, dict[str, Any]] = {"nodes": {}, "sources": {}}
     for node in nodes:
         kind = node.get("resource_type", "model")

@@ -1,4 +1,4 @@
-"""Rules for configs say before a run what the run would stop with."""
+"""The config rules report before a run the errors that the run would report."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ KEYS = (REPOSITORY / "macros" / "bucketing" / "config" / "validate_config_keys.s
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_what_a_run_stops_with_is_said_before(name: str) -> None:
+def test_config_errors_are_reported_before_the_run(name: str) -> None:
     case = CASES[name]
     assert slugs(model(case.get("sql", SQL), case["config"])) == case["rules"]
 
 
-def test_the_keys_are_those_of_the_macros() -> None:
+def test_keys_match_the_macros() -> None:
     first, second = (
         re.findall(r"dict\.fromkeys\((\[.*?\])", KEYS, re.DOTALL)[0],
         re.findall(r"others = (\{.*?\n  \})", KEYS, re.DOTALL)[0],
@@ -43,7 +43,7 @@ def test_the_keys_are_those_of_the_macros() -> None:
     assert own | {key: OURS[key] for key in shared} == dict(ORGANIZED)
 
 
-def test_misspelt_keys_are_mended_once_and_for_all() -> None:
+def test_misspelt_keys_are_fixed_in_one_pass() -> None:
     source = (
         "{{ config(\n    materialized='bucketed_table',\n    cluster_by=['k'], num_buckets=4\n) }}\n\nselect 1 as k\n"
     )
@@ -52,13 +52,13 @@ def test_misspelt_keys_are_mended_once_and_for_all() -> None:
     assert fixed(mended) == mended and lint(mended) == []
 
 
-def test_a_misspelt_key_beside_the_right_one_is_for_people_to_mend() -> None:
+def test_misspelt_key_beside_the_correct_key_has_no_fix() -> None:
     source = model(
         "select 1 as k", {"materialized": "bucketed_table", "clustered_by": ["k"], "bucket": 4, "buckets": 8}
     )
     assert slugs(source) == ["misspelt-key"] and fixed(source) == source
 
 
-def test_a_violation_is_where_its_key_is() -> None:
+def test_violation_is_reported_at_its_key() -> None:
     source = "{{ config(materialized='bucketed_table',\n  clustered_by=['k'],\n  buckets='8') }}\nselect 1 as k\n"
     assert [(one.line_no, one.line_pos) for one in lint(source)] == [(3, 3)]

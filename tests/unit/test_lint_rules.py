@@ -1,4 +1,4 @@
-"""Each rule against its file of cases, and what all rules have in common."""
+"""Each rule against its file of cases, and properties that all rules share."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def manifest(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.mark.parametrize("case", CASES, ids=NAMES)
-def test_a_rule_does_what_its_cases_say(case: RuleTestCase, manifest: str) -> None:
+def test_rule_gives_the_results_of_its_cases(case: RuleTestCase, manifest: str) -> None:
     text = case.pass_str or case.fail_str or ""
     found = [one for one in lint(text, manifest) if one.rule_code() == case.rule]
     if case.pass_str:
@@ -45,12 +45,12 @@ def test_a_rule_does_what_its_cases_say(case: RuleTestCase, manifest: str) -> No
         ]
     mended = fixed(text, manifest)
     assert mended == (case.fix_str or text)
-    # A fix is applied once, and leaves nothing of what it mends.
+    # A fix is applied once and resolves the violation.
     assert fixed(mended, manifest) == mended
     assert not case.fix_str or case.rule not in {one.rule_code() for one in lint(mended, manifest)}
 
 
-def test_every_rule_has_cases_of_both_kinds() -> None:
+def test_every_rule_has_passing_and_failing_cases() -> None:
     from spark_bucketing.sqlfluff_plugin.rules import RULES
 
     for rule in RULES:
@@ -67,7 +67,7 @@ OWN = {
 }  # fmt: skip
 
 
-def test_a_rule_is_named_like_the_reason_of_the_check() -> None:
+def test_rule_names_match_the_reasons_of_check() -> None:
     from spark_bucketing.sqlfluff_plugin.rules import RULES
 
     slugs = {rule.name.rpartition(".")[2].replace("_", "-") for rule in RULES}
@@ -98,7 +98,7 @@ def _tpch_manifest(file: Path, layout: str) -> str:
 @pytest.mark.parametrize(
     "layout", ["spark", "mixed_hive", *(pytest.param(name, marks=pytest.mark.long) for name in ("hive", "mixed"))]
 )
-def test_nothing_is_said_of_tpch(tmp_path: Path, layout: str) -> None:
+def test_no_findings_in_tpch(tmp_path: Path, layout: str) -> None:
     manifest = _tpch_manifest(tmp_path / "manifest.json", layout)
     found = {
         path.stem: [one.desc() for one in lint(path.read_text(), manifest)] for path in sorted(TPCH.glob("q*.sql"))
@@ -106,8 +106,8 @@ def test_nothing_is_said_of_tpch(tmp_path: Path, layout: str) -> None:
     assert {name: said for name, said in found.items() if said} == {}
 
 
-def test_nothing_is_said_of_the_showcase(tmp_path: Path) -> None:
-    """Of its models, with the configs that their files have and the types that its sources have."""
+def test_no_findings_in_the_showcase(tmp_path: Path) -> None:
+    """Lint the showcase models with the configs of their files."""
     models = sorted((REPOSITORY / "models").rglob("*.sql"))
     nodes: list[dict[str, Any]] = []
     for file in models:
@@ -124,8 +124,8 @@ def test_nothing_is_said_of_the_showcase(tmp_path: Path) -> None:
     assert sum("bucketed" in str(node["config"]["materialized"]) for node in nodes) > 5
 
 
-def test_nothing_is_said_where_the_check_finds_nothing(tmp_path: Path) -> None:
-    """Of the check's own cases: those where Spark moves and sorts nothing that lies in buckets."""
+def test_no_findings_where_check_finds_nothing(tmp_path: Path) -> None:
+    """Lint the queries of check's own cases in which Spark neither shuffles nor sorts a bucketed table."""
     folder = REPOSITORY / "tests" / "cases"
     nodes = []
     for name, table in yaml.safe_load((folder / "tables.yml").read_text()).items():
@@ -149,13 +149,13 @@ def test_nothing_is_said_where_the_check_finds_nothing(tmp_path: Path) -> None:
     assert {sql: said for sql, said in found.items() if said} == {}
 
 
-def test_the_page_of_rules_is_current() -> None:
+def test_rules_page_is_current() -> None:
     script = runpy.run_path(str(REPOSITORY / "scripts" / "write_rules.py"))
     assert script["TARGET"].read_text() == script["page"](), "run scripts/write_rules.py"
 
 
 @pytest.mark.parametrize("text", ["{", '{"metadata": {}}', None])
-def test_a_manifest_that_cannot_be_read_is_warned_of_once(
+def test_unreadable_manifest_is_warned_about_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, text: str | None
 ) -> None:
     (tmp_path / "dbt_project.yml").write_text("name: shop")
@@ -169,7 +169,7 @@ def test_a_manifest_that_cannot_be_read_is_warned_of_once(
     assert len([one for one in caplog.messages if "manifest.json" in one]) == 1
 
 
-def test_a_project_can_do_without_a_manifest(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_manifest_can_be_disabled(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "dbt_project.yml").write_text("name: shop")
     model = "{{ config(materialized='bucketed_table', clustered_by=['k']) }}\nselect 1 as k\n"
     with caplog.at_level("WARNING", "sqlfluff.rules"):
@@ -178,7 +178,7 @@ def test_a_project_can_do_without_a_manifest(tmp_path: Path, caplog: pytest.LogC
     assert caplog.messages == []
 
 
-def test_what_the_manifest_says_of_a_model_counts_until_its_file_says_otherwise(tmp_path: Path) -> None:
+def test_file_overrides_the_config_of_the_manifest(tmp_path: Path) -> None:
     (tmp_path / "models").mkdir()
     (tmp_path / "dbt_project.yml").write_text("name: shop")
     old = "{{ config(buckets=4) }}\nselect 1 as k"
@@ -189,7 +189,7 @@ def test_what_the_manifest_says_of_a_model_counts_until_its_file_says_otherwise(
     assert [one.rule_name() for one in lint("select 1 as k\n", manifest, path)] == ["spark_bucketing.missing_buckets"]
 
 
-def test_a_violation_that_is_in_no_line_of_the_file_says_where_it_is(tmp_path: Path) -> None:
+def test_violation_in_yaml_names_its_place(tmp_path: Path) -> None:
     (tmp_path / "models").mkdir()
     (tmp_path / "dbt_project.yml").write_text("name: shop")
     config = {"materialized": "bucketed_table", "cluster_by": ["k"], "buckets": 4}
@@ -199,21 +199,21 @@ def test_a_violation_that_is_in_no_line_of_the_file_says_where_it_is(tmp_path: P
     assert found.desc().endswith("It is set in YAML.")
 
 
-def test_a_new_model_may_be_configured_in_yaml(tmp_path: Path) -> None:
+def test_new_model_may_be_configured_in_yaml(tmp_path: Path) -> None:
     (tmp_path / "models").mkdir()
     (tmp_path / "dbt_project.yml").write_text("name: shop\nmodels: {shop: {+buckets: 64}}")
     text = "{{ config(materialized='bucketed_table', clustered_by=['k']) }}\nselect 1 as k\n"
     assert lint(text, "none.json", str(tmp_path / "models" / "new.sql")) == []
 
 
-def test_a_query_of_hundreds_of_inputs_is_left_alone_at_least(manifest: str) -> None:
+def test_query_with_thousands_of_inputs_has_no_findings(manifest: str) -> None:
     assert (
         Query(" union all ".join(["select user_id from clicks"] * 2000), project_of(Path(NOWHERE), manifest)).problems
         == []
     )
 
 
-def test_a_rule_can_be_left_out_by_its_code_and_by_its_name(manifest: str) -> None:
+def test_rules_can_be_disabled_by_code_and_by_name(manifest: str) -> None:
     text = "select city from shop.names where lower(name) = 'a'"
     for rule in (
         "SparkBucketing_SB08",
@@ -225,5 +225,5 @@ def test_a_rule_can_be_left_out_by_its_code_and_by_its_name(manifest: str) -> No
     assert len(lint(f"{text}  -- noqa: SparkBucketing_SB09\n", manifest)) == 1
 
 
-def test_text_that_is_no_query_is_left_alone(manifest: str) -> None:
+def test_text_without_a_query_has_no_findings(manifest: str) -> None:
     assert lint("{% macro a() %}select 1{% endmacro %}\n", manifest, NOWHERE) == []

@@ -1,7 +1,7 @@
-"""Rules about buckets for sqlfluff: what can be known of a model from its text, its config and the manifest.
+"""sqlfluff rules for bucketed models, based on the model's text, its config and the manifest.
 
-sqlfluff finds this by the entry point `sqlfluff`, and calls the hooks. The rules are imported when it asks for them,
-since it warns of rules that are defined before all plugins are loaded.
+sqlfluff finds this package through the entry point `sqlfluff` and calls the hooks below. The rules are imported only
+when sqlfluff asks for them, because it warns about rules that are defined before all plugins are loaded.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @hookimpl
 def get_rules() -> list[type[BaseRule]]:
-    """All rules of this package."""
+    """Return all rules of this package."""
     from spark_bucketing.sqlfluff_plugin.rules import RULES
 
     return list(RULES)
@@ -25,15 +25,11 @@ def get_rules() -> list[type[BaseRule]]:
 
 @hookimpl
 def load_default_config() -> dict[str, Any]:
-    """The defaults of the rules' settings."""
+    """Return the default settings of the rules."""
     return dict(load_config_resource(package="spark_bucketing.sqlfluff_plugin", file_name="plugin_default_config.cfg"))
 
 
 @hookimpl
 def get_configs_info() -> dict[str, ConfigInfo]:
-    """What the settings mean."""
-    return {
-        "manifest": {
-            "definition": "manifest.json of the dbt project, or none; a relative path begins where dbt_project.yml is"
-        }
-    }
+    """Describe the settings of the rules."""
+    return {"manifest": {"definition": "path of manifest.json, relative to the directory of dbt_project.yml; or none"}}

@@ -1,7 +1,7 @@
-"""What the config() of a model says, and where, from the model's text as it was written.
+"""Read the config() calls of a model, with their positions, from the model's source.
 
-Rendering leaves nothing of config(), so that it is read from the source, by Jinja's own lexer. Values that are not
-literals are not known; a call within a block such as `{% if %}` says nothing for certain.
+Rendering removes config(), so Jinja's own lexer reads it from the source. A value that is not a literal is unknown. A
+call inside a block such as `{% if %}` is ignored, because it may not run.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from jinja2.nodes import Expr, Output
 
 
 class Unknown:
-    """A value that only dbt can tell."""
+    """A value that only dbt can evaluate."""
 
     def __repr__(self) -> str:
         return "unknown"
@@ -27,7 +27,7 @@ UNKNOWN = Unknown()
 
 @dataclass(frozen=True)
 class Setting:
-    """A setting's value, and where its key and the whole of it are in the source."""
+    """The value of a setting, with the source positions of its key and of the whole argument."""
 
     value: Any
     key: slice
@@ -36,17 +36,17 @@ class Setting:
 
 @dataclass(frozen=True)
 class ConfigCalls:
-    """The settings of all config() calls of a file; the last one of a key counts."""
+    """The settings from all config() calls of a file; the last call that sets a key wins."""
 
     settings: Mapping[str, Setting] = field(default_factory=dict)
-    # Where the first call is, from its name to its closing bracket; None without one.
+    # Position of the first call, from its name to its closing parenthesis; None if there is no call.
     call: slice | None = None
-    # Whether there may be more settings than these: a call in a block, or one with `**`.
+    # Whether other settings are possible: there is a call inside a block, or a call with `**`.
     open: bool = False
 
     @property
     def values(self) -> dict[str, Any]:
-        """The values by key; UNKNOWN among them."""
+        """Return the values by key; some may be UNKNOWN."""
         return {key: setting.value for key, setting in self.settings.items()}
 
 
@@ -65,7 +65,7 @@ _OPENING, _CLOSING = "([{", ")]}"
 
 
 def config_calls(source: str) -> ConfigCalls:
-    """Read the config() calls of a file; nothing of a file that Jinja cannot read."""
+    """Read the config() calls of a file; return no settings if Jinja cannot read the file."""
     if "config" not in source:
         return ConfigCalls()
     try:
@@ -100,7 +100,7 @@ def _environment() -> Environment:
 def _tokens(source: str) -> Iterator[_Token]:
     start = 0
     for _, kind, text in _environment().lex(source):
-        # What whitespace control takes away is in no token.
+        # Whitespace control removes text that no token contains.
         start = source.find(text, start)
         if start < 0:
             return
@@ -109,7 +109,7 @@ def _tokens(source: str) -> Iterator[_Token]:
 
 
 def _block_depth(tokens: list[_Token], place: int) -> int:
-    """1 where a block begins, -1 where one ends; `set` and `do` without an end are none."""
+    """Return 1 where a block opens, -1 where it closes and 0 elsewhere; `set` and `do` without an end do not count."""
     if place == 0 or tokens[place - 1].kind != "block_begin" or tokens[place].kind != "name":
         return 0
     word = tokens[place].text
@@ -119,7 +119,7 @@ def _block_depth(tokens: list[_Token], place: int) -> int:
 
 
 def _is_config(tokens: list[_Token], place: int) -> bool:
-    """Whether `config` and a bracket come here, of nothing else as in `model.config(`."""
+    """Return whether a call of `config` starts here, but not a method call such as `model.config(`."""
     named = tokens[place].kind == "name" and tokens[place].text == "config"
     called = place + 1 < len(tokens) and tokens[place + 1].text == "("
     return named and called and not (place and tokens[place - 1].text == ".")
@@ -151,7 +151,7 @@ def _arguments(tokens: list[_Token]) -> Iterator[list[_Token]]:
 
 
 def _setting(argument: list[_Token], source: str) -> tuple[str, Setting] | None:
-    """A key and its value; None for what is no `key=value`."""
+    """Return a key and its value; None if the argument is not `key=value`."""
     if len(argument) < 3 or argument[0].kind != "name" or argument[1].text != "=":
         return None
     key, whole = argument[0], slice(argument[0].start, argument[-1].stop)
@@ -164,6 +164,6 @@ def _literal(text: str) -> Any:
         output = _environment().parse("{{ (" + text + ") }}").body[0]
         expression = output.nodes[0] if isinstance(output, Output) else None
         return expression.as_const() if isinstance(expression, Expr) else UNKNOWN
-    # A filter of a literal may raise anything; jinja2's own Impossible is what names are.
+    # A filter on a literal may raise anything; for names, jinja2 raises Impossible.
     except Exception:
         return UNKNOWN

@@ -1,6 +1,6 @@
-"""The config keys that the materializations read, and which of them a misspelt one is meant to be.
+"""Define the config keys that the materializations read, and find the key that a misspelt one means.
 
-The macros validate_config_keys and nearest_name say the same at run time; a test holds the two together.
+The macros validate_config_keys and nearest_name apply the same rules at run time; a test compares the two.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-#: Each key that is read, with what others call it.
+#: Each config key, with the names that people use for it by mistake.
 OURS: Mapping[str, tuple[str, ...]] = {
     "clustered_by": (
         *("cluster_by", "bucket_by", "bucketed_by", "bucket_columns", "bucket_keys", "bucket_key", "bucket_cols"),
@@ -45,7 +45,7 @@ _SHARED = (
     *("bucket_hash", "write_tasks", "unique_key", "on_schema_change", "incremental_strategy", "merge_update_columns"),
     *("merge_exclude_columns", "incremental_predicates"),
 )
-#: The same of organized tables.
+#: The same for organized tables.
 ORGANIZED: Mapping[str, tuple[str, ...]] = {
     "rows_per_file": (
         *("max_rows_per_file", "records_per_file", "max_records_per_file", "maxrecordsperfile", "rows_per_files"),
@@ -64,7 +64,7 @@ ORGANIZED: Mapping[str, tuple[str, ...]] = {
     "merge_checks": ("merge_check", "checks"),
     **{key: OURS[key] for key in _SHARED},
 }
-#: Keys of dbt and of other adapters, lest one of them be taken for a slip.
+#: Keys of dbt and of other adapters, which must not be reported as typos.
 OTHERS = frozenset(
     (
         *("predicates", "begin", "sort", "dist", "tags", "meta"),
@@ -78,7 +78,7 @@ OTHERS = frozenset(
 
 
 def meant_key(key: str, keys: Mapping[str, tuple[str, ...]] = OURS) -> str | None:
-    """The one of these keys that this one is meant to be; None where it is read, or nothing like one that is."""
+    """Return the key that a misspelt key means; None if the key is valid or resembles no valid key."""
     if key in keys or key in OTHERS:
         return None
     plain = key.lower().replace("-", "_")
@@ -87,12 +87,12 @@ def meant_key(key: str, keys: Mapping[str, tuple[str, ...]] = OURS) -> str | Non
 
 
 def nearest_name(word: str, names: Iterable[str], within: int = 2) -> str | None:
-    """The one of these names that a word is a slip of, or None.
+    """Return the name that a word is a typo of, or None.
 
     Args:
-        word: what was written.
-        names: what it may be meant to be.
-        within: how many letters more, less or other are a slip; two that have changed places are one.
+        word: the word as written.
+        names: the valid names.
+        within: the largest edit distance that counts as a typo; two swapped letters count as one edit.
     """
     nearest, nearest_distance = None, within + 1
     plain = re.sub("[^a-z0-9]", "", word.lower())
@@ -103,14 +103,14 @@ def nearest_name(word: str, names: Iterable[str], within: int = 2) -> str | None
         distance = _edit_distance(plain, other)
         if distance == 2 and sorted(plain) == sorted(other):
             distance = 1
-        # Of a short word two letters are too much.
+        # Two edits are too many in a short word.
         if distance < nearest_distance and distance <= len(other) // 3:
             nearest, nearest_distance = name, distance
     return nearest
 
 
 def _edit_distance(word: str, other: str) -> int:
-    """Levenshtein's distance."""
+    """Return the Levenshtein distance of two words."""
     row = list(range(len(other) + 1))
     for number, letter in enumerate(word, start=1):
         above, row = row, [number]

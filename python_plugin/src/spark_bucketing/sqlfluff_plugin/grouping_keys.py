@@ -1,4 +1,4 @@
-"""Keys of groupings and windows, and filters, against the buckets of what is read."""
+"""Compare the keys of groupings and windows, and filters, with the bucket columns of the inputs."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from spark_bucketing.sqlfluff_plugin.problems import Problem
 from spark_bucketing.sqlfluff_plugin.relation_layouts import Layout
 from spark_bucketing.sqlfluff_plugin.scope import Scope, offset_of
 
-# What changes the look of a value, so that it could be done to the other side of the comparison.
+# Expressions that the other side of the comparison could apply instead.
 _REVERSIBLE = (exp.Cast, exp.Lower, exp.Upper, exp.Trim, exp.Coalesce)
 
 
 def judge_keys(
     keys: Sequence[exp.Expr], scope: Scope, layout: Layout | None, what: str, offset: int
 ) -> Iterator[Problem]:
-    """What is to be said of a grouping or window over rows that lie in buckets.
+    """Judge a grouping or window over bucketed rows.
 
     Args:
-        keys: what is grouped or partitioned by.
-        scope: the SELECT.
-        layout: how the rows lie.
-        what: grouping or window.
-        offset: where the keys are.
+        keys: the grouping or PARTITION BY keys.
+        scope: the inputs of the SELECT.
+        layout: the layout of the rows.
+        what: "grouping" or "window", for the message.
+        offset: the position of the keys in the query.
     """
     if layout is None:
         return
@@ -37,14 +37,14 @@ def judge_keys(
         names = ", ".join(layout.name(n) for n in missing)
         yield Problem(
             "keys-miss-bucket-column",
-            f"{layout.table} is bucketed by {layout.called()}, and this {what} leaves out {names}: its rows are moved. "
-            "Keys may have more columns than the buckets, but no fewer.",
+            f"{layout.table} is bucketed by {layout.called()}, but this {what} leaves out {names}, so Spark shuffles "
+            "the table. The keys must include all bucket columns.",
             offset,
         )
 
 
 def judge_filter(condition: exp.Expr, scope: Scope) -> Iterator[Problem]:
-    """Filters that could leave out buckets, but for a cast or function around the bucket column."""
+    """Find filters that cannot skip buckets because a cast or function wraps the bucket column."""
     for test in conjuncts(condition):
         if isinstance(test, exp.EQ):
             sides = [(test.this, test.expression), (test.expression, test.this)]
@@ -60,8 +60,8 @@ def judge_filter(condition: exp.Expr, scope: Scope) -> Iterator[Problem]:
             if place and spec == place[1]:
                 yield Problem(
                     "expression-over-key",
-                    f"{inner.sql(dialect='spark')} hides the bucket column {place[1]} from this filter, which could "
-                    f"leave out buckets: compare {place[1]} itself.",
+                    f"{inner.sql(dialect='spark')} hides the bucket column {place[1]}, so this filter cannot skip "
+                    f"buckets. Compare {place[1]} itself.",
                     offset_of(value),
                 )
 

@@ -1,4 +1,4 @@
-"""Joins, against the buckets of their sides."""
+"""Compare joins with the bucket specs of their inputs."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from spark_bucketing.sqlfluff_plugin.relation_layouts import Layout, Place, Rela
 from spark_bucketing.sqlfluff_plugin.scope import Scope, offset_of, plain_type
 from spark_bucketing.sqlfluff_plugin.violations import base_type
 
-# Types of which different ones have different hashes. Others are read as one of these, or are not known well enough.
+# Types whose hashes differ. Any other type is converted to one of these or is not certain enough to compare.
 _HASHED = ("boolean", "tinyint", "smallint", "int", "bigint", "decimal", "string", "date", "timestamp")
 
 
 @dataclass(frozen=True)
 class Judged:
-    """What is said of a join, and how its rows lie."""
+    """The problems of a join, and the layout of its rows."""
 
     problems: Sequence[Problem]
     layout: Layout | None
@@ -26,7 +26,7 @@ class Judged:
 
 @dataclass(frozen=True)
 class _Key:
-    """One equality of a join, the left side first."""
+    """One equality of a join, with the left side first."""
 
     left: exp.Expr
     right: exp.Expr
@@ -34,11 +34,11 @@ class _Key:
 
 @dataclass(frozen=True)
 class _Side:
-    """The bucket columns of one side among the keys of a join."""
+    """The bucket columns of one side, matched with the keys of a join."""
 
     layout: Layout
-    plain: tuple[int | None, ...]  # the key that each of them is
-    wrapped: tuple[int | None, ...]  # the key that has an expression over each of them
+    plain: tuple[int | None, ...]  # the index of the key on each bucket column
+    wrapped: tuple[int | None, ...]  # the index of the key with an expression over each bucket column
 
     @property
     def covered(self) -> bool:
@@ -57,13 +57,13 @@ def judge_join(
     """Judge one join.
 
     Args:
-        join: with its ON or USING.
-        others: conditions of WHERE and of other joins, of which Spark takes those of these two sides into this join.
-        scope: the inputs before it.
-        alias: of the input that it adds.
-        relation: what that delivers.
-        left: how the rows before it lie.
-        right: how those of the input lie.
+        join: the join, with its ON or USING clause.
+        others: conditions of WHERE and of other joins; Spark adds those on these two inputs to this join.
+        scope: the inputs before the join.
+        alias: the alias of the input that the join adds.
+        relation: the relation of that input.
+        left: the layout of the rows before the join.
+        right: the layout of that input's rows.
     """
     both = Scope()
     both.relations = {**scope.relations}
@@ -82,7 +82,7 @@ def judge_join(
 
 
 def _keys(join: exp.Join, others: Sequence[exp.Expr], scope: Scope, both: Scope, alias: str) -> tuple[list[_Key], bool]:
-    """The equalities of a join, those of its own condition first, and whether all of them were understood."""
+    """Return the equalities of a join, its own first, and whether all of its conditions were understood."""
     if join.args.get("method"):
         return [], False
     keys = [_using(name, scope, alias) for name in join.args.get("using") or ()]
@@ -98,7 +98,7 @@ def _keys(join: exp.Join, others: Sequence[exp.Expr], scope: Scope, both: Scope,
         if not here or not there:
             continue
         if None in here | there:
-            # A condition of another join may be of inputs that come later.
+            # A condition of another join may refer to inputs that come later.
             certain = certain and any(one is part for one in elsewhere) and _is_of_others(test, both)
         elif alias not in here and there == {alias} and here:
             keys.append(_Key(test.this, test.expression))
@@ -108,7 +108,7 @@ def _keys(join: exp.Join, others: Sequence[exp.Expr], scope: Scope, both: Scope,
 
 
 def _merge(join: exp.Join, keys: Sequence[_Key], scope: Scope, alias: str) -> None:
-    """Note whose the columns of USING are: those of the side all of whose rows are kept."""
+    """Note the input that the columns of USING come from: the side whose rows are all kept."""
     for name, key in zip(join.args.get("using") or (), keys, strict=False):
         left = key.left.args["table"].name if isinstance(key.left, exp.Column) else None
         scope.merged[name.name.lower()] = {"RIGHT": alias, "FULL": None}.get(_kind(join), left)
@@ -128,7 +128,7 @@ def _using(name: exp.Expr, scope: Scope, alias: str) -> _Key:
 
 
 def conjuncts(condition: exp.Expr | None) -> list[exp.Expr]:
-    """What a condition demands, one by one."""
+    """Split a condition into its conjuncts."""
     if condition is None:
         return []
     inner = condition.unnest()
@@ -140,7 +140,7 @@ def _is_of_others(test: exp.Expr, both: Scope) -> bool:
 
 
 def _aliases(expression: exp.Expr, both: Scope) -> set[str | None]:
-    """The inputs that an expression reads; None among them for what is not known."""
+    """Return the inputs that an expression reads; None stands for an unknown one."""
     places = [both.place(column) for column in expression.find_all(exp.Column)]
     return {place[0] if place else None for place in places}
 
@@ -171,22 +171,23 @@ def _uncovered(side: _Side, keys: Sequence[exp.Expr], join: exp.Join) -> Iterato
         key = keys[hidden[0] or 0]
         yield Problem(
             "expression-over-key",
-            f"{layout.table} is bucketed by {layout.called()}, and this join compares {key.sql(dialect='spark')}: "
-            "its rows are moved. Compute it in the model that the table is built from, or give the keys one type.",
+            f"{layout.table} is bucketed by {layout.called()}, but this join compares {key.sql(dialect='spark')}, so "
+            "Spark shuffles the table. Compute the expression in the model that builds the table, or give the keys "
+            "one type.",
             offset_of(key),
         )
     elif len(missing) < len(side.plain) or any(key is not None for key in hidden):
         names = ", ".join(layout.name(n) for n in missing)
         yield Problem(
             "keys-miss-bucket-column",
-            f"{layout.table} is bucketed by {layout.called()}, and this join leaves out {names}: its rows are moved. "
-            "Keys may have more columns than the buckets, but no fewer.",
+            f"{layout.table} is bucketed by {layout.called()}, but this join leaves out {names}, so Spark shuffles "
+            "the table. The keys must include all bucket columns.",
             offset_of(keys[0]) if keys else offset_of(join),
         )
 
 
 def _unlike(left: _Side, right: _Side, keys: Sequence[_Key], both: Scope) -> Iterator[Problem]:
-    """What keeps the buckets of two sides from being put side by side; the first that applies."""
+    """Find the first reason why the two sides cannot be joined bucket by bucket."""
     if not left.covered or not right.covered or left.layout.spoiled or right.layout.spoiled:
         return
     here, there = left.layout, right.layout
@@ -198,22 +199,22 @@ def _unlike(left: _Side, right: _Side, keys: Sequence[_Key], both: Scope) -> Ite
             text = f"{key.left.sql(dialect='spark')} is {known[0]} and {key.right.sql(dialect='spark')} is {known[1]}"
             yield Problem(
                 "key-types-differ",
-                f"{text}: one of them is cast, and the hash of that is another one. Give the key one type.",
+                f"{text}, so Spark casts one of them, which changes its hash. Give the keys one type.",
                 offset_of(key.left),
             )
             return
     if here.bucket_hash != there.bucket_hash:
         names = {layout.bucket_hash: layout.table for layout in (here, there)}
-        rule, instead = "hash-mismatch", "choose one bucket_hash"
+        rule, instead = "hash-mismatch", "Choose one bucket_hash"
         text = f"{names['hive']} has the Hive layout and {names['spark']} the Spark layout, whose hashes differ"
     elif max(here.num_buckets, there.num_buckets) % min(here.num_buckets, there.num_buckets):
-        rule, instead = "bucket-count-mismatch", "take powers of two"
-        counts = f"{here.table} has {here.num_buckets} buckets and {there.table} {there.num_buckets}"
-        text = f"{counts}, of which neither is a multiple of the other"
+        rule, instead = "bucket-count-mismatch", "Use powers of two"
+        counts = f"{here.table} has {here.num_buckets} buckets and {there.table} has {there.num_buckets}"
+        text = f"{counts}, and neither number is a multiple of the other"
     elif left.plain != right.plain:
-        rule, instead = "bucket-columns-differ", "bucket both by the same ones, in the same order"
+        rule, instead = "bucket-columns-differ", "Bucket both by the same keys, in the same order"
         columns = f"{here.table} is bucketed by {here.called()} and {there.table} by {there.called()}"
-        text = f"{columns}, which are not the same keys of this join"
+        text = f"{columns}, which are different keys of this join"
     else:
         return
     yield Problem(rule, f"{text}: {instead}.", offset_of(keys[0].left))
@@ -222,7 +223,7 @@ def _unlike(left: _Side, right: _Side, keys: Sequence[_Key], both: Scope) -> Ite
 def _layout_after(
     join: exp.Join, sides: tuple[_Side | None, _Side | None], keys: Sequence[_Key], both: Scope, *, fits: bool
 ) -> Layout | None:
-    """How the rows of a join lie: as those of the side that stays where it is."""
+    """Return the layout of a join's rows, which is the layout of the side that Spark does not shuffle."""
     left, right = sides
     kind = _kind(join)
     if not fits or kind == "FULL" or join.args.get("method"):

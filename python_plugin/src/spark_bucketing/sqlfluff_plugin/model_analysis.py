@@ -1,4 +1,4 @@
-"""A model as the rules see it: its config, what is wrong with that, and what its query does with buckets."""
+"""Collect what the rules need about a model: its config, the violations in it, and the problems of its query."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from spark_bucketing.sqlfluff_plugin.violations import Config, Violation, violat
 
 @dataclass(frozen=True)
 class Model:
-    """All that is said of one file."""
+    """The config of one file and all problems found in it."""
 
     config: Config
     calls: ConfigCalls
@@ -24,16 +24,16 @@ class Model:
     problems: Sequence[Problem]
 
 
-# Every rule looks at the same file, one after the other.
+# Every rule examines the same file in turn.
 @lru_cache(maxsize=4)
 def examine(project: Project, path: Path | None, source: str, sql: str) -> Model:
-    """Look at a file once for all rules.
+    """Examine a file once for all rules.
 
     Args:
-        project: what it belongs to.
-        path: where it is, if anywhere.
-        source: its text as it was written.
-        sql: its text as it is rendered, after the fixes so far.
+        project: the project of the file.
+        path: the path of the file; None for text without a file.
+        source: its text before rendering.
+        sql: its rendered text, including the fixes so far.
     """
     config, calls = project.config(path, source)
     query = Query(sql, project, project.own_table(path), bucketed=config.is_ours)

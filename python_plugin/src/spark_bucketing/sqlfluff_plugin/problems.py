@@ -1,4 +1,4 @@
-"""What the rules say of a query, before sqlfluff shows it."""
+"""Define the problems that the rules find in a query."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Fix:
-    """An edit of the query: a part of it is left out, or all of that but what is in it."""
+    """An edit of the query that removes a range of text, or reduces the range to a part of it."""
 
-    whole: slice  # what is to go
-    kept: slice | None = None  # what stays of it
+    whole: slice  # the range to remove
+    kept: slice | None = None  # the part of the range to keep
 
 
 @dataclass(frozen=True)
 class Problem:
-    """Something to say under the name of a rule."""
+    """A problem that a rule reports."""
 
-    rule: str  # its slug, such as expression-over-key
+    rule: str  # the rule's slug, such as expression-over-key
     text: str
-    offset: int  # where in the query, from 0
+    offset: int  # position in the query, starting at 0
     fix: Fix | None = None

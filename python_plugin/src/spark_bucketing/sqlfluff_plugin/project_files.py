@@ -1,4 +1,4 @@
-"""What is known of a dbt project around the file that is linted: its manifest, and its YAML where there is none."""
+"""Read the dbt project of the linted file: its manifest, or its YAML files if there is no manifest."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from spark_bucketing.sqlfluff_plugin.violations import Config
 _LOGGER = logging.getLogger("sqlfluff.rules")
 _REF = re.compile(r"\{\{-?\s*ref\(\s*(?:['\"]\w+['\"]\s*,\s*)?['\"](\w+)['\"]\s*\)\s*-?\}\}")
 _SOURCE = re.compile(r"\{\{-?\s*source\(\s*['\"](\w+)['\"]\s*,\s*['\"](\w+)['\"]\s*\)\s*-?\}\}")
-#: What sqlfluff's stand-in for dbt renders {{ this }} to.
+#: sqlfluff's dbt stand-in renders {{ this }} to this name.
 THIS = "this_model"
 _DEFAULT = "target/manifest.json"
 
@@ -31,25 +31,25 @@ class Table:
     """A table or view that a query may read."""
 
     name: str
-    # Column names in lower case, with types where these are known.
+    # Column names in lower case, with their types where they are known.
     columns: Mapping[str, str | None]
     complete: bool  # whether there are no other columns
-    certain: bool  # whether the types are those of the files, and not merely what the YAML says
+    certain: bool  # whether the types come from the files and not only from the YAML
     spec: BucketSpec | None = None
-    query: str | None = None  # of a view
-    small: bool = False  # whether Spark sends it to all tasks rather than move the other side of a join
+    query: str | None = None  # the SQL of a view
+    small: bool = False  # whether Spark broadcasts it instead of shuffling the other side of a join
 
 
 class Project:
-    """A dbt project, as far as its files say."""
+    """A dbt project, as far as its files describe it."""
 
     def __init__(self, root: Path | None, manifest: Manifest | None) -> None:
-        """Take the folder of dbt_project.yml, None for files that are in no project, and its manifest, if any."""
+        """Take the directory of dbt_project.yml, None for files outside a project, and the manifest, if any."""
         self.root, self._manifest = root, manifest
         self._tables: dict[str, Table | None] = {}
 
     def config(self, path: Path | None, source: str) -> tuple[Config, ConfigCalls]:
-        """The config of a model: what its file says, and else what the manifest says."""
+        """Return the config of a model from its file; for keys that the file does not set, from the manifest."""
         calls = config_calls(source)
         node = self._node(path)
         if node is None:
@@ -57,18 +57,18 @@ class Project:
             return Config(
                 calls.values, lambda key: not calls.open and not re.search(rf"\b{key}\W?\s*:", elsewhere)
             ), calls
-        # What the file said when the manifest was written, it may not say any more.
+        # The file may have changed since dbt wrote the manifest.
         before = config_calls(node.raw_sql)
         others = {key: value for key, value in node.config.items() if key not in before.settings}
         return Config({**others, **calls.values}, lambda _: not calls.open and not before.open), calls
 
     def own_table(self, path: Path | None) -> Table | None:
-        """The table that the model in a file makes, as the manifest has it."""
+        """Return the table that the model in a file builds, according to the manifest."""
         node = self._node(path)
         return _table(node) if node else None
 
     def table(self, parts: tuple[str, ...]) -> Table | None:
-        """The table of a name in a query; None for one that is not known, or not for certain."""
+        """Return the table of a name in a query; None if it is unknown or ambiguous."""
         name = ".".join(part.lower() for part in parts).removeprefix("spark_catalog.")
         if name not in self._tables:
             nodes = self._named.get(name, [])
@@ -77,7 +77,7 @@ class Project:
 
     @cached_property
     def _named(self) -> Mapping[str, list[Node]]:
-        """Nodes by all names that templaters give their tables."""
+        """Map every name that a templater gives to a table to the nodes with that name."""
         named = defaultdict[str, list[Node]](list)
         for node in self._manifest.nodes.values() if self._manifest else ():
             if node.resource_type not in ("model", "seed", "snapshot", "source"):
@@ -104,7 +104,7 @@ class Project:
 
     @cached_property
     def _yaml(self) -> str:
-        """The text of all YAML that could configure a model which the manifest does not have."""
+        """Return the text of all YAML files that could configure a model missing from the manifest."""
         if self.root is None:
             return ""
         folders = (folder for folder in self.root.iterdir() if folder.is_dir() and not folder.name.startswith("."))
@@ -114,12 +114,13 @@ class Project:
 
 
 def project_of(path: Path | None, manifest: str | None) -> Project:
-    """The project that a file is in.
+    """Return the project of a file.
 
     Args:
-        path: the file; None for text from nowhere.
-        manifest: the setting; a relative path begins at the folder of dbt_project.yml, or at the current one. None to
-            do without.
+        path: the file; None for text without a file.
+        manifest: the setting `manifest`. A relative path starts at the directory of dbt_project.yml or, outside a
+            project,
+            at the current directory. None for no manifest.
     """
     root = _root((path or Path()).resolve() if path is None else path.resolve().parent)
     if manifest is None:
@@ -129,14 +130,14 @@ def project_of(path: Path | None, manifest: str | None) -> Project:
         status = file.stat()
         return _read(root, file, status.st_mtime_ns)
     except OSError as error:
-        # A file that is in no project is not expected to have a manifest.
+        # A file outside a project is not expected to have a manifest.
         if root is not None or manifest != _DEFAULT:
-            _warn_once(file, f"The manifest {file} cannot be read ({error.strerror}): write it with dbt parse.")
+            _warn_once(file, f"Cannot read the manifest {file} ({error.strerror}). Run dbt parse to write it.")
     return _without_manifest(root)
 
 
 @lru_cache(maxsize=4)
-def _read(root: Path | None, file: Path, written: int) -> Project:  # noqa: ARG001  (a newer one is read anew)
+def _read(root: Path | None, file: Path, written: int) -> Project:  # noqa: ARG001  (part of the cache key)
     try:
         return Project(root, read_manifest(file))
     except ProjectError as error:
@@ -160,7 +161,9 @@ _warned: set[Path] = set()
 def _warn_once(file: Path, text: str) -> None:
     if file not in _warned:
         _warned.add(file)
-        _LOGGER.warning("spark-bucketing: %s Until then its rules know only the tables of the file itself.", text)
+        _LOGGER.warning(
+            "spark-bucketing: %s Until then, the rules know only the tables that the file itself defines.", text
+        )
 
 
 def _table(node: Node) -> Table:
@@ -179,12 +182,12 @@ def _spec(config: Mapping[str, object], node: Node) -> BucketSpec | None:
     try:
         return configured_layout(config, node.materialized, node.name).spec
     except ProjectError:
-        # A rule says so where it is.
+        # A rule reports this at the config itself.
         return None
 
 
 def _query(node: Node) -> str | None:
-    """The SQL of a view, compiled, or with its references replaced where it has no other Jinja."""
+    """Return the SQL of a view: compiled, or with its references replaced if it has no other Jinja."""
     if node.sql or node.language != "sql":
         return node.sql if node.language == "sql" else None
     text = node.raw_sql

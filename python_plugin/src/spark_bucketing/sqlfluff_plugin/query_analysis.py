@@ -1,8 +1,8 @@
-"""What a query does with buckets, as far as its text and the manifest tell.
+"""Determine how a query uses buckets, from its text and the manifest.
 
-The query is walked from the inside to the outside. Of each part it is known which columns it delivers and whether their
-rows still lie in buckets; joins, groupings and windows are judged by that. What is not certain has no layout, and
-nothing is said of it.
+The walk goes from the innermost query to the outermost one. For each part, it determines the columns and whether their
+rows are still bucketed, and then judges joins, groupings and windows. A part that is uncertain has no layout, and the
+rules report nothing about it.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ from spark_bucketing.sqlfluff_plugin.selects import (
 from spark_bucketing.sqlfluff_plugin.violations import OutputColumns
 
 Environment = Mapping[str, Relation]
-"""What names mean in a query: its WITH clauses, in lower case."""
+"""The relations that names refer to in a query, such as its CTEs; names are in lower case."""
 
-# Views of views: as deep as anybody would look.
+# The largest depth of views over views to follow.
 _DEPTH = 3
 
 
@@ -52,13 +52,13 @@ class Query:
     """One rendered file, which is one query."""
 
     def __init__(self, sql: str, project: Project, own: Table | None = None, *, bucketed: bool = False) -> None:
-        """Walk the query; of a text that cannot be read nothing is known.
+        """Walk the query; the result is empty if the text cannot be parsed.
 
         Args:
             sql: the query.
-            project: what tables there are.
-            own: the table that the model makes, which `{{ this }}` is.
-            bucketed: whether a materialization of this package writes what the query returns.
+            project: the project with the tables that the query may read.
+            own: the table that the model builds, which is `{{ this }}`.
+            bucketed: whether a materialization of this package writes the query's result.
         """
         self.problems: list[Problem] = []
         self.columns: OutputColumns | None = None
@@ -68,7 +68,7 @@ class Query:
         try:
             relation = _Walk(project, own, self.problems, sql).relation(statement, {})
         except RecursionError:
-            # A query of hundreds of inputs, which a program has written.
+            # A generated query with hundreds of inputs can exceed the recursion limit.
             self.problems.clear()
             return
         self.problems += redundant_moves(statement, sql) if bucketed else ()
@@ -89,7 +89,7 @@ class _Walk:
         self._project, self._own, self._problems, self._sql, self._depth = project, own, problems, sql, depth
 
     def relation(self, query: exp.Expr, environment: Environment) -> Relation:
-        """What a query delivers, and what is to be said of it on the way."""
+        """Return the relation of a query and collect the problems on the way."""
         with_ = query.args.get("with_") or query.args.get("with")
         if with_:
             known = dict(environment)
@@ -177,7 +177,7 @@ class _Walk:
         statement = _statement(table.query) if self._depth < _DEPTH else None
         if statement is None:
             return UNKNOWN_RELATION
-        # What is to be said of a view is said in its own file.
+        # Problems inside a view are reported in the view's own file.
         inside = _Walk(self._project, None, [], table.query, self._depth + 1).relation(statement, {})
         layout = inside.layout
         return replace(inside, layout=None if layout and layout.spoiled else layout)
@@ -188,12 +188,12 @@ class _Walk:
         select = join.parent_select
         sent = sent_by_hint(select) if select else set()
         is_sent = (alias in sent or relation.small) and join.side not in ("RIGHT", "FULL")
-        # Rows of the left side that match none are those of no task, if all tasks have them.
+        # With the small side broadcast to every task, no single task could return its unmatched rows.
         keeps_left = join.side in ("LEFT", "FULL") or join.kind in ("SEMI", "ANTI")
         is_left_sent = not keeps_left and all(one.small for one in scope.relations.values())
         judged = judge_join(join, conditions_beside(join, select), scope, alias, relation, layout, right)
         scope.add(alias, relation)
-        # The side that is not sent everywhere stays where it is.
+        # The side that is not broadcast keeps its layout.
         if is_sent or is_left_sent:
             return layout if is_sent else right
         if sent & {alias, *scope.relations} or join.args.get("pivots"):
@@ -202,7 +202,7 @@ class _Walk:
         return judged.layout
 
     def _inner_queries(self, select: exp.Select, environment: Environment) -> None:
-        """Look at the queries within expressions; those of FROM are looked at where they are inputs."""
+        """Walk the queries within expressions; the queries in FROM are walked as inputs."""
         from_ = select.args.get("from_") or select.args.get("from")
         inputs = [from_, *(select.args.get("joins") or ()), select.args.get("with_") or select.args.get("with")]
         beside = {id(node) for part in inputs if part is not None for node in part.find_all(exp.Query)}
@@ -224,7 +224,7 @@ class _Walk:
         return None if is_total(select) else layout
 
     def _distinct(self, select: exp.Select, scope: Scope, layout: Layout | None) -> Layout | None:
-        """DISTINCT is a grouping by all that is returned."""
+        """Judge DISTINCT as a grouping by all returned columns."""
         keys = [value_of(item) for item in select.expressions if not item.is_star]
         if len(keys) == len(select.expressions):
             self._problems += judge_keys(keys, scope, layout, "DISTINCT", offset_of(select))
@@ -232,7 +232,7 @@ class _Walk:
         return layout
 
     def _moved(self, select: exp.Select, layout: Layout | None) -> Layout | None:
-        """What LIMIT, ORDER BY, DISTRIBUTE BY and hints leave of a layout."""
+        """Return the layout after LIMIT, ORDER BY, DISTRIBUTE BY and hints."""
         if layout is None or any(select.args.get(part) for part in ("order", "limit", "offset")):
             return None
         by = "DISTRIBUTE BY" if select.args.get("distribute") else "CLUSTER BY" if select.args.get("cluster") else None
@@ -240,9 +240,7 @@ class _Walk:
         what = by or (f"The hint {hints[0]}" if hints else None)
         if what is None:
             return layout
-        text = (
-            f"{what} moves the rows of {layout.table}, which lie in buckets by {layout.called()} already: leave it out."
-        )
+        text = f"{what} shuffles the rows of {layout.table}, which is already bucketed by {layout.called()}. Remove it."
         return layout.lose_layout(LostLayout("repartition", text, offset_of(select)))
 
     def _projected(self, select: exp.Select, scope: Scope, layout: Layout | None) -> Relation:
@@ -281,7 +279,7 @@ class _Walk:
 def _delivered(
     layout: Layout | None, places: Mapping[tuple[str, str], str], computed: Collection[Place | None] = ()
 ) -> Layout | None:
-    """A layout by the names that a SELECT gives its columns; None without any, or with one in an expression."""
+    """Translate a layout to the column names of a SELECT; None if it loses its bucket columns."""
     if layout is None or any(one.intersection(computed) and not one & places.keys() for one in layout.columns):
         return None
     found = [frozenset({("", places[place]) for place in one if place in places}) for one in layout.columns]
@@ -289,7 +287,7 @@ def _delivered(
 
 
 def _renamed(relation: Relation, alias: exp.Expr | None) -> Relation:
-    """A relation under an alias, which may name its columns anew: t(a, b)."""
+    """Apply an alias to a relation; the alias may rename columns, as in t(a, b)."""
     names = [column.name.lower() for column in (alias.args.get("columns") or ())] if alias is not None else []
     if not names:
         return relation
@@ -301,7 +299,7 @@ def _renamed(relation: Relation, alias: exp.Expr | None) -> Relation:
 
 
 def _united(left: Relation, right: Relation, query: exp.SetOperation) -> Layout | None:
-    """The layout of a UNION ALL: the buckets of both sides one by one, if they are alike."""
+    """Return the layout of a UNION ALL, which combines the buckets of both sides if their specs match."""
     one, other = left.layout, right.layout
     if one is None or other is None or not left.columns or not right.columns:
         return None
@@ -315,16 +313,16 @@ def _united(left: Relation, right: Relation, query: exp.SetOperation) -> Layout 
         return one
     same = (one.num_buckets, one.bucket_hash) == (other.num_buckets, other.bucket_hash)
     if same and not (left.complete and right.complete):
-        # The order of columns in YAML need not be that of the files.
+        # The order of columns in YAML may differ from the order in the files.
         return None
     inputs = f"{one.table} ({described(one)}) and {other.table} ({described(other)})"
-    how = "which are other columns of the union" if same else "which are not alike"
-    text = f"UNION ALL loses the buckets of {inputs}, {how}: bucket them alike."
+    how = "as different columns of the union" if same else "with different specs"
+    text = f"UNION ALL loses the buckets of {inputs}, which are bucketed {how}. Give them the same spec."
     return one.lose_layout(LostLayout("union", text, offset_of(query.expression)))
 
 
 def described(layout: Layout) -> str:
-    """A layout in a few words."""
+    """Describe a layout in a few words."""
     kind = "Hive" if layout.bucket_hash == "hive" else "Spark"
     return f"{layout.num_buckets} buckets by {layout.called()}, {kind} layout"
 

@@ -1,4 +1,4 @@
-"""What a query does without need: casts to a column's own type, moves of rows that are moved when they are written."""
+"""Find redundant operations: casts to a column's own type, and shuffles of rows that the write shuffles again."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from spark_bucketing.sqlfluff_plugin.scope import Scope, offset_of
 MOVING_HINTS = ("repartition", "repartition_by_range", "rebalance")
 _HINT = re.compile(r"/\*\+(.*?)\*/", re.DOTALL)
 _CAST = re.compile(r"(?i)\bcast\s*\(\s*$")
-# Without the bracket, a word right behind it would be one with the column.
+# Requires the closing parenthesis; otherwise removing the cast could join the column with the next word.
 _REST = re.compile(r"(?i)\s+as\s+\w+\s*(?:\(\s*\d+\s*(?:,\s*\d+\s*)?\)\s*)?\)(?![\w`])")
 
 
 def needless_casts(part: exp.Expr | None, scope: Scope, sql: str) -> Iterator[Problem]:
-    """Casts of bucket columns, in a condition or in keys, to the types that these have."""
+    """Find casts of bucket columns to their own types, in a condition or in keys."""
     for cast in part.walk(prune=lambda one: isinstance(one, exp.Query)) if part is not None else ():
         inner = cast.this.unnest() if isinstance(cast, exp.Cast) else None
         place = scope.place(inner)
@@ -28,7 +28,7 @@ def needless_casts(part: exp.Expr | None, scope: Scope, sql: str) -> Iterator[Pr
             continue
         if any(("", inner.name.lower()) in one for one in layout.columns):
             column = scope.column(inner)
-            text = f"{inner.sql(dialect='spark')} is {column.type} already: leave out the cast."
+            text = f"{inner.sql(dialect='spark')} is already {column.type}. Remove the cast."
             start = offset_of(inner)
             yield Problem("needless-cast", text, start, _fix(sql, start, inner) if column.certain else None)
 
@@ -40,11 +40,11 @@ def _fix(sql: str, start: int, column: exp.Expr) -> Fix | None:
 
 
 def redundant_moves(statement: exp.Expr, sql: str) -> Iterator[Problem]:
-    """What the outermost SELECT of a bucketed model does to its rows, which are moved and sorted when written."""
+    """Find shuffles and sorts in the outermost SELECT of a bucketed model, which the write repeats."""
     if not isinstance(statement, exp.Query) or any(statement.args.get(part) for part in ("limit", "offset")):
         return
     if statement.args.get("order"):
-        text = "A table has no order, and this one is sorted by buckets when it is written: leave out ORDER BY."
+        text = "A table has no order, and the write sorts each bucket of this one. Remove ORDER BY."
         yield Problem("global-sort", text, offset_of(statement.args["order"]))
     if not isinstance(statement, exp.Select):
         return
@@ -53,8 +53,8 @@ def redundant_moves(statement: exp.Expr, sql: str) -> Iterator[Problem]:
         whole = _clause(sql)
         name = "DISTRIBUTE BY" if clause == "distribute" else f"{clause.upper()} BY"
         does = "sorts" if clause == "sort" else "moves"
-        text = f"{name} {does} rows that are moved and sorted when the table is written: leave it out."
-        # Comments are for people to keep or to leave out.
+        text = f"{name} {does} rows that the write to the bucketed table shuffles and sorts again. Remove it."
+        # A user must decide whether to keep the comments, so there is no fix.
         fix = Fix(whole) if whole and not re.search(r"--|/\*", sql[whole]) else None
         yield Problem("redundant-repartition", text, offset_of(statement.args[clause]), fix)
     hint = statement.args.get("hint")
@@ -62,13 +62,13 @@ def redundant_moves(statement: exp.Expr, sql: str) -> Iterator[Problem]:
     if any(name in MOVING_HINTS for name in names):
         found = _outermost_hint(sql)
         alone = found is not None and all(name in MOVING_HINTS for name in names)
-        text = "This hint moves rows that are moved into their buckets when the table is written: leave it out."
+        text = "This hint shuffles rows that the write to the bucketed table shuffles again. Remove it."
         leave_out = Fix(slice(len(sql[: found.start()].rstrip()), found.end())) if found and alone else None
         yield Problem("redundant-repartition", text, found.start() if found else offset_of(statement), leave_out)
 
 
 def _clause(sql: str) -> slice | None:
-    """DISTRIBUTE BY, CLUSTER BY and SORT BY outside of brackets, with the space before, to the end of the query."""
+    """Find DISTRIBUTE BY, CLUSTER BY or SORT BY outside parentheses, from the preceding space to the end of the query."""
     tokens = Spark().tokenize(sql)
     depth, start, stop = 0, None, None
     for before, token in zip([None, *tokens], tokens, strict=False):
@@ -83,7 +83,7 @@ def _clause(sql: str) -> slice | None:
 
 
 def _outermost_hint(sql: str) -> re.Match[str] | None:
-    """The hint of the outermost SELECT, where that is certain: the only one outside of brackets."""
+    """Find the hint of the outermost SELECT; it is certain only if no other hint is outside parentheses."""
     found = [
         match for match in _HINT.finditer(sql) if sql.count("(", 0, match.start()) == sql.count(")", 0, match.start())
     ]

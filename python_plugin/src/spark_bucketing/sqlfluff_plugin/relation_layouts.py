@@ -1,4 +1,4 @@
-"""What the parts of a query deliver: columns, and rows that lie in buckets."""
+"""Model the parts of a query as relations with columns and a bucket layout."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from spark_bucketing.spec import BucketHash
 from spark_bucketing.sqlfluff_plugin.project_files import Table
 
 Place = tuple[str, str]
-"""A column of an input of a SELECT: the input's alias, and the column's name, both in lower case."""
+"""A column of an input of a SELECT: the input's alias and the column's name, both in lower case."""
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column that a relation delivers."""
+    """A column of a relation."""
 
-    type: str | None = None  # None where it is not known
-    certain: bool = False  # whether the type is that of the files
+    type: str | None = None  # None if unknown
+    certain: bool = False  # whether the type is the type in the files
 
 
 @dataclass(frozen=True)
 class LostLayout:
-    """Why rows do not lie in their buckets any more, though they did in the files."""
+    """The reason why the rows of a bucketed table are no longer in their buckets."""
 
     rule: str
     text: str
@@ -31,41 +31,41 @@ class LostLayout:
 
 @dataclass(frozen=True)
 class Layout:
-    """How rows lie in buckets: by which columns, each under all names that it has here."""
+    """The bucket layout of rows: the bucket columns, each under all its current names."""
 
     num_buckets: int
     bucket_hash: BucketHash
-    columns: tuple[frozenset[Place], ...]  # of no name where a SELECT has left it out
+    columns: tuple[frozenset[Place], ...]  # no name if a SELECT dropped the column
     table: str  # for messages
-    names: tuple[str, ...]  # of the columns in the table, for messages
+    names: tuple[str, ...]  # the columns' names in the table, for messages
     spoiled: LostLayout | None = None
 
     def called(self) -> str:
-        """The bucket columns as messages name them."""
+        """Return the names of the bucket columns for a message."""
         return ", ".join(self.name(number) for number in range(len(self.columns)))
 
     def name(self, number: int) -> str:
-        """One of the bucket columns as messages name it."""
+        """Return the name of one bucket column for a message."""
         return min((name for _, name in self.columns[number]), default=self.names[number])
 
     def lose_layout(self, by: LostLayout) -> Layout:
-        """The same, moved by something; what moved it first counts."""
+        """Return the same layout, spoiled by an operation; the first such operation counts."""
         return self if self.spoiled else replace(self, spoiled=by)
 
 
 @dataclass(frozen=True)
 class Relation:
-    """What an input of a query, or the query itself, delivers."""
+    """The result of an input of a query, or of the query itself."""
 
     columns: Mapping[str, Column] = field(default_factory=dict)  # in their order, by names in lower case
     complete: bool = False  # whether it has no other columns
-    # Of a relation by itself, its own columns are those of the alias ''.
+    # In a relation without an alias, the columns belong to the alias ''.
     layout: Layout | None = None
-    table: Table | None = None  # what it is, where it is a table and nothing else
-    small: bool = False  # whether Spark sends it to all tasks rather than move the other side of a join
+    table: Table | None = None  # the table that it reads without change, if any
+    small: bool = False  # whether Spark broadcasts it instead of shuffling the other side of a join
 
     def called(self, alias: str) -> Relation:
-        """The same as an input with an alias."""
+        """Return the same relation under an alias."""
         if self.layout is None:
             return self
         places = tuple(frozenset((alias, name) for _, name in one) for one in self.layout.columns)
@@ -76,7 +76,7 @@ UNKNOWN_RELATION = Relation()
 
 
 def relation_of_table(table: Table) -> Relation:
-    """What reading a table delivers."""
+    """Return the relation of a table."""
     spec = table.spec
     columns = {name: Column(kind.lower() if kind else None, table.certain) for name, kind in table.columns.items()}
     if spec is None:

@@ -1,4 +1,4 @@
-"""Names in a SELECT: which input a column is of, and what is known of it."""
+"""Resolve names in a SELECT: the input that a column belongs to, and its properties."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ _SAME = {
 
 
 class Scope:
-    """The inputs of a SELECT by their aliases, in their order."""
+    """The inputs of a SELECT by alias, in their order."""
 
     def __init__(self) -> None:
         self.relations: dict[str, Relation] = {}
-        # Columns of USING, and the input whose they are without an alias; None for both, of a full join.
+        # Maps columns of USING to the input that an unqualified name refers to; None for a full join, which reads both.
         self.merged: dict[str, str | None] = {}
 
     def add(self, alias: str, relation: Relation) -> None:
-        """Take in one input more."""
+        """Add an input."""
         self.relations[alias] = relation if alias not in self.relations else UNKNOWN_RELATION
 
     def place(self, expression: exp.Expr | None) -> Place | None:
-        """Which column of which input an expression is; None for one that is none, or not for certain."""
+        """Return the input column that an expression refers to; None if it is not a column, or is ambiguous."""
         if not isinstance(expression, exp.Column) or isinstance(expression.this, exp.Star):
             return None
         alias, name = expression.table.lower(), expression.name.lower()
@@ -49,26 +49,26 @@ class Scope:
         return (next(iter(self.relations)), name) if len(self.relations) == 1 and having else None
 
     def column(self, expression: exp.Expr) -> Column:
-        """What is known of the column that an expression is."""
+        """Return the column that an expression refers to."""
         place = self.place(expression)
         if place is None:
             return Column()
         return self.relations[place[0]].columns.get(place[1], Column())
 
     def bare(self, expression: exp.Expr) -> exp.Expr:
-        """An expression without brackets, and without casts to the type that a column has, which Spark leaves out."""
+        """Return an expression without parentheses, and without casts to a column's own type, which Spark removes."""
         inner = expression.unnest()
         while isinstance(inner, exp.Cast) and self.is_needless(inner):
             inner = inner.this.unnest()
         return inner
 
     def is_needless(self, cast: exp.Cast) -> bool:
-        """Whether a cast is to the type that the column has."""
+        """Return whether a cast is to the column's own type."""
         known = self.column(cast.this.unnest())
         return known.type is not None and plain_type(known.type) == plain_type(cast.to.sql(dialect="spark"))
 
     def wrapped(self, expression: exp.Expr) -> Place | None:
-        """The one column that an expression is made of, if it is not the column itself."""
+        """Return the only column inside an expression, unless the expression is the column itself."""
         inner = self.bare(expression)
         if isinstance(inner, exp.Column) or inner.find(exp.Query, exp.AggFunc, exp.Window):
             return None
@@ -76,13 +76,13 @@ class Scope:
         return places.pop() if len(places) == 1 else None
 
     def covers(self, keys: Iterable[exp.Expr], layout: Layout) -> bool:
-        """Whether all bucket columns are among the keys, as they are."""
+        """Return whether all bucket columns are among the keys, without expressions around them."""
         places = [self.place(self.bare(key)) for key in keys]
         return all(any(place in one for place in places) for one in layout.columns)
 
 
 def certain_type(expression: exp.Expr, scope: Scope) -> str | None:
-    """The type of an expression in Spark's words, where the text says it."""
+    """Return the Spark name of an expression's type, if the text specifies it."""
     inner = expression.unnest()
     if isinstance(inner, exp.Cast):
         return plain_type(inner.to.sql(dialect="spark"))
@@ -99,7 +99,7 @@ def certain_type(expression: exp.Expr, scope: Scope) -> str | None:
 
 
 def plain_type(kind: str) -> str:
-    """A type by the name that Spark gives it."""
+    """Return Spark's name of a type."""
     text = re.sub(r"\s+", "", kind.lower())
     base, bracket, rest = text.partition("(")
     base = _SAME.get(base, base)
@@ -107,7 +107,7 @@ def plain_type(kind: str) -> str:
 
 
 def offset_of(node: exp.Expr) -> int:
-    """Where a part of a query begins, by its first name; hints have places of their own, which are none of the text."""
+    """Return the position of a part of the query, given by its first name; positions inside hints do not count."""
     starts = [
         found.meta["start"]
         for found in node.walk(prune=lambda one: isinstance(one, exp.Hint))

@@ -1,4 +1,4 @@
-"""The parts of a SELECT by itself: its hints, conditions, expressions and the queries within."""
+"""Inspect the parts of one SELECT: its hints, conditions, expressions and inner queries."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from sqlglot import exp
 from spark_bucketing.sqlfluff_plugin.scope import Scope
 
 _Node = TypeVar("_Node", bound="exp.Expr")
-# Rows that are sent to all tasks whatever they hold.
+# Relations that Spark broadcasts regardless of their content.
 _FEW = 1000
 _BROADCAST_HINTS = ("broadcast", "broadcastjoin", "mapjoin")
 
 
 def is_total(select: exp.Select) -> bool:
-    """Whether a SELECT returns one row, of all of its input."""
+    """Return whether a SELECT aggregates all of its input into one row."""
     aggregated = any(not isinstance(node.parent, exp.Window) for node in own_nodes(select, exp.AggFunc))
     return aggregated and not select.args.get("group") and not list(own_nodes(select, exp.Window))
 
 
 def is_short(query: exp.Expr) -> bool:
-    """Whether a query returns so few rows, by its text, that Spark sends them to all tasks of a join."""
+    """Return whether the text of a query limits it to so few rows that Spark broadcasts them in a join."""
     limit = query.args.get("limit")
     number = limit.expression if isinstance(limit, exp.Limit) else None
     few = isinstance(number, exp.Literal) and number.is_int and int(number.this) <= _FEW
@@ -30,7 +30,7 @@ def is_short(query: exp.Expr) -> bool:
 
 
 def conditions_beside(join: exp.Join, select: exp.Select | None) -> list[exp.Expr]:
-    """Conditions of which Spark takes parts into a join: of WHERE, and of the inner joins of the same SELECT."""
+    """Return the conditions that Spark pushes into a join: WHERE and the inner joins of the same SELECT."""
     if select is None:
         return []
     where = select.args.get("where")
@@ -40,13 +40,13 @@ def conditions_beside(join: exp.Join, select: exp.Select | None) -> list[exp.Exp
 
 
 def hints_of(select: exp.Select) -> list[str]:
-    """The names of a SELECT's hints, in lower case."""
+    """Return the names of a SELECT's hints, in lower case."""
     hint = select.args.get("hint")
     return [str(one.this).lower() for one in hint.expressions if isinstance(one.this, str)] if hint is not None else []
 
 
 def sent_by_hint(select: exp.Select) -> set[str]:
-    """The aliases of the inputs that a hint has sent to all tasks."""
+    """Return the aliases of the inputs that a hint broadcasts."""
     hint = select.args.get("hint")
     found = hint.expressions if hint is not None else ()
     sent = (one for one in found if isinstance(one.this, str) and one.this.lower() in _BROADCAST_HINTS)
@@ -54,7 +54,7 @@ def sent_by_hint(select: exp.Select) -> set[str]:
 
 
 def own_nodes(select: exp.Select, kind: type[_Node]) -> Iterator[_Node]:
-    """Nodes of a SELECT itself: of what it returns, HAVING, QUALIFY and ORDER BY, and not of queries within."""
+    """Return the nodes of the SELECT list, HAVING, QUALIFY and ORDER BY, without inner queries."""
     parts = [*select.expressions, *(select.args.get(part) for part in ("having", "qualify", "order"))]
     for part in parts:
         if part is not None:
@@ -64,14 +64,14 @@ def own_nodes(select: exp.Select, kind: type[_Node]) -> Iterator[_Node]:
 
 
 def own_queries(select: exp.Select) -> Iterator[exp.Expr]:
-    """The queries within a SELECT, without those within these."""
+    """Return the direct inner queries of a SELECT."""
     for node in select.walk(prune=lambda one: isinstance(one, exp.Query) and one is not select):
         if isinstance(node, exp.Query) and node is not select:
             yield node
 
 
 def meant_key(key: exp.Expr, select: exp.Select, scope: Scope) -> exp.Expr:
-    """What a key of GROUP BY stands for: a number or an alias is an expression of the SELECT."""
+    """Resolve a GROUP BY key: a number or an alias refers to an expression of the SELECT list."""
     if isinstance(key, exp.Literal) and key.is_int and 0 < int(key.this) <= len(select.expressions):
         return value_of(select.expressions[int(key.this) - 1])
     if isinstance(key, exp.Column) and not key.table and scope.place(key) is None:
@@ -81,5 +81,5 @@ def meant_key(key: exp.Expr, select: exp.Select, scope: Scope) -> exp.Expr:
 
 
 def value_of(item: exp.Expr) -> exp.Expr:
-    """What a SELECT returns, without its alias."""
+    """Return an item of the SELECT list without its alias."""
     return item.this if isinstance(item, exp.Alias) else item

@@ -1,7 +1,7 @@
-"""What is wrong with a bucketed model's config, before anything runs.
+"""Find violations in a bucketed model's config before anything runs.
 
-The macros below macros/bucketing say the same at run time; tests/cases/shared/config_errors.yml holds the two together.
-A value that is not known is never a violation.
+The macros below macros/bucketing apply the same rules at run time; tests/cases/shared/config_errors.yml tests both.
+An unknown value is never a violation.
 """
 
 from __future__ import annotations
@@ -35,43 +35,43 @@ _MAX = 100_000
 
 @dataclass(frozen=True)
 class Violation:
-    """What is wrong, under the name of a rule, at a key of the config."""
+    """A violation of a rule at a key of the config."""
 
     rule: str
-    key: str  # where it is said: the key, or one that there is nothing of
+    key: str  # the key to report at; it may be missing from the config
     text: str
-    instead: str | None = None  # the key to write instead, for a fix
+    instead: str | None = None  # the correct key, for a fix
 
 
 @dataclass(frozen=True)
 class OutputColumns:
-    """Names of what a query returns, in lower case, with types where these are certain."""
+    """The columns that a query returns, in lower case, with their types where they are certain."""
 
     types: Mapping[str, str | None]
-    complete: bool  # whether it returns nothing else
+    complete: bool  # whether the query returns no other columns
 
 
 class Config:
-    """A model's config, as far as it is known."""
+    """The known part of a model's config."""
 
     def __init__(self, values: Mapping[str, Any], whole: Callable[[str], bool] = lambda _: True) -> None:
-        """Take the values by key, and what says of a key that is not there whether it has no value anywhere."""
+        """Take the values by key, and a predicate: whether a key that is not among them certainly has no value."""
         self.values, self._whole = values, whole
 
     def __getitem__(self, key: str) -> Any:
         return self.values[key] if key in self.values else None if self._whole(key) else UNKNOWN
 
     def given(self, key: str) -> Any:
-        """A value that is there and known, or None."""
+        """Return a known value, or None."""
         value = self[key]
         return None if value is UNKNOWN else value
 
     def lacks(self, key: str) -> bool:
-        """Whether there certainly is no value."""
+        """Return whether the key certainly has no value."""
         return self[key] is None
 
     def names(self, key: str) -> tuple[str, ...] | None:
-        """Names of columns; None where they are not known, or are none."""
+        """Return the column names of a key; None if they are unknown or invalid."""
         value = self[key]
         names = [value] if isinstance(value, str) else [] if value is None else value
         fine = isinstance(names, (list, tuple)) and all(isinstance(name, str) and name.strip() for name in names)
@@ -79,16 +79,16 @@ class Config:
 
     @property
     def is_ours(self) -> bool:
-        """Whether a materialization of this package builds the model."""
+        """Return whether a materialization of this package builds the model."""
         return self.given("materialized") in OWN
 
 
 def violations(config: Config, columns: OutputColumns | None = None) -> Iterator[Violation]:
-    """All violations of a config; none of a model that this package does not build, of organized ones misspelt keys.
+    """Find all violations in a config: only misspelt keys for organized models, none for models of other packages.
 
     Args:
-        config: the model's.
-        columns: what its query returns; None where that is not known.
+        config: the model's config.
+        columns: the columns that its query returns; None if they are unknown.
     """
     if config.given("materialized") in ("organized_table", "organized_incremental"):
         yield from _misspelt_keys(config, ORGANIZED)
@@ -109,7 +109,7 @@ def violations(config: Config, columns: OutputColumns | None = None) -> Iterator
 def _misspelt_keys(config: Config, keys: Mapping[str, tuple[str, ...]]) -> Iterator[Violation]:
     for key, value in config.values.items():
         if value is not None and (meant := meant_key(key, keys)):
-            yield Violation("misspelt-key", key, f"`{key}` is a key that nothing reads: `{meant}` is meant.", meant)
+            yield Violation("misspelt-key", key, f"Unknown config key `{key}`; did you mean `{meant}`?", meant)
 
 
 def _missing(config: Config) -> Iterator[Violation]:
@@ -117,8 +117,8 @@ def _missing(config: Config) -> Iterator[Violation]:
     for key, other, example in [("clustered_by", "buckets", "['the_join_key']"), ("buckets", "clustered_by", "64")]:
         empty = config.lacks(key) or (config[key] in ([], (), "") and key == "clustered_by")
         if empty and key not in meant:
-            text = f"A bucketed model has both `clustered_by` and `buckets`, and this one has no `{key}`"
-            yield Violation("missing-buckets", other, f"{text}: {key}={example}, or materialized='table'.")
+            text = f"A bucketed model needs both `clustered_by` and `buckets`, but `{key}` is missing"
+            yield Violation("missing-buckets", other, f"{text}. Add {key}={example}, or use materialized='table'.")
 
 
 def _wrong_values(config: Config) -> Iterator[Violation]:
@@ -146,12 +146,17 @@ def _wrong_values(config: Config) -> Iterator[Violation]:
     if location is not None and (not isinstance(location, str) or not location.strip()):
         yield _wrong("location_root", location, "a directory", "s3a://bucket/warehouse")
     elif location is not None and re.search(r"[\[\]{}*?]", location):
-        yield _wrong("location_root", location, "a directory without [ ] { } * ?, which Spark takes for patterns", None)
+        yield _wrong(
+            "location_root",
+            location,
+            "a directory without the characters [ ] {} * ?, which Spark reads as a glob pattern",
+            None,
+        )
 
 
 def _wrong(key: str, value: object, expected: str, instead: object) -> Violation:
-    example = "" if instead is None else f": {key}={instead!r}"
-    return Violation("invalid-config", key, f"{key}={value!r} is not {expected}{example}.")
+    example = "" if instead is None else f". Use {key}={instead!r}"
+    return Violation("invalid-config", key, f"Invalid {key}={value!r}: expected {expected}{example}.")
 
 
 def _wrong_lists(config: Config) -> Iterator[Violation]:
@@ -163,12 +168,12 @@ def _wrong_lists(config: Config) -> Iterator[Violation]:
             continue
         names = config.names(key)
         if names is None:
-            yield _wrong(key, config[key], "a column's name, or a list of them", ["column_a", "column_b"])
+            yield _wrong(key, config[key], "a column name or a list of column names", ["column_a", "column_b"])
             continue
         lower = [name.lower() for name in names]
         twice = next((name for place, name in enumerate(names) if name.lower() in lower[:place]), None)
         if twice:
-            yield _wrong(key, list(names), f"each column once, and {twice!r} is there twice", None)
+            yield _wrong(key, list(names), f"each column once, but found {twice!r} twice", None)
 
 
 def _wrong_mappings(config: Config) -> Iterator[Violation]:
@@ -181,28 +186,32 @@ def _wrong_mappings(config: Config) -> Iterator[Violation]:
             continue
         for name, entry in value.items():
             if not isinstance(name, str) or not isinstance(entry, (str, int, float)):
-                yield _wrong(key, {name: entry}, "a mapping of strings to strings, numbers, true or false", None)
+                yield _wrong(key, {name: entry}, "a mapping of strings to strings, numbers or booleans", None)
             elif name.lower() in ("maxrecordsperfile", "partitionoverwritemode", "path"):
-                yield _wrong(key, {name: entry}, "for what decides where and how many files are written", None)
+                yield _wrong(
+                    key, {name: entry}, "no key that changes where files are written or how many there are", None
+                )
             elif key == "tblproperties" and name == "bucketing_version" and str(entry) != "1":
-                yield _wrong(key, {name: entry}, "the bucketing version 1, the only one that Spark writes", None)
+                yield _wrong(key, {name: entry}, "bucketing version 1, the only version that Spark writes", None)
             elif key == "tblproperties" and name.startswith("bucketing."):
-                yield _wrong(key, {name: entry}, "free: keys that begin with 'bucketing.' are the package's own", None)
+                yield _wrong(
+                    key, {name: entry}, "no key with the prefix 'bucketing.', which this package reserves", None
+                )
 
 
 def _evolution(config: Config) -> Iterator[Violation]:
     if str(config.given("on_bucket_change")).lower() != "evolve":
         return
     if config.given("materialized") != "bucketed_incremental":
-        yield _evolves(f"with materialized={config['materialized']!r}", "materialized='bucketed_incremental'")
+        yield _evolves(f"materialized={config['materialized']!r}", "materialized='bucketed_incremental'")
     elif str(config.given("bucket_hash") or "hive").lower() != "hive":
-        yield _evolves("in the Spark layout", "bucket_hash='hive', or on_bucket_change='rebuild'")
+        yield _evolves("the Spark layout", "bucket_hash='hive', or on_bucket_change='rebuild'")
     elif config.lacks("partition_by") or config["partition_by"] in ([], ()):
-        yield _evolves("without partitions", "partition_by=['the_day'], or on_bucket_change='rebuild'")
+        yield _evolves("a table without partitions", "partition_by=['the_day'], or on_bucket_change='rebuild'")
 
 
 def _evolves(what: str, instead: str) -> Violation:
-    text = f"on_bucket_change='evolve' cannot be had {what}: it takes {instead}."
+    text = f"on_bucket_change='evolve' does not support {what}. Use {instead}."
     return Violation("invalid-config", "on_bucket_change", text)
 
 
@@ -211,21 +220,21 @@ def _partition_columns(config: Config) -> Iterator[Violation]:
     for key in ("clustered_by", "sorted_by"):
         for name in config.names(key) or ():
             if name.lower() in partitions:
-                text = f"{name!r} is a partition column, which is not in the files"
-                instead = f"take it out of `{key}` or of `partition_by`."
+                text = f"{name!r} in `{key}` is a partition column, which the files do not contain"
+                instead = f"Remove it from `{key}` or from `partition_by`."
                 yield Violation("partition-column-in-buckets", key, f"{text}: {instead}")
 
 
 def _order(config: Config) -> Iterator[Violation]:
     by, order = config.names("clustered_by"), config.names("sorted_by")
-    # None at all is a choice.
+    # An empty list is a deliberate choice.
     if not by or not order or config.lacks("sorted_by"):
         return
     first = {name.lower() for name in order[: len(by)]}
     if first != {name.lower() for name in by}:
         rest = [name for name in order if name.lower() not in {one.lower() for one in by}]
-        text = f"Joins by {', '.join(by)} sort this table again, since its files are sorted by {', '.join(order)}"
-        yield Violation("sort-columns-mismatch", "sorted_by", f"{text}: sorted_by={[*by, *rest]!r}.")
+        text = f"Joins on {', '.join(by)} need another sort, because the files are sorted by {', '.join(order)}"
+        yield Violation("sort-columns-mismatch", "sorted_by", f"{text}. Use sorted_by={[*by, *rest]!r}.")
 
 
 def _merge(config: Config) -> Iterator[Violation]:
@@ -233,14 +242,17 @@ def _merge(config: Config) -> Iterator[Violation]:
         return
     strategy = config.given("incremental_strategy")
     if str(strategy).lower() == "merge" and (config.lacks("unique_key") or config["unique_key"] in ([], "")):
-        text = "A merge without `unique_key` appends all rows: unique_key=['id'], or incremental_strategy='append'."
+        text = (
+            "A merge without `unique_key` appends all rows. Add unique_key=['id'], or use "
+            "incremental_strategy='append'."
+        )
         yield Violation("merge-without-unique-key", "incremental_strategy", text)
     elif (
         str(strategy).lower() == "merge"
         and config.given("merge_update_columns")
         and config.given("merge_exclude_columns")
     ):
-        text = "`merge_update_columns` and `merge_exclude_columns` exclude each other: leave one of the two out."
+        text = "`merge_update_columns` and `merge_exclude_columns` exclude each other. Remove one of them."
         yield Violation("invalid-config", "merge_update_columns", text)
     if str(strategy).lower() == "microbatch":
         examples = {
@@ -251,7 +263,7 @@ def _merge(config: Config) -> Iterator[Violation]:
         }
         for key, example in examples.items():
             if config.lacks(key):
-                text = f"incremental_strategy='microbatch' takes a `{key}`: {key}={example}."
+                text = f"incremental_strategy='microbatch' requires `{key}`. Add {key}={example}."
                 yield Violation("invalid-config", "incremental_strategy", text)
 
 
@@ -264,7 +276,9 @@ def _unknown_columns(config: Config, columns: OutputColumns) -> Iterator[Violati
     for key in keys:
         for name in config.names(key) or ():
             if name.lower() not in columns.types:
-                text = f"{name!r} in `{key}` is no column that the query returns: {', '.join(columns.types)}."
+                text = (
+                    f"The query does not return the column {name!r} of `{key}`; it returns {', '.join(columns.types)}."
+                )
                 yield Violation("invalid-config", key, text)
 
 
@@ -282,7 +296,7 @@ def _types(config: Config, columns: OutputColumns) -> Iterator[Violation]:
             kind = columns.types.get(name.lower())
             if kind and base_type(kind) in refused:
                 what = "sorted" if key == "sorted_by" else "partitioned"
-                text = f"{name} is {kind}, which tables cannot be {what} by: take another column."
+                text = f"A table cannot be {what} by {name}, which is {kind}. Choose another column."
                 yield Violation("invalid-config", key, text)
 
 
@@ -291,15 +305,17 @@ def _bucket_type(name: str, kind: str, *, hive: bool) -> str | None:
     if base in (_HIVE_TYPES if hive else _SPARK_TYPES):
         return None
     if base in ("float", "double"):
-        return f"{name} is {kind}, and Spark never reads buckets of that: cast({name} as decimal(38, 9)), or as bigint."
+        return f"Spark does not read buckets of {name}, which is {kind}. Use cast({name} as decimal(38, 9)) or bigint."
     if base == "void":
-        return f"{name} is a bare null, which has no type: cast({name} as bigint), or as what it is elsewhere."
+        return (
+            f"{name} is a bare null, which has no type. Use cast({name} as bigint), or the type it has in other models."
+        )
     if hive and base in _SPARK_TYPES:
-        text = f"{name} is {kind}, whose hash is not the same in Hive and Spark"
-        return f"{text}: cast({name} as string), or bucket_hash='spark'."
-    return f"{name} is {kind}, which cannot be hashed: bucket by another column."
+        text = f"{name} is {kind}, which Hive and Spark hash differently"
+        return f"{text}. Use cast({name} as string), or bucket_hash='spark'."
+    return f"{name} is {kind}, which cannot be hashed. Bucket by another column."
 
 
 def base_type(kind: str) -> str:
-    """A type without its parameters."""
+    """Return a type without its parameters."""
     return re.split(r"[(<]", kind.lower())[0].strip()

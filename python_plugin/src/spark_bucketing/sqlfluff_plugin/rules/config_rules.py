@@ -1,4 +1,4 @@
-"""Rules for the config of a model that is bucketed."""
+"""Rules for the config of a bucketed model."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from spark_bucketing.sqlfluff_plugin.rules.rule import BucketRule
 
 
 class Rule_SparkBucketing_SB01(BucketRule, BaseRule):
-    """A bucketed model has no ``buckets``, or no ``clustered_by``.
+    """A bucketed model has no ``buckets`` or no ``clustered_by``.
 
     **Anti-pattern**
 
@@ -19,7 +19,7 @@ class Rule_SparkBucketing_SB01(BucketRule, BaseRule):
 
     **Best practice**
 
-    Give the columns to bucket by and the number of buckets.
+    Set both the bucket columns and the number of buckets.
 
     .. code-block:: sql
 
@@ -32,7 +32,7 @@ class Rule_SparkBucketing_SB01(BucketRule, BaseRule):
 
 
 class Rule_SparkBucketing_SB02(BucketRule, BaseRule):
-    """A config key is nearly one that is read, and nothing reads it.
+    """A config key is misspelt, so nothing reads it.
 
     **Anti-pattern**
 
@@ -43,7 +43,7 @@ class Rule_SparkBucketing_SB02(BucketRule, BaseRule):
 
     **Best practice**
 
-    Write the keys as they are read; ``sqlfluff fix`` does.
+    Use the correct keys; ``sqlfluff fix`` replaces them.
 
     .. code-block:: sql
 
@@ -57,9 +57,9 @@ class Rule_SparkBucketing_SB02(BucketRule, BaseRule):
 
 
 class Rule_SparkBucketing_SB03(BucketRule, BaseRule):
-    """A partition column is among the bucket or sort columns.
+    """A partition column is a bucket or sort column.
 
-    It is not in the files, whose rows are hashed and sorted.
+    The files do not contain partition columns, so Spark cannot hash or sort by them.
 
     **Anti-pattern**
 
@@ -70,7 +70,7 @@ class Rule_SparkBucketing_SB03(BucketRule, BaseRule):
 
     **Best practice**
 
-    Bucket each partition by the other columns.
+    Bucket each partition by other columns.
 
     .. code-block:: sql
 
@@ -83,7 +83,7 @@ class Rule_SparkBucketing_SB03(BucketRule, BaseRule):
 
 
 class Rule_SparkBucketing_SB04(BucketRule, BaseRule):
-    """A bucket column is of a type that cannot be hashed, or that Spark reads no buckets of.
+    """A bucket column has a type that Spark cannot hash, or whose buckets it does not read.
 
     **Anti-pattern**
 
@@ -94,7 +94,7 @@ class Rule_SparkBucketing_SB04(BucketRule, BaseRule):
 
     **Best practice**
 
-    Bucket by boolean, integer, decimal, string or date columns; the Spark layout takes timestamps and binary as well.
+    Bucket by boolean, integer, decimal, string or date columns. The Spark layout also supports timestamps and binary.
 
     .. code-block:: sql
 
@@ -107,9 +107,9 @@ class Rule_SparkBucketing_SB04(BucketRule, BaseRule):
 
 
 class Rule_SparkBucketing_SB05(BucketRule, BaseRule):
-    """The files are sorted by columns that joins by the bucket columns cannot use.
+    """The sort columns do not help joins on the bucket columns.
 
-    ``sorted_by=[]``, no order at all, is taken for a choice.
+    The rule accepts ``sorted_by=[]``, which means no sort order.
 
     **Anti-pattern**
 
@@ -120,7 +120,7 @@ class Rule_SparkBucketing_SB05(BucketRule, BaseRule):
 
     **Best practice**
 
-    Sort by the bucket columns first, then by what windows over them are ordered by.
+    Sort by the bucket columns first, then by the ORDER BY columns of windows over them.
 
     .. code-block:: sql
 
@@ -135,7 +135,7 @@ class Rule_SparkBucketing_SB05(BucketRule, BaseRule):
 
 
 class Rule_SparkBucketing_SB06(BucketRule, BaseRule):
-    """A merge has no ``unique_key``, so that it appends all rows.
+    """A merge has no ``unique_key``, so it appends all rows.
 
     **Anti-pattern**
 
@@ -146,7 +146,7 @@ class Rule_SparkBucketing_SB06(BucketRule, BaseRule):
 
     **Best practice**
 
-    Say which rows are the same, or that rows are appended.
+    Set the key that identifies a row, or use the strategy ``append``.
 
     .. code-block:: sql
 
@@ -162,7 +162,7 @@ class Rule_SparkBucketing_SB06(BucketRule, BaseRule):
 
 
 class Rule_SparkBucketing_SB07(BucketRule, BaseRule):
-    """A setting has a value that cannot be had: the run would stop with the same words.
+    """A config value is invalid, so the run would fail.
 
     **Anti-pattern**
 

@@ -1,4 +1,4 @@
-"""Rules for what queries do with tables that are bucketed."""
+"""Rules for queries that read bucketed tables."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Rule_SparkBucketing_SB08(BucketRule, BaseRule):
 
     **Best practice**
 
-    Compute the key in the model that the table is built from, and bucket by the outcome.
+    Compute the key in the model that builds the table, and bucket by the result.
 
     .. code-block:: sql
 
@@ -33,7 +33,7 @@ class Rule_SparkBucketing_SB08(BucketRule, BaseRule):
 
 
 class Rule_SparkBucketing_SB09(BucketRule, BaseRule):
-    """A join, grouping or window by some of the bucket columns, but not by all.
+    """A join, grouping or window uses only some of the bucket columns.
 
     **Anti-pattern**
 
@@ -44,8 +44,7 @@ class Rule_SparkBucketing_SB09(BucketRule, BaseRule):
 
     **Best practice**
 
-    Bucket by columns that all of the joins and groupings that matter have in common: keys may have more columns than
-    the buckets, but no fewer.
+    Bucket by columns that all expensive joins and groupings share. Their keys may include other columns as well.
 
     .. code-block:: sql
 
@@ -58,7 +57,7 @@ class Rule_SparkBucketing_SB09(BucketRule, BaseRule):
 
 
 class Rule_SparkBucketing_SB10(BucketRule, BaseRule):
-    """Two tables are joined whose numbers of buckets do not divide.
+    """A join reads two tables, and neither bucket count is a multiple of the other.
 
     **Anti-pattern**
 
@@ -69,7 +68,7 @@ class Rule_SparkBucketing_SB10(BucketRule, BaseRule):
 
     **Best practice**
 
-    Take powers of two everywhere: any two of them fit.
+    Use powers of two everywhere, because the larger is always a multiple of the smaller.
 
     .. code-block:: sql
 
@@ -82,7 +81,7 @@ class Rule_SparkBucketing_SB10(BucketRule, BaseRule):
 
 
 class Rule_SparkBucketing_SB11(BucketRule, BaseRule):
-    """Two tables are joined of which one is bucketed by Hive's hash and the other by Spark's.
+    """A join reads one table in the Hive layout and one in the Spark layout.
 
     **Anti-pattern**
 
@@ -106,7 +105,7 @@ class Rule_SparkBucketing_SB11(BucketRule, BaseRule):
 
 
 class Rule_SparkBucketing_SB12(BucketRule, BaseRule):
-    """Two tables are joined whose bucket columns have different types.
+    """A join compares bucket columns of different types.
 
     **Anti-pattern**
 
@@ -117,7 +116,7 @@ class Rule_SparkBucketing_SB12(BucketRule, BaseRule):
 
     **Best practice**
 
-    Give the key one type everywhere: cast it in the staging model.
+    Give the key the same type everywhere, with a cast in the staging model.
 
     .. code-block:: sql
 
@@ -129,7 +128,7 @@ class Rule_SparkBucketing_SB12(BucketRule, BaseRule):
 
 
 class Rule_SparkBucketing_SB13(BucketRule, BaseRule):
-    """Two tables are joined that are bucketed by different keys of the join.
+    """A join reads two tables that are bucketed by different keys of the join.
 
     **Anti-pattern**
 
@@ -140,7 +139,7 @@ class Rule_SparkBucketing_SB13(BucketRule, BaseRule):
 
     **Best practice**
 
-    Bucket both sides by the same key, in the same order of columns.
+    Bucket both sides by the same keys, in the same order.
 
     .. code-block:: sql
 
@@ -153,7 +152,7 @@ class Rule_SparkBucketing_SB13(BucketRule, BaseRule):
 
 
 class Rule_SparkBucketing_SB14(BucketRule, BaseRule):
-    """A hint or clause moves the rows of a bucketed table, which is then joined or grouped by its bucket columns.
+    """A hint or clause shuffles a bucketed table before a join or grouping by its bucket columns.
 
     **Anti-pattern**
 
@@ -165,7 +164,7 @@ class Rule_SparkBucketing_SB14(BucketRule, BaseRule):
 
     **Best practice**
 
-    Leave it out: the buckets are the partitions.
+    Remove the hint or clause, because the rows are already partitioned by bucket.
 
     .. code-block:: sql
 
@@ -179,7 +178,7 @@ class Rule_SparkBucketing_SB14(BucketRule, BaseRule):
 
 
 class Rule_SparkBucketing_SB15(BucketRule, BaseRule):
-    """A bucketed model sorts its rows as a whole, which are sorted within their buckets when it is written.
+    """A bucketed model has a global ORDER BY, although the write sorts each bucket again.
 
     **Anti-pattern**
 
@@ -190,7 +189,7 @@ class Rule_SparkBucketing_SB15(BucketRule, BaseRule):
 
     **Best practice**
 
-    Leave ORDER BY to the query that shows the rows to somebody. To order files, use ``sorted_by``.
+    Use ORDER BY in the query that displays the rows. To sort the files, use ``sorted_by``.
 
     .. code-block:: sql
 
@@ -205,7 +204,7 @@ class Rule_SparkBucketing_SB15(BucketRule, BaseRule):
 
 
 class Rule_SparkBucketing_SB16(BucketRule, BaseRule):
-    """A UNION ALL of tables whose buckets are not alike is joined or grouped by their bucket columns.
+    """A join or grouping reads a UNION ALL of tables with different bucket specs.
 
     **Anti-pattern**
 
@@ -218,7 +217,7 @@ class Rule_SparkBucketing_SB16(BucketRule, BaseRule):
 
     **Best practice**
 
-    Bucket all inputs of the union alike; the session extension unites their buckets one by one.
+    Give all inputs of the union the same bucket spec. The session extension then combines them bucket by bucket.
 
     .. code-block:: sql
 
@@ -233,7 +232,7 @@ class Rule_SparkBucketing_SB16(BucketRule, BaseRule):
 
 
 class Rule_SparkBucketing_SB17(BucketRule, BaseRule):
-    """A bucketed model moves its rows itself, which are moved once more into their buckets when it is written.
+    """A bucketed model shuffles its result, although the write shuffles it again.
 
     **Anti-pattern**
 
@@ -244,7 +243,7 @@ class Rule_SparkBucketing_SB17(BucketRule, BaseRule):
 
     **Best practice**
 
-    Leave out hints and clauses that move the outcome; ``sqlfluff fix`` does.
+    Remove hints and clauses that shuffle the result; ``sqlfluff fix`` removes them.
 
     .. code-block:: sql
 
@@ -258,9 +257,9 @@ class Rule_SparkBucketing_SB17(BucketRule, BaseRule):
 
 
 class Rule_SparkBucketing_SB18(BucketRule, BaseRule):
-    """A bucket column is cast to the type that it has, in a join, filter or grouping.
+    """A join, filter or grouping casts a bucket column to its own type.
 
-    It is mended where the type is certain: that of a source, or of a model whose contract is enforced.
+    The fix applies only if the type is certain: the column belongs to a source or to a model with an enforced contract.
 
     **Anti-pattern**
 
@@ -273,7 +272,7 @@ class Rule_SparkBucketing_SB18(BucketRule, BaseRule):
 
     **Best practice**
 
-    Leave the cast out; ``sqlfluff fix`` does.
+    Remove the cast; ``sqlfluff fix`` removes it.
 
     .. code-block:: sql
 

@@ -1,4 +1,4 @@
-"""What all rules have in common: they look at a file as a whole, and say what was found under their name."""
+"""Shared behaviour of all rules: each examines a whole file and reports the problems found under its name."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ if TYPE_CHECKING:
 
 
 class BucketRule:
-    """To be mixed into sqlfluff's BaseRule, whose metaclass takes every subclass of that for a rule."""
+    """A mixin for subclasses of sqlfluff's BaseRule, whose metaclass treats every subclass as a rule."""
 
     name: str
     manifest: str
     groups: tuple[str, ...] = ("all", "spark_bucketing")
     config_keywords: list[str] = ["manifest"]  # noqa: RUF012  (as sqlfluff has it)
     crawl_behaviour: BaseCrawler = RootOnlyCrawler()
-    # What is found is in code that somebody wrote: in config(), which renders to nothing, among others.
+    # Problems are in hand-written code, including config(), which renders to nothing.
     targets_templated = True
     template_safe_fixes = True
 
     @classmethod
     def get_config_ref(cls) -> str:
-        """The section of sqlfluff's settings, [sqlfluff:rules:spark_bucketing], which all rules share."""
+        """Return the settings in [sqlfluff:rules:spark_bucketing], which all rules share."""
         return "spark_bucketing"
 
     @classmethod
     def slug(cls) -> str:
-        """The name that the check's reasons have."""
+        """Return the rule's slug, as `check` uses it for reasons."""
         return cls.name.rpartition(".")[2].replace("_", "-")
 
     def _eval(self, context: RuleContext) -> list[LintResult]:
@@ -55,7 +55,7 @@ class BucketRule:
             place = setting.whole if setting else model.calls.call or slice(0, 0)
             elsewhere = " It is set in YAML." if not setting and violation.key in model.config.values else ""
             yield LintResult(_at_source(place, root, file), fixes=fixes, description=violation.text + elsewhere)
-            # All keys of a call are one segment, and are mended at once.
+            # All keys of a call are in one segment, so one edit fixes them all.
             fixes = []
 
     def _of_query(self, model: Model, root: BaseSegment) -> Iterator[LintResult]:
@@ -66,7 +66,7 @@ class BucketRule:
 
 
 def _at_source(place: slice, root: BaseSegment, file: TemplatedFile) -> RawSegment:
-    """A segment of no text that is in the file where the source has something."""
+    """Return a segment without text at a position of the source."""
     behind = next(
         (raw for raw in root.raw_segments if raw.pos_marker and raw.pos_marker.source_slice.stop > place.start), None
     )
@@ -75,7 +75,7 @@ def _at_source(place: slice, root: BaseSegment, file: TemplatedFile) -> RawSegme
 
 
 def _config_fixes(model: Model, keys: list[tuple[str, str]], root: BaseSegment) -> list[LintFix]:
-    """Other names for keys; not where the right key is there as well, or its name is in another file."""
+    """Return the fixes of misspelt keys in this file, except of keys whose correct spelling is set as well."""
     settings = model.calls.settings
     renamed = [(settings[key].key, meant) for key, meant in keys if key in settings and model.config[meant] is None]
     wanted = {meant for _, meant in keys}
@@ -97,7 +97,7 @@ def _holds(place: slice, index: int) -> bool:
 
 
 def _segment_at(root: BaseSegment, offset: int) -> RawSegment:
-    """The segment of code at a place of the query."""
+    """Return the code segment at a position of the query."""
     position, last = 0, root.raw_segments[0]
     for raw in root.raw_segments:
         if position > offset and raw.raw:
@@ -108,7 +108,7 @@ def _segment_at(root: BaseSegment, offset: int) -> RawSegment:
 
 
 def _query_fixes(fix: Fix | None, root: BaseSegment) -> list[LintFix]:
-    """The edits that mend a problem, where all of what changes is literally in the file."""
+    """Return the edits that fix a problem, if the file literally contains all the text that changes."""
     if fix is None:
         return []
     parts = list(_within(root, 0, fix.whole))
@@ -123,7 +123,7 @@ def _query_fixes(fix: Fix | None, root: BaseSegment) -> list[LintFix]:
 
 
 def _within(segment: BaseSegment, position: int, place: slice) -> Iterator[BaseSegment]:
-    """The largest segments that a place of the query is made of."""
+    """Return the largest segments that make up a range of the query."""
     if not segment.raw or position >= place.stop or position + len(segment.raw) <= place.start:
         return
     if position >= place.start and position + len(segment.raw) <= place.stop:
