@@ -122,7 +122,7 @@ def test_live_an_existing_manifest_is_taken_as_it_is_and_nothing_is_compiled(sho
     assert own.stat().st_mtime_ns == written
     (tmp_path / "manifest.json").write_text("{}")
     wrong = check(shop, *manifest)
-    assert wrong.exit_code == 2 and "no manifest that can be read" in wrong.output
+    assert wrong.exit_code == 2 and "not a supported manifest" in wrong.output
 
 
 def test_live_dbt_s_selectors_choose(shop: Project) -> None:

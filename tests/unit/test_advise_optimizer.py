@@ -1,4 +1,4 @@
-"""The choice of bucket specs for tables that share joins, against exhaustive search."""
+"""The choice of bucket specs for tables that share joins, compared with exhaustive search."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Weights = dict[str, list[int]]
 
 
 def random_choices(seed: int, names: int = 6) -> tuple[Choices, Weights]:
-    """A small project: a few layouts for each table, which cost something, and joins that some of them serve."""
+    """Return a small problem: a few specs per table, each with a cost, and joins that some of them serve."""
     chance = random.Random(seed)
     tables = [f"t{number}" for number in range(chance.randint(2, names))]
     values = {name: [0.0, *(chance.randint(-20, 12) for _ in range(chance.randint(1, 3)))] for name in tables}
@@ -34,7 +34,7 @@ def best(choices: Choices, weights: Weights, limit: float) -> float:
 
 
 @pytest.mark.parametrize("budget", [inf, 0.5])
-def test_a_choice_is_within_its_budget_and_near_the_best(budget: float) -> None:
+def test_choice_is_within_its_budget_and_near_the_best(budget: float) -> None:
     missed, total, exact = 0.0, 0.0, 0
     for seed in range(300):
         choices, weights = random_choices(seed)
@@ -50,19 +50,19 @@ def test_a_choice_is_within_its_budget_and_near_the_best(budget: float) -> None:
     assert exact >= 285
 
 
-def test_two_tables_change_together_where_neither_gains_alone() -> None:
+def test_two_tables_change_together_if_neither_gains_alone() -> None:
     choices = Choices({"a": [0, -1], "b": [0, -1]}, {("a", "b"): [[0, 0], [0, 5]]})
     assert choose(choices) == {"a": 1, "b": 1}
 
 
-def test_equal_choices_are_made_in_the_same_way_each_time() -> None:
+def test_equal_choices_are_deterministic() -> None:
     choices = Choices({"a": [0, 5, 5], "b": [0, 0]}, {("a", "b"): [[0, 0], [1, 1], [1, 1]]})
     assert choose(choices) == {"a": 1, "b": 0}
 
 
-def test_many_tables_in_a_row_are_chosen_exactly() -> None:
+def test_chain_of_many_tables_is_chosen_exactly() -> None:
     names = [f"t{number:04}" for number in range(1000)]
     alternating = [[0.0, 2.0], [3.0, 0.0]]
     choices = Choices({name: [0.0, 0.0] for name in names}, dict.fromkeys(pairwise(names), alternating))
-    # Taking turns gains 3 and 2 in turns, beginning and ending with 3.
+    # Alternating tables gain 3 and 2 in turn, starting and ending with 3.
     assert choices.value(choose(choices)) == 500 * 3 + 499 * 2

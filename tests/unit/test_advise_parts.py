@@ -1,4 +1,4 @@
-"""What the advisor takes from plans and files, and which layouts come of it."""
+"""What the advisor reads from plans and files, and the bucket specs that it derives."""
 
 from __future__ import annotations
 
@@ -74,12 +74,12 @@ def grouping(query: str, table: str, *keys: str, moved: float = 40.0 * GIB) -> R
         ("1E3", 1000),
     ],
 )
-def test_sizes_are_read_as_people_write_them(text: object, size: int) -> None:
+def test_sizes_with_units_are_parsed(text: object, size: int) -> None:
     assert parse_size(text) == size
 
 
 @pytest.mark.parametrize("text", ["", "GiB", "-1GiB", "1 GB", "much", True, None, "infGiB", "1e999", "nan", ".5.5MiB"])
-def test_what_is_no_size_is_refused(text: object) -> None:
+def test_invalid_size_is_rejected(text: object) -> None:
     with pytest.raises(ValueError):  # noqa: PT011
         parse_size(text)
 
@@ -114,9 +114,9 @@ def test_sizes_and_runs_are_read_from_files(tmp_path: Path) -> None:
         ("sizes.json", '{"orders": "1GiB", "orders": "2GiB"}'),
     ],
 )
-def test_a_name_comes_once(tmp_path: Path, name: str, text: str) -> None:
+def test_duplicate_names_are_rejected(tmp_path: Path, name: str, text: str) -> None:
     (tmp_path / name).write_text(text)
-    with pytest.raises(ProjectError, match="comes twice"):
+    with pytest.raises(ProjectError, match="duplicate name"):
         read_sizes(tmp_path / name)
 
 
@@ -135,7 +135,7 @@ def test_a_name_comes_once(tmp_path: Path, name: str, text: str) -> None:
         "{columns: {k: {largest: .nan}}}",
     ],
 )
-def test_sizes_that_cannot_be_are_refused(tmp_path: Path, entry: str) -> None:
+def test_invalid_sizes_are_rejected(tmp_path: Path, entry: str) -> None:
     sizes = tmp_path / "sizes.yml"
     sizes.write_text(f"orders: {entry}")
     with pytest.raises(ProjectError, match="instead"):
@@ -143,7 +143,7 @@ def test_sizes_that_cannot_be_are_refused(tmp_path: Path, entry: str) -> None:
 
 
 @pytest.mark.parametrize("which", ["compile", "generate", "test"])
-def test_results_of_commands_that_build_nothing_are_no_runs(tmp_path: Path, which: str) -> None:
+def test_only_commands_that_build_models_count_as_runs(tmp_path: Path, which: str) -> None:
     results = [{"unique_id": "model.p.a", "status": "success"}]
     (tmp_path / "1.json").write_text(json.dumps({"args": {"which": which}, "results": results}))
     with pytest.raises(ProjectError, match="no run of any model"):
@@ -153,14 +153,14 @@ def test_results_of_commands_that_build_nothing_are_no_runs(tmp_path: Path, whic
 
 
 @pytest.mark.parametrize("text", ["{}", '{"results": []}', '{"a": Infinity}'])
-def test_a_file_without_runs_does_not_stand_for_one_run_of_each_model(tmp_path: Path, text: str) -> None:
+def test_file_without_runs_is_rejected(tmp_path: Path, text: str) -> None:
     (tmp_path / "runs.json").write_text(text)
     with pytest.raises(ProjectError, match="instead"):
         read_runs(tmp_path / "runs.json")
 
 
 @pytest.mark.parametrize("name", ["Orders", "shop.orders", "MODEL.p.orders"])
-def test_runs_are_found_by_every_name_that_is_let_in(tmp_path: Path, name: str) -> None:
+def test_runs_are_found_by_every_accepted_name(tmp_path: Path, name: str) -> None:
     (tmp_path / "runs.json").write_text(json.dumps({name: 24, "other": 3}))
     node = Node("model.p.orders", "orders", "model", "", "`shop`.`orders`")
     request = AdviseRequest(CheckRequest())
@@ -169,11 +169,11 @@ def test_runs_are_found_by_every_name_that_is_let_in(tmp_path: Path, name: str) 
 
 
 @pytest.mark.parametrize(("size", "number"), [(0, 1), (256 * MIB, 1), (GIB, 4), (1000 * GIB, 4096), (100 * GIB, 512)])
-def test_numbers_of_buckets_are_powers_of_two(size: int, number: int) -> None:
+def test_bucket_counts_are_powers_of_two(size: int, number: int) -> None:
     assert number_of_buckets(size, 256 * MIB) == number
 
 
-def test_keys_are_those_of_joins_in_one_order_and_of_groupings_and_what_they_share() -> None:
+def test_candidate_keys_are_join_keys_grouping_keys_and_their_common_subsets() -> None:
     required = [
         RequiredLayout("a", "join", (Requirement("t", ("k", "j"), 1, 1), Requirement("u", ("a", "b"), 1, 1))),
         grouping("b", "t", "k", "ds"),
@@ -183,16 +183,16 @@ def test_keys_are_those_of_joins_in_one_order_and_of_groupings_and_what_they_sha
     assert set(found["t"]) == {("j", "k"), ("k", "j"), ("ds", "k"), ("k",), ("ds",)}
 
 
-def test_keys_that_are_no_good_are_left_out_and_it_is_said_why() -> None:
+def test_unsuitable_keys_are_left_out_with_a_reason() -> None:
     one = subject("t", k=ColumnStatistics(5, 0.2), j=ColumnStatistics(10**6, 0.9))
     found = options_of(one, [("k",), ("j",), ("x",), ("y",), ("ds",)], [], 256 * MIB)
     assert {spec.bucket_columns for spec in found.specs if spec} == {("ds",)}
     assert set(found.left_out) == {("k",), ("j",), ("x",), ("y",)}
-    assert "too few values: 5" in found.left_out["k",] and "90%" in found.left_out["j",]
-    assert "double" in found.left_out["x",] and "not known" in found.left_out["y",]
+    assert "only 5 distinct values" in found.left_out["k",] and "90%" in found.left_out["j",]
+    assert "double" in found.left_out["x",] and "unknown type" in found.left_out["y",]
 
 
-def test_partitioned_tables_have_as_many_buckets_as_one_partition_wants() -> None:
+def test_bucket_count_depends_on_the_size_of_one_partition() -> None:
     table = HypotheticalTable("t", COLUMNS, None, ("ds",))
     one = Subject(table, TableSize(100 * GIB, 100))
     found = options_of(one, [("k",), ("ds",)], [], 256 * MIB)
@@ -200,13 +200,13 @@ def test_partitioned_tables_have_as_many_buckets_as_one_partition_wants() -> Non
     assert "partition column" in found.left_out["ds",]
 
 
-def test_a_number_that_is_there_is_kept_or_multiplied() -> None:
+def test_existing_bucket_count_is_kept_or_multiplied() -> None:
     one = subject("t", 48 * 256 * MIB, BucketSpec(12, ("k",), ("k",), "hive"))
     found = options_of(one, [("j",)], [], 256 * MIB)
     assert {spec.num_buckets for spec in found.specs if spec} == {12, 24, 48, 96, 192}
 
 
-def test_tables_of_one_join_get_numbers_that_fit_without_the_extension_too() -> None:
+def test_joined_tables_get_matching_bucket_counts_without_the_extension_too() -> None:
     required = [join(f"q{number}", "t", "u", "k") for number in range(3)]
     tables = {"t": subject("t", 8 * GIB), "u": subject("u", 4 * GIB)}
     numbers = {"t": [16], "u": [32]}
@@ -219,7 +219,7 @@ def test_tables_of_one_join_get_numbers_that_fit_without_the_extension_too() -> 
         assert extension or chosen[0] == chosen[1]
 
 
-def test_joins_want_their_keys_in_the_same_places() -> None:
+def test_join_requires_its_keys_at_the_same_positions() -> None:
     sides = (Requirement("t", ("k", "j"), 1, 1, ("k", "j")), Requirement("u", ("a", "b"), 1, 1, ("a", "b")))
     requirement, compatibility = RequiredLayout("q", "join", sides), Compatibility(True)
     kj = BucketSpec(8, ("k", "j"), ("k", "j"), "hive")
@@ -233,21 +233,21 @@ def test_joins_want_their_keys_in_the_same_places() -> None:
     )
 
 
-def test_buckets_by_some_keys_of_a_join_serve_it_where_the_session_allows_it() -> None:
+def test_subset_of_the_join_keys_suffices_where_the_session_allows_it() -> None:
     sides = (Requirement("t", ("k", "j"), 1, 1, ("k", "j")), Requirement("u", ("a", "b"), 1, 1, ("a", "b")))
     requirement = RequiredLayout("q", "join", sides)
     assert keys_of([requirement], Compatibility(True))["t"] == dict.fromkeys([("j", "k"), ("k", "j"), ("k",), ("j",)])
     assert keys_of([requirement], Compatibility(False))["u"] == dict.fromkeys([("a", "b"), ("b", "a")])
     by_k, sorted_by_all = (BucketSpec(8, ("k",), order, "hive") for order in (("k",), ("k", "j")))
     for compatibility in (Compatibility(True), Compatibility(False, all_keys=False)):
-        # The shuffle goes, and the sort where files have the order of all keys.
+        # Both the shuffle and the sort are saved, because the files are sorted by all keys.
         assert compatibility.gain(requirement, [by_k, None]) == 1
         assert compatibility.gain(requirement, [sorted_by_all, BucketSpec(8, ("a",), ("a", "b"), "hive")]) == 4
         assert compatibility.gain(requirement, [sorted_by_all, BucketSpec(8, ("b",), ("a", "b"), "hive")]) == 2
     assert Compatibility(False).gain(requirement, [by_k, None]) == 0
 
 
-def test_files_are_sorted_by_more_where_a_window_wants_that() -> None:
+def test_files_are_also_sorted_by_window_order() -> None:
     requirement = RequiredLayout("w", "window", (Requirement("t", ("k",), 20.0 * GIB, 20.0 * GIB, ("k", "j")),))
     orders = orders_of([requirement])["t"]
     options = {"t": options_of(subject("t"), keys_of([requirement], Compatibility(True))["t"], [], 256 * MIB, orders)}
@@ -271,7 +271,7 @@ def test_inputs_of_a_union_are_bucketed_together_or_not_at_all() -> None:
     assert Compatibility(False).gain(requirement, [by["k"][0], by["a"][0]]) == 0
 
 
-def test_models_compete_for_the_key_and_runs_decide() -> None:
+def test_number_of_runs_decides_between_competing_models() -> None:
     options = {"t": options_of(subject("t"), [("k",), ("j",)], [], 256 * MIB)}
     by_k, by_j = grouping("a", "t", "k"), grouping("b", "t", "j", moved=30.0 * GIB)
     often = RequiredLayout("b", "aggregate", by_j.sides, runs=2)
@@ -281,11 +281,11 @@ def test_models_compete_for_the_key_and_runs_decide() -> None:
     found = explained(
         "t", options["t"], proposed(options, [by_k, by_j], Compatibility(True)), [by_k, by_j], Compatibility(True), []
     )
-    assert [one.verdict for one in found.candidates] == ["proposed", "another one spares more"]
+    assert [one.verdict for one in found.candidates] == ["proposed", "another candidate saves more"]
     assert found.candidates[0].serves == ("a",)
 
 
-def test_keys_that_hive_does_not_hash_alike_get_the_spark_layout_which_does_not_evolve() -> None:
+def test_keys_without_a_hive_hash_get_the_spark_layout_which_cannot_evolve() -> None:
     columns = {"k": "bigint", "at": "timestamp", "d": "decimal(10,2)", "i": "interval day"}
     one = Subject(HypotheticalTable("t", columns, None, ("ds",)), TableSize(GIB, 4), evolves=True)
     found = options_of(one, [("k",), ("k", "at"), ("d",), ("i",)], [], GIB)
@@ -294,14 +294,14 @@ def test_keys_that_hive_does_not_hash_alike_get_the_spark_layout_which_does_not_
     assert [one.rewritten(spec) for spec in found.specs] == [0, 0, GIB, 0]
 
 
-def test_what_is_read_too_seldom_is_not_worth_writing() -> None:
+def test_rarely_read_table_is_not_worth_bucketing() -> None:
     options = {"t": options_of(subject("t"), [("k",)], [], 256 * MIB)}
     seldom = [grouping("a", "t", "k", moved=7.9 * GIB)]
     assert proposed(options, seldom, Compatibility(True)).specs(options) == {}
     assert choose(choices_of(options, seldom, Compatibility(True))) == {"t": 0}
 
 
-def test_a_budget_limits_what_changes() -> None:
+def test_budget_limits_the_changes() -> None:
     options = {name: options_of(subject(name, 4 * GIB), [("k",)], [], 256 * MIB) for name in ("t", "u")}
     required = [grouping("a", "t", "k"), grouping("b", "u", "k", moved=50.0 * GIB)]
     assert set(proposed(options, required, Compatibility(True), 8 * GIB).specs(options)) == {"t", "u"}
@@ -309,7 +309,7 @@ def test_a_budget_limits_what_changes() -> None:
     assert set(proposed(options, required, Compatibility(True), GIB).specs(options)) == set()
 
 
-def test_the_warehouse_s_sizes_win_over_those_of_the_docs() -> None:
+def test_sizes_of_the_warehouse_override_those_of_the_docs() -> None:
     there = {"a": CatalogTable({"k": "int"}, 7), "b": CatalogTable({"k": "int"}, None, 3)}
     documented = {"a": CatalogTable({}, 1), "b": CatalogTable({}, 2), "c": CatalogTable({}, 4)}
     found = joined_catalogs(there, documented)
@@ -317,7 +317,7 @@ def test_the_warehouse_s_sizes_win_over_those_of_the_docs() -> None:
     assert found["b"].partitions == 3 and found["b"].columns
 
 
-def test_tables_that_evolve_take_nothing_of_a_budget() -> None:
+def test_evolving_tables_do_not_use_the_budget() -> None:
     options = {name: options_of(subject(name, 4 * GIB), [("k",)], [], 256 * MIB) for name in ("t", "u")}
     evolving = replace(options["t"], subject=replace(options["t"].subject, evolves=True))
     required = [grouping("a", "t", "k"), grouping("b", "u", "k", moved=50.0 * GIB)]
@@ -326,7 +326,7 @@ def test_tables_that_evolve_take_nothing_of_a_budget() -> None:
         assert set(proposed(own, required, Compatibility(True), budget).specs(own)) == changed
 
 
-def test_names_that_the_project_does_not_have_are_refused_with_the_nearest() -> None:
+def test_unknown_names_are_rejected_with_the_nearest_name() -> None:
     node = Node("model.p.orders", "orders", "model", "", "`s`.`orders`")
     manifest = Manifest({node.unique_id: node})
     refuse_unknown(manifest, None, ["Orders", "s.orders", "model.p.orders"])
@@ -334,14 +334,14 @@ def test_names_that_the_project_does_not_have_are_refused_with_the_nearest() -> 
         refuse_unknown(manifest, Path("f.yml"), ["ordrs"])
 
 
-def test_tables_whose_gain_spark_does_not_plan_are_dropped() -> None:
+def test_tables_without_a_gain_in_the_plans_are_dropped() -> None:
     options = {"t": options_of(subject("t"), [("k",)], [], 256 * MIB)}
     proposal = proposed(options, [grouping("a", "t", "k")], Compatibility(True))
     same, less = Planned(PlanCounts(1), 40.0 * GIB, 0), Planned(PlanCounts(), 0, 0)
     for after, dropped in ((same, ["t"]), (less, [])):
         proof = [QueryProof("a", "model.p.a", 1.0, same, after)]
         assert proposal.not_borne_out(options, proof, {"t": ["model.p.a"]}) == dropped
-    # 8 GiB each are written, and 12 GiB are spared once.
+    # Writing takes 8 GiB for each table, and the reads save 12 GiB only once.
     both = {name: options_of(subject(name), [("k",)], [], 256 * MIB) for name in ("t", "u")}
     together = proposed(both, [join(f"q{number}", "t", "u", "k") for number in range(2)], Compatibility(True))
     proof = [QueryProof("a", "model.p.a", 1.0, Planned(PlanCounts(1), 12.0 * GIB, 0), less)]
@@ -364,20 +364,20 @@ ADVICE = Advice(
 )  # fmt: skip
 
 
-def test_reports_begin_with_what_becomes_worse_and_claim_nothing_that_was_not_planned() -> None:
+def test_text_report_starts_with_worse_models_and_excludes_unplanned_ones() -> None:
     file = StringIO()
     write_text(ADVICE, file)
     text = file.getvalue()
-    assert text.startswith("Becomes worse: 1 model\n  worse: 0 Exchanges")
+    assert text.startswith("Worse: 1 model\n  worse: 0 Exchanges")
     assert "2 of 3 models" in text and "Exchanges 2 to 1, Sorts 2 to 1" in text
-    assert "Not planned, so that nothing is said of them:\n  lost: Spark says <no>" in text
+    assert "Not planned, so the advice does not cover them:\n  lost: Spark says <no>" in text
     page = StringIO()
     write_html(ADVICE, page)
     assert page.getvalue().count("<svg") == 2 and "Spark says &lt;no&gt;" in page.getvalue()
-    assert page.getvalue().index("Becomes worse") < page.getvalue().index("Changes")
+    assert page.getvalue().index("Worse") < page.getvalue().index("Changes")
 
 
-def test_the_page_draws_all_models_in_the_colour_of_what_becomes_of_them() -> None:
+def test_html_page_colours_all_models_by_effect() -> None:
     file = StringIO()
     long = replace(
         ADVICE.changes[0], unique_id="model.p.better", after=replace(SPEC, bucket_columns=("customer_id",) * 9)
@@ -398,10 +398,10 @@ def test_the_page_draws_all_models_in_the_colour_of_what_becomes_of_them() -> No
         assert len(list(svg.iter("path"))) == 1 and all(len(text.text or "") <= 32 for text in svg.iter("text"))
     empty = StringIO()
     write_html(Advice(), empty)
-    assert "No change spares more than it costs." in empty.getvalue() and Page(empty.getvalue())
+    assert "No change saves more than it costs." in empty.getvalue() and Page(empty.getvalue())
 
 
-def test_json_is_what_its_schema_says() -> None:
+def test_json_report_follows_its_schema() -> None:
     schema = json.loads((REPOSITORY / "docs" / "advise.schema.json").read_text())
     Draft202012Validator.check_schema(schema)
     data = advice_data(ADVICE)
@@ -412,13 +412,13 @@ def test_json_is_what_its_schema_says() -> None:
     assert list(Draft202012Validator(schema).iter_errors({**data, "worse": [1]}))
 
 
-def test_a_table_without_candidates_is_explained_all_the_same() -> None:
+def test_table_without_candidates_is_explained() -> None:
     compatibility = Compatibility(extension=True, all_keys=False)
-    told = explained("view", None, proposed({}, [], compatibility), [], compatibility, [])
-    assert [(one.table, "plain columns" in one.reason) for one in told.left_out] == [("view", True)]
+    explanation = explained("view", None, proposed({}, [], compatibility), [], compatibility, [])
+    assert [(one.table, "keys that are columns" in one.reason) for one in explanation.left_out] == [("view", True)]
 
 
-def test_files_have_a_size() -> None:
+def test_file_size_must_be_positive() -> None:
     result = CliRunner().invoke(main, ["advise", "--offline", "--target-file-size", "0"])
     assert result.exit_code == 2
     assert "'0' is too small" in result.output

@@ -1,4 +1,4 @@
-"""What accepts findings, and which exit code is left."""
+"""Acceptance of findings, and the resulting exit codes."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from spark_bucketing.check.results import Finding, Fix, Level, Report, Verdict
 from spark_bucketing.errors import ProjectError
 
 SLUGS = ("bucket-count-mismatch", "union")
-# As a run finds it: nothing is accepted yet.
+# A run finds them without acceptance.
 RAW = accept(replace(REPORT, unfinished=()), {}, {})
 
 
 @pytest.fixture
 def baseline(tmp_path: Path) -> Path:
-    """Of all findings."""
+    """Return what accepts each finding."""
     write_baseline(RAW, tmp_path / "baseline.json")
     return tmp_path / "baseline.json"
 
 
 def joined(*findings: Finding, verdict: Verdict = Verdict.SHUFFLED, **changes: str) -> Report:
-    """A report of one model, whose join has these findings."""
+    """Return a report of one model whose join has these findings."""
     operator = replace(JOINED.operators[0], verdict=verdict, findings=findings, **changes)  # type: ignore[arg-type]
     return Report((replace(JOINED, operators=(operator,)),))
 
 
-def test_a_baseline_accepts_everything_it_was_written_from(tmp_path: Path) -> None:
+def test_baseline_accepts_everything_it_was_written_from(tmp_path: Path) -> None:
     assert exit_code(RAW, "note") == 1
     whole = replace(RAW, unfinished=(), models=RAW.models[:4])
     assert write_baseline(whole, tmp_path / "b") == 7
@@ -40,7 +40,7 @@ def test_a_baseline_accepts_everything_it_was_written_from(tmp_path: Path) -> No
     assert exit_code(accepted, "note") == 0
 
 
-def test_a_baseline_accepts_a_finding_whose_line_and_numbers_have_changed_but_no_second_one(baseline: Path) -> None:
+def test_baseline_ignores_changed_lines_and_numbers_but_accepts_no_second_finding(baseline: Path) -> None:
     moved = replace(MISMATCH, line=99, bytes_shuffled=1, message="64 against 25.")
     found = joined(moved, verdict=JOINED.operators[0].verdict, description="inner join on user_id#7L = user_id")
     assert open_findings(accept(found, {}, read_baseline(baseline))) == []
@@ -59,16 +59,16 @@ def test_a_baseline_accepts_a_finding_whose_line_and_numbers_have_changed_but_no
         fingerprint("model.shop.joined", JOINED.operators[0], replace(MISMATCH, tables=("shop.users",))),
     ],
 )
-def test_another_model_operator_reason_or_table_has_another_fingerprint(other: str) -> None:
+def test_fingerprint_depends_on_model_operator_reason_and_table(other: str) -> None:
     assert other != fingerprint("model.shop.joined", JOINED.operators[0], MISMATCH)
 
 
-def test_the_baseline_file_is_the_same_whatever_the_order_of_models(baseline: Path, tmp_path: Path) -> None:
+def test_baseline_file_does_not_depend_on_the_order_of_models(baseline: Path, tmp_path: Path) -> None:
     write_baseline(replace(RAW, models=tuple(reversed(RAW.models))), tmp_path / "two")
     assert baseline.read_text() == (tmp_path / "two").read_text()
 
 
-def test_what_a_model_allows_is_not_in_the_baseline(tmp_path: Path) -> None:
+def test_allowed_findings_are_not_in_the_baseline(tmp_path: Path) -> None:
     allowed = accept(RAW, {"model.shop.joined": ["bucket-count-mismatch"]}, {})
     assert [found.finding.accepted for found in open_findings(allowed) if found.finding.reason == MISMATCH.reason] == []
     write_baseline(allowed, tmp_path / "b")
@@ -84,14 +84,14 @@ def test_what_a_model_allows_is_not_in_the_baseline(tmp_path: Path) -> None:
         ("[]", "no baseline"),
     ],
 )
-def test_a_baseline_that_cannot_be_read_is_an_error(text: str | None, said: str, tmp_path: Path) -> None:
+def test_unreadable_baseline_is_an_error(text: str | None, said: str, tmp_path: Path) -> None:
     if text is not None:
         (tmp_path / "b").write_text(text)
     with pytest.raises(ProjectError, match=said):
         read_baseline(tmp_path / "b")
 
 
-def test_a_baseline_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
+def test_unwritable_baseline_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ProjectError, match="cannot be written"):
         write_baseline(RAW, tmp_path / "missing" / "b")
 
@@ -122,7 +122,7 @@ def test_meta_allows_reasons(meta: dict[str, object], allowed: set[str]) -> None
         (["union"], r"\['union'\]"),
     ],
 )
-def test_what_meta_cannot_allow_is_an_error_that_shows_what_it_can(bucketing: object, found: str) -> None:
+def test_invalid_meta_is_an_error_that_shows_the_valid_form(bucketing: object, found: str) -> None:
     with pytest.raises(ProjectError, match=rf"'orders'[\s\S]*found:    {found}[\s\S]*instead:"):
         allowed_reasons({"bucketing": bucketing}, "orders", SLUGS)
 
@@ -144,7 +144,7 @@ def test_findings_at_or_above_the_level_fail(findings: tuple[Finding, ...], fail
     assert exit_code(joined(*findings), fail_on) == code
 
 
-def test_what_is_unknown_is_never_a_pass_and_an_interruption_goes_before_findings() -> None:
+def test_unknown_never_passes_and_an_interruption_precedes_findings() -> None:
     for report in (Report((BROKEN,)), joined(verdict=Verdict.UNKNOWN), replace(CLEAN, unfinished=("m",))):
         assert exit_code(report, "never") == 2
     assert exit_code(Report((BROKEN, JOINED)), "warning") == 1
@@ -152,7 +152,7 @@ def test_what_is_unknown_is_never_a_pass_and_an_interruption_goes_before_finding
     assert exit_code(Report((replace(BROKEN, accepted="baseline"),)), "note") == 0
 
 
-def test_a_finding_of_the_project_is_of_its_settings_and_not_of_its_tables() -> None:
+def test_project_finding_is_identified_by_its_settings() -> None:
     assert fingerprint("", None, TOO_OLD) == fingerprint("", None, replace(TOO_OLD, tables=("shop.new",)))
     first, second = (replace(TOO_OLD, fixes=(Fix("setting", "", {name: "true"}),)) for name in ("spark.a", "spark.b"))
     assert fingerprint("", None, first) != fingerprint("", None, second)
@@ -167,7 +167,7 @@ def test_a_finding_of_the_project_is_of_its_settings_and_not_of_its_tables() -> 
         ((Verdict.SHUFFLED, "warning"), (Verdict.ONE_SIDED, "note"), True),
     ],
 )
-def test_a_baseline_accepts_what_has_become_better_but_not_what_has_become_worse(
+def test_baseline_accepts_improvements_but_not_regressions(
     before: tuple[Verdict, Level], after: tuple[Verdict, Level], accepted: bool, tmp_path: Path
 ) -> None:
     earlier, later = (joined(replace(CAST, level=level), verdict=verdict) for verdict, level in (before, after))
@@ -175,7 +175,7 @@ def test_a_baseline_accepts_what_has_become_better_but_not_what_has_become_worse
     assert (open_findings(accept(later, {}, read_baseline(tmp_path / "b"))) == []) == accepted
 
 
-def test_an_accepted_finding_does_not_hide_that_its_operator_is_unknown(tmp_path: Path) -> None:
+def test_accepted_finding_does_not_hide_an_unknown_operator(tmp_path: Path) -> None:
     report = joined(CAST, verdict=Verdict.UNKNOWN)
     allowed = accept(report, {"model.shop.joined": [CAST.reason]}, {})
     assert open_findings(allowed) == [] and exit_code(allowed, "note") == 2
@@ -183,7 +183,7 @@ def test_an_accepted_finding_does_not_hide_that_its_operator_is_unknown(tmp_path
     assert exit_code(accept(report, {}, read_baseline(tmp_path / "b")), "note") == 0
 
 
-def test_a_part_of_the_project_leaves_the_rest_of_a_baseline_as_it_is(baseline: Path) -> None:
+def test_partial_check_keeps_other_entries_of_the_baseline(baseline: Path) -> None:
     whole = baseline.read_text()
     for project in ((), RAW.project):
         write_baseline(replace(RAW, models=RAW.models[:2], project=project), baseline, part=True)

@@ -1,4 +1,4 @@
-"""The words of what could be changed: commands that can be copied as they are."""
+"""The texts of suggested changes, which contain commands to copy."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def table(column: str, *values: str) -> TableFacts:
         ("a b", "x", """'`a b` = '"'"'x'"'"''""", "`a b` = 'x'"),
     ],
 )
-def test_a_rewrite_can_be_copied_into_a_shell(column: str, value: str, quoted: str, predicate: str) -> None:
+def test_rewrite_command_can_be_copied_into_a_shell(column: str, value: str, quoted: str, predicate: str) -> None:
     made = table(column, value, "zzz")
     assert made.partitions is not None
     change = rewrite_partitions(made.partitions, made.partitions.partitions[:1])
@@ -42,7 +42,7 @@ def test_a_rewrite_can_be_copied_into_a_shell(column: str, value: str, quoted: s
     assert shlex.split(command)[-1] == change.where == predicate
 
 
-def test_no_command_ends_with_the_sentence() -> None:
+def test_no_command_ends_with_a_full_stop() -> None:
     assert rewrite_command("db.`a b`", "true") == "spark-bucketing evolution rewrite 'db.`a b`'"
     whole = TableFacts("db.t", {}, EIGHT)
     text = rewrite_files(BucketedScan(PlanNode(1, "Scan"), whole, EIGHT, Settings())).text

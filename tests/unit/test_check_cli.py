@@ -1,4 +1,4 @@
-"""The command `check` without Spark: its arguments, mistakes of users, where its report goes, and exit codes."""
+"""The command `check` without Spark: its arguments, usage errors, output and exit codes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def run(*arguments: str) -> Result:
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Asked:
-    """Function that makes the check report this, and returns the list of what it is asked, in an empty folder."""
+    """Replace the check with a function that returns a given report and records its requests, in an empty directory."""
     monkeypatch.chdir(tmp_path)
 
     def answer(report: Report) -> list[CheckRequest]:
@@ -62,19 +62,19 @@ def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Asked:
         (Report(()), (), 0),
     ],
 )
-def test_the_exit_code_is_the_report_s(report: Report, arguments: tuple[str, ...], code: int, asked: Asked) -> None:
+def test_exit_code_comes_from_the_report(report: Report, arguments: tuple[str, ...], code: int, asked: Asked) -> None:
     asked(report)
     assert run(*arguments).exit_code == code
 
 
-def test_the_report_goes_where_output_says(asked: Asked, tmp_path: Path) -> None:
+def test_report_is_written_to_the_output_option(asked: Asked, tmp_path: Path) -> None:
     asked(DONE)
     result = run("--format", "json", "--output", str(tmp_path / "r.json"))
     assert (result.exit_code, result.stdout) == (1, "")
     assert json.loads((tmp_path / "r.json").read_text())["models"]
 
 
-def test_several_reports_of_one_run(asked: Asked, tmp_path: Path) -> None:
+def test_one_run_can_write_several_reports(asked: Asked, tmp_path: Path) -> None:
     asked(DONE)
     result = run(
         "--format", "github", "--format", f"sarif={tmp_path / 'r.sarif'}", "--format", f"json={tmp_path / 'r.json'}"
@@ -87,7 +87,7 @@ def test_several_reports_of_one_run(asked: Asked, tmp_path: Path) -> None:
     assert "'--format': 'pdf' is not one of" in run("--format", "pdf=r.pdf").stderr
 
 
-def test_a_written_baseline_succeeds(asked: Asked, tmp_path: Path) -> None:
+def test_written_baseline_succeeds(asked: Asked, tmp_path: Path) -> None:
     asked(CLEAN)
     result = run("--write-baseline", str(tmp_path / "b.json"))
     assert result.exit_code == 0 and "accepts 0 findings" in result.stderr
@@ -98,11 +98,11 @@ def test_a_written_baseline_succeeds(asked: Asked, tmp_path: Path) -> None:
     ("error", "said"),
     [
         (KeyboardInterrupt(), "Interrupted before anything was checked."),
-        # The exit code of a mistake of the program is not that of findings.
+        # An internal error must not have the exit code of findings.
         (KeyError("unique_id"), "KeyError: 'unique_id'"),
     ],
 )
-def test_what_ends_the_check_is_no_pass(error: BaseException, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_error_during_the_check_never_passes(error: BaseException, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: Any) -> Report:
         raise error
 
@@ -111,7 +111,7 @@ def test_what_ends_the_check_is_no_pass(error: BaseException, said: str, monkeyp
     assert result.exit_code == 2 and said in result.output and "Traceback" not in result.output
 
 
-def test_a_reason_is_explained_and_a_wrong_one_says_which_there_are() -> None:
+def test_explain_reason_lists_the_valid_reasons_for_an_unknown_one() -> None:
     known = CliRunner().invoke(main, ["explain", "bucket-count-mismatch"])
     assert known.exit_code == 0 and known.output.startswith("bucket-count-mismatch: ")
     wrong = CliRunner().invoke(main, ["explain", "bucket-count"])
@@ -131,7 +131,7 @@ def test_a_reason_is_explained_and_a_wrong_one_says_which_there_are() -> None:
         ("-s a -- models/foo.sql", "a", "", "models/foo.sql"),
     ],
 )
-def test_select_and_exclude_take_words_as_dbt_does(
+def test_select_and_exclude_take_several_words_like_dbt(
     arguments: str, select: str, exclude: str, files: str, asked: Asked, tmp_path: Path
 ) -> None:
     Path("models").mkdir()
@@ -154,13 +154,13 @@ NO_FOLDER = ("--output none/file", "--write-baseline none/file")
     ("arguments", "said"),
     [*((given, "requires an argument") for given in NO_VALUES), *((given, "cannot be written") for given in NO_FOLDER)],
 )
-def test_what_cannot_be_meant_is_told_before_anything_runs(arguments: str, said: str, asked: Asked) -> None:
+def test_invalid_arguments_are_rejected_before_anything_runs(arguments: str, said: str, asked: Asked) -> None:
     requests = asked(CLEAN)
     result = run(*arguments.split())
     assert result.exit_code == 2 and said in result.output and requests == []
 
 
-def test_a_baseline_of_a_selection_keeps_the_other_models(asked: Asked) -> None:
+def test_baseline_of_a_selection_keeps_the_other_models(asked: Asked) -> None:
     asked(replace(REPORT, unfinished=()))
     assert run("--write-baseline", "b").exit_code == 0
     whole = Path("b").read_text()
@@ -173,7 +173,7 @@ def test_a_baseline_of_a_selection_keeps_the_other_models(asked: Asked) -> None:
 
 
 @pytest.mark.parametrize("form", FORMATS)
-def test_no_character_is_a_reason_to_fail(form: str, asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reports_support_every_character(form: str, asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
     asked(Report((replace(JOINED, name="q\udcff", path="m/\udcff\N{GRINNING FACE}.sql"),)))
     terminal = io.BytesIO()
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(terminal, encoding="cp1252"))
@@ -181,16 +181,14 @@ def test_no_character_is_a_reason_to_fail(form: str, asked: Asked, monkeypatch: 
         main(["check", "--format", form])
     assert left.value.code == 1
     sys.stdout.flush()
-    # Text is in the terminal's own encoding; SARIF has URIs.
+    # Text uses the terminal's encoding; SARIF uses URIs.
     assert ("\N{GRINNING FACE}".encode() in terminal.getvalue()) is (form not in ("text", "sarif"))
     with pytest.raises(SystemExit) as left:
         main(["check", "--format", form, "--output", "report"])
     assert left.value.code == 1 and Path("report").stat().st_size
 
 
-def test_a_report_in_a_file_has_no_colours_even_where_they_are_forced(
-    asked: Asked, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_report_file_has_no_colours_even_if_they_are_forced(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
     asked(REPORT)
     for name, value in (("FORCE_COLOR", "1"), ("TERM", "xterm-256color"), ("COLUMNS", "40")):
         monkeypatch.setenv(name, value)
@@ -200,7 +198,7 @@ def test_a_report_in_a_file_has_no_colours_even_where_they_are_forced(
 
 
 def reached(folder: Path, **output: Any) -> Result:
-    """The check of a file on a connection that nobody answers."""
+    """Check a file over a connection that nothing answers."""
     dbt_project(folder, host="127.0.0.1", port=1, connect_retries=0, **output)
     (folder / "q.sql").write_text("select 1 as a group by 1")
     place = ["--project-dir", str(folder), "--profiles-dir", str(folder), str(folder / "q.sql")]
@@ -208,16 +206,16 @@ def reached(folder: Path, **output: Any) -> Result:
 
 
 @pytest.mark.parametrize("method", [{"method": "thrift"}, {"method": "http", "token": "x", "cluster": "c"}])
-def test_a_server_that_does_not_answer_is_an_error_in_dbt_spark_s_words(
+def test_unreachable_server_is_an_error_with_dbt_spark_s_message(
     method: dict[str, str], tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     result = reached(tmp_path, **method)
-    # What dbt logs by itself would be among the report.
+    # dbt's own log would mix with the report.
     assert result.exit_code == 2 and result.stdout == capfd.readouterr().out == ""
     assert "failed to connect" in result.stderr and "Traceback" not in result.stderr
 
 
-def test_a_driver_that_is_missing_is_an_error_that_names_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_driver_is_an_error_that_names_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyodbc", None)
     result = reached(tmp_path, method="odbc", driver="Simba", endpoint="e", token="x")
     assert result.exit_code == 2 and result.stdout == ""

@@ -1,4 +1,4 @@
-"""What fixes do to other queries of a project, and what takes too long."""
+"""Effects of fixes on other queries of a project, and the time limit."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FIX = Fix("bucket_spec", "Bucket s.t by j.", table="s.t", spec=BY_J, before=Plan
 
 @dataclass
 class Query:
-    """Has these Exchanges, and so many by another spec."""
+    """A planner whose plans have these Exchanges, and other numbers for another spec."""
 
     counts: PlanCounts
     changed: PlanCounts
@@ -52,7 +52,7 @@ def effects(first: ModelResult, *others: tuple[int, int]) -> Finding:
     return result.operators[0].findings[0]
 
 
-def test_a_fix_says_what_it_does_to_other_queries_that_read_the_table() -> None:
+def test_fix_lists_its_effects_on_other_readers_of_the_table() -> None:
     (fix,) = effects(model("a"), (1, 0), (0, 1), (2, 2)).fixes
     assert fix.others == (
         OtherQuery("other0", PlanCounts(1), PlanCounts(0)),
@@ -64,20 +64,20 @@ def test_a_fix_says_what_it_does_to_other_queries_that_read_the_table() -> None:
 @pytest.mark.parametrize(
     ("others", "level"), [((), "warning"), (((0, 1),), "warning"), (((0, 1), (0, 1)), "note"), (((1, 0),), "warning")]
 )
-def test_a_roll_up_is_a_warning_only_where_the_project_gains(others: tuple[tuple[int, int], ...], level: str) -> None:
+def test_roll_up_is_a_warning_only_if_the_project_gains(others: tuple[tuple[int, int], ...], level: str) -> None:
     found = effects(model("a", "keys-miss-bucket-column", "aggregate"), *others)
-    # Sorts decide where as many Exchanges come as go.
+    # With the same number of Exchanges, Sorts decide.
     assert found.level == level and bool(found.fixes) is (level == "warning")
     assert effects(model("a"), *others).level == "warning"
 
 
-def test_what_cannot_be_planned_any_more_is_worse() -> None:
+def test_query_that_can_no_longer_be_planned_is_worse() -> None:
     fix = replace(FIX, others=(OtherQuery("b", PlanCounts(), None),))
     assert worse_for(fix) == ("b",) and serves_all(fix)
     assert not serves_all(replace(fix, others=fix.others * 2))
 
 
-def test_tables_of_which_queries_want_different_buckets() -> None:
+def test_tables_for_which_queries_require_different_specs() -> None:
     other = replace(FIX, spec=replace(BY_J, num_buckets=16), others=(OtherQuery("c", PlanCounts(1), PlanCounts()),))
     wanted = required_specs([model("a"), model("b", fix=other)])
     assert wanted == {
@@ -94,7 +94,7 @@ def test_tables_of_which_queries_want_different_buckets() -> None:
     )
 
 
-def test_what_takes_too_long_is_an_error_and_what_fails_fails() -> None:
+def test_timeout_is_an_error_and_other_errors_are_raised() -> None:
     assert TimeLimit(10).run(lambda is_late: is_late()) is False
     with pytest.raises(PlanError, match=r"within 0\.1 s"):
         TimeLimit(0.1).run(lambda _: time.sleep(1))
@@ -102,7 +102,7 @@ def test_what_takes_too_long_is_an_error_and_what_fails_fails() -> None:
         TimeLimit(10).run(lambda _: 1 // 0)
 
 
-def test_nothing_is_asked_of_spark_while_it_is_busy_with_what_took_too_long() -> None:
+def test_spark_is_not_asked_while_it_still_runs_a_timed_out_query() -> None:
     limit, ended = TimeLimit(0.1), threading.Event()
     with pytest.raises(PlanError, match="within"):
         limit.run(lambda _: ended.wait(60))

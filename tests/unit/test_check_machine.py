@@ -1,4 +1,4 @@
-"""The check that runs before anything is installed, against Javas that are shell scripts."""
+"""The check that runs before the installation, with shell scripts in place of Java."""
 
 import os
 import subprocess
@@ -26,7 +26,7 @@ WITH_OPTIONS = 'Picked up JAVA_TOOL_OPTIONS: -Xmx1g\nopenjdk version "21" 2023-0
 
 
 @pytest.mark.parametrize("says", ['openjdk version "17.0.15" 2025-04-15', WITH_OPTIONS])
-def test_a_java_that_spark_runs_on_passes_silently(tmp_path: Path, says: str) -> None:
+def test_supported_java_passes_silently(tmp_path: Path, says: str) -> None:
     java(tmp_path, says)
     result = check(tmp_path)
     assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
@@ -41,7 +41,7 @@ def test_a_java_that_spark_runs_on_passes_silently(tmp_path: Path, says: str) ->
         (None, "does not run"),
     ],
 )
-def test_without_a_java_that_spark_runs_on_the_message_says_how_to_get_one(
+def test_without_supported_java_the_message_says_how_to_install_it(
     tmp_path: Path, says: str | None, found: str
 ) -> None:
     if says:
@@ -52,7 +52,7 @@ def test_without_a_java_that_spark_runs_on_the_message_says_how_to_get_one(
     assert all(tool in result.stderr for tool in ("apt-get install", "dnf install", "brew install"))
 
 
-def test_java_is_looked_for_on_the_path_too(tmp_path: Path) -> None:
+def test_java_is_also_looked_up_on_the_path(tmp_path: Path) -> None:
     java(tmp_path, 'openjdk version "11.0.22"')
     environment = {"JAVA_HOME": "", "PATH": f"{tmp_path}/bin:{os.environ['PATH']}"}
     assert "is version 11" in check(tmp_path, **environment).stderr

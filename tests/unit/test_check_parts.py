@@ -1,4 +1,4 @@
-"""Parts of the check that need no Spark: configs, stubs, names in SQL, facts of tables, settings."""
+"""Parts of the check that need no Spark: configs, stub tables, names in SQL, table facts, settings."""
 
 from __future__ import annotations
 
@@ -48,23 +48,23 @@ def stored(spec: BucketSpec | None = None, *partition_by: str, file_format: str 
         ({"file_format": "orc"}, "table", stored(file_format="orc")),
     ],
 )
-def test_a_stub_is_stored_as_the_model_s_config_says(
+def test_stub_table_is_stored_as_configured(
     config: dict[str, Any], materialized: str, layout: HypotheticalTable
 ) -> None:
     assert configured_layout(config, materialized, "m") == layout
 
 
-def test_a_table_of_unknown_size_is_large_and_none_is_without_size() -> None:
+def test_table_of_unknown_size_counts_as_large() -> None:
     assert HypotheticalTable("s.t", {}).size == UNKNOWN_SIZE
     assert HypotheticalTable("s.t", {}, size_bytes=0).size == 1
 
 
-def test_files_of_a_table_of_unknown_size_are_no_larger_than_a_file_system_takes(tmp_path: Path) -> None:
+def test_files_of_unknown_size_fit_into_a_file_system(tmp_path: Path) -> None:
     files = write_files(tmp_path / "t", 2, UNKNOWN_SIZE, hive=True)
     assert [(tmp_path / "t" / name).stat().st_size for name, _ in files] == [size for _, size in files] == [1 << 39] * 2
 
 
-def test_tables_have_a_name_of_their_own_for_all_that_decides_over_plans() -> None:
+def test_table_names_differ_if_anything_that_affects_plans_differs() -> None:
     table = HypotheticalTable("s.t", {"k": "int"}, BucketSpec(8, ("k",), ("k",), "hive"))
     others = (
         replace(table, name="s.u"), replace(table, columns={"k": "bigint"}), replace(table, size_bytes=1),
@@ -95,7 +95,7 @@ DESCRIPTION = [
 ]
 
 
-def test_a_description_is_read_whatever_columns_are_called() -> None:
+def test_description_is_parsed_with_any_column_names() -> None:
     assert described("s.t", DESCRIPTION) == TableFacts(
         "s.t",
         {"k": "bigint", "# col_name": "string", "# partition information": "string", "ds": "string"},
@@ -115,16 +115,16 @@ def test_a_description_is_read_whatever_columns_are_called() -> None:
         (("ds=1/part-0", "ds=1/00000_0_a", "ds=1/00000_0_b"), 1),
     ],
 )
-def test_files_of_a_bucket_are_counted_in_each_partition(names: tuple[str, ...], files: int) -> None:
+def test_files_per_bucket_are_counted_in_each_partition(names: tuple[str, ...], files: int) -> None:
     assert files_per_bucket([f"file:/t/{name}" for name in names], described("s.t", DESCRIPTION)) == files
 
 
-def test_without_partitions_all_folders_are_one() -> None:
+def test_without_partitions_all_directories_count_as_one() -> None:
     facts = TableFacts("t", {}, BucketSpec(8, ("k",), (), "hive"))
     assert files_per_bucket(["file:/t/a/00000_0_a", "file:/t/b/00000_0_a"], facts) == 2
 
 
-def test_offline_takes_a_target_s_planner_settings_and_leaves_its_warehouse() -> None:
+def test_offline_uses_planner_settings_but_no_warehouse_settings() -> None:
     settings = planner_settings(
         {
             "spark.sql.shuffle.partitions": "7",
@@ -142,7 +142,7 @@ def test_offline_takes_a_target_s_planner_settings_and_leaves_its_warehouse() ->
     assert settings == {"spark.sql.shuffle.partitions": "7", "spark.bucketing.enabled": "true"}
 
 
-def test_offline_has_the_cores_that_the_target_says() -> None:
+def test_offline_uses_the_target_s_number_of_cores() -> None:
     def cores(**settings: str) -> str | None:
         return parallelism({f"spark.{key.replace('_', '.')}": value for key, value in settings.items()}).get(
             "spark.default.parallelism"
@@ -155,7 +155,7 @@ def test_offline_has_the_cores_that_the_target_says() -> None:
 
 
 class Answers:
-    """A session with settings and functions; what a statement means is for a real Spark to say."""
+    """A session with settings and functions; only a real Spark can interpret statements."""
 
     def __init__(self, functions: list[tuple[Any, ...]], **settings: str) -> None:
         self.functions, self.settings = functions, {"spark.sql.extensions": "<undefined>", **settings}
@@ -174,7 +174,7 @@ class Answers:
         ([], "<undefined>", ""),
     ],
 )
-def test_an_extension_that_the_session_could_not_load_is_not_believed(
+def test_extension_that_the_session_could_not_load_counts_as_absent(
     functions: list[tuple[Any, ...]], named: str, read: str
 ) -> None:
     settings = read_settings(Answers(functions, **{"spark.sql.extensions": named}))  # type: ignore[arg-type]
@@ -183,7 +183,7 @@ def test_an_extension_that_the_session_could_not_load_is_not_believed(
 
 
 class Definitions:
-    """Takes the definitions of tables; what they mean is for a real Spark to say."""
+    """Records table definitions; only a real Spark can interpret them."""
 
     def __init__(self) -> None:
         self.tables: dict[str, HypotheticalTable] = {}
@@ -203,7 +203,7 @@ def source(unique_id: str, relation: str, **meta: Any) -> Node:
     return Node(unique_id, unique_id.split(".")[2], "source", "", relation, "source", source_name="raw", meta=meta)
 
 
-def test_nodes_of_the_same_name_have_stubs_of_their_own() -> None:
+def test_nodes_with_the_same_name_have_separate_stub_tables() -> None:
     nodes = [source("source.p.users.v1", "lake.p.users_v1"), source("source.p.users.v2", "lake.p.users_v2")]
     stub, whatif = stub_of(*nodes, source("source.q.other", "lake.q.other"))
     names = {stub.relation(node) for node in nodes}
@@ -214,7 +214,7 @@ def test_nodes_of_the_same_name_have_stubs_of_their_own() -> None:
     assert stub.missing == {} and len(whatif.tables) == 2
 
 
-def test_names_are_replaced_where_they_are_names_of_their_own() -> None:
+def test_only_whole_names_are_replaced() -> None:
     names = {"lake.p.users": "s.users", "`c`.`d`.`t`": "s.t", "csv.`/a b`": "s.csv"}
     assert renamed("from lake.p.users_v1, x.lake.p.users, lake.p.users", names) == (
         "from lake.p.users_v1, x.lake.p.users, s.users"
@@ -227,7 +227,7 @@ def test_names_are_replaced_where_they_are_names_of_their_own() -> None:
 
 
 @pytest.mark.parametrize("config", [{"clustered_by": "k"}, {"buckets": 4}])
-def test_half_a_layout_is_an_error_that_names_the_model(config: dict[str, Any]) -> None:
+def test_incomplete_layout_is_an_error_that_names_the_model(config: dict[str, Any]) -> None:
     with pytest.raises(ProjectError, match=r"'orders'[\s\S]*expected"):
         configured_layout(config, "bucketed_table", "orders")
 
@@ -237,7 +237,7 @@ def test_half_a_layout_is_an_error_that_names_the_model(config: dict[str, Any]) 
     [{"partition_by": 5}, {"clustered_by": {"k": 1}, "buckets": 8}, {"clustered_by": ["k"], "buckets": "²"},
      {"clustered_by": ["k"], "buckets": 8, "sorted_by": [1]}, {"clustered_by": "k", "buckets": "many"}],
 )  # fmt: skip
-def test_a_config_that_makes_no_sense_is_an_error_of_its_table_alone(config: dict[str, Any]) -> None:
+def test_invalid_config_affects_only_its_own_table(config: dict[str, Any]) -> None:
     with pytest.raises(ProjectError, match=r"'m'[\s\S]*expected[\s\S]*instead"):
         configured_layout(config, "table", "m")
     node = source("source.p.a", "s.a", bucketing=config)
@@ -246,7 +246,7 @@ def test_a_config_that_makes_no_sense_is_an_error_of_its_table_alone(config: dic
     assert "Invalid" in stub.missing["s.a"]
 
 
-def test_an_error_that_nobody_has_thought_of_leaves_the_other_stubs() -> None:
+def test_unexpected_error_does_not_affect_other_stub_tables() -> None:
     node = source("source.p.a", "s.a")
     stub, whatif = stub_of(node)
     whatif.tables = None  # type: ignore[assignment]
@@ -264,16 +264,16 @@ def test_an_error_that_nobody_has_thought_of_leaves_the_other_stubs() -> None:
         ("select 1; select 2;", "select 1; select 2"),
     ],
 )
-def test_a_statement_ends_at_its_semicolon_whatever_comments_follow(text: str, statement: str) -> None:
+def test_statement_ends_at_its_semicolon_regardless_of_comments(text: str, statement: str) -> None:
     assert one_statement(text) == statement
 
 
-def test_a_project_is_found_again_from_where_the_check_ran() -> None:
+def test_project_path_is_relative_to_the_working_directory() -> None:
     found = [_folder_from(Path("/a/b"), Path(project)) for project in ("/a/b", "/a/b/c", "/a/d", "/a")]
     assert found == ["", "c", "../d", ".."]
 
 
-def test_what_happens_to_the_rows_of_a_table_is_known_under_the_name_of_its_stub_too() -> None:
+def test_verdicts_apply_to_stub_table_names_too() -> None:
     node = source("source.p.events", "lake.p.events")
     stub, _ = stub_of(node)
     operator = OperatorResult("join", "", Verdict.SHUFFLED, ("raw__offline.events",))
@@ -300,7 +300,7 @@ def bucket(table: str, *also: Fix) -> Fix:
     return Fix("bucket_spec", f"Bucket {table}.", table=table, also=also)
 
 
-def test_what_dbt_cannot_bucket_is_named_but_for_settings_and_models() -> None:
+def test_fixes_name_tables_that_dbt_cannot_bucket() -> None:
     fixes = [bucket(f"s.{kind}s") for kind in OWNERS.nodes]
     fixes += [bucket("s.models", bucket("s.seeds")), Fix("setting", "Set a=b.")]
     (result,) = with_graph([joined(*fixes)], OWNERS, lambda node: node.relation)
@@ -310,7 +310,7 @@ def test_what_dbt_cannot_bucket_is_named_but_for_settings_and_models() -> None:
     assert (model, setting) == ("Bucket s.models.", "Set a=b.")
 
 
-def test_a_table_that_is_built_without_its_buckets_is_named() -> None:
+def test_table_built_without_its_configured_buckets_is_named() -> None:
     (result,) = with_configured([joined()], {"s.t": EIGHT}, [TableFacts("s.t", {})])
     assert "s.t is configured with 8 buckets of k, not built yet" in result.operators[0].findings[0].message
     assert with_configured([joined()], {"s.t": EIGHT}, [TableFacts("s.t", {}, EIGHT)]) == (joined(),)

@@ -1,4 +1,4 @@
-"""A dbt project as the check reads it: its manifest and catalog, what dbt compiles and selects, and which queries."""
+"""How the check reads a dbt project: manifest, catalog, compilation, selection and queries."""
 
 from __future__ import annotations
 
@@ -25,26 +25,26 @@ def project(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("name", ["profiles.yml", "dbt_project.yml"])
-def test_a_file_that_is_no_utf_8_is_an_error(name: str, project: Path) -> None:
+def test_file_with_invalid_utf_8_is_an_error(name: str, project: Path) -> None:
     (project / name).write_bytes(b"p: \xe9\n")
     with pytest.raises(ProfileError, match="UTF-8"):
         read_target(Place(project, project))
     if name == "dbt_project.yml":
-        with pytest.raises(ProjectError, match="cannot be read"):
+        with pytest.raises(ProjectError, match="Cannot read"):
             read_project(project)
 
 
 @pytest.mark.parametrize(
     "change", ["models/new.sql", "macros/m.sql", "dbt_project.yml", "packages.yml", "profiles.yml", "seeds/s.csv"]
 )
-def test_a_manifest_is_fresh_until_any_file_of_the_project_changes(change: str, project: Path) -> None:
+def test_manifest_is_fresh_until_a_project_file_changes(change: str, project: Path) -> None:
     manifest = compiled(project)
     assert is_fresh(manifest, project, project)
     later(project / change, 20)
     assert not is_fresh(manifest, project, project)
 
 
-def test_a_changed_model_of_a_linked_package_makes_a_manifest_stale(project: Path, tmp_path: Path) -> None:
+def test_changed_model_of_a_linked_package_makes_the_manifest_stale(project: Path, tmp_path: Path) -> None:
     package = dbt_project(tmp_path / "shared")
     (package / "models" / "a.sql").touch()
     (package / "models" / "again").symlink_to(package / "models")
@@ -56,7 +56,7 @@ def test_a_changed_model_of_a_linked_package_makes_a_manifest_stale(project: Pat
     assert not is_fresh(manifest, project, project)
 
 
-def test_a_manifest_of_another_target_other_variables_or_another_run_is_stale(project: Path) -> None:
+def test_manifest_of_another_target_run_or_variables_is_stale(project: Path) -> None:
     manifest = compiled(project, target="prod", vars={"a": 1})
     assert is_fresh(manifest, project, project, "prod", "{a: 1}")
     assert not is_fresh(manifest, project, project, None, "{a: 1}")
@@ -69,29 +69,29 @@ def test_a_manifest_of_another_target_other_variables_or_another_run_is_stale(pr
 @pytest.mark.parametrize(
     ("data", "said"),
     [
-        ("{", "not JSON"),
+        ("{", "not valid JSON"),
         ([], "no dbt_schema_version"),
         ({"metadata": None}, "no dbt_schema_version"),
         ({"metadata": {"dbt_schema_version": "https://schemas.getdbt.com/dbt/manifest/v4.json"}}, "v4.json"),
-        ({"metadata": VERSION, "nodes": []}, "node that cannot be read"),
-        ({"metadata": VERSION, "nodes": None}, "node that cannot be read"),
-        ({"metadata": VERSION, "nodes": {"a": {}}}, "node that cannot be read"),
-        ({"metadata": VERSION, "nodes": {"a": {"unique_id": "a", "resource_type": "model"}}}, "cannot be read"),
+        ({"metadata": VERSION, "nodes": []}, "invalid node"),
+        ({"metadata": VERSION, "nodes": None}, "invalid node"),
+        ({"metadata": VERSION, "nodes": {"a": {}}}, "invalid node"),
+        ({"metadata": VERSION, "nodes": {"a": {"unique_id": "a", "resource_type": "model"}}}, "invalid node"),
         (
             {"metadata": VERSION, "nodes": {"a": {"unique_id": "a", "name": "a", "resource_type": "x", "meta": ["x"]}}},
-            "cannot be read",
+            "invalid node",
         ),
-        (None, "m.json cannot be read: No such file"),
+        (None, "m.json: No such file"),
     ],
 )
-def test_a_manifest_that_cannot_be_read_is_an_error(data: object, said: str, tmp_path: Path) -> None:
+def test_unreadable_manifest_is_an_error(data: object, said: str, tmp_path: Path) -> None:
     if data is not None:
         (tmp_path / "m.json").write_text(data if isinstance(data, str) else json.dumps(data))
     with pytest.raises(ProjectError, match=rf"m\.json[\s\S]*{said}" if "m.json" not in said else said):
         read_manifest(tmp_path / "m.json")
 
 
-def test_a_catalog_gives_columns_in_their_order_and_sizes(tmp_path: Path) -> None:
+def test_catalog_returns_columns_in_order_and_sizes(tmp_path: Path) -> None:
     columns = {"b": {"name": "b", "type": "int", "index": 2}, "a": {"name": "a", "type": "date", "index": 1}}
     stats = {"bytes": {"value": 12.0}, "has_stats": {"value": True}}
     file = tmp_path / "catalog.json"
@@ -102,13 +102,13 @@ def test_a_catalog_gives_columns_in_their_order_and_sizes(tmp_path: Path) -> Non
     assert catalog == {"x": CatalogTable({"a": "date", "b": "int"}, 12), "y": CatalogTable({}, None)}
     assert list(catalog["x"].columns) == ["a", "b"]
     file.write_text("{")
-    with pytest.raises(ProjectError, match="cannot be read"):
+    with pytest.raises(ProjectError, match="Cannot read"):
         read_catalog(file)
 
 
 @pytest.fixture
 def dbt(tmp_path: Path) -> Dbt:
-    """A project whose warehouse nobody can reach: dbt compiles and selects without it."""
+    """Create a project with an unreachable warehouse, which dbt needs neither to compile nor to select."""
     project = dbt_project(tmp_path, method="thrift", host="127.0.0.1", port=1, user="me")
     for name, sql in {
         "good": "select {{ var('x', 1) }} as a",
@@ -119,7 +119,7 @@ def dbt(tmp_path: Path) -> Dbt:
     return Dbt(project, project, project / "target" / "spark-bucketing")
 
 
-def test_dbt_compiles_all_that_it_can_and_selects(dbt: Dbt, capfd: pytest.CaptureFixture[str]) -> None:
+def test_dbt_compiles_everything_it_can_and_selects(dbt: Dbt, capfd: pytest.CaptureFixture[str]) -> None:
     failed = dbt.compile()
     assert list(failed) == ["model.p.broken"] and "no such luck" in failed["model.p.broken"]
     manifest = dbt.target_path / "manifest.json"
@@ -131,13 +131,13 @@ def test_dbt_compiles_all_that_it_can_and_selects(dbt: Dbt, capfd: pytest.Captur
     assert dbt.select(Selection((), ("good", "broken")), manifest) == ("model.p.child",)
     with pytest.raises(ProjectError, match="nope"):
         dbt.select(Selection(("nope:x",)))
-    # A selection leaves the compiled manifest as it is, and dbt prints nothing where the report goes.
+    # A selection does not change the compiled manifest, and dbt prints nothing to the report's output.
     assert is_fresh(manifest, dbt.project_dir, dbt.profiles_dir) and read_manifest(manifest).nodes["model.p.good"].sql
     assert capfd.readouterr().out == ""
     assert not (dbt.project_dir / "logs").exists()
 
 
-def test_a_project_that_dbt_cannot_read_is_an_error_with_dbt_s_words(dbt: Dbt) -> None:
+def test_unreadable_project_is_an_error_with_dbt_s_message(dbt: Dbt) -> None:
     (dbt.project_dir / "models" / "bad.sql").write_text("select {{ ref('nothing') }}")
     with pytest.raises(ProjectError, match="nothing"):
         dbt.compile()
@@ -166,24 +166,24 @@ MANIFEST = Manifest(
 )
 
 
-def test_parents_come_before_what_reads_them() -> None:
+def test_parents_come_before_their_children() -> None:
     order = MANIFEST.order
     assert len(order) == 6
     assert all(order.index(parent) < order.index(name) for name in order for parent in MANIFEST.nodes[name].depends_on)
 
 
-def test_a_chain_longer_than_the_stack_is_ordered() -> None:
+def test_chain_longer_than_the_stack_is_ordered() -> None:
     nodes = {f"m{i}": Node(f"m{i}", f"m{i}", "model", "", depends_on=(f"m{i + 1}",)) for i in range(5000)}
     assert Manifest(nodes).order[0] == "m4999"
 
 
-def test_models_with_a_query_of_their_own_are_checked() -> None:
+def test_models_with_their_own_query_are_checked() -> None:
     assert selectable(MANIFEST) == tuple(
         name for name in MANIFEST.order if name in ("model.p.lonely", "model.p.y", "model.p.z")
     )
 
 
-def test_offline_only_what_is_read_has_a_stub(tmp_path: Path) -> None:
+def test_offline_only_tables_that_are_read_have_stubs(tmp_path: Path) -> None:
     checked = [model_subject(MANIFEST.nodes[f"model.p.{name}"], tmp_path) for name in "zy"]
     tasks = [(type(task), task.name) for task in offline_tasks(checked, MANIFEST)]
     assert tasks == [(Node, "a"), (Node, "x"), (Subject, "y"), (Node, "y"), (Subject, "z")]
@@ -191,7 +191,7 @@ def test_offline_only_what_is_read_has_a_stub(tmp_path: Path) -> None:
     assert {task.name for task in stubs} == {"a", "x", "y", "z", "lonely"} and isinstance(file, Subject)
 
 
-def test_a_file_is_what_dbt_compiled_it_to_or_its_own_text_but_for_jinja(tmp_path: Path) -> None:
+def test_file_is_compiled_by_dbt_or_used_as_plain_sql(tmp_path: Path) -> None:
     project, file = tmp_path / "project", tmp_path / "q.sql"
     subject = file_subject(project / "models" / "y.sql", project, MANIFEST, {})
     assert (subject.unique_id, subject.sql) == ("model.p.y", "select 1")
@@ -206,13 +206,13 @@ def test_a_file_is_what_dbt_compiled_it_to_or_its_own_text_but_for_jinja(tmp_pat
         file_subject(file, tmp_path, Manifest({}), {})
 
 
-def test_a_python_model_says_that_it_has_no_sql(tmp_path: Path) -> None:
+def test_python_model_is_reported_as_having_no_sql(tmp_path: Path) -> None:
     python = Node("model.p.py", "py", "model", "models/py.py", "s.py", sql="def model(): ...", language="python")
     subject = model_subject(python, tmp_path)
     assert subject.sql is None and "Python model" in str(subject.error)
 
 
-def test_a_seed_s_columns_are_those_that_dbt_would_load(tmp_path: Path) -> None:
+def test_seed_columns_match_those_that_dbt_would_load(tmp_path: Path) -> None:
     file = tmp_path / "s.csv"
     file.write_text(
         "k;price;day;at;name;code\n1;1.5;2024-01-01;2024-01-01 10:00:00;x;007\n2;2;2024-01-02;2024-01-02 11:00:00;y;008\n"
@@ -220,7 +220,7 @@ def test_a_seed_s_columns_are_those_that_dbt_would_load(tmp_path: Path) -> None:
     assert seed_columns(file, {"delimiter": ";", "column_types": {"code": "string"}}) == {
         "k": "bigint", "price": "double", "day": "date", "at": "timestamp", "name": "string", "code": "string",
     }  # fmt: skip
-    with pytest.raises(ProjectError, match="cannot be read"):
+    with pytest.raises(ProjectError, match="Cannot read"):
         seed_columns(tmp_path / "none.csv", {})
 
 
@@ -234,10 +234,10 @@ def test_a_seed_s_columns_are_those_that_dbt_would_load(tmp_path: Path) -> None:
         ("", None),
     ],
 )
-def test_names_are_taken_apart(relation: str, parts: tuple[str, ...] | None) -> None:
+def test_names_are_split_into_parts(relation: str, parts: tuple[str, ...] | None) -> None:
     assert relation_parts(relation) == parts
 
 
-def test_tables_are_called_as_spark_prints_them() -> None:
+def test_table_names_match_spark_s_output() -> None:
     assert table_name("spark_catalog.`S`.T") == "s.t"
     assert table_name("ice.`S`.T") == "ice.s.t"

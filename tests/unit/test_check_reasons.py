@@ -1,4 +1,4 @@
-"""The reasons' documentation, and findings about a project as a whole."""
+"""The documentation of the reasons, and findings about a project as a whole."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ def test_slugs_are_unique_and_each_has_cases() -> None:
     slugs = [reason.slug for reason in EVERY_REASON]
     assert len(slugs) == len(set(slugs))
     cases = {path.stem for path in (REPOSITORY / "tests" / "cases").glob("*.yml")} - {"tables", "broadcast"}
-    # Cores are no part of a case: buckets that are too few for them have a test of their own.
+    # Cases have no number of cores; a separate test covers tables with too few buckets for them.
     assert {reason.slug for reason in REASONS} - {"unexplained", "too-few-buckets"} == cases
 
 
-def test_the_page_of_reasons_is_current() -> None:
+def test_reasons_page_is_current() -> None:
     script = runpy.run_path(str(REPOSITORY / "scripts" / "write_reasons.py"))
     assert script["TARGET"].read_text() == script["page"](), "run scripts/write_reasons.py"
 
@@ -55,7 +55,7 @@ DISABLING = [("incompatible-setting", "warning")]
         (LOADED | {"spark.sql.hive.convertMetastoreParquet": "false"}, "4.3.0", SPARK, []),
     ],
 )
-def test_a_project_as_a_whole(
+def test_project_findings(
     settings: dict[str, str], version: str, specs: dict[str, BucketSpec], expected: list[tuple[str, str]]
 ) -> None:
     assert [

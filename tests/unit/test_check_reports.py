@@ -1,4 +1,4 @@
-"""The formats of the check's report: each says all of it, to a reader who trusts nothing but the format's own rules."""
+"""The formats of check's report: each contains everything and follows the rules of its format."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def problems(schema: Path, data: Any) -> list[str]:
 
 
 def sarif(report: Report = REPORT) -> Any:
-    """The one run of a report that is what the standard says."""
+    """Return the only run of a SARIF log after validating it against the standard's schema."""
     data = json.loads(written("sarif", report))
     assert problems(REPOSITORY / "tests" / "schemas" / "sarif-subset.json", data) == []
     (run,) = data["runs"]
@@ -59,18 +59,18 @@ def test_every_format_writes_every_report_and_ends_its_last_line(form: str, repo
 
 
 @pytest.mark.parametrize("form", [form for form in FORMATS if form != "junit"])
-def test_every_format_has_what_was_found(form: str) -> None:
-    told = (
+def test_every_format_contains_the_findings(form: str) -> None:
+    said = (
         "bucket-count-mismatch",
         "neither divides the other",
         "side-not-bucketed",
         "unsupported-spark-version",
         "buckets=64",
     )
-    assert [words for words in told if words not in written(form)] == []
+    assert [words for words in said if words not in written(form)] == []
 
 
-def test_json_is_what_its_schema_says() -> None:
+def test_json_follows_its_schema() -> None:
     schema = REPOSITORY / "docs" / "check.schema.json"
     data = json.loads(written("json"))
     assert problems(schema, data) == []
@@ -82,7 +82,7 @@ def test_json_is_what_its_schema_says() -> None:
     assert all(f'"{name}": [\n' in written("json") for name in names)
 
 
-def test_the_json_schema_knows_every_verdict_and_documents_every_key() -> None:
+def test_json_schema_contains_every_verdict_and_documents_every_key() -> None:
     schema = json.loads((REPOSITORY / "docs" / "check.schema.json").read_text())
     assert schema["$defs"]["verdict"]["enum"] == [verdict.value for verdict in Verdict]
     finding = json.loads(written("json"))["models"][1]["operators"][0]["findings"][0]
@@ -90,7 +90,7 @@ def test_the_json_schema_knows_every_verdict_and_documents_every_key() -> None:
     assert set(finding["fixes"][0]) == set(schema["$defs"]["fix"]["properties"])
 
 
-def test_sarif_is_what_the_standard_says() -> None:
+def test_sarif_follows_the_standard() -> None:
     run = sarif()
     ids = [rule["id"] for rule in run["tool"]["driver"]["rules"]]
     assert len(ids) == len(set(ids))
@@ -106,41 +106,39 @@ def test_sarif_is_what_the_standard_says() -> None:
     assert "gone" in invocation["toolExecutionNotifications"][0]["message"]["text"]
 
 
-# A path, the folder of the project in the repository, and what it is called by what reads it there.
+# The path, the project directory within the repository, and the resulting path in each format.
 PATHS = [
     ("sarif", "models/a b#c%.sql", "", "models/a%20b%23c%25.sql"),
     ("github", "a,b:c.sql", "", "a%2Cb%3Ac.sql"),
     ("sarif", "models/m.sql", "shop", "shop/models/m.sql"),
     ("github", "models/m.sql", "shop", "shop/models/m.sql"),
-    # From elsewhere.
+    # A path outside the repository.
     ("sarif", "/tmp/x y.sql", "shop", "file:///tmp/x%20y.sql"),
     ("github", "/tmp/x y.sql", "shop", "/tmp/x y.sql"),
 ]
 
 
 @pytest.mark.parametrize(("form", "path", "folder", "found"), PATHS)
-def test_paths_start_at_the_repository_s_root_and_are_escaped(form: str, path: str, folder: str, found: str) -> None:
+def test_paths_are_relative_to_the_repository_and_escaped(form: str, path: str, folder: str, found: str) -> None:
     text = written(form, Report((replace(JOINED, path=path),), folder=folder))
     place = r'"artifactLocation": {\s*"uri": "([^"]*)"' if form == "sarif" else "file=([^,:]*)"
     assert set(re.findall(place, text)) == {found}
     assert ('"uriBaseId"' in text) == (form == "sarif" and not path.startswith("/"))
 
 
-def test_github_commands_are_one_line_each_with_everything_escaped() -> None:
+def test_github_commands_are_single_lines_with_everything_escaped() -> None:
     lines = written("github").splitlines()
     commands = [line for line in lines if line.startswith("::")]
     assert len(commands) == len(lines) - 1
     assert commands[0].startswith("::warning file=models/later.sql,line=3,title=side-not-bucketed (5.0 TiB)::shop.raw")
     assert any("100%25" in line and line.startswith("::notice ") for line in commands)
     assert any("divides the other.%0AFix: Give model users" in line for line in commands)
-    assert any(
-        line.startswith("::error file=models/broken.sql,title=broken could not be checked::") for line in commands
-    )
+    assert any(line.startswith("::error file=models/broken.sql,title=Could not check broken::") for line in commands)
     assert not any("scan-ordering-disabled" in line or "title=union" in line for line in commands)
 
 
 @pytest.mark.parametrize(("fail_on", "failures"), [("error", 1), ("warning", 3), ("note", 4), ("never", 0)])
-def test_junit_counts_what_fails_at_this_level(fail_on: FailOn, failures: int) -> None:
+def test_junit_counts_failures_at_the_given_level(fail_on: FailOn, failures: int) -> None:
     text, (suite,) = written("junit", fail_on=fail_on), junit(fail_on=fail_on).findall("testsuite")
     assert suite.get("failures") == str(failures) == str(len(suite.findall("testcase/failure")))
     assert (suite.get("tests"), suite.get("errors")) == ("7", "3")
@@ -148,12 +146,12 @@ def test_junit_counts_what_fails_at_this_level(fail_on: FailOn, failures: int) -
     assert all(found in text for found in ("expression-over-key", "neither divides", "There is &lt;none&gt;."))
 
 
-def test_junit_has_no_character_that_xml_cannot_hold() -> None:
+def test_junit_omits_characters_that_xml_cannot_represent() -> None:
     odd = ModelResult("o", "o.sql", error="a\x00b\x1b[31m\ud800")
     junit(Report((odd,)))
 
 
-def test_html_is_one_page_that_needs_nothing_else() -> None:
+def test_html_is_a_self_contained_page() -> None:
     page = Page(written("html"))
     links = [value for _, attributes in page.seen for name, value in attributes.items() if name in ("href", "src")]
     assert links and all(str(link).startswith("#") for link in links)
@@ -171,7 +169,7 @@ def test_html_draws_each_edge_in_its_verdict_s_colour() -> None:
     assert sum(1 for _, attributes in page.seen if str(attributes.get("class")).startswith("node")) == 6
 
 
-def test_html_takes_no_markup_from_a_project() -> None:
+def test_html_escapes_markup_from_a_project() -> None:
     text = written("html", Report((replace(BROKEN, name="<script>x</script>", error='"><img src=x>'),)))
     Page(text)
     assert text.count("<script") == 1 and "<script>x" not in text and "<img" not in text
@@ -182,7 +180,7 @@ def test_html_shows_the_line_of_the_query() -> None:
 
 
 def alike_and_hurting() -> Report:
-    """Two findings that are shown as one, whose fix makes one other query worse and one better, and an accepted one."""
+    """Return a report with two findings that are shown as one, whose fix affects other queries, and an accepted one."""
     counts = PlanCounts(1, 2), PlanCounts(0, 1)
     others = (OtherQuery("better", *counts), OtherQuery("hurt", *reversed(counts)), OtherQuery("lost", counts[0], None))
     fix = replace(JOINED.operators[0].findings[0].fixes[0], before=counts[0], after=counts[1], others=others)
@@ -192,7 +190,7 @@ def alike_and_hurting() -> Report:
 
 
 @pytest.mark.parametrize("report", [REPORT, alike_and_hurting(), CLEAN], ids=["all kinds", "alike", "none"])
-def test_html_has_as_many_cards_as_it_says_and_as_the_text_says(report: Report) -> None:
+def test_html_shows_the_stated_number_of_cards(report: Report) -> None:
     page = written("html", report)
     cards = len(re.findall('class="card named finding (?!.*? accepted")', page))
     (heading,) = re.findall(r"<h2>(\d+|No) findings?</h2>", page)
@@ -215,7 +213,7 @@ def test_html_marks_fixes_that_make_other_queries_worse() -> None:
     assert "worse for" not in written("html")
 
 
-def test_html_can_be_filtered_by_what_its_cards_are() -> None:
+def test_html_filters_match_the_cards() -> None:
     page = Page(written("html"))
     options = {attributes.get("value") for tag, attributes in page.seen if tag == "option"}
     marked = [attributes for _, attributes in page.seen if "data-verdicts" in attributes]
@@ -225,11 +223,11 @@ def test_html_can_be_filtered_by_what_its_cards_are() -> None:
     # Each finding and each query.
     assert len(marked) == len(REPORT.models) + 6
     (form,) = [attributes for tag, attributes in page.seen if tag == "form"]
-    # A browser without JavaScript shows all.
+    # Without JavaScript, a browser shows everything.
     assert "hidden" in form
 
 
-def test_html_of_many_models_draws_those_where_buckets_matter() -> None:
+def test_html_draws_only_bucketed_edges_of_many_models() -> None:
     many = tuple(
         ModelResult(f"m{i}", f"m{i}.sql", unique_id=f"model.p.m{i}", inputs=(Parent(f"source.p.s.t{i}"),))
         for i in range(200)
@@ -238,7 +236,7 @@ def test_html_of_many_models_draws_those_where_buckets_matter() -> None:
     assert sum(1 for tag, _ in page.seen if tag == "path") == 3
 
 
-def test_a_graph_s_parents_are_left_of_their_children_and_no_two_nodes_overlap() -> None:
+def test_graph_places_parents_to_the_left_without_overlaps() -> None:
     names = [f"n{i}" for i in range(30)]
     edges = [(f"n{i}", f"n{j}") for i in range(30) for j in range(i + 1, 30) if (i * 7 + j * 3) % 11 == 0]
     drawing = draw(names, edges)
@@ -262,22 +260,24 @@ def test_every_reason_is_explained_and_listed(rule: Any) -> None:
     assert any(line.split()[0] == rule.slug for line in list_reasons().splitlines())
 
 
-def test_an_operator_that_was_not_understood_is_an_error_whatever_its_findings() -> None:
+def test_unrecognized_operator_is_an_error_regardless_of_its_findings() -> None:
     report = Report((replace(ODD, operators=(replace(ODD.operators[0], findings=(CAST,)),)),))
-    assert [error.get("message") for error in junit(report).iter("error")] == ["not understood: distinct: DISTINCT a"]
-    assert all("Not understood: distinct: DISTINCT a" in written(form, report) for form in ("github", "html"))
+    assert [error.get("message") for error in junit(report).iter("error")] == [
+        "operator not recognized: distinct: DISTINCT a"
+    ]
+    assert all("Operators not recognized: distinct: DISTINCT a" in written(form, report) for form in ("github", "html"))
     (invocation,) = sarif(report)["invocations"]
     assert invocation["executionSuccessful"] is False
     assert "DISTINCT a" in invocation["toolExecutionNotifications"][0]["message"]["text"]
 
 
-def test_text_keeps_what_looks_like_an_emoji() -> None:
+def test_text_does_not_convert_emoji_codes() -> None:
     finding = replace(CAST, message="the column :key: of a")
     report = Report((replace(JOINED, operators=(replace(JOINED.operators[0], findings=(finding,)),)),))
     assert "the column :key: of a" in written("text", report)
 
 
-def test_html_calls_a_version_of_a_model_by_its_name() -> None:
+def test_html_shows_versioned_models_by_name() -> None:
     models = [
         ModelResult("dim", "a.sql", unique_id=f"model.p.dim.v{i}", inputs=(Parent("source.p.s.v1"),)) for i in (1, 2)
     ]
@@ -285,7 +285,7 @@ def test_html_calls_a_version_of_a_model_by_its_name() -> None:
     assert {"dim.v1", "dim.v2", "v1"} <= set(labels)
 
 
-def test_text_has_the_widest_problem_first_and_leaves_out_what_is_accepted() -> None:
+def test_text_starts_with_the_largest_problem_and_omits_accepted_findings() -> None:
     text = written("text")
     heads = re.findall(r"^(?:error|warning|note)  (\S+)", text, re.MULTILINE)
     assert heads == ["side-not-bucketed", "bucket-count-mismatch", "unsupported-spark-version", "expression-over-key"]
@@ -296,7 +296,7 @@ def test_text_has_the_widest_problem_first_and_leaves_out_what_is_accepted() -> 
     assert "1 error, 2 warnings, 1 note, 1 in the baseline, 1 allowed, 2 unknown, 1 not reached." in text
 
 
-def test_text_says_once_what_both_sides_of_a_join_have_in_common() -> None:
+def test_text_merges_findings_of_both_sides_of_a_join() -> None:
     fix = Fix("setting", "Set a=b.")
     sides = [Finding("union", f"Side {name}.", fixes=(fix,), bytes_shuffled=1024) for name in "ab"]
     other = Finding("union", "Side c.", bytes_shuffled=1)
@@ -313,7 +313,7 @@ def test_text_says_once_what_both_sides_of_a_join_have_in_common() -> None:
     assert page.count("Set a=b.") == 2 and "<p>Side a.</p><p>Side b.</p>" in page
 
 
-def test_text_for_a_pipe_has_no_colours_and_no_wrapped_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_text_in_a_pipe_has_no_colours_and_no_wrapped_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "20")
     text = written("text", verbose=True)
     assert "\x1b" not in text
@@ -322,7 +322,7 @@ def test_text_for_a_pipe_has_no_colours_and_no_wrapped_lines(monkeypatch: pytest
 
 
 @pytest.mark.parametrize(("variable", "coloured"), [("", True), ("1", False)])
-def test_text_for_a_terminal_has_colours_unless_no_color_is_set(
+def test_text_on_a_terminal_has_colours_unless_no_color_is_set(
     variable: str, coloured: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in (("NO_COLOR", variable), ("FORCE_COLOR", "1"), ("TERM", "xterm-256color")):
@@ -331,7 +331,7 @@ def test_text_for_a_terminal_has_colours_unless_no_color_is_set(
     assert ("\x1b[31m" in written("text")) == coloured
 
 
-def test_text_shows_all_operators_when_asked() -> None:
+def test_verbose_text_shows_all_operators() -> None:
     assert "PARTITION BY cast(user_id)" in written("text", verbose=True)
     assert "sort-free aggregate: GROUP BY user_id" not in written("text")
     assert "sort-free aggregate: GROUP BY user_id" in written("text", verbose=True)

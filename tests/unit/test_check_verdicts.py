@@ -1,6 +1,6 @@
-"""Verdicts, findings, candidates and lines: on plans that a real Spark printed, and on some that it never does here.
+"""Verdicts, findings, candidates and lines, on plans from a real Spark and on a few artificial ones.
 
-Those have operators that are not Spark's, or that come in ways that Spark's tests here never print.
+The artificial plans have operators of other engines, or shapes that Spark does not produce in these tests.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ TABLES = {
 def join_of(
     name: str, tables: dict[str, TableFacts] = TABLES, sql: str = "", changed: tuple[str, str] = NOTHING
 ) -> OperatorResult:
-    """The only operator of a plan, in whose text a pattern is replaced."""
+    """Return the only operator of a plan, after replacing a pattern in the plan's text."""
     text = re.sub(*changed, (PLANS / f"{name}.txt").read_text(), flags=re.M)
     (join,) = judge(Query(parse_plan(text), tables, Settings({"spark.sql.shuffle.partitions": "6"}), sql))
     return join
 
 
-def test_bucket_counts_that_divide_are_a_matter_of_settings() -> None:
+def test_multiples_of_bucket_counts_depend_on_settings() -> None:
     join = join_of("bucket_counts")
     assert (join.verdict, join.exchanges, join.sorts) == (Verdict.ONE_SIDED, 1, 2)
     assert join.tables == ("d.s8", "d.s16")
     finding = join.findings[0]
-    # Without Spark nothing is tried out, and what is not tried out is no fix.
+    # Without Spark, no fix can be tried out, and untried candidates are not fixes.
     assert (finding.reason, finding.level, finding.fixes, finding.bytes_shuffled) == (
         "bucket-coalescing-disabled", "note", (), 8000,
     )  # fmt: skip
@@ -55,7 +55,7 @@ def test_bucket_counts_that_divide_are_a_matter_of_settings() -> None:
     assert candidates[0].settings == {"spark.sql.bucketing.coalesceBucketsInJoin.enabled": "true"}
 
 
-def test_bytes_are_of_the_columns_that_are_read_where_spark_tells_them() -> None:
+def test_bytes_count_only_the_columns_that_are_read() -> None:
     plan = parse_plan((PLANS / "bucket_counts.txt").read_text())
     column = next(node for node in plan.walk() if node.table == "d.s8").output or ()
     sizes = Statistics({"d.s8": 8000, "d.s16": 16000}, {column[0].id: ("d.s8", 300)})
@@ -72,7 +72,7 @@ def test_bytes_are_of_the_columns_that_are_read_where_spark_tells_them() -> None
         ({"d.s8": TABLES["d.s8"]}, NOTHING, "Spark cannot describe d.s16"),
     ],
 )
-def test_what_is_not_understood_is_unknown(tables: dict[str, TableFacts], changed: tuple[str, str], why: str) -> None:
+def test_unrecognized_operator_is_unknown(tables: dict[str, TableFacts], changed: tuple[str, str], why: str) -> None:
     result = join_of("bucket_counts", tables, "", changed)
     assert (result.verdict, result.findings) == (Verdict.UNKNOWN, ())
     assert result.description.endswith(f"({why})")
@@ -83,13 +83,13 @@ def test_what_is_not_understood_is_unknown(tables: dict[str, TableFacts], change
     [
         ("-- join k\nselect *\nfrom s8\njoin s16\n  on s8.k = s16.k\nwhere t <> 'join' and s8.k > s16.k\n", 4),
         ("select * from s8\njoin plain as o on o.k = s8.k and o.v > s16.u\njoin d.s16 as p on p.k = s8.k", 3),
-        # No line rather than a wrong one.
+        # No line is better than a wrong one.
         ("select * from s8 join s16 on s8.k = s16.k\njoin s16 as o on o.k = s8.k", None),
         ("not ' sql", None),
         ("select 1", None),
     ],
 )
-def test_the_line_is_that_of_the_clause_with_the_operator_s_columns_and_table(sql: str, line: int | None) -> None:
+def test_line_is_the_clause_with_the_operator_s_columns_and_table(sql: str, line: int | None) -> None:
     assert {finding.line for finding in join_of("bucket_counts", TABLES, sql).findings} == {line}
 
 
@@ -187,10 +187,10 @@ CASES = {
 
 
 @pytest.mark.parametrize(("text", "verdicts"), CASES.values(), ids=CASES)
-def test_an_operator_is_unknown_rather_than_left_out_or_good(text: str, verdicts: list[str]) -> None:
+def test_operator_is_unknown_rather_than_omitted_or_good(text: str, verdicts: list[str]) -> None:
     found = judged(text)
     assert [f"{result.kind} {result.verdict.value}" for result in found] == verdicts
-    # Nothing is counted where nothing moves, and nothing is explained where something is not known.
+    # Nothing is counted without a shuffle, and nothing is explained if something is unknown.
     assert not any(result.exchanges for result in found if result.verdict.value in ("sort-free", "broadcast"))
     assert not any(result.findings for result in found if result.verdict.value != "one-sided")
 
@@ -202,12 +202,12 @@ def test_an_operator_is_unknown_rather_than_left_out_or_good(text: str, verdicts
         (WINDOW, "(its keys cannot be read)"),
     ],
 )
-def test_what_is_unknown_of_an_operator_is_in_its_description(text: str, why: str) -> None:
+def test_description_states_why_an_operator_is_unknown(text: str, why: str) -> None:
     assert judged(text)[0].description.endswith(why)
 
 
 @pytest.mark.parametrize("name", ["TakeOrderedAndProject", "CollectLimit"])
-def test_a_limit_that_gathers_rows_without_an_exchange_is_a_shuffle(name: str) -> None:
+def test_limit_that_gathers_rows_without_an_exchange_is_a_shuffle(name: str) -> None:
     text = plan(
         f"HashAggregate (3)\n+- {name} (2)\n   +- Scan parquet spark_catalog.d.s8 (1)",
         scan(1, "s8", 1), f"(2) {name}\nInput [2]: [k#1, v#2L]\nArguments: 10, [v#2L ASC NULLS FIRST], [k#1, v#2L]",
@@ -220,7 +220,7 @@ def test_a_limit_that_gathers_rows_without_an_exchange_is_a_shuffle(name: str) -
     assert "LIMIT brings the rows into one partition" in group.findings[0].message
 
 
-def test_a_table_of_another_catalog_is_not_taken_for_one_of_the_session() -> None:
+def test_table_of_another_catalog_is_not_confused_with_one_of_the_session() -> None:
     text = plan(
         "SortMergeJoin Inner (5)\n:- Exchange (2)\n:  +- BatchScan ice.d.s8 (1)\n+- Scan parquet spark_catalog.d.s8b (3)",
         "(1) BatchScan ice.d.s8\nOutput [2]: [k#1, v#2L]", exchange(2, "k#1"), scan(3, "s8b", 11), join(5, "k#1", "k#11"),
@@ -230,7 +230,7 @@ def test_a_table_of_another_catalog_is_not_taken_for_one_of_the_session() -> Non
     assert [finding.reason for finding in found.findings] == ["side-not-bucketed"]
 
 
-def test_a_join_without_a_clause_takes_no_other_join_s_line() -> None:
+def test_join_without_a_clause_does_not_get_another_join_s_line() -> None:
     text = plan(
         "SortMergeJoin Inner (9)\n:- SortMergeJoin LeftSemi (5)\n:  :- Scan parquet spark_catalog.d.s8 (1)\n"
         ":  +- Sort (4)\n:     +- Exchange (3)\n:        +- Scan parquet spark_catalog.d.plain (2)\n"
@@ -243,7 +243,7 @@ def test_a_join_without_a_clause_takes_no_other_join_s_line() -> None:
     assert findings and {finding.line for finding in findings} == {None}
 
 
-def test_exchanges_that_are_reused_within_each_other_are_walked_once() -> None:
+def test_nested_reused_exchanges_are_walked_once() -> None:
     levels = 40
     tree, details = [f"Scan parquet spark_catalog.d.s8 ({4 * levels + 1})"], [scan(4 * levels + 1, "s8", 1)]
     for level in range(levels):
@@ -259,14 +259,14 @@ def test_exchanges_that_are_reused_within_each_other_are_walked_once() -> None:
             exchange(left, "k#1"),
             f"({right}) ReusedExchange [Reuses operator id: {left}]\nOutput [2]: [k#{100 * level}, v#{100 * level + 1}L]",
         ]
-    begun = time.monotonic()
+    start = time.monotonic()
     found = parse_plan(plan("\n".join(tree), *details))
     assert sum(1 for _ in found.walk()) == 3 * levels + 1
-    assert judge(Query(found, TABLES, Settings())) == () and time.monotonic() - begun < 5
+    assert judge(Query(found, TABLES, Settings())) == () and time.monotonic() - start < 5
 
 
 def chain(joins: int) -> str:
-    """A plan that joins one table after the other, each join below the next one."""
+    """Return a left-deep plan that joins many tables."""
     details, lines, key, number = [scan(1, "s8", 1)], ["Scan parquet spark_catalog.d.s8 (1)"], "k#1", 1
     for i in range(joins):
         right, moved, top, first = number + 1, number + 2, number + 3, 1000 + 10 * i
@@ -281,9 +281,9 @@ def chain(joins: int) -> str:
     return plan("\n".join(lines), *details)
 
 
-def test_plans_of_thousands_of_operators_are_read_and_judged_in_seconds() -> None:
+def test_plans_with_thousands_of_operators_are_judged_in_seconds() -> None:
     sql = "select * from s8" + "".join(f"\njoin plain p{i} on s8.k = p{i}.k" for i in range(800))
-    begun = time.process_time()
+    start = time.process_time()
     found = judge(Query(parse_plan(chain(800)), TABLES, Settings(), sql))
-    assert len(found) == 800 and time.process_time() - begun < 10
+    assert len(found) == 800 and time.process_time() - start < 10
     assert {one.verdict.value for one in found} == {"one-sided"}

@@ -1,4 +1,4 @@
-"""The command line without Spark: help, exit codes, and mistakes of users."""
+"""The command line without Spark: help, exit codes and usage errors."""
 
 import sys
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ FAR = {"type": "spark", "method": "thrift", "host": "somewhere", "schema": "s"}
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A dbt project with a profile of two targets, as the current folder."""
+    """Create a dbt project with two targets and make it the working directory."""
     dbt_project(tmp_path)
     (tmp_path / "profiles.yml").write_text(
         yaml.safe_dump({"p": {"target": "here", "outputs": {"here": HERE, "far": FAR}}})
@@ -42,7 +42,7 @@ def commands(group: click.Group, *path: str) -> Iterator[tuple[tuple[str, ...], 
 @pytest.mark.parametrize(
     ("path", "command"), list(commands(main)), ids=lambda value: " ".join(value) if type(value) is tuple else ""
 )
-def test_every_command_and_option_is_explained(path: tuple[str, ...], command: click.Command) -> None:
+def test_every_command_and_option_has_help(path: tuple[str, ...], command: click.Command) -> None:
     assert command.help
     assert all(option.help for option in command.params if isinstance(option, click.Option))
     assert run(*path, "--help").exit_code == 0
@@ -58,7 +58,7 @@ def test_every_command_and_option_is_explained(path: tuple[str, ...], command: c
         (("check", "--select", ""), []),
     ],
 )
-def test_a_shell_completes_as_documented(typed: tuple[str, ...], completed: list[str]) -> None:
+def test_shell_completion_works_as_documented(typed: tuple[str, ...], completed: list[str]) -> None:
     variable = "_SPARK_BUCKETING_COMPLETE"
     assert f'eval "$({variable}=bash_source spark-bucketing)"' in (REPOSITORY / "README.md").read_text()
     asked = {
@@ -71,7 +71,7 @@ def test_a_shell_completes_as_documented(typed: tuple[str, ...], completed: list
     assert [line.removeprefix("plain,") for line in result.output.split()] == completed
 
 
-def test_the_version_is_the_package_s() -> None:
+def test_version_matches_the_package() -> None:
     assert "0.1.0" in run("--version").output
 
 
@@ -93,20 +93,20 @@ def test_the_version_is_the_package_s() -> None:
         (["check", "missing.sql"], "missing.sql"),
     ],
 )
-def test_a_mistake_is_a_message_and_exit_code_2(folder: Path, arguments: list[str], message: str) -> None:
+def test_usage_error_is_a_message_with_exit_code_2(folder: Path, arguments: list[str], message: str) -> None:
     (folder / "empty").mkdir()
     result = run(*arguments)
     assert result.exit_code == 2 and message in result.output and "Traceback" not in result.output
 
 
-def test_a_profile_may_use_the_environment(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_profile_may_use_environment_variables(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     profile = {"p": {"target": "{{ env_var('WHERE') }}", "outputs": {"far": FAR}}}
     (folder / "profiles.yml").write_text(yaml.safe_dump(profile))
     monkeypatch.setenv("WHERE", "far")
     assert "Target 'far'" in run("layout").output
 
 
-def test_project_and_profile_are_looked_for_where_dbt_does(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_project_and_profile_are_found_as_by_dbt(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder / "models")
     assert "Target 'far'" in run("layout", "--profiles-dir", "..", "--target", "far").output
     (folder / ".dbt").mkdir()

@@ -1,4 +1,4 @@
-"""What a server's errors are made of."""
+"""Error messages of a Spark server."""
 
 from spark_bucketing.project.connection import without_stack
 
@@ -16,7 +16,7 @@ Caused by: org.apache.spark.sql.catalyst.parser.ParseException
 """
 
 
-def test_a_message_of_the_server_keeps_its_sql_and_loses_its_stack() -> None:
+def test_server_message_keeps_its_sql_but_not_its_stack_trace() -> None:
     message = without_stack(SERVERS)
     assert message.startswith("[PARSE_SYNTAX_ERROR] Syntax error") and message.endswith("selec 1\n^^^")
     unreached = "Could not connect to any of [('127.0.0.1', 1)]"

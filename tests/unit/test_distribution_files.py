@@ -18,7 +18,7 @@ from conftest import REPOSITORY
 SOURCE = REPOSITORY / "python_plugin" / "src"
 
 
-def test_all_places_say_one_version() -> None:
+def test_all_version_numbers_agree() -> None:
     project = (REPOSITORY / "python_plugin" / "pyproject.toml").read_text()
     macro = (REPOSITORY / "macros" / "bucketing" / "sql" / "package_version.sql").read_text()
     changes = (REPOSITORY / "CHANGELOG.md").read_text()
@@ -33,7 +33,7 @@ def test_all_places_say_one_version() -> None:
 
 
 @pytest.mark.long
-def test_the_wheel_is_whole_and_builds_the_extension(tmp_path: Path) -> None:
+def test_wheel_is_complete_and_builds_the_extension(tmp_path: Path) -> None:
     pip = [sys.executable, "-m", "pip", "--quiet"]
     subprocess.run(
         [*pip, "wheel", "--no-deps", "--wheel-dir", str(tmp_path), "./python_plugin"], cwd=REPOSITORY, check=True

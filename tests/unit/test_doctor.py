@@ -1,4 +1,4 @@
-"""What the doctor says of a server and of what is installed here."""
+"""The results of doctor for a server and for the local installation."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NAMED = {"spark.sql.extensions": f"other.Extension, {EXTENSION_CLASS}"}
 
 
 def described(version: str = installed("spark-bucketing"), spark: str = "4.3.0") -> str:
-    """What Spark says of an extension of this version, built for this Spark."""
+    """Return Spark's description of an extension with this version, built for this Spark."""
     return f"Usage: bucket_specs - What it is. (spark-bucketing {version}, for Spark {spark})"
 
 
@@ -29,7 +29,7 @@ def examined(
     catalog: str = "hive",
     settings: Mapping[str, str] = NAMED,
 ) -> dict[str, Diagnosis]:
-    """What is said of a server, by subject, whose answers are these; extension: its description, empty for none."""
+    """Return the diagnoses of a server with these answers, by subject; an empty `extension` means none is loaded."""
     if extension is None:
         extension = described(spark=version.partition(" ")[0])
     answers: dict[str, list[dict[str, Any]]] = {
@@ -43,19 +43,19 @@ def examined(
     return {one.subject: one for one in examine_server(Warehouse(answers.__getitem__))}
 
 
-def test_a_server_as_it_should_be() -> None:
+def test_correct_server_has_no_findings() -> None:
     found = examined()
     assert {one.state for one in found.values()} == {"ok"} and not any(one.instead for one in found.values())
-    assert found["metastore"].found == "Hive's, by a client of version 2.3.10"
-    assert found["settings"].found == f"{len(SETTINGS)} of {len(SETTINGS)} are as they should be"
+    assert found["metastore"].found == "Hive, client version 2.3.10"
+    assert found["settings"].found == f"{len(SETTINGS)} of {len(SETTINGS)} are correct"
 
 
 @pytest.mark.parametrize(
     ("version", "state", "said"),
     [
         ("3.4.1", "wrong", ""),
-        ("3.5.4-amzn-0", "ok", "no SQL scripts"),
-        ("4.0.5", "ok", "no SQL scripts"),
+        ("3.5.4-amzn-0", "ok", "SQL scripts are not available"),
+        ("4.0.5", "ok", "SQL scripts are not available"),
         ("4.1.3", "wrong", "SPARK-59141"),
         ("4.1.4", "ok", ""),
         ("4.2.0", "wrong", "SPARK-59141"),
@@ -68,16 +68,16 @@ def test_versions_of_spark(version: str, state: str, said: str) -> None:
     assert bool(found.instead) == (state != "ok")
 
 
-def test_scripts_may_be_switched_on_and_off() -> None:
+def test_scripts_can_be_enabled_and_disabled() -> None:
     scripts = "spark.sql.scripting.enabled"
     assert examined(version="4.0.5", settings={scripts: "true"})["Spark"].found == "4.0.5"
-    assert "no SQL scripts" in examined(settings={scripts: "false"})["Spark"].found
+    assert "SQL scripts are not available" in examined(settings={scripts: "false"})["Spark"].found
 
 
-def test_an_extension_that_is_not_there() -> None:
+def test_missing_extension() -> None:
     named, missing = (examined(extension="", settings=of)["session extension"] for of in (NAMED, {}))
     assert (named.state, missing.state) == ("wrong", "wrong")
-    assert "its jar is missing" in named.found and "not loaded" in missing.found
+    assert "the jar is missing" in named.found and "not loaded" in missing.found
     assert "extension conf" in named.instead and "extension conf" in missing.instead
 
 
@@ -86,19 +86,19 @@ def test_an_extension_that_is_not_there() -> None:
     [
         (described(), "ok", f"version {installed('spark-bucketing')}, built for Spark 4.3.0"),
         (described(spark="4.3.1-amzn-0"), "ok", "built for Spark 4.3.1-amzn-0"),
-        (described("0.0.9"), "wrong", "version 0.0.9, built for Spark 4.3.0, beside version"),
-        (described(spark="4.2.1"), "wrong", "built for Spark 4.2.1, and loaded by Spark 4.3.0"),
-        ("Class: com.theirs.BucketSpecs", "wrong", "does not say which version"),
+        (described("0.0.9"), "wrong", "version 0.0.9, built for Spark 4.3.0, but this command has version"),
+        (described(spark="4.2.1"), "wrong", "built for Spark 4.2.1, but loaded by Spark 4.3.0"),
+        ("Class: com.theirs.BucketSpecs", "wrong", "unknown version"),
     ],
 )
-def test_a_jar_of_another_release_or_for_another_spark(description: str, state: str, said: str) -> None:
+def test_jar_of_another_release_or_for_another_spark(description: str, state: str, said: str) -> None:
     found = examined(extension=description)["session extension"]
     assert found.state == state and said in found.found
     assert ("extension build" in found.instead) == (state != "ok")
 
 
 @pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.name)
-def test_a_setting_that_is_wrong_is_named_with_the_right_value(setting: Any) -> None:
+def test_wrong_setting_is_named_with_the_correct_value(setting: Any) -> None:
     value = {"0": "1000", "true": "false", "false": "TRUE"}[setting.right]
     found = examined(settings={setting.name: value})[f"{setting.name}={value}"]
     assert (
@@ -107,9 +107,9 @@ def test_a_setting_that_is_wrong_is_named_with_the_right_value(setting: Any) -> 
     assert examined(settings={setting.name: setting.right.upper()})["settings"].found.startswith(f"{len(SETTINGS)} of")
 
 
-def test_what_breaks_no_bucket_is_said_and_no_finding() -> None:
+def test_setting_without_effect_on_buckets_is_not_a_finding() -> None:
     loose = examined(settings={"spark.sql.ansi.enabled": "false"})["spark.sql.ansi.enabled=false"]
-    assert loose.state == "ok" and "without an error" in loose.found
+    assert loose.state == "ok" and "silently" in loose.found
 
 
 def test_other_engines_and_other_catalogs() -> None:
@@ -118,12 +118,12 @@ def test_other_engines_and_other_catalogs() -> None:
     assert examined(catalog="in-memory")["metastore"].state == "wrong"
 
 
-# What a project has installed as the package's dbt_project.yml, if it has, and what is said of that.
+# The installed package's dbt_project.yml, if any, and the expected diagnosis.
 PACKAGES = {"version: 0.1.0": "ok", "version: 0.0.9": "wrong", "": "unknown", "name: [": "unknown"}
 
 
 @pytest.mark.parametrize(("text", "state"), PACKAGES.items())
-def test_the_dbt_package_and_the_plugin_are_of_one_version(tmp_path: Path, text: str, state: str) -> None:
+def test_dbt_package_and_plugin_must_have_the_same_version(tmp_path: Path, text: str, state: str) -> None:
     (tmp_path / "dbt_project.yml").write_text("name: theirs\n")
     package = tmp_path / "dbt_packages" / "spark_bucketing"
     if text:

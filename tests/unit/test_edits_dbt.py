@@ -1,4 +1,4 @@
-"""What dbt itself reads of edited files: the wanted config in every place where one can be set, and nothing else."""
+"""dbt reads the requested config from edited files, wherever a config can be set, and no other change."""
 
 import json
 from pathlib import Path
@@ -40,7 +40,7 @@ models:
 LEFT_TO_THE_USER = {"model.p.logic", "model.p.by_macro", "model.p.versioned.v1"}
 
 
-def test_dbt_reads_what_was_wanted_and_nothing_else_of_it(tmp_path: Path) -> None:
+def test_dbt_reads_the_requested_config_and_no_other_change(tmp_path: Path) -> None:
     project = dbt_project(tmp_path / "project")
     for name, text in FILES.items():
         (project / name).parent.mkdir(exist_ok=True)
@@ -50,7 +50,7 @@ def test_dbt_reads_what_was_wanted_and_nothing_else_of_it(tmp_path: Path) -> Non
     edits, refusals = plan_edits(project, manifest, [ConfigChange(model, WANTED) for model in before])
     assert {refusal.model for refusal in refusals} == LEFT_TO_THE_USER
     apply(project, edits)
-    # The notes are of models that a folder's config reached.
+    # The notes concern models with a config in dbt_project.yml.
     assert {note.split(":")[0] for edit in edits for note in edit.notes} == {"materialized", "buckets"}
     after = configs(parsed(project))
     assert after == {

@@ -1,4 +1,4 @@
-"""Which file is edited for a model, what is left to the user, and how edits are written."""
+"""Which file is edited for a model, which changes are refused, and how edits are written."""
 
 import shutil
 import subprocess
@@ -15,7 +15,7 @@ BUCKETED = {"materialized": "bucketed_table", "buckets": 8}
 
 
 class Project:
-    """A project of a few files, and its manifest."""
+    """Create a project of a few files with its manifest."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -64,7 +64,7 @@ def with_properties(project: Project, properties: str, sql: str = "select 1\n", 
     return project.model("m", sql, patch_path="shop://models/shop.yml", **entry)
 
 
-def test_a_model_without_config_gets_one_in_its_sql(project: Project) -> None:
+def test_model_without_config_gets_one_in_its_sql(project: Project) -> None:
     (edit,) = project.edits(project.model("m", "select 1\n"), **BUCKETED)
     assert edit == FileEdit(
         Path("models/m.sql"),
@@ -74,12 +74,12 @@ def test_a_model_without_config_gets_one_in_its_sql(project: Project) -> None:
     )
 
 
-def test_properties_without_a_config_are_left_alone(project: Project) -> None:
+def test_properties_without_a_config_are_not_edited(project: Project) -> None:
     (edit,) = project.edits(with_properties(project, "models: [{name: m, description: d}]\n"), **BUCKETED)
     assert edit.path == Path("models/m.sql")
 
 
-def test_a_config_in_yaml_alone_is_edited_there_with_the_new_keys(project: Project) -> None:
+def test_config_in_yaml_only_is_edited_there_with_new_keys(project: Project) -> None:
     (edit,) = project.edits(
         with_properties(project, "models:\n- name: m\n  config:\n    materialized: table\n"), **BUCKETED
     )
@@ -87,7 +87,7 @@ def test_a_config_in_yaml_alone_is_edited_there_with_the_new_keys(project: Proje
     assert edit.after == "models:\n- name: m\n  config:\n    materialized: bucketed_table\n    buckets: 8\n"
 
 
-def test_each_key_is_edited_where_it_is_set_and_new_ones_go_to_the_sql(project: Project) -> None:
+def test_keys_are_edited_where_they_are_set_and_new_keys_go_to_the_sql(project: Project) -> None:
     model = with_properties(
         project,
         "models:\n- name: m\n  config:\n    materialized: view\n    buckets: 4\n",
@@ -96,12 +96,12 @@ def test_each_key_is_edited_where_it_is_set_and_new_ones_go_to_the_sql(project: 
     yaml, sql = sorted(
         project.edits(model, **BUCKETED, clustered_by=["k"]), key=lambda edit: edit.path.suffix, reverse=True
     )
-    # The one in the YAML that SQL overrides stays.
+    # The YAML value that the SQL overrides stays.
     assert yaml.after == "models:\n- name: m\n  config:\n    materialized: view\n    buckets: 8\n"
     assert sql.after == "{{ config(materialized='bucketed_table', clustered_by=['k']) }}\n"
 
 
-def test_a_key_that_goes_goes_everywhere(project: Project) -> None:
+def test_removed_key_is_removed_everywhere(project: Project) -> None:
     model = with_properties(project, "models:\n- name: m\n  config: {a: 1, b: 2}\n", "{{ config(a=1, c=3) }}")
     assert [edit.after for edit in project.edits(model, a=None)] == [
         "{{ config(c=3) }}",
@@ -109,7 +109,7 @@ def test_a_key_that_goes_goes_everywhere(project: Project) -> None:
     ]
 
 
-def test_models_share_a_file_of_properties(project: Project) -> None:
+def test_models_may_share_a_properties_file(project: Project) -> None:
     one = with_properties(project, "models:\n- name: m\n  config: {buckets: 1}\n- name: n\n  config: {buckets: 2}\n")
     two = project.model("n", "select 2", patch_path="shop://models/shop.yml")
     changes = [
@@ -120,40 +120,40 @@ def test_models_share_a_file_of_properties(project: Project) -> None:
     (edit,), (refusal,) = plan_edits(project.folder, project.manifest, changes)
     assert edit.after == "models:\n- name: m\n  config: {buckets: 8}\n- name: n\n  config: {buckets: 16}\n"
     assert edit.models == (one, two)
-    assert refusal.reason == "It is no model of the manifest."
+    assert refusal.reason == "The manifest does not contain this model."
 
 
-def test_an_edit_names_the_models_that_it_changes_and_no_others(project: Project) -> None:
+def test_edit_names_only_the_models_that_it_changes(project: Project) -> None:
     one = with_properties(project, "models:\n- name: m\n  config: {buckets: 8}\n- name: n\n  config: {buckets: 2}\n")
     two = project.model("n", "select 2", patch_path="shop://models/shop.yml")
     changes = [ConfigChange(two, {"buckets": 8}), ConfigChange(one, {"buckets": 8})]
     assert [edit.models for edit in plan_edits(project.folder, project.manifest, changes)[0]] == [(two,)]
 
 
-def test_a_refused_model_changes_none_of_its_files(project: Project) -> None:
+def test_refused_model_changes_none_of_its_files(project: Project) -> None:
     model = with_properties(
         project, "models:\n- name: m\n  config: {buckets: \"{{ var('n') }}\"}\n", "{{ config(materialized='table') }}"
     )
-    assert "Jinja logic" in project.reason(model, **BUCKETED)
+    assert "Jinja expression" in project.reason(model, **BUCKETED)
 
 
-def test_the_models_own_file_wins_over_dbt_project_and_it_is_said(project: Project) -> None:
+def test_model_file_overrides_dbt_project_with_a_note(project: Project) -> None:
     project.write(
         "dbt_project.yml", "models:\n  shop:\n    +materialized: view\n    marts:\n      materialized: table\n"
     )
     (edit,) = project.edits(project.model("m", "select 1\n"), **BUCKETED)
     assert edit.path == Path("models/m.sql")
-    assert edit.notes == ("materialized: the model's own config wins over dbt_project.yml (models.shop.marts)",)
+    assert edit.notes == ("materialized: the model's own config overrides dbt_project.yml (models.shop.marts)",)
 
 
-def test_what_dbt_project_sets_cannot_be_taken_away(project: Project) -> None:
+def test_config_from_dbt_project_cannot_be_removed(project: Project) -> None:
     project.write("dbt_project.yml", "models: {+buckets: 4}\n")
     assert "dbt_project.yml sets buckets (models)" in project.reason(
         project.model("m", "{{ config(buckets=8) }}"), buckets=None
     )
 
 
-def test_macros_that_call_config_are_found_behind_others(project: Project) -> None:
+def test_macros_that_call_config_indirectly_are_found(project: Project) -> None:
     project.macros = {
         "macro.shop.outer": {
             "name": "outer",
@@ -179,12 +179,12 @@ def test_macros_that_call_config_are_found_behind_others(project: Project) -> No
         ({"language": "python"}, "a Python model", "dbt.config(materialized='bucketed_table', buckets=8)"),
         ({"resource_type": "snapshot"}, "It is a snapshot", "{{ config(materialized='bucketed_table', buckets=8) }}"),
         ({"original_file_path": "models/none.sql"}, "cannot be read: No such file", "config("),
-        ({"original_file_path": "../outside.sql"}, "not in the project's folder", "config("),
-        ({"original_file_path": "models/latin.sql"}, "no UTF-8", "config("),
+        ({"original_file_path": "../outside.sql"}, "outside the project directory", "config("),
+        ({"original_file_path": "models/latin.sql"}, "not valid UTF-8", "config("),
         ({"patch_path": "shop://none.yml"}, "cannot be read: No such file", "config("),
     ],
 )
-def test_what_is_not_edited_comes_with_what_to_write(
+def test_refused_change_comes_with_the_config_to_write(
     project: Project, entry: dict[str, Any], reason: str, instead: str
 ) -> None:
     model = project.model("m", "select 1", **entry)
@@ -195,25 +195,25 @@ def test_what_is_not_edited_comes_with_what_to_write(
     assert instead in refusal.instead
 
 
-def test_a_file_behind_a_link_out_of_the_project_is_refused(project: Project) -> None:
+def test_link_to_a_file_outside_the_project_is_refused(project: Project) -> None:
     model = project.model("m", "select 1")
     project.write("../outside.sql", "select 1")
     (project.folder / "models/m.sql").unlink()
     (project.folder / "models/m.sql").symlink_to(project.folder.parent / "outside.sql")
-    assert "not in the project's folder" in project.reason(model, **BUCKETED)
+    assert "outside the project directory" in project.reason(model, **BUCKETED)
 
 
-def test_what_dbt_adds_up_is_refused(project: Project) -> None:
-    assert "adds up tags" in project.reason(project.model("m", "select 1"), tags=["a"])
+def test_keys_that_dbt_merges_are_refused(project: Project) -> None:
+    assert "merges tags" in project.reason(project.model("m", "select 1"), tags=["a"])
 
 
-def test_a_version_is_edited_in_its_own_sql_unless_the_versions_share_the_key(project: Project) -> None:
+def test_version_is_edited_in_its_own_sql_unless_versions_share_the_key(project: Project) -> None:
     shared = "models:\n- name: m\n  config: {a: 1}\n  versions:\n  - v: 1\n    config: {b: 1}\n"
     model = with_properties(project, shared, version=1)
     (edit,) = project.edits(model, **BUCKETED)
     assert edit.path == Path("models/m.sql")
-    assert "and a is set in the properties that they share" in project.reason(model, a=2)
-    assert "and b is set in the properties that they share" in project.reason(model, b=2)
+    assert "which share a in their properties" in project.reason(model, a=2)
+    assert "which share b in their properties" in project.reason(model, b=2)
 
 
 def several(project: Project) -> list[FileEdit]:
@@ -227,7 +227,7 @@ def several(project: Project) -> list[FileEdit]:
     return edits
 
 
-def test_the_diff_is_a_patch(project: Project, tmp_path: Path) -> None:
+def test_diff_is_a_valid_patch(project: Project, tmp_path: Path) -> None:
     edits = several(project)
     patch = unified_diff(edits)
     assert patch.startswith("--- a/models/crlf.sql\n+++ b/models/crlf.sql\n@@")
@@ -243,7 +243,7 @@ def test_the_diff_is_a_patch(project: Project, tmp_path: Path) -> None:
     assert [project.read(str(edit.path)) for edit in edits] == [edit.after for edit in edits]
 
 
-def test_edits_are_written_with_their_permissions_and_twice_is_once(project: Project) -> None:
+def test_edits_keep_permissions_and_are_idempotent(project: Project) -> None:
     edits = several(project)
     file = project.folder / "models/end.sql"
     file.chmod(0o640)
@@ -255,26 +255,26 @@ def test_edits_are_written_with_their_permissions_and_twice_is_once(project: Pro
     assert sorted(path.name for path in file.parent.iterdir()) == ["crlf.sql", "end.sql", "separator.sql"]
 
 
-def test_a_file_that_was_changed_since_stops_all_edits(project: Project) -> None:
+def test_changed_file_stops_all_edits(project: Project) -> None:
     edits = several(project)
     project.write("models/separator.sql", "select 2")
     with pytest.raises(
-        ProjectError, match=r"models/separator.sql has been changed since it was read; no config was changed"
+        ProjectError, match=r"models/separator.sql has changed since it was read. No config was changed"
     ):
         apply(project.folder, edits)
     assert project.read("models/crlf.sql") == edits[0].before
 
 
-def test_a_file_that_is_gone_stops_all_edits(project: Project) -> None:
+def test_missing_file_stops_all_edits(project: Project) -> None:
     edits = several(project)
     (project.folder / "models/separator.sql").unlink()
-    with pytest.raises(ProjectError, match=r"models/separator.sql cannot be read"):
+    with pytest.raises(ProjectError, match=r"Cannot read models/separator.sql"):
         apply(project.folder, edits)
     assert project.read("models/crlf.sql") == edits[0].before
 
 
 @pytest.mark.parametrize("error", [OSError(28, "No space left on device", "models/end.sql"), KeyboardInterrupt()])
-def test_a_write_that_fails_puts_back_what_was_written(
+def test_failed_write_restores_the_files_written_before(
     project: Project, monkeypatch: pytest.MonkeyPatch, error: BaseException
 ) -> None:
     edits = several(project)

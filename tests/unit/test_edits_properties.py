@@ -1,4 +1,4 @@
-"""A model's config in YAML: lines that change, and no other."""
+"""Edits of a model's config in YAML change only the affected lines."""
 
 import textwrap
 
@@ -40,33 +40,33 @@ def config(text: str) -> str:
     return f"models:\n  - name: events\n{textwrap.indent(text, '    ')}"
 
 
-def test_a_value_is_replaced_where_it_stands() -> None:
+def test_value_is_replaced_in_place() -> None:
     assert edited(FILE, materialized="bucketed_table") == FILE.replace(
         "materialized: table", "materialized: bucketed_table"
     )
 
 
-def test_a_list_keeps_its_way() -> None:
+def test_list_keeps_its_style() -> None:
     assert edited(FILE, clustered_by=["a", "b: c"]) == FILE.replace("- user_id\n        - ds", "- a\n        - 'b: c'")
 
 
-def test_a_list_becomes_a_value_of_one_line() -> None:
+def test_list_becomes_a_scalar() -> None:
     old = "clustered_by:\n        - user_id\n        - ds"
     assert edited(FILE, clustered_by="a") == FILE.replace(old, "clustered_by: a")
     assert edited(FILE, clustered_by=[]) == FILE.replace(old, "clustered_by: []")
 
 
-def test_a_new_key_comes_after_the_last_one() -> None:
+def test_new_key_comes_after_the_last_one() -> None:
     assert edited(FILE, buckets=8, sorted_by=["a"]) == FILE.replace(
         "# as they are\n", "# as they are\n      buckets: 8\n      sorted_by: [a]\n"
     )
 
 
-def test_a_key_goes_with_its_lines() -> None:
+def test_key_is_removed_with_its_lines() -> None:
     assert edited(FILE, clustered_by=None) == FILE.replace("      clustered_by:\n        - user_id\n        - ds\n", "")
 
 
-def test_all_at_once_and_with_crlf_and_a_bom() -> None:
+def test_all_edits_at_once_with_crlf_and_bom() -> None:
     text = "\ufeff" + FILE.replace("\n", "\r\n")
     after = edited(text, materialized="view", clustered_by=["a"], tags=None, buckets=8)
     assert after == "\ufeff" + (
@@ -102,40 +102,40 @@ def test_all_at_once_and_with_crlf_and_a_bom() -> None:
         ),
     ],
 )
-def test_other_ways_to_write_it(before: str, wanted: dict[str, object], after: str) -> None:
+def test_other_yaml_styles(before: str, wanted: dict[str, object], after: str) -> None:
     assert edited(config(before), **wanted) == config(after)
 
 
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("models: [", "no YAML that can be read"),
+        ("models: [", "not valid YAML"),
         (config("description: x\n"), "no config"),
         (config("config:\n"), "no config"),
-        (config("config: text\n"), "no mapping"),
-        (config("config:\n  a: 1\n") + "  - name: events\n", "given twice"),
+        (config("config: text\n"), "not a mapping"),
+        (config("config:\n  a: 1\n") + "  - name: events\n", "defines its properties twice"),
         ("x: &x {a: 1}\n" + config("config: *x\n"), "anchor or alias"),
-        ("x: &x {a: 1}\n" + config("config:\n  <<: *x\n  b: 1\n"), "merged with another"),
+        ("x: &x {a: 1}\n" + config("config:\n  <<: *x\n  b: 1\n"), "merge key"),
         (config("config: &y\n  a: 1\n") + "  - name: z\n    config: *y\n", "anchor or alias"),
         ("n: &n 4\n" + config("config:\n  a: *n\n"), "anchor or alias"),
-        ("models:\n  - &m\n    name: events\n    config:\n      a: 1\n  - *m\n", "given twice"),
+        ("models:\n  - &m\n    name: events\n    config:\n      a: 1\n  - *m\n", "defines its properties twice"),
         (
             "models:\n  - &m\n    name: events\n    config:\n      a: 1\nothers:\n  - *m\n",
-            "would not read as it should",
+            "unexpected content",
         ),
-        (config("config:\n  a: \"{{ var('n') }}\"\n"), "Jinja logic as the value of a"),
-        (config("config:\n  a: [\"{{ var('n') }}\"]\n"), "Jinja logic as the value of a"),
-        (config("config:\n  a:\n    - x  # why\n    - y\n"), "comments within"),
+        (config("config:\n  a: \"{{ var('n') }}\"\n"), "sets a with a Jinja expression"),
+        (config("config:\n  a: [\"{{ var('n') }}\"]\n"), "sets a with a Jinja expression"),
+        (config("config:\n  a:\n    - x  # why\n    - y\n"), "contains comments"),
         (config("config: {a: 1, # why\n  b: 2}\n"), "comments between its brackets"),
-        (config("config:\n  a: |\n    text\n"), "a block of its own"),
+        (config("config:\n  a: |\n    text\n"), "block scalar"),
     ],
 )
-def test_what_cannot_be_edited_is_refused_with_what_was_found(text: str, reason: str) -> None:
+def test_unsafe_edit_is_refused_with_the_reason(text: str, reason: str) -> None:
     with pytest.raises(CannotEditError) as refused:
         edit_properties(text, "events", {"a": ["b"]})
     assert reason in str(refused.value)
 
 
-def test_a_config_is_not_left_without_keys() -> None:
-    with pytest.raises(CannotEditError, match="left without a key"):
+def test_edit_that_removes_all_keys_is_refused() -> None:
+    with pytest.raises(CannotEditError, match="without a key"):
         edit_properties(config("config:\n  a: 1\n"), "events", {"a": None})

@@ -1,4 +1,4 @@
-"""Random configs: Jinja and YAML themselves read the edited file as the old one with the wanted keys, and no more."""
+"""Random configs: after an edit, Jinja and YAML read the requested keys and otherwise the same content."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ REST = st.sampled_from(
 
 @st.composite
 def sql_files(draw: st.DrawFn) -> tuple[str, list[tuple[str, str]]]:
-    """A file with one config(), and its arguments: key and text."""
+    """Return a file with one config() call, and its arguments as pairs of key and text."""
     config = draw(st.dictionaries(KEYS, VALUES, max_size=5))
     is_mapping = draw(st.booleans()) and bool(config)
     arguments = []
@@ -45,7 +45,7 @@ def sql_files(draw: st.DrawFn) -> tuple[str, list[tuple[str, str]]]:
 
 
 def read(sql: str) -> tuple[list[Any], str]:
-    """The arguments of each call, and what is rendered."""
+    """Return the arguments of each call, and the rendered text."""
     calls: list[Any] = []
 
     def config(*mappings: Any, **keys: Any) -> str:
@@ -61,13 +61,13 @@ def expected(old: dict[str, Any], wanted: dict[str, Any]) -> dict[str, Any]:
 
 @given(sql_files(), WANTED)
 @settings(deadline=None, max_examples=150)
-def test_jinja_reads_an_edited_file_as_the_old_one_with_the_wanted_keys(
+def test_jinja_reads_the_requested_keys_and_otherwise_the_same_file(
     file: tuple[str, list[tuple[str, str]]], wanted: dict[str, Any]
 ) -> None:
     before, arguments = file
     (old,), rendered = read(before)
     after = edit_sql(before, wanted)
-    # repr tells 1 from True, and takes the order for what it is not.
+    # repr() distinguishes 1 from True, but dict order must be ignored.
     assert exact(read(after)[0][0]) == exact(expected(old, wanted))
     assert read(after)[1] == rendered
     assert all(argument in after for key, argument in arguments if key not in wanted)
@@ -83,7 +83,7 @@ def exact(value: Any) -> Any:
 
 @st.composite
 def yaml_files(draw: st.DrawFn) -> tuple[str, list[str]]:
-    """A file with one model that has a config, and its comments."""
+    """Return a file with a config for one model, and the file's comments."""
     config = draw(st.dictionaries(KEYS, VALUES, min_size=1, max_size=5))
     end = draw(st.sampled_from(["\n", "\r\n"]))
     indent = draw(st.integers(1, 4))
@@ -113,7 +113,7 @@ def yaml_files(draw: st.DrawFn) -> tuple[str, list[str]]:
 
 @given(yaml_files(), WANTED)
 @settings(deadline=None, max_examples=150)
-def test_yaml_reads_an_edited_file_as_the_old_one_with_the_wanted_keys(
+def test_yaml_reads_the_requested_keys_and_otherwise_the_same_file(
     file: tuple[str, list[str]], wanted: dict[str, Any]
 ) -> None:
     before, comments = file
@@ -124,7 +124,7 @@ def test_yaml_reads_an_edited_file_as_the_old_one_with_the_wanted_keys(
     data["models"][1]["config"] = expected(data["models"][1]["config"], wanted)
     assert exact_tree(yaml.safe_load(after)) == exact_tree(data)
     assert all(comment in after for comment in comments)
-    # YAML written on one line may have line ends within its quotes, but as escapes.
+    # A value on one line of YAML may contain line breaks only as escapes inside quotes.
     assert after.count("\r\n") == (after.count("\n") if "\r\n" in before else 0)
     assert edit_properties(after, "m", wanted) == after
 
@@ -136,6 +136,6 @@ def exact_tree(value: Any) -> Any:
 
 
 @given(VALUES)
-def test_a_value_is_written_so_that_jinja_and_yaml_read_it(value: Any) -> None:
+def test_written_value_is_read_by_jinja_and_yaml(value: Any) -> None:
     assert repr(yaml.safe_load(f"[{in_yaml(value)}]")[0]) == repr(value)
     assert repr(read(f"{{{{ config(a={in_jinja(value)}) }}}}")[0][0]["a"]) == repr(value)

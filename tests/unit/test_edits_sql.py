@@ -1,4 +1,4 @@
-"""config() in SQL: only the values that change, and what stands for them, in the block's own way."""
+"""Edits of config() in SQL change only the affected arguments, in the style of the call."""
 
 import pytest
 
@@ -115,7 +115,7 @@ ONE_LINE = "materialized='bucketed_table', clustered_by=['user_id'], buckets=16"
         ),
     ],
 )
-def test_only_what_changes_is_written(before: str, wanted: dict[str, object], after: str) -> None:
+def test_only_changed_arguments_are_written(before: str, wanted: dict[str, object], after: str) -> None:
     assert edit_sql(before, wanted) == after
     assert edit_sql(after, wanted) == after
 
@@ -123,34 +123,34 @@ def test_only_what_changes_is_written(before: str, wanted: dict[str, object], af
 @pytest.mark.parametrize(
     ("sql", "reason"),
     [
-        ("{{ config(buckets=var('n')) }}", "Jinja logic as the value of buckets"),
-        ("{{ config(buckets=8 if target.name == 'prod' else 2) }}", "Jinja logic as the value of buckets"),
-        ("{{ config(buckets=[n]) }}", "Jinja logic as the value of buckets"),
-        ("{{ config(buckets=4 * 4) }}", "Jinja logic as the value of buckets"),
-        ("{{ config({'buckets': n}) }}", "Jinja logic as the value of buckets"),
+        ("{{ config(buckets=var('n')) }}", "sets buckets with a Jinja expression"),
+        ("{{ config(buckets=8 if target.name == 'prod' else 2) }}", "sets buckets with a Jinja expression"),
+        ("{{ config(buckets=[n]) }}", "sets buckets with a Jinja expression"),
+        ("{{ config(buckets=4 * 4) }}", "sets buckets with a Jinja expression"),
+        ("{{ config({'buckets': n}) }}", "sets buckets with a Jinja expression"),
         ("{{ config(a=1, **more) }}", "from a variable"),
         ("{{ config(*more) }}", "from a variable"),
         ("{{ config(a=1) }}{{ config(b=1) }}", "calls config() 2 times"),
-        ("{% if x %}{{ config(a=1) }}{% endif %}", "within other Jinja"),
-        ("{{ config(a=1) if x }}", "within other Jinja"),
-        ("{% set y = config(a=1) %}", "within other Jinja"),
-        ("{% macro m() %}{{ config(a=1) }}{% endmacro %}", "within other Jinja"),
-        ("{{ config.set('a', 1) }}", "within other Jinja"),
-        ("{{ config(options) }}", "without names"),
-        ("{{ config({'a': 1}, b=2) }}", "without names"),
-        ("{{ config({a: 1}) }}", "no plain text"),
+        ("{% if x %}{{ config(a=1) }}{% endif %}", "inside other Jinja"),
+        ("{{ config(a=1) if x }}", "inside other Jinja"),
+        ("{% set y = config(a=1) %}", "inside other Jinja"),
+        ("{% macro m() %}{{ config(a=1) }}{% endmacro %}", "inside other Jinja"),
+        ("{{ config.set('a', 1) }}", "inside other Jinja"),
+        ("{{ config(options) }}", "positional arguments"),
+        ("{{ config({'a': 1}, b=2) }}", "positional arguments"),
+        ("{{ config({a: 1}) }}", "not string literals"),
         ("{{ config(a=1, a=2) }}", "a key twice"),
-        ("{{ config(a=1 }}", "no Jinja that can be read"),
-        ("{% sometag %}", "no Jinja that can be read"),
+        ("{{ config(a=1 }}", "Jinja cannot parse its SQL"),
+        ("{% sometag %}", "Jinja cannot parse its SQL"),
     ],
 )
-def test_what_cannot_be_edited_is_refused_with_what_was_found(sql: str, reason: str) -> None:
+def test_unsafe_edit_is_refused_with_the_reason(sql: str, reason: str) -> None:
     with pytest.raises(CannotEditError) as refused:
         edit_sql(sql, {"buckets": 8})
     assert reason in str(refused.value)
 
 
-def test_a_value_that_jinja_does_not_know_is_an_error_of_the_caller() -> None:
+def test_value_without_a_jinja_literal_is_a_type_error() -> None:
     with pytest.raises(TypeError):
         edit_sql("x", {"a": object()})
 
@@ -168,7 +168,7 @@ def test_a_value_that_jinja_does_not_know_is_an_error_of_the_caller() -> None:
         pytest.param("{{ config(a=1, buckets=8 }}x", id="no Jinja"),
     ],
 )
-def test_an_edit_that_reads_otherwise_is_refused(wrong: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_edit_with_another_result_is_refused(wrong: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Entries, "edited", lambda *_: wrong)
     with pytest.raises(CannotEditError):
         edit_sql("{{ config(a=1, c=1) }}x", {"buckets": 8, "c": None})

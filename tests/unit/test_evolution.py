@@ -1,4 +1,4 @@
-"""Bucket specs over partitions, without Spark: what can be read together, what is wrong, and what mends it."""
+"""Bucket specs of partitions, without Spark: which can be read together, what is wrong, and how to fix it."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def spec(buckets: int, *columns: str, order: tuple[str, ...] | None = None) -> B
 
 
 def part(name: str, found: BucketSpec | str | None, **more: object) -> Partition:
-    """A partition that is sealed with a spec; None for one that is not, "" for an empty one, a problem for another."""
+    """Return a partition sealed with a spec; spec None means unsealed, "" empty, and other text a problem."""
     values = tuple(None if v == "NULL" else v for v in (piece.partition("=")[2] for piece in name.split("/")))
     own = found if isinstance(found, BucketSpec) else None
     status = Status.SEALED if own else Status.NOT_SEALED if found is None else Status.EMPTY
@@ -56,13 +56,13 @@ def table(*partitions: Partition, own: BucketSpec | None = None, columns: tuple[
     return Table("db.t", spec(8) if own is None else own, columns, partitions)
 
 
-def test_neighbours_with_the_same_spec_are_a_range_and_empty_ones_another() -> None:
+def test_neighbours_with_the_same_spec_form_a_range() -> None:
     parts = [part(f"ds={d}", spec(8 if d < "c" else 16) if d != "e" else "") for d in "fedcba"]
     found = [(span(run), run[0].spec) for run in runs(table(*parts).partitions)]
     assert found == [("ds=a .. ds=b", spec(8)), ("ds=c .. ds=d", spec(16)), ("ds=e", None), ("ds=f", spec(16))]
 
 
-def test_numbers_are_in_the_order_of_numbers_and_null_comes_first() -> None:
+def test_numeric_partitions_sort_as_numbers_with_null_first() -> None:
     columns = (Column("n", "int"), Column("s", "string"))
     found = table(*(part(name, spec(8)) for name in ("n=10/s=a", "n=9/s=b", "n=9/s=10", "n=NULL/s=z")), columns=columns)
     assert [p.name for p in found.partitions] == ["n=NULL/s=z", "n=9/s=10", "n=9/s=b", "n=10/s=a"]
@@ -75,7 +75,7 @@ def test_numbers_are_in_the_order_of_numbers_and_null_comes_first() -> None:
         ((spec(8), spec(16)), 8, ""),
         ((spec(8), spec(12)), 4, ""),
         ((spec(8), ""), 8, ""),
-        # The table's own 8 buckets are no partition's.
+        # No partition has the table's own 8 buckets.
         ((spec(7), ""), 7, ""),
         (("", ""), 8, ""),
         ((spec(7), spec(8)), None, "its bucket specs differ: 7 buckets in ds=a, 8 buckets in ds=b"),
@@ -86,7 +86,9 @@ def test_numbers_are_in_the_order_of_numbers_and_null_comes_first() -> None:
         ((spec(8), "2 files"), None, "partition ds=b is seal-broken"),
     ],
 )
-def test_what_is_read_together(specs: Sequence[BucketSpec | str | None], buckets: int | None, why: str) -> None:
+def test_partitions_that_can_be_read_together(
+    specs: Sequence[BucketSpec | str | None], buckets: int | None, why: str
+) -> None:
     found = table(*(part(f"ds={d}", s) for d, s in zip("abc", specs, strict=False)))
     read = compatible_read(found, found.partitions, MERGING)
     assert (read.spec.num_buckets if read.spec else None) == buckets
@@ -105,7 +107,7 @@ def test_what_is_read_together(specs: Sequence[BucketSpec | str | None], buckets
         (Merging("off", 2, 4), 8, 8, True),
     ],
 )
-def test_few_tasks_are_not_worth_it(merging: Merging, few: int, many: int, worth: bool) -> None:
+def test_too_few_tasks_are_not_worth_it(merging: Merging, few: int, many: int, worth: bool) -> None:
     assert merging.worth(few, many) is worth
 
 
@@ -113,7 +115,7 @@ SPECS = st.sampled_from([spec(2), spec(3), spec(4), spec(8), spec(9), spec(16), 
 
 
 @given(st.lists(SPECS, min_size=1, max_size=7))
-def test_the_longest_ranges_are_all_there_is(specs: list[BucketSpec | str | None]) -> None:
+def test_longest_readable_ranges_are_found(specs: list[BucketSpec | str | None]) -> None:
     found = table(*(part(f"ds={d}", s) for d, s in zip("abcdefg", specs, strict=False)))
     all_runs = runs(found.partitions)
 
@@ -126,18 +128,18 @@ def test_the_longest_ranges_are_all_there_is(specs: list[BucketSpec | str | None
         if compatible_read(found, partitions(i, j), MERGING).spec
     }
     longest = {(i, j) for i, j in fits if not any((a, b) != (i, j) and a <= i and j <= b for a, b in fits)}
-    # And what no range can have, all in their order.
+    # Partitions that no range can contain come in their order.
     alone = {(i, i + 1) for i in range(len(all_runs)) if (i, i + 1) not in fits}
     expected = [(span(partitions(*at)), at in fits) for at in sorted(longest | alone)]
     assert [(span(r.partitions), r.spec is not None) for r in readable_ranges(found, MERGING)] == expected
 
 
-# Under the others, few buckets are not worth it against many.
+# With the other settings, few buckets are not worth it.
 MERGINGS = st.sampled_from([MERGING, Merging("auto", 16, 2), Merging("off", 2, 4)])
 
 
 @given(st.lists(SPECS, min_size=1, max_size=6), st.sampled_from([spec(8), spec(4), spec(16)]), MERGINGS)
-def test_the_smallest_rewrite_cures_and_none_is_smaller(
+def test_smallest_rewrite_suffices_and_none_is_smaller(
     specs: list[BucketSpec | str | None], own: BucketSpec, merging: Merging
 ) -> None:
     found = table(*(part(f"ds={d}", s) for d, s in zip("abcdef", specs, strict=False)), own=own)
@@ -153,7 +155,7 @@ def test_the_smallest_rewrite_cures_and_none_is_smaller(
     assert not any(cures(chosen) for chosen in fewer)
 
 
-def test_a_table_without_buckets_has_no_rewrite_that_cures() -> None:
+def test_table_without_buckets_has_no_rewrite() -> None:
     found = replace(table(part("ds=a", spec(8)), part("ds=b", None)), spec=None)
     assert smallest_rewrite(found, found.partitions, MERGING) == ()
     assert "NOT CLUSTERED" in compatible_read(found, found.partitions[:1], MERGING).why
@@ -172,12 +174,12 @@ def test_a_table_without_buckets_has_no_rewrite_that_cures() -> None:
         ("abcdef", "true"),
     ],
 )
-def test_a_predicate_says_which_partitions(chosen: str, predicate: str) -> None:
+def test_predicate_selects_the_chosen_partitions(chosen: str, predicate: str) -> None:
     found = table(*(part(f"ds={d}", spec(8)) for d in "abcdef"))
     assert covering(found, [p for p in found.partitions if p.name[-1] in chosen]) == predicate
 
 
-def test_a_predicate_goes_down_to_the_next_column_only_where_it_has_to() -> None:
+def test_predicate_uses_further_columns_only_where_needed() -> None:
     columns = (Column("ds", "date"), Column("n", "int"))
     names = [f"ds=2024-01-0{d}/n={n}" for d in (1, 2) for n in (1, 2)]
     found = table(*(part(name, spec(8)) for name in [*names, "ds=NULL/n=1"]), columns=columns)
@@ -189,11 +191,13 @@ VALUES = st.lists(st.sampled_from(["a", "b", "it's", "c\\d", "é", "NULL"]), min
 
 
 @given(VALUES, st.lists(st.integers(1, 30), min_size=1, max_size=4, unique=True), st.data())
-def test_a_predicate_selects_exactly_what_was_chosen(names: list[str], numbers: list[int], data: st.DataObject) -> None:
+def test_predicate_selects_exactly_the_chosen_partitions(
+    names: list[str], numbers: list[int], data: st.DataObject
+) -> None:
     columns = (Column("ds", "string"), Column("n", "int"))
     found = table(*(part(f"ds={d}/n={n}", spec(8)) for d in names for n in numbers), columns=columns)
     chosen = [p for p in found.partitions if data.draw(st.booleans())]
-    # SQLite's strings have no escapes; the rest of the predicate is everyone's SQL.
+    # SQLite strings have no escapes; the rest of the predicate is standard SQL.
     predicate = covering(found, chosen).replace("\\\\", "\\").replace("\\'", "''")
     memory = sqlite3.connect(":memory:")
     memory.execute("create table t (name, ds, n integer)")
@@ -229,14 +233,14 @@ def plan(*partitions: Partition, unclear: frozenset[str] = frozenset()) -> Rewri
         (part("ds=a", "3 files are not those that were sealed"), False),
     ],
 )
-def test_what_is_sealed_in_the_tables_spec_with_one_file_for_each_bucket_is_left(
+def test_partitions_with_the_table_spec_and_one_file_per_bucket_are_skipped(
     partition: Partition, is_done: bool
 ) -> None:
     found = plan(partition)
     assert (found.done, found.todo) == (((partition,), ()) if is_done else ((), (partition,)))
 
 
-def test_partitions_whose_folders_hold_others_are_left_as_they_are() -> None:
+def test_partitions_with_shared_directories_are_not_rewritten() -> None:
     outer, inner = part("ds=a", None), part("ds=b", None, location="file:///t/ds=a/ds=b")
     whole, alike = part("ds=c", None, location="file:/"), part("ds=ab", None)
     found = plan(outer, inner, alike, unclear=frozenset(["ds=ab"]))
@@ -246,7 +250,7 @@ def test_partitions_whose_folders_hold_others_are_left_as_they_are() -> None:
     assert "is also that of the table" in plan(whole).left[0][1]
 
 
-def test_a_staging_table_takes_no_more_than_fits() -> None:
+def test_staging_table_holds_no_more_than_the_limit() -> None:
     sizes = [40, 40, 40, 150, 1]
     found = plan(*(part(f"ds={d}", None, size=size * 2**30) for d, size in zip("abcde", sizes, strict=True)))
     assert ["".join(partition.name[3:] for partition in batch) for batch in found.batches()] == ["ab", "c", "d", "e"]
@@ -254,7 +258,7 @@ def test_a_staging_table_takes_no_more_than_fits() -> None:
     assert [len(batch) for batch in many.batches()] == [1000, 1000, 1]
 
 
-def test_the_staging_table_is_called_as_the_macros_call_it() -> None:
+def test_staging_table_has_the_name_that_the_macros_expect() -> None:
     assert beside("db.t", "staged") == "`db`.`t__dbt_staged`"
     long = "t" * 120
     assert beside(f"db.{long}", "staged") == f"`db`.`{'t' * 80}_{hashlib.md5(long.encode()).hexdigest()}__dbt_staged`"
@@ -266,7 +270,7 @@ def shown(seen: Table, form: str = "text") -> str:
     return file.getvalue()
 
 
-def test_show_prints_ranges_and_what_can_be_read() -> None:
+def test_show_prints_ranges_and_readable_partitions() -> None:
     specs: dict[str, BucketSpec | str | None] = {"a": spec(8), "b": spec(8), "c": "", "d": None}
     text = shown(table(*(part(f"ds={d}", s) for d, s in specs.items()), own=spec(16)))
     lines = [" ".join(line.split()) for line in text.splitlines()]
@@ -278,7 +282,7 @@ def test_show_prints_ranges_and_what_can_be_read() -> None:
     assert "ds=a .. ds=c 3 partitions as 8 buckets by (k)" in lines
 
 
-def test_a_table_without_partitions_is_shown() -> None:
+def test_table_without_partitions_is_shown() -> None:
     assert "0 partitions" in shown(table())
     assert json.loads(shown(table(), "json"))["all_partitions"] is None
     assert words(None) == "no buckets" and words(spec(1, order=())) == "1 bucket by (k), not sorted"
@@ -294,7 +298,7 @@ def files_index(*days: str) -> str:
     return f"InMemoryFileIndex({len(days)} paths)[{', '.join(f'file:/w/t/ds={day}' for day in days)}]"
 
 
-# What EXPLAIN COST says of scans of these filters, and what another scan with its own selects.
+# The filters in EXPLAIN COST, and another scan's filters with its own selection.
 SELECTED = [
     ("ds#7 INSET a, c", [(files_index("a", "c"), "ds#3 INSET a, c")], "ac"),
     ("(ds#7 = a) OR (ds#7 = b, c)", [(files_index("a", "b, c"), "(ds#3 = a) OR (ds#3 = b, c)")], "ab"),
@@ -308,7 +312,7 @@ SELECTED = [
 
 
 @pytest.mark.parametrize(("filters", "scans", "chosen"), SELECTED)
-def test_explain_says_which_partitions_a_scan_selects(filters: str, scans: list[tuple[str, str]], chosen: str) -> None:
+def test_explain_shows_which_partitions_a_scan_selects(filters: str, scans: list[tuple[str, str]], chosen: str) -> None:
     found = table(*(replace(part(f"ds={d}", spec(8)), location=f"file:///w/t/ds={d}") for d in ("a", "b, c", "c", "N")))
     lines = [SCAN.format(index=index, filters=f"[{text}]") for index, text in scans]
     folders = parse_statistics("\n".join(["== Physical Plan ==", *lines])).folders

@@ -1,4 +1,4 @@
-"""The extension's jar and settings without a JVM: the compiler is a script that writes what it was asked to."""
+"""The extension's jar and settings without a JVM: a script replaces the compiler and records its arguments."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from spark_bucketing.extension import build as builder
 from spark_bucketing.extension.settings import EXTENSION_CLASS, FORMATS, extension_settings
 from spark_bucketing.extension.spark_home import find_spark
 
-# Like the compiler, it writes the file after -d, here an archive without content; and it keeps its arguments.
+# Like the compiler, it writes the file after -d, here an empty archive, and records its arguments.
 COMPILER = """#!/bin/sh
 echo "$@" >> "{log}"
 while [ "$1" != -d ]; do shift; done
@@ -34,7 +34,7 @@ exit 1
 
 
 class Machine:
-    """A Spark, a Java and a cache, all in one folder."""
+    """Create a fake Spark, a fake Java and a cache in one directory."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.log, self.cache = folder, folder / "log", folder / "cache"
@@ -72,7 +72,7 @@ def run(*arguments: str) -> Result:
     return CliRunner().invoke(main, ["extension", *arguments])
 
 
-def test_the_jar_is_built_once_and_its_path_is_all_that_is_printed(machine: Machine) -> None:
+def test_jar_is_built_once_and_only_its_path_is_printed(machine: Machine) -> None:
     first, second = run("build"), run("build")
     assert first.exit_code == 0, first.output
     assert first.output == second.output
@@ -83,10 +83,10 @@ def test_the_jar_is_built_once_and_its_path_is_all_that_is_printed(machine: Mach
     assert all(f"{source}" in machine.compilations()[0] for source in builder.SOURCES.glob("*.scala"))
     assert list(machine.cache.iterdir()) == [jar], "something else was left behind"
     jar.write_bytes(b"")
-    assert run("build").output == first.output and zipfile.is_zipfile(jar), "a jar that was cut off was kept"
+    assert run("build").output == first.output and zipfile.is_zipfile(jar), "a truncated jar was kept"
 
 
-def test_a_precompiled_jar_needs_no_compiler_and_no_cache(
+def test_precompiled_jar_needs_no_compiler_and_no_cache(
     machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(builder, "PRECOMPILED", tmp_path / "jars")
@@ -97,10 +97,10 @@ def test_a_precompiled_jar_needs_no_compiler_and_no_cache(
     machine.java.unlink()
     assert run("build").output.strip() == str(packaged)
     machine.spark("4.3.1")
-    assert "has no scala-compiler-*.jar" in message(), "a jar is for exactly one build of Spark"
+    assert "does not contain scala-compiler-*.jar" in message(), "a jar fits exactly one build of Spark"
 
 
-def test_another_spark_or_other_sources_are_another_jar(
+def test_another_spark_or_other_sources_need_another_jar(
     machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = run("build").output
@@ -115,7 +115,7 @@ def test_another_spark_or_other_sources_are_another_jar(
     fourth = run("build").output
     (sources / "A.scala").rename(sources / "B.scala")
     fifth = run("build").output
-    # Built by someone else under the same version.
+    # Another build with the same version number.
     next(machine.jars.glob("spark-core_*")).write_text("their own")
     sixth = run("build").output
     assert "spark-4.3.1-vendor-2-" in second
@@ -129,7 +129,7 @@ def test_another_spark_or_other_sources_are_another_jar(
         ("4.2.1", "4.0", "4.1"), ("4.3.0", "4.3", "4.3"),
     ],
 )  # fmt: skip
-def test_of_what_differs_between_versions_the_newest_that_is_not_newer_is_compiled(
+def test_newest_compatible_source_of_each_name_is_compiled(
     machine: Machine, version: str, scans: str, parsers: str
 ) -> None:
     machine.spark(version)
@@ -144,15 +144,15 @@ def test_of_what_differs_between_versions_the_newest_that_is_not_newer_is_compil
 
 
 @pytest.mark.parametrize("version", ["3.4.4", "4.4.0", "5.0.0"])
-def test_a_spark_that_is_not_known_is_named_with_those_that_are(machine: Machine, version: str) -> None:
+def test_unsupported_spark_is_an_error_with_the_supported_versions(machine: Machine, version: str) -> None:
     machine.spark(version)
     result = run("build")
     assert result.exit_code == 2
-    assert f"does not know Spark {version}" in result.output
+    assert f"does not support Spark {version}" in result.output
     assert "3.5, 4.0, 4.1, 4.2, 4.3" in result.output
 
 
-def test_many_can_build_at_once(machine: Machine) -> None:
+def test_concurrent_builds_succeed(machine: Machine) -> None:
     machine.compiler(COMPILER.format(log=machine.log) + "sleep 0.2\n")
     with ThreadPoolExecutor(8) as pool:
         jars = set(pool.map(lambda _: builder.build_jar(), range(8)))
@@ -161,13 +161,13 @@ def test_many_can_build_at_once(machine: Machine) -> None:
     assert len(list(machine.cache.iterdir())) == 1
 
 
-def test_a_build_that_crashes_leaves_no_jar(machine: Machine) -> None:
+def test_killed_build_leaves_no_jar(machine: Machine) -> None:
     machine.compiler(COMPILER.format(log=machine.log) + "exit 3\n")
     assert run("build").exit_code == 2
     assert list(machine.cache.iterdir()) == []
 
 
-def test_the_folder_is_an_option_a_variable_or_the_user_s(
+def test_cache_directory_is_an_option_a_variable_or_the_user_s(
     machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert Path(run("build", "--cache-dir", str(tmp_path / "option")).output).parent == tmp_path / "option"
@@ -180,52 +180,52 @@ def test_the_folder_is_an_option_a_variable_or_the_user_s(
     assert Path(run("build").output).parent == tmp_path / "home" / ".cache" / "spark-bucketing"
 
 
-def test_a_copy_of_the_jar_has_a_name_that_stays(machine: Machine, tmp_path: Path) -> None:
+def test_copy_of_the_jar_has_a_stable_name(machine: Machine, tmp_path: Path) -> None:
     copy = tmp_path / "new" / "extension.jar"
     assert run("build", "--output", str(copy)).output.strip() == str(copy)
     before = copy.stat().st_ino
     run("build", "-o", str(copy))
     assert zipfile.is_zipfile(copy)
-    assert copy.stat().st_ino != before, "a Spark that has it open would read a file that changes"
+    assert copy.stat().st_ino != before, "a running Spark would read a changing file"
     assert list(copy.parent.iterdir()) == [copy]
     assert f"spark.jars={copy}" in run("conf", "-o", str(copy)).output
 
 
 def message(*options: str) -> str:
-    """What is said of a build that fails."""
+    """Return the error message of a failing build."""
     result = run("build", *options)
     assert result.exit_code == 2 and "Traceback" not in result.output
     return result.output
 
 
-def test_what_goes_wrong_is_a_message_and_exit_code_2(
+def test_build_error_is_a_message_with_exit_code_2(
     machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     machine.compiler(BROKEN)
     assert "does not compile against Spark 4.3.0" in message()
     assert "error: not found: value x" in message()
-    machine.java.write_text("no program of this machine")
-    assert "Java cannot be run:" in message()
+    machine.java.write_text("not a program for this machine")
+    assert "Cannot run Java:" in message()
     machine.java.unlink()
-    assert f"JAVA_HOME is {tmp_path / 'java'}, and has no bin/java" in message()
+    assert f"JAVA_HOME is {tmp_path / 'java'}, which does not contain bin/java" in message()
     monkeypatch.delenv("JAVA_HOME")
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert "JAVA_HOME is not set, and PATH has no java" in message()
+    assert "JAVA_HOME is not set, and PATH does not contain java" in message()
     (machine.jars / "scala-compiler-2.13.18.jar").unlink()
-    assert "has no scala-compiler-*.jar" in message()
+    assert "does not contain scala-compiler-*.jar" in message()
     monkeypatch.setenv("SPARK_HOME", str(tmp_path / "nothing"))
-    assert "SPARK_HOME has no Spark" in message()
+    assert "SPARK_HOME does not contain Spark" in message()
 
 
-def test_a_folder_that_cannot_be_made_is_a_message(machine: Machine, tmp_path: Path) -> None:
+def test_unwritable_directory_is_an_error_message(machine: Machine, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     below = str(tmp_path / "file" / "below")
-    assert f"Name another folder in {builder.CACHE_VARIABLE}" in message("--cache-dir", below)
-    assert "cannot be copied" in message("--output", below)
+    assert f"Set {builder.CACHE_VARIABLE} to another directory" in message("--cache-dir", below)
+    assert "Cannot copy the jar" in message("--output", below)
 
 
 @pytest.mark.parametrize("form", FORMATS)
-def test_the_settings_come_in_three_forms(machine: Machine, form: str) -> None:
+def test_settings_have_three_forms(machine: Machine, form: str) -> None:
     jar = run("build").output.strip()
     expected = {"spark.jars": jar, "spark.sql.extensions": EXTENSION_CLASS}
     text = run("conf", "--format", form).output
@@ -239,37 +239,37 @@ def test_the_settings_come_in_three_forms(machine: Machine, form: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["a jar", "it's", 'say "x"', "a#b", "a: b", "$HOME"])
-def test_any_path_survives_its_form(name: str) -> None:
+def test_every_form_preserves_any_path(name: str) -> None:
     settings = extension_settings(Path(f"/folder/{name}/x.jar"))
     assert yaml.safe_load(FORMATS["profiles"](settings))["server_side_parameters"] == settings
     assert [f"{key}={value}" for key, value in settings.items()] == shlex.split(FORMATS["conf"](settings))[1::2]
 
 
-def test_the_sources_come_with_the_package_and_hold_the_class_that_is_named() -> None:
+def test_package_contains_the_sources_with_the_configured_class() -> None:
     package, name = EXTENSION_CLASS.rsplit(".", 1)
     text = (files("spark_bucketing.extension") / "scala" / f"{name}.scala").read_text()
     assert f"package {package}\n" in text
     assert f"class {name} extends" in text
 
 
-def test_pyspark_itself_is_found_without_spark_home(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pyspark_is_found_without_spark_home(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SPARK_HOME", raising=False)
     found = find_spark()
     assert (found.jars / f"spark-core_2.13-{found.version}.jar").exists()
     assert os.sep + "pyspark" in str(found.jars)
 
 
-def test_a_user_without_a_home_is_told_so(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_user_without_a_home_directory_gets_an_error_message(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     def nobody() -> Path:
         raise RuntimeError("Could not determine home directory.")
 
     monkeypatch.delenv(builder.CACHE_VARIABLE)
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     monkeypatch.setattr(Path, "home", nobody)
-    assert f"Name one in {builder.CACHE_VARIABLE}" in message()
+    assert f"Set {builder.CACHE_VARIABLE} to a directory" in message()
 
 
-def test_every_setting_and_every_code_of_a_fallback_scan_is_documented() -> None:
+def test_every_setting_and_every_code_of_an_ordinary_scan_is_documented() -> None:
     documented = (Path(__file__).parents[2] / "docs" / "extension.md").read_text()
     settings = re.findall(r'conf\("([^"]+)"', (builder.SOURCES / "BucketingConf.scala").read_text())
     codes = re.findall(r'"([a-z]+-[a-z-]+)"', (builder.SOURCES / "FallbackReason.scala").read_text())

@@ -1,4 +1,4 @@
-"""Bucket ids in file names: each layout has its own scheme, and a name of the other one proves nothing."""
+"""Bucket ids in file names: each layout has its own scheme, and the other layout's names have no meaning in it."""
 
 from pathlib import Path
 from typing import Any
@@ -14,12 +14,12 @@ CASES = yaml.safe_load((Path(__file__).parents[1] / "cases" / "shared" / "file_n
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
-def test_bucket_of_a_name(case: dict[str, Any]) -> None:
+def test_bucket_id_of_a_file_name(case: dict[str, Any]) -> None:
     assert (bucket_of(case["name"], "hive"), bucket_of(case["name"], "spark")) == (case["hive"], case["spark"])
 
 
 @given(bucket=st.integers(0, 99_999), task=st.integers(0, 99_999), uuid=st.uuids(), part=st.integers(0, 999))
-def test_names_that_spark_writes_are_read_back(bucket: int, task: int, uuid: object, part: int) -> None:
+def test_names_that_spark_writes_are_parsed(bucket: int, task: int, uuid: object, part: int) -> None:
     name = f"part-{task:05d}-{uuid}_{bucket:05d}.c{part:03d}.snappy.parquet"
     assert bucket_of(name, "spark") == bucket
     assert bucket_of(f"{bucket:05d}_0_{name}", "hive") == bucket

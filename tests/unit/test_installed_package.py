@@ -1,4 +1,4 @@
-"""What a project gets that installs this one: macros and tests to use, and nothing of the showcase."""
+"""A project that installs this package gets macros and tests, but nothing of the showcase."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def dbt(folder: Path, *arguments: str) -> Any:
 
 
 def parsed(project: Path, model: str) -> Any:
-    """What parsing gives of a project that has installed this one, and has the model m."""
+    """Parse a project that has installed this package and has the model m."""
     (project / "packages.yml").write_text(json.dumps({"packages": [{"local": str(REPOSITORY)}]}))
     (project / "models" / "m.sql").write_text(model)
     assert dbt(project, "deps").success
@@ -27,7 +27,7 @@ def parsed(project: Path, model: str) -> Any:
 
 
 @pytest.mark.parametrize("profile", ["theirs", "spark_bucketing"])
-def test_nothing_of_the_showcase_is_in_the_manifest(tmp_path: Path, profile: str) -> None:
+def test_installed_package_has_no_showcase(tmp_path: Path, profile: str) -> None:
     assert parsed(dbt_project(tmp_path, profile), "select 1 as k").success
     manifest = json.loads((tmp_path / "target" / "manifest.json").read_text())
     ours = {
@@ -39,7 +39,7 @@ def test_nothing_of_the_showcase_is_in_the_manifest(tmp_path: Path, profile: str
     assert any(name.startswith("macro.spark_bucketing.") for name in manifest["macros"])
 
 
-def test_the_showcase_is_there_in_its_own_project(tmp_path: Path) -> None:
+def test_own_project_has_the_showcase(tmp_path: Path) -> None:
     result = dbt(REPOSITORY, "parse", "--target-path", str(tmp_path), "--no-partial-parse").result
     assert "model.spark_bucketing.flights_by_plane" in result.nodes
 
@@ -64,7 +64,7 @@ def test_the_showcase_is_there_in_its_own_project(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_parsing_says_what_is_wrong_with_a_config_where_the_package_may_name_tables(
+def test_parsing_reports_config_errors_if_the_package_may_name_tables(
     tmp_path: Path, dispatched: bool, config: str, message: str | None
 ) -> None:
     dbt_project(tmp_path)

@@ -1,4 +1,4 @@
-"""How many files partitions get, and what strategies make of them: figures of the article, and Spark's own hash."""
+"""File counts of partitions and the effect of strategies: the figures of the article, and Spark's own hash."""
 
 from __future__ import annotations
 
@@ -24,32 +24,32 @@ YEAR = Shape(365, 5)
 
 @pytest.fixture(scope="module")
 def year() -> dict[str, Spread]:
-    """A year of days with five files each, as in the article."""
+    """Return a year of daily partitions with five files each, as in the article."""
     return dict(simulate(YEAR))
 
 
-def test_the_hash_is_sparks() -> None:
+def test_hash_matches_spark() -> None:
     assert [hash_of(text) for text in ("", "abc", "é")] == [142593372, 1322437556, 2119106806]
     assert (hash_of_int(5), hash_of(5)) == (1023896466, 1607884268)
     assert hash_of(None, "abc", None) == hash_of("abc") and hash_of(None) == 42
 
 
 @pytest.mark.parametrize("tasks", [1, 2, 7, 64, 365, 1825])
-def test_each_task_has_a_key_of_its_own(tasks: int) -> None:
+def test_each_task_has_its_own_key(tasks: int) -> None:
     assert [task_of(key, tasks) for key in shuffle_keys(tasks)] == list(range(tasks))
 
 
-def test_the_article_s_rates_at_scale_one(year: dict[str, Spread]) -> None:
+def test_rates_of_the_article_at_scale_one(year: dict[str, Spread]) -> None:
     salted = year["by_column_salted"]
     assert salted.efficiency == pytest.approx(0.632, abs=0.006)
     assert salted.collisions == pytest.approx(0.418, abs=0.006)
     assert salted.serious_collisions == pytest.approx(0.127, abs=0.006)
-    # Some tasks have several times what was expected, up to eight times in the article.
+    # Some tasks have several times the expected number of rows, up to eight times in the article.
     assert 5 < salted.largest < 9
 
 
 @pytest.mark.parametrize("scale", [0.25, 0.5, 1, 2, 3, 5, 10])
-def test_rates_are_those_of_chance_at_any_scale(scale: float) -> None:
+def test_rates_follow_the_distribution_at_any_scale(scale: float) -> None:
     spread, mean = by_column_salted(YEAR._replace(scale=scale)), 1 / scale
     none, one, two = (exp(-mean) * factor for factor in (1, mean, mean**2 / 2))
     assert spread.efficiency == pytest.approx(scale * (1 - none), abs=0.01)
@@ -57,22 +57,22 @@ def test_rates_are_those_of_chance_at_any_scale(scale: float) -> None:
     assert spread.serious_collisions == pytest.approx(1 - (one + two) / (1 - none), abs=0.012)
 
 
-def test_exact_has_no_collision_and_no_idle_task(year: dict[str, Spread]) -> None:
+def test_exact_strategy_has_no_collision_and_no_idle_task(year: dict[str, Spread]) -> None:
     exact = year["exact"]
     assert (exact.efficiency, exact.collisions, exact.files, exact.largest, exact.tasks) == (1, 0, 1825, 1, 1825)
 
 
-def test_the_other_strategies_are_as_the_article_says(year: dict[str, Spread]) -> None:
+def test_other_strategies_match_the_article(year: dict[str, Spread]) -> None:
     for scattered in (year["coalesce"], year["repartition"]):
         assert (scattered.efficiency, scattered.files) == (1, 1825 * 365)
-    # One file for each partition, and of 1,825 tasks 365 at most have rows.
+    # One file per partition, so at most 365 of 1,825 tasks have rows.
     assert year["by_column"].files == 365 and year["by_column"].efficiency < 0.2 and year["by_column"].largest >= 10
     # At most files + distinct hashes.
     assert 1825 < year["by_range"].files <= 1825 + 365 and year["by_range"].efficiency == 1
 
 
 @pytest.mark.parametrize("name", ["coalesce", "repartition", "by_column", "by_column_salted", "by_range", "exact"])
-def test_one_partition_of_one_file_is_simple(name: str) -> None:
+def test_one_partition_with_one_file_is_simple(name: str) -> None:
     spread = simulate(Shape(1, 1))[name]
     assert (spread.tasks, spread.files, spread.efficiency, spread.collisions, spread.largest) == (1, 1, 1, 0, 1)
 
@@ -85,19 +85,19 @@ def test_one_partition_of_one_file_is_simple(name: str) -> None:
         ("rows_per_file", 1, None, [700, 183, 17]),
         ("target_file_size", 1000, Fraction(10), [7, 2, 1]),
         ("target_file_size", 5, Fraction(10), [700, 183, 17]),
-        # As many rows as in integers: 3 rows have 10 bytes.
+        # Integer division rounds up: 3 rows have 10 bytes.
         ("target_file_size", 100, Fraction(10, 3), [24, 7, 1]),
         ("num_files", 9, None, [7, 2, 1]),
         ("files_per_partition", 20, None, [20, 20, 17]),
     ],
 )
-def test_files_go_by_the_rows_of_each_partition(
+def test_file_count_depends_on_the_rows_of_each_partition(
     setting: Setting, value: int, bytes_per_row: Fraction | None, files: list[int]
 ) -> None:
     assert files_of_partitions(FileCount(setting, value), [700, 183, 17], bytes_per_row) == files
 
 
-def test_the_macros_and_the_command_know_the_same_names(year: dict[str, Spread]) -> None:
+def test_macros_and_command_use_the_same_names(year: dict[str, Spread]) -> None:
     config = REPOSITORY / "macros" / "organize" / "config"
     strategies = re.search(
         r"file_strategies\(\) -%}\s+{{ return\((\[.*?\])\)", (config / "organized_config.sql").read_text()
@@ -107,7 +107,7 @@ def test_the_macros_and_the_command_know_the_same_names(year: dict[str, Spread])
     assert settings and tuple(ast.literal_eval(settings[1])) == SETTINGS
 
 
-def test_no_partitions_get_no_files() -> None:
+def test_no_partitions_have_no_files() -> None:
     assert files_of_partitions(FileCount("num_files", 4), []) == []
     with pytest.raises(ValueError, match="not known"):
         files_of_partitions(FileCount("target_file_size", 4), [1])
@@ -123,7 +123,7 @@ def test_no_partitions_get_no_files() -> None:
         ({"files_per_partition": 3}, [], "instead:  num_files=3"),
     ],
 )
-def test_what_is_no_number_of_files_is_said_with_the_model(
+def test_invalid_file_count_is_an_error_that_names_the_model(
     given: dict[str, object], partition_by: list[str], message: str
 ) -> None:
     with pytest.raises(ProjectError, match="of model 'm'") as error:
@@ -135,7 +135,7 @@ def simulated(*arguments: str) -> Result:
     return CliRunner().invoke(main, ["files", "simulate", *arguments])
 
 
-def test_the_command_reproduces_the_article() -> None:
+def test_command_reproduces_the_article() -> None:
     arguments = ("--partitions", "365", "--files", "5", "--scale", "1")
     text = simulated(*arguments)
     assert text.exit_code == 0
@@ -146,16 +146,16 @@ def test_the_command_reproduces_the_article() -> None:
     assert [one["scale"] for one in data["by_column_salted"]] == [0.25, 0.5, 1, 2, 3, 5, 10]
 
 
-def test_a_scale_that_is_no_number_is_refused() -> None:
+def test_invalid_scale_is_rejected() -> None:
     result = simulated("--scale", "nan")
     assert result.exit_code == 2 and "0.01 to 100" in result.output
 
 
-def test_the_chart_has_all_tasks_in_proportion() -> None:
+def test_chart_shows_all_tasks_in_proportion() -> None:
     lines = [line.split() for line in simulated().output.splitlines()]
     bars = {words[0]: words[-1] for words in lines if words and set(words[-1]) <= set("·█▓▒░")}
     assert bars["exact"] == "█" * 40
-    # 36.6 % are idle, 37 % have one, 18 % two, 6 % three and 2 % more.
+    # 36.6 % are idle, 37 % have one file, 18 % two, 6 % three and 2 % more.
     assert bars["by_column_salted"] == "·" * 15 + "█" * 15 + "▓" * 7 + "▒" * 2 + "░"
     assert all(len(bar) == 40 for bar in bars.values()) and bars["2"].count("·") == 24
 
@@ -163,6 +163,6 @@ def test_the_chart_has_all_tasks_in_proportion() -> None:
 @pytest.mark.parametrize(
     "arguments", [("--partitions", "0"), ("--files", "x"), ("--scale", "0"), ("--partitions", "99999")]
 )
-def test_a_table_that_is_none_is_a_message(arguments: tuple[str, ...]) -> None:
+def test_unknown_table_is_an_error_message(arguments: tuple[str, ...]) -> None:
     result = simulated(*arguments)
     assert result.exit_code == 2 and "Traceback" not in result.output

@@ -1,4 +1,4 @@
-"""Reading EXPLAIN FORMATTED: texts that a real Spark printed, in tests/unit/plans."""
+"""Parsing of EXPLAIN FORMATTED output from a real Spark, stored in tests/unit/plans."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ def plan(name: str) -> PhysicalPlan:
     return parse_plan((FOLDER / f"{name}.txt").read_text())
 
 
-def test_the_tree_has_operators_titles_numbers_and_children() -> None:
+def test_tree_has_operators_titles_numbers_and_children() -> None:
     join = plan("bucket_counts").root.children[0]
     assert (join.operator, join.title, join.number) == ("SortMergeJoin", "Inner", 8)
     assert [node.number for node in join.walk()] == [8, 4, 3, 2, 1, 7, 6, 5]
     assert [node.table for node in join.walk() if node.table] == ["d.s8", "d.s16"]
 
 
-def test_of_a_plan_that_was_run_the_one_that_it_began_with_is_left_out() -> None:
+def test_initial_plan_of_an_executed_plan_is_ignored() -> None:
     text = """== Physical Plan ==
 AdaptiveSparkPlan (7)
 +- == Final Plan ==
@@ -48,7 +48,7 @@ AdaptiveSparkPlan (7)
     assert [node.number for node in parse_plan(text).walk()] == [7, 4, 3, 2, 1]
 
 
-def test_details_are_read_by_their_keys() -> None:
+def test_details_are_read_by_key() -> None:
     join = plan("bucket_counts").root.children[0]
     assert join.expressions("Left keys") == ("k#35",)
     exchange = next(node for node in join.walk() if node.operator == "Exchange")
@@ -57,45 +57,45 @@ def test_details_are_read_by_their_keys() -> None:
     assert not exchange.shuffle.requested
 
 
-def test_the_extensions_shuffle_is_told_from_sparks() -> None:
+def test_shuffles_of_the_extension_and_of_spark_are_distinguished() -> None:
     exchange = next(node for node in plan("hive_and_spark").walk() if node.operator == "Exchange")
     assert exchange.shuffle is not None
     assert exchange.shuffle.kind == "hive"
 
 
 @pytest.mark.parametrize(("name", "scan"), [("subqueries", 19), ("subqueries_not_adaptive", 21)])
-def test_subqueries_are_trees_of_their_own_once_each(name: str, scan: int) -> None:
-    # A table that nothing else of the query reads.
+def test_subqueries_are_separate_trees_without_duplicates(name: str, scan: int) -> None:
+    # A table that only the subquery reads.
     found = parse_plan((FOLDER / f"{name}.txt").read_text().replace(f"d.s16 ({scan})", f"d.inner ({scan})"))
     assert len(found.subqueries) == 1
     assert [node.table for node in found.subqueries[0].walk() if node.table] == ["d.inner"]
     assert found.tables == ("d.s8", "d.s16", "d.s8b", "d.inner")
 
 
-def test_every_operator_has_an_output_but_for_the_writing_ones() -> None:
+def test_every_operator_except_writes_has_an_output() -> None:
     for path in FOLDER.glob("*.txt"):
         if path.stem in ("cost", "insert"):
             continue
         assert [node.number for node in plan(path.stem).walk() if node.output is None] == [], path.stem
 
 
-def test_odd_names_and_literals_break_nothing() -> None:
+def test_odd_names_and_literals_are_parsed() -> None:
     scan = next(node for node in plan("odd_names").walk() if node.table == "d.plain")
     assert [column.name for column in scan.output or ()] == ["k", "p", "ts", "odd, (name"]
 
 
-def test_a_list_that_cannot_be_told_apart_is_unknown_rather_than_wrong() -> None:
+def test_ambiguous_list_is_unknown_rather_than_wrong() -> None:
     project = next(node for node in plan("insert").walk() if node.operator == "Project")
     assert project.output is None
 
 
-def test_a_line_of_a_literal_is_no_operator() -> None:
+def test_line_of_a_literal_is_not_an_operator() -> None:
     text = (FOLDER / "bucket_counts.txt").read_text().replace("isnotnull(k#35)", "(t#37 = \n\nSort (3)\n)")
     assert parse_plan(text).subqueries == ()
     assert [node.number for node in parse_plan(text).root.walk()] == [9, 8, 4, 3, 2, 1, 7, 6, 5]
 
 
-def test_a_cached_table_is_not_read_as_a_table() -> None:
+def test_cached_table_is_not_a_table_scan() -> None:
     text = (FOLDER / "cached.txt").read_text().replace("table cv", "table spark_catalog.d.cv")
     assert "d.cv" not in [node.table for node in parse_plan(text).walk()]
 
@@ -112,17 +112,17 @@ def test_a_cached_table_is_not_read_as_a_table() -> None:
         ("BatchScan parquet file:/a/b.c", None),
     ],
 )
-def test_tables_are_told_from_other_things_that_scans_read(label: str, table: str | None) -> None:
+def test_tables_are_distinguished_from_other_scan_sources(label: str, table: str | None) -> None:
     assert parse_plan(f"== Physical Plan ==\n{label} (1)\n").root.table == table
 
 
-def test_a_cached_plan_hangs_below_its_scan() -> None:
+def test_cached_plan_is_the_child_of_its_scan() -> None:
     scan = next(node for node in plan("cached").walk() if node.title.startswith("In-memory"))
     assert scan.table is None
     assert [node.table for node in scan.walk() if node.table] == ["d.s8"]
 
 
-def test_a_reused_exchange_has_the_plan_that_it_reuses() -> None:
+def test_reused_exchange_has_the_plan_that_it_reuses() -> None:
     join = next(node for node in plan("reused").walk() if node.operator == "SortMergeJoin")
     reused = next(node for node in join.walk() if node.operator == "ReusedExchange")
     assert [node.table for node in reused.walk() if node.table] == ["d.plain"]
@@ -132,12 +132,12 @@ def test_a_reused_exchange_has_the_plan_that_it_reuses() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "== Parsed Logical Plan ==\nnothing", "== Physical Plan ==\n\n"])
-def test_what_is_no_plan_is_an_error(text: str) -> None:
+def test_text_without_a_plan_is_an_error(text: str) -> None:
     with pytest.raises(PlanError):
         parse_plan(text)
 
 
-def test_sizes_of_tables_are_read_from_the_cost() -> None:
+def test_table_sizes_are_read_from_explain_cost() -> None:
     found = parse_statistics((FOLDER / "cost.txt").read_text())
     assert found.tables["d.s16"] == int(1.5 * 1024**3)
     assert parse_statistics("nothing of the kind") == Statistics()
@@ -158,7 +158,7 @@ SortMergeJoin [k#1], [k#4], Inner
 """
 
 
-def test_what_a_query_reads_of_a_table_is_told_for_each_scan_up_to_the_first_operator() -> None:
+def test_size_of_each_scan_is_read_up_to_the_first_operator() -> None:
     reads = parse_statistics(COST).reads
     assert {column: size for column, (_, size) in reads.items()} == {
         **dict.fromkeys((1, 2, 3), 2048),
@@ -167,7 +167,7 @@ def test_what_a_query_reads_of_a_table_is_told_for_each_scan_up_to_the_first_ope
     }
     huge = parse_statistics(COST.replace("8.0 KiB", "8.0 EiB"))
     assert set(huge.tables) == {"d.u"} and set(huge.reads) == {4, 5}
-    # As large as a table that is planned without a known size.
+    # The size of a table that is planned without a known size.
     assert parse_statistics(COST.replace("8.0 KiB", "1024.0 PiB")) == huge
 
 
@@ -180,11 +180,11 @@ def test_what_a_query_reads_of_a_table_is_told_for_each_scan_up_to_the_first_ope
         ("[]", 0, ()),
     ],
 )
-def test_elements_are_parted_by_brackets_and_counted(text: str, number: int, found: tuple[str, ...] | None) -> None:
+def test_list_elements_are_split_by_brackets_and_counted(text: str, number: int, found: tuple[str, ...] | None) -> None:
     assert elements(text, number) == found
 
 
-def test_attributes_may_have_commas_in_their_names() -> None:
+def test_attribute_names_may_contain_commas() -> None:
     assert attributes("[k#1, odd, (name#2L]", 2) == (Attribute("k", 1), Attribute("odd, (name", 2))
     assert attributes("[k#1, k#2]", 3) is None
 
@@ -194,7 +194,7 @@ def test_only_a_whole_text_is_an_attribute() -> None:
     assert found == {"k#12L": Attribute("k", 12), "upper(k#12)": None, "a#1 = b#2": None}
 
 
-def test_select_lists_name_expressions_and_canonical_expressions_have_no_names() -> None:
+def test_select_lists_have_names_and_canonical_expressions_do_not() -> None:
     made = NamedExpression(Attribute("kk", 2), "cast(#1 as bigint)")
     assert named_expression("cast(k#1 as bigint) AS kk#2L") == made and named_expression("1") is None
     assert (canonical("k#12L"), canonical("(d.t.k#12 + 1)")) == ("#12", "(#12 + 1)")

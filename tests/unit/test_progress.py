@@ -1,4 +1,4 @@
-"""The line that says what a command is at: on a terminal, and nowhere else."""
+"""The progress line of a command, which appears only on a terminal."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ main(["check"])
 
 
 def shown(terminal: bool, same: bool = False, script: str = SHOWN, **environment: str) -> tuple[str, str]:
-    """What is on standard output, and on standard error; all of it on the latter where they are the same."""
+    """Return standard output and standard error; if both are the same terminal, everything is in the latter."""
     main_end, child_end = pty.openpty()
     process = subprocess.Popen(
         [sys.executable, "-c", script],
@@ -51,7 +51,7 @@ def shown(terminal: bool, same: bool = False, script: str = SHOWN, **environment
         text=True,
     )
     output, errors = process.communicate(timeout=60)
-    # A terminal to which nothing was written has nothing to read.
+    # A terminal without any output cannot be read.
     os.write(child_end, b"|")
     errors = os.read(main_end, 100_000).decode().removesuffix("|") if terminal else errors
     os.close(child_end)
@@ -60,7 +60,7 @@ def shown(terminal: bool, same: bool = False, script: str = SHOWN, **environment
     return output, errors
 
 
-def test_a_terminal_has_one_line_for_each_step_and_is_left_as_it_was() -> None:
+def test_terminal_shows_one_line_per_step_and_is_restored() -> None:
     output, errors = shown(terminal=True)
     assert output == "tasks are counted\nthe end\n"
     for step in ("starting [spark]", "hashing files of a.b, 12 of 64 tasks", "the next step"):
@@ -68,7 +68,7 @@ def test_a_terminal_has_one_line_for_each_step_and_is_left_as_it_was() -> None:
     assert errors.rstrip().endswith("\x1b[2K") and errors.count("\n") <= 4
 
 
-def test_a_message_stands_on_a_line_of_its_own() -> None:
+def test_message_has_its_own_line() -> None:
     _, screen = shown(terminal=True, same=True)
     codes = r"(?:\x1b\[[\d;?]*[A-Za-z]|\r)*"
     for message in ("tasks are counted", "the end"):
@@ -76,16 +76,16 @@ def test_a_message_stands_on_a_line_of_its_own() -> None:
 
 
 @pytest.mark.parametrize("forced", ["", "1"])
-def test_a_pipe_has_nothing_of_it(forced: str) -> None:
+def test_pipe_shows_no_progress(forced: str) -> None:
     assert shown(terminal=False, FORCE_COLOR=forced) == ("tasks are not counted\nthe end\n", "")
 
 
-def test_a_terminal_that_cannot_erase_has_nothing_of_it() -> None:
+def test_terminal_that_cannot_erase_shows_no_progress() -> None:
     assert shown(terminal=True, TERM="dumb") == ("tasks are not counted\nthe end\n", "")
 
 
 @pytest.mark.parametrize("terminal", [True, False])
-def test_the_check_says_which_model_it_is_at(terminal: bool) -> None:
+def test_check_shows_the_current_model(terminal: bool) -> None:
     output, errors = shown(terminal, script=CHECKED)
     assert ("planning 4 of 12 models (the_model)" in errors) == terminal
     assert output.startswith("0 queries") and "\x1b" not in output

@@ -1,4 +1,4 @@
-"""The report for people."""
+"""The report of table layouts as text and JSON."""
 
 import io
 import json
@@ -50,7 +50,7 @@ def test_each_table_is_one_line(layout: TableLayout, cells: str) -> None:
     assert [line for line in written(layout).splitlines() if line.split() == cells.split()]
 
 
-def test_json_has_bytes_and_the_specs_of_partitions() -> None:
+def test_json_contains_bytes_and_partition_specs() -> None:
     data = json.loads(written(MIXED, WRONG, UNKNOWN, form="json"))
     assert data["schema"] == "s"
     first, second, third = data["tables"]
@@ -78,7 +78,7 @@ def test_json_has_bytes_and_the_specs_of_partitions() -> None:
     assert json.loads(written(form="json")) == {"schema": "s", "tables": []}
 
 
-def test_the_documentation_names_every_key() -> None:
+def test_documentation_contains_every_key() -> None:
     text = (REPOSITORY / "docs" / "layout.md").read_text()
     (table,) = json.loads(written(OK, form="json"))["tables"]
     for key in [*table, *table["bytes"], *table["by_spec"][0], *table["spec"]]:
@@ -86,7 +86,7 @@ def test_the_documentation_names_every_key() -> None:
 
 
 @pytest.mark.parametrize("width", [40, 80, 300])
-def test_a_terminal_shows_every_value_however_narrow_it_is(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_narrow_terminal_shows_every_value(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in (("FORCE_COLOR", "1"), ("TERM", "xterm"), ("NO_COLOR", "1"), ("COLUMNS", str(width))):
         monkeypatch.setenv(name, value)
     text = re.sub(r"\x1b\[[\d;]*m", "", written(OK))
@@ -96,7 +96,7 @@ def test_a_terminal_shows_every_value_however_narrow_it_is(width: int, monkeypat
     assert bool(re.search(r"^rows +4,000 *$", text, re.MULTILINE)) == (width < 300)
 
 
-def test_what_is_wrong_follows_in_whole_lines() -> None:
+def test_findings_follow_in_whole_lines() -> None:
     lines = written(OK, WRONG, UNKNOWN).splitlines()[-2:]
     assert lines == [f"planes: {WRONG.findings[0]}", "notes: It is text."]
 
@@ -105,7 +105,7 @@ def test_what_is_wrong_follows_in_whole_lines() -> None:
     ("number", "text"),
     [(0, "0 bytes"), (1023, "1,023 bytes"), (1536, "1.5 KiB"), (2**40, "1.0 TiB"), (2**70, "1,024.0 EiB")],
 )
-def test_bytes_are_told_as_people_say_them(number: int, text: str) -> None:
+def test_sizes_are_formatted_with_units(number: int, text: str) -> None:
     assert size(number) == text
 
 
@@ -113,5 +113,5 @@ def test_bytes_are_told_as_people_say_them(number: int, text: str) -> None:
     ("layouts", "code"),
     [([], 0), ([OK], 0), ([OK, WRONG], 1), ([OK, UNKNOWN], 2), ([UNKNOWN, WRONG], 1)],
 )
-def test_the_exit_code_tells_findings_from_unknowns(layouts: list[TableLayout], code: int) -> None:
+def test_exit_code_distinguishes_findings_from_unknowns(layouts: list[TableLayout], code: int) -> None:
     assert exit_code({layout.state for layout in layouts}) == code

@@ -15,7 +15,7 @@ def program(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(REPOSITORY / "scripts" / "evolution"))
 
 
-def test_the_showcases_model_gets_another_config_and_keeps_the_rest() -> None:
+def test_showcase_model_gets_another_config_and_keeps_the_rest() -> None:
     from showcase import CONDITION, MODEL, edited
 
     model = (REPOSITORY / MODEL).read_text()
@@ -23,13 +23,13 @@ def test_the_showcases_model_gets_another_config_and_keeps_the_rest() -> None:
     assert "materialized='incremental',\n  incremental_strategy='insert_overwrite',\n" in text
     assert "partition_by=['flight_month']" in text
     assert not any(key in text for key in ("clustered_by", "buckets", "on_bucket_change", "is_incremental"))
-    # The query is the showcase's own, up to the months.
+    # Up to the months, the query is the showcase's own.
     query = model[model.index("select\n") : model.index("{% if")]
     assert text.endswith(f"{query}{CONDITION}\n")
 
 
 @pytest.mark.parametrize("without", ["{{ config(", "{% if is_incremental() %}"])
-def test_a_model_that_cannot_be_edited_is_an_error(without: str) -> None:
+def test_model_that_cannot_be_edited_is_an_error(without: str) -> None:
     from showcase import MODEL, edited
 
     model = Path(REPOSITORY, MODEL).read_text().replace(without, "")

@@ -1,4 +1,4 @@
-"""The bucket spec of a table, read from the text of DESCRIBE TABLE EXTENDED."""
+"""The bucket spec of a table, parsed from DESCRIBE TABLE EXTENDED."""
 
 from __future__ import annotations
 
@@ -23,5 +23,5 @@ HIVE = {"Provider": "hive", "Num Buckets": "8", "Bucket Columns": "[`k`]", "Sort
         *((without, None) for without in ({}, {"Provider": "parquet"}, {**HIVE, "Num Buckets": "0"}, {"Type": "VIEW"})),
     ],
 )
-def test_spec_is_what_the_description_says(details: dict[str, str], spec: BucketSpec | None) -> None:
+def test_spec_matches_the_description(details: dict[str, str], spec: BucketSpec | None) -> None:
     assert BucketSpec.from_description(details) == spec

@@ -1,4 +1,4 @@
-"""What the files of a table amount to: rows, partitions, skew, and what is wrong."""
+"""Figures from the files of a table: rows, partitions, skew and problems."""
 
 from dataclasses import replace
 
@@ -13,7 +13,7 @@ EIGHT = replace(SPEC, num_buckets=8)
 
 
 def table(*files: tuple[str, int], partitioned: bool = False) -> TableLayout:
-    """A table of four buckets with these files below its folder."""
+    """Return a table of four buckets with these files below its directory."""
     found = tuple(DataFile(f"file:///wh/t/{path}", rows) for path, rows in files)
     return TableLayout("t", SPEC, "parquet", partitioned, found)
 
@@ -36,14 +36,14 @@ def test_numbers(layout: TableLayout, partitions: int, rows: int, skew: float | 
 
 
 def mixed(four: list[int], eight: list[int]) -> TableLayout:
-    """Rows of the buckets of a partition of four, the table's own, and of one of eight."""
+    """Return the rows per bucket in a partition with the table's four buckets, and in one with eight."""
     files = [(f"d=1/{bucket:05}_0", rows) for bucket, rows in enumerate(four)]
     files += [(f"d=2/{bucket:05}_0", rows) for bucket, rows in enumerate(eight)]
     return replace(table(*files, partitioned=True), evolving=evolving({"d=1": None, "d=2": EIGHT}))
 
 
 def evolving(specs: dict[str, BucketSpec | None]) -> Table:
-    """A table that is partitioned by d, with the specs that its partitions are sealed with."""
+    """Return a table partitioned by d, with the sealed spec of each partition."""
     parts = [Partition(name, (name[2:],), f"file:/wh/t/{name}", "", spec) for name, spec in specs.items()]
     return Table("db.t", SPEC, (Column("d", "int"),), tuple(parts))
 
@@ -58,12 +58,14 @@ def evolving(specs: dict[str, BucketSpec | None]) -> Table:
         ([0] * 4, [5] * 8, 1.0),
     ],
 )
-def test_partitions_of_other_buckets_are_even_by_themselves(four: list[int], eight: list[int], skew: float) -> None:
+def test_partitions_with_other_bucket_counts_are_measured_separately(
+    four: list[int], eight: list[int], skew: float
+) -> None:
     layout = mixed(four, eight)
     assert (layout.skew, layout.state) == (skew, "ok")
 
 
-def test_the_skew_of_a_partition_whose_buckets_are_not_known_hides_behind_no_other() -> None:
+def test_skew_is_unknown_if_the_buckets_of_a_partition_are_unknown() -> None:
     layout = mixed([5] * 4, [5] * 9)
     assert layout.skew is None
     assert layout.findings[0].startswith("1 file with a bucket id above 7, such as 00008_0")
@@ -101,14 +103,14 @@ FINDINGS = {
 
 
 @pytest.mark.parametrize(("layout", "findings"), FINDINGS.values(), ids=FINDINGS)
-def test_a_finding_says_what_was_found_and_what_to_do(layout: TableLayout, findings: tuple[str, ...]) -> None:
+def test_finding_states_the_problem_and_the_fix(layout: TableLayout, findings: tuple[str, ...]) -> None:
     assert layout.state == ("wrong" if findings else "ok")
     for found, said in zip(layout.findings, findings, strict=True):
         assert found.startswith(said) and "dbt run --full-refresh" in found
 
 
 @pytest.mark.parametrize("files", [("00001_0", "00001_1"), ("data.parquet",), ("00004_0",)], ids=" ".join)
-def test_of_a_table_that_evolves_only_the_partitions_that_are_not_in_order_are_written_anew(
+def test_only_unsorted_partitions_of_an_evolving_table_are_rewritten(
     files: tuple[str, ...],
 ) -> None:
     found = table(("d=1/00001_0", 1), *((f"d=2/{name}", 1) for name in files), partitioned=True)

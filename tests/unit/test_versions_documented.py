@@ -1,4 +1,4 @@
-"""The table in docs/versions.md says what the tests hold true."""
+"""The table in docs/versions.md matches the tests."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ TEXT = (REPOSITORY / "docs" / "versions.md").read_text()
 
 
 def table() -> dict[str, list[str]]:
-    """The cells of each row, by the first one; the heading's is empty."""
+    """Return the cells of each row by its first cell; the header has the key ""."""
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in TEXT.splitlines() if line.startswith("|")]
     return {row[0]: row[1:] for row in rows if not set(row[0]) <= {"-", " "} or not row[0]}
 
 
-def test_the_table_has_a_column_for_each_version() -> None:
+def test_table_has_a_column_for_each_version() -> None:
     assert table()[""] == [".".join(map(str, version)) for version in VERSIONS]
 
 
-def test_what_a_version_cannot_do_is_in_the_table_and_nothing_else() -> None:
+def test_table_lists_exactly_the_unsupported_features() -> None:
     said = {feature: [cell.split()[0] for cell in cells] for feature, cells in table().items() if feature}
     limited = {feature for feature, cells in said.items() if "no" in cells}
     assert limited == set(SINCE)
@@ -36,5 +36,5 @@ def test_each_no_has_a_reason() -> None:
     assert {cell[4] for cell in noes} == reasons
 
 
-def test_the_readme_links_to_it() -> None:
+def test_readme_links_to_it() -> None:
     assert "(docs/versions.md)" in (REPOSITORY / "README.md").read_text()

@@ -1,1 +1,1 @@
-"""Bucketed tables on Spark: what the disk holds and what the planner makes of it."""
+"""Tools for bucketed tables on Spark: their files, and how Spark's planner uses them."""

@@ -1,39 +1,40 @@
-"""Errors whose text is meant for the user: what was found, what was expected, what to change; and exit codes."""
+"""Define errors with messages for users (what was found, what was expected, what to do), and exit codes."""
 
-# Of all commands. The third also where nothing is known of a part; the last as shells say that SIGINT ended one.
+# Exit codes of all commands. 2 also means that the result of a part is unknown; 130 follows the shell convention for
+# SIGINT.
 CLEAN, FINDINGS, COULD_NOT_RUN, INTERRUPTED = 0, 1, 2, 130
 
 
 def exit_code(states: set[str]) -> int:
-    """What a script is to know: what is wrong goes before what is unknown, and that before success."""
+    """Return the most important of several exit codes: findings take precedence over unknown, unknown over success."""
     if "wrong" in states:
         return FINDINGS
     return COULD_NOT_RUN if "unknown" in states else CLEAN
 
 
 class BucketingError(Exception):
-    """Base of every error that this package raises on purpose."""
+    """Base class of all errors that this package raises deliberately."""
 
 
 class ProfileError(BucketingError):
-    """A dbt project or profile that cannot be read, or a target that is not an embedded Spark."""
+    """A dbt project or profile cannot be read, or the target is not an embedded Spark."""
 
 
 class SparkError(BucketingError):
-    """Spark did not start, or did not answer a statement."""
+    """Spark did not start, or did not execute a statement."""
 
 
 class TableError(BucketingError):
-    """A table that was asked for does not exist or has no buckets."""
+    """A requested table does not exist or is not bucketed."""
 
 
 class ExtensionError(BucketingError):
-    """The session extension cannot be built: Spark or Java is missing, or its sources do not compile."""
+    """The session extension cannot be built: Spark or Java is missing, or the sources do not compile."""
 
 
 class PlanError(BucketingError):
-    """Spark's answer to EXPLAIN cannot be read."""
+    """The output of EXPLAIN cannot be parsed."""
 
 
 class ProjectError(BucketingError):
-    """A dbt project that does not compile, an artifact that cannot be read, or a config that makes no sense."""
+    """A dbt project does not compile, an artifact cannot be read, or a config is invalid."""

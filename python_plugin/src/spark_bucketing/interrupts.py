@@ -1,4 +1,4 @@
-"""Ctrl-C that waits until what runs elsewhere has been cancelled."""
+"""Delay Ctrl-C until statements that run in Spark have been cancelled."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from types import FrameType
 
 @contextmanager
 def noted_interrupts() -> Iterator[threading.Event]:
-    """Note the first Ctrl-C inside the block, by an event, instead of breaking off whatever line is running.
+    """Record the first Ctrl-C inside the block in an event, instead of interrupting the current line.
 
     Raises:
-        KeyboardInterrupt: at the end of the block, when there was one.
+        KeyboardInterrupt: at the end of the block, if Ctrl-C was pressed.
     """
     come = threading.Event()
-    # Python lets only the main thread handle signals.
+    # Only the main thread can handle signals.
     if threading.current_thread() is not threading.main_thread():
         yield come
         return
 
     def note(_signal: int, _frame: FrameType | None) -> None:
         come.set()
-        # The next one acts at once.
+        # A second Ctrl-C interrupts at once.
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
     before = signal.signal(signal.SIGINT, note)

@@ -1,4 +1,4 @@
-"""The embedded Spark of this process; the only module that imports PySpark, and only when Spark is needed."""
+"""Manage the embedded Spark of this process; the only module that imports PySpark, and only when Spark is needed."""
 
 from __future__ import annotations
 
@@ -40,22 +40,22 @@ def open_session(settings: Mapping[str, str], hive: bool = True) -> SparkSession
 def open_beside(
     session: SparkSession, settings: Mapping[str, str], jar: Path | None = None, extension: str | None = None
 ) -> SparkSession:
-    """A second session in the Spark of this process, with a catalog in memory that shares nothing with the first one.
+    """Open a second session in this process's Spark, with its own in-memory catalog.
 
     Args:
-        session: an open one, which keeps its catalog and settings.
-        settings: of the new session, static ones too.
-        jar: of an extension that the first session does not have.
-        extension: its class.
+        session: an open session, whose catalog and settings stay unchanged.
+        settings: settings of the new session, including static ones.
+        jar: jar of an extension that the first session does not have.
+        extension: class of that extension.
 
     Raises:
-        SparkError: Spark does not make one.
+        SparkError: Spark cannot create the session.
     """
     from pyspark.sql import SparkSession
 
     context = session.sparkContext
     jvm = context._jvm
-    with spark_call("No second session could be started."), _extended(context, jar, extension):
+    with spark_call("Spark could not start a second session."), _extended(context, jar, extension):
         options = jvm.java.util.HashMap()  # type: ignore[union-attr]
         for key, value in {**settings, "spark.sql.catalogImplementation": "in-memory"}.items():
             options.put(key, value)
@@ -67,7 +67,7 @@ def open_beside(
 
 @contextmanager
 def _extended(context: Any, jar: Path | None, extension: str | None) -> Iterator[None]:
-    """Inside the block new sessions have one more extension, whose classes this thread finds."""
+    """Give new sessions inside the block one more extension, whose classes this thread can load."""
     if jar is None or extension is None:
         yield
         return
@@ -87,7 +87,7 @@ def _extended(context: Any, jar: Path | None, extension: str | None) -> Iterator
 
 @contextmanager
 def active_session(session: SparkSession) -> Iterator[None]:
-    """Make a session the one whose settings Spark goes by in this thread, inside the block."""
+    """Make a session the active one of this thread, whose settings Spark uses, inside the block."""
     sessions = session.sparkContext._jvm.org.apache.spark.sql.classic.SparkSession  # type: ignore[union-attr]
     before = sessions.getActiveSession()
     sessions.setActiveSession(session._jsparkSession)
@@ -99,9 +99,9 @@ def active_session(session: SparkSession) -> Iterator[None]:
 
 
 def explain_execution(session: SparkSession, sql: str, cost: bool = True) -> tuple[str, str]:
-    """What EXPLAIN FORMATTED and EXPLAIN COST print of one plan, without running a command as session.sql() would.
+    """Return the output of EXPLAIN FORMATTED and EXPLAIN COST for one plan; unlike session.sql(), run no command.
 
-    The second text is empty where sizes are not wanted.
+    The second text is empty if sizes are not requested.
     """
     state = session._jsparkSession.sessionState()
     modes = session.sparkContext._jvm.org.apache.spark.sql.execution  # type: ignore[union-attr]
@@ -112,7 +112,7 @@ def explain_execution(session: SparkSession, sql: str, cost: bool = True) -> tup
 
 
 def file_length(session: SparkSession, uri: str) -> int:
-    """Bytes of a file of any file system that Spark knows."""
+    """Return the size in bytes of a file in any file system that Spark supports."""
     jvm = session.sparkContext._jvm
     path = jvm.org.apache.hadoop.fs.Path(jvm.java.net.URI(uri))  # type: ignore[union-attr]
     conf = session._jsparkSession.sessionState().newHadoopConf()
@@ -120,9 +120,9 @@ def file_length(session: SparkSession, uri: str) -> int:
 
 
 def quiet_errors() -> None:
-    """Keep PySpark from printing the errors of queries, which it raises as well, with their traces.
+    """Keep PySpark from printing query errors with stack traces, because it raises them as well.
 
-    Before Spark 4.0 it prints none.
+    Before Spark 4.0, PySpark prints none.
     """
     try:
         from pyspark.logger import PySparkLogger
@@ -137,21 +137,21 @@ class SessionStatements:
 
     def __init__(self, session: SparkSession, on_tasks: Callable[[int, int], None] | None = None) -> None:
         self._session, self._on_tasks = session, on_tasks
-        # The main thread is left to signals: a call of Py4J that one breaks off goes on in the JVM.
+        # Signals interrupt only the main thread, and an interrupted Py4J call would continue in the JVM.
         self._worker = ThreadPoolExecutor(1, "spark-bucketing")
 
     def rows(self, statement: str) -> list[dict[str, Any]]:
-        """Rows of a statement, by the names of their columns.
+        """Return the rows of a statement by column name.
 
         Raises:
-            SparkError: Spark refuses it.
-            KeyboardInterrupt: it was cancelled, and has ended.
+            SparkError: Spark rejects the statement.
+            KeyboardInterrupt: the statement was cancelled and has ended.
         """
         with noted_interrupts() as interrupted, spark_call(""):
             done: Future[list[dict[str, Any]]] = self._worker.submit(self._collect, statement)
             while not wait([done], timeout=0.1).done:
                 if interrupted.is_set():
-                    # Once more for each job that the statement goes on to start.
+                    # Cancel again for each job that the statement still starts.
                     self._session.sparkContext.cancelAllJobs()
                 elif self._on_tasks:
                     self._on_tasks(*self._tasks())
@@ -163,7 +163,7 @@ class SessionStatements:
         return sum(stage.numCompletedTasks for stage in stages), sum(stage.numTasks for stage in stages)
 
     def close(self) -> None:
-        """Leave the session as it is: it may be that of the process."""
+        """Leave the session open, because it may be the session of the process."""
         self._worker.shutdown()
 
     def _collect(self, statement: str) -> list[dict[str, Any]]:
@@ -171,7 +171,7 @@ class SessionStatements:
 
 
 def pyspark_version() -> tuple[int, int]:
-    """Major and minor version of the PySpark that is installed."""
+    """Return the major and minor version of the installed PySpark."""
     from pyspark import __version__
 
     major, minor, *_ = __version__.split(".")
@@ -179,7 +179,7 @@ def pyspark_version() -> tuple[int, int]:
 
 
 def is_open() -> bool:
-    """Whether this process has a Spark that runs."""
+    """Return whether Spark is running in this process."""
     from pyspark import SparkContext
 
     return SparkContext._active_spark_context is not None
@@ -187,10 +187,10 @@ def is_open() -> bool:
 
 @contextmanager
 def spark_call(failure: str) -> Iterator[None]:
-    """Turn what Spark raises inside the block into one SparkError.
+    """Convert Spark's errors inside the block into a SparkError.
 
     Args:
-        failure: a sentence that says what failed, or nothing; Spark's own reason follows it.
+        failure: a sentence that names what failed, or an empty string; Spark's own reason follows it.
 
     Raises:
         SparkError: Spark raised an error.
@@ -206,7 +206,7 @@ def spark_call(failure: str) -> Iterator[None]:
 
 @contextmanager
 def setting(session: SparkSession, key: str, value: str) -> Iterator[None]:
-    """Give a Spark setting another value inside the block."""
+    """Change a Spark setting inside the block."""
     before = session.conf.get(key, None)
     session.conf.set(key, value)
     try:
@@ -220,7 +220,7 @@ def setting(session: SparkSession, key: str, value: str) -> Iterator[None]:
 
 @contextmanager
 def _stderr_into(log: IO[bytes]) -> Iterator[None]:
-    # The JVM inherits the file descriptor, so what Spark logs, from its start to its end, goes there.
+    # The JVM inherits the file descriptor, so this captures Spark's log from start to end.
     saved = os.dup(2)
     os.dup2(log.fileno(), 2)
     try:
@@ -236,15 +236,18 @@ def _tail(log: IO[bytes], lines: int = 3) -> str:
 
 
 def _reason(error: Exception) -> str:
-    # PySpark logs an error, with its stack, when it is asked for its text.
+    # PySpark logs an error with its stack trace when its text is read.
     messages = [message for message in _java_messages(error) if message.strip()] or [str(error)]
     if any("Another instance of Derby" in message for message in messages):
-        return "Another process, perhaps a running dbt, has the embedded metastore open: wait for it, then try again."
+        return (
+            "Another process, such as a running dbt, has the embedded metastore open. Wait until it ends, then "
+            "try again."
+        )
     return next((line for line in messages[0].splitlines() if line.strip()), type(error).__name__)
 
 
 def _java_messages(error: Exception) -> Iterator[str]:
-    """Messages of the Java exception behind an error of Py4J or PySpark, and of its causes."""
+    """Return the messages of the Java exception behind a Py4J or PySpark error, and of its causes."""
     cause: Any = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
     while cause is not None:
         yield str(cause.getMessage())

@@ -1,4 +1,4 @@
-"""How a table is bucketed, as the metastore has it and DESCRIBE TABLE EXTENDED shows it."""
+"""Define a table's bucket spec, and read it from DESCRIBE TABLE EXTENDED."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _QUOTED_NAME = re.compile("`((?:[^`]|``)+)`")
 
 @dataclass(frozen=True)
 class BucketSpec:
-    """Number of buckets, the columns that choose a row's bucket, the order within a file, and the hash."""
+    """The number of buckets, the bucket columns, the sort columns and the hash function."""
 
     num_buckets: int
     bucket_columns: tuple[str, ...]
@@ -23,14 +23,14 @@ class BucketSpec:
 
     @property
     def config(self) -> str:
-        """The config of a model that asks for it."""
+        """Return the model config for this spec."""
         order = f", sorted_by={list(self.sort_columns)}" if self.sort_columns != self.bucket_columns else ""
         by = f"clustered_by={list(self.bucket_columns)}, buckets={self.num_buckets}"
         return f"{by}{order}, bucket_hash='{self.bucket_hash}'"
 
     @classmethod
     def from_description(cls, details: Mapping[str, str]) -> BucketSpec | None:
-        """Read the spec from the details of DESCRIBE TABLE EXTENDED; None for a table without buckets."""
+        """Read the spec from the details of DESCRIBE TABLE EXTENDED; None if the table is not bucketed."""
         num_buckets = int(details.get("Num Buckets", 0))
         if num_buckets < 1:
             return None
@@ -44,19 +44,19 @@ class BucketSpec:
 
 @dataclass(frozen=True)
 class Description:
-    """What DESCRIBE TABLE EXTENDED shows of a table."""
+    """The output of DESCRIBE TABLE EXTENDED for a table."""
 
-    columns: Mapping[str, str] = field(default_factory=dict)  # types by names, the partition columns among them
-    partition_columns: Mapping[str, str] = field(default_factory=dict)  # the same of these alone
-    details: Mapping[str, str] = field(default_factory=dict)  # the detailed information, by name
+    columns: Mapping[str, str] = field(default_factory=dict)  # types by column name, including partition columns
+    partition_columns: Mapping[str, str] = field(default_factory=dict)  # types of the partition columns only
+    details: Mapping[str, str] = field(default_factory=dict)  # detailed table information by name
 
     @classmethod
     def of(cls, rows: Iterable[Sequence[object]]) -> Description:
-        """Read it from rows that begin with col_name and data_type."""
+        """Parse rows with the columns col_name and data_type."""
         sections: dict[str, dict[str, str]] = {}
         title = ""
         for name, value in ((str(row[0] or ""), str(row[1] or "")) for row in rows):
-            # A column may be called like a title, yet a title has no type.
+            # A column may have the same name as a section title, but a title has no type.
             if not name or (name.startswith("# ") and not value):
                 title = name or "# "
             elif (name, value) != ("# col_name", "data_type"):
@@ -66,11 +66,11 @@ class Description:
 
     @property
     def file_format(self) -> str:
-        """The format of a table's files, or the class that reads them where that is none of which anything is known."""
+        """Return the format of a table's files, or the class that reads them if the format is unknown."""
         provider = self.details.get("Provider", "").lower()
         if provider not in ("", "hive"):
             return provider
-        # Hive's formats are known by the class that reads them.
+        # Hive formats are identified by the class that reads them.
         input_format = self.details.get("InputFormat", "").rpartition(".")[2]
         return next((known for known in ("parquet", "orc") if known in input_format.lower()), input_format)
 

@@ -1,4 +1,4 @@
-"""Numbers of bytes as people write them."""
+"""Parse sizes in bytes."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ _SIZE = re.compile(r"(?P<number>[0-9]+\.?[0-9]*(E\+?[0-9]+)?|\.[0-9]+)(?P<unit>[
 
 
 def parse_size(text: object) -> int:
-    """Bytes of `2TiB`, `256 MiB` or a plain number.
+    """Return the bytes of `2TiB`, `256 MiB` or a plain number.
 
     Raises:
-        ValueError: it is none of these.
+        ValueError: the text is not a size.
     """
     if isinstance(text, int) and not isinstance(text, bool) and text >= 0:
         return text
     found = _SIZE.fullmatch(str(text).replace(" ", "").replace("_", "").upper())
     size = float(found["number"]) * 1024 ** _UNITS[found["unit"]] if found and found["unit"] in _UNITS else inf
     if size == inf:
-        raise ValueError(f"{text!r} is no size")
+        raise ValueError(f"{text!r} is not a size")
     return int(size)

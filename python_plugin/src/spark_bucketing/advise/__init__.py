@@ -1,1 +1,1 @@
-"""By what a project's tables are to be bucketed, and how many buckets: asked of Spark's own planner."""
+"""Recommend bucket columns and bucket counts for a project's tables, based on plans from Spark's own planner."""

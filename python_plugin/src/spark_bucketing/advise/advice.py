@@ -1,4 +1,4 @@
-"""What the advisor finds, for the reports."""
+"""The advisor's results, which the reports show."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from spark_bucketing.spec import BucketSpec
 
 @dataclass(frozen=True)
 class Change:
-    """Another layout for one model."""
+    """A new bucket spec for one model."""
 
     unique_id: str
     model: str
     table: str
     before: BucketSpec | None
     after: BucketSpec
-    config: Mapping[str, object]  # to be set
+    config: Mapping[str, object]  # the config keys to set
     size_bytes: int
-    rewritten_bytes: int  # of what is there, by the next run
-    how: str  # how the next run gets there
-    gain: float  # bytes less that are shuffled and sorted, by the estimate, without what writing costs
-    write_cost: float  # bytes more that are shuffled and sorted when it is written
-    lost: tuple[str, ...] = ()  # queries that required other keys, with these
+    rewritten_bytes: int  # bytes of existing data that the next run rewrites
+    how: str  # how the next run changes the layout
+    gain: float  # estimated decrease in shuffled and sorted bytes, excluding the write cost
+    write_cost: float  # increase in bytes that the write shuffles and sorts
+    lost: tuple[str, ...] = ()  # operators that need other keys, as "query (kind by columns)"
     evolves: bool = False  # whether old partitions keep their layout
 
 
 @dataclass(frozen=True)
 class RejectedTable:
-    """A table, or keys of one, that nothing is proposed for, and why."""
+    """A table, or one set of keys, without a proposal, and the reason."""
 
     table: str
     reason: str
@@ -41,7 +41,7 @@ class RejectedTable:
 
 @dataclass(frozen=True)
 class Suggestion:
-    """A layout for a table that dbt does not build."""
+    """A bucket spec for a table that dbt does not build."""
 
     table: str
     spec: BucketSpec
@@ -50,19 +50,19 @@ class Suggestion:
 
 @dataclass(frozen=True)
 class QueryProof:
-    """A model's query, planned as it is and under the proposal."""
+    """A model's query, planned with the current specs and with the proposal."""
 
     model: str
     unique_id: str
     runs: float
-    before: Planned | None  # None where Spark could not plan it
+    before: Planned | None  # None if Spark could not plan the query
     after: Planned | None
     error: str = ""
     parents: tuple[str, ...] = ()  # unique ids
 
     @property
     def is_worse(self) -> bool:
-        """Whether it shuffles and sorts more bytes, or cannot be planned any more; or more operators of equal bytes."""
+        """Return whether it shuffles and sorts more bytes, fails to plan, or has more operators for the same bytes."""
         if self.before is None:
             return False
         if self.after is None:
@@ -71,24 +71,24 @@ class QueryProof:
 
     @property
     def gain(self) -> float:
-        """Bytes less, all runs; 0 where that is not known."""
+        """Return the decrease in bytes over all runs; 0 if unknown."""
         return (self.before.bytes - self.after.bytes) * self.runs if self.before and self.after else 0.0
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A layout of one table, for --explain."""
+    """One candidate spec of a table, for --explain."""
 
     spec: BucketSpec
-    alone: float  # bytes spared where no other table changes, less the cost of writing
-    beside: float  # the same beside the layouts that are proposed for others
-    verdict: str  # proposed, or why not
+    alone: float  # bytes saved if no other table changes, minus the write cost
+    beside: float  # bytes saved with the proposed specs of other tables, minus the write cost
+    verdict: str  # proposed, or the reason why not
     serves: tuple[str, ...] = ()  # queries
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """All candidates of one table."""
+    """All candidate specs of one table."""
 
     table: str
     candidates: tuple[Candidate, ...]
@@ -97,7 +97,7 @@ class Explanation:
 
 @dataclass(frozen=True)
 class Advice:
-    """All of it."""
+    """The complete result of the advisor."""
 
     changes: tuple[Change, ...] = ()
     proof: tuple[QueryProof, ...] = ()
@@ -111,20 +111,20 @@ class Advice:
     about: Mapping[str, str] = field(default_factory=dict)
 
     def counts(self, when: str) -> PlanCounts:
-        """Exchanges and Sorts of all queries that were planned both times; `before` or `after`."""
+        """Return the number of Exchanges and Sorts in all queries with both plans; `when` is `before` or `after`."""
         both = (one for one in self.proof if one.before and one.after)
         return sum((getattr(one, when).counts for one in both), PlanCounts())
 
     def bytes(self, when: str) -> float:
-        """Bytes that these shuffle and sort, all runs."""
+        """Return the bytes that these queries shuffle and sort, over all runs."""
         return float(sum(getattr(one, when).bytes * one.runs for one in self.proof if one.before and one.after))
 
     @property
     def write_cost(self) -> float:
-        """Bytes that writing costs more, all runs."""
+        """Return the increase in bytes that the writes shuffle and sort, over all runs."""
         return sum(change.write_cost for change in self.changes)
 
     @property
     def worse(self) -> tuple[QueryProof, ...]:
-        """Queries that become worse."""
+        """Return the queries that become worse."""
         return tuple(one for one in self.proof if one.is_worse)

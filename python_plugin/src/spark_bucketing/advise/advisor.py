@@ -1,4 +1,4 @@
-"""What `spark-bucketing advise` does, from its arguments to advice."""
+"""Implement `spark-bucketing advise`, from its arguments to the advice."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ from spark_bucketing.spec import BucketHash
 
 OnProgress = Callable[[str], None]
 MIB = 2**20
-# Of choosing anew without what Spark's plans do not bear out.
+# Maximum number of new choices after Spark's plans contradict an estimate.
 _MOST_ROUNDS = 10
-# What is built by this package, or can be.
+# Materializations of this package, and the ones that it can replace.
 _BUILT = {
     "table": "bucketed_table",
     "incremental": "bucketed_incremental",
@@ -60,54 +60,54 @@ _BUILT = {
 
 @dataclass(frozen=True)
 class AdviseRequest:
-    """The arguments; paths are absolute."""
+    """The arguments of the command; paths are absolute."""
 
-    check: CheckRequest  # of the project and how it is planned
+    check: CheckRequest  # the project, and how to plan it
     sizes: Path | None = None
     runs: Path | None = None
-    assume_size: int | None = None  # bytes of tables whose size nobody knows; None to leave them alone
+    assume_size: int | None = None  # assumed size in bytes of tables with unknown size; None to skip these tables
     target_file_size: int = 256 * MIB
-    smallest: int = 256 * MIB  # bytes; smaller tables are left alone
-    budget: int | None = None  # bytes that may be rewritten
-    profile: bool = False  # ask the warehouse for values of columns
-    explain: str | None = None  # a table
+    smallest: int = 256 * MIB  # bytes; smaller tables are skipped
+    budget: int | None = None  # maximum number of bytes to rewrite
+    profile: bool = False  # query the warehouse for column statistics
+    explain: str | None = None  # the name of a table
     apply: bool = False  # write the edits
 
 
 @dataclass(frozen=True)
 class ProjectContext:
-    """A project, and what is known of it."""
+    """A project with its settings, sizes and number of runs."""
 
     request: AdviseRequest
     manifest: Manifest
     settings: Settings
     sizes: Mapping[str, TableSize]  # by unique id
-    runs: Mapping[str, float] = field(default_factory=dict)  # by name or unique id; empty where nobody counted
+    runs: Mapping[str, float] = field(default_factory=dict)  # by name or unique id; empty if not given
 
     def runs_of(self, node: Node) -> float:
-        """How often a model runs; once where nobody counted."""
+        """Return how often a model runs; 1 if unknown."""
         if not self.runs:
             return 1.0
         return next((self.runs[name] for name in names_of(node) if name in self.runs), 0.0)
 
 
 def advise_project(request: AdviseRequest, on_progress: OnProgress = lambda _: None) -> Advice:
-    """Advise.
+    """Plan the project, choose bucket specs and verify them with Spark's planner.
 
     Raises:
-        BucketingError: it could not run.
+        BucketingError: the command cannot run.
     """
     given = read_sizes(request.sizes) if request.sizes else {}
     runs = read_runs(request.runs) if request.runs else {}
     if request.explain and request.apply:
         raise ProjectError(
-            "An explanation changes nothing.\n  found:    --explain and --apply\n  expected: one of them\n"
-            "  instead:  --explain to look, then --apply alone"
+            "--explain and --apply cannot be combined.\n  found:    --explain and --apply\n"
+            "  expected: at most one of them\n  instead:  run --explain first, then --apply"
         )
     if request.profile and request.check.offline:
         raise ProjectError(
-            "Nothing can be profiled offline.\n  found:    --profile and --offline\n  expected: one of them\n"
-            "  instead:  --sizes FILE with distinct and largest of columns"
+            "--profile needs a warehouse, but --offline has none.\n  found:    --profile and --offline\n"
+            "  expected: at most one of them\n  instead:  --sizes FILE with `distinct` and `largest` for the columns"
         )
     target = read_target(request.check.place, request.check.variables)
     project = Project(target, request.check)
@@ -120,10 +120,10 @@ def advise_project(request: AdviseRequest, on_progress: OnProgress = lambda _: N
             there = {} if request.check.offline else live_catalog(planner, artifacts.manifest)
             catalog = joined_catalogs(there, artifacts.catalog)
             refuse_unknown(artifacts.manifest, request.sizes, given)
-            # Past runs, which have unique ids, may be of models that are gone.
+            # Past runs, listed by unique id, may include models that no longer exist.
             refuse_unknown(artifacts.manifest, request.runs, (name for name in runs if name.count(".") < 2))
             gone = tuple(
-                RejectedTable(name, "--runs names it, and the project does not have it")
+                RejectedTable(name, "the project does not contain this name, which --runs lists")
                 for name in unknown_names(artifacts.manifest, runs)
             )
             sizes = merged(artifacts.manifest, catalog, given, request.assume_size)
@@ -138,7 +138,7 @@ def advise_project(request: AdviseRequest, on_progress: OnProgress = lambda _: N
 
 
 def _sized(catalog: Mapping[str, CatalogTable], sizes: Mapping[str, TableSize]) -> dict[str, CatalogTable]:
-    """The catalog with the sizes that are planned with."""
+    """Return the catalog with the sizes used for planning."""
     names = dict.fromkeys([*catalog, *sizes])
     return {
         name: CatalogTable(
@@ -166,7 +166,7 @@ def _advised(
     subjects, sources, left_out = _subjects(around, whatif, stub)
     everything = {**subjects, **sources}
     if not isinstance(live, WhatIf):
-        on_progress("asking for values of columns")
+        on_progress("collecting column statistics")
         for name in (name for name in keys if name in everything):
             columns = tuple(dict.fromkeys(column for found in keys[name] for column in found))
             facts = column_facts(live, everything[name], columns, request.profile)
@@ -195,7 +195,7 @@ def _advised(
         if not dropped:
             break
         own = {name: one for name, one in own.items() if name not in dropped}
-        left_out += [RejectedTable(name, "Spark's plans do not bear the gain out") for name in dropped]
+        left_out += [RejectedTable(name, "the plan shows no net gain") for name in dropped]
         proposal = proposed(own, required, compatibility, request.budget)
     proof = plans.proof(proposal.specs(own))
     left_out += [RejectedTable(name, why, keys) for name, one in own.items() for keys, why in one.left_out.items()]
@@ -214,15 +214,15 @@ def _advised(
 
 
 def _cast(found: Sequence[CastKey], tables: Collection[str]) -> list[RejectedTable]:
-    """Columns that would be keys if queries did not cast them; those of tables that could be bucketed."""
+    """Return columns that could be bucket columns if queries did not cast them, for tables that could be bucketed."""
     queries: dict[tuple[str, str, str], dict[str, None]] = {}
     for key in found:
         queries.setdefault((key.table, key.column, key.type), {})[f"{key.query} ({key.kind})"] = None
     return [
         RejectedTable(
             table,
-            f"cast to {kind} by {', '.join(names)}: buckets are of values as they are stored, so that a column of that "
-            "type could be a key",
+            f"{', '.join(names)} cast it to {kind}; buckets contain the stored values, so store the column with that "
+            "type",
             (column,),
         )
         for (table, column, kind), names in queries.items()
@@ -245,8 +245,8 @@ def _explained(
     if not names:
         near = get_close_matches(asked.lower(), [node.name for node in by_table.values()], 1, 0) or ["model"]
         raise ProjectError(
-            f"There is no table {asked!r}.\n  found:    {len(by_table):,} tables of models and sources\n"
-            f"  expected: one of them\n  instead:  --explain {near[0]}"
+            f"Unknown table {asked!r}.\n  found:    no model or source with this name among {len(by_table):,}\n"
+            f"  expected: the name of a model or source\n  instead:  --explain {near[0]}"
         )
     return explained(names[0], options.get(names[0]), proposal, required, compatibility, left_out)
 
@@ -254,7 +254,7 @@ def _explained(
 def _subjects(
     around: ProjectContext, whatif: WhatIf, stub: StubTables
 ) -> tuple[dict[str, Subject], dict[str, Subject], list[RejectedTable]]:
-    """Tables that could be bucketed, those of sources, and those that are left alone."""
+    """Return the models that could be bucketed, the sources that could be bucketed, and the skipped tables."""
     subjects: dict[str, Subject] = {}
     sources: dict[str, Subject] = {}
     left_out: list[RejectedTable] = []
@@ -281,21 +281,21 @@ def _subjects(
 
 
 def _written(node: Node, facts: TableSize) -> float:
-    """The share of a table that one run writes: of an incremental one with partitions, one of these."""
+    """Return the share of a table that one run writes: one partition of an incremental model, else the whole table."""
     return 1 / max(facts.partitions or 1, 1) if is_incremental(node) and node.config.get("partition_by") else 1.0
 
 
 def _objection(node: Node, subject: Subject, smallest: int) -> str:
     if node.resource_type != "source" and node.materialized not in _BUILT:
-        return f"a {node.materialized} is not built by this package's materializations"
+        return f"materialized as {node.materialized}, which has no bucketed counterpart"
     if subject.table.file_format not in ("parquet", "orc"):
-        return f"its format is {subject.table.file_format}; buckets are of Parquet or ORC"
+        return f"format {subject.table.file_format}; bucketed tables must be Parquet or ORC"
     if subject.facts.size_bytes is None:
-        return "its size is not known: generate the docs, or give --sizes or --assume-size"
+        return "unknown size; run dbt docs generate, or pass --sizes or --assume-size"
     if subject.bytes < smallest:
         return "smaller than --smallest"
     if subject.table.partition_columns and subject.facts.partitions is None:
-        return "the number of its partitions is not known: give --sizes with partitions"
+        return "unknown number of partitions; pass --sizes with `partitions`"
     return ""
 
 

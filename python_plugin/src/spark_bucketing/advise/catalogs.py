@@ -1,4 +1,4 @@
-"""What the metastore knows of the tables of a project, and what a sample of them shows."""
+"""Collect table facts from the metastore and column facts from ANALYZE or a sample."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from spark_bucketing.project.catalog import CatalogTable
 from spark_bucketing.project.manifest import Manifest, Node, table_name
 from spark_bucketing.spec import Description
 
-# Bytes of a table whose rows are looked at for each column.
+# Bytes to sample for the statistics of one column.
 _SAMPLE = 2**30
 _LEAST_PERCENT = 0.01
 _ROWS = re.compile(r"(\d+) rows")
@@ -29,7 +29,7 @@ _BIN = re.compile(r"lower_bound: (?P<lower>[^,]+), upper_bound: (?P<upper>[^,]+)
 
 
 def live_catalog(planner: Planner, manifest: Manifest) -> Mapping[str, CatalogTable]:
-    """Columns and sizes of all tables that are there, by unique id."""
+    """Return the columns and sizes of all existing tables, by unique id."""
     found = {}
     for node in manifest.nodes.values():
         if not node.relation or node.materialized in ("view", "ephemeral"):
@@ -48,8 +48,8 @@ def live_catalog(planner: Planner, manifest: Manifest) -> Mapping[str, CatalogTa
 
 
 def _planned_size(planner: Planner, table: str, partition_columns: Sequence[str]) -> int | None:
-    """What Spark expects a scan to read, which over the wire is how to have it look at files."""
-    # Of partitions it looks only at those that are selected.
+    """Return the size in bytes that Spark expects a scan to read, which makes Spark look at the files."""
+    # Spark looks only at the files of selected partitions, so select all of them.
     condition = f" where {sql.name(partition_columns[0])} is not null" if partition_columns else ""
     query = f"select * from {table}{condition}"  # noqa: S608 quoted
     return next(iter(parse_statistics(planner.explain(query).cost).tables.values()), None)
@@ -58,7 +58,7 @@ def _planned_size(planner: Planner, table: str, partition_columns: Sequence[str]
 def joined_catalogs(
     there: Mapping[str, CatalogTable], documented: Mapping[str, CatalogTable]
 ) -> Mapping[str, CatalogTable]:
-    """What the warehouse says, and what the docs say where it does not know."""
+    """Combine two catalogs; the warehouse takes precedence over the generated docs."""
     known = {
         name: replace(table, size_bytes=documented[name].size_bytes)
         for name, table in there.items()
@@ -73,7 +73,7 @@ def merged(
     given: Mapping[str, TableSize],
     assumed: int | None,
 ) -> dict[str, TableSize]:
-    """Sizes by unique id: what the user gives wins, then the metastore or catalog, then what is assumed."""
+    """Return sizes by unique id: given by the user, else from the metastore or catalog, else the assumed size."""
     found = {}
     for unique_id, node in manifest.nodes.items():
         if not node.relation:
@@ -87,13 +87,13 @@ def merged(
 
 
 def names_of(node: Node) -> tuple[str, ...]:
-    """By which people may mean a model or source, in lower case."""
+    """Return all names that may refer to a model or source, in lower case."""
     table = table_name(node.relation) if node.relation else node.name.lower()
     return (node.unique_id.lower(), table, f"{node.source_name}.{node.name}".lower(), node.name.lower())
 
 
 def unknown_names(manifest: Manifest, given: Iterable[str]) -> list[str]:
-    """Names of which the project has no model, source or table."""
+    """Return the names that match no model, source or table of the project."""
     known = _names(manifest)
     return [name for name in given if name.lower() not in known]
 
@@ -103,22 +103,22 @@ def _names(manifest: Manifest) -> set[str]:
 
 
 def refuse_unknown(manifest: Manifest, path: Path | None, given: Iterable[str]) -> None:
-    """Refuse names that a file of the user's has and the project has not, which would count for nothing.
+    """Reject a user's file with names that the project does not have and that would be ignored.
 
     Raises:
-        ProjectError: there is one.
+        ProjectError: the file contains such a name.
     """
     if unknown := unknown_names(manifest, given):
         near = get_close_matches(unknown[0].lower(), sorted(_names(manifest)), 1)
         raise ProjectError(
-            f"{path} is about what the project does not have.\n  found:    {', '.join(unknown[:5])}\n"
+            f"{path} lists names that the project does not have.\n  found:    {', '.join(unknown[:5])}\n"
             "  expected: names of models, of sources (source.table) or of tables (schema.table)\n"
-            f"  instead:  {near[0] if near else 'leave it out'}"
+            f"  instead:  {near[0] if near else 'remove them'}"
         )
 
 
 def column_facts(planner: Planner, subject: Subject, columns: Sequence[str], profile: bool) -> TableSize:
-    """A table's facts with those of columns: from ANALYZE, or from a sample where that is asked for."""
+    """Return a table's facts with column statistics from ANALYZE, or from a sample if profiling is on."""
     known = dict(subject.facts.columns)
     table = sql.table(subject.table.name)
     try:
@@ -130,7 +130,7 @@ def column_facts(planner: Planner, subject: Subject, columns: Sequence[str], pro
             continue
         try:
             known[column] = _sampled(planner, subject, column) if profile else _analyzed(planner, table, column, rows)
-        # A table that is not there yet.
+        # The table does not exist yet.
         except SparkError:
             continue
     return replace(subject.facts, columns=known)
@@ -146,12 +146,12 @@ def _sampled(planner: Planner, subject: Subject, column: str) -> ColumnStatistic
 
 
 def _analyzed(planner: Planner, table: str, column: str, rows: int | None) -> ColumnStatistics:
-    """What ANALYZE has found, where it ran: its histogram, if there is one, shows a value that has many rows."""
+    """Return ANALYZE's statistics of a column, if any; its histogram reveals a frequent value."""
     found = [(str(row[0]), str(row[1])) for row in planner.rows(f"describe table extended {table} {sql.name(column)}")]
     values = dict(found)
     distinct, nulls = (_number(values.get(what, "")) for what in ("distinct_count", "num_nulls"))
     shares = [nulls / rows] if nulls and rows else []
-    # A bin of equal height that begins and ends with one value has nothing but it.
+    # A bin of an equi-height histogram contains a single value if its bounds are equal.
     bins = [_BIN.match(text) for name, text in found if name.startswith("bin_")]
     ends = [one["lower"] for one in bins if one and one["lower"] == one["upper"]]
     present = 1 - sum(shares)
@@ -161,7 +161,7 @@ def _analyzed(planner: Planner, table: str, column: str, rows: int | None) -> Co
 
 
 def _rows_of(planner: Planner, table: str) -> int | None:
-    """How many rows ANALYZE has counted."""
+    """Return the number of rows that ANALYZE counted."""
     details = Description.of(planner.rows(f"describe table extended {table}")).details
     found = _ROWS.search(details.get("Statistics", ""))
     return int(found[1]) if found else None

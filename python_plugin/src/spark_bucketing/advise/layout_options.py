@@ -1,4 +1,4 @@
-"""Layouts that a table could have, and what is against others."""
+"""Enumerate the bucket specs that a table could have, and the objections to others."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from spark_bucketing.advise.table_sizes import TableSize
 from spark_bucketing.plan.whatif import HypotheticalTable
 from spark_bucketing.spec import BucketHash, BucketSpec
 
-# A bucket may be so many times larger or smaller than the file size asks, so that tables of one join fit together.
+# A bucket may differ from the target file size by this factor, so that the specs of joined tables can match.
 _STRETCH = 4
-# Types of keys; the others than Hive's have no hash that is the same everywhere, and are for the Spark layout alone.
+# Types of bucket columns. Types other than Hive's do not hash the same everywhere, so they require the Spark layout.
 _HIVE_TYPES = ("boolean", "tinyint", "smallint", "int", "bigint", "decimal", "string", "date")
 _TYPES = (*_HIVE_TYPES, "varchar", "char", "binary", "timestamp", "timestamp_ntz")
-# One value whose rows are so many times a bucket's share holds up the task that reads it.
+# A value with this many times the rows of an average bucket delays the task that reads it.
 _SKEW = 4
 
 
@@ -25,71 +25,71 @@ _SKEW = 4
 class Subject:
     """A table that could be bucketed."""
 
-    table: HypotheticalTable  # as it is
+    table: HypotheticalTable  # with its current spec
     facts: TableSize
-    written: float = 1.0  # how often as many bytes as it has are written
+    written: float = 1.0  # bytes written over all runs, as a multiple of the table's size
     bucket_hash: BucketHash = "hive"
-    evolves: bool = False  # whether old partitions keep their layout when the table gets one of Hive
+    evolves: bool = False  # whether old partitions keep their layout when the table gets a Hive layout
 
     def rewritten(self, spec: BucketSpec | None) -> int:
-        """Bytes that the next run writes anew where the layout becomes this one."""
+        """Return the bytes that the next run rewrites if the table gets this spec."""
         return 0 if self.evolves_to(spec) or spec == self.table.spec else self.bytes
 
     def evolves_to(self, spec: BucketSpec | None) -> bool:
-        """Whether old partitions keep their layout when this one comes."""
+        """Return whether old partitions keep their layout if the table gets this spec."""
         return self.evolves and spec is not None and spec.bucket_hash == "hive"
 
     def hash_of(self, columns: Iterable[str]) -> BucketHash:
-        """The layout for these keys."""
+        """Return the bucket hash for these bucket columns."""
         types = {name.lower(): _base(kind) for name, kind in self.table.columns.items()}
         return self.bucket_hash if all(types.get(column) in _HIVE_TYPES for column in columns) else "spark"
 
     @property
     def bytes(self) -> int:
-        """Bytes of all files."""
+        """Return the total size of the files in bytes."""
         return self.facts.size_bytes or 0
 
     @property
     def per_partition(self) -> float:
-        """Bytes of one partition, or of a table that has none."""
+        """Return the bytes per partition, or of the whole table if it is not partitioned."""
         return self.bytes / max(self.facts.partitions or 1, 1) if self.table.partition_columns else self.bytes
 
 
 @dataclass(frozen=True)
 class Options:
-    """The layouts of one table, of which the first is the one that it has, and keys that were left out."""
+    """The candidate specs of one table, its current spec first, and the rejected keys."""
 
     subject: Subject
     specs: tuple[BucketSpec | None, ...]
-    left_out: Mapping[tuple[str, ...], str] = field(default_factory=dict)  # why, by keys
+    left_out: Mapping[tuple[str, ...], str] = field(default_factory=dict)  # the reason for each rejected set of keys
 
     def write_cost(self, place: int) -> float:
-        """Bytes that a layout shuffles and sorts when it is written, beyond those of the present one, all runs."""
+        """Return by how many bytes a spec increases what the write shuffles and sorts, over all runs."""
         have = self.specs[0] is not None
         return 2.0 * self.subject.bytes * self.subject.written * ((self.specs[place] is not None) - have)
 
 
 @dataclass(frozen=True)
 class Compatibility:
-    """How layouts serve what is required, by the rules of the session that reads them."""
+    """The rules that decide whether a session can use a bucket spec."""
 
-    extension: bool  # numbers of buckets that divide each other fit, else only equal ones; unions keep buckets
-    all_keys: bool = True  # stock Spark: a join wants buckets by all of its keys
+    extension: bool  # bucket counts may be multiples, and unions keep buckets; otherwise counts must be equal
+    all_keys: bool = True  # stock Spark: a join requires its tables to be bucketed by all of its keys
 
     @property
     def by_some_keys(self) -> bool:
-        """Whether buckets by some of its keys serve a join."""
+        """Return whether a join can use a table that is bucketed by only some of its keys."""
         return self.extension or not self.all_keys
 
     def serves(self, spec: BucketSpec | None, requirement: RequiredLayout, side: Requirement) -> bool:
-        """Whether rows with equal keys are in one bucket, in a way that the operator makes use of."""
+        """Return whether the operator can use the bucket spec of one side."""
         if spec is None or (requirement.united and not self.extension):
             return False
         columns, keys = {column.lower() for column in spec.bucket_columns}, set(side.columns)
         return columns <= keys if self.by_some_keys or not requirement.is_join else columns == keys
 
     def agree(self, one: BucketSpec, other: BucketSpec, requirement: RequiredLayout) -> bool:
-        """Whether two tables' buckets can be put side by side."""
+        """Return whether the buckets of two tables can be joined one by one."""
         sides = requirement.sides
         places = [
             [side.keys.index(column.lower()) for column in spec.bucket_columns]
@@ -100,7 +100,7 @@ class Compatibility:
         return places[0] == places[1] and fit and one.bucket_hash == other.bucket_hash
 
     def gain(self, requirement: RequiredLayout, specs: Sequence[BucketSpec | None]) -> float:
-        """Bytes that are spared in one operator, all runs, by the layouts of its sides' tables."""
+        """Return the bytes saved in one operator over all runs, given the specs of its sides' tables."""
         served = [self.serves(spec, requirement, side) for spec, side in zip(specs, requirement.sides, strict=True)]
         spared = [
             _spared(spec, side) if ok else 0.0 for spec, side, ok in zip(specs, requirement.sides, served, strict=True)
@@ -109,32 +109,33 @@ class Compatibility:
         fit = one is not None and other is not None and all(served) and self.agree(one, other, requirement)
         if requirement.united and not fit:
             return 0.0
-        # One of them stays where it is.
+        # Spark leaves one of the two sides as it is.
         return (sum(spared) if fit or not all(served) else max(spared)) * requirement.runs
 
 
 def _spared(spec: BucketSpec | None, side: Requirement) -> float:
-    """Bytes of a side that is served, of which its files may have the order as well."""
+    """Return the bytes saved on one side, including its sort if the files have the required order."""
     return side.shuffled + (side.sorted if spec and _in_order(spec, side) else 0.0)
 
 
 def _in_order(spec: BucketSpec, side: Requirement) -> bool:
     columns = tuple(column.lower() for column in spec.sort_columns)[: len(side.order)]
-    # Spark puts the keys of a join in the order of the buckets, where these are by all of them.
+    # Spark reorders the keys of a join to match the bucket columns if the table is bucketed by all of them.
     by_all = spec.bucket_columns == spec.sort_columns and set(side.keys) == set(columns) == set(side.order)
     return bool(side.order) and (columns == side.order or by_all)
 
 
 def number_of_buckets(size: float, target_file_size: int) -> int:
-    """A power of two, so that no bucket is larger than the file size by more than half."""
+    """Return a power of two that keeps buckets within about 1.5 times the target file size."""
     return 1 << max(0, round(math.log2(max(size / target_file_size, 1))))
 
 
 def keys_of(required: Sequence[RequiredLayout], compatibility: Compatibility) -> dict[str, dict[tuple[str, ...], None]]:
-    """Keys by which each table could be bucketed: those of its joins, in the order of either table, and of groupings.
+    """Return the candidate bucket columns of each table: join keys, in the order of either table, and grouping keys.
 
-    What operators have in common with others serves all of them: any of a grouping's keys does, and some of a join's
-    where the session allows it.
+    Keys that several operators share suit all of them. A grouping can use any subset of its keys; a join can use a
+    subset
+    if the session allows it.
     """
     found: dict[str, dict[tuple[str, ...], None]] = {}
     sets: dict[str, dict[tuple[str, ...], None]] = {}
@@ -152,7 +153,7 @@ def keys_of(required: Sequence[RequiredLayout], compatibility: Compatibility) ->
 
 
 def _parts(side: Requirement, sets: Iterable[tuple[str, ...]]) -> Iterator[list[int]]:
-    """Places of a part of the keys: what they have in common with others, and each column."""
+    """Return positions of subsets of the keys: those shared with other operators, and each single column."""
     places = {key: place for place, key in enumerate(side.keys) if key is not None}
     for other in sets:
         yield [places[column] for column in other if column in places]
@@ -161,14 +162,14 @@ def _parts(side: Requirement, sets: Iterable[tuple[str, ...]]) -> Iterator[list[
 
 
 def _add(found: dict[str, dict[tuple[str, ...], None]], requirement: RequiredLayout, places: Sequence[int]) -> None:
-    """Add the columns of all sides at these places of their keys, so that they fit together."""
+    """Add the columns of all sides at these positions of their keys, so that their specs match."""
     for side in requirement.sides:
         if keys := dict.fromkeys(key for place in places if (key := side.keys[place]) is not None):
             found.setdefault(side.table, {})[tuple(keys)] = None
 
 
 def orders_of(required: Sequence[RequiredLayout]) -> dict[str, dict[tuple[str, ...], None]]:
-    """Columns by which each table's files could be sorted, beyond those of the buckets."""
+    """Return the candidate sort columns of each table's files, in addition to the bucket columns."""
     found: dict[str, dict[tuple[str, ...], None]] = {}
     for side in (side for requirement in required for side in requirement.sides if len(side.order) > 1):
         found.setdefault(side.table, {})[side.order] = None
@@ -182,14 +183,14 @@ def options_of(
     target_file_size: int,
     orders: Iterable[tuple[str, ...]] = (),
 ) -> Options:
-    """The layouts of a table by these keys, and in its own number of buckets or those of others that it is joined to.
+    """Return the candidate specs of a table, with bucket counts from its size and from the tables that it is joined to.
 
     Args:
         subject: the table.
-        keys: by which it could be bucketed.
-        numbers: of buckets of tables that it is joined to.
-        target_file_size: bytes that a bucket of one partition should have.
-        orders: by which its files could be sorted, instead of by the keys.
+        keys: candidate bucket columns.
+        numbers: bucket counts of the tables that it is joined to.
+        target_file_size: target size of a bucket in one partition, in bytes.
+        orders: candidate sort columns besides the bucket columns.
     """
     in_folders = {name.lower() for name in subject.table.partition_columns}
     orders = [order for order in orders if not in_folders.intersection(order)]
@@ -197,7 +198,7 @@ def options_of(
     there = subject.table.spec.num_buckets if subject.table.spec else None
     fitting = {own, *(n for n in numbers if own / _STRETCH <= n <= own * _STRETCH)}
     if there:
-        # Multiples of what is there read together with it, where only a part is written anew.
+        # Old partitions can be read with new ones only if the counts are multiples.
         fitting = {there} | {there << i for i in range(8) if own / _STRETCH <= there << i <= own * _STRETCH}
     specs: list[BucketSpec | None] = [subject.table.spec]
     left_out: dict[tuple[str, ...], str] = {}
@@ -214,7 +215,7 @@ def options_of(
 
 
 def _base(kind: str) -> str:
-    """A type without its arguments."""
+    """Return a type without its parameters."""
     return kind.lower().partition("(")[0].strip()
 
 
@@ -226,11 +227,11 @@ def _objection(subject: Subject, columns: tuple[str, ...], number: int) -> str:
         if column in partitions:
             return f"{column} is a partition column"
         if _base(kind) not in _TYPES:
-            return f"{column} is a {kind or 'column that is not known'}, which is no type to bucket by"
+            return f"{column} has {'the type ' + kind if kind else 'an unknown type'}, which cannot be a bucket column"
     facts = [subject.facts.columns.get(column) for column in columns]
     counts = [one.distinct for one in facts if one and one.distinct is not None]
     if len(counts) == len(columns) and math.prod(counts) < 2 * number:
-        return f"too few values: {math.prod(counts):,} for {number:,} buckets"
+        return f"only {math.prod(counts):,} distinct values for {number:,} buckets"
     shares = [one.largest for one in facts if one and one.largest is not None]
     if len(shares) == len(columns) and min(shares, default=0) > _SKEW / max(number, _SKEW):
         return f"one value has {min(shares):.0%} of the rows"
@@ -240,7 +241,7 @@ def _objection(subject: Subject, columns: tuple[str, ...], number: int) -> str:
 def choices_of(
     options: Mapping[str, Options], required: Sequence[RequiredLayout], compatibility: Compatibility
 ) -> Choices:
-    """What the layouts of all tables are worth: bytes spared in all runs, less those that writing them costs."""
+    """Return the bytes that each spec saves over all runs minus its write cost, by table and by pair of tables."""
     values = {name: [-one.write_cost(place) for place in range(len(one.specs))] for name, one in options.items()}
     order = {name: place for place, name in enumerate(options)}
     together: dict[tuple[str, str], list[list[float]]] = {}

@@ -1,7 +1,7 @@
-"""Chooses one option for each table, where options, and pairs of options, have values.
+"""Choose one option for each table, where options and pairs of options have values.
 
-A local search: it starts from the present specs and from the best option of each table alone, and takes changes of one
-table, or of two tables that share a value, as long as one of them gains. Equal values go to the first option.
+A local search starts from the current specs and from the best option of each table alone. It applies changes of one
+table, or of two tables that share a value, as long as one of them gains. Of equal values, the first option wins.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Pair = tuple[str, str]
 Matrix = Sequence[Sequence[float]]
 Options = Mapping[str, int]
 
-# Of a value; smaller gains are rounding errors.
+# Relative to a value; smaller gains are rounding errors.
 _PRECISION = 1e-12
 
 
@@ -26,7 +26,7 @@ class Choices:
 
     Attributes:
         values: value of each option by table; the first option changes nothing.
-        together: value of each pair of options beyond their own, by pairs of tables; tables in the order of `values`.
+        together: additional value of each pair of options by pairs of tables; tables are in the order of `values`.
     """
 
     values: Mapping[str, Sequence[float]]
@@ -38,7 +38,7 @@ class Choices:
         return alone + sum(matrix[chosen[a]][chosen[b]] for (a, b), matrix in self.together.items())
 
     def given(self, name: str, chosen: Options) -> list[float]:
-        """Return the value of each option of a table, where the other tables have their chosen options."""
+        """Return the value of each option of a table, given the options of the other tables."""
         found = list(self.values[name])
         for (a, b), matrix in self.pairs[name].items():
             of_name = matrix if name == a else list(zip(*matrix, strict=True))
@@ -48,7 +48,7 @@ class Choices:
 
     @cached_property
     def pairs(self) -> Mapping[str, Mapping[Pair, Matrix]]:
-        """The pairs of each table."""
+        """Return the pairs of each table."""
         found: dict[str, dict[Pair, Matrix]] = {name: {} for name in self.values}
         for pair, matrix in self.together.items():
             found[pair[0]][pair] = found[pair[1]][pair] = matrix
@@ -59,12 +59,12 @@ def choose(choices: Choices, weights: Mapping[str, Sequence[float]] | None = Non
     """Choose an option for each table.
 
     Args:
-        choices: what to choose from.
+        choices: the options and their values.
         weights: weight of each option by table, such as bytes to rewrite; first options weigh nothing.
-        limit: the largest sum of weights.
+        limit: the maximum sum of weights.
 
-    Returns: the option of each table, by its place. No change of one table, nor of two tables that share a value, is
-        better and within the limit.
+    Returns: the index of each table's option. No change of one table or of two tables that share a value is better and
+        within the limit.
     """
     weighed = weights or {name: [0.0] * len(values) for name, values in choices.values.items()}
     search, free = _Search(choices, weighed, limit), _Search(choices, weighed, inf)
@@ -80,7 +80,7 @@ class _Search:
     limit: float
 
     def reduced(self, options: Options) -> Options:
-        """Take changes back, the one with the least value by weight first, until the limit holds."""
+        """Undo changes until the limit holds, starting with the least value per weight."""
         while self._weight(options) > self.limit:
             heavy = [name for name, place in options.items() if self.weights[name][place] > 0]
             lost = {name: self._part((name,), options) - self._part((name,), {**options, name: 0}) for name in heavy}
@@ -91,7 +91,7 @@ class _Search:
         return sum(self.weights[name][place] for name, place in options.items())
 
     def improved(self, options: Options) -> Options:
-        """Take the best change of each table and pair in turn until none gains."""
+        """Apply the best change of each table and pair in turn until none gains."""
         groups = [*((name,) for name in self.choices.values), *self.choices.together]
         is_better = True
         while is_better:
@@ -103,7 +103,7 @@ class _Search:
         return options
 
     def _changes(self, group: Sequence[str], options: Options) -> Iterator[tuple[float, Options]]:
-        """Gains of the changes of these tables that stay within the limit."""
+        """Yield the gains of the changes of these tables that stay within the limit."""
         left = self.limit - self._weight({name: place for name, place in options.items() if name not in group})
         before = self._part(group, options)
         for places in product(*(range(len(self.choices.values[name])) for name in group)):
@@ -112,7 +112,7 @@ class _Search:
                 yield self._part(group, {**options, **change}) - before, change
 
     def _part(self, group: Sequence[str], options: Options) -> float:
-        """The part of a choice's value that these tables have a share in."""
+        """Return the part of a choice's value that involves these tables."""
         pairs = {pair: matrix for name in group for pair, matrix in self.choices.pairs[name].items()}
         alone = sum(self.choices.values[name][options[name]] for name in group)
         return alone + sum(matrix[options[a]][options[b]] for (a, b), matrix in pairs.items())

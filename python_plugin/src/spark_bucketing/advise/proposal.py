@@ -1,4 +1,4 @@
-"""Layouts that are proposed together: what they are worth, what becomes of the configs, and why others lost."""
+"""Propose bucket specs for all tables together: their value, the config changes, and why other specs lost."""
 
 from __future__ import annotations
 
@@ -14,26 +14,27 @@ from spark_bucketing.edits import ConfigChange
 from spark_bucketing.project.manifest import Manifest, Node
 from spark_bucketing.spec import BucketSpec
 
-_NO_REQUIREMENT = "no shuffled join, grouping, distinct or window has keys that are plain columns of this table"
+_NO_REQUIREMENT = "no shuffled join, grouping, distinct or window has keys that are columns of this table"
 
 
 @dataclass(frozen=True)
 class Proposal:
-    """The chosen options of all tables."""
+    """The chosen option of each table."""
 
     choices: Choices
     chosen: optimizer.Options  # place of each table's option
 
     def specs(self, options: Mapping[str, Options]) -> dict[str, BucketSpec]:
-        """The layouts of tables that change."""
+        """Return the specs of the tables that change."""
         return {name: spec for name, place in self.chosen.items() if place and (spec := options[name].specs[place])}
 
     def not_borne_out(
         self, options: Mapping[str, Options], proof: Sequence[QueryProof], readers: Mapping[str, Collection[str]]
     ) -> list[str]:
-        """Tables whose readers, as Spark plans them, gain no more than writing costs.
+        """Return the tables whose readers, as planned by Spark, gain no more than the write costs.
 
-        Tables share readers: where each alone is worth it and all together are not, it is the one that gains least.
+        Tables share readers. If each change pays off alone but not all together, return the table with the smallest
+        gain.
         """
         gains = {one.unique_id: one.gain for one in proof}
         costs = {name: options[name].write_cost(self.chosen[name]) for name in self.specs(options)}
@@ -53,7 +54,7 @@ class Proposal:
         required: Sequence[RequiredLayout],
         compatibility: Compatibility,
     ) -> tuple[Change, ...]:
-        """What changes, the largest gain first; config is that of config_changes()."""
+        """Return the changes, the largest net gain first; config_changes() fills in their config."""
         found = []
         for name, spec in self.specs(options).items():
             one, node, place = options[name], nodes[name], self.chosen[name]
@@ -86,14 +87,14 @@ class Proposal:
 
 
 def _how(node: Node, evolves: bool) -> str:
-    """How the next run gets to another layout."""
+    """Describe how the next run changes the layout."""
     if evolves:
-        return "old partitions keep their layout; `spark-bucketing evolution rewrite` brings them to the new one"
-    return "the next run rewrites all rows" if is_incremental(node) else "each run writes it anyway"
+        return "old partitions keep their layout until `spark-bucketing evolution rewrite` rewrites them"
+    return "the next run rewrites all rows" if is_incremental(node) else "every run rewrites the table anyway"
 
 
 def is_incremental(node: Node) -> bool:
-    """Whether a run adds to what is there."""
+    """Return whether a run adds to the existing rows."""
     return node.materialized in ("incremental", "bucketed_incremental")
 
 
@@ -103,7 +104,7 @@ def proposed(
     compatibility: Compatibility,
     budget: int | None = None,
 ) -> Proposal:
-    """The layouts that spare most, rewriting no more bytes than a budget."""
+    """Return the most valuable specs that rewrite no more bytes than the budget."""
     choices = choices_of(options, required, compatibility)
     if budget is None:
         return Proposal(choices, choose(choices))
@@ -114,7 +115,7 @@ def proposed(
 def suggested(
     options: Mapping[str, Options], required: Sequence[RequiredLayout], compatibility: Compatibility
 ) -> tuple[Suggestion, ...]:
-    """What would be best for each table alone, where that gains anything; writing it is somebody else's."""
+    """Return the best spec of each source table alone, if it saves anything; dbt does not build these tables."""
     choices = choices_of(options, required, compatibility)
     found = []
     for name, one in options.items():
@@ -134,7 +135,7 @@ def explained(
     compatibility: Compatibility,
     left_out: Sequence[RejectedTable],
 ) -> Explanation:
-    """Every candidate of one table, the best first."""
+    """Return every candidate of one table, the best first."""
     mine = [why for why in left_out if why.table == table]
     if one is None or table not in proposal.choices.values:
         return Explanation(table, (), tuple(mine or [RejectedTable(table, _NO_REQUIREMENT)]))
@@ -159,10 +160,12 @@ def explained(
         if place == chosen[table]:
             verdict = "proposed"
         elif beside[place] <= beside[0]:
-            verdict = "writing it costs more than it spares"
+            verdict = "writing it costs more than it saves"
         else:
             verdict = (
-                "another one spares as much" if beside[place] == beside[chosen[table]] else "another one spares more"
+                "another candidate saves as much"
+                if beside[place] == beside[chosen[table]]
+                else "another candidate saves more"
             )
         found.append(Candidate(spec, alone[place] - alone[0], beside[place] - beside[0], verdict, serves))
     found.sort(key=lambda candidate: (candidate.verdict != "proposed", -candidate.beside))
@@ -170,7 +173,7 @@ def explained(
 
 
 def config_changes(changes: Sequence[Change], manifest: Manifest) -> list[ConfigChange]:
-    """What to write into the configs of models."""
+    """Return the config keys to write for each model."""
     found = []
     for change in changes:
         node = manifest.nodes[change.unique_id]

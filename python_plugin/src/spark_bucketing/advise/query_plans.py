@@ -1,4 +1,4 @@
-"""Plans the queries of a project: as they are, what they would requirement of plain tables, and under a proposal."""
+"""Plan the queries of a project: as they are, with unbucketed tables, and with a proposal."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from spark_bucketing.project.manifest import Manifest, Node
 from spark_bucketing.spec import BucketSpec
 
 Specs = Mapping[str, BucketSpec]
-"""Other layouts of tables."""
+"""New bucket specs by table."""
 
 
 @dataclass
 class Plans:
-    """The queries of one project; each is planned as seldom as can be."""
+    """The queries of one project; each one is planned as rarely as possible."""
 
     whatif: WhatIf
     stub: StubTables
@@ -33,18 +33,18 @@ class Plans:
     limit: TimeLimit
     before: dict[str, Planned] = field(default_factory=dict)  # by unique id
     errors: dict[str, str] = field(default_factory=dict)
-    readers: dict[str, list[str]] = field(default_factory=dict)  # unique ids by the tables that they read
+    readers: dict[str, list[str]] = field(default_factory=dict)  # unique ids of the readers of each table
     cast_keys: list[CastKey] = field(default_factory=list)
     _required: list[RequiredLayout] = field(default_factory=list)
     _known: dict[tuple[str, frozenset[tuple[str, BucketSpec]]], Planned | str] = field(default_factory=dict)
 
     @property
     def required(self) -> tuple[RequiredLayout, ...]:
-        """What all queries requirement, parents first."""
+        """Return the requirements of all queries, parents first."""
         return tuple(self._required)
 
     def plan_all(self, on_progress: Callable[[str], None]) -> None:
-        """Plan every query as it is, each after the stubs of what it reads."""
+        """Plan every query as it is, each after the stub tables of its parents."""
         queries = selectable(self.manifest)
         names, done = set(queries), 0
         for name in self.manifest.order:
@@ -60,7 +60,7 @@ class Plans:
 
     def _plan(self, node: Node) -> None:
         if node.language != "sql" or node.sql is None:
-            self.errors[node.unique_id] = "It has no compiled SQL that could be planned."
+            self.errors[node.unique_id] = "It has no compiled SQL to plan."
             return
         try:
             plan, statistics = self._explained(node, ())
@@ -68,19 +68,19 @@ class Plans:
             tables = [table for name in plan.tables if (table := self.whatif.table(name))]
             for table in tables:
                 self.readers.setdefault(table.name.lower(), []).append(node.unique_id)
-            # What is served already is required as well: plain tables show it.
+            # Existing buckets already meet some requirements, which only a plan over unbucketed tables shows.
             if any(table.spec for table in tables):
                 plan, statistics = self._explained(node, [replace(table, spec=None) for table in tables])
             self._required += required(node.name, plan, statistics, self.runs_of(node))
             self.cast_keys += cast_keys(node.name, plan)
         except BucketingError as error:
             self.errors[node.unique_id] = self.stub.why(str(error))
-        # A plan of a shape that nobody has thought of leaves the others as they are.
+        # A query whose plan cannot be analyzed must not affect the others.
         except Exception as error:
-            self.errors[node.unique_id] = f"{type(error).__name__}: {error}, which is a mistake of this program"
+            self.errors[node.unique_id] = f"{type(error).__name__}: {error}; this is a bug in spark-bucketing"
 
     def proof(self, specs: Specs) -> tuple[QueryProof, ...]:
-        """Every query before and after; only those that read a table with another layout are planned again."""
+        """Plan every query before and after; only queries that read a changed table are planned again."""
         changed = {
             name: replace(table, spec=spec) for name, spec in specs.items() if (table := self.whatif.table(name))
         }

@@ -1,4 +1,4 @@
-"""What queries requirement of tables: the keys by which rows are shuffled and sorted, and how many bytes that are."""
+"""Extract the requirements of queries: the keys for shuffles and sorts of tables, and their sizes in bytes."""
 
 from __future__ import annotations
 
@@ -15,82 +15,82 @@ from spark_bucketing.plan.operators import PASSING, Operator, Side, find_operato
 from spark_bucketing.plan.tree import AGGREGATES, JOINS, PhysicalPlan, PlanCounts, PlanNode
 
 _GROUPING = ("aggregate", "distinct")
-# Joins that return rows of the left side alone.
+# Joins that return only rows of the left side.
 _SEMI = re.compile(r"Left(Semi|Anti)")
-# As files of buckets are sorted.
+# The sort order of bucket files.
 _ASCENDING = " ASC NULLS FIRST"
-# How much of its input a partial aggregate leaves to be shuffled, and an aggregate to what is above it, where nobody
-# knows how many groups there are.
+# Estimated output of a partial aggregate, and of an aggregate for the operators above it, as a share of its input; used
+# where the number of groups is unknown.
 PARTIAL_SHARE = 0.1
 
 
 @dataclass(frozen=True)
 class Requirement:
-    """An input of an operator that Spark shuffles, which buckets of one table would spare."""
+    """An operator input that Spark shuffles, and that bucketing one table would keep in place."""
 
-    table: str  # by schema and name
-    # Columns of the table at the places of the operator's keys; None for a key that is no plain column of it.
+    table: str  # schema and name
+    # The table's column at each position of the operator's keys; None if a key is not simply a column.
     keys: tuple[str | None, ...]
     shuffled: float  # bytes
     sorted: float  # bytes
-    # Columns by which rows have to be sorted; those of a join's keys in any order, where buckets are by all of them.
+    # The required sort columns. For a join, their order does not matter if the table is bucketed by all of them.
     order: tuple[str, ...] = ()
 
     @property
     def bytes(self) -> float:
-        """Bytes that are shuffled or sorted; each counts as often as it is either."""
+        """Return the bytes shuffled plus the bytes sorted."""
         return self.shuffled + self.sorted
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns by which it can be served."""
+        """Return the candidate bucket columns of the table."""
         return tuple(dict.fromkeys(key for key in self.keys if key is not None))
 
 
 @dataclass(frozen=True)
 class RequiredLayout:
-    """What one operator of a query wants."""
+    """The requirements of one operator of a query."""
 
-    query: str  # its name
+    query: str  # the query's name
     kind: str  # join, aggregate, distinct, window
-    sides: tuple[Requirement, ...]  # one, or two of a join
-    runs: float = 1.0  # of the query
-    # Whether the sides are inputs of one UNION ALL, which keeps buckets where all of them have the same.
+    sides: tuple[Requirement, ...]  # one side, or two for a join
+    runs: float = 1.0  # number of runs of the query
+    # Whether the sides are inputs of one UNION ALL, which keeps buckets only if all inputs have the same spec.
     united: bool = False
 
     @property
     def is_join(self) -> bool:
-        """Whether its sides have to fit together."""
+        """Return whether the specs of its sides must match."""
         return self.kind == "join"
 
 
 @dataclass(frozen=True)
 class CastKey:
-    """A column by which a table could be bucketed, did an operator not cast it."""
+    """A column that could be a bucket column if an operator did not cast it."""
 
-    query: str  # its name
-    kind: str  # of the operator
-    table: str  # by schema and name
+    query: str  # the query's name
+    kind: str  # the kind of the operator
+    table: str  # schema and name
     column: str
-    type: str  # that the cast gives it
+    type: str  # the target type of the cast
 
 
 @dataclass(frozen=True)
 class Planned:
-    """A query's plan in numbers."""
+    """The amount of data that a query's plan shuffles and sorts."""
 
     counts: PlanCounts
-    shuffled: float  # bytes that Exchanges move, as far as sizes are known
+    shuffled: float  # bytes that Exchanges shuffle, if sizes are known
     sorted: float  # bytes that Sorts sort
 
     @cached_property
     def bytes(self) -> float:
-        """Both."""
+        """Return the bytes shuffled plus the bytes sorted."""
         return self.shuffled + self.sorted
 
 
 def planned(plan: PhysicalPlan, statistics: Statistics) -> Planned:
-    """How much a plan shuffles and sorts."""
+    """Return how much a plan shuffles and sorts."""
     sizes = _sizes(plan, statistics)
     shuffled, ordered = (
         sum(sizes[node.number] for node in plan.walk() if node.operator == kind) for kind in ("Exchange", "Sort")
@@ -99,9 +99,9 @@ def planned(plan: PhysicalPlan, statistics: Statistics) -> Planned:
 
 
 def _sizes(plan: PhysicalPlan, statistics: Statistics) -> Mapping[int, float]:
-    """Bytes that come out of operators, by their numbers: what scans read, less where rows are grouped or only tested.
+    """Estimate the output of each operator in bytes, by its number, from scan sizes, groupings and semi joins.
 
-    Spark itself knows sizes above joins only where columns have statistics.
+    Spark itself estimates sizes above joins only if columns have statistics.
     """
     grouped = {side.entry.number for op in _operators(plan) if op.kind in _GROUPING for side in op.sides}
     found: dict[int, float] = {}
@@ -121,13 +121,13 @@ def _sizes(plan: PhysicalPlan, statistics: Statistics) -> Mapping[int, float]:
 
 
 def required(query: str, plan: PhysicalPlan, statistics: Statistics, runs: float = 1.0) -> tuple[RequiredLayout, ...]:
-    """What the operators of a plan requirement of the tables that reach them by way of nothing that shuffles rows."""
+    """Return the requirements of a plan's operators for tables whose rows reach them without a shuffle."""
     sizes = _sizes(plan, statistics)
     return tuple(one for op in _shuffling(plan) for one in _of_operator(query, op, sizes, runs))
 
 
 def cast_keys(query: str, plan: PhysicalPlan) -> tuple[CastKey, ...]:
-    """Keys of operators that are casts of tables' columns: buckets are of the values as they are stored."""
+    """Return operator keys that cast a table's column; buckets contain the stored values instead."""
     return tuple(
         CastKey(query, op.kind, source.scan.table, source.column.name.lower(), source.cast)
         for op in _shuffling(plan)
@@ -151,11 +151,11 @@ def _operators(plan: PhysicalPlan) -> Iterator[Operator]:
 def _of_operator(query: str, op: Operator, sizes: Mapping[int, float], runs: float) -> Iterator[RequiredLayout]:
     inputs = [found for side in op.sides if (found := _requirements(op, side, sizes))]
     if any(len(found) == 1 for found in inputs):
-        # An input that is a union is there for its keys and buckets; what is spared in it is said below.
+        # A union as one input of a join provides keys and buckets; the loop below counts its savings.
         sides = (found[0] if len(found) == 1 else replace(found[0], shuffled=0.0, sorted=0.0) for found in inputs)
         yield RequiredLayout(query, op.kind, tuple(sides), runs)
     for branches in inputs:
-        # All or nothing, in pairs: of three tables, the one in the middle has half of its bytes in each.
+        # The savings require that all inputs match, so each pair counts half of every table that is in two pairs.
         last = len(branches) - 1
         for place, pair in enumerate(pairwise(branches)):
             shares = (1.0 if place == 0 else 0.5, 1.0 if place + 1 == last else 0.5)
@@ -167,30 +167,30 @@ def _of_operator(query: str, op: Operator, sizes: Mapping[int, float], runs: flo
 
 
 def _requirements(op: Operator, side: Side, sizes: Mapping[int, float]) -> tuple[Requirement, ...]:
-    """Of one table, or of each below a UNION ALL; none where buckets of one of them would not serve."""
+    """Return the requirement for one table or for each input of a UNION ALL; empty if bucketing cannot help."""
     if side.needed is None or not side.keys:
         return ()
     share = PARTIAL_SHARE if side.needed in _partial(op) else 1
     found: dict[tuple[str, tuple[str | None, ...]], Requirement] = {}
     for branch in _branches(side.entry, side.keys):
         table, keys = _table(branch.entry), _columns(branch)
-        # A join needs all of its keys; a grouping is served by any of them.
+        # A join requires all of its keys to be columns; a grouping can use any one of its keys.
         if table is None or not any(keys) or (op.kind == "join" and None in keys):
             return ()
         size = sizes.get(branch.entry.number, 0.0)
         order = _order(op, branch)
-        # The same table twice is one that is read twice.
+        # A table that occurs twice is read twice.
         there = found.get((table, keys), Requirement(table, keys, 0, 0))
         sorts = there.sorted + (size * len(side.local_sorts) if order else 0.0)
         found[table, keys] = Requirement(table, keys, there.shuffled + size * share, sorts, order)
     if all(requirement.order for requirement in found.values()):
         return tuple(found.values())
-    # A union has an order that all of its inputs have.
+    # A union is sorted only if all of its inputs are.
     return tuple(replace(requirement, sorted=0.0, order=()) for requirement in found.values())
 
 
 def _order(op: Operator, branch: _Branch) -> tuple[str, ...]:
-    """The table's columns by which the operator wants its rows sorted, upwards; none where it wants another order."""
+    """Return the table columns that the operator requires in ascending order; empty if it requires another order."""
     if op.kind not in ("join", "window"):
         return ()
     ascending = [text.removesuffix(_ASCENDING) for text in op.order]
@@ -207,11 +207,11 @@ class _Branch:
 
 
 def _branches(entry: PlanNode, keys: tuple[str, ...]) -> tuple[_Branch, ...]:
-    """The inputs of a UNION ALL by whose way rows get to an operator; else the input itself."""
+    """Return the inputs of the UNION ALL between an operator and its tables; without one, the input itself."""
     node = entry
     while node.operator not in ("Union", "BucketUnion"):
         below = _passing(node)
-        # Spark puts projections below unions.
+        # Spark pushes projections below unions.
         if below is None or node.operator in ("Project", *AGGREGATES):
             return (_Branch(entry, keys),)
         node = below
@@ -226,7 +226,7 @@ def _branches(entry: PlanNode, keys: tuple[str, ...]) -> tuple[_Branch, ...]:
 
 
 def _columns(branch: _Branch) -> tuple[str | None, ...]:
-    """The table's columns that the keys are; None for a key that is none."""
+    """Return the table's column for each key; None if a key is not simply a column."""
     sources = [source_of(key, branch.entry) for key in branch.keys]
     table = _table(branch.entry)
     return tuple(
@@ -236,7 +236,7 @@ def _columns(branch: _Branch) -> tuple[str | None, ...]:
 
 
 def _partial(op: Operator) -> tuple[PlanNode, ...]:
-    """The Exchanges of an aggregate between its parts."""
+    """Return the Exchanges between the partial and final parts of an aggregate."""
     if op.kind not in _GROUPING:
         return ()
     inside = {node.number for side in op.sides for node in side.entry.walk()}
@@ -244,7 +244,7 @@ def _partial(op: Operator) -> tuple[PlanNode, ...]:
 
 
 def _table(entry: PlanNode) -> str | None:
-    """The table whose rows an operator gets as its files have them: below projections, filters and broadcast joins."""
+    """Return the table whose rows reach an operator unshuffled, through projections, filters and broadcast joins."""
     node: PlanNode | None = entry
     while node and node.table is None:
         node = _passing(node)
@@ -252,10 +252,10 @@ def _table(entry: PlanNode) -> str | None:
 
 
 def _passing(node: PlanNode) -> PlanNode | None:
-    """The input whose rows a node passes on where they are; None where it does not.
+    """Return the input whose rows a node passes on without a shuffle; None if there is none.
 
     BroadcastHashJoin BuildRight
-    :- Scan facts                 this one
+    :- Scan facts                 this input
     +- BroadcastExchange
        +- Scan dimension
     """

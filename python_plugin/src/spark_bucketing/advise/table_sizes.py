@@ -1,4 +1,4 @@
-"""What is known of tables and runs besides the plans: bytes, partitions, values of columns; from files of the user."""
+"""Read facts about tables and runs from the user's files: bytes, partitions, column values and numbers of runs."""
 
 from __future__ import annotations
 
@@ -15,54 +15,54 @@ import yaml
 from spark_bucketing.errors import ProjectError
 from spark_bucketing.units import parse_size
 
-# Commands of dbt whose results are of models that were built; others, such as compile, succeed without.
+# dbt commands that build models; the results of others, such as compile, do not count as runs.
 _BUILDING = (None, "run", "build", "retry")
 
 
 @dataclass(frozen=True)
 class ColumnStatistics:
-    """Values of a column."""
+    """Statistics of a column's values."""
 
-    distinct: int | None = None  # how many there are
-    largest: float | None = None  # share of the rows that have the most frequent one, from 0 to 1
+    distinct: int | None = None  # number of distinct values
+    largest: float | None = None  # share of the rows that have the most frequent value, from 0 to 1
 
 
 @dataclass(frozen=True)
 class TableSize:
-    """How large a table is, where it is known."""
+    """The size of a table, as far as it is known."""
 
     size_bytes: int | None = None
     partitions: int | None = None
-    columns: Mapping[str, ColumnStatistics] = field(default_factory=dict)  # by names in lower case
+    columns: Mapping[str, ColumnStatistics] = field(default_factory=dict)  # by column name in lower case
 
 
 def read_sizes(path: Path) -> Mapping[str, TableSize]:
-    """Sizes by the names of models, sources (source.table) or tables (schema.table).
+    """Read sizes by the names of models, sources (source.table) or tables (schema.table).
 
     Raises:
-        ProjectError: the file cannot be read, or has something else.
+        ProjectError: the file cannot be read or is invalid.
     """
     data = _read(path)
     try:
         return _once((str(name).lower(), _facts(entry)) for name, entry in data.items())
     except (AttributeError, TypeError, ValueError) as error:
         raise ProjectError(
-            f"{path} has no sizes that can be read.\n  found:    {error}\n"
-            "  expected: names of models or tables, with bytes, or a mapping of bytes, partitions and columns\n"
+            f"Invalid sizes in {path}.\n  found:    {error}\n"
+            "  expected: for each model or table, its bytes, or a mapping with bytes, partitions and columns\n"
             '  instead:  {"orders": "120GiB", "clicks": {"bytes": "2TiB", "partitions": 365, '
             '"columns": {"user_id": {"distinct": 1000000, "largest": 0.001}}}}'
         ) from error
 
 
 def read_runs(path: Path) -> Mapping[str, float]:
-    """How often models run, in any period: a mapping, or dbt's run_results.json.
+    """Read how often models run in any one period, from a mapping or from dbt's run_results.json.
 
-    A folder has run_results of several runs, in which the runs of each model are counted.
+    A directory contains the run_results of several runs; each model's runs are counted.
 
-    Returns: numbers by names or unique ids, in lower case.
+    Returns: number of runs by name or unique id, in lower case.
 
     Raises:
-        ProjectError: the file cannot be read, or has something else.
+        ProjectError: the file cannot be read or is invalid.
     """
     files = sorted(path.rglob("*.json")) if path.is_dir() else [path]
     counted: Counter[str] = Counter()
@@ -75,11 +75,11 @@ def read_runs(path: Path) -> Mapping[str, float]:
             elif not path.is_dir():
                 counted.update({str(name): float(number) for name, number in data.items()})
         if not counted or any(not 0 <= number < inf for number in counted.values()):
-            raise ValueError("a number of runs that is negative or none" if counted else "no run of any model")
+            raise ValueError("a number of runs that is negative or not a number" if counted else "no run of any model")
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise ProjectError(
-            f"{path} has no runs that can be read.\n  found:    {error}\n"
-            "  expected: dbt's run_results.json, a folder of them, or a mapping of models to numbers\n"
+            f"Invalid runs in {path}.\n  found:    {error}\n"
+            "  expected: dbt's run_results.json, a directory of such files, or a mapping of models to numbers\n"
             '  instead:  {"orders": 24, "daily_report": 1}'
         ) from error
     return {name.lower(): float(number) for name, number in counted.items()}
@@ -89,9 +89,12 @@ def _read(path: Path) -> dict[str, Any]:
     try:
         data = _parsed(path.read_text(encoding="utf-8"), path.suffix)
     except (OSError, ValueError, yaml.YAMLError) as error:
-        raise ProjectError(f"{path} cannot be read: {error}.") from error
+        raise ProjectError(f"Cannot read {path}: {error}.") from error
     if not isinstance(data, dict):
-        raise ProjectError(f"{path} has no mapping.\n  found:    {type(data).__name__}\n  expected: names with values")
+        raise ProjectError(
+            f"{path} does not contain a mapping.\n  found:    {type(data).__name__}\n"
+            "  expected: a mapping of names to values"
+        )
     return data
 
 
@@ -102,17 +105,17 @@ def _parsed(text: str, suffix: str) -> Any:
 
 
 def _once(pairs: Iterable[tuple[Any, Any]]) -> dict[Any, Any]:
-    """A mapping in which no name comes twice: the last one would win, in silence."""
+    """Build a mapping and reject duplicate keys, which would silently override earlier ones."""
     found: dict[Any, Any] = {}
     for name, value in pairs:
         if name in found:
-            raise ValueError(f"{name} comes twice")
+            raise ValueError(f"duplicate name {name}")
         found[name] = value
     return found
 
 
 class _UniqueKeyLoader(yaml.SafeLoader):
-    """Of YAML whose mappings have each name once."""
+    """Build a YAML mapping and reject duplicate keys."""
 
 
 _UniqueKeyLoader.add_constructor(
@@ -139,17 +142,17 @@ def _column(entry: Any) -> ColumnStatistics:
     _refuse_other_keys(entry, {"distinct", "largest"})
     largest = float(entry["largest"]) if "largest" in entry else None
     if largest is not None and not 0 <= largest <= 1:
-        raise ValueError(f"largest: {entry['largest']!r} is no share from 0 to 1")
+        raise ValueError(f"largest: {entry['largest']!r} is not a share from 0 to 1")
     return ColumnStatistics(_whole(entry, "distinct"), largest)
 
 
 def _whole(entry: Mapping[str, Any], key: str) -> int | None:
-    """A number of things that are there, if the user gives it."""
+    """Return a whole number, or None if it is not given."""
     if key not in entry:
         return None
     number = float(entry[key])
     if not 0 <= number < inf or number != int(number):
-        raise ValueError(f"{key}: {entry[key]!r} is no whole number")
+        raise ValueError(f"{key}: {entry[key]!r} is not a whole number")
     return int(number)
 
 

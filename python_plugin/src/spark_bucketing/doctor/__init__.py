@@ -1,1 +1,1 @@
-"""Whether a dbt target, its server and what is installed here fit together."""
+"""Check that a dbt target, its Spark server and the local installation are compatible."""

@@ -1,4 +1,4 @@
-"""What was looked at, and what is wrong with it."""
+"""Define the result of one check."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ State = Literal["ok", "wrong", "unknown"]
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """One thing that was looked at."""
+    """The result of checking one subject."""
 
     subject: str  # such as Spark, or the name of a setting
     found: str
-    state: State = "ok"  # unknown is no pass
-    instead: str = ""  # what to do, where it is not ok
+    state: State = "ok"  # unknown does not count as ok
+    instead: str = ""  # what to do if it is not ok
 
 
 def wrong(subject: str, found: str, instead: str) -> Diagnosis:
-    """Something that keeps buckets from being written or used."""
+    """Return a diagnosis of a problem that prevents Spark from writing or using buckets."""
     return Diagnosis(subject, found, "wrong", instead)

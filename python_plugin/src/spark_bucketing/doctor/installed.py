@@ -1,4 +1,4 @@
-"""What is installed here: Python, dbt, and the plugin beside the dbt package of the project."""
+"""Check the local installation: Python, dbt, and the plugin's version against the project's dbt package."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _PACKAGE = "spark_bucketing"
 
 
 def examine_installed(project_dir: Path) -> Iterator[Diagnosis]:
-    """Look at the versions of what a dbt run and these commands need.
+    """Check the installed versions that dbt runs and these commands require.
 
     Args:
-        project_dir: the folder of dbt_project.yml.
+        project_dir: directory of dbt_project.yml.
     """
     yield Diagnosis("Python", ".".join(map(str, sys.version_info[:3])))
     for distribution in ("dbt-core", "dbt-spark"):
@@ -41,20 +41,20 @@ def _version(distribution: str) -> str | None:
 def _dbt_package(project_dir: Path, plugin: str) -> Diagnosis:
     project = _read(project_dir)
     folder = project_dir / str(project.get("packages-install-path") or "dbt_packages") / _PACKAGE
-    # The package may be the project itself.
+    # The project itself may be the package.
     package = project if project.get("name") == _PACKAGE else _read(folder)
     found = str(package.get("version") or "")
     if not found:
         return Diagnosis(
-            "dbt package", "not installed in this project", "unknown", "add it to packages.yml, and run `dbt deps`"
+            "dbt package", "not installed in this project", "unknown", "add it to packages.yml and run `dbt deps`"
         )
     if found != plugin:
         return wrong(
             "dbt package",
-            f"version {found}, beside version {plugin} of this command",
-            f"take both from one release: `revision:` of packages.yml, and pip install spark-bucketing=={found}",
+            f"version {found}, but this command has version {plugin}",
+            f"use the same release for both: set `revision:` in packages.yml, or pip install spark-bucketing=={found}",
         )
-    return Diagnosis("dbt package", f"version {found}, as this command")
+    return Diagnosis("dbt package", f"version {found}, same as this command")
 
 
 def _read(folder: Path) -> Mapping[str, object]:

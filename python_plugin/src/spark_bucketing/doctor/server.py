@@ -1,4 +1,4 @@
-"""What the target's Spark is, asked in SQL: its version, the extension, its settings, its metastore."""
+"""Check the target's Spark with SQL queries: its version, the extension, its settings and its metastore."""
 
 from __future__ import annotations
 
@@ -16,46 +16,50 @@ _OLDEST, _NEWEST = (3, 5), (4, 3)
 
 class _Setting(NamedTuple):
     name: str
-    right: str  # true, false, or 0, for which negative numbers do as well
-    effect: str  # of another value
+    right: str  # true, false, or 0; for 0, negative numbers are also correct
+    effect: str  # effect of any other value
 
     def is_right(self, value: str) -> bool:
         given = value.strip().lower()
         return given == self.right or (self.right == "0" and re.fullmatch(r"0+|-\d+", given) is not None)
 
 
-_HIVES_READER = "Hive's own classes read and write the Hive layout, and know no buckets"
-_LOSES = "rows of files that cannot be read are left out in silence; the materializations refuse to copy rows so"
-# Of each Spark's default is the right value; only what somebody has set is looked at.
+_HIVES_READER = "Hive's own classes read and write the Hive layout without using buckets"
+_LOSES = "Spark silently skips unreadable files; the materializations refuse to copy data in this mode"
+# The default of each setting is correct in every Spark version, so only explicit values are checked.
 SETTINGS = (
-    _Setting("spark.bucketing.enabled", "true", "the extension neither uses buckets nor seals what is written"),
-    _Setting("spark.bucketing.write.distribute", "true", "writes make several files for each bucket"),
+    _Setting("spark.bucketing.enabled", "true", "the extension neither uses buckets nor seals tables"),
+    _Setting("spark.bucketing.write.distribute", "true", "each write creates several files per bucket"),
     _Setting("spark.sql.sources.bucketing.enabled", "true", "Spark ignores all buckets"),
-    _Setting("spark.sql.files.maxRecordsPerFile", "0", "a bucket is written as several files"),
+    _Setting("spark.sql.files.maxRecordsPerFile", "0", "Spark splits a bucket into several files"),
     _Setting("spark.sql.hive.convertMetastoreParquet", "true", _HIVES_READER),
     _Setting("spark.sql.hive.convertMetastoreOrc", "true", _HIVES_READER),
     _Setting("spark.sql.hive.convertInsertingPartitionedTable", "true", _HIVES_READER),
-    _Setting("spark.sql.hive.manageFilesourcePartitions", "true", "nothing is known of single partitions"),
-    _Setting("spark.sql.runSQLOnFiles", "true", "the materializations cannot look at directories"),
-    _Setting("spark.sql.optimizer.disableHints", "false", "without the extension rows are not brought together"),
-    _Setting("spark.sql.parser.escapedStringLiterals", "false", "names and values in SQL mean something else"),
-    _Setting("spark.sql.caseSensitive", "false", "columns are not found by the names that the metastore keeps"),
+    _Setting("spark.sql.hive.manageFilesourcePartitions", "true", "Spark has no metadata for individual partitions"),
+    _Setting("spark.sql.runSQLOnFiles", "true", "the materializations cannot read directories"),
+    _Setting(
+        "spark.sql.optimizer.disableHints",
+        "false",
+        "without the extension, each write creates several files per bucket",
+    ),
+    _Setting("spark.sql.parser.escapedStringLiterals", "false", "string literals in SQL have a different meaning"),
+    _Setting("spark.sql.caseSensitive", "false", "Spark does not find columns by the names in the metastore"),
     _Setting("spark.sql.files.ignoreCorruptFiles", "false", _LOSES),
     _Setting("spark.sql.files.ignoreMissingFiles", "false", _LOSES),
 )
 _ANSI = "spark.sql.ansi.enabled"
-# Plugins whose columnar rules replace the scans of buckets.
+# Plugins whose columnar rules replace bucketed scans.
 _ENGINES = ("comet", "gluten", "rapids", "velox")
-# In what DESCRIBE FUNCTION says of the extension; the dbt package looks for the same.
+# The description of the extension in DESCRIBE FUNCTION; the dbt package searches for the same text.
 _BUILT = re.compile(r"spark-bucketing ([^ ,]+), for Spark ([^ )]+)")
 _ANEW = (
-    "build the jar by `spark-bucketing extension build` of this release, against the server's Spark, put it where the "
-    "old one is, and start the server again"
+    "run `spark-bucketing extension build` of this release with the server's Spark version, replace the jar, and "
+    "restart the server"
 )
 
 
 def examine_server(warehouse: Warehouse) -> Iterator[Diagnosis]:
-    """Look at a session of the target's Spark; nothing of it is changed.
+    """Check a session of the target's Spark without changing it.
 
     Raises:
         SparkError: Spark does not answer.
@@ -70,24 +74,24 @@ def examine_server(warehouse: Warehouse) -> Iterator[Diagnosis]:
 
 
 def _numbers(version: str) -> tuple[int, ...]:
-    """A version of Spark; a vendor's counts as what it begins with."""
+    """Parse a Spark version; for a vendor's version, only the leading numbers count."""
     return tuple(map(int, re.findall(r"\d+", version)[:3]))
 
 
 def _spark(version: str, settings: Mapping[str, str]) -> Diagnosis:
     numbers = _numbers(version)
     if numbers < _OLDEST:
-        return wrong("Spark", version, "Spark 3.5 or newer")
+        return wrong("Spark", version, "use Spark 3.5 or newer")
     if numbers[:2] > _NEWEST:
-        return Diagnosis("Spark", version, "unknown", "it was not tried with Spark newer than 4.3")
+        return Diagnosis("Spark", version, "unknown", "spark-bucketing is not tested with Spark versions after 4.3")
     if (4, 1) <= numbers < (4, 1, 4) or (4, 2) <= numbers < (4, 2, 1):
         return wrong(
             "Spark",
-            f"{version}, which groups a UNION ALL of bucketed tables wrongly (SPARK-59141)",
-            "take 4.1.4, 4.2.1 or newer; until then set spark.sql.unionOutputPartitioning=false",
+            f"{version}, which returns wrong results for GROUP BY over a UNION ALL of bucketed tables (SPARK-59141)",
+            "upgrade to 4.1.4, 4.2.1 or newer; until then, set spark.sql.unionOutputPartitioning=false",
         )
     scripts = settings.get("spark.sql.scripting.enabled", str(numbers >= (4, 1))).strip().lower() == "true"
-    one_by_one = "" if numbers >= (4, 0) and scripts else "; it runs no SQL scripts, see docs/versions.md"
+    one_by_one = "" if numbers >= (4, 0) and scripts else "; SQL scripts are not available, see docs/versions.md"
     return Diagnosis("Spark", version + one_by_one)
 
 
@@ -97,29 +101,31 @@ def _extension(settings: Mapping[str, str], description: str, spark: str) -> Dia
     if EXTENSION_CLASS in map(str.strip, settings.get("spark.sql.extensions", "").split(",")):
         return wrong(
             "session extension",
-            f"spark.sql.extensions names {EXTENSION_CLASS}, and Spark started without it: its jar is missing or was "
-            "built for another Spark; the server's log says which",
-            "put the jar where the driver starts: `spark-bucketing extension conf`",
+            f"spark.sql.extensions contains {EXTENSION_CLASS}, but Spark did not load it: the jar is missing or was "
+            "built for another Spark version; see the server's log",
+            "make the jar available to the driver: see `spark-bucketing extension conf`",
         )
     return wrong(
         "session extension",
-        "not loaded: Spark reads tables of the Hive layout as plain ones",
-        "add what `spark-bucketing extension conf` prints to the server's configuration, or to the profile's "
-        "server_side_parameters where the method is session",
+        "not loaded, so Spark uses ordinary scans for tables with the Hive layout",
+        "add the output of `spark-bucketing extension conf` to the server's configuration or, for the method "
+        "session, to the profile's server_side_parameters",
     )
 
 
 def _jar(description: str, spark: str) -> Diagnosis:
-    """Whether the jar is of this command's release, and was built for the Spark that has loaded it."""
+    """Check that the jar has this command's version and was built for the running Spark version."""
     said = _BUILT.search(description)
     if not said:
-        return wrong("session extension", "its `bucket_specs` does not say which version it is of", _ANEW)
+        return wrong(
+            "session extension", "unknown version, because the description of `bucket_specs` does not contain it", _ANEW
+        )
     jar, built_for = said.groups()
     found, plugin = f"version {jar}, built for Spark {built_for}", installed("spark-bucketing")
     if jar != plugin:
-        return wrong("session extension", f"{found}, beside version {plugin} of this command", _ANEW)
+        return wrong("session extension", f"{found}, but this command has version {plugin}", _ANEW)
     if _numbers(built_for)[:2] != _numbers(spark)[:2]:
-        return wrong("session extension", f"{found}, and loaded by Spark {spark}", _ANEW)
+        return wrong("session extension", f"{found}, but loaded by Spark {spark}", _ANEW)
     return Diagnosis("session extension", found)
 
 
@@ -127,11 +133,13 @@ def _settings(settings: Mapping[str, str]) -> Iterator[Diagnosis]:
     given = [(setting, settings[setting.name.lower()]) for setting in SETTINGS if setting.name.lower() in settings]
     bad = [(setting, value) for setting, value in given if not setting.is_right(value)]
     for setting, value in bad:
-        yield wrong(f"{setting.name}={value}", setting.effect, f"{setting.name}={setting.right}, or leave it out")
-    yield Diagnosis("settings", f"{len(SETTINGS) - len(bad)} of {len(SETTINGS)} are as they should be")
-    # dbt-spark sets it so, whatever the profile says: that breaks no bucket.
+        yield wrong(
+            f"{setting.name}={value}", setting.effect, f"set {setting.name}={setting.right}, or remove the setting"
+        )
+    yield Diagnosis("settings", f"{len(SETTINGS) - len(bad)} of {len(SETTINGS)} are correct")
+    # dbt-spark sets this regardless of the profile, and it does not affect buckets.
     if settings.get(_ANSI, "true").strip().lower() != "true":
-        loose = "a value that does not fit its column's type is written as another one, or as NULL, without an error"
+        loose = "Spark silently converts a value that does not fit its column's type, or replaces it with NULL"
         yield Diagnosis(f"{_ANSI}=false", loose)
 
 
@@ -140,8 +148,8 @@ def _engines(settings: Mapping[str, str]) -> Iterator[Diagnosis]:
     if any(engine in plugins.lower() for engine in _ENGINES):
         yield wrong(
             f"spark.plugins={plugins}",
-            "another engine's columnar rules replace scans: tables are read plainly beside them",
-            "leave the plugin out in the sessions that are to use buckets",
+            "this engine's columnar rules replace scans, so tables are not read as bucketed",
+            "remove the plugin from sessions that should use buckets",
         )
 
 
@@ -152,9 +160,9 @@ def _metastore(warehouse: Warehouse) -> Diagnosis:
         return wrong(
             "metastore",
             f"spark.sql.catalogImplementation={catalog}",
-            "a session with Hive's metastore: spark.sql.catalogImplementation=hive",
+            "use a session with a Hive metastore: spark.sql.catalogImplementation=hive",
         )
-    return Diagnosis("metastore", f"Hive's, by a client of version {client}")
+    return Diagnosis("metastore", f"Hive, client version {client}")
 
 
 _METASTORE = ("spark.sql.catalogImplementation", "spark.sql.hive.metastore.version")

@@ -1,4 +1,4 @@
-"""Changes of models' configs, written into the files of the user's project."""
+"""Edit models' configs in the files of the user's project."""
 
 from spark_bucketing.edits.changes import ConfigChange, FileEdit, Refusal
 from spark_bucketing.edits.file_edits import apply, unified_diff

@@ -1,4 +1,4 @@
-"""What is asked for, what comes of it, and what cannot be done."""
+"""Define requested config changes, their edits, and the reasons for refused changes."""
 
 from __future__ import annotations
 
@@ -9,31 +9,31 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class ConfigChange:
-    """Keys of one model's config, as they are to be."""
+    """The new values of config keys of one model."""
 
-    model: str  # its unique id in the manifest
-    config: Mapping[str, object]  # values by keys; None takes a key away
+    model: str  # unique id in the manifest
+    config: Mapping[str, object]  # values by key; None removes the key
 
 
 @dataclass(frozen=True)
 class FileEdit:
-    """The text of one file, with its BOM and line ends, before and after."""
+    """The text of one file before and after an edit, including BOM and line endings."""
 
-    path: Path  # relative to the project's folder
+    path: Path  # relative to the project directory
     before: str
     after: str
-    models: tuple[str, ...]  # unique ids of the models whose configs are changed in it
-    notes: tuple[str, ...] = ()  # what else decides about these configs, and does not any more
+    models: tuple[str, ...]  # unique ids of the models whose configs it changes
+    notes: tuple[str, ...] = ()  # other places that set these keys and that this file overrides
 
 
 @dataclass(frozen=True)
 class Refusal:
-    """A change that nobody but the user can make safely."""
+    """A change that only the user can make safely."""
 
-    model: str  # its unique id
+    model: str  # unique id
     reason: str  # what was found, as a sentence
-    instead: str  # what to write by hand
+    instead: str  # the config to write by hand
 
 
 class CannotEditError(Exception):
-    """A config that is not edited; its text says what was found, as a sentence."""
+    """A config that cannot be edited; the text states why, as a sentence."""

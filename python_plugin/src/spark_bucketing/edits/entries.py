@@ -1,4 +1,4 @@
-"""Entries between brackets, with commas between them: arguments of a call, pairs of a mapping, in Jinja or in YAML."""
+"""Edit comma-separated entries between brackets: arguments of a Jinja call, or pairs of a Jinja or YAML mapping."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ class Entry:
 
 @dataclass(frozen=True)
 class Entries:
-    """What is between two brackets of a text."""
+    """The text between two brackets."""
 
     text: str  # of the whole file
-    start: int  # after the bracket that opens
-    end: int  # before the one that closes
+    start: int  # after the opening bracket
+    end: int  # before the closing bracket
     all: tuple[Entry, ...]
 
     @property
     def _between(self) -> str:
-        """What stands between two entries: the comma, and the spaces or the line end at it."""
+        """Return the text between two entries: the comma and the adjacent spaces or line ending."""
         if len(self.all) > 1:
             return self.text[self.all[-2].end : self.all[-1].start]
         before = self.text[self.start : self.all[0].start] if self.all else ""
@@ -42,17 +42,18 @@ class Entries:
         value: Callable[[object, str], str],
         entry: Callable[[str, object], str],
     ) -> str:
-        """The text of the whole file with these keys set.
+        """Return the text of the whole file with these keys set.
 
-        What is between two entries that stay remains as it is; new ones come last, in the way of the last two.
+        The text between two remaining entries stays as it is. New entries come last, separated like the last two
+        entries.
 
         Args:
-            wanted: values by keys; None takes a key away.
-            found: the values that are there, of these keys at least.
-            value: writes a value in the place of this text.
-            entry: writes a key and its value.
+            wanted: new values by key; None removes the key.
+            found: the current values of at least these keys.
+            value: formats a value to replace this text.
+            entry: formats a key and its value.
         """
-        parts: list[tuple[str, str]] = []  # what stands before an entry, and the entry
+        parts: list[tuple[str, str]] = []  # the text before an entry, and the entry
         before = self.start
         for one in self.all:
             separator = self.text[before : one.start]

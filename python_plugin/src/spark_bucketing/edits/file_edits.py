@@ -1,4 +1,4 @@
-"""Edits of files: shown as a diff, and written."""
+"""Show edits of files as a diff, and write them."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ _NO_LINE_END = "\n\\ No newline at end of file\n"
 
 
 def read(path: Path) -> str:
-    """The text of a file with its line ends and BOM.
+    """Return the text of a file, including BOM and line endings.
 
     Raises:
-        OSError: it cannot be read.
-        UnicodeDecodeError: it is no UTF-8.
+        OSError: the file cannot be read.
+        UnicodeDecodeError: the file is not valid UTF-8.
     """
     return path.read_bytes().decode("utf-8")
 
 
 def unified_diff(edits: Sequence[FileEdit]) -> str:
-    """The edits as one patch, which `git apply` and `patch -p1` take in the project's folder."""
+    """Return the edits as one patch for `git apply` or `patch -p1` in the project directory."""
     return "".join(line for edit in edits for line in _diff(edit))
 
 
@@ -40,21 +40,21 @@ def _diff(edit: FileEdit) -> Iterator[str]:
 
 
 def _lines(text: str) -> list[str]:
-    # Python's own splitting takes more for a line end than a patch does.
+    # str.splitlines() also splits at characters that are not line endings in a patch.
     return re.findall(r"[^\n]*\n|[^\n]+", text)
 
 
 def apply(project_dir: Path, edits: Sequence[FileEdit]) -> None:
-    """Write edits: all of them, or none as far as files can be put back.
+    """Write all edits, or none if the files can be restored after an error.
 
-    Each is written beside its file and then takes its place, with its permissions.
+    Each edit is written to a temporary file, which then replaces the original and keeps its permissions.
 
     Args:
-        project_dir: folder of dbt_project.yml.
-        edits: of plan_edits().
+        project_dir: directory of dbt_project.yml.
+        edits: edits from plan_edits().
 
     Raises:
-        ProjectError: a file isn't what it was when the edits were planned, or cannot be written.
+        ProjectError: a file has changed since the edits were planned, or cannot be written.
     """
     places = [((project_dir / edit.path).resolve(), edit) for edit in edits]
     for path, edit in places:
@@ -63,14 +63,14 @@ def apply(project_dir: Path, edits: Sequence[FileEdit]) -> None:
         try:
             ready = [(temporary.enter_context(_Beside(path, edit.after)), path) for path, edit in places]
             for (beside, path), (_, edit) in zip(ready, places, strict=True):
-                # As late as it can be.
+                # Checked as late as possible.
                 _refuse_changed(path, edit)
                 back = temporary.enter_context(_Beside(path, edit.before)).take_place if path.exists() else path.unlink
                 beside.take_place()
                 undo.callback(back)
         except OSError as error:
             raise ProjectError(
-                f"{error.filename or 'A file'} cannot be written ({error.strerror}); no config was changed."
+                f"Cannot write {error.filename or 'a file'} ({error.strerror}). No config was changed."
             ) from error
         undo.pop_all()
 
@@ -79,13 +79,13 @@ def _refuse_changed(path: Path, edit: FileEdit) -> None:
     try:
         unchanged = (read(path) if edit.before or path.exists() else "") == edit.before
     except (OSError, UnicodeDecodeError) as error:
-        raise ProjectError(f"{edit.path} cannot be read ({error}); no config was changed.") from error
+        raise ProjectError(f"Cannot read {edit.path} ({error}). No config was changed.") from error
     if not unchanged:
-        raise ProjectError(f"{edit.path} has been changed since it was read; no config was changed. Run this again.")
+        raise ProjectError(f"{edit.path} has changed since it was read. No config was changed; run the command again.")
 
 
 class _Beside:
-    """A file beside another one, whose place it can take; it goes when it hasn't."""
+    """Create a temporary file in the same directory to replace the original; delete it if it is not used."""
 
     def __init__(self, path: Path, text: str) -> None:
         self._path = path

@@ -1,4 +1,4 @@
-"""A model's SQL as Jinja reads it: where its config() is called, and with what."""
+"""Read a model's SQL as Jinja does, and locate its config() call with the arguments."""
 
 from __future__ import annotations
 
@@ -16,70 +16,70 @@ _OPEN, _CLOSE = ("(", "[", "{"), (")", "]", "}")
 
 @dataclass(frozen=True)
 class Token:
-    """A token of Jinja's lexer, by its position."""
+    """A token of Jinja's lexer with its position."""
 
-    kind: str  # the lexer's word for it
+    kind: str  # the token type of the lexer
     text: str
     start: int
 
     @property
     def end(self) -> int:
-        """The position after it."""
+        """Return the position after the token."""
         return self.start + len(self.text)
 
 
 @dataclass(frozen=True)
 class ConfigCall:
-    """The one call of config() in a file."""
+    """The only config() call of a file."""
 
     entries: Entries
-    tokens: Sequence[Token]  # those of its arguments
-    is_mapping: bool  # config({...}) rather than config(key=value)
-    values: Mapping[str, nodes.Expr]  # the arguments, as Jinja has parsed them
+    tokens: Sequence[Token]  # tokens of the arguments
+    is_mapping: bool  # config({...}) instead of config(key=value)
+    values: Mapping[str, nodes.Expr]  # the arguments as Jinja parsed them
 
 
 def environment() -> Environment:
-    """What dbt reads a model's file with, as far as it matters for reading."""
+    """Return a Jinja environment that can parse the files that dbt renders."""
     return Environment(extensions=["jinja2.ext.do"], keep_trailing_newline=True)  # noqa: S701
 
 
 def parsed(text: str) -> nodes.Template:
-    """The tree of a model's file.
+    """Parse a model's file.
 
     Raises:
-        CannotEditError: it is none that Jinja can read.
+        CannotEditError: Jinja cannot parse the file.
     """
     try:
         return environment().parse(text)
     except TemplateSyntaxError as error:
         said = f"{error.message} (line {error.lineno})"
-        raise CannotEditError(f"Its SQL is no Jinja that can be read: {said}.") from error
+        raise CannotEditError(f"Jinja cannot parse its SQL: {said}.") from error
 
 
 def tokens(text: str) -> Iterator[Token]:
-    """Tokens of a file by their exact positions.
+    """Return the tokens of a file with their exact positions.
 
-    Jinja's lexer turns all line ends into line feeds, and swallows spaces beside a dash; so it reads a text of the
-    same length that has only these, and each token is looked for after the spaces.
+    Jinja's lexer normalizes line endings and drops spaces next to a dash. It therefore reads a text of the same length
+    with normalized line endings, and each token is located after the skipped spaces.
     """
     text = text.replace("\r\n", " \n").replace("\r", "\n")
     position = 0
     for _, kind, part in environment().lex(text):
         while not text.startswith(part, position):
             if not text[position].isspace():
-                raise CannotEditError("Its SQL is no Jinja whose parts can be told apart.")
+                raise CannotEditError("The tokens of its SQL cannot be located.")
             position += 1
         yield Token(kind, part, position)
         position += len(part)
 
 
 def config_calls(template: nodes.Node) -> int:
-    """How often a file or macro sets a config."""
+    """Count the config() calls of a file or macro."""
     return sum(_sets_config(call) for call in template.find_all(nodes.Call))
 
 
 def _sets_config(call: nodes.Call) -> bool:
-    # config.get() reads.
+    # config.get() only reads.
     target = call.node
     if isinstance(target, nodes.Getattr):
         return target.attr == "set" and isinstance(target.node, nodes.Name) and target.node.name == "config"
@@ -87,10 +87,10 @@ def _sets_config(call: nodes.Call) -> bool:
 
 
 def find_config(text: str) -> ConfigCall | None:
-    """The call of config() in a model's file, or None where there is none.
+    """Return the config() call of a model's file, or None if there is no call.
 
     Raises:
-        CannotEditError: there is one that cannot be edited.
+        CannotEditError: the call cannot be edited.
     """
     template = parsed(text)
     count = config_calls(template)
@@ -100,12 +100,12 @@ def find_config(text: str) -> ConfigCall | None:
         raise CannotEditError(f"Its SQL calls config() {count} times.")
     call = next(filter(_sets_config, _plain_calls(template)), None)
     if call is None or not isinstance(call.node, nodes.Name):
-        raise CannotEditError("Its SQL calls config() within other Jinja (a condition, a loop, a macro).")
+        raise CannotEditError("Its SQL calls config() inside other Jinja, such as a condition, a loop or a macro.")
     if call.dyn_kwargs or call.dyn_args:
-        raise CannotEditError("Its config() takes arguments from a variable (**).")
+        raise CannotEditError("Its config() call takes arguments from a variable (**).")
     is_mapping = not call.kwargs and len(call.args) == 1 and isinstance(call.args[0], nodes.Dict)
     if call.args and not is_mapping:
-        raise CannotEditError("Its config() has arguments without names.")
+        raise CannotEditError("Its config() call has positional arguments.")
     inner = _arguments([token for token in tokens(text) if token.kind != "whitespace"])
     if is_mapping:
         inner = _within(inner[1:])
@@ -117,7 +117,7 @@ def find_config(text: str) -> ConfigCall | None:
 
 
 def _plain_calls(template: nodes.Template) -> Iterator[nodes.Call]:
-    """Calls that stand alone, in {{ }} or {% do %}, within no other block."""
+    """Return the calls that stand alone in {{ }} or {% do %}, outside any other block."""
     for statement in template.body:
         if isinstance(statement, nodes.Output):
             yield from (one for one in statement.nodes if isinstance(one, nodes.Call))
@@ -126,23 +126,23 @@ def _plain_calls(template: nodes.Template) -> Iterator[nodes.Call]:
 
 
 def _arguments(found: Sequence[Token]) -> Sequence[Token]:
-    """The tokens of config's arguments, with their parentheses."""
+    """Return the tokens of config's arguments, including the parentheses."""
     for number, token in enumerate(found[:-1]):
         is_called = found[number + 1].text == "(" and found[number + 1].kind == "operator"
         is_attribute = number > 0 and found[number - 1].text == "."
         if token.kind == "name" and token.text == "config" and is_called and not is_attribute:
             return _within(found[number + 1 :])
-    raise CannotEditError("Its call of config() cannot be found in its text.")
+    raise CannotEditError("Its config() call cannot be located in the file.")
 
 
 def _within(found: Sequence[Token]) -> Sequence[Token]:
-    """The tokens from a bracket to the one that closes it."""
+    """Return the tokens from a bracket to its closing bracket."""
     depth = 0
     for number, token in enumerate(found):
         depth += _step(token)
         if depth == 0:
             return found[: number + 1]
-    raise CannotEditError("Its call of config() has no end.")
+    raise CannotEditError("Its config() call has no closing bracket.")
 
 
 def _step(token: Token) -> int:
@@ -154,18 +154,18 @@ def _step(token: Token) -> int:
 def _mapping_values(mapping: Any) -> list[tuple[str, nodes.Expr]]:
     pairs = [(pair.key, pair.value) for pair in mapping.items]
     if not all(isinstance(key, nodes.Const) and isinstance(key.value, str) for key, _ in pairs):
-        raise CannotEditError("Its config() has a mapping whose keys are no plain text.")
+        raise CannotEditError("Its config() call has a mapping whose keys are not string literals.")
     return [(key.value, value) for key, value in pairs]
 
 
 def _entries(inner: Sequence[Token], values: Sequence[tuple[str, nodes.Expr]]) -> Iterator[Entry]:
-    """Split arguments at the commas; keys and values of the tree come in the same order."""
+    """Split arguments at the commas; the keys and values of the syntax tree have the same order."""
     keys = [key for key, _ in values]
     if len(set(keys)) < len(keys):
-        raise CannotEditError("Its config() has a key twice.")
+        raise CannotEditError("Its config() call sets a key twice.")
     parts = list(_split(inner))
     if len(parts) != len(keys) or any(len(part) < 3 for part in parts):
-        raise CannotEditError("Its config() has arguments that cannot be told apart.")
+        raise CannotEditError("The arguments of its config() call cannot be separated.")
     for key, part in zip(keys, parts, strict=True):
         yield Entry(key, part[0].start, part[2].start, part[-1].end)
 
@@ -185,10 +185,10 @@ def _split(inner: Iterable[Token]) -> Iterator[list[Token]]:
 
 
 def literal(value: nodes.Expr) -> object:
-    """What a literal stands for.
+    """Return the value of a literal.
 
     Raises:
-        CannotEditError: it is none: it depends on variables, or is made by an operation.
+        CannotEditError: the expression is not a literal.
     """
     if isinstance(value, nodes.Const):
         return value.value
@@ -198,4 +198,4 @@ def literal(value: nodes.Expr) -> object:
         return {literal(pair.key): literal(pair.value) for pair in value.items}
     if isinstance(value, nodes.Neg) and isinstance(value.node, nodes.Const):
         return value.as_const()
-    raise CannotEditError("no literal")
+    raise CannotEditError("not a literal")

@@ -1,4 +1,4 @@
-"""Values of configs: when two are the same, and how one is written; and what ends lines."""
+"""Compare and format config values, and detect line endings."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ import yaml
 
 
 def same(left: object, right: object) -> bool:
-    """Whether two values are one: 1 is not True and not 1.0, but a tuple is the list of its members."""
+    """Return whether two values are the same: 1 differs from True and 1.0, but a tuple equals a list of its members."""
     if isinstance(left, Mapping) and isinstance(right, Mapping):
         return left.keys() == right.keys() and all(same(value, right[key]) for key, value in left.items())
     if isinstance(left, (list, tuple)) and isinstance(right, (list, tuple)):
         return len(left) == len(right) and all(map(same, left, right))
-    # Of NaN only the text equals itself.
+    # NaN does not equal itself, so compare the text.
     return type(left) is type(right) and repr(left) == repr(right)
 
 
 def in_jinja(value: object, quote: str = "'", capital: bool = False) -> str:
-    """A literal of Jinja.
+    """Format a Jinja literal.
 
     Args:
-        value: None, a boolean, number or text, or a list or mapping of these.
-        quote: what text is written in.
-        capital: True and False rather than true and false.
+        value: None, a boolean, a number or a string, or a list or mapping of these.
+        quote: the quote character for strings.
+        capital: whether to write True and False instead of true and false.
 
     Raises:
-        TypeError: a value of another type.
+        TypeError: the value has another type.
     """
     if value is None:
         return "None" if capital else "none"
@@ -36,7 +36,7 @@ def in_jinja(value: object, quote: str = "'", capital: bool = False) -> str:
     if isinstance(value, (int, float)):
         return repr(value)
     if isinstance(value, str):
-        # Jinja reads the escapes of Python's strings; those of JSON are among them.
+        # Jinja accepts the escapes of Python strings, which include those of JSON.
         escaped = json.dumps(value, ensure_ascii=False)[1:-1].replace('\\"', '"')
         return quote + escaped.replace(quote, "\\" + quote) + quote
     if isinstance(value, Mapping):
@@ -44,20 +44,20 @@ def in_jinja(value: object, quote: str = "'", capital: bool = False) -> str:
         return "{" + ", ".join(pairs) + "}"
     if isinstance(value, Sequence):
         return "[" + ", ".join(in_jinja(one, quote, capital) for one in value) + "]"
-    raise TypeError(f"A config cannot hold {value!r}.")
+    raise TypeError(f"A config cannot contain {value!r}.")
 
 
 def in_yaml(value: object, quote: str | None = None) -> str:
-    """A value on one line of YAML, good within lists and mappings in brackets as well.
+    """Format a value on one line of YAML that is also valid inside flow lists and mappings.
 
     Args:
-        value: None, a boolean, number or text, or a list or mapping of these.
-        quote: what text is written in; None for quotes where it needs them.
+        value: None, a boolean, a number or a string, or a list or mapping of these.
+        quote: the quote character for strings; None to quote only where necessary.
     """
     if isinstance(value, tuple):
         value = list(value)
     text = _dumped(value, quote if isinstance(value, str) else None)
-    # Only in double quotes a line end is written as an escape.
+    # YAML escapes line breaks only in double quotes.
     return _dumped(value, '"') if "\n" in text else text
 
 
@@ -74,6 +74,6 @@ def _dumped(value: object, quote: str | None) -> str:
 
 
 def line_end(text: str) -> str:
-    """What ends a text's first line."""
+    """Return the line ending of a text's first line."""
     first = text.partition("\n")[0]
     return "\r\n" if first.endswith("\r") and "\n" in text else "\n"

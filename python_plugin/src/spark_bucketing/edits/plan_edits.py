@@ -1,4 +1,4 @@
-"""Which files are edited for which models, and which models are left to the user."""
+"""Plan the file edits for config changes, and refuse the changes that only the user can make."""
 
 from __future__ import annotations
 
@@ -17,25 +17,30 @@ from spark_bucketing.edits.literals import in_yaml
 from spark_bucketing.edits.properties import edit_properties, read_properties, version_keys
 from spark_bucketing.edits.sql_config import config_block, edit_sql, has_config, set_keys
 
-# dbt adds these up over all places, so that one place doesn't tell what comes of them.
+# dbt merges these keys from all places, so one place does not determine the result.
 _ADDED_UP = frozenset({"tags", "meta", "grants", "docs", "packages", "pre-hook", "post-hook", "pre_hook", "post_hook"})
 
 
 def plan_edits(
     project_dir: Path, manifest: Mapping[str, Any], changes: Sequence[ConfigChange]
 ) -> tuple[list[FileEdit], list[Refusal]]:
-    """Find the edits of files that change models' configs, without writing them.
+    """Plan the file edits for config changes, without writing them.
 
-    A key is edited where it is set: in the config() of the SQL, which wins, or in the YAML properties. A new one goes
-    into the config() if there is one, else into the properties' config, else into a new config() at the top of the
-    SQL. Nothing is edited in dbt_project.yml, which is about more than one model: the model's own file wins over it.
+    A key is edited where it is set: in the config() call of the SQL, which takes precedence, or in the YAML properties.
+    A
+    new key goes into the config() call if there is one, else into the config of the properties, else into a new
+    config()
+    call at the top of the SQL. dbt_project.yml is never edited, because it applies to several models; the model's own
+    file
+    overrides it.
 
     Args:
-        project_dir: folder of dbt_project.yml.
-        manifest: the content of manifest.json.
-        changes: what is wanted, each model's by itself: one that is refused leaves the others as they are.
+        project_dir: directory of dbt_project.yml.
+        manifest: content of manifest.json.
+        changes: the requested changes; a refused change does not affect other models.
 
-    Returns: edits of files, none where all is already as wanted; and what is left to the user, with the reasons.
+    Returns: the file edits, which are empty if all keys already have these values, and the refused changes with
+    reasons.
     """
     files = _Files(project_dir)
     refusals = []
@@ -51,7 +56,7 @@ def plan_edits(
 
 @dataclass
 class _Files:
-    """The project's files, as they are and as they will be."""
+    """The project's files before and after the edits."""
 
     project_dir: Path
     before: dict[Path, str] = field(default_factory=dict)
@@ -60,13 +65,13 @@ class _Files:
     notes: dict[Path, list[str]] = field(default_factory=dict)
 
     def text(self, path: Path) -> str:
-        """The text of a file, with the edits so far."""
+        """Return the text of a file after the edits so far."""
         if path not in self.after:
             self.before[path] = self.after[path] = _read(self.project_dir, path)
         return self.after[path]
 
     def take(self, model: str, edited: Mapping[Path, str], notes: Sequence[str]) -> None:
-        """Note the edits of one model."""
+        """Record the edits of one model."""
         for path, text in edited.items():
             if text != self.after[path]:
                 self.after[path] = text
@@ -74,7 +79,7 @@ class _Files:
                 self.notes.setdefault(path, []).extend(notes)
 
     def edits(self) -> list[FileEdit]:
-        """Those of all models."""
+        """Return the edits of all models."""
         return [
             FileEdit(path, self.before[path], text, tuple(self.models[path]), tuple(self.notes[path]))
             for path, text in sorted(self.after.items())
@@ -83,7 +88,7 @@ class _Files:
 
 
 class _Node:
-    """A model as the manifest has it."""
+    """A model in the manifest."""
 
     def __init__(self, manifest: Mapping[str, Any], unique_id: str) -> None:
         self.unique_id = unique_id
@@ -93,51 +98,53 @@ class _Node:
 
     @property
     def name(self) -> str:
-        """As in ref()."""
+        """Return the name that ref() uses."""
         return str(self.entry.get("name") or self.unique_id.split(".")[-1])
 
     @property
     def path(self) -> Path:
-        """Its file."""
+        """Return the path of its file."""
         return Path(str(self.entry["original_file_path"]))
 
     @property
     def properties(self) -> Path | None:
-        """The file of its YAML properties."""
+        """Return the path of its YAML properties."""
         patch = str(self.entry.get("patch_path") or "")
         return Path(patch.partition("://")[2]) if patch else None
 
     @property
     def fqn(self) -> list[str]:
-        """Its place in dbt_project.yml, from the project's name on."""
+        """Return its path in dbt_project.yml, starting with the project's name."""
         return [str(part) for part in self.entry.get("fqn") or ()]
 
     def refuse_foreign(self) -> None:
-        """Raise for what has no config in a SQL file of this project."""
+        """Raise an error unless the node is a SQL model of this project."""
         if not self.entry:
-            raise CannotEditError("It is no model of the manifest.")
+            raise CannotEditError("The manifest does not contain this model.")
         if self.entry.get("resource_type", "model") != "model":
-            raise CannotEditError(f"It is a {self.entry['resource_type']}, and only models are edited.")
+            raise CannotEditError(f"It is a {self.entry['resource_type']}; only models can be edited.")
         if self.is_foreign:
-            raise CannotEditError(f"It belongs to the package {self.entry['package_name']}, whose files are not yours.")
+            raise CannotEditError(
+                f"It belongs to the package {self.entry['package_name']}; only the project's own files can be edited."
+            )
         if self.is_python:
-            raise CannotEditError("It is a Python model.")
+            raise CannotEditError("It is a Python model; only SQL models can be edited.")
         for name, sql in self._called():
             if _sets_config(sql):
                 raise CannotEditError(f"It calls the macro {name}, which calls config().")
 
     @property
     def is_foreign(self) -> bool:
-        """Whether it is of a package."""
+        """Return whether it belongs to an installed package."""
         return bool(self.project) and str(self.entry.get("package_name", self.project)) != self.project
 
     @property
     def is_python(self) -> bool:
-        """Whether it is written in Python."""
+        """Return whether it is a Python model."""
         return self.entry.get("language") == "python"
 
     def _called(self) -> list[tuple[str, str]]:
-        """Names and texts of the macros that its SQL calls, and of those which these call."""
+        """Return names and texts of the macros that its SQL calls directly or indirectly."""
         waiting = list((self.entry.get("depends_on") or {}).get("macros") or ())
         seen: dict[str, Mapping[str, Any]] = {}
         while waiting:
@@ -153,15 +160,17 @@ def _sets_config(macro: str) -> bool:
         return False
     try:
         return config_calls(environment().parse(macro)) > 0
-    # dbt's own tags, such as those of materializations, which no model calls.
+    # Models cannot call macros with dbt's own tags, such as materializations.
     except TemplateSyntaxError:
         return False
 
 
 def _edited(files: _Files, node: _Node, config: Mapping[str, object]) -> tuple[dict[Path, str], list[str]]:
-    """The texts of a model's files with a config, and what is to be said of them."""
+    """Return the edited texts of a model's files, and notes on overridden settings."""
     if added_up := sorted(_ADDED_UP & config.keys()):
-        raise CannotEditError(f"dbt adds up {', '.join(added_up)} over all places where they are set.")
+        raise CannotEditError(
+            f"dbt merges {', '.join(added_up)} from all places that set it, so one edit does not determine the result."
+        )
     sql = files.text(node.path)
     of_sql, of_yaml = _places(files, node, config, sql)
     edited = {node.path: edit_sql(sql, of_sql)} if of_sql else {}
@@ -170,15 +179,15 @@ def _edited(files: _Files, node: _Node, config: Mapping[str, object]) -> tuple[d
     above = {key: place for key in config if (place := _above(files.project_dir, node.fqn, key))}
     if gone := [key for key in above if config[key] is None]:
         where = above[gone[0]]
-        raise CannotEditError(f"dbt_project.yml sets {gone[0]} ({where}), and a model cannot take it away.")
-    notes = [f"{key}: the model's own config wins over dbt_project.yml ({place})" for key, place in above.items()]
+        raise CannotEditError(f"dbt_project.yml sets {gone[0]} ({where}), which a model can override but not unset.")
+    notes = [f"{key}: the model's own config overrides dbt_project.yml ({place})" for key, place in above.items()]
     return edited, notes
 
 
 def _places(
     files: _Files, node: _Node, config: Mapping[str, object], sql: str
 ) -> tuple[dict[str, object], dict[str, object]]:
-    """What to set in the SQL, and what in the YAML properties."""
+    """Divide the keys between the SQL and the YAML properties."""
     in_sql = set_keys(sql)
     rest = {key: value for key, value in config.items() if key not in in_sql or value is None}
     of_sql = {key: value for key, value in config.items() if key in in_sql}
@@ -199,18 +208,18 @@ def _places(
 
 
 def _of_version(files: _Files, node: _Node, rest: Mapping[str, object]) -> Mapping[str, object]:
-    """Keys of one version of a model, whose SQL is its own and whose properties it shares."""
+    """Return the keys to set for one version of a model, which has its own SQL but shares the properties."""
     if node.properties is not None:
         text = files.text(node.properties)
         properties = read_properties(text, node.name)
         shared = version_keys(text, node.name) | (properties.values.keys() if properties else frozenset())
         if both := sorted(shared & rest.keys()):
-            raise CannotEditError(f"It has versions, and {', '.join(both)} is set in the properties that they share.")
+            raise CannotEditError(f"It has several versions, which share {', '.join(both)} in their properties.")
     return {key: value for key, value in rest.items() if value is not None}
 
 
 def _above(project_dir: Path, fqn: Sequence[str], key: str) -> str | None:
-    """Where dbt_project.yml sets a key for a model: the innermost folder, such as models.shop.marts."""
+    """Return the innermost path in dbt_project.yml that sets a key for a model, such as models.shop.marts."""
     try:
         level = yaml.safe_load(read(project_dir / "dbt_project.yml"))
     except (OSError, ValueError, yaml.YAMLError):
@@ -226,26 +235,26 @@ def _above(project_dir: Path, fqn: Sequence[str], key: str) -> str | None:
 
 
 def _read(project_dir: Path, path: Path) -> str:
-    """The text of a file of the project.
+    """Return the text of a project file.
 
     Raises:
-        CannotEditError: it is elsewhere, or cannot be read.
+        CannotEditError: the file is outside the project, or cannot be read.
     """
     root = project_dir.resolve()
     if not (root / path).resolve().is_relative_to(root):
-        raise CannotEditError(f"Its file {path} is not in the project's folder.")
+        raise CannotEditError(f"Its file {path} is outside the project directory.")
     try:
         return read(root / path)
     except OSError as error:
         raise CannotEditError(f"Its file {path} cannot be read: {error.strerror}.") from error
     except UnicodeDecodeError as error:
-        raise CannotEditError(f"Its file {path} is no UTF-8.") from error
+        raise CannotEditError(f"Its file {path} is not valid UTF-8.") from error
 
 
 def _by_hand(node: _Node, config: Mapping[str, object]) -> str:
-    """What the user can write."""
+    """Return the config that the user can write by hand."""
     gone = [key for key, value in config.items() if value is None]
-    without = f"\nwithout: {', '.join(gone)}" if gone else ""
+    without = f"\nremove: {', '.join(gone)}" if gone else ""
     if node.is_python:
         pairs = ", ".join(f"{key}={value!r}" for key, value in config.items() if value is not None)
         return f"dbt.config({pairs}){without}"

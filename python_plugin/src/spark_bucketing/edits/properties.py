@@ -1,4 +1,4 @@
-"""Keys of a model's config in a file of YAML properties, found by the positions that PyYAML has for each node."""
+"""Edit keys of a model's config in a YAML properties file, at the positions that PyYAML reports for each node."""
 
 from __future__ import annotations
 
@@ -18,44 +18,44 @@ _COMMENT = re.compile(r"(^|\s)#")
 
 @dataclass(frozen=True)
 class Properties:
-    """A model in a file of properties."""
+    """A model in a properties file."""
 
     text: str  # of the file
-    tree: yaml.MappingNode  # the model's
-    config: yaml.MappingNode | None  # its config's; None where it has none
-    values: Mapping[str, object]  # its config's
+    tree: yaml.MappingNode  # the node of the model
+    config: yaml.MappingNode | None  # the node of its config; None if it has no config
+    values: Mapping[str, object]  # the nodes of the config's values
 
     @property
     def pairs(self) -> Sequence[tuple[yaml.ScalarNode, yaml.Node]]:
-        """Nodes of the config's keys and values."""
+        """Return the nodes of the config's keys and values."""
         return self.config.value if self.config else []
 
 
 def read_properties(text: str, model: str) -> Properties | None:
-    """Find a model in a file; None where it isn't in it.
+    """Find a model in a file; None if the file does not contain it.
 
     Raises:
-        CannotEditError: the file cannot be read, or has the model twice.
+        CannotEditError: the file cannot be read, or contains the model twice.
     """
     data, tree = _loaded(text), _tree(text)
     found = [number for number, entry in enumerate(_models(data)) if entry.get("name") == model]
     if not found:
         return None
     if len(found) > 1:
-        raise CannotEditError("Its properties are given twice in one file.")
+        raise CannotEditError("One file defines its properties twice.")
     entries = _child(tree, "models")
     node = entries.value[found[0]] if isinstance(entries, yaml.SequenceNode) else None
     if not isinstance(node, yaml.MappingNode):
-        raise CannotEditError("Its properties cannot be found in their file.")
+        raise CannotEditError("Its properties cannot be located in their file.")
     config = _child(node, "config")
     values = _models(data)[found[0]].get("config") or {}
     if not isinstance(values, dict):
-        raise CannotEditError("The config in its properties is no mapping.")
+        raise CannotEditError("The config in its properties is not a mapping.")
     return Properties(text, node, config if isinstance(config, yaml.MappingNode) else None, values)
 
 
 def version_keys(text: str, model: str) -> frozenset[str]:
-    """The keys that the configs of a model's versions set, of any of them.
+    """Return the keys that the config of any version of a model sets.
 
     Raises:
         CannotEditError: the file cannot be read.
@@ -66,15 +66,15 @@ def version_keys(text: str, model: str) -> frozenset[str]:
 
 
 def edit_properties(text: str, model: str, wanted: Mapping[str, object]) -> str:
-    """A file of properties with these keys set in the config of a model that has one.
+    """Return the text of a properties file with these keys set in the existing config of a model.
 
     Args:
-        text: of the file.
-        model: its name.
-        wanted: values by keys; None takes a key away.
+        text: text of the file.
+        model: name of the model.
+        wanted: new values by key; None removes the key.
 
     Raises:
-        CannotEditError: it cannot be done safely.
+        CannotEditError: the edit is not safe.
     """
     found = read_properties(text, model)
     node = found.config if found else None
@@ -105,7 +105,7 @@ def _flow_edited(found: Properties, node: yaml.Node, wanted: Mapping[str, object
 
 
 def _block_edited(found: Properties, wanted: Mapping[str, object]) -> str:
-    """Edit a mapping of one key a line, from its end on, so that positions before stay."""
+    """Edit a mapping with one key per line, from its end, so that earlier positions stay valid."""
     text = found.text
     keys = {str(key.value): (key, value) for key, value in found.pairs}
     last = found.pairs[-1]
@@ -114,31 +114,31 @@ def _block_edited(found: Properties, wanted: Mapping[str, object]) -> str:
     gone = [key for key, value in wanted.items() if value is None]
     new = [f"{indent}{key}: {in_yaml(one)}" for key, one in wanted.items() if one is not None and key not in keys]
     if len(gone) == len(keys) and not new:
-        raise CannotEditError("The config in its properties would be left without a key.")
+        raise CannotEditError("The edit would leave the config in its properties without a key.")
     changes += [(_line_start(text, keys[key][0]), _next_line(text, _end(keys[key][1])), "") for key in gone]
     if new:
         end = line_end(text)
         place = _next_line(text, _end(last[1]))
         lines = "".join(line + end for line in new)
-        # The file's last line may have no end.
+        # The last line of the file may lack a line ending.
         missing = end if not text[:place].endswith("\n") else ""
         changes.append((place, place, missing + (lines if not missing else lines[: -len(end)])))
-    # Of changes at one place the one that takes a line away comes first.
+    # At the same position, remove a line before inserting another one.
     for start, stop, put in sorted(changes, key=lambda change: change[:2], reverse=True):
         text = text[:start] + put + text[stop:]
     return text
 
 
 def _replaced(text: str, key: yaml.Node, old: yaml.Node, value: object) -> tuple[int, int, str]:
-    """What to put where for another value of a key."""
+    """Return the replacement for a key's value, with its position."""
     start, stop = old.start_mark.index, _end(old)
     is_block = isinstance(old, yaml.CollectionNode) and not old.flow_style
     if not is_block:
-        # A key may have no value at all.
+        # A key may lack a value.
         space = "" if text[start - 1] in " \t" else " "
         return start, stop, space + _written(value, text[start:stop])
     if _COMMENT.search(text[key.end_mark.index : stop]):
-        raise CannotEditError(f"The value of {key.value} in its properties has comments within.")
+        raise CannotEditError(f"The value of {key.value} in its properties contains comments.")
     if isinstance(old, yaml.SequenceNode) and isinstance(value, (list, tuple)) and value:
         between = line_end(text) + " " * old.start_mark.column
         return start, stop, between.join(f"- {in_yaml(item)}" for item in value)
@@ -150,9 +150,9 @@ def _written(value: object, old: str) -> str:
 
 
 def _end(node: yaml.Node) -> int:
-    """The position after a node; a block's own mark is after the spaces and comments that follow it."""
+    """Return the position after a node; the end mark of a block follows its trailing spaces and comments."""
     if isinstance(node, yaml.ScalarNode) and node.style in ("|", ">"):
-        raise CannotEditError("The config in its properties has text in a block of its own (| or >).")
+        raise CannotEditError("The config in its properties contains a block scalar (| or >).")
     if isinstance(node, yaml.CollectionNode) and not node.flow_style and node.value:
         last = node.value[-1]
         return _end(last[1] if isinstance(last, tuple) else last)
@@ -170,18 +170,18 @@ def _next_line(text: str, position: int) -> int:
 
 def _refuse_aliases(found: Properties, node: yaml.Node) -> None:
     if any(key.value == "<<" for key, _ in [*found.tree.value, *found.pairs]):
-        raise CannotEditError("The config in its properties is merged with another (<<).")
+        raise CannotEditError("The config in its properties contains a merge key (<<).")
     start, stop = node.start_mark.index, node.end_mark.index
     owned = found.tree.start_mark.index <= start and stop <= found.tree.end_mark.index
     anchors = [event.start_mark for event in yaml.parse(found.text) if getattr(event, "anchor", None)]
     if not owned or any(mark and start <= mark.index < stop for mark in anchors):
-        raise CannotEditError("The config in its properties has a YAML anchor or alias.")
+        raise CannotEditError("The config in its properties contains a YAML anchor or alias.")
 
 
 def _refuse_logic(found: Properties, wanted: Mapping[str, object]) -> None:
     for key in wanted:
         if any("{{" in text or "{%" in text for text in _texts(found.values.get(key))):
-            raise CannotEditError(f"The config in its properties has Jinja logic as the value of {key}.")
+            raise CannotEditError(f"The config in its properties sets {key} with a Jinja expression.")
 
 
 def _texts(value: object) -> Iterator[str]:
@@ -196,21 +196,21 @@ def _texts(value: object) -> Iterator[str]:
 
 
 def _verify(before: str, after: str, model: str, wanted: Mapping[str, object]) -> None:
-    """Read the edited file again: the wanted keys have their values, and all else is as it was.
+    """Verify the edited file: the requested keys have their values, and everything else is unchanged.
 
     Raises:
-        CannotEditError: it is not so.
+        CannotEditError: the verification failed.
     """
     data = _loaded(before)
     number = next(number for number, entry in enumerate(_models(data)) if entry.get("name") == model)
     entry = data["models"][number]
     config = {key: value for key, value in entry["config"].items() if key not in wanted}
     config |= {key: value for key, value in wanted.items() if value is not None}
-    # Not in place: an alias of the entry must stay as it was.
+    # Copied, because an alias of the entry must remain unchanged.
     models = [*data["models"][:number], {**entry, "config": config}, *data["models"][number + 1 :]]
     expected = {**data, "models": models}
     if not same(_loaded(after), expected):
-        raise CannotEditError("The file of its properties would not read as it should after the edit.")
+        raise CannotEditError("Its properties file would have unexpected content after the edit.")
 
 
 def _loaded(text: str) -> Any:
@@ -218,7 +218,7 @@ def _loaded(text: str) -> Any:
         return yaml.safe_load(text)
     except (yaml.YAMLError, ValueError) as error:
         said = _first_line(error)
-        raise CannotEditError(f"The file of its properties is no YAML that can be read: {said}") from error
+        raise CannotEditError(f"Its properties file is not valid YAML: {said}") from error
 
 
 def _tree(text: str) -> yaml.Node | None:
@@ -233,7 +233,7 @@ def _first_line(error: Exception) -> str:
 
 def _models(data: Any) -> list[dict[str, Any]]:
     entries = data.get("models") if isinstance(data, dict) else None
-    # Entries without a name are none of dbt's, yet they keep their number.
+    # dbt ignores entries without a name, but they still count in the index.
     return [entry if isinstance(entry, dict) else {} for entry in entries] if isinstance(entries, list) else []
 
 
@@ -242,5 +242,5 @@ def _child(node: yaml.Node | None, name: str) -> yaml.Node | None:
         return None
     found = [value for key, value in node.value if key.value == name]
     if len(found) > 1:
-        raise CannotEditError(f"The file of its properties has {name} twice in one place.")
+        raise CannotEditError(f"Its properties file sets {name} twice in one place.")
     return found[0] if found else None

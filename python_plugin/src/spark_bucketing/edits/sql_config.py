@@ -1,4 +1,4 @@
-"""Keys of the config() in a model's SQL."""
+"""Edit keys in the config() call of a model's SQL."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ASSIGNMENT = re.compile(r"[ \t]*[=:][ \t]*$")
 
 
 def config_block(config: Mapping[str, object], line_end: str = "\n") -> str:
-    """A call of config(), on one line where it is short; keys whose value is None are left out."""
+    """Format a config() call, on one line if it is short; keys with the value None are omitted."""
     pairs = [f"{key}={in_jinja(value)}" for key, value in config.items() if value is not None]
     block = f"{{{{ config({', '.join(pairs)}) }}}}"
     if len(block) <= _LONGEST_LINE:
@@ -27,33 +27,33 @@ def config_block(config: Mapping[str, object], line_end: str = "\n") -> str:
 
 
 def set_keys(text: str) -> frozenset[str]:
-    """The keys that a model's SQL sets.
+    """Return the keys that a model's SQL sets.
 
     Raises:
-        CannotEditError: it sets them in a way that cannot be edited.
+        CannotEditError: the config() call cannot be edited.
     """
     call = find_config(text)
     return frozenset(call.values) if call else frozenset()
 
 
 def has_config(text: str) -> bool:
-    """Whether a model's SQL has a config(), even one that is empty.
+    """Return whether a model's SQL has a config() call, even an empty one.
 
     Raises:
-        CannotEditError: it has one that cannot be edited.
+        CannotEditError: the config() call cannot be edited.
     """
     return find_config(text) is not None
 
 
 def edit_sql(text: str, wanted: Mapping[str, object]) -> str:
-    """A model's SQL with these keys set in its config(), or in a new one at its top.
+    """Return a model's SQL with these keys set in its config() call, or in a new call at its top.
 
     Args:
-        text: of the file.
-        wanted: values by keys; None takes a key away.
+        text: text of the file.
+        wanted: new values by key; None removes the key.
 
     Raises:
-        CannotEditError: it cannot be done safely.
+        CannotEditError: the edit is not safe.
     """
     call = find_config(text)
     if call is None:
@@ -67,11 +67,11 @@ def edit_sql(text: str, wanted: Mapping[str, object]) -> str:
 
 
 class _Style:
-    """How a config() is written: its quotes, its booleans, what is between key and value."""
+    """Detect the style of a config() call: quotes, booleans, and the separator between key and value."""
 
     def __init__(self, call: ConfigCall) -> None:
         self._is_mapping = call.is_mapping
-        # A mapping's keys are text as well.
+        # The keys of a mapping are strings as well.
         first = [token.text[0] for token in call.tokens if token.kind == "string"]
         self._quote = '"' if first.count('"') > first.count("'") else "'"
         self._capital = any(token.kind == "name" and token.text in ("True", "False", "None") for token in call.tokens)
@@ -94,7 +94,7 @@ def _literal(key: str, value: nodes.Expr) -> object:
     try:
         return literal(value)
     except CannotEditError as error:
-        raise CannotEditError(f"Its config() has Jinja logic as the value of {key}.") from error
+        raise CannotEditError(f"Its config() call sets {key} with a Jinja expression.") from error
 
 
 def _with_new_block(text: str, wanted: Mapping[str, object]) -> str:
@@ -107,10 +107,10 @@ def _with_new_block(text: str, wanted: Mapping[str, object]) -> str:
 
 
 def _verify(before: str, after: str, wanted: Mapping[str, object]) -> None:
-    """Read the edited file again: the wanted keys have their values, and all else is as it was.
+    """Verify the edited file: the requested keys have their values, and everything else is unchanged.
 
     Raises:
-        CannotEditError: it is not so.
+        CannotEditError: the verification failed.
     """
     left, right = find_config(before), find_config(after)
     old = dict(left.values) if left else {}
@@ -120,13 +120,13 @@ def _verify(before: str, after: str, wanted: Mapping[str, object]) -> None:
     others = {key: value for key, value in new.items() if key not in wanted}
     untouched = others == {key: value for key, value in old.items() if key not in wanted}
     if not (right_values and untouched and new.keys() >= expected.keys() and _outside(before, after)):
-        raise CannotEditError("Its config() would not read as it should after the edit.")
+        raise CannotEditError("Its config() call would have unexpected content after the edit.")
     if any(key in new for key, value in wanted.items() if value is None):
-        raise CannotEditError("Its config() would still have a key that is to go.")
+        raise CannotEditError("Its config() call would still set a key that the edit removes.")
 
 
 def _outside(before: str, after: str) -> bool:
-    """Whether two files are the same but for the arguments of config()."""
+    """Return whether two files differ at most in the arguments of config()."""
     left, right = find_config(before), find_config(after)
     if left is None and right is not None:
         return after.endswith(before.removeprefix(_BOM)) and after.startswith(_BOM) == before.startswith(_BOM)

@@ -1,1 +1,1 @@
-"""The session extension: its Scala sources, how they become a jar, and the settings that switch it on."""
+"""Build the session extension from its Scala sources, and configure Spark to load it."""

@@ -1,7 +1,7 @@
-"""The extension's jar: compiled where it is used, against the Spark that will load it, once for each version of both.
+"""Build the extension's jar on the machine that uses it, once per version of Spark and of the extension.
 
-Catalyst's classes change between versions of Spark, so that a jar fits one version only; Spark brings the Scala
-compiler along, so that a Java runtime is enough to make it.
+Catalyst's classes change between Spark versions, so a jar fits only one version. Spark includes the Scala compiler, so
+a Java runtime is sufficient to build it.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from spark_bucketing.errors import ExtensionError
 from spark_bucketing.extension.spark_home import SparkHome, find_java, find_spark
 
 SOURCES = Path(__file__).parent / "scala"
-# A wheel brings the jars of the Spark versions that it was built for; the key in a jar's name says which.
+# A wheel contains jars for the Spark versions that it was built for; the digest in a jar's name identifies the version.
 PRECOMPILED = Path(__file__).parent / "jars"
 CACHE_VARIABLE = "SPARK_BUCKETING_CACHE"
 KNOWN_RELEASES = ("3.5", "4.0", "4.1", "4.2", "4.3")
 
-# The one source that is not kept as a file: versions that are known when the jar is built.
+# The only generated source, because the versions are known only at build time.
 _BUILT = """\
 package org.apache.spark.sql.bucketing
 
-/** What this jar was built from, and for. */
+/** The versions that this jar was built from and for. */
 object Built {{
   val Version: String = {version}
   val Spark: String = {spark}
@@ -41,12 +41,12 @@ def build_jar(cache: Path | None = None) -> Path:
     """Return the extension's jar for the installed Spark, and compile it unless the package or the cache has it.
 
     Args:
-        cache: folder of jars; None for the user's own, see cache_folder().
+        cache: directory of jars; None for the user's own, see cache_folder().
 
-    Returns: the jar, named by Spark's version and a hash of Spark's jars and the sources.
+    Returns: the jar, named after Spark's version and a hash of Spark's jars and the sources.
 
     Raises:
-        ExtensionError: Spark or Java is missing, the sources do not compile, or the folder cannot be written.
+        ExtensionError: Spark or Java is missing, the sources do not compile, or the directory cannot be written.
     """
     spark = find_spark()
     sources = sources_for(spark)
@@ -56,12 +56,12 @@ def build_jar(cache: Path | None = None) -> Path:
         return PRECOMPILED / name
     folder = cache or cache_folder()
     jar = folder / name
-    # A power cut may leave a file without its content.
+    # A power failure may leave an empty file.
     if not zipfile.is_zipfile(jar):
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            # Beside the jar, since only a rename within one file system is atomic: whoever looks sees no jar or all of
-            # it, and of two that build at once the later replaces the earlier by its equal.
+            # A rename is atomic only within one file system. Readers see no jar or a complete one, and concurrent
+            # builds replace each other's identical jar.
             with tempfile.TemporaryDirectory(prefix=".build-", dir=folder) as workshop:
                 versions, built = Path(workshop) / "Built.scala", Path(workshop) / "extension.jar"
                 versions.write_text(_BUILT.format(version=json.dumps(plugin), spark=json.dumps(spark.version)))
@@ -69,47 +69,48 @@ def build_jar(cache: Path | None = None) -> Path:
                 built.replace(jar)
         except OSError as error:
             raise ExtensionError(
-                f"The jar cannot be written into {folder}: {error}. Name another folder in {CACHE_VARIABLE}."
+                f"Cannot write the jar to {folder}: {error}. Set {CACHE_VARIABLE} to another directory."
             ) from error
     return jar.absolute()
 
 
 def copy_jar(jar: Path, target: Path) -> Path:
-    """Put a copy of the jar where its name stays the same from version to version.
+    """Copy the jar to a path that does not depend on the version.
 
     Args:
-        jar: from build_jar().
-        target: the copy's file.
+        jar: the jar from build_jar().
+        target: path of the copy.
 
     Raises:
         ExtensionError: the copy cannot be written.
     """
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        # Never written in place: a Spark that runs may have the old one open.
+        # Never written in place, because a running Spark may have the old jar open.
         with tempfile.TemporaryDirectory(prefix=".build-", dir=target.parent) as workshop:
             shutil.copyfile(jar, Path(workshop) / target.name).replace(target)
     except OSError as error:
-        raise ExtensionError(f"The jar cannot be copied to {target}: {error}") from error
+        raise ExtensionError(f"Cannot copy the jar to {target}: {error}") from error
     return target.absolute()
 
 
 def sources_for(spark: SparkHome) -> list[Path]:
-    """The Scala sources for a version of Spark.
+    """Return the Scala sources for a Spark version.
 
-    What differs between versions is in folders named by the release from which it holds, `compat/4.0` for one: of the
-    files of one name, the newest that is not newer than Spark.
+    Sources that differ between versions are in directories named after the first release that they support, such as
+    `compat/4.0`. Of files with the same name, the newest one that is not newer than Spark applies.
 
     Args:
-        spark: from find_spark(); a vendor's version counts as what it begins with.
+        spark: the installation from find_spark(); for a vendor's version, only the leading numbers count.
 
     Raises:
-        ExtensionError: the extension is not written for this version.
+        ExtensionError: the extension does not support this version.
     """
     if spark.release not in KNOWN_RELEASES:
         raise ExtensionError(
-            f"The extension does not know Spark {spark.version}, found in {spark.jars}. It is written for "
-            f"{', '.join(KNOWN_RELEASES)}. Install a PySpark of one of these, or name its folder in SPARK_HOME."
+            f"The extension does not support Spark {spark.version}, found in {spark.jars}. It supports "
+            f"{', '.join(KNOWN_RELEASES)}. Install PySpark in one of these versions, or set SPARK_HOME to its "
+            "directory."
         )
     common, by_name = [], {}
     for source in sorted(SOURCES.rglob("*.scala")):
@@ -121,7 +122,7 @@ def sources_for(spark: SparkHome) -> list[Path]:
 
 
 def cache_folder() -> Path:
-    """Where jars are kept: SPARK_BUCKETING_CACHE, otherwise `spark-bucketing` in the user's cache folder."""
+    """Return the directory for jars: SPARK_BUCKETING_CACHE, or `spark-bucketing` in the user's cache directory."""
     named = os.environ.get(CACHE_VARIABLE)
     if named:
         return Path(named)
@@ -129,12 +130,14 @@ def cache_folder() -> Path:
     try:
         return (Path(base) if base else Path.home() / ".cache") / "spark-bucketing"
     except RuntimeError as error:
-        raise ExtensionError(f"There is no folder to keep the jar in: {error} Name one in {CACHE_VARIABLE}.") from error
+        raise ExtensionError(
+            f"No directory is available for the jar: {error} Set {CACHE_VARIABLE} to a directory."
+        ) from error
 
 
 def _digest(spark: SparkHome, sources: list[Path]) -> str:
     digest = hashlib.sha256(_BUILT.encode())
-    # Vendors build their own Spark under the same version; its jars differ in size at least.
+    # Vendors publish their own builds under Spark's version numbers; their jars differ at least in size.
     for jar in sorted(spark.jars.glob("spark-*.jar")):
         digest.update(f"{jar.name} {jar.stat().st_size}\n".encode())
     for source in sources:
@@ -146,7 +149,7 @@ def _digest(spark: SparkHome, sources: list[Path]) -> str:
 def _compile(spark: SparkHome, sources: list[Path], jar: Path) -> None:
     if not list(spark.jars.glob("scala-compiler-*.jar")):
         raise ExtensionError(
-            f"{spark.jars} has no scala-compiler-*.jar, which comes with Spark and builds the extension."
+            f"{spark.jars} does not contain scala-compiler-*.jar, which is part of Spark and builds the extension."
         )
     command = [find_java(), "-cp", str(spark.jars / "*"), "scala.tools.nsc.Main", "-usejavacp", "-deprecation", "-d"]
     try:
@@ -155,11 +158,11 @@ def _compile(spark: SparkHome, sources: list[Path], jar: Path) -> None:
         )
     except OSError as error:
         raise ExtensionError(
-            f"Java cannot be run: {error}. Install a Java runtime for this machine, or set JAVA_HOME."
+            f"Cannot run Java: {error}. Install a Java runtime for this machine, or set JAVA_HOME."
         ) from error
     if result.returncode:
         output = (result.stdout + result.stderr).strip()
         raise ExtensionError(
-            f"The extension does not compile against Spark {spark.version} of {spark.jars}. It needs Java 17 "
-            f"or newer. The compiler says:\n{output}"
+            f"The extension does not compile against Spark {spark.version} in {spark.jars}. It requires Java 17 or "
+            f"newer. Compiler output:\n{output}"
         )

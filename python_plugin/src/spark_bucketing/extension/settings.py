@@ -1,4 +1,4 @@
-"""The settings that switch the extension on, in the forms in which people write Spark's settings."""
+"""Format the settings that enable the extension for Spark's various configuration files and options."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ EXTENSION_CLASS = "org.apache.spark.sql.bucketing.BucketingExtension"
 
 
 def extension_settings(jar: Path) -> dict[str, str]:
-    """Spark settings that load the extension when a session starts.
+    """Return the Spark settings that load the extension when a session starts.
 
     Args:
         jar: the extension's jar, from build_jar().
@@ -20,30 +20,31 @@ def extension_settings(jar: Path) -> dict[str, str]:
 
 
 def server_settings(jar: Path) -> dict[str, str]:
-    """Spark settings that load the extension into any driver, a Thrift Server among them.
+    """Return the Spark settings that load the extension into any driver, including a Thrift Server.
 
-    Hive closes the class loader of spark.jars together with the first session of a server that ends: what was not
-    loaded by then never is. The driver's own class path stays.
+    When the first session of a server ends, Hive closes the class loader of spark.jars, and classes that are not yet
+    loaded
+    can no longer be loaded. The driver's own class path stays open.
 
     Args:
-        jar: the extension's jar, from build_jar(), which is to be there when the driver starts.
+        jar: the extension's jar, from build_jar(); it must exist when the driver starts.
     """
     return {**extension_settings(jar), "spark.driver.extraClassPath": str(jar)}
 
 
 def as_properties(settings: Mapping[str, str]) -> str:
-    """Lines for spark-defaults.conf, or any other properties file."""
+    """Return lines for spark-defaults.conf or any other properties file."""
     return "\n".join(f"{key}={value}" for key, value in settings.items())
 
 
 def as_options(settings: Mapping[str, str]) -> str:
-    """Options for spark-submit, spark-sql, pyspark or start-thriftserver.sh, quoted for a shell."""
+    """Return options for spark-submit, spark-sql, pyspark or start-thriftserver.sh, quoted for a shell."""
     return " ".join(f"--conf {shlex.quote(f'{key}={value}')}" for key, value in settings.items())
 
 
 def as_profile(settings: Mapping[str, str]) -> str:
-    """A block for a target of profiles.yml whose method is session."""
-    # A JSON string is a YAML string, whatever is in it.
+    """Return a YAML block for a target of profiles.yml with the method session."""
+    # Every JSON string is a valid YAML string.
     lines = [f"  {key}: {json.dumps(value)}" for key, value in settings.items()]
     return "\n".join(["server_side_parameters:", *lines])
 

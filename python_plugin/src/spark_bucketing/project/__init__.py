@@ -1,1 +1,1 @@
-"""A dbt project as data."""
+"""Read dbt projects."""

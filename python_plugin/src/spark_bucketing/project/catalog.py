@@ -1,4 +1,4 @@
-"""The catalog of a dbt project: columns, types and sizes of its tables when `dbt docs generate` last looked."""
+"""Read a dbt project's catalog: columns, types and sizes of its tables at the last `dbt docs generate`."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from spark_bucketing.errors import ProjectError
 
 @dataclass(frozen=True)
 class CatalogTable:
-    """A table of the catalog: column names and types in their order, and its bytes where they are known."""
+    """A table of the catalog: column names and types in order, and its size in bytes if known."""
 
     columns: Mapping[str, str]
     size_bytes: int | None = None
-    partitions: int | None = None  # where they were counted
+    partitions: int | None = None  # None if unknown
 
 
 def read_catalog(path: Path) -> Mapping[str, CatalogTable]:
-    """Tables of a catalog.json by unique id.
+    """Read the tables of a catalog.json by unique id.
 
     Raises:
         ProjectError: the file cannot be read.
@@ -32,7 +32,7 @@ def read_catalog(path: Path) -> Mapping[str, CatalogTable]:
         return {unique_id: _table(entry) for unique_id, entry in entries.items()}
     except (OSError, ValueError, AttributeError, KeyError, TypeError) as error:
         raise ProjectError(
-            f"The catalog {path} cannot be read ({error}). Write it anew (dbt docs generate) or delete it."
+            f"Cannot read the catalog {path} ({error}). Run dbt docs generate to write it again, or delete it."
         ) from error
 
 
@@ -42,7 +42,7 @@ def _table(entry: Mapping[str, Any]) -> CatalogTable:
 
 
 def _bytes(stats: Mapping[str, Any]) -> int | None:
-    # dbt-spark names it by the word that Spark puts after the number.
+    # dbt-spark names this statistic after the unit that Spark prints.
     value = (stats.get("bytes") or {}).get("value")
     try:
         return int(float(value)) if value is not None else None

@@ -1,4 +1,4 @@
-"""SQL over the connection of a dbt target, as dbt-spark itself opens it: thrift, http, odbc."""
+"""Run SQL over the connection of a dbt target, opened by dbt-spark: thrift, http or odbc."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ _POLL_SECONDS = 0.05
 
 
 class _Connected:
-    """What dbt-spark connects, with the profile's credentials and server_side_parameters."""
+    """Open a dbt-spark connection with the profile's credentials and server_side_parameters."""
 
     def __init__(self, target: Target) -> None:
         from dbt.adapters.spark.connections import SparkConnectionManager
         from dbt.mp_context import get_mp_context
 
-        # dbt looks after five seconds whether a statement has ended; a plan takes less.
+        # dbt polls a statement every five seconds, but planning takes less time.
         target.loaded.credentials.poll_interval = _POLL_SECONDS
         self._manager = SparkConnectionManager(target.loaded, get_mp_context())
         self._connection = self._manager.set_connection_name("spark-bucketing")
 
     def close(self) -> None:
-        """Close the connection, and the session that it has on the server; nothing happens when it never was opened."""
+        """Close the connection and its session on the server; do nothing if it was never opened."""
         self._manager.cleanup_all()
 
 
@@ -35,14 +35,15 @@ class Connection(_Connected):
     """One connection of any method."""
 
     def rows(self, sql: str) -> Sequence[tuple[Any, ...]]:
-        """Rows of a statement.
+        """Return the rows of a statement.
 
         Raises:
-            SparkError: there is no connection, or Spark refuses the statement.
+            SparkError: the connection fails, or Spark rejects the statement.
         """
         from dbt_common.exceptions import DbtBaseException
 
-        # dbt has a connection for each thread, and this one is for all: queries with a time limit run in threads.
+        # dbt opens a connection per thread; reusing this one serves queries with a time limit, which run in other
+        # threads.
         if self._manager.get_if_exists() is None:
             self._manager.set_thread_connection(self._connection)
         try:
@@ -56,8 +57,8 @@ class RemoteStatements(_Connected):
     """Statements over a thrift or http connection, which Ctrl-C cancels.
 
     Raises:
-        ProfileError: its connection is another one.
-        SparkError: nothing answers.
+        ProfileError: the target has another connection method.
+        SparkError: the server does not answer.
     """
 
     def __init__(self, target: Target) -> None:
@@ -65,22 +66,22 @@ class RemoteStatements(_Connected):
 
         if target.method not in ("thrift", "http"):
             raise ProfileError(
-                f"Target {target.name!r} has the connection method {target.method!r}, of which this command cannot "
-                "cancel statements: choose a target with method 'session', 'thrift' or 'http' with --target."
+                f"Target {target.name!r} has the connection method {target.method!r}, but this command can cancel "
+                "statements only with 'session', 'thrift' or 'http'. Choose another target with --target."
             )
         super().__init__(target)
         try:
-            # That of PyHive, whose statements can be cancelled.
+            # PyHive's connection can cancel statements.
             self._opened = self._connection.handle.handle
         except DbtBaseException as error:
             raise SparkError(dbt_message(error)) from error
 
     def rows(self, statement: str) -> list[dict[str, Any]]:
-        """Rows of a statement, by the names of their columns.
+        """Return the rows of a statement by column name.
 
         Raises:
-            SparkError: Spark refuses it, or the connection is lost.
-            KeyboardInterrupt: it was cancelled.
+            SparkError: Spark rejects the statement, or the connection is lost.
+            KeyboardInterrupt: the statement was cancelled.
         """
         from pyhive.exc import Error
         from thrift.Thrift import TException
@@ -121,11 +122,11 @@ def _message(error: Exception) -> str:
 
 
 def without_stack(text: str) -> str:
-    """Spark's message, which may have lines of SQL, without the names of its exceptions and their stacks."""
+    """Return Spark's message, including its lines of SQL, without exception names and stack traces."""
     found = re.sub(r"^.*?Error running query: (\[[\w.]+\] )?([\w.$]+(Exception|Error):\s+)*", "", text, flags=re.DOTALL)
     return re.split(r"\n\s+at [\w.$/]+\(|\n\s*Caused by: ", found)[0].strip() or text
 
 
 def _first_line(text: str) -> str:
-    """The first line of Spark's message."""
+    """Return the first line of Spark's message."""
     return next((line.strip() for line in without_stack(text).splitlines() if line.strip()), text)

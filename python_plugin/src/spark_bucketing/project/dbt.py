@@ -1,4 +1,4 @@
-"""dbt's own commands in this process: compile a project, select its nodes."""
+"""Run dbt commands in this process: compile a project and select its nodes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from unittest.mock import patch
 from spark_bucketing.errors import ProjectError
 from spark_bucketing.project.profile import Target
 
-# Data tests are not compiled: there are many, and none is checked.
+# Data tests are not compiled, because there are many and none is checked.
 _COMPILED = ("model", "snapshot", "analysis")
 _MOST_ROUNDS = 10
 SELECTED = ("model", "snapshot")
@@ -23,11 +23,11 @@ SELECTED = ("model", "snapshot")
 
 @dataclass(frozen=True)
 class Selection:
-    """Arguments of dbt's own node selection; all nodes when both lists are empty."""
+    """Arguments of dbt's node selection; both lists empty selects all nodes."""
 
     select: tuple[str, ...] = ()  # values of --select
     exclude: tuple[str, ...] = ()  # values of --exclude
-    state: Path | None = None  # folder of another run's artifacts, to compare with; None for no comparison
+    state: Path | None = None  # directory of another run's artifacts to compare with; None for no comparison
 
     def __bool__(self) -> bool:
         return bool(self.select or self.exclude)
@@ -35,30 +35,30 @@ class Selection:
 
 @dataclass(frozen=True)
 class Dbt:
-    """A project with its profile, as arguments of dbt's commands."""
+    """A project with its profile, as arguments of dbt commands."""
 
-    project_dir: Path  # folder of dbt_project.yml
-    profiles_dir: Path  # folder of profiles.yml
-    target_path: Path  # where dbt puts its artifacts
+    project_dir: Path  # directory of dbt_project.yml
+    profiles_dir: Path  # directory of profiles.yml
+    target_path: Path  # directory for dbt's artifacts
     target: str | None = None  # name of the target; None for the profile's default
     variables: str = "{}"  # --vars, as YAML
     _errors: list[str] = field(default_factory=list, init=False, repr=False, compare=False)
 
     def compile(self) -> dict[str, str]:
-        """Compile all models, snapshots and analyses; return what dbt says of each that does not, by unique id.
+        """Compile all models, snapshots and analyses; return dbt's error for each one that fails, by unique id.
 
         Raises:
-            ProjectError: dbt cannot read the project at all.
+            ProjectError: dbt cannot read the project.
         """
         from dbt.task.compile import CompileTask
 
-        # compile has no --resource-type.
+        # dbt compile has no --resource-type.
         kinds = ("--select", *(f"resource_type:{kind}" for kind in _COMPILED))
         failed: dict[str, str] = {}
         exclude: list[str] = []
-        # What reads a node that failed is skipped, unless that one is left out.
+        # dbt skips the children of a failed node unless that node is excluded.
         for _ in range(_MOST_ROUNDS):
-            # `dbt compile` stops at the first node that does not compile; here it goes on, as `dbt run` does.
+            # `dbt compile` stops at the first error, so emulate `dbt run`, which continues.
             with patch.object(CompileTask, "raise_on_first_error", lambda _: False):
                 outcome = self._invoke("compile", *kinds, "--no-populate-cache", *exclude)
             results = getattr(outcome.result, "results", None)
@@ -84,10 +84,10 @@ class Dbt:
         return manifest
 
     def select(self, selection: Selection, manifest: Path | None = None) -> tuple[str, ...]:
-        """Unique ids of the models and snapshots that dbt's selectors choose, from a manifest.json where one is given.
+        """Return the unique ids of the models and snapshots that dbt's selectors choose, from a manifest.json if given.
 
         Raises:
-            ProjectError: dbt does not understand the selection, or cannot read the project.
+            ProjectError: dbt rejects the selection, or cannot read the project.
         """
         arguments = [argument for kind in SELECTED for argument in ("--resource-type", kind)]
         if selection.select:
@@ -96,7 +96,7 @@ class Dbt:
             arguments += ["--exclude", *selection.exclude]
         if selection.state:
             arguments += ["--state", str(selection.state)]
-        # The manifest that it would write has no compiled code, and would take the place of the one that has.
+        # dbt would replace the manifest with one that lacks compiled code.
         arguments += ["--no-write-json", "--output", "json", "--output-keys", "unique_id"]
         outcome = self._invoke("ls", *arguments, manifest=manifest)
         if not outcome.success:
@@ -108,7 +108,7 @@ class Dbt:
 
         self._errors.clear()
         runner = dbtRunner(manifest=_load(manifest) if manifest else None, callbacks=[self._listen])
-        # dbt prints on standard output, which is the report's.
+        # dbt prints to standard output, which the report uses.
         with redirect_stdout(io.StringIO()):
             outcome = runner.invoke([command, *arguments, *self._place()])
         if isinstance(outcome.exception, KeyboardInterrupt):
@@ -119,7 +119,7 @@ class Dbt:
         target = ("--target", self.target) if self.target else ()
         folders = ("--project-dir", str(self.project_dir), "--profiles-dir", str(self.profiles_dir))
         quiet = ("--quiet", "--no-use-colors", "--log-level", "none", "--log-level-file", "none")
-        # dbt makes the folder of its log even when it writes none.
+        # dbt creates its log directory even if it does not write a log.
         places = ("--target-path", str(self.target_path), "--log-path", str(self.target_path))
         return *folders, *target, *quiet, *places, "--vars", self.variables, "--no-send-anonymous-usage-stats"
 
@@ -130,7 +130,7 @@ class Dbt:
     def _reason(self, outcome: Any) -> str:
         if outcome.exception is not None:
             return str(outcome.exception).strip()
-        return "\n".join(self._errors) or "it does not say why."
+        return "\n".join(self._errors) or "dbt gives no reason."
 
 
 def read_models(target: Target) -> dict[str, Any]:
@@ -144,9 +144,9 @@ def read_models(target: Target) -> dict[str, Any]:
 
 
 def write_session_profile(folder: Path, profile: str, target: str, schema: str) -> None:
-    """A profile of the same name, target and schema, for the Spark of this process instead of a warehouse."""
+    """Write a profile with the same name, target and schema that uses this process's Spark instead of a warehouse."""
     output = {"type": "spark", "method": "session", "host": "NA", "schema": schema, "threads": 1}
-    # JSON is YAML. Nothing in it is to be rendered: braces of Jinja cannot be in a name that dbt has read.
+    # JSON is valid YAML, and names that dbt has read contain no Jinja to render.
     text = json.dumps({profile: {"target": target, "outputs": {target: output}}})
     (folder / "profiles.yml").write_text(text, encoding="utf-8")
 

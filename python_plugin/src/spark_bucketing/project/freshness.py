@@ -1,4 +1,4 @@
-"""Whether a manifest still says what the project's files say, so that nothing has to be compiled."""
+"""Check whether a manifest is up to date with the project's files, so that nothing needs to be compiled."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import yaml
 
 from spark_bucketing.errors import ProjectError
 
-# Settings of dbt_project.yml that name folders, and dbt's defaults.
+# Settings of dbt_project.yml that name directories, with dbt's defaults.
 _FOLDERS = {
     "model-paths": ["models"],
     "macro-paths": ["macros"],
@@ -24,28 +24,29 @@ _FILES = ("dbt_project.yml", "packages.yml", "dependencies.yml", "package-lock.y
 
 
 def read_project(project_dir: Path) -> Mapping[str, Any]:
-    """What dbt_project.yml says.
+    """Read dbt_project.yml.
 
     Raises:
-        ProjectError: there is none, or it is no YAML mapping.
+        ProjectError: the file does not exist or is not a YAML mapping.
     """
     file = project_dir / "dbt_project.yml"
     try:
         data = yaml.safe_load(file.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise ProjectError(f"{file} cannot be read: {error}") from error
+        raise ProjectError(f"Cannot read {file}: {error}") from error
     if not isinstance(data, dict):
-        raise ProjectError(f"{file} is no mapping of settings.")
+        raise ProjectError(f"{file} is not a mapping of settings.")
     return data
 
 
 def is_fresh(
     manifest: Path, project_dir: Path, profiles_dir: Path, target: str | None = None, variables: str = "{}"
 ) -> bool:
-    """Whether a manifest is newer than the project, and was written for this target and these variables.
+    """Return whether a manifest is newer than the project's files, and matches this target and these variables.
 
-    Environment variables are not looked at. The run's arguments are in run_results.json, which dbt writes beside the
-    manifest; without one of the same run nothing is known of them.
+    Environment variables are not compared. The arguments of the run come from run_results.json, which dbt writes next
+    to
+    the manifest; without a run_results.json of the same run, the manifest counts as outdated.
     """
     try:
         written = manifest.stat().st_mtime
@@ -64,18 +65,18 @@ def _variables(text: str) -> Any:
     try:
         return yaml.safe_load(text) or {}
     except yaml.YAMLError as error:
-        raise ProjectError(f"--vars is no YAML: {error}") from error
+        raise ProjectError(f"--vars is not valid YAML: {error}") from error
 
 
 def _times(project_dir: Path, profiles_dir: Path) -> Iterator[float]:
-    """When the project's files, and the folders that they are in, were changed; a folder's also by deletions."""
+    """Yield the modification times of the project's files and of their directories, which also change on deletion."""
     settings = read_project(project_dir)
     packages = project_dir / str(settings.get("packages-install-path") or "dbt_packages")
     for path in (profiles_dir / "profiles.yml", *(project_dir / name for name in _FILES), packages):
         if path.exists():
             yield path.stat().st_mtime
     yield from _sources(project_dir, settings)
-    # A package may be a link to a folder that somebody works in.
+    # A package may be a link to a directory under development.
     for package in sorted(packages.iterdir()) if packages.is_dir() else ():
         file = package / "dbt_project.yml"
         if file.exists():
@@ -84,13 +85,13 @@ def _times(project_dir: Path, profiles_dir: Path) -> Iterator[float]:
 
 
 def _sources(project_dir: Path, settings: Mapping[str, Any]) -> Iterator[float]:
-    """Times of what a project or package is made of, links followed."""
+    """Yield the modification times in a project or package; links are followed."""
     seen: set[str] = set()
     for setting, default in _FOLDERS.items():
         names = settings.get(setting) or default
         for name in [names] if isinstance(names, str) else names:
             for folder, below, files in os.walk(project_dir / name, followlinks=True):
-                # A link may lead to a folder above it.
+                # A link may lead to a parent directory.
                 if os.path.realpath(folder) in seen:
                     below.clear()
                     continue

@@ -1,4 +1,4 @@
-"""The manifest of a dbt project: what is compiled, what it depends on, how it is configured."""
+"""Read the manifest of a dbt project: compiled SQL, dependencies and configs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 
 from spark_bucketing.errors import ProjectError
 
-# Oldest layout of the file that has everything that is read here: dbt 1.6.
+# The oldest manifest version with all required fields, written by dbt 1.6.
 _OLDEST_SCHEMA = 10
 _RELATION = re.compile(r"\s*(?:`(?P<quoted>(?:[^`]|``)+)`|(?P<plain>\w+))\s*(?P<end>\.|$)")
 
@@ -22,39 +22,39 @@ _RELATION = re.compile(r"\s*(?:`(?P<quoted>(?:[^`]|``)+)`|(?P<plain>\w+))\s*(?P<
 class Node:
     """A model, seed, snapshot, analysis or source."""
 
-    unique_id: str  # dbt's
+    unique_id: str  # dbt's unique id
     name: str  # as in ref()
     resource_type: str  # model, seed, snapshot, analysis, source
-    path: str  # its file, relative to the project's folder
-    relation: str | None = None  # its table, as compiled SQL names it; None for what has none
-    materialized: str = "table"  # how it is built; source and seed for these
-    sql: str | None = None  # compiled; None when it was not compiled or has none
-    raw_sql: str = ""  # as it was written
-    config: Mapping[str, Any] = field(default_factory=dict)  # all of its config
-    # Names and data types of the columns in its YAML, in their order; None where there is no type.
+    path: str  # path of its file, relative to the project directory
+    relation: str | None = None  # name of its table in compiled SQL; None if it has no table
+    materialized: str = "table"  # materialization; "source" or "seed" for these
+    sql: str | None = None  # compiled SQL; None if it was not compiled or has none
+    raw_sql: str = ""  # SQL before rendering
+    config: Mapping[str, Any] = field(default_factory=dict)  # its complete config
+    # Names and data types of the columns in its YAML, in order; None if the YAML has no type.
     columns: Mapping[str, str | None] = field(default_factory=dict)
     depends_on: tuple[str, ...] = ()  # unique ids of its parents
-    meta: Mapping[str, Any] = field(default_factory=dict)  # its meta, config's included
+    meta: Mapping[str, Any] = field(default_factory=dict)  # its meta, including the config's meta
     language: str = "sql"  # sql or python
-    contracted: bool = False  # whether its columns are enforced
-    source_name: str = ""  # of a source
+    contracted: bool = False  # whether a contract enforces its columns
+    source_name: str = ""  # name of the source, for sources
 
 
 @dataclass(frozen=True)
 class Manifest:
-    """All nodes by their unique ids."""
+    """All nodes by unique id."""
 
     nodes: Mapping[str, Node]
 
     @cached_property
     def order(self) -> tuple[str, ...]:
-        """Unique ids, parents first."""
+        """Return the unique ids, parents first."""
         nodes = sorted(self.nodes.items())
         parents = {name: [one for one in node.depends_on if one in self.nodes] for name, node in nodes}
         return tuple(TopologicalSorter(parents).static_order())
 
     def with_ancestors(self, unique_ids: Iterable[str]) -> set[str]:
-        """These nodes and all that they are made from."""
+        """Return these nodes and all their ancestors."""
         found: set[str] = set()
         waiting = [name for name in unique_ids if name in self.nodes]
         while waiting:
@@ -69,22 +69,22 @@ def read_manifest(path: Path) -> Manifest:
     """Read a manifest.json.
 
     Raises:
-        ProjectError: there is none, or it is not one that can be read.
+        ProjectError: the file does not exist, or is not a supported manifest.
     """
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise ProjectError(f"The manifest {path} cannot be read: {error.strerror}.") from error
+        raise ProjectError(f"Cannot read the manifest {path}: {error.strerror}.") from error
     except ValueError as error:
-        raise ProjectError(f"The manifest {path} is not JSON: {error}.") from error
+        raise ProjectError(f"The manifest {path} is not valid JSON: {error}.") from error
     metadata = data.get("metadata") if isinstance(data, dict) else None
     metadata = metadata if isinstance(metadata, dict) else {}
     version = re.search(r"/manifest/v(\d+)\.json$", str(metadata.get("dbt_schema_version", "")))
     if version is None or int(version[1]) < _OLDEST_SCHEMA:
         found = metadata.get("dbt_schema_version", "no dbt_schema_version")
         raise ProjectError(
-            f"{path} is no manifest that can be read.\n  found:    {found}\n"
-            f"  expected: manifest v{_OLDEST_SCHEMA} or newer, of dbt 1.6 or newer\n"
+            f"{path} is not a supported manifest.\n  found:    {found}\n"
+            f"  expected: manifest v{_OLDEST_SCHEMA} or newer, written by dbt 1.6 or newer\n"
             "  instead:  compile with dbt-core 1.10.8 or newer"
         )
     project = str(metadata.get("project_name") or "")
@@ -93,14 +93,14 @@ def read_manifest(path: Path) -> Manifest:
         nodes = {str(entry["unique_id"]): _node(entry, project) for entry in entries}
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise ProjectError(
-            f"The manifest {path} has a node that cannot be read ({type(error).__name__}: {error}). "
-            "Write it anew with dbt compile."
+            f"The manifest {path} has an invalid node ({type(error).__name__}: {error}). Run dbt compile to write "
+            "it again."
         ) from error
     return Manifest(nodes)
 
 
 def relation_parts(relation: str) -> tuple[str, ...] | None:
-    """The parts of a qualified name without their quotes, or None for what is no plain qualified name."""
+    """Return the unquoted parts of a qualified name, or None if the text is not a qualified name."""
     parts, rest = [], relation
     while match := _RELATION.match(rest):
         parts.append((match["quoted"] or match["plain"]).replace("``", "`"))
@@ -111,7 +111,7 @@ def relation_parts(relation: str) -> tuple[str, ...] | None:
 
 
 def table_name(relation: str) -> str:
-    """A table in lower case, as plans call it: without the catalog where that is Spark's; else the text itself."""
+    """Return a table name in lower case as plans show it: without Spark's own catalog; other text is unchanged."""
     parts = relation_parts(relation)
     return ".".join(parts).lower().removeprefix("spark_catalog.") if parts else relation
 

@@ -1,4 +1,4 @@
-"""The target of a dbt profile, read by dbt itself."""
+"""Read the target of a dbt profile through dbt itself."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from spark_bucketing.errors import ProfileError
 
 @dataclass(frozen=True)
 class Target:
-    """A target of any connection method, and the folders that it was read from."""
+    """A target of any connection method, and the directories that it was read from."""
 
-    name: str  # the target's
-    schema: str  # where its models go
-    method: str  # of the connection: session, thrift, http, odbc
+    name: str  # name of the target
+    schema: str  # schema of its models
+    method: str  # connection method: session, thrift, http, odbc
     settings: Mapping[str, str]  # its server_side_parameters
     profile: str  # name of the profile
-    project_dir: Path  # folder of dbt_project.yml, absolute
-    profiles_dir: Path  # folder of profiles.yml, absolute
+    project_dir: Path  # directory of dbt_project.yml, absolute
+    profiles_dir: Path  # directory of profiles.yml, absolute
     loaded: Any = field(default=None, repr=False, compare=False)  # dbt's own object, for opening connections
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where dbt finds a project, its profile and the target; None for where it looks by itself."""
+    """Options that select a project, its profile and a target; None for dbt's defaults."""
 
     project_dir: Path | None = None
     profiles_dir: Path | None = None
@@ -36,7 +36,7 @@ class Place:
 
 
 def session_target(place: Place) -> Target:
-    """Read the target that dbt would use for this project, for a command that starts Spark itself.
+    """Read the target that dbt would use, for a command that starts Spark itself.
 
     Raises:
         ProfileError: dbt is not installed, cannot read the project or the profile, or the method is not session.
@@ -44,14 +44,14 @@ def session_target(place: Place) -> Target:
     found = read_target(place)
     if found.method != "session":
         raise ProfileError(
-            f"Target {found.name!r} has the connection method {found.method!r}, and this command starts Spark "
-            "itself: choose a target with method 'session' with --target."
+            f"Target {found.name!r} has the connection method {found.method!r}, but this command starts Spark itself. "
+            "Choose a target with the method 'session' with --target."
         )
     return found
 
 
 def read_target(place: Place, variables: str = "{}") -> Target:
-    """Read the target that dbt would use for this project, whatever its connection is.
+    """Read the target that dbt would use, with any connection method.
 
     Raises:
         ProfileError: dbt is not installed, or cannot read the project, the profile or the variables.
@@ -64,7 +64,7 @@ def read_target(place: Place, variables: str = "{}") -> Target:
         profile = _profile(project_dir, profiles_dir, place.target, variables)
     except ImportError as error:
         raise ProfileError(
-            f"Reading a dbt profile needs dbt ({error}). Install it: pip install 'spark-bucketing[dbt]'"
+            f"Reading a dbt profile requires dbt ({error}). Install it with: pip install 'spark-bucketing[dbt]'"
         ) from error
     credentials = profile.credentials
     return Target(
@@ -87,7 +87,7 @@ def _profile(project_dir: Path, profiles_dir: Path, target: str | None, variable
     from dbt_common.events.event_manager_client import cleanup_event_logger
     from dbt_common.exceptions import DbtBaseException
 
-    # Outside of its own commands dbt logs on standard output, which is the report's.
+    # Outside its own commands, dbt logs to standard output, which the report uses.
     cleanup_event_logger()
     set_from_args(Namespace(PROFILES_DIR=str(profiles_dir)), None)
     set_invocation_context(os.environ)
@@ -97,13 +97,14 @@ def _profile(project_dir: Path, profiles_dir: Path, target: str | None, variable
         raise ProfileError(
             f"dbt cannot read the target from {project_dir} and {profiles_dir}: {dbt_message(error)}"
         ) from error
-    # dbt leaves a file that is no UTF-8 to Python.
+    # dbt passes on Python's error for a file that is not UTF-8.
     except UnicodeDecodeError as error:
         raise ProfileError(
-            f"dbt_project.yml in {project_dir} or profiles.yml in {profiles_dir} is no UTF-8: {error}. Save it as such."
+            f"dbt_project.yml in {project_dir} or profiles.yml in {profiles_dir} is not valid UTF-8: {error}. Save it "
+            "as UTF-8."
         ) from error
 
 
 def dbt_message(error: Exception) -> str:
-    """What an error of dbt says, without what it prints around it."""
+    """Return the message of a dbt error without dbt's decoration."""
     return str(getattr(error, "msg", error)).strip() or type(error).__name__

@@ -1,4 +1,4 @@
-"""Columns of a seed, as dbt itself reads them from its file."""
+"""Read the columns of a seed as dbt does."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from spark_bucketing.errors import ProjectError
 
 
 def seed_columns(file: Path, config: Mapping[str, Any]) -> Mapping[str, str]:
-    """Names and Spark types of a seed's columns.
+    """Return the names and Spark types of a seed's columns.
 
     Raises:
         ProjectError: the file cannot be read.
@@ -23,9 +23,9 @@ def seed_columns(file: Path, config: Mapping[str, Any]) -> Mapping[str, str]:
         table = from_csv(
             file, text_columns=list(config.get("column_types") or ()), delimiter=config.get("delimiter", ",")
         )
-    # agate has no exception of its own for a file that is no CSV.
+    # agate raises various exceptions for a file that is not valid CSV.
     except Exception as error:
-        raise ProjectError(f"The seed {file} cannot be read: {error}") from error
+        raise ProjectError(f"Cannot read the seed {file}: {error}") from error
     return {
         name: given.get(name.lower()) or str(SparkAdapter.convert_agate_type(table, index))
         for index, name in enumerate(table.column_names)

@@ -1,1 +1,1 @@
-"""What was found, in one format per module."""
+"""Reports, with one module per format."""

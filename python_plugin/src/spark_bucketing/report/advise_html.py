@@ -1,4 +1,4 @@
-"""Advice as one page that needs nothing else, with the graph of models before and after."""
+"""Write the advice as a self-contained HTML page with the graph of models before and after."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def write_html(advice: Advice, file: TextIO) -> None:
 
 
 def _graph(advice: Advice, when: str) -> dict[str, Any] | None:
-    """The models, each in the colour of its Exchanges at that time; of many only those that change."""
+    """Draw the models in the colour of their number of Exchanges; in large projects, only changed models."""
     proofs = {one.unique_id: one for one in advice.proof}
     changed = {change.unique_id: change for change in advice.changes}
     if len(proofs) > _MOST_NODES:

@@ -1,4 +1,4 @@
-"""Advice as JSON, by docs/advise.schema.json."""
+"""Write the advice as JSON that follows docs/advise.schema.json."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from spark_bucketing.report.formatting import spec_data
 
 
 def write_json(advice: Advice, file: TextIO) -> None:
-    """Write all of it."""
+    """Write the complete advice."""
     output.write_json(advice_data(advice), file)
 
 
 def advice_data(advice: Advice) -> dict[str, Any]:
-    """Advice in the types of JSON."""
+    """Convert the advice to JSON types."""
     return {
         "version": 1,
         "about": dict(advice.about),

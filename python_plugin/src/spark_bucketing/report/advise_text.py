@@ -1,4 +1,4 @@
-"""Advice as text."""
+"""Write the advice as text."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _MOST_LEFT_OUT = 20
 
 
 def write_text(advice: Advice, file: TextIO) -> None:
-    """Write all of it."""
+    """Write the complete advice."""
     file.writelines(f"{line}\n" for line in _lines(advice))
 
 
 def spec_text(spec: BucketSpec | None) -> str:
-    """A layout in a few words."""
+    """Describe a bucket spec in a few words."""
     if spec is None:
         return "no buckets"
     order = f", sorted by {', '.join(spec.sort_columns)}" if spec.sort_columns != spec.bucket_columns else ""
@@ -28,12 +28,12 @@ def spec_text(spec: BucketSpec | None) -> str:
 
 
 def bytes_text(number: float) -> str:
-    """A number of bytes, which may be less than none."""
+    """Format a number of bytes, which may be negative."""
     return ("-" if number < 0 else "") + size(round(abs(number)))
 
 
 def proof_text(one: QueryProof) -> str:
-    """What a model shuffles and sorts, before and after."""
+    """Describe how much a model shuffles and sorts before and after."""
     return f"{one.model}: {_planned(one.before)} -> {_planned(one.after)}"
 
 
@@ -42,11 +42,11 @@ def _lines(advice: Advice) -> Iterator[str]:
         yield from _explained(advice.explained)
         return
     if advice.worse:
-        yield f"Becomes worse: {count(len(advice.worse), 'model')}"
+        yield f"Worse: {count(len(advice.worse), 'model')}"
         yield from (f"  {proof_text(one)}" for one in advice.worse)
         yield ""
     if not advice.changes:
-        yield "No change spares more than it costs."
+        yield "No change saves more than it costs."
     for change in advice.changes:
         yield from _change(change)
     if advice.changes:
@@ -60,19 +60,19 @@ def _lines(advice: Advice) -> Iterator[str]:
 def _models(advice: Advice) -> Iterator[str]:
     better = [one for one in advice.proof if one.gain > 0 and not one.is_worse]
     if better:
-        yield "\nBecomes better:"
+        yield "\nBetter:"
         yield from (f"  {proof_text(one)}" for one in sorted(better, key=lambda one: (-one.gain, one.model)))
     unknown = [one for one in advice.proof if one.error]
     if unknown:
-        yield "\nNot planned, so that nothing is said of them:"
+        yield "\nNot planned, so the advice does not cover them:"
         yield from (f"  {one.model}: {one_line(one.error)[:300]}" for one in unknown)
 
 
 def _not_touched(advice: Advice) -> Iterator[str]:
     if advice.suggestions:
-        yield "\nTables that dbt does not build, if they were bucketed so:"
+        yield "\nTables that dbt does not build, with the savings from bucketing them:"
         yield from (
-            f"  {one.table}: {spec_text(one.spec)} would spare up to {bytes_text(one.gain)}"
+            f"  {one.table}: {spec_text(one.spec)} would save up to {bytes_text(one.gain)}"
             for one in advice.suggestions
         )
     lines = list(_left_out(advice.left_out))
@@ -80,11 +80,11 @@ def _not_touched(advice: Advice) -> Iterator[str]:
         yield "\nLeft out:"
         yield from lines[:_MOST_LEFT_OUT]
         if len(lines) > _MOST_LEFT_OUT:
-            yield f"  and {len(lines) - _MOST_LEFT_OUT:,} more (--format json)"
+            yield f"  and {len(lines) - _MOST_LEFT_OUT:,} more (--format json shows all)"
 
 
 def _left_out(found: Sequence[RejectedTable]) -> Iterator[str]:
-    """One line for each key, and one for all tables that are left out for the same reason."""
+    """Return one line for each rejected set of keys, and one line per reason for whole tables."""
     tables: dict[str, list[str]] = {}
     for left in found:
         if not left.keys:
@@ -97,16 +97,16 @@ def _edits(advice: Advice) -> Iterator[str]:
     for refusal in advice.refusals:
         yield f"\nNot edited: {refusal.model}: {refusal.reason}\n  instead: {refusal.instead}"
     if advice.edits:
-        done = f"Edited {count(len(advice.edits), 'file')}:" if advice.applied else "To make these edits: --apply"
+        done = f"Edited {count(len(advice.edits), 'file')}:" if advice.applied else "Pass --apply to make these edits:"
         yield f"\n{done}\n{unified_diff(advice.edits)}"
 
 
 def _change(change: Change) -> Iterator[str]:
     yield f"{change.model}: {spec_text(change.before)} -> {spec_text(change.after)}"
-    yield f"  estimate: spares {bytes_text(change.gain)}, writing costs {bytes_text(change.write_cost)} more"
-    yield f"  rewritten: {size(change.rewritten_bytes)} of {size(change.size_bytes)}; {change.how}"
+    yield f"  estimate: saves {bytes_text(change.gain)}, writing costs {bytes_text(change.write_cost)} more"
+    yield f"  rewrites {size(change.rewritten_bytes)} of {size(change.size_bytes)}; {change.how}"
     for lost in change.lost:
-        yield f"  lost: {lost}"
+        yield f"  no longer bucketed for {lost}"
 
 
 def _totals(advice: Advice) -> Iterator[str]:
@@ -116,12 +116,12 @@ def _totals(advice: Advice) -> Iterator[str]:
     yield f"  Exchanges {before.exchanges:,} to {after.exchanges:,}, Sorts {before.sorts:,} to {after.sorts:,}"
     sizes = bytes_text(advice.bytes("before")), bytes_text(advice.bytes("after"))
     cost = bytes_text(advice.write_cost)
-    yield f"  shuffled and sorted in all runs: {sizes[0]} to {sizes[1]}; writing costs {cost} more (an estimate)"
+    yield f"  shuffled and sorted over all runs: {sizes[0]} to {sizes[1]}; writing costs {cost} more (estimate)"
     if advice.changes:
-        yield f"  in all {bytes_text(advice.bytes('before') - advice.bytes('after') - advice.write_cost)} are spared"
+        yield f"  net savings: {bytes_text(advice.bytes('before') - advice.bytes('after') - advice.write_cost)}"
     if advice.refusals:
         refused = count(len(advice.refusals), "config")
-        yield f"  all of this holds once {refused} that could not be edited have been changed by hand"
+        yield f"  these figures require manual changes to {refused} that could not be edited"
 
 
 def _planned(planned: Planned | None) -> str:
@@ -135,7 +135,7 @@ def _explained(found: Explanation) -> Iterator[str]:
     yield f"{found.table}: {count(len(found.candidates), 'candidate')}"
     for one in found.candidates:
         yield f"  {spec_text(one.spec)}: {one.verdict}"
-        yield f"    net gain alone {bytes_text(one.alone)}, beside the other tables' layouts {bytes_text(one.beside)}"
-        yield f"    serves {', '.join(one.serves) or 'nothing'}"
+        yield f"    net savings alone {bytes_text(one.alone)}, with the other proposed specs {bytes_text(one.beside)}"
+        yield f"    used by {', '.join(one.serves) or 'no query'}"
     for left in found.left_out:
         yield f"  left out{' by ' + ', '.join(left.keys) if left.keys else ''}: {left.reason}"

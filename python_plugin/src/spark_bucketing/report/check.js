@@ -1,4 +1,4 @@
-// Shows the findings and queries that fit what is chosen. Without it, the page shows all of them.
+// Filters findings and queries. Without JavaScript, the page shows all of them.
 const form = document.querySelector(".filters");
 const cards = [...document.querySelectorAll("[data-verdicts]")];
 const shown = form.querySelector("output");
@@ -22,7 +22,7 @@ form.hidden = false;
 form.addEventListener("input", filter);
 form.addEventListener("reset", () => setTimeout(filter));
 form.addEventListener("submit", (event) => event.preventDefault());
-// A model of the graph is looked for among all queries.
+// Reset the filters so that a link from the graph finds its model.
 addEventListener("hashchange", () => {
   form.reset();
   document.getElementById(decodeURIComponent(location.hash.slice(1)))?.setAttribute("open", "");

@@ -1,4 +1,4 @@
-"""The check's report as workflow commands of GitHub Actions, which become annotations of a pull request."""
+"""Write the report of check as GitHub Actions workflow commands, which annotate a pull request."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ _COMMANDS = {"error": "error", "warning": "warning", "note": "notice"}
 
 
 def write_github(report: Report, file: TextIO) -> None:
-    """Write a command for each finding that nothing accepts, and the summary."""
+    """Write a command for each finding that is not accepted, and the summary."""
     for found in alike_findings(open_findings(report)):
         file.write(_annotation(report, found))
     for model in unknown_models(report):
         why = why_unknown(model)
-        file.write(_command("error", from_root(report, model.path), None, f"{model.name} could not be checked", why))
+        file.write(_command("error", from_root(report, model.path), None, f"Could not check {model.name}", why))
     if report.unfinished:
         file.write(_command("error", None, None, "interrupted", f"Not reached: {', '.join(report.unfinished)}"))
     file.write(f"{one_line(summary(report))}\n")

@@ -1,4 +1,4 @@
-"""The check's report as one page that needs nothing else: the graph of models, each edge in its verdict's colour."""
+"""Write the report of check as a self-contained HTML page with a graph of models, coloured by verdict."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from spark_bucketing.report.formatting import count, effect, operators_of, place
 from spark_bucketing.report.graph import NODE_HEIGHT, NODE_WIDTH, Point, draw
 from spark_bucketing.report.output import pages
 
-# More nodes than people look at: then only those between which something is bucketed are drawn.
+# Above this number of nodes, only models on edges with bucketed tables are drawn.
 _MOST_NODES = 150
 _DULL = (None, Verdict.NOT_BUCKETED, Verdict.BROADCAST)
 _GOOD = (Verdict.SHUFFLE_FREE, Verdict.SORT_FREE)
-_NOTE = "Each line is a model reading another, in the colour of the worst that happens to its rows there."
+_NOTE = "Each line is a model that reads another one, in the colour of the worst verdict on that read."
 
 
 def write_html(report: Report, file: TextIO) -> None:
@@ -41,25 +41,25 @@ def write_html(report: Report, file: TextIO) -> None:
 
 
 def _kind(verdict: Verdict | None) -> str:
-    """The class of elements in a verdict's colour."""
+    """Return the CSS class for a verdict's colour."""
     return verdict.value.removesuffix(" on purpose").replace(" ", "-") if verdict else "none"
 
 
 def _graph(report: Report) -> dict[str, Any] | None:
-    """What is drawn of the models; None where no model reads another."""
+    """Return the graph of models; None if no model reads another one."""
     models = {model.unique_id: model for model in report.models if model.unique_id}
     edges = {(parent.unique_id, name): parent.verdict for name, model in models.items() for parent in model.inputs}
     names = list(dict.fromkeys([*(parent for parent, _ in edges), *models]))
     if not edges:
         return None
     note = _NOTE
-    for dull, left in ((_DULL, "buckets matter"), (_GOOD, "rows are moved although there are buckets")):
+    for dull, left in ((_DULL, "bucketing matters"), (_GOOD, "bucketed tables are shuffled")):
         if len(names) > _MOST_NODES:
             edges = {edge: verdict for edge, verdict in edges.items() if verdict not in dull}
             ends = {name for edge in edges for name in edge}
             names = [name for name in names if name in ends]
-            note = f"{_NOTE} Of {count(len(models), 'model')} those are shown between which {left}."
-    # Parents first: sources, then models in the report's order.
+            note = f"{_NOTE} Only models where {left} are shown ({count(len(models), 'model')} in total)."
+    # Parents first: sources, then models in the order of the report.
     places = {name: place for place, name in enumerate(models)}
     names.sort(key=lambda name: places.get(name, -1))
     drawing = draw(names, edges)
@@ -74,18 +74,18 @@ def _graph(report: Report) -> dict[str, Any] | None:
 
 
 def _about(name: str, model: ModelResult | None) -> tuple[str, Verdict | None]:
-    """What stands under a node's name, and the verdict whose colour it has."""
+    """Return the line under a node's name, and the verdict that gives its colour."""
     if model is None:
         return name.partition(".")[0], None
-    what = count(len(model.operators), "operator") if model.operators else "no join, no grouping"
-    what = "could not be planned" if model.error else what
+    what = count(len(model.operators), "operator") if model.operators else "no join or grouping"
+    what = "not planned" if model.error else what
     found = len(alike_findings(open_findings(Report((model,)))))
     verdict = Verdict.UNKNOWN if model.error else worst(model.operators)
     return what + (f", {count(found, 'finding')}" if found else ""), None if verdict in _DULL else verdict
 
 
 def curve(points: Sequence[Point]) -> Iterator[str]:
-    """An edge as parts of an SVG path."""
+    """Draw an edge as parts of an SVG path."""
     (x, y), *rest = points
     yield f"M{x:.0f},{y:.0f}"
     for to_x, to_y in rest:
@@ -95,7 +95,7 @@ def curve(points: Sequence[Point]) -> Iterator[str]:
 
 
 def short_name(unique_id: str) -> str:
-    """What people call a node."""
+    """Return the display name of a node."""
     kind, (name, last) = unique_id.split(".")[0], ("", *unique_id.split("."))[-2:]
-    # The last part of a model's id is its version where it has one.
+    # The id of a versioned model ends with its version.
     return f"{name}.{last}" if kind != "source" and re.fullmatch(r"v\w+", last) and unique_id.count(".") > 2 else last

@@ -1,4 +1,4 @@
-"""The check's report as JSON, in the form of docs/check.schema.json: its own fields, as they are."""
+"""Write the report of check as JSON that follows docs/check.schema.json, with the fields of the report classes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from spark_bucketing.check.effects import required_specs
 from spark_bucketing.check.results import Finding, Fix, ModelResult, OperatorResult, Report
 from spark_bucketing.report import output
 
-# Raised when something that was there is gone or means something else; what is new leaves it as it is.
+# Increase it when a field is removed or changes its meaning; additions leave it unchanged.
 SCHEMA_VERSION = 1
 
 
@@ -42,7 +42,7 @@ def _operator(model: ModelResult, operator: OperatorResult) -> dict[str, Any]:
 
 
 def _finding(model: str, operator: OperatorResult | None, finding: Finding) -> dict[str, Any]:
-    # What only the check itself needs.
+    # Fields that only the check itself uses.
     data = {name: value for name, value in vars(finding).items() if name not in ("candidates", "explains")}
     data |= {"fingerprint": fingerprint(model, operator, finding), "fixes": [_fix(fix) for fix in finding.fixes]}
     return data
@@ -50,7 +50,7 @@ def _finding(model: str, operator: OperatorResult | None, finding: Finding) -> d
 
 def _fix(fix: Fix) -> dict[str, Any]:
     found = asdict(replace(fix, also=()))
-    # What only the planning of it needs.
+    # Fields that only the planning step uses.
     for key in ("rewrite", "planned_as_if"):
         del found[key]
     return {"promises": found.pop("verdict"), **found, "also": [_fix(further) for further in fix.also]}

@@ -1,4 +1,4 @@
-"""The check's report as JUnit XML: a test case for each query."""
+"""Write the report of check as JUnit XML with one test case per query."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from pathlib import PurePosixPath
 from typing import TextIO
 
-# Only written: nothing here reads XML of others.
+# This module only writes XML, so attacks through parsed XML do not apply.
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from spark_bucketing.check.outcome import FailOn, failing_levels, is_unclear
 from spark_bucketing.check.results import Finding, ModelResult, OperatorResult, Report
 from spark_bucketing.report.formatting import one_line, summary
 
-# Characters that XML 1.0 has no way to write.
+# Characters that XML 1.0 cannot represent.
 _UNWRITABLE = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
@@ -43,7 +43,7 @@ def _case(suite: Element, model: ModelResult, failing: tuple[str, ...]) -> None:
     if model.error and not model.accepted:
         SubElement(case, "error", message=_text(one_line(model.error))).text = _text(model.error)
     for operator in filter(is_unclear, model.operators):
-        SubElement(case, "error", message=_text(f"not understood: {operator.kind}: {operator.description}"))
+        SubElement(case, "error", message=_text(f"operator not recognized: {operator.kind}: {operator.description}"))
     findings = [(operator, finding) for operator in model.operators for finding in operator.findings]
     _add_findings(case, findings, failing)
 

@@ -1,4 +1,4 @@
-"""The formats of the check's report by their names."""
+"""The report formats of check by name."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FORMATS = ("text", "json", "sarif", "github", "junit", "html")
 def write_report(
     report: Report, form: str, file: TextIO, fail_on: FailOn, verbose: bool = False, plain: bool = False
 ) -> None:
-    """Write a report in one of FORMATS; `verbose` and `plain` are for text, and what fails is for JUnit."""
+    """Write a report in one of FORMATS; `verbose` and `plain` apply to text, `fail_on` to JUnit."""
     if form == "text":
         write_text(report, file, verbose, plain)
     elif form == "junit":

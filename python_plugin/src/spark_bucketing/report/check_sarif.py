@@ -1,4 +1,4 @@
-"""The check's report as SARIF 2.1.0, for code scanning."""
+"""Write the report of check as SARIF 2.1.0 for code scanning."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from spark_bucketing.report import output
 from spark_bucketing.report.formatting import from_root
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
-# Relative paths start where the check ran.
+# Relative paths start at the directory of the check.
 _BASE = "SRCROOT"
 _KINDS: dict[Acceptance, str] = {"allow": "inSource", "baseline": "external"}
 
 
 def write_sarif(report: Report, file: TextIO) -> None:
-    """Write the report, as a log of one run."""
+    """Write the report as a log with one run."""
     driver = {"name": "spark-bucketing", "version": version("spark-bucketing"), "rules": list(map(_rule, EVERY_REASON))}
     run = {
         "tool": {"driver": driver},
         "columnKind": "unicodeCodePoints",
-        "originalUriBaseIds": {_BASE: {"description": {"text": "The folder where the check ran."}}},
+        "originalUriBaseIds": {_BASE: {"description": {"text": "The directory in which the check ran."}}},
         "invocations": [
             {
                 "executionSuccessful": not report.unfinished and not unknown_models(report),
@@ -59,7 +59,7 @@ def _result(report: Report, found: Found) -> dict[str, Any]:
         "message": {"text": finding.message + fixes},
         "partialFingerprints": {"sparkBucketing/v1": fingerprint(key, found.operator, finding)},
     }
-    # A finding of the project as a whole is shown at the file that makes it one.
+    # A project-wide finding is reported at the project file.
     result["locations"] = [_location(report, model.path if model else "dbt_project.yml", finding.line)]
     if finding.accepted:
         result["suppressions"] = [{"kind": _KINDS[finding.accepted]}]
@@ -69,13 +69,13 @@ def _result(report: Report, found: Found) -> dict[str, Any]:
 
 
 def _notifications(report: Report) -> Iterator[dict[str, Any]]:
-    """Models that could not be planned, and operators that were not understood."""
+    """Return results for models that could not be planned and operators that were not recognized."""
     for model in report.models:
         if model.error:
             level = "none" if model.accepted else "error"
             yield _notification(report, model, UNPLANNED, None, level, f"could not be checked: {model.error}")
         for operator in filter(is_unclear, model.operators):
-            why = f"has an operator that was not understood: {operator.description}"
+            why = f"has an operator that was not recognized: {operator.description}"
             yield _notification(report, model, UNKNOWN, operator, "error", why)
 
 
@@ -92,8 +92,8 @@ def _notification(
 
 
 def _location(report: Report, path: str, line: int | None) -> dict[str, Any]:
-    # A name of a file may have bytes that are no text.
+    # File names may contain bytes that are not valid text.
     uri = quote(from_root(report, path), errors="replace")
     artifact = {"uri": f"file://{uri}"} if PurePosixPath(path).is_absolute() else {"uri": uri, "uriBaseId": _BASE}
-    # Code scanning shows a result without a line nowhere.
+    # Code scanning ignores results without a line.
     return {"physicalLocation": {"artifactLocation": artifact, "region": {"startLine": line or 1}}}

@@ -1,4 +1,4 @@
-"""The check's report for a terminal: what is wrong first, the widest problem at the top, then what there is."""
+"""Write the report of check for a terminal: violations first, ordered by reach, then all queries."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ _VERDICTS = {
 
 
 def write_text(report: Report, file: TextIO, verbose: bool = False, plain: bool = False) -> None:
-    """Write the report; colours and wrapped lines only where a terminal wants them."""
+    """Write the report; only a terminal gets colours and wrapped lines."""
     console = console_on(file, plain)
     for found in alike_findings(open_findings(report)):
         _write_finding(console, found)
     for model in unknown_models(report):
         _write_unknown(console, model)
     for table, specs in required_specs(report.models).items():
-        console.print(Text.assemble((table, "bold"), "  several queries want different buckets"))
+        console.print(Text.assemble((table, "bold"), "  queries require different bucket specs"))
         for text, names in specs.items():
-            _indented(console, Text(f"{text}: serves {', '.join(names)}"))
+            _indented(console, Text(f"{text}: for {', '.join(names)}"))
         console.print()
     if verbose:
         _write_operators(console, report)
@@ -92,7 +92,7 @@ def _counts(model: ModelResult) -> Iterator[tuple[str, str] | str]:
 
 
 def _indented(console: Console, text: Text) -> None:
-    # Padding would fill lines of a pipe to its unlimited width.
+    # Padding would fill the lines up to the unlimited width of a pipe.
     if console.is_terminal:
         console.print(Padding(text, (0, 0, 0, 4)))
     else:

@@ -1,4 +1,4 @@
-"""What the doctor has found: a line for each subject, and below it what to do; or JSON."""
+"""Write the results of doctor: a line for each subject with its remedy below, or JSON."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _STYLES = {"ok": "green", "wrong": "red", "unknown": "yellow"}
 
 
 def write_diagnoses(target: str, found: Sequence[Diagnosis], form: str, file: TextIO) -> None:
-    """Write what was looked at."""
+    """Write the diagnosis."""
     if form == "json":
         write_json({"target": target, "examined": [vars(one) for one in found]}, file)
         return

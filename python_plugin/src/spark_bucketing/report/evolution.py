@@ -1,4 +1,4 @@
-"""The commands of evolution in text and JSON."""
+"""Write the results of the `evolution` commands as text and JSON."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from spark_bucketing.report.output import console_on, write_json
 
 
 def write_specs(table: Table, merging: Merging, form: str, file: TextIO) -> None:
-    """Write the specs over the partitions, and which of them can be read together."""
+    """Write the specs of the partitions, and which of them queries can read together as bucketed."""
     found = runs(table.partitions)
     together = compatible_read(table, table.partitions, merging)
     if form == "json":
@@ -77,7 +77,7 @@ def _read(read: Read) -> dict[str, Any]:
 
 
 def write_sealed(table: str, found: Sequence[Partition], dry_run: bool, form: str, file: TextIO) -> None:
-    """Write which partitions are, or would be, sealed, and what is wrong with the others."""
+    """Write which partitions are or would be sealed, and why others are not."""
     if form == "json":
         write_json({"table": table, "dry_run": dry_run, "partitions": list(map(_sealed, found))}, file)
         return
@@ -93,7 +93,7 @@ def write_sealed(table: str, found: Sequence[Partition], dry_run: bool, form: st
     numbers = Counter(part.status for part in found)
     sums = ", ".join(f"{number:,} {status}" for status, number in numbers.items())
     read = count(sum(part.files_read for part in found), "file")
-    console.print(Text(f"{table}: {sums or 'nothing matches'}; the keys of {read} were read."))
+    console.print(Text(f"{table}: {sums or 'no matching partitions'}; keys were read from {read}."))
 
 
 def _sealed(part: Partition) -> dict[str, Any]:
@@ -109,21 +109,21 @@ def _sealed(part: Partition) -> dict[str, Any]:
 
 
 def write_plan(plan: RewritePlan, file: TextIO) -> None:
-    """Write what a rewrite does: partitions, files and bytes."""
+    """Write the partitions, files and bytes of a rewrite."""
     console = console_on(file, soft_wrap=True)
     for part in plan.done:
-        has = "has the table's spec already" if part.has_files else "has no files"
+        has = "already has the table's spec" if part.has_files else "has no files"
         console.print(Text(f"{part.name}: {has}"))
     for part in plan.todo:
         files = f"{count(part.files, 'file')}, {size(part.size)}"
-        console.print(Text.assemble((part.name, "bold"), f": {files}: write anew, {part.summary}"))
+        console.print(Text.assemble((part.name, "bold"), f": {files}: rewrite, {part.summary}"))
     for part, obstacle in plan.left:
-        console.print(Text.assemble((part.name, "red"), f": left as it is, {obstacle}"))
+        console.print(Text.assemble((part.name, "red"), f": skip, {obstacle}"))
     written = count(sum(part.files for part in plan.todo), "file")
     console.print(
         Text(
-            f"{plan.table.name}: {count(len(plan.todo), 'partition')} to be brought to {words(plan.table.spec)}, "
-            f"{written} and {size(total_size(plan.todo))} to be written anew."
+            f"{plan.table.name}: {count(len(plan.todo), 'partition')} to rewrite with {words(plan.table.spec)}: "
+            f"{written} and {size(total_size(plan.todo))}."
         )
     )
 

@@ -1,4 +1,4 @@
-"""The commands of `map` in text and JSON."""
+"""Write the results of the `map` commands as text and JSON."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ _MOST_FILES = 50
 def write_file_statistics_report(
     name: str, files: Sequence[FileStats], form: str, file: TextIO, *, verified: bool = False
 ) -> None:
-    """Write what the map says of a table's files, and how much of it holds.
+    """Write the file statistics of a table, and whether they match the files.
 
     Args:
-        name: the table's.
-        files: those that are there.
+        name: name of the table.
+        files: the existing files.
         form: text or json.
-        file: to write to.
-        verified: whether rows were read.
+        file: output file.
+        verified: whether rows were read to verify the statistics.
     """
     if form == "json":
         write_json({"table": name, "verified": verified, "files": [asdict(one) for one in files]}, file)
         return
     console = console_on(file, soft_wrap=True)
     console.print(Text(_headline(name, files, verified)))
-    # What is wrong is what is looked for.
+    # Show files with errors first.
     shown = sorted(files, key=lambda one: (one.state == State.MAPPED and not one.overlaps, one.name))[:_MOST_FILES]
     console.print(_table(shown))
     if len(files) > len(shown):
-        console.print(Text(f"and {count(len(files) - len(shown), 'file')}, which --format json has"))
+        console.print(Text(f"and {count(len(files) - len(shown), 'file')} more (--format json shows all)"))
 
 
 def _headline(name: str, files: Sequence[FileStats], verified: bool) -> str:
@@ -47,12 +47,14 @@ def _headline(name: str, files: Sequence[FileStats], verified: bool) -> str:
     rows = sum(one.rows for one in files)
     text = f"{name}: {count(len(files), 'file')}, {count(rows, 'row')}, {size(sum(one.size for one in files))}"
     if states[State.NOT_MAPPED]:
-        text += f"; {count(states[State.NOT_MAPPED], 'file')} not in the map, so that every query reads them"
+        text += f"; {count(states[State.NOT_MAPPED], 'file')} without file statistics, which every query reads"
     if states[State.WRONG]:
-        text += f"; the map is wrong about {count(states[State.WRONG], 'file')}: spark-bucketing map repair {name}"
+        text += (
+            f"; wrong file statistics for {count(states[State.WRONG], 'file')}: run spark-bucketing map repair {name}"
+        )
     if overlapping := sum(one.overlaps for one in files):
         text += f"; {count(overlapping, 'file')} overlapping others"
-    return text + ("; the map is true of all" if verified and set(states) <= {State.MAPPED} else "")
+    return text + ("; all file statistics are correct" if verified and set(states) <= {State.MAPPED} else "")
 
 
 def _table(files: Sequence[FileStats]) -> Table:

@@ -1,4 +1,4 @@
-"""The commands of `files` in text and JSON."""
+"""Write the results of the `files` commands as text and JSON."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ from spark_bucketing.report.output import console_on, write_json
 
 _SCALES = (0.25, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0)
 _BAR = 40
-# Tasks with no file's rows, with those of one, two, three and more: as characters, which a pipe keeps, and in colours.
+# Marks for tasks with rows of no file, one, two, and three or more files: characters for a pipe, colours for a
+# terminal.
 _MARKS = (("·", "dim"), ("█", "green"), ("▓", "yellow"), ("▒", "red"), ("░", "red"))
 _MOST_PARTITIONS = 20
 
 
 def write_simulation(shape: Shape, form: str, file: TextIO) -> None:
-    """Write what each strategy makes of a table, and by_column_salted at several scales."""
+    """Write the files that each strategy creates for a table, and by_column_salted at several scales."""
     spreads = simulate(shape)
     scales = sorted({*_SCALES, shape.scale})
     scaled = {scale: by_column_salted(shape._replace(scale=scale)) for scale in scales}
@@ -34,16 +35,16 @@ def write_simulation(shape: Shape, form: str, file: TextIO) -> None:
         return
     console = console_on(file)
     each = f"{count(shape.partitions, 'partition')} of {count(shape.files, 'file')}"
-    wanted = f"{each}: {count(shape.total, 'file')} are wanted"
+    wanted = f"{each}: {count(shape.total, 'file')} in total"
     console.print(Text(f"{wanted}; by_column_salted has scale {shape.scale:g}.\n"))
     _print_spreads(console, "strategy", spreads)
-    console.print(Text("\nby_column_salted with more tasks or fewer:\n"))
+    console.print(Text("\nby_column_salted with more or fewer tasks:\n"))
     _print_spreads(console, "scale", {f"{scale:g}": spread for scale, spread in scaled.items()})
-    console.print(Text("\nTasks with rows of"), Text(", ").join(_legend()))
+    console.print(Text("\nFiles per task:"), Text(", ").join(_legend()))
 
 
 def _legend() -> Iterator[Text]:
-    for name, (mark, style) in zip(("no file", "1", "2", "3", f"{CROWDED} and more"), _MARKS, strict=True):
+    for name, (mark, style) in zip(("0", "1", "2", "3", f"{CROWDED} or more"), _MARKS, strict=True):
         yield Text(f"{mark} {name}", style)
 
 
@@ -52,7 +53,7 @@ def _print_spreads(console: Console, title: str, spreads: Mapping[str, Spread]) 
     table.add_column(title)
     for name in ("tasks", "efficiency", "collisions", "serious", "files", "largest"):
         table.add_column(name, justify="right")
-    table.add_column("tasks by the files that they have rows of", no_wrap=True)
+    table.add_column("tasks by files per task", no_wrap=True)
     for name, spread in spreads.items():
         rates = (spread.efficiency, spread.collisions, spread.serious_collisions)
         numbers = (
@@ -66,7 +67,7 @@ def _print_spreads(console: Console, title: str, spreads: Mapping[str, Spread]) 
 
 
 def _bar(spread: Spread) -> Text:
-    """All tasks as a bar, each number of files with its share of the length."""
+    """Draw all tasks as a bar with a section for each number of files."""
     bar, done, before = Text(), 0.0, 0
     for tasks, (mark, style) in zip(spread.by_keys, _MARKS, strict=True):
         done += tasks / spread.tasks * _BAR
@@ -88,7 +89,7 @@ def _data(spread: Spread) -> dict[str, Any]:
 
 
 def write_plan(plan: FilePlan, form: str, file: TextIO) -> None:
-    """Write the files of a model's partitions, and why there are so many."""
+    """Write the number of files of a model's partitions, and how it was determined."""
     if form == "json":
         write_json(_plan_data(plan), file)
         return
@@ -102,30 +103,30 @@ def write_plan(plan: FilePlan, form: str, file: TextIO) -> None:
         console.print(_partitions(plan))
         if len(plan.partitions) > _MOST_PARTITIONS:
             left = count(len(plan.partitions) - _MOST_PARTITIONS, "smaller partition")
-            console.print(Text(f"and {left}, which --format json has"))
+            console.print(Text(f"and {left} (--format json shows all)"))
 
 
 def _reasons(plan: FilePlan) -> Iterator[str]:
-    asked = "the model's config" if plan.from_config else "the command's option"
+    asked = "set in the model's config" if plan.from_config else "set by a command option"
     value = size(plan.count.value) if plan.count.setting == "target_file_size" else f"{plan.count.value:,}"
-    yield f"{plan.count.setting} = {value}, by {asked}; file_strategy = {plan.strategy}"
+    yield f"{plan.count.setting} = {value}, {asked}; file_strategy = {plan.strategy}"
     if plan.bytes_per_row:
-        source = "as given"
+        source = "from --bytes-per-row"
         if plan.measured and plan.measured.bytes_per_row == plan.bytes_per_row:
-            source = f"by the table that is there: {size(plan.measured.bytes)}, {count(plan.measured.rows, 'row')}"
-        yield f"a row has {float(plan.bytes_per_row):.4g} bytes, {source}"
+            source = f"measured in the existing table: {size(plan.measured.bytes)}, {count(plan.measured.rows, 'row')}"
+        yield f"bytes per row: {float(plan.bytes_per_row):.4g}, {source}"
     else:
-        yield "sizes are not known before there is a table: give --bytes-per-row to see them"
+        yield "sizes are unknown because the table does not exist yet; pass --bytes-per-row to show them"
     if plan.rows_per_file:
-        yield f"so {count(plan.rows_per_file, 'row')} a file"
+        yield f"rows per file: {plan.rows_per_file:,}"
     if plan.strategy not in ("exact", "by_column_salted"):
-        yield f"{plan.strategy} has so many tasks, and writes another number of files: see `files simulate`"
+        yield f"With {plan.strategy}, this is the number of tasks; the number of files differs: see `files simulate`"
 
 
 def _partitions(plan: FilePlan) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     table.add_column(", ".join(plan.partition_by))
-    for title in ("rows", "files", "rows of a file", *(["size of a file"] if plan.bytes_per_row else [])):
+    for title in ("rows", "files", "rows per file", *(["size per file"] if plan.bytes_per_row else [])):
         table.add_column(title, justify="right")
     for one in sorted(plan.partitions, key=lambda one: -one.rows)[:_MOST_PARTITIONS]:
         table.add_row(*_cells(plan, one))

@@ -1,4 +1,4 @@
-"""Words and numbers that the reports share."""
+"""Format words and numbers for all reports."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 
 
 def size(number: int) -> str:
-    """A number of bytes as people say it: 1.2 TiB."""
+    """Format a number of bytes, such as 1.2 TiB."""
     value, unit = float(number), 0
     while value >= 1024 and unit < len(_UNITS) - 1:
         value, unit = value / 1024, unit + 1
@@ -25,7 +25,7 @@ def size(number: int) -> str:
 
 
 def spec_data(spec: BucketSpec | None) -> dict[str, Any] | None:
-    """A spec in the types of JSON."""
+    """Convert a bucket spec to JSON types."""
     if spec is None:
         return None
     columns, sorts = list(spec.bucket_columns), list(spec.sort_columns)
@@ -33,31 +33,31 @@ def spec_data(spec: BucketSpec | None) -> dict[str, Any] | None:
 
 
 def count(number: int, noun: str) -> str:
-    """A number with its noun: 1 finding, 2 findings, 3 queries."""
+    """Format a number with its noun: 1 finding, 2 findings, 3 queries."""
     several = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
     return f"{number:,} {noun if number == 1 else several}"
 
 
 def place(found: Found) -> str:
-    """Where a finding is: its file, and the line when it is known; `project` for the project's own."""
+    """Return the file of a finding with its line if known; `project` for project-wide findings."""
     if found.model is None:
         return "project"
     return f"{found.model.path}:{found.finding.line}" if found.finding.line else found.model.path
 
 
 def from_root(report: Report, path: str) -> str:
-    """A path of the project as it is called where the check ran, which is the root of a repository as a rule."""
+    """Return a project path relative to the working directory, which is usually the root of a repository."""
     return path if not report.folder or PurePath(path).is_absolute() else f"{report.folder}/{path}"
 
 
 def why_unknown(model: ModelResult) -> str:
-    """Why nothing is known of a model: Spark's words, or which of its operators were not understood."""
+    """Explain why a model has no verdict: Spark's error, or the operators that were not recognized."""
     unclear = "; ".join(f"{op.kind}: {op.description}" for op in filter(is_unclear, model.operators))
-    return model.error or f"Not understood: {unclear}"
+    return model.error or f"Operators not recognized: {unclear}"
 
 
 def effect(fix: Fix) -> str:
-    """What a fix does to the whole query, and to others of the project; empty where that was not planned."""
+    """Describe a fix's effect on the whole query and on other queries; empty if it was not planned."""
     if fix.before == fix.after:
         return ""
     pairs = [("Exchange", fix.before.exchanges, fix.after.exchanges), ("Sort", fix.before.sorts, fix.after.sorts)]
@@ -70,28 +70,28 @@ def effect(fix: Fix) -> str:
 
 
 def some(names: Sequence[str]) -> str:
-    """Some names of many."""
+    """List some of many names."""
     return ", ".join(names[:5]) + (f" and {len(names) - 5:,} more" if len(names) > 5 else "")
 
 
 def one_line(text: str) -> str:
-    """Text without line breaks."""
+    """Return text without line breaks."""
     return re.sub(r"\s+", " ", text).strip()
 
 
 def verdict_counts(operators: Iterable[OperatorResult]) -> list[tuple[Verdict, int]]:
-    """How many operators have each verdict, best first, without those that none has."""
+    """Count the operators of each verdict, best verdict first, without zeros."""
     numbers = Counter(operator.verdict for operator in operators)
     return [(verdict, numbers[verdict]) for verdict in Verdict if numbers[verdict]]
 
 
 def operators_of(models: Iterable[ModelResult]) -> list[OperatorResult]:
-    """All operators of these models."""
+    """Return all operators of these models."""
     return [operator for model in models for operator in model.operators]
 
 
 def summary(report: Report) -> str:
-    """What a report amounts to, in one sentence for the operators and one for the findings."""
+    """Summarize a report in two sentences: one on operators and one on findings."""
     operators = operators_of(report.models)
     verdicts = ", ".join(f"{number:,} {verdict.value}" for verdict, number in verdict_counts(operators))
     first = f"{count(len(report.models), 'query')}, {count(len(operators), 'operator')}"

@@ -1,7 +1,7 @@
-"""Where the nodes of a graph of models are drawn: in columns, parents to the left of what reads them.
+"""Lay out a graph of models in columns, with parents to the left of their children.
 
-A column for each longest path from a node without parents, and in it the order that crosses few edges (the barycentre
-method of Sugiyama, Tagawa and Toda, 1981): an edge over several columns has a place of its own in each between.
+A node's column is the length of its longest path from a root. Within columns, the order has few edge crossings
+(barycentre method: Sugiyama, Tagawa and Toda, 1981). An edge that spans several columns has a position in each.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Point = tuple[float, float]
 
 @dataclass(frozen=True)
 class Drawing:
-    """Upper left corners of nodes, points of edges from left to right, and the size of it all, in pixels."""
+    """Upper left corners of nodes, points of edges from left to right, and the total size, all in pixels."""
 
     nodes: Mapping[str, Point]
     edges: Mapping[Edge, Sequence[Point]]
@@ -29,7 +29,7 @@ class Drawing:
 
 
 def draw(names: Sequence[str], edges: Collection[Edge]) -> Drawing:
-    """Give every node and edge, a pair of parent and child, its place; parents come first, and there is no cycle."""
+    """Position all nodes and edges; edges are (parent, child) pairs, nodes are sorted parents first, without cycles."""
     column = _columns(names, edges)
     chains = {edge: _chain(edge, column) for edge in edges}
     columns: list[list[str]] = [[] for _ in range(max(column.values(), default=-1) + 1)]
@@ -58,7 +58,7 @@ def _columns(order: Sequence[str], edges: Collection[Edge]) -> dict[str, int]:
     column: dict[str, int] = {}
     for name in order:
         column[name] = max((column.get(parent, 0) + 1 for parent in parents[name]), default=0)
-    # A node without parents stands just before what reads it first.
+    # A root stands just before its first child.
     for name in (name for name in order if not parents[name]):
         column[name] = min((column[child] - 1 for parent, child in edges if parent == name), default=0)
     return column

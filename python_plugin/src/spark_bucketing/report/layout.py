@@ -1,4 +1,4 @@
-"""The layouts of tables: as text, a table, then what is wrong in whole sentences; or as JSON."""
+"""Write the layouts of tables as a text table followed by the problems, or as JSON."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _TITLES = (*_WORDS, *_NUMBERS, "state")
 
 
 def write_layouts(schema: str, layouts: Sequence[TableLayout], form: str, file: TextIO) -> None:
-    """Write what is known of each table."""
+    """Write the layout of each table."""
     if form == "json":
         write_json({"schema": schema, "tables": list(map(_data, layouts))}, file)
     elif layouts:
@@ -48,7 +48,7 @@ def _write_text(layouts: Sequence[TableLayout], file: TextIO) -> None:
 
 
 def _record(layout: TableLayout) -> Table:
-    """A line for each column, where a terminal is too narrow for all of them side by side."""
+    """Write one line per column if the terminal is too narrow for the table."""
     record = Table.grid(padding=(0, 2))
     for title, cell in zip(_TITLES, _cells(layout), strict=True):
         record.add_row(Text(title, "bold"), cell)

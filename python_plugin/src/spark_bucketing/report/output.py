@@ -1,4 +1,4 @@
-"""Where reports go: a terminal, a pipe or a file, as text or JSON."""
+"""Write reports to a terminal, a pipe or a file, as text or JSON."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Any, TextIO
 from jinja2 import Environment, FileSystemLoader
 from rich.console import Console
 
-# Wider than any line: a pipe or a file gets each message on a line of its own.
+# Wider than any line, so a pipe or file gets each message on one line.
 _UNLIMITED = 1_000_000
 
 
 def console_on(file: TextIO, plain: bool = False, soft_wrap: bool = False) -> Console:
-    """A console; colours and wrapped lines only where a terminal wants them."""
+    """Return a console that uses colours and wraps lines only on a terminal."""
     console = Console(file=file, highlight=False, soft_wrap=soft_wrap)
     if plain or not console.is_terminal:
         console = Console(file=file, highlight=False, width=_UNLIMITED, force_terminal=False if plain else None)
@@ -23,7 +23,7 @@ def console_on(file: TextIO, plain: bool = False, soft_wrap: bool = False) -> Co
 
 
 def pages(*functions: Callable[..., Any]) -> Environment:
-    """The templates of pages, which may call these functions by their names."""
+    """Return the environment for page templates, which may call these functions by name."""
     here = FileSystemLoader(Path(__file__).parent)
     made = Environment(loader=here, autoescape=True, trim_blocks=True, keep_trailing_newline=True)
     made.globals |= {function.__name__: function for function in functions}
@@ -31,6 +31,6 @@ def pages(*functions: Callable[..., Any]) -> Environment:
 
 
 def write_json(data: dict[str, Any], file: TextIO) -> None:
-    """Write data, and a line feed."""
+    """Write data as JSON, followed by a newline."""
     json.dump(data, file, indent=2, ensure_ascii=False)
     file.write("\n")

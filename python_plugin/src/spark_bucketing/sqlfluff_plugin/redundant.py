@@ -68,7 +68,7 @@ def redundant_moves(statement: exp.Expr, sql: str) -> Iterator[Problem]:
 
 
 def _clause(sql: str) -> slice | None:
-    """Find DISTRIBUTE BY, CLUSTER BY or SORT BY outside parentheses, from the preceding space to the end of the query."""
+    """Find DISTRIBUTE BY, CLUSTER BY or SORT BY outside parentheses, from the space before it to the query's end."""
     tokens = Spark().tokenize(sql)
     depth, start, stop = 0, None, None
     for before, token in zip([None, *tokens], tokens, strict=False):
