@@ -1,4 +1,4 @@
-"""Write docs/reasons.md from the docstrings of the reasons."""
+"""Generate docs/reasons.md from the docstrings of the reasons."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from spark_bucketing.check.reasons.reason import Reason
 TARGET = Path(__file__).parents[1] / "docs" / "reasons.md"
 HEAD = """# Reasons
 
-What `spark-bucketing check` finds, by the name that `spark-bucketing explain` and a model's `meta` take. This
-page is written by `scripts/write_reasons.py` from the code; change it there.
+This page lists the findings of `spark-bucketing check` under the names that `spark-bucketing explain` and a
+model's `meta` accept. `scripts/write_reasons.py` generates it from the code, so edit the docstrings instead.
 
-For each Exchange or Sort on the way from a bucketed table to a join, an aggregate, a distinct or a window there is
-one reason: the first of this list that applies. A finding is a *warning* when it comes with a fix that betters the
-verdict, and a *note* when it does not. What returns wrong rows or cannot work is an *error*.
+Each Exchange or Sort between a bucketed table and a join, an aggregate, a distinct or a window has one reason: the
+first one in this list that applies. A finding is a *warning* if it comes with a fix that improves the verdict, and a
+*note* otherwise. An *error* is a finding that produces wrong rows or cannot work.
 """
 
 
 def page() -> str:
-    """The text of the page."""
-    parts = [HEAD, _list(REASONS), "\nOf the project as a whole:\n", _list(PROJECT_REASONS)]
+    """Return the text of the page."""
+    parts = [HEAD, _list(REASONS), "\nReasons about the project as a whole:\n", _list(PROJECT_REASONS)]
     return "\n".join([*parts, *map(_section, (*REASONS, *PROJECT_REASONS))])
 
 

@@ -75,7 +75,9 @@ def unexplained(checked: Checked, sql: str, settings: dict[str, str]) -> list[st
         there = {node.number for side in op.sides for node in (*side.exchanges, *side.sorts)}
         covered = {number for finding in result.findings for number in finding.explains}
         missing += [f"{result.description}: node {number}" for number in sorted(there - covered)]
-        helpless = [f for f in result.findings if f.reason == "unexplained" or "plans this otherwise" in f.message]
+        helpless = [
+            f for f in result.findings if f.reason == "unexplained" or "plans this query differently" in f.message
+        ]
         missing += [f"{result.description}: {f.reason}, {f.message}" for f in helpless]
     return missing
 

@@ -7,7 +7,7 @@ from spark_bucketing.spec import BucketSpec
 
 MISMATCH = Finding(
     "bucket-count-mismatch",
-    "shop.clicks has 64 buckets and shop.users has 24: neither divides the other.",
+    "shop.clicks has 64 buckets and shop.users has 24: neither is a multiple of the other.",
     tables=("shop.clicks", "shop.users"),
     fixes=(
         Fix(

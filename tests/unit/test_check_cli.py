@@ -194,7 +194,10 @@ def test_report_file_has_no_colours_even_if_they_are_forced(asked: Asked, monkey
         monkeypatch.setenv(name, value)
     run("--output", "report")
     text = Path("report").read_text()
-    assert "\x1b" not in text and "shop.clicks has 64 buckets and shop.users has 24: neither divides the other." in text
+    assert (
+        "\x1b" not in text
+        and "shop.clicks has 64 buckets and shop.users has 24: neither is a multiple of the other." in text
+    )
 
 
 def reached(folder: Path, **output: Any) -> Result:

@@ -305,12 +305,12 @@ def test_fixes_name_tables_that_dbt_cannot_bucket() -> None:
     fixes += [bucket("s.models", bucket("s.seeds")), Fix("setting", "Set a=b.")]
     (result,) = with_graph([joined(*fixes)], OWNERS, lambda node: node.relation)
     seed, snapshot, source, model, both, setting = (fix.text for fix in result.operators[0].findings[0].fixes)
-    assert seed.startswith("Bucket s.seeds. s.seeds is a seed, which dbt does not bucket")
+    assert seed.startswith("Bucket s.seeds. s.seeds is a seed, which dbt cannot bucket")
     assert "is a snapshot" in snapshot and "is a source" in source and "s.seeds is a seed" in both
     assert (model, setting) == ("Bucket s.models.", "Set a=b.")
 
 
 def test_table_built_without_its_configured_buckets_is_named() -> None:
     (result,) = with_configured([joined()], {"s.t": EIGHT}, [TableFacts("s.t", {})])
-    assert "s.t is configured with 8 buckets of k, not built yet" in result.operators[0].findings[0].message
+    assert "s.t is configured with 8 buckets by k, not built yet" in result.operators[0].findings[0].message
     assert with_configured([joined()], {"s.t": EIGHT}, [TableFacts("s.t", {}, EIGHT)]) == (joined(),)

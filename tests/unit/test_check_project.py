@@ -202,7 +202,7 @@ def test_file_is_compiled_by_dbt_or_used_as_plain_sql(tmp_path: Path) -> None:
         file.write_bytes(start + b"select 1;\n")
         assert file_subject(file, project, MANIFEST, {}).sql == "select 1"
     file.write_text("select {{ x }}")
-    with pytest.raises(ProjectError, match="has Jinja"):
+    with pytest.raises(ProjectError, match="contains Jinja"):
         file_subject(file, tmp_path, Manifest({}), {})
 
 

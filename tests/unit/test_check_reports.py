@@ -62,7 +62,7 @@ def test_every_format_writes_every_report_and_ends_its_last_line(form: str, repo
 def test_every_format_contains_the_findings(form: str) -> None:
     said = (
         "bucket-count-mismatch",
-        "neither divides the other",
+        "neither is a multiple of the other",
         "side-not-bucketed",
         "unsupported-spark-version",
         "buckets=64",
@@ -132,7 +132,7 @@ def test_github_commands_are_single_lines_with_everything_escaped() -> None:
     assert len(commands) == len(lines) - 1
     assert commands[0].startswith("::warning file=models/later.sql,line=3,title=side-not-bucketed (5.0 TiB)::shop.raw")
     assert any("100%25" in line and line.startswith("::notice ") for line in commands)
-    assert any("divides the other.%0AFix: Give model users" in line for line in commands)
+    assert any("multiple of the other.%0AFix: Give model users" in line for line in commands)
     assert any(line.startswith("::error file=models/broken.sql,title=Could not check broken::") for line in commands)
     assert not any("scan-ordering-disabled" in line or "title=union" in line for line in commands)
 
@@ -143,7 +143,7 @@ def test_junit_counts_failures_at_the_given_level(fail_on: FailOn, failures: int
     assert suite.get("failures") == str(failures) == str(len(suite.findall("testcase/failure")))
     assert (suite.get("tests"), suite.get("errors")) == ("7", "3")
     assert suite.get("errors") == str(len(suite.findall("testcase/error")))
-    assert all(found in text for found in ("expression-over-key", "neither divides", "There is &lt;none&gt;."))
+    assert all(found in text for found in ("expression-over-key", "neither is a multiple", "There is &lt;none&gt;."))
 
 
 def test_junit_omits_characters_that_xml_cannot_represent() -> None:
@@ -317,7 +317,7 @@ def test_text_in_a_pipe_has_no_colours_and_no_wrapped_lines(monkeypatch: pytest.
     monkeypatch.setenv("COLUMNS", "20")
     text = written("text", verbose=True)
     assert "\x1b" not in text
-    assert "    shop.clicks has 64 buckets and shop.users has 24: neither divides the other.\n" in text
+    assert "    shop.clicks has 64 buckets and shop.users has 24: neither is a multiple of the other.\n" in text
     assert all(line == line.rstrip() or line.endswith("  ") for line in text.splitlines())
 
 

@@ -66,8 +66,8 @@ def test_bytes_count_only_the_columns_that_are_read() -> None:
 @pytest.mark.parametrize(
     ("tables", "changed", "why"),
     [
-        (TABLES, (r"\bSort(?= \(7\)$)|(?<=^\(7\) )Sort$", "CometSort"), "not an operator of Spark's: CometSort"),
-        (TABLES, (r"Left keys \[1\]: \[k#35\]", "Left keys [1]: [f(k#35, a, (b)]"), "its keys cannot be read"),
+        (TABLES, (r"\bSort(?= \(7\)$)|(?<=^\(7\) )Sort$", "CometSort"), "not an operator of Spark: CometSort"),
+        (TABLES, (r"Left keys \[1\]: \[k#35\]", "Left keys [1]: [f(k#35, a, (b)]"), "its keys cannot be parsed"),
         ({}, NOTHING, "Spark cannot describe d.s16, d.s8"),
         ({"d.s8": TABLES["d.s8"]}, NOTHING, "Spark cannot describe d.s16"),
     ],
@@ -198,8 +198,8 @@ def test_operator_is_unknown_rather_than_omitted_or_good(text: str, verdicts: li
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        (COMET, "Inner (not an operator of Spark's: CometExchange, CometScan, CometSortMergeJoin)"),
-        (WINDOW, "(its keys cannot be read)"),
+        (COMET, "Inner (not an operator of Spark: CometExchange, CometScan, CometSortMergeJoin)"),
+        (WINDOW, "(its keys cannot be parsed)"),
     ],
 )
 def test_description_states_why_an_operator_is_unknown(text: str, why: str) -> None:
@@ -217,7 +217,7 @@ def test_limit_that_gathers_rows_without_an_exchange_is_a_shuffle(name: str) -> 
     (group,) = judged(text)
     assert (group.verdict.value, group.exchanges) == ("shuffled", 1)
     assert [finding.reason for finding in group.findings] == ["repartitioned-below"]
-    assert "LIMIT brings the rows into one partition" in group.findings[0].message
+    assert "LIMIT collects the rows in one partition" in group.findings[0].message
 
 
 def test_table_of_another_catalog_is_not_confused_with_one_of_the_session() -> None:

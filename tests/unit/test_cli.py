@@ -86,7 +86,7 @@ def test_version_matches_the_package() -> None:
         (["layout", "--nonsense"], "No such option"),
         (["check", "--target", "nowhere"], "does not have a target named 'nowhere'"),
         (["check", "--vars", "{a: "], "dbt cannot read the target"),
-        (["check", "--baseline", "dbt_project.yml"], "no baseline"),
+        (["check", "--baseline", "dbt_project.yml"], "is not a baseline"),
         (["check", "--baseline", "missing.json"], "does not exist"),
         (["check", "--project-dir", "empty"], "dbt_project.yml"),
         (["check", "--fail-on", "sometimes"], "sometimes"),

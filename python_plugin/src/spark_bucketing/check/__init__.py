@@ -1,1 +1,1 @@
-"""The check of compiled SQL: what is planned, where, and what is made of the answers."""
+"""Check compiled SQL: plan queries with Spark and judge how the plans use buckets."""

@@ -1,4 +1,4 @@
-"""Findings that are accepted: by a model's meta, or because a baseline, the file of those of one day, has them."""
+"""Accept findings that a model's meta allows or a baseline file contains."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from spark_bucketing.check.results import Acceptance, Finding, OperatorResult, R
 from spark_bucketing.errors import ProjectError
 
 BASELINE_VERSION = 2
-# A model that could not be planned, and an operator that was not understood, in a baseline.
+# Baseline entries for a model that could not be planned, and for an operator that was not recognized.
 UNPLANNED, UNKNOWN = "unplanned", "unknown"
 _BADNESS = {Verdict.SHUFFLE_FREE: 1, Verdict.ONE_SIDED: 2, Verdict.SHUFFLED: 3, Verdict.UNKNOWN: 4}
 _EXPRESSION_ID = re.compile(r"#\d+L?")
 
 Badness = tuple[int, int]
-"""How bad a finding is: its level, and its operator's verdict; higher numbers are worse."""
+"""Severity of a finding: its level and its operator's verdict; higher numbers are worse."""
 Baseline = Mapping[str, Sequence[Badness]]
-"""How bad accepted findings are, by fingerprint."""
+"""Severities of accepted findings by fingerprint."""
 
 
 def allowed_reasons(meta: Mapping[str, Any], model: str, known: Collection[str]) -> frozenset[str]:
-    """Reasons that a model's meta allows: `bucketing: {allow: [slug]}`.
+    """Return the reasons that a model's meta allows with `bucketing: {allow: [slug]}`.
 
     Raises:
-        ProjectError: meta is not of that form, or names a reason that there is not.
+        ProjectError: meta has another form, or names an unknown reason.
     """
     bucketing = meta.get("bucketing")
     if bucketing is None:
@@ -42,45 +42,46 @@ def allowed_reasons(meta: Mapping[str, Any], model: str, known: Collection[str])
     if others or not isinstance(bucketing, Mapping) or not isinstance(slugs, list):
         raise ProjectError(
             f"Invalid `meta.bucketing` of model {model!r}.\n  found:    {others[0] if others else bucketing}\n"
-            "  expected: allow, with a list of reasons, and nothing else\n"
+            "  expected: allow, with a list of reasons, and no other key\n"
             "  instead:  bucketing: {allow: [bucket-count-mismatch]}"
         )
     if unknown := [str(slug) for slug in slugs if not isinstance(slug, str) or slug not in known]:
         raise ProjectError(
             f"Invalid `meta.bucketing.allow` of model {model!r}.\n  found:    {unknown[0]}\n"
             f"  expected: reasons of the check: {', '.join(sorted(known))}\n"
-            "  instead:  one of these; `spark-bucketing explain` tells what they mean"
+            "  instead:  one of these reasons; `spark-bucketing explain` describes them"
         )
     return frozenset(slugs)
 
 
 def fingerprint(model: str, operator: OperatorResult | None, finding: Finding) -> str:
-    """What stays the same of a finding when lines move, files grow and other findings come and go.
+    """Return an id of a finding that does not change with line numbers, file sizes or other findings.
 
     Args:
-        model: its unique id, or the file's path; empty for the project.
-        operator: the finding's; None for the project's own.
+        model: unique id of the model, or path of the file; empty for the project.
+        operator: the operator of the finding; None for the project's findings.
         finding: the finding.
     """
     parts = [model, finding.reason]
     if operator:
         parts += [operator.kind, _EXPRESSION_ID.sub("", operator.description), *sorted(finding.tables)]
     else:
-        # Of the project's tables there are more from day to day, but its settings are what is wrong.
+        # A project finding concerns its settings; the list of affected tables changes over time.
         parts += sorted({name for fix in finding.fixes for name in fix.settings})
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:20]
 
 
 def badness(operator: OperatorResult | None, finding: Finding) -> Badness:
-    """How bad a finding is, in numbers of which each is higher for what is worse."""
+    """Return the severity of a finding as numbers that are higher for worse findings."""
     level = LEVELS.index(finding.level)
     return -level, _BADNESS.get(operator.verdict, 0) if operator else 0
 
 
 def accept(report: Report, allowed: Mapping[str, Collection[str]], baseline: Baseline) -> Report:
-    """Mark what is accepted; models' own permissions, which are by unique id, go before the baseline.
+    """Mark accepted findings; a model's own meta takes precedence over the baseline.
 
-    A baseline accepts what was as bad or worse when it was written: a shuffle is new where there was a sort only.
+    A baseline accepts a finding that is no worse than when it was written: a shuffle is new where there was only a
+    sort.
     """
     left = {key: sorted(values) for key, values in baseline.items()}
 
@@ -111,10 +112,10 @@ def accept(report: Report, allowed: Mapping[str, Collection[str]], baseline: Bas
 
 
 def read_baseline(path: Path) -> Baseline:
-    """How bad the findings are that a baseline accepts, by fingerprint.
+    """Read the severities of the findings that a baseline accepts, by fingerprint.
 
     Raises:
-        ProjectError: there is no such file, or it is no baseline.
+        ProjectError: the file does not exist, or is not a baseline.
     """
     accepted: dict[str, list[Badness]] = {}
     for entry in _read(path):
@@ -124,19 +125,19 @@ def read_baseline(path: Path) -> Baseline:
 
 
 def write_baseline(report: Report, path: Path, part: bool = False) -> int:
-    """Write what a report has found, but for what models allow, so that the next run accepts it; return how many.
+    """Write a report's findings to a baseline, except allowed ones, and return their number.
 
-    Where only a part of the project was checked, what the file says of other models, and of the project, stays.
+    If only a part of the project was checked, the file keeps its entries for other models and for the project.
 
     Raises:
-        ProjectError: the run was interrupted, or the file cannot be written, or to be kept and is no baseline.
+        ProjectError: the run was interrupted, the file cannot be written, or the existing file is not a baseline.
     """
     if report.unfinished:
-        raise ProjectError(f"The run was interrupted: the baseline {path} is left as it was.")
+        raise ProjectError(f"The run was interrupted, so the baseline {path} was not changed.")
     entries = list(_entries(report))
     if part and path.exists():
         checked, new = {model.key for model in report.models}, {entry["fingerprint"] for entry in entries}
-        # Findings of the project have no model.
+        # Project findings have no model.
         entries += [
             entry
             for entry in _read(path)
@@ -147,7 +148,7 @@ def write_baseline(report: Report, path: Path, part: bool = False) -> int:
     try:
         path.write_text(text, encoding="utf-8", errors="replace")
     except OSError as error:
-        raise ProjectError(f"The baseline {path} cannot be written: {error.strerror}.") from error
+        raise ProjectError(f"Cannot write the baseline {path}: {error.strerror}.") from error
     return len(entries)
 
 
@@ -163,7 +164,7 @@ def _entries(report: Report) -> Iterator[dict[str, Any]]:
 
 
 def _entry(model: str, operator: OperatorResult | None, finding: Finding) -> dict[str, Any]:
-    # The rest is for whoever reads the file; only the fingerprint and how bad it is are read back.
+    # Only the fingerprint and the severity are read back; the other fields are for people.
     return {
         "fingerprint": fingerprint(model, operator, finding),
         "badness": list(badness(operator, finding)),
@@ -178,20 +179,22 @@ def _read(path: Path) -> list[dict[str, Any]]:
         data = json.loads(path.read_text(encoding="utf-8"))
         if data["version"] != BASELINE_VERSION:
             raise ProjectError(
-                f"The baseline {path} has version {data['version']}, and this program reads {BASELINE_VERSION}: "
-                "write it anew with --write-baseline."
+                f"The baseline {path} has version {data['version']}, but this program supports version "
+                f"{BASELINE_VERSION}. Run with --write-baseline to write it again."
             )
         return [_checked(entry) for entry in data["findings"]]
     except OSError as error:
         raise ProjectError(
-            f"The baseline {path} cannot be read: {error.strerror}. Write it with --write-baseline."
+            f"Cannot read the baseline {path}: {error.strerror}. Run with --write-baseline to create it."
         ) from error
     except (ValueError, KeyError, TypeError) as error:
-        raise ProjectError(f"{path} is no baseline ({error!r}): write it anew with --write-baseline.") from error
+        raise ProjectError(
+            f"{path} is not a baseline ({error!r}). Run with --write-baseline to write it again."
+        ) from error
 
 
 def _checked(entry: dict[str, Any]) -> dict[str, Any]:
     level, verdict = map(int, entry["badness"])
-    # The others are for whoever reads the file, and say which entries another run leaves as they are.
+    # The other fields are for people and tell which entries a partial run keeps.
     texts = {name: str(entry.get(name, "")) for name in ("model", "reason", "message")}
     return {"fingerprint": str(entry["fingerprint"]), "badness": [level, verdict], **texts}

@@ -1,4 +1,4 @@
-"""The manifest that a check works on: the one that was given, one that is fresh, or one compiled just now."""
+"""Select the manifest for a check: the given one, an up-to-date one, or a newly compiled one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from spark_bucketing.project.freshness import is_fresh, read_project
 from spark_bucketing.project.manifest import Manifest, read_manifest
 from spark_bucketing.project.profile import Place, Target
 
-# Below the project's own target folder, whose artifacts are left to dbt: `dbt retry` reads them.
+# A subdirectory of the project's target directory, whose artifacts must not change because `dbt retry` reads them.
 _OWN_FOLDER = "spark-bucketing"
 
 
@@ -23,45 +23,45 @@ _OWN_FOLDER = "spark-bucketing"
 class Artifacts:
     """A project's manifest and catalog."""
 
-    # Compiled; empty where nothing of the project is checked.
+    # Compiled; empty if no project is checked.
     manifest: Manifest = field(default_factory=lambda: Manifest({}))
     path: Path = Path()  # its file
-    errors: Mapping[str, str] = field(default_factory=dict)  # dbt's, of nodes that do not compile, by unique id
-    catalog: Mapping[str, CatalogTable] = field(default_factory=dict)  # tables by unique id; empty when there is none
+    errors: Mapping[str, str] = field(default_factory=dict)  # dbt's errors for nodes that do not compile, by unique id
+    catalog: Mapping[str, CatalogTable] = field(default_factory=dict)  # tables by unique id; empty without a catalog
 
 
 @dataclass(frozen=True)
 class CheckRequest:
     """The arguments of a check; paths are absolute."""
 
-    files: tuple[Path, ...] = ()  # files of SQL; with these, no models unless they are selected
+    files: tuple[Path, ...] = ()  # SQL files; with files, only explicitly selected models are checked
     selection: Selection = field(default_factory=Selection)  # dbt's --select and --exclude
-    place: Place = field(default_factory=Place)  # of the project
+    place: Place = field(default_factory=Place)  # the project and target
     variables: str = "{}"  # --vars, as YAML
     manifest: Path | None = None  # an existing manifest.json
-    compile_anyway: bool = False  # compile even when there is a fresh manifest
+    compile_anyway: bool = False  # compile even if there is an up-to-date manifest
     offline: bool = False  # plan without the warehouse
-    # Offline, whether the session extension is loaded; None for what the target's settings have.
+    # For offline planning: whether the session extension is loaded; None to follow the target's settings.
     extension: bool | None = None
     baseline: Path | None = None  # a file of accepted findings
-    time_limit: float | None = None  # seconds for each query; None for no limit
+    time_limit: float | None = None  # time limit per query in seconds; None for no limit
 
 
 @dataclass(frozen=True)
 class Project:
-    """A dbt project, and what is asked of it."""
+    """A dbt project and the request to check it."""
 
     target: Target
     request: CheckRequest
 
     @property
     def wants_extension(self) -> bool:
-        """Whether the session extension is to be loaded, offline."""
+        """Return whether offline planning loads the session extension."""
         given = self.request.extension
         return Settings(self.target.settings).loaded if given is None else given
 
     def artifacts(self) -> Artifacts:
-        """Find or make the manifest, unless plain SQL files from elsewhere are checked live, which need none.
+        """Find or create the manifest; plain SQL files from outside the project need none if they are checked live.
 
         Raises:
             ProjectError: the project does not compile, or an artifact cannot be read.
@@ -83,7 +83,7 @@ class Project:
         return Artifacts(read_manifest(path), path, errors, read_catalog(catalog) if catalog else {})
 
     def select(self, manifest: Path) -> tuple[str, ...]:
-        """Unique ids that dbt's selectors choose from a manifest."""
+        """Return the unique ids that dbt's selectors choose from a manifest."""
         return self._dbt(self.target.profiles_dir).select(self.request.selection, manifest)
 
     def _compile(self) -> Mapping[str, str]:

@@ -1,4 +1,4 @@
-"""What could be changed: settings, tables and queries, in words for the user; Spark's plans show whether it helps."""
+"""Describe possible changes of settings, tables and queries; Spark's plans show whether they help."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ Candidates = tuple[Candidate, ...]
 
 
 def set_to(settings: Mapping[str, str]) -> Candidate:
-    """Give settings other values."""
+    """Change settings."""
     return Candidate("setting", f"Set {' and '.join(f'{name}={value}' for name, value in settings.items())}.", settings)
 
 
 def switch_extension_on(settings: Settings) -> Candidate:
-    """Load the extension, or switch it on where it is loaded."""
+    """Load the extension, or enable it if it is loaded."""
     if settings.loaded:
         return Candidate("extension", f"Set {ENABLED}=true.", {ENABLED: "true"})
     others = [name for name in settings.get(EXTENSIONS).split(",") if name.strip()]
@@ -39,7 +39,7 @@ def switch_extension_on(settings: Settings) -> Candidate:
 
 
 def let_extension_read(scan: BucketedScan) -> Candidates:
-    """Have the extension read a table that stock Spark reads; nothing where it does already."""
+    """Let the extension read a table that stock Spark reads; empty if the extension already reads it."""
     if not scan.settings.extension:
         return (switch_extension_on(scan.settings),)
     if not scan.settings.on(SPARK_LAYOUT):
@@ -48,66 +48,66 @@ def let_extension_read(scan: BucketedScan) -> Candidates:
 
 
 def merge_files(scan: BucketedScan) -> Candidate:
-    """Have the extension merge sorted files of a bucket while it reads them."""
+    """Let the extension merge a bucket's sorted files while reading."""
     if not scan.settings.extension:
         return switch_extension_on(scan.settings)
     return set_to({MERGE_FILES: str(max(64, scan.files))})
 
 
 def bucket(facts: TableFacts, spec: BucketSpec, types: Mapping[str, str] | None = None) -> Candidates:
-    """Write a table anew with this spec, and other types of columns; nothing where Spark refuses its columns."""
+    """Rewrite a table with this bucket spec and these column types; empty if Spark rejects the columns."""
     taken = {name.lower() for name in facts.partition_columns}
     if spec == facts.spec or taken & {name.lower() for name in (*spec.bucket_columns, *spec.sort_columns)}:
         return ()
     text = f"Bucket {facts.name} with {spec.config}."
     if types:
-        text += f" Make it the same type as there, too: {_typed(types)}."
+        text += f" Use the same types as the other table: {_typed(types)}."
     return (Candidate("bucket_spec", text, table=facts.name, spec=spec, column_types=types or {}),)
 
 
 def retype(facts: TableFacts, types: Mapping[str, str]) -> Candidate:
-    """Give columns of a table another type."""
-    text = f"Make it the same type in both tables: {_typed(types)} in {facts.name}."
+    """Change the types of a table's columns."""
+    text = f"Use the same type in both tables: {_typed(types)} in {facts.name}."
     return Candidate("column_type", text, table=facts.name, column_types=types)
 
 
 def seal_files(facts: TableFacts) -> Candidate:
-    """Prove that a table's files are its buckets."""
-    text = f"Run `spark-bucketing seal {facts.name}` to prove that its files are its buckets, where they are."
+    """Seal a table's existing files."""
+    text = f"Run `spark-bucketing seal {facts.name}` to seal its files, if every row is in its bucket."
     return Candidate("rewrite_files", text, table=facts.name, planned_as_if={SPARK_LAYOUT: "true"})
 
 
 def rewrite_files(scan: BucketedScan) -> Candidate:
-    """Write a table anew as it is meant to be, or as few of its partitions as give the scan its buckets."""
+    """Rewrite a table with its configured layout, or the fewest partitions that make the scan bucketed."""
     facts = scan.facts
     if facts.partitions is not None and facts.partitions.spec is not None:
         selected = selected_partitions(scan.node, facts.partitions, scan.folders)
         if chosen := smallest_rewrite(facts.partitions, selected, MERGING):
             return rewrite_partitions(facts.partitions, chosen)
-    text = f"Run `dbt run --full-refresh` to write {facts.name} anew with one sorted file for each bucket."
+    text = f"Run `dbt run --full-refresh` to rewrite {facts.name} with one sorted file per bucket."
     return Candidate("rewrite_files", text, table=facts.name)
 
 
 def rewrite_partitions(table: Table, chosen: Sequence[Partition]) -> Candidate:
-    """Bring some partitions to the table's own spec."""
+    """Rewrite some partitions with the table's own spec."""
     where = covering(table, chosen)
     few = f"partition {chosen[0].name}"
     if len(chosen) > 1:
         names = ", ".join(found.name for found in chosen[:3]) + ", ..." * (len(chosen) > 3)
         few = f"{len(chosen):,} partitions ({names})"
-    # No full stop after a command, which would be copied along with it.
-    text = f"Run `{rewrite_command(table.name, where)}` to bring {few} to {words(table.spec)}."
+    # The text has no full stop directly after the command, because users would copy it.
+    text = f"Run `{rewrite_command(table.name, where)}` to rewrite {few} with {words(table.spec)}."
     return Candidate("rewrite_files", text, table=table.name, where=where)
 
 
 def leave_out_repartition() -> Candidate:
-    """Leave out what asks for a shuffle."""
-    text = "Leave out the hint or clause: REPARTITION, REBALANCE, DISTRIBUTE BY, CLUSTER BY."
+    """Remove hints and clauses that request a shuffle."""
+    text = "Remove the hint or clause that requests a shuffle: REPARTITION, REBALANCE, DISTRIBUTE BY or CLUSTER BY."
     return Candidate("sql", text, rewrite=without_repartitions)
 
 
 def match_other(exchange_or_sort: ExchangeOrSort) -> Candidates:
-    """Bucket this side's table as the other side's is, by the columns that it is joined with."""
+    """Bucket this side's table like the other side's, by the corresponding join keys."""
     places = _columns_by_place(exchange_or_sort)
     if exchange_or_sort.other is None or not places:
         return ()
@@ -123,14 +123,14 @@ def match_other(exchange_or_sort: ExchangeOrSort) -> Candidates:
 
 
 def match_either(exchange_or_sort: ExchangeOrSort) -> Candidates:
-    """Bucket one side's table as the other one is, the smaller table first."""
+    """Bucket either side's table like the other one, the smaller table first."""
     sides = [exchange_or_sort, *([exchange_or_sort.other] if exchange_or_sort.other else [])]
     sides.sort(key=lambda side: (side.table.facts.size_bytes if side.table else None) or 0)
     return tuple(candidate for side in sides for candidate in match_other(side))
 
 
 def bucket_by_keys(exchange_or_sort: ExchangeOrSort) -> Candidates:
-    """Bucket this side's table by the keys themselves, in the number and hash that it has."""
+    """Bucket this side's table by the keys themselves, with its current bucket count and hash."""
     columns, table = exchange_or_sort.plain_columns(), exchange_or_sort.table
     if columns is None or table is None or columns[0] != table.name:
         return ()
@@ -139,13 +139,13 @@ def bucket_by_keys(exchange_or_sort: ExchangeOrSort) -> Candidates:
 
 
 def _columns_by_place(exchange_or_sort: ExchangeOrSort) -> dict[int, Source]:
-    """The keys of this side that are columns of one table, plain or cast to the other side's type, by their place."""
+    """Return the keys of this side that are columns of one table, or casts to the other side's type, by position."""
     times = Counter(source.column.id for source in exchange_or_sort.sources if source)
     found = {
         place: source
         for place, source in enumerate(exchange_or_sort.sources)
         if source and source.scan.table in exchange_or_sort.query.tables
-        # A column that is a key in another type as well has to keep its own.
+        # A column that is also a key with another type must keep its own type.
         if not source.wrapped or (source.cast and times[source.column.id] == 1)
     }
     return found if len({source.scan.number for source in found.values()}) == 1 else {}

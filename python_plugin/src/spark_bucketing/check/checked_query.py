@@ -1,4 +1,4 @@
-"""A query as it is judged: its plan, and what is known of its session and tables."""
+"""Define a query to judge: its plan, session settings and tables."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ from spark_bucketing.plan.operators import Operator, find_operators
 
 @dataclass(frozen=True)
 class Query:
-    """A plan with its surroundings."""
+    """A plan with the facts needed to judge it."""
 
     plan: PhysicalPlan  # the plan
-    # What is known of the tables that it reads (PhysicalPlan.tables), by schema and name.
+    # Facts about the tables that it reads (PhysicalPlan.tables), by schema and name.
     tables: Mapping[str, TableFacts]
-    settings: Settings  # of the session
-    sql: str = ""  # the query's text
-    # Sizes of tables, and of what the query reads of them, where Spark prints them.
+    settings: Settings  # settings of the session
+    sql: str = ""  # text of the query
+    # Sizes of tables and of the parts that the query reads, if Spark prints them.
     statistics: Statistics = field(default_factory=Statistics)
 
     @cached_property
     def operators(self) -> Mapping[int, Operator]:
-        """Joins, aggregates and windows by the numbers of their nodes, from the top."""
+        """Return joins, aggregates and windows by node number, from the top."""
         return {op.node.number: op for root in self.plan.roots for op in find_operators(root)}
 
     @cached_property
     def clauses(self) -> Clauses:
-        """Where the operators come from in the query's text."""
+        """Return the clauses of the query's text."""
         return Clauses(self.sql, tuple(self.operators.values()))
 
     def bucketed(self, scan: PlanNode) -> BucketedScan | None:
-        """A scan of a table that is bucketed by its metadata; None for any other."""
+        """Return a scan of a table that is bucketed according to its metadata; None for any other scan."""
         facts = self.tables.get(scan.table or "")
         if facts is None or facts.spec is None:
             return None

@@ -1,4 +1,4 @@
-"""The check itself: one query after the other is planned and judged."""
+"""Run the check: plan and judge one query after the other."""
 
 from __future__ import annotations
 
@@ -22,41 +22,41 @@ from spark_bucketing.plan.planner import Planner
 from spark_bucketing.project.manifest import Node
 
 _UNCOMPILED = (
-    "It has no compiled SQL in this manifest: write the manifest with `dbt compile`, `run` or `build`, or leave out "
+    "This manifest has no compiled SQL for it. Write the manifest with `dbt compile`, `run` or `build`, or omit "
     "--manifest."
 )
 
 
 @dataclass(frozen=True)
 class Subject:
-    """A query to be checked."""
+    """A query to check."""
 
-    name: str  # the model's, or the file's
-    path: str  # its file, relative to the project's folder
-    sql: str | None  # compiled; None when there is none
-    raw: str = ""  # the text of the file
-    unique_id: str | None = None  # dbt's; None for a file of SQL
+    name: str  # name of the model or the file
+    path: str  # path of the file, relative to the project directory
+    sql: str | None  # compiled SQL; None if there is none
+    raw: str = ""  # text of the file
+    unique_id: str | None = None  # dbt's unique id; None for a SQL file
     error: str | None = None  # why there is no SQL
 
 
 Task = Subject | Node
-"""A query that is checked, or a node whose stub is created."""
+"""A query to check, or a node whose stub table to create."""
 
 
 @dataclass
 class Checker:
     """Plans and judges one query after the other."""
 
-    planner: Planner  # what answers
-    settings: Settings  # of the session, for the reasons
-    facts: Facts  # of its tables
-    hypotheses: Hypothesize | None = None  # tries out what could be changed; None to propose nothing
-    stub: StubTables | None = None  # of the project, offline
-    limit: TimeLimit = field(default_factory=lambda: TimeLimit(None))  # for each query
+    planner: Planner  # the planner
+    settings: Settings  # settings of the session, for the reasons
+    facts: Facts  # facts about its tables
+    hypotheses: Hypothesize | None = None  # builds the query for testing fixes; None to propose no fixes
+    stub: StubTables | None = None  # stub tables of the project, offline
+    limit: TimeLimit = field(default_factory=lambda: TimeLimit(None))  # time limit per query
     queries: list[tuple[ModelResult, HypotheticalQuery]] = field(default_factory=list)
 
     def run(self, tasks: Sequence[Task], report: Callable[[str], None] = lambda _: None) -> Report:
-        """Go through the tasks, stubs before what reads them, until they are done or somebody presses Ctrl-C."""
+        """Run the tasks, with stub tables before their readers, until they are complete or Ctrl-C is pressed."""
         results: list[ModelResult] = []
         waiting: list[str] = []
         try:
@@ -67,12 +67,12 @@ class Checker:
                 elif self.stub and self.limit.is_free():
                     self.stub.create(task)
         except KeyboardInterrupt:
-            # Subjects are checked in their order, so that those that are left are the last ones.
+            # Subjects are checked in order, so the remaining ones are the last ones.
             waiting = [task.name for task in tasks if isinstance(task, Subject)][len(results) :]
         return Report(tuple(results), unfinished=tuple(waiting))
 
     def check(self, subject: Subject) -> ModelResult:
-        """Plan and judge one query; what cannot be planned or judged, or takes too long, has an error in its result."""
+        """Plan and judge one query; on a failure or timeout, the result contains an error."""
         result = ModelResult(subject.name, subject.path, unique_id=subject.unique_id)
         if subject.sql is None:
             return replace(result, error=subject.error or _UNCOMPILED)
@@ -82,9 +82,9 @@ class Checker:
         except BucketingError as error:
             why = self.stub.why(str(error)) if self.stub else _hinted(str(error), subject)
             return replace(result, error=why)
-        # A plan of a shape that nobody has thought of is no reason to leave the other models unchecked.
+        # A query whose plan cannot be judged must not prevent the check of other models.
         except Exception as error:
-            why = f"Its plan cannot be judged, which is a mistake of this program: {type(error).__name__}: {error}"
+            why = f"Its plan cannot be judged because of a bug in spark-bucketing: {type(error).__name__}: {error}"
             return replace(result, error=why)
         result = map_findings(
             replace(result, operators=operators), lambda _, found: _with_source(found, sql, subject.raw)
@@ -95,7 +95,7 @@ class Checker:
         return result
 
     def _described(self, plan: PhysicalPlan, sizes: Mapping[str, int]) -> Mapping[str, TableFacts]:
-        """Facts of a plan's tables, with partitions where these are read plainly, and sizes as Spark has them."""
+        """Return facts about a plan's tables, with partitions of tables in ordinary scans, and Spark's own sizes."""
         plainly = {node.table for node in plan.walk() if node.table and note_of(node).objection}
         found = self.facts.of(plan.tables)
         found |= {name: self.facts.with_partitions(found[name]) for name in plainly & found.keys()}
@@ -120,11 +120,11 @@ class Checker:
 
 
 def _with_source(found: Finding, sql: str, raw: str) -> Finding:
-    """A finding with the line of the model's file in place of that of its SQL."""
+    """Return a finding with the line of the model's file instead of the line of the compiled SQL."""
     line = source_line(sql, found.line, raw) if found.line else None
     return replace(found, line=line, source=raw.splitlines()[line - 1].strip() if line else "")
 
 
 def _hinted(error: str, subject: Subject) -> str:
     missing = "TABLE_OR_VIEW_NOT_FOUND" in error and subject.unique_id
-    return f"{error}\nBuild what it reads first (dbt run), or check it with --offline." if missing else error
+    return f"{error}\nBuild its parents first (dbt run), or check it with --offline." if missing else error

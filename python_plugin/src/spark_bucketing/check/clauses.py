@@ -1,7 +1,7 @@
-"""Finds the lines of a query's clauses that an operator of its plan comes from.
+"""Find the line of the query's clause that an operator of the plan comes from.
 
-By words, not by meaning: a clause is an operator's when it alone has all the columns of the operator's keys. Where two
-clauses could be meant, there is no line rather than a wrong one.
+The search compares names, not semantics: a clause belongs to an operator if it is the only one with all columns of the
+operator's keys. If several clauses are possible, there is no line, because a wrong line would mislead.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ class _Clause:
 
 
 class _Alike:
-    """Operators of one kind whose keys have the same columns, so that a clause of one could be that of another."""
+    """Operators of one kind with the same key columns, whose clauses could be confused."""
 
     def __init__(self, operators: Sequence[Operator]) -> None:
         self._right_tables = Counter(table for op in operators for table in _right_tables(op))
         self.meanings = len({_meaning(op) for op in operators})
 
     def only_right_table(self, op: Operator) -> frozenset[str]:
-        """The tables to the right of a join; none where another of these joins has one of them there."""
+        """Return the tables on the right side of a join; empty if another of these joins has one of them there."""
         own = _right_tables(op)
         return own if all(self._right_tables[table] == 1 for table in own) else frozenset()
 
@@ -57,14 +57,15 @@ class Clauses:
         self._alike = {key: _Alike(found) for key, found in alike.items()}
 
     def line_of(self, op: Operator) -> int | None:
-        """The line of an operator's clause, from 1; None where it is not certain."""
+        """Return the line of an operator's clause, starting at 1; None if it is uncertain."""
         names = self._names.get(id(op))
         if not names:
             return None
         candidates = [clause for clause in self._clauses if clause.keyword in _KINDS[op.kind]]
         fitting = [clause for clause in candidates if names <= clause.words]
         alike = self._alike[op.kind, names]
-        # One clause may be planned several times, where a subquery is used twice; IN and EXISTS are joins without one.
+        # One clause occurs several times in a plan if a subquery is used twice; IN and EXISTS are joins without a
+        # clause.
         if alike.meanings > len(fitting) > 0:
             return None
         lines = {clause.line for clause in fitting}
@@ -77,12 +78,12 @@ class Clauses:
 
 
 def _right_tables(op: Operator) -> frozenset[str]:
-    """Names of the tables below the right side, without their schemas."""
+    """Return the names of the tables below the right side, without schemas."""
     return frozenset(table.lower().rpartition(".")[2] for table in op.sides[-1].entry.tables)
 
 
 def _column_names(op: Operator) -> frozenset[str]:
-    """Names of the keys' columns, as the query most likely has them."""
+    """Return the names of the key columns as they probably occur in the query."""
     found = set()
     for side in op.sides:
         for key, text in zip(side.keys or (), side.texts, strict=False):
@@ -95,12 +96,12 @@ def _column_names(op: Operator) -> frozenset[str]:
 
 
 def _meaning(op: Operator) -> tuple[object, ...]:
-    """By which operators of the same keys differ, but not the same clause planned twice."""
+    """Return the properties that distinguish operators with the same keys, but not two plans of the same clause."""
     return op.node.join_type, tuple(tuple(scan.table for scan in side.entry.scans) for side in op.sides)
 
 
 def _words(sql: str) -> list[Token]:
-    """Words and brackets of a query without comments and literals; nothing where it cannot be read."""
+    """Tokenize a query without comments and literals; empty if it cannot be read."""
     from sqlglot.dialects.spark import Spark
     from sqlglot.errors import SqlglotError
 
@@ -134,5 +135,5 @@ def _until_end(words: Sequence[Token], keyword: str) -> Iterator[Token]:
 
 
 def _first(word: Token) -> str:
-    """The first word of a keyword such as GROUP BY."""
+    """Return the first word of a keyword such as GROUP BY."""
     return str(word.text.upper()).partition(" ")[0]

@@ -1,4 +1,4 @@
-"""What the fixes for one query do to the other queries of the project that read the same table."""
+"""Determine the effects of one query's fixes on the other queries that read the same table."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from spark_bucketing.check.results import Finding, Fix, ModelResult, OperatorRes
 from spark_bucketing.check.verified_fixes import HypotheticalQuery
 from spark_bucketing.plan.tree import PlanCounts
 
-# A table that everybody reads would be planned with each of its fixes for everybody.
+# A table with many readers would otherwise require planning each of its fixes for every reader.
 MOST_READERS = 25
 MOST_SECONDS = 60.0
-# What a table is bucketed by is a choice between its readers.
+# The bucket columns of a table are a compromise between its readers.
 _CHOICES = ("keys-miss-bucket-column",)
 _GROUPINGS = ("aggregate", "distinct", "window")
 
@@ -22,7 +22,7 @@ Queries = Sequence[tuple[ModelResult, HypotheticalQuery]]
 
 
 def with_effects(results: Iterable[ModelResult], queries: Queries) -> tuple[ModelResult, ...]:
-    """Results with the effects of fixes on other queries; a roll-up for which others would pay is a note."""
+    """Add the effects of fixes on other queries; a finding becomes a note if its roll-up costs other queries more."""
     effects = _Effects(queries)
     return tuple(map_findings(result, partial(effects.finding, result)) for result in results)
 
@@ -69,12 +69,12 @@ class _Effects:
 
 
 def worse_for(fix: Fix) -> tuple[str, ...]:
-    """Queries of the project that a fix gives more Exchanges or Sorts, or keeps from being planned."""
+    """Return the queries for which a fix adds Exchanges or Sorts, or prevents planning."""
     return tuple(other.name for other in fix.others if other.after is None or other.after > other.before)
 
 
 def serves_all(fix: Fix) -> bool:
-    """Whether a fix saves more Exchanges than it costs, all queries together; Sorts where it saves no Exchange."""
+    """Return whether a fix saves Exchanges over all queries, or Sorts if the number of Exchanges stays the same."""
     before, after = fix.before, fix.after
     for other in fix.others:
         before, after = before + other.before, after + (other.after or PlanCounts(other.before.exchanges + 1))
@@ -82,7 +82,7 @@ def serves_all(fix: Fix) -> bool:
 
 
 def required_specs(results: Iterable[ModelResult]) -> Mapping[str, Mapping[str, tuple[str, ...]]]:
-    """Tables for which fixes of several queries want different specs: what to write, and the queries that it serves."""
+    """Return the tables for which fixes require different specs, with the queries that benefit from each config."""
     found: dict[str, dict[str, list[str]]] = {}
     for result in results:
         for operator in result.operators:

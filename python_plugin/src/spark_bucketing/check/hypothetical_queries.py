@@ -1,4 +1,4 @@
-"""Queries over hypothetical tables: offline those of the project, live those that the warehouse describes."""
+"""Build queries over hypothetical tables: the project's tables offline, or the warehouse's tables live."""
 
 from __future__ import annotations
 
@@ -24,28 +24,28 @@ _MOST_NAMES = 200
 
 
 Hypothesize = Callable[[Query], HypotheticalQuery | None]
-"""Makes a hypothetical query of one that was planned; None where it cannot be planned without the warehouse."""
+"""Makes a hypothetical query from a planned one; None if it cannot be planned without the warehouse."""
 
 
 def offline_query(whatif: WhatIf, query: Query) -> HypotheticalQuery:
-    """A query over tables that are hypothetical anyway, as they are defined."""
+    """Return a query over tables that are hypothetical already."""
     known = {name: table for name in query.tables if (table := whatif.table(name))}
     return HypotheticalQuery(whatif, query.sql, query.settings, query.tables, known)
 
 
 class LiveHypotheticalTables:
-    """Of a warehouse's tables, as it describes them; a Spark for them is started when it is needed."""
+    """Hypothetical tables that copy the warehouse's; their Spark starts on first use."""
 
     def __init__(self, planner: Planner, facts: Facts, start: Callable[[], AbstractContextManager[WhatIf]]) -> None:
         self._planner, self._facts, self._start = planner, facts, start
         self._stack = ExitStack()
 
     def close(self) -> None:
-        """Let go of the planner."""
+        """Close the planner."""
         self._stack.close()
 
     def query(self, query: Query) -> HypotheticalQuery | None:
-        """A query, and its tables as the warehouse reads them."""
+        """Return the query with its tables as the warehouse reads them."""
         whatif = self._whatif
         if whatif is None:
             return None
@@ -65,7 +65,7 @@ class LiveHypotheticalTables:
 
     @cached_property
     def _whatif(self) -> WhatIf | None:
-        """The planner of hypothetical tables, started when it is needed; None where it does not start."""
+        """Start the planner for hypothetical tables on first use; None if it does not start."""
         with suppress(BucketingError):
             whatif = self._stack.enter_context(self._start())
             whatif.use(str(self._planner.rows("select current_database()")[0][0]))
@@ -73,10 +73,11 @@ class LiveHypotheticalTables:
         return None
 
     def _complete(self, whatif: WhatIf, sql: str, tables: Sequence[HypotheticalTable]) -> None:
-        """Define what the query reads, and the views that it reads these by.
+        """Define the tables and views that the query reads.
 
         Raises:
-            BucketingError: there is something that cannot be had here, such as a function or another catalog's table.
+            BucketingError: the query needs something that this Spark lacks, such as a function or another catalog's
+                table.
         """
         for table in tables:
             if table.name.count(".") == 1 and whatif.table(table.name) is None:
@@ -92,7 +93,7 @@ class LiveHypotheticalTables:
             self._define(whatif, missing[1])
 
     def _define(self, whatif: WhatIf, quoted: str) -> None:
-        """Define a view, or a table that a plan leaves out, such as one below a condition that never holds."""
+        """Define a view, or a table that the plan omits, for example below a condition that is always false."""
         parts = sql.parts(quoted)[-2:]
         name = ".".join(parts if len(parts) == 2 else [str(whatif.rows("select current_database()")[0][0]), *parts])
         details = Description.of(self._planner.rows(f"describe table extended {quoted}")).details
@@ -101,5 +102,5 @@ class LiveHypotheticalTables:
             return
         facts = self._facts.of([name]).get(name)
         if facts is None or whatif.table(name):
-            raise SparkError(f"{name} cannot be described.")
+            raise SparkError(f"Spark cannot describe {name}.")
         whatif.define(facts)

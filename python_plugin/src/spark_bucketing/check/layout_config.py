@@ -1,4 +1,4 @@
-"""How a table is stored by a model's config."""
+"""Read a table's layout from a model's config."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ _OWN = ("bucketed_table", "bucketed_incremental")
 
 
 def configured_layout(config: Mapping[str, Any], materialized: str, name: str) -> HypotheticalTable:
-    """A table without columns, stored as a model's config asks this package's materializations or dbt-spark's own to.
+    """Return a table without columns, with the layout that a model's config requests from this package or dbt-spark.
 
     Args:
-        config: the model's; or the meta of a source, under `bucketing`, with the same keys.
-        materialized: how it is built.
-        name: the model's, for errors.
+        config: config of the model; or the value of `bucketing` in a source's meta, with the same keys.
+        materialized: materialization of the model.
+        name: name of the model, for errors.
 
     Raises:
-        ProjectError: buckets without a number, a number that is none, or columns that are no names.
+        ProjectError: `buckets` is missing or not a number, or a list of columns is invalid.
     """
     partition_by = _names(config, "partition_by", name)
     clustered_by = _names(config, "clustered_by", name)
@@ -30,12 +30,13 @@ def configured_layout(config: Mapping[str, Any], materialized: str, name: str) -
     file_format = str(config.get("file_format") or "parquet").lower()
     buckets = config.get("buckets")
     if file_format not in PLANNED_FORMATS:
-        # Others, such as Delta, need jars that are not here; their tables have no buckets.
+        # Other formats, such as Delta, need jars that are missing here; their tables are not bucketed.
         return HypotheticalTable(name, {}, None, partition_by)
     if own and (not clustered_by or buckets is None):
         raise ProjectError(
-            f"Invalid config of model {name!r}.\n  found:    clustered_by={list(clustered_by)}, buckets={buckets}\n"
-            "  expected: both\n  instead:  clustered_by=['the_join_key'], buckets=64"
+            f"The config of model {name!r} is incomplete.\n"
+            f"  found:    clustered_by={list(clustered_by)}, buckets={buckets}\n  expected: both keys\n"
+            "  instead:  clustered_by=['the_join_key'], buckets=64"
         )
     plain = HypotheticalTable(name, {}, None, partition_by, file_format=file_format)
     if not clustered_by or buckets is None:
@@ -58,6 +59,6 @@ def _names(config: Mapping[str, Any], key: str, model: str) -> tuple[str, ...]:
     if not isinstance(names, (list, tuple)) or not all(isinstance(name, str) for name in names):
         raise ProjectError(
             f"Invalid `{key}` of {model!r}.\n  found:    {value}\n"
-            f"  expected: a column's name, or a list of them\n  instead:  {key}=['a_column']"
+            f"  expected: a column name or a list of column names\n  instead:  {key}=['a_column']"
         )
     return tuple(names)

@@ -1,4 +1,4 @@
-"""An embedded Spark for planning without a warehouse: nothing but hypothetical tables."""
+"""Start an embedded Spark with only hypothetical tables, for planning without a warehouse."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from spark_bucketing.session import is_open, open_beside, open_session, pyspark_
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# Settings of a target for its warehouse, or that need jars which are not here.
+# Settings of a target that concern its warehouse or need jars that are missing here.
 _LEFT_OUT = (
     "spark.sql.warehouse.dir", "spark.sql.extensions", "spark.sql.catalog.", "spark.sql.catalogImplementation",
     "spark.sql.defaultCatalog", "spark.sql.hive.metastore.", "spark.sql.queryExecutionListeners",
@@ -29,25 +29,24 @@ _LEFT_OUT = (
 _PLANNER = ("spark.sql.", "spark.bucketing.")
 _PARALLELISM = "spark.default.parallelism"
 _EXCLUDED = "spark.sql.optimizer.excludedRules"
-# They would take the size of a table's partitions, of which there are none, for the size of the table.
+# They would replace the table's size with the size of its partitions, which do not exist here.
 _PARTITION_RULES = (
     "org.apache.spark.sql.execution.datasources.PruneFileSourcePartitions",
     "org.apache.spark.sql.hive.execution.PruneHiveTablePartitions",
 )
-# Every name's relation stays in Spark's cache, where WhatIf has put it; and no table's buckets are read several as one
-# for its being empty here.
+# Relations must stay in Spark's cache, where WhatIf puts them, and empty tables must not cause buckets to be combined.
 _OF_WHATIF = {"spark.sql.filesourceTableRelationCacheSize": "1000000", "spark.bucketing.read.partitionBytes": "0"}
 
 
 def planner_settings(settings: Mapping[str, str]) -> dict[str, str]:
-    """Of a target's settings those that decide over plans, fit for an empty Spark."""
+    """Return the target's settings that affect plans, adapted to a Spark without data."""
     kept = {key: value for key, value in settings.items() if key.startswith(_PLANNER) and not key.startswith(_LEFT_OUT)}
     rules = [rule.strip() for rule in kept.get(_EXCLUDED, "").split(",") if rule.strip()]
     return kept | {_EXCLUDED: ",".join([*rules, *(rule for rule in _PARTITION_RULES if rule not in rules)])}
 
 
 def parallelism(settings: Mapping[str, str]) -> Mapping[str, str]:
-    """The cores that a target's Spark has, as a setting; none where its settings do not tell."""
+    """Return the number of cores of a target's Spark as a setting; empty if its settings do not state it."""
     local = re.fullmatch(r"local(?:\[(\d+|\*)(?:,\s*\d+)?\])?", settings.get("spark.master", "").strip())
     given = settings.get(_PARALLELISM)
     if given is None and local:
@@ -57,19 +56,19 @@ def parallelism(settings: Mapping[str, str]) -> Mapping[str, str]:
 
 @contextmanager
 def embedded_whatif(settings: Mapping[str, str], extension: bool) -> Iterator[WhatIf]:
-    """Start a Spark that shares nothing with any warehouse; it is gone after the block.
+    """Start a Spark that shares nothing with any warehouse and stops after the block.
 
-    The session extension is loaded in any case, so that it can be tried out; where nobody asks for it, it is off.
+    The session extension is always loaded so that fixes can enable it; it is disabled unless requested.
 
     Raises:
-        SparkError: Spark does not start, or this process has one already.
-        ExtensionError: the extension is asked for and cannot be built.
+        SparkError: Spark does not start, or this process already has a Spark.
+        ExtensionError: the extension is requested but cannot be built.
     """
     _refuse_old_spark()
     if is_open():
         raise SparkError(
-            "This process has a Spark session already, and planning without a warehouse needs one of its own: "
-            "run spark-bucketing check in a process of its own."
+            "This process already has a Spark session, but planning without a warehouse needs a separate one. Run "
+            "spark-bucketing check in its own process."
         )
     jar = _built(extension)
     with tempfile.TemporaryDirectory(prefix="spark-bucketing-", ignore_cleanup_errors=True) as name:
@@ -84,10 +83,10 @@ def embedded_whatif(settings: Mapping[str, str], extension: bool) -> Iterator[Wh
 
 @contextmanager
 def whatif_beside(session: SparkSession, extension: bool) -> Iterator[WhatIf]:
-    """A planner in the Spark of a live session, which has the session extension or not, with none of its tables.
+    """Open a planner without tables in the Spark of a live session, with or without the session extension.
 
     Raises:
-        SparkError: Spark does not make one.
+        SparkError: Spark cannot create the session.
     """
     _refuse_old_spark()
     settings = planner_settings({str(key): str(value) for key, value in session.conf.getAll.items()})
@@ -101,9 +100,8 @@ def whatif_beside(session: SparkSession, extension: bool) -> Iterator[WhatIf]:
 def _refuse_old_spark() -> None:
     if pyspark_version() < (4, 0):
         raise SparkError(
-            f"Hypothetical tables cannot be planned with PySpark {'.'.join(map(str, pyspark_version()))}, "
-            "which lacks the classes for it: install pyspark 4.0 or newer where spark-bucketing check runs. "
-            "It may plan offline (--offline) for a warehouse whose Spark is older."
+            f"PySpark {'.'.join(map(str, pyspark_version()))} cannot plan hypothetical tables. Install pyspark 4.0 or "
+            "newer for spark-bucketing check; it can plan offline (--offline) for a warehouse with an older Spark."
         )
 
 
@@ -125,7 +123,7 @@ def _session_settings(folder: Path, settings: Mapping[str, str], jar: Path | Non
         **planner_settings(settings),
         **(extension_settings(jar) if jar else {}),
         **_OF_WHATIF,
-        # Nothing is run, so one thread is enough; the number of those that run the models decides over some joins.
+        # Nothing is executed, so one thread suffices; the number of cores that models run on affects some joins.
         "spark.master": "local[1]",
         **parallelism(settings),
         "spark.driver.memory": "2g",
@@ -135,6 +133,6 @@ def _session_settings(folder: Path, settings: Mapping[str, str], jar: Path | Non
         "spark.log.level": "ERROR",
         "spark.local.dir": str(folder / "local"),
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
-        # Plans are made once each, too seldom for the best compiler.
+        # Each plan is made only once, so the optimizing compiler does not pay off.
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData",
     }

@@ -1,4 +1,4 @@
-"""What a report amounts to: which findings count, and the exit code."""
+"""Derive the counted findings and the exit code from a report."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LEVELS = ("error", "warning", "note")
 
 
 class Found(NamedTuple):
-    """A finding with its place; the project's own have none."""
+    """A finding with its model and operator; both are None for project findings."""
 
     finding: Finding
     model: ModelResult | None = None
@@ -22,7 +22,7 @@ class Found(NamedTuple):
 
 
 def all_findings(report: Report) -> Iterator[Found]:
-    """Every finding, the project's first, then in the report's order."""
+    """Yield all findings: the project's first, then in the order of the report."""
     for finding in report.project:
         yield Found(finding)
     for model in report.models:
@@ -32,7 +32,7 @@ def all_findings(report: Report) -> Iterator[Found]:
 
 
 def open_findings(report: Report) -> list[Found]:
-    """Findings that nothing accepts: the most bytes first, then the worst level, then by model."""
+    """Return findings that are not accepted, sorted by bytes (most first), level (worst first) and model."""
 
     def order(found: Found) -> tuple[int, int, str, int]:
         finding, name = found.finding, found.model.name if found.model else ""
@@ -42,9 +42,9 @@ def open_findings(report: Report) -> list[Found]:
 
 
 def alike_findings(found: Iterable[Found]) -> list[Found]:
-    """Findings of one operator with the same reason and fixes, such as those of both sides of a join, put together.
+    """Merge findings of one operator with the same reason and fixes, for example from both sides of a join.
 
-    Each is the first of its group, with a line for each thing that they say, and the bytes of all.
+    The merged finding has the messages of all of them, one per line, and the sum of their bytes.
     """
     groups: dict[tuple[object, ...], list[Found]] = {}
     for each in found:
@@ -64,7 +64,7 @@ def _together(alike: Sequence[Found]) -> Found:
 
 
 def unknown_models(report: Report) -> list[ModelResult]:
-    """Models that could not be planned, or have an operator that was not understood, and that nothing accepts."""
+    """Return models that are not accepted and that could not be planned or have an unrecognized operator."""
     return [
         model
         for model in report.models
@@ -73,14 +73,14 @@ def unknown_models(report: Report) -> list[ModelResult]:
 
 
 def failing_levels(fail_on: FailOn) -> tuple[str, ...]:
-    """The levels of findings that fail."""
+    """Return the levels of findings that fail the check."""
     return LEVELS[: LEVELS.index(fail_on) + 1] if fail_on != "never" else ()
 
 
 def exit_code(report: Report, fail_on: FailOn) -> int:
-    """0 clean, 1 findings at this level or a worse one, 2 when something is unknown or was interrupted.
+    """Return 0 for clean, 1 for findings at this level or worse, 2 for an unknown result or an interruption.
 
-    An interruption goes before findings, and those before queries that are unknown.
+    An interruption takes precedence over findings, and findings over unknown results.
     """
     if report.unfinished:
         return COULD_NOT_RUN
@@ -90,5 +90,5 @@ def exit_code(report: Report, fail_on: FailOn) -> int:
 
 
 def is_unclear(operator: OperatorResult) -> bool:
-    """Whether an operator was not understood, and nothing accepts that; what accepts its findings does not."""
+    """Return whether an operator was not recognized and not accepted; accepted findings do not count."""
     return operator.verdict is Verdict.UNKNOWN and not operator.accepted

@@ -1,4 +1,4 @@
-"""What `spark-bucketing check` does, from its arguments to a report."""
+"""Implement `spark-bucketing check`, from its arguments to a report."""
 
 from __future__ import annotations
 
@@ -42,23 +42,23 @@ from spark_bucketing.session import open_session, quiet_errors
 from spark_bucketing.spec import BucketSpec
 
 OnProgress = Callable[[str, int, int], None]
-"""Is called with what is at work, how many models are done, and of how many."""
+"""Called with the current step, the number of finished models, and the total number."""
 StartWhatIf = Callable[[bool], AbstractContextManager[WhatIf]]
-"""Gets whether the session has the extension loaded."""
+"""Called with whether the session has loaded the extension."""
 
 
 def check_project(request: CheckRequest, on_progress: OnProgress = lambda *_: None) -> Report:
-    """Check models or files of SQL.
+    """Check models or SQL files.
 
     Raises:
-        BucketingError: it could not run.
+        BucketingError: the check cannot run.
     """
-    # Before anything that takes long.
+    # Fail before any slow step.
     baseline = read_baseline(request.baseline) if request.baseline else {}
     target = read_target(request.place, request.variables)
     project = Project(target, request)
     here = Path.cwd()
-    # dbt goes to the project's folder, and relative paths of a profile start there.
+    # dbt changes to the project directory, and relative paths of a profile start there.
     with in_folder(target.project_dir):
         on_progress("starting Spark" if request.offline or target.method == "session" else "connecting", 0, 0)
         with open_planner(project) as (planner, start):
@@ -69,7 +69,7 @@ def check_project(request: CheckRequest, on_progress: OnProgress = lambda *_: No
 def _checked(
     project: Project, planner: Planner, start: StartWhatIf, baseline: Baseline, on_progress: OnProgress
 ) -> Report:
-    # Such as 4.3.0, and a commit.
+    # For example 4.3.0 and a commit.
     version = str(planner.rows("select version()")[0][0]).partition(" ")[0]
     settings = planner_settings_of(project, planner)
     on_progress("compiling the project", 0, 0)
@@ -91,11 +91,11 @@ def _checked(
         hypothesize = partial(offline_query, offline) if offline else live.query
         checker = Checker(planner, settings, facts, hypothesize, stub, TimeLimit(project.request.time_limit))
         found = checker.run(tasks, lambda name: on_progress(name, next(done), len(tasks)))
-        on_progress("trying fixes out on other queries", 0, 0)
+        on_progress("testing fixes on other queries", 0, 0)
         results = with_effects(found.models, [] if found.unfinished or not checker.limit.is_free() else checker.queries)
     configured = _configured(manifest, subjects)
     results = with_configured(results, configured, facts.known())
-    # The configs', where nobody asked the metastore.
+    # Specs of the configs, for tables that the metastore was not asked about.
     built = {table.name.lower(): table.spec for table in facts.known()}
     specs = {name: spec for name, spec in {**configured, **built}.items() if spec}
     # Offline, some tables have other names.
@@ -111,7 +111,7 @@ def _checked(
 
 
 def about(target: Target) -> Mapping[str, str]:
-    """What a report is of: the project, the target, the commit of a repository, and the day."""
+    """Return the description of a report: project, target, Git commit and date."""
     git = shutil.which("git")
     command = [git or "git", "-C", str(target.project_dir), "rev-parse", "--short", "HEAD"]
     commit = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip() if git else ""
@@ -122,13 +122,13 @@ def about(target: Target) -> Mapping[str, str]:
 
 
 def _folder_from(start: Path, project_dir: Path) -> str:
-    """The project's folder as it is called in another one; empty when they are the same."""
+    """Return the path of the project directory relative to another one; empty if they are the same."""
     if project_dir == start:
         return ""
     try:
         return Path(os.path.relpath(project_dir, start)).as_posix()
     except ValueError:
-        # Another drive of Windows.
+        # Another Windows drive.
         return project_dir.as_posix()
 
 
@@ -144,28 +144,28 @@ def _subjects(project: Project, artifacts: Artifacts) -> Sequence[Subject]:
         names = tuple(name for name in names if name in chosen)
         if not names and not files:
             raise ProjectError(
-                "Nothing is selected.\n  found:    no model and no snapshot by these --select and --exclude\n"
-                "  expected: at least one that has a query\n"
-                "  instead:  others; `dbt ls` with the same selectors shows what these mean"
+                "Nothing is selected.\n  found:    no model or snapshot for these --select and --exclude options\n"
+                "  expected: at least one node with a query\n"
+                "  instead:  other selectors; `dbt ls` shows what they select"
             )
     return [*(model_subject(manifest.nodes[name], folder, errors.get(name)) for name in names), *files]
 
 
 def _configured(manifest: Manifest, subjects: Sequence[Subject]) -> dict[str, BucketSpec]:
-    """Bucket specs of what was checked and what it reads, by table, as the configs have them."""
+    """Return the configured bucket specs of the checked models and their parents, by table."""
     specs: dict[str, BucketSpec | None] = {}
     for name in manifest.with_ancestors(subject.unique_id for subject in subjects if subject.unique_id):
         node = manifest.nodes[name]
         try:
             specs[table_name(node.relation or "")] = configured_layout(node.config, node.materialized, node.name).spec
-        # That is an error of dbt's when the model is built.
+        # dbt reports this error when it builds the model.
         except BucketingError:
             continue
     return {name: spec for name, spec in specs.items() if spec}
 
 
 def planner_settings_of(project: Project, planner: Planner) -> Settings:
-    """The settings that reasons read; the extension counts as loaded where the session's plans are made with it."""
+    """Return the settings for the reasons; the extension counts as loaded if the session's plans use it."""
     settings = read_settings(planner)
     if project.request.offline and not project.wants_extension:
         return settings.changed({EXTENSIONS: project.target.settings.get(EXTENSIONS, "")})
@@ -174,7 +174,7 @@ def planner_settings_of(project: Project, planner: Planner) -> Settings:
 
 @contextmanager
 def open_planner(project: Project) -> Iterator[tuple[Planner, StartWhatIf]]:
-    """The planner, and what starts one of hypothetical tables beside it."""
+    """Open the planner and a function that starts a planner for hypothetical tables."""
     target = project.target
     if project.request.offline:
         with embedded_whatif(target.settings, project.wants_extension) as whatif:
@@ -196,7 +196,7 @@ def open_planner(project: Project) -> Iterator[tuple[Planner, StartWhatIf]]:
         try:
             over_wire = SqlPlanner(f"live ({target.method})", connection.rows)
             _use(over_wire, project)
-            # Beside the target's settings, those that somebody has set.
+            # Copy only settings that were set explicitly, in addition to the target's settings.
             yield (
                 over_wire,
                 lambda loaded: embedded_whatif(
@@ -208,21 +208,22 @@ def open_planner(project: Project) -> Iterator[tuple[Planner, StartWhatIf]]:
 
 
 def _use(planner: Planner, project: Project) -> None:
-    """Resolve names without a schema in the target's own, where that is there already; models name schemas anyway."""
+    """Resolve unqualified names in the target's schema if it exists; models use qualified names anyway."""
     target = project.target
     try:
         planner.rows(f"use {sql.name(target.schema)}")
     except BucketingError as error:
         if project.request.files:
             raise ProfileError(
-                f"Schema {target.schema!r} of target {target.name!r} cannot be used: {error}. Expected the schema "
-                f"in which tables of {project.request.files[0].name} are: `dbt run` creates it. Or choose --target."
+                f"Cannot use the schema {target.schema!r} of target {target.name!r}: {error}. Expected the schema "
+                f"with the tables of {project.request.files[0].name}. Run `dbt run` to create it, or choose another "
+                "--target."
             ) from error
 
 
 @contextmanager
 def in_folder(path: Path) -> Iterator[None]:
-    """Inside the block this is the current folder."""
+    """Change the working directory inside the block."""
     before = Path.cwd()
     os.chdir(path)
     try:

@@ -1,4 +1,4 @@
-"""What the project's own files add to results: verdicts between models, and whose the tables of fixes are."""
+"""Add information from the project's files to results: verdicts between models, and the owners of tables in fixes."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from spark_bucketing.spec import BucketSpec
 
 _TABLES = ("bucket_spec", "column_type", "rewrite_files")
 _ADVICE = {
-    "seed": "is a seed, which dbt does not bucket: read it in a model that is, and join that.",
-    "snapshot": "is a snapshot, which dbt does not bucket: read it in a model that is, and join that.",
-    "source": "is a source: it is for those who write it, or for a model that reads it and is joined instead.",
+    "seed": "is a seed, which dbt cannot bucket. Read it in a bucketed model and join that model.",
+    "snapshot": "is a snapshot, which dbt cannot bucket. Read it in a bucketed model and join that model.",
+    "source": "is a source. Its owner must change it, or a bucketed model must read it and be joined instead.",
 }
 
 
 def with_configured(
     results: Iterable[ModelResult], specs: Mapping[str, BucketSpec], known: Iterable[TableFacts]
 ) -> tuple[ModelResult, ...]:
-    """Results with a note where the model of a plain table is configured with buckets, and not built so yet."""
+    """Note in the results which tables have configured buckets but were built without them."""
     plain = {facts.name for facts in known if facts.spec is None}
     unbuilt = {name: specs[table_name(name)] for name in plain if table_name(name) in specs}
     return tuple(
@@ -45,9 +45,9 @@ def _operator(operator: OperatorResult, unbuilt: Mapping[str, BucketSpec]) -> Op
 def with_graph(
     results: Iterable[ModelResult], manifest: Manifest, relation: Callable[[Node], str | None]
 ) -> Iterator[ModelResult]:
-    """Results with the verdict on the way from each parent, and a note in fixes whose table no config can be given to.
+    """Add to each result the verdict for each parent, and to fixes a note for tables without a dbt config.
 
-    What a node's table is called in the plans, `relation` says.
+    `relation` maps a node to its table name in the plans.
     """
     tables = _tables_behind(manifest, relation)
     others = {name: node.resource_type for name, node in manifest.nodes.items() if node.resource_type in _ADVICE}
@@ -76,12 +76,12 @@ def _readers(result: ModelResult, tables: frozenset[str]) -> list[OperatorResult
 def _names(tables: Iterable[str]) -> Iterator[str]:
     for table in tables:
         yield table.lower()
-        # The session's own catalog need not be Spark's, and dbt does not write it.
+        # The catalog of the session may have another name than Spark's, and dbt omits it.
         yield ".".join(table.lower().split(".")[-2:])
 
 
 def _tables_behind(manifest: Manifest, relation: Callable[[Node], str | None]) -> Mapping[str, frozenset[str]]:
-    """The tables that a plan shows for each node: its own, or for a view or an ephemeral model those below it."""
+    """Return the tables of each node in plans: its own table, or the tables below a view or an ephemeral model."""
     tables: dict[str, frozenset[str]] = {}
     for unique_id in manifest.order:
         node = manifest.nodes[unique_id]

@@ -1,4 +1,4 @@
-"""Which queries are checked: the models that were selected, and files of SQL."""
+"""Collect the queries to check: selected models and SQL files."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ _JINJA = re.compile(r"\{\{|\{%")
 
 
 def selectable(manifest: Manifest) -> tuple[str, ...]:
-    """All models and snapshots that have a query of their own, parents first."""
+    """Return all models and snapshots that have a separate query, parents first."""
     nodes = ((name, manifest.nodes[name]) for name in manifest.order)
-    # An ephemeral model is planned in the models that use it.
+    # An ephemeral model is planned as part of the models that use it.
     return tuple(name for name, node in nodes if node.resource_type in SELECTED and node.materialized != "ephemeral")
 
 
 def model_subject(node: Node, project_dir: Path, error: str | None = None) -> Subject:
-    """A model, snapshot or analysis."""
+    """Return the subject for a model, snapshot or analysis."""
     if error is None and node.language != "sql":
-        error = f"It is a {node.language.capitalize()} model, which has no SQL that could be planned."
+        error = f"It is a {node.language.capitalize()} model, which has no SQL to plan."
     file = project_dir / node.path
     try:
-        # The manifest's text has lost the blank lines at the top.
+        # The manifest omits blank lines at the top of the file.
         raw = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
         raw = node.raw_sql
@@ -37,10 +37,10 @@ def model_subject(node: Node, project_dir: Path, error: str | None = None) -> Su
 
 
 def file_subject(file: Path, project_dir: Path, manifest: Manifest, errors: Mapping[str, str]) -> Subject:
-    """A file of SQL: what dbt compiled it to when it is one of the project's, otherwise its own text.
+    """Return the subject for a SQL file: dbt's compiled SQL if the file belongs to the project, otherwise its own text.
 
     Raises:
-        ProjectError: the file cannot be read, or has Jinja that nobody compiles.
+        ProjectError: the file cannot be read, or contains Jinja that dbt does not compile.
     """
     inside = file.is_relative_to(project_dir)
     path = file.relative_to(project_dir).as_posix() if inside else str(file)
@@ -48,21 +48,22 @@ def file_subject(file: Path, project_dir: Path, manifest: Manifest, errors: Mapp
         if node.path == path and node.resource_type in ("model", "snapshot", "analysis"):
             return model_subject(node, project_dir, errors.get(node.unique_id))
     try:
-        # With or without a byte order mark, which Spark takes for a word.
+        # With or without a byte order mark, which Spark would parse as a word.
         text = file.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        raise ProjectError(f"{file} cannot be read: {error}.") from error
+        raise ProjectError(f"Cannot read {file}: {error}.") from error
     if _JINJA.search(text):
         raise ProjectError(
-            f"{path} has Jinja, and dbt does not compile it.\n  found:    a file that is no model and no analysis of "
-            f"the project in {project_dir}\n  expected: plain SQL, or a file of the project\n"
-            "  instead:  move it into the folder of the project's analyses (analysis-paths)"
+            f"{path} contains Jinja that dbt does not compile.\n"
+            f"  found:    a file that is not a model or analysis of the project in {project_dir}\n"
+            "  expected: plain SQL, or a file of the project\n"
+            "  instead:  move the file to a directory of analysis-paths"
         )
     return Subject(path, path, one_statement(text), text)
 
 
 def offline_tasks(subjects: Sequence[Subject], manifest: Manifest) -> list[Task]:
-    """Every query, and before it the stub of every table that it may read: any, for a file that is no node."""
+    """Return every query after the stub tables that it may read; a file outside the project may read any table."""
     by_id: Mapping[str | None, Subject] = {subject.unique_id: subject for subject in subjects if subject.unique_id}
     files = [subject for subject in dict.fromkeys(subjects) if subject.unique_id not in by_id]
     wanted = set(manifest.nodes) if files else manifest.with_ancestors(str(name) for name in by_id)

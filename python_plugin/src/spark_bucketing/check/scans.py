@@ -1,4 +1,4 @@
-"""What is known of a table, and how a scan reads its buckets: which ones, in which order, or why it reads none."""
+"""Determine how a scan reads a table's buckets: which ones, in which order, or why it is an ordinary scan."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from spark_bucketing.spec import BucketSpec
 # Bucketed: true (8 Hive buckets, sorted)     Bucketed: false [not-sealed] (no seal in the metastore)
 _NOTE = re.compile(r"^(?P<bucketed>true|false)(?: \[(?P<code>[a-z-]+)\])?(?: \((?P<words>.*)\))?$", re.DOTALL)
 _NUMBER = re.compile(r"^(?P<buckets>\d+) (?:Hive|Spark) buckets")
-# Why a table is read plainly, by the code that EXPLAIN has; with other codes nobody needs its buckets.
+# Codes in EXPLAIN for the reason of an ordinary scan; with other codes, the query does not need buckets.
 SEAL_CODES = ("not-sealed", "seal-broken", "seal-unreadable", "columns-changed")
 MIXED_CODES = ("mixed-specs",)
 TASK_CODES = ("too-few-buckets",)
@@ -26,39 +26,39 @@ COLUMN_CODES = (
     "unsupported-column", "ambiguous-column", "bucketing-version",
     "positional-columns", "field-ids", "unsupported-reader",
 )  # fmt: skip
-# As far as it is known here: the extension's own note in EXPLAIN goes before it.
+# The assumed settings; the extension's own note in EXPLAIN takes precedence.
 MERGING = Merging()
 
 
 @dataclass(frozen=True)
 class TableFacts(HypotheticalTable):
-    """A table as the metastore and its files describe it; its name is as Spark prints it, its columns in lower case."""
+    """A table as the metastore and its files describe it, with the name as Spark prints it and lower-case columns."""
 
-    partitions: Table | None = None  # the specs of its partitions, where these differ from the table's or may do so
-    is_empty: bool = False  # whether there is no file, as far as that is known
+    partitions: Table | None = None  # the specs of its partitions, if they may differ from the table's
+    is_empty: bool = False  # whether it is known to have no files
 
 
 @dataclass(frozen=True)
 class ScanAnnotation:
-    """What EXPLAIN prints in the line `Bucketed:` of a scan."""
+    """The line `Bucketed:` of a scan in EXPLAIN."""
 
-    bucketed: bool | None = None  # whether it is read as bucketed; None without such a line
-    code: str = ""  # why it is not, where the extension has a reason
-    words: str = ""  # the same for people, or how it is read; stock Spark prints nothing of that
+    bucketed: bool | None = None  # whether the scan is bucketed; None without such a line
+    code: str = ""  # code of the extension's reason for an ordinary scan
+    words: str = ""  # the reason or the kind of bucketed scan in words; empty for stock Spark
 
     @property
     def objection(self) -> str:
-        """The code, where it is one that keeps buckets from being read that could be of use; else empty."""
+        """Return the code if it prevents a useful bucketed scan; else an empty string."""
         return self.code if self.code in (*SEAL_CODES, *MIXED_CODES, *COLUMN_CODES, *TASK_CODES) else ""
 
     @property
     def by_extension(self) -> bool:
-        """Whether the extension reads the buckets."""
+        """Return whether the extension reads the buckets."""
         return bool(self.bucketed and self.words)
 
 
 def note_of(scan: PlanNode) -> ScanAnnotation:
-    """What EXPLAIN prints of a scan's buckets."""
+    """Parse EXPLAIN's note on a scan's buckets."""
     found = _NOTE.match(scan.details.get("Bucketed", ""))
     if found is None:
         return ScanAnnotation()
@@ -67,58 +67,58 @@ def note_of(scan: PlanNode) -> ScanAnnotation:
 
 @dataclass(frozen=True)
 class BucketedScan:
-    """A scan of a table that is bucketed by its metadata."""
+    """A scan of a table that is bucketed according to its metadata."""
 
-    node: PlanNode  # of the plan
-    facts: TableFacts  # of the table
-    spec: BucketSpec  # the table's
-    settings: Settings  # of the session
-    folders: Folders = field(default_factory=dict)  # that Spark reads, by scan
+    node: PlanNode  # node of the plan
+    facts: TableFacts  # facts about the table
+    spec: BucketSpec  # spec of the table
+    settings: Settings  # settings of the session
+    folders: Folders = field(default_factory=dict)  # directories that Spark reads, by scan
 
     @property
     def name(self) -> str:
-        """The table's name."""
+        """Return the table's name."""
         return self.facts.name
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The bucket columns in lower case."""
+        """Return the bucket columns in lower case."""
         return tuple(name.lower() for name in self.spec.bucket_columns)
 
     @cached_property
     def note(self) -> ScanAnnotation:
-        """What EXPLAIN prints of its buckets."""
+        """Return EXPLAIN's note on its buckets."""
         return note_of(self.node)
 
     @property
     def by_extension(self) -> bool:
-        """Whether the extension reads it, or would do so, rather than stock Spark."""
+        """Return whether the extension instead of stock Spark reads it, or would read it."""
         return self.settings.extension and (self.note.by_extension or not self.note.bucketed)
 
     @property
     def left_to_stock(self) -> bool:
-        """Whether a session with the extension reads a table of the Spark layout as stock Spark does: not sealed.
+        """Return whether stock Spark reads an unsealed table with the Spark layout despite the extension.
 
-        Without files there is nothing to seal: the extension reads it, where something makes use of its buckets.
+        A table without files needs no seal: the extension reads it if an operator uses its buckets.
         """
         stock = bool(self.note.bucketed) and not self.note.by_extension
         return stock and self.settings.extension and self.spec.bucket_hash == "spark" and not self.facts.is_empty
 
     @cached_property
     def readable(self) -> bool:
-        """Whether it can be read as bucketed, by EXPLAIN and the metastore."""
+        """Return whether it can be read as bucketed, according to EXPLAIN and the metastore."""
         if self.note.bucketed:
             return True
         if self.note.objection or not self.settings.on(BUCKETING):
             return False
-        # Spark reads these with its own readers, which know buckets; Hive's reader does not.
+        # Spark's own readers for these formats support buckets, but Hive's reader does not.
         known = self.settings.extension and self.node.title.startswith(("parquet", "orc"))
         read = {column.name.lower() for column in self.node.output or ()}
         return (known or self.spec.bucket_hash != "hive") and read.issuperset(self.columns)
 
     @property
     def ordered(self) -> bool:
-        """Whether the rows of each bucket come in the order of the table's sort columns."""
+        """Return whether the rows of each bucket have the order of the table's sort columns."""
         if not self.spec.sort_columns or not self.readable:
             return False
         if self.note.by_extension:
@@ -127,15 +127,16 @@ class BucketedScan:
 
     @property
     def reads_all_partitions(self) -> bool:
-        """Whether no filter has left out partitions before Spark listed them."""
+        """Return whether no filter removed partitions before Spark listed them."""
         return self.node.details.get("Location", "").startswith("CatalogFileIndex")
 
     @property
     def partitions_read(self) -> int:
-        """How many partitions it reads, as far as EXPLAIN shows; 1 for a table without partitions.
+        """Return the number of partitions that it reads, as far as EXPLAIN shows; 1 for an unpartitioned table.
 
-        EXPLAIN prints one path and counts the others; where all partitions are read, it prints the table's own, and
-        there are taken to be two.
+        EXPLAIN prints one path and the number of other paths. If all partitions are read, it prints the table's path,
+        and
+        the number is assumed to be 2.
         """
         if not self.facts.partition_columns:
             return 1
@@ -146,12 +147,12 @@ class BucketedScan:
 
     @property
     def files(self) -> int:
-        """How many files of a bucket it reads, at most."""
+        """Return the maximum number of files per bucket that it reads."""
         return self.facts.files_per_bucket * self.partitions_read
 
     @property
     def spec_as_read(self) -> BucketSpec | None:
-        """The spec by which a hypothetical table is planned as this scan is; None where it is read plainly."""
+        """Return the spec for planning a hypothetical table like this scan; None for an ordinary scan."""
         if self.note.objection:
             return None
         number = _NUMBER.match(self.note.words) if self.note.bucketed else None
@@ -159,19 +160,19 @@ class BucketedScan:
 
 
 def spec_as_read(scans: Sequence[BucketedScan]) -> BucketSpec | None:
-    """The spec by which a hypothetical table is planned as all of these scans of a table are."""
+    """Return the spec for planning a hypothetical table like all of these scans of a table."""
     specs = [scan.spec_as_read for scan in sorted(scans, key=lambda scan: bool(scan.note.bucketed))]
     return None if None in specs or not specs else specs[-1]
 
 
 def selected_partitions(scan: PlanNode, table: Table, folders: Folders) -> tuple[Partition, ...]:
-    """The partitions that a scan selects, before it runs; all of them where that is not known."""
+    """Return the partitions that a scan selects before it runs; all of them if unknown."""
     read = folders.get(scan_key(scan))
     if read is None:
         return table.partitions
     wanted = {one_spelling(folder) for folder in read}
     found = {partition.name: one_spelling(partition.location) for partition in table.partitions}
-    # A folder that is of none of them is spelled in a way that is not known here.
+    # An unmatched directory has an unexpected spelling.
     if not wanted <= set(found.values()):
         return table.partitions
     return tuple(partition for partition in table.partitions if found[partition.name] in wanted)

@@ -1,4 +1,4 @@
-"""The settings of a session that decide over plans."""
+"""Read the settings of a session that affect plans."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SPARK_LAYOUT = "spark.bucketing.read.sparkLayout"
 ALIGNMENT = "spark.bucketing.join.alignment"
 UNION = "spark.bucketing.union.enabled"
 
-# Settings that reasons read, with Spark's own defaults for the case that nobody knows their values.
+# Settings that the reasons use, with Spark's defaults for unknown values.
 DEFAULTS: Mapping[str, str] = {
     EXTENSIONS: "",
     SHUFFLE_PARTITIONS: "200",
@@ -42,51 +42,51 @@ DEFAULTS: Mapping[str, str] = {
 }
 SETTINGS: tuple[str, ...] = tuple(DEFAULTS)
 
-# What SET answers for a setting without a value.
+# The result of SET for a setting without a value.
 _UNDEFINED = "<undefined>"
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Values of settings by name; those that are missing have Spark's default."""
+    """Setting values by name; missing settings have Spark's default."""
 
     values: Mapping[str, str] = field(default_factory=dict)
 
     def get(self, name: str) -> str:
-        """Value of a setting."""
+        """Return the value of a setting."""
         value = self.values.get(name, _UNDEFINED)
         return DEFAULTS.get(name, "") if value == _UNDEFINED else value
 
     def on(self, name: str) -> bool:
-        """Whether a setting is true."""
+        """Return whether a setting is true."""
         return self.get(name).strip().lower() == "true"
 
     def number(self, name: str) -> int:
-        """Value of a setting that is a number; Spark's default when it is none."""
+        """Return the value of a numeric setting; Spark's default if it is not a number."""
         value = self.get(name)
         return int(value if re.fullmatch(r"-?\d+", value) else DEFAULTS[name])
 
     def changed(self, values: Mapping[str, str]) -> Settings:
-        """The same with other values."""
+        """Return a copy with other values."""
         return Settings({**self.values, **values})
 
     @property
     def loaded(self) -> bool:
-        """Whether the session has the extension, switched on or not."""
+        """Return whether the session has loaded the extension, enabled or not."""
         return EXTENSION_CLASS in [name.strip() for name in self.get(EXTENSIONS).split(",")]
 
     @property
     def extension(self) -> bool:
-        """Whether the extension plans this session's queries."""
+        """Return whether the extension plans this session's queries."""
         return self.loaded and self.on(ENABLED)
 
 
 def read_settings(planner: Planner) -> Settings:
-    """The settings of a planner's session, without an extension that they name and that the session does not have.
+    """Read the settings of a planner's session, without an extension that they name but the session failed to load.
 
-    Where Spark cannot load an extension, since its jar is missing, it warns in its log and starts without it.
+    If Spark cannot load an extension, for example because its jar is missing, it logs a warning and starts without it.
     """
-    # One row: the key, and its value or default.
+    # One row with the key and its value or default.
     settings = Settings({name: str(planner.rows(f"set {name}")[0][1]) for name in SETTINGS})
     if not settings.loaded or planner.rows("show functions like 'hive_bucket'"):
         return settings

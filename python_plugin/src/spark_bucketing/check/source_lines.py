@@ -1,4 +1,4 @@
-"""From a line of compiled SQL back to the line of the model's file that it came from."""
+"""Map lines of compiled SQL back to lines of the model's file."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ _JINJA = re.compile(r"\{\{.*?\}\}|\{%.*?%\}|\{#.*?#\}")
 
 
 def source_line(compiled: str, line: int, raw: str) -> int | None:
-    """The line of the model's file, from 1, that a line of compiled SQL came from; None where it is not certain.
+    """Return the line of the model's file that a line of compiled SQL came from, starting at 1; None if uncertain.
 
-    A line of the model's file is taken for the origin when it compiles to this text, whatever its Jinja stands for, and
-    has the most of it in plain text. No other line may do so, or as many as there are lines of this text in the
-    compiled SQL, so that they pair up in order.
+    A line of the file is a candidate if some value of its Jinja produces the compiled text. The candidate with the most
+    literal text is the origin. It must be the only one, or there must be as many candidates as equal lines in the
+    compiled
+    SQL, which are then matched in order.
     """
     lines = compiled.splitlines()
     if not 1 <= line <= len(lines) or not lines[line - 1].strip():
@@ -31,16 +32,16 @@ def source_line(compiled: str, line: int, raw: str) -> int | None:
 
 
 def _fit(raw: str, compiled: str) -> int:
-    """How many characters of a compiled line are written in this line of the model; 0 when it comes from another."""
+    """Return how many characters of a compiled line this line of the file contains; 0 if it cannot be the origin."""
     literal = _JINJA.split(raw)
-    # A line of nothing but Jinja could be any text.
+    # A line with only Jinja could produce any text.
     if not any(re.search(r"\w", part) for part in literal):
         return 0
     return len("".join(literal)) if _is_made_of(literal, compiled) else 0
 
 
 def _is_made_of(pieces: Sequence[str], text: str) -> bool:
-    """Whether a text begins with the first piece, ends with the last, and has the others in this order in between."""
+    """Return whether a text starts with the first piece, ends with the last, and contains the others in order."""
     first, *others = pieces
     last = others.pop() if others else None
     if last is None:

@@ -1,4 +1,4 @@
-"""SQL as text: what is code in it, and what is a literal or a comment; and the same query, written otherwise."""
+"""Process SQL as text, with regard to literals and comments, and rewrite queries."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from spark_bucketing.errors import PlanError
 
 Rewrite = Callable[[Any, Any], Any]
-"""Gets an expression and sqlglot's module of expressions, and returns what to put in its place."""
+"""Takes an expression and sqlglot's expression module, and returns the replacement."""
 _LITERAL = r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\""
 _COMMENT = r"--[^\n]*|/\*.*?\*/"
 _QUOTED = r"`[^`]*`"
@@ -17,7 +17,7 @@ _PIECES = re.compile(rf"(?P<skipped>{_COMMENT}|\s+)|{_LITERAL}|{_QUOTED}|(?P<end
 
 
 def renamed(sql: str, names: Mapping[str, str]) -> str:
-    """SQL with other names for tables, but not in literals, comments, or longer names."""
+    """Rename tables in SQL, except inside literals, comments and longer names."""
     if not names:
         return sql
     longest = sorted(names, key=len, reverse=True)
@@ -27,19 +27,19 @@ def renamed(sql: str, names: Mapping[str, str]) -> str:
 
 
 def one_statement(text: str) -> str:
-    """A statement without the semicolon that ends it, and without what comments follow."""
+    """Return a statement without its final semicolon and the comments after it."""
     end: int | None = None
     for piece in _PIECES.finditer(text):
         if piece["end"]:
             end = piece.start() if end is None else end
         elif not piece["skipped"]:
-            # Several statements are Spark's to refuse.
+            # Spark itself rejects several statements.
             end = None
     return text[:end].rstrip()
 
 
 def without_repartitions(node: Any, exp: Any) -> Any:
-    """Without hints, and without DISTRIBUTE BY and CLUSTER BY."""
+    """Remove hints, DISTRIBUTE BY and CLUSTER BY."""
     if isinstance(node, exp.Select):
         for name in ("distribute", "cluster", "hint"):
             node.set(name, None)
@@ -47,20 +47,20 @@ def without_repartitions(node: Any, exp: Any) -> Any:
 
 
 def without_casts(node: Any, exp: Any) -> Any:
-    """With columns in place of casts of columns: equal casts of columns of equal types compare the same."""
+    """Replace casts of columns by the columns; equal casts of columns of equal types compare the same."""
     return node.this if isinstance(node, exp.Cast) and isinstance(node.this, exp.Column) else node
 
 
 def with_plain_equality(node: Any, exp: Any) -> Any:
-    """With = for <=>: the same where no key is NULL."""
+    """Replace <=> by =, which is equivalent if no key is NULL."""
     return exp.EQ(this=node.this, expression=node.expression) if isinstance(node, exp.NullSafeEQ) else node
 
 
 def rewritten(sql: str, rewrite: Rewrite) -> str:
-    """A query with all of its expressions rewritten.
+    """Rewrite all expressions of a query.
 
     Raises:
-        PlanError: the query cannot be read.
+        PlanError: the query cannot be parsed.
     """
     from sqlglot import exp, parse_one
     from sqlglot.errors import SqlglotError
@@ -68,4 +68,4 @@ def rewritten(sql: str, rewrite: Rewrite) -> str:
     try:
         return str(parse_one(sql, read="spark").transform(lambda node: rewrite(node, exp)).sql(dialect="spark"))
     except (SqlglotError, RecursionError) as error:
-        raise PlanError(f"The query could not be read to write it otherwise: {error}") from error
+        raise PlanError(f"Cannot parse the query to rewrite it: {error}") from error

@@ -1,12 +1,12 @@
-"""An empty stub of every table that a project refers to, for planning without a warehouse.
+"""Create an empty stub of every table that a project refers to, for planning without a warehouse.
 
     sources, seeds       columns from the catalog, the YAML, or the seed's file
-    views                CREATE VIEW of the compiled SQL, so that the planner sees through them as in the warehouse
-    other models         columns from an enforced contract, else from planning the compiled SQL, which knows of a change
-                         that the catalog does not know yet; then the catalog, then the YAML
-    ephemeral models     nothing: they are in the compiled SQL of the models that use them
+    views                CREATE VIEW with the compiled SQL, so that Spark expands them as in the warehouse
+    other models         columns from an enforced contract, else from planning the compiled SQL, which reflects changes
+                         that the catalog does not have yet; then the catalog, then the YAML
+    ephemeral models     nothing, because the compiled SQL of their readers contains them
 
-Buckets, partitions and layout are those of the config.
+Buckets, partitions and file format come from the config.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from spark_bucketing.project.manifest import Manifest, Node, relation_parts, tab
 from spark_bucketing.project.seeds import seed_columns
 
 _WITHOUT_TABLE = ("ephemeral", "analysis", "test")
-_EXPECTED = "  expected: a catalog.json that has it (dbt docs generate), or columns with a data_type in its YAML"
+_EXPECTED = "  expected: a catalog.json with the table (dbt docs generate), or columns with a data_type in its YAML"
 _SNAPSHOT_COLUMNS = {
     "dbt_scd_id": "string",
     "dbt_updated_at": "timestamp",
@@ -38,26 +38,26 @@ _SNAPSHOT_COLUMNS = {
 
 
 class StubTables:
-    """The stubs of one project."""
+    """The stub tables of one project."""
 
     def __init__(
         self, whatif: WhatIf, manifest: Manifest, catalog: Mapping[str, CatalogTable], project_dir: Path
     ) -> None:
         self._whatif, self._manifest, self._catalog = whatif, manifest, catalog
         self._project_dir = project_dir
-        #: What could not be created, by table name, and why.
+        #: Reasons why stub tables could not be created, by table name.
         self.missing: dict[str, str] = {}
 
     def rewritten(self, sql: str) -> str:
-        """SQL that reads stubs where it names what cannot be the name of a table here."""
+        """Return the SQL with stub names in place of names that cannot be tables in this Spark."""
         return renamed(sql, self._renamed)
 
     def relation(self, node: Node) -> str | None:
-        """Name of a node's stub in SQL."""
+        """Return the name of a node's stub table in SQL."""
         return None if node.relation is None else self._renamed.get(node.relation, node.relation)
 
     def create(self, node: Node) -> None:
-        """Create the stub of a node; its parents' are there. What is not possible is remembered in `missing`."""
+        """Create the stub table of a node, after its parents' stubs; record a failure in `missing`."""
         relation = self.relation(node)
         if relation is None or node.resource_type in _WITHOUT_TABLE or node.materialized in _WITHOUT_TABLE:
             return
@@ -74,16 +74,16 @@ class StubTables:
             self._whatif.define(replace(layout, name=name, columns=self._columns(node), size_bytes=size))
         except BucketingError as error:
             self.missing[table_name(relation)] = f"{node.resource_type} {node.name!r}: {error}"
-        # A config of a form that nobody has thought of: what reads the table cannot be planned.
+        # After an unexpected error, only the readers of this table cannot be planned.
         except Exception as error:
-            why = f"{type(error).__name__}: {error}, which is a mistake of this program"
+            why = f"{type(error).__name__}: {error}; this is a bug in spark-bucketing"
             self.missing[table_name(relation)] = f"{node.resource_type} {node.name!r}: {why}"
 
     def why(self, error: str) -> str:
-        """An error of the planner, with the reason when a table is missing because it has no stub."""
+        """Return a planner error with the reasons for missing stub tables."""
         plain = error.replace("`", "").lower()
         reasons = [reason for name, reason in self.missing.items() if re.search(rf"\b{re.escape(name)}\b", plain)]
-        return "\n".join([error, *(f"There is no stub of {reason}" for reason in reasons)])
+        return "\n".join([error, *(f"No stub table could be created for {reason}" for reason in reasons)])
 
     def _columns(self, node: Node) -> Mapping[str, str]:
         typed = {name: kind for name, kind in node.columns.items() if kind}
@@ -95,7 +95,7 @@ class StubTables:
                 return columns
             if node.resource_type == "seed":
                 return seed_columns(self._project_dir / node.path, node.config)
-            raise ProjectError(f"its columns are not known.\n{_EXPECTED}")
+            raise ProjectError(f"its columns are unknown.\n{_EXPECTED}")
         if node.contracted and in_yaml:
             return in_yaml
         try:
@@ -107,7 +107,7 @@ class StubTables:
 
     def _planned(self, node: Node) -> Mapping[str, str]:
         if node.sql is None:
-            raise ProjectError(f"its columns are not known, since it has no compiled SQL.\n{_EXPECTED}")
+            raise ProjectError(f"its columns are unknown, because it has no compiled SQL.\n{_EXPECTED}")
         columns = self._whatif.columns(self.rewritten(node.sql))
         if node.resource_type != "snapshot":
             return columns
@@ -117,7 +117,7 @@ class StubTables:
 
     @cached_property
     def _renamed(self) -> Mapping[str, str]:
-        """Relations that cannot be tables of this Spark, such as a path or another catalog's, and their stubs."""
+        """Return stub names for relations that this Spark cannot have, such as paths or tables of other catalogs."""
         wanted = {
             node.relation: (_identifier(f"{node.source_name or node.resource_type}__offline"), _identifier(node.name))
             for node in self._manifest.nodes.values()
@@ -133,7 +133,7 @@ class StubTables:
 
 
 def _identifier(name: str) -> str:
-    # Hive's metastore knows no other characters, and no upper case.
+    # The Hive metastore allows no other characters and no upper case.
     return re.sub(r"\W", "_", name, flags=re.ASCII).lower()
 
 

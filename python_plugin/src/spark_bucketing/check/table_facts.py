@@ -1,4 +1,4 @@
-"""Facts of the tables that a plan reads, asked of the metastore once for each table."""
+"""Read facts about the tables of a plan from the metastore, once per table."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ _BYTES = re.compile(r"(\d+) bytes")
 
 
 class Facts:
-    """What is known of tables, remembered from query to query."""
+    """Table facts, cached across queries."""
 
     def __init__(self, planner: Planner) -> None:
         self._planner = planner
         self._known: dict[str, TableFacts | None] = {}
 
     def of(self, tables: Sequence[str]) -> dict[str, TableFacts]:
-        """Facts by name; a table that cannot be described is left out."""
+        """Return facts by name; tables that cannot be described are omitted."""
         for name in tables:
             if name not in self._known:
                 self._known[name] = self._ask(name)
         return {name: facts for name in tables if (facts := self._known[name])}
 
     def known(self) -> tuple[TableFacts, ...]:
-        """All tables that were asked for and are there."""
+        """Return all described tables."""
         return tuple(facts for facts in self._known.values() if facts)
 
     def _ask(self, name: str) -> TableFacts | None:
@@ -46,14 +46,14 @@ class Facts:
         facts = described(name, rows) if rows is not None else None
         if facts is None or facts.spec is None:
             return facts
-        # Files of bucketed tables are listed in any case; those of others may be very many.
+        # Files of bucketed tables are listed in any case; other tables may have very many files.
         files = _answer(self._planner.data_files, quoted)
         size = facts.size_bytes if facts.size_bytes is not None else _answer(self._planner.size_of, quoted)
         is_empty = files is not None and not files
         return replace(facts, size_bytes=size, files_per_bucket=files_per_bucket(files or (), facts), is_empty=is_empty)
 
     def with_partitions(self, facts: TableFacts) -> TableFacts:
-        """The same with the specs of its partitions, where the session knows them; it lists their files for that."""
+        """Add the specs of the partitions if the session knows them; this lists their files."""
         if facts.partitions is not None or not facts.partition_columns:
             return facts
         found = _answer(self._planner.rows, sql.bucket_specs(facts.name))
@@ -67,7 +67,7 @@ class Facts:
 
 
 def _answer(ask: Callable[[str], Answer | None], question: str) -> Answer | None:
-    """What a planner answers; None where it refuses."""
+    """Return the result of a planner call; None if Spark rejects it."""
     try:
         return ask(question)
     except SparkError:
@@ -75,7 +75,7 @@ def _answer(ask: Callable[[str], Answer | None], question: str) -> Answer | None
 
 
 class OfflineFacts(Facts):
-    """Facts of hypothetical tables."""
+    """Facts about hypothetical tables."""
 
     def __init__(self, whatif: WhatIf) -> None:
         super().__init__(whatif)
@@ -90,7 +90,7 @@ class OfflineFacts(Facts):
 
 
 def described(name: str, rows: Sequence[tuple[Any, ...]]) -> TableFacts:
-    """Read the rows of DESCRIBE TABLE EXTENDED."""
+    """Parse the rows of DESCRIBE TABLE EXTENDED."""
     found = Description.of(rows)
     size = _BYTES.search(found.details.get("Statistics", ""))
     return TableFacts(
@@ -104,7 +104,7 @@ def described(name: str, rows: Sequence[tuple[Any, ...]]) -> TableFacts:
 
 
 def files_per_bucket(paths: Iterable[str], facts: TableFacts) -> int:
-    """Most files that a bucket of one partition has; 1 where none is there, or a file's name has no bucket id."""
+    """Return the largest number of files per bucket in any partition; 1 without files or if a name has no bucket id."""
     if facts.spec is None:
         return 1
     numbers: Counter[tuple[str, int]] = Counter()
@@ -113,6 +113,6 @@ def files_per_bucket(paths: Iterable[str], facts: TableFacts) -> int:
         bucket = bucket_of(name, facts.spec.bucket_hash)
         if bucket is None:
             return 1
-        # Without partitions, all files are one partition's, wherever they are.
+        # All files of an unpartitioned table count as one partition, regardless of their directory.
         numbers[folder if facts.partition_columns else "", bucket] += 1
     return max(numbers.values(), default=1)

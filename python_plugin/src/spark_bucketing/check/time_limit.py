@@ -1,4 +1,4 @@
-"""A limit to the time that one query may take: planning it, and trying out what could be changed."""
+"""Limit the time for planning one query and testing its fixes."""
 
 from __future__ import annotations
 
@@ -14,33 +14,33 @@ Value = TypeVar("Value")
 
 
 class TimeLimit:
-    """One piece of work after the other, for which there is a limit; what takes too long is left to itself.
+    """Runs one task at a time with a time limit, and abandons a task that exceeds it.
 
-    It goes on in its thread until Spark answers, with the session's tables and settings as it has given them, and with
-    the connection. So nothing else is asked of Spark before it has ended.
+    An abandoned task continues in its thread until Spark answers, and still uses the session's tables, settings and
+    connection. Therefore, no other task starts before it has ended.
     """
 
     def __init__(self, seconds: float | None) -> None:
-        """Limit each piece of work to these seconds, or not at all."""
+        """Set the limit per task in seconds; None for no limit."""
         self._seconds = seconds
         self._left: Future[Any] | None = None
         self._patience = seconds
 
     def run(self, work: Callable[[Callable[[], bool]], Value]) -> Value:
-        """The outcome of some work.
+        """Return the result of a task.
 
         Args:
-            work: gets a function that returns whether it is too late to begin another step.
+            work: the task, which takes a function that returns whether it is too late to start another step.
 
         Raises:
-            PlanError: it took too long, or something before it has not ended yet.
+            PlanError: the task took too long, or an abandoned task is still running.
         """
         if self._seconds is None:
             return work(lambda: False)
         if not self.is_free():
             raise PlanError(
-                "Spark is still busy with an earlier query, which was not planned and judged within "
-                f"{self._seconds:g} s (--time-limit). Check this one by itself, with --select."
+                f"Spark is still busy with an earlier query that exceeded the time limit of {self._seconds:g} s "
+                "(--time-limit). Check this query separately with --select."
             )
         end = time.monotonic() + self._seconds / 2
         outcome: Future[Value] = Future()
@@ -51,15 +51,15 @@ class TimeLimit:
             except BaseException as error:
                 outcome.set_exception(error)
 
-        # A thread of Spark's cannot be stopped from here; as a daemon it does not keep this process alive.
+        # Python cannot stop the thread, but a daemon thread does not keep this process alive.
         threading.Thread(target=run, name="query", daemon=True).start()
         if not wait([outcome], self._seconds).done:
             self._left = outcome
-            raise PlanError(f"It was not planned and judged within {self._seconds:g} s (--time-limit).")
+            raise PlanError(f"Planning and judging took longer than {self._seconds:g} s (--time-limit).")
         return outcome.result()
 
     def is_free(self) -> bool:
-        """Whether nothing is left that has not ended; waited for as long as the limit is, once."""
+        """Return whether no abandoned task is running; wait for it once, at most as long as the limit."""
         if self._left and not wait([self._left], self._patience).done:
             self._patience = 0
             return False

@@ -1,4 +1,4 @@
-"""Judges a plan: what each operator does, and why."""
+"""Judge a plan: the verdict of each operator and the reasons for it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from spark_bucketing.plan.known_operators import is_known
 from spark_bucketing.plan.lineage import origins
 from spark_bucketing.plan.operators import Operator
 
-# From good to bad; only these can be compared.
+# Comparable verdicts, from good to bad.
 RANKS = {Verdict.SORT_FREE: 0, Verdict.SHUFFLE_FREE: 1, Verdict.ONE_SIDED: 2, Verdict.SHUFFLED: 3}
 
 Tables = Mapping[str, TableFacts]
@@ -26,9 +26,9 @@ _JOIN_WORDS = {
 
 
 def judge(query: Query, with_reasons: bool = True) -> tuple[OperatorResult, ...]:
-    """Judge how the rows of each join, aggregate, distinct and window of a plan come together, and why."""
+    """Judge how the rows of each join, aggregate, distinct and window of a plan are brought together, and why."""
     for node in query.plan.nodes:
-        # From the bottom up, since each asks those below: plans may be deeper than Python's stack.
+        # Bottom up, because each node uses results of its children, and plans may be deeper than Python's stack.
         origins(node)
     ends = dict(_ends(query)) if with_reasons else {}
     return tuple(_judged(query, op, ends.get(number), with_reasons) for number, op in query.operators.items())
@@ -37,7 +37,7 @@ def judge(query: Query, with_reasons: bool = True) -> tuple[OperatorResult, ...]
 def _judged(query: Query, op: Operator, end: ExchangeOrSort | None, with_reasons: bool) -> OperatorResult:
     tables = query.tables
     exchanges_and_sorts: list[ExchangeOrSort] = []
-    # What is not understood, or is not known of a table, has no reason that could be relied on.
+    # Reasons would be unreliable if an operator is not recognized or a table is unknown.
     if with_reasons and op.understood and not undescribed(op, tables) and reads_buckets(op, tables):
         exchanges_and_sorts = [*_exchanges_and_sorts(query, op), *([end] if end else [])]
     found = verdict(op, tables)
@@ -68,7 +68,7 @@ def _finding(exchange_or_sort: ExchangeOrSort) -> Finding:
 
 
 def _bytes(query: Query, node: PlanNode) -> int | None:
-    """What is read of the tables below; how much of it filters and groupings leave, Spark does not know."""
+    """Return the bytes read from the tables below; Spark does not know how much filters and groupings remove."""
     total = 0
     for scan in node.scans:
         facts = query.tables.get(scan.table or "")
@@ -81,7 +81,7 @@ def _bytes(query: Query, node: PlanNode) -> int | None:
 
 
 def _ends(query: Query) -> Iterator[tuple[int, ExchangeOrSort]]:
-    """Exchanges and Sorts above all operators, by the uppermost operator below."""
+    """Return the Exchanges and Sorts above all operators, by the uppermost operator below."""
     for node in query.plan.roots:
         top: list[PlanNode] = []
         while node.number not in query.operators and len(node.children) == 1:
@@ -95,7 +95,7 @@ def _ends(query: Query) -> Iterator[tuple[int, ExchangeOrSort]]:
 
 
 def _exchanges_and_sorts(query: Query, op: Operator) -> Iterator[ExchangeOrSort]:
-    """What has to be explained: each Exchange, with the Sorts that come from it, and Sorts where nothing moves."""
+    """Return the items to explain: each Exchange with its Sorts, and Sorts without an Exchange."""
     if op.kind == "join" and op.keyless and not op.broadcast:
         yield ExchangeOrSort(query, op, 0, op.node, JOIN)
     for place, side in enumerate(op.sides):
@@ -123,28 +123,28 @@ def _description(query: Query, op: Operator) -> str:
 
 
 def undescribed(op: Operator, tables: Tables) -> list[str]:
-    """Tables below that the metastore does not describe."""
+    """Return the tables below that the metastore does not describe."""
     return sorted(set(op.tables) - tables.keys())
 
 
 def reads_buckets(op: Operator, tables: Tables) -> bool:
-    """Whether a table below is bucketed by its metadata."""
+    """Return whether a table below is bucketed according to its metadata."""
     return any(name in tables and tables[name].spec is not None for name in op.tables)
 
 
 def cause_of_unknown(op: Operator, tables: Tables) -> str:
-    """What is not known of an operator whose verdict is unknown, for the user."""
+    """Explain for users why an operator's verdict is unknown."""
     nodes = [op.node, *(node for side in op.sides for node in side.way)]
     foreign = sorted({node.operator for node in nodes if not is_known(node)})
     if foreign:
-        return f"not an operator of Spark's: {', '.join(foreign)}"
+        return f"not an operator of Spark: {', '.join(foreign)}"
     if not op.understood:
-        return "its keys cannot be read"
+        return "its keys cannot be parsed"
     return f"Spark cannot describe {', '.join(undescribed(op, tables))}"
 
 
 def verdict(op: Operator, tables: Tables) -> Verdict:
-    """How rows come together."""
+    """Return how the operator's rows are brought together."""
     if not op.understood:
         return Verdict.UNKNOWN
     if op.broadcast:

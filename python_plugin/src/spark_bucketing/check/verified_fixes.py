@@ -1,4 +1,4 @@
-"""Which candidates become fixes: Spark plans the query with each, and the operator's verdict has to be better."""
+"""Turn candidates into fixes if they improve the operator's verdict when Spark plans the query with them."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from spark_bucketing.errors import BucketingError
 from spark_bucketing.plan.tree import PlanCounts
 from spark_bucketing.plan.whatif import HypotheticalTable, WhatIf
 
-# Settings that may have to go along with another candidate, before that one is of use.
+# Settings that another candidate may need in order to have an effect.
 _ALONG = ({ORDERING: "true"}, {ALL_KEYS: "false"})
-_UNTRIED = " What would change that could not be tried out: there is no Spark for hypothetical tables here."
-_DIFFERS = " Over empty tables of the same layout Spark plans this otherwise, so that no fix can be tried out."
+_UNTRIED = " Fixes could not be tested, because no Spark for hypothetical tables is available."
+_DIFFERS = " Fixes could not be tested, because Spark plans this query differently over empty tables."
 
 
 @dataclass(frozen=True)
 class PlannedQuery:
-    """A query as Spark plans it: its operators, and the Exchanges and Sorts of the whole."""
+    """A planned query: its operators, and the Exchanges and Sorts of the whole plan."""
 
     operators: tuple[OperatorResult, ...]
     counts: PlanCounts
     query: Query | None = None
 
     def explained(self) -> PlannedQuery:
-        """The same with the reasons of what is still there."""
+        """Return the plan with reasons for the remaining Exchanges and Sorts."""
         return replace(self, operators=judge(self.query), query=None) if self.query else self
 
     def like(self, other: Sequence[OperatorResult]) -> PlannedQuery | None:
-        """The same with its operators in the order of those of another plan; None where that has others."""
+        """Return the plan with its operators in the order of another plan; None if the operators differ."""
         own: dict[str, list[OperatorResult]] = {}
         for found in reversed(self.operators):
             own.setdefault(found.kind, []).append(found)
@@ -45,42 +45,42 @@ class PlannedQuery:
 
 @dataclass
 class HypotheticalQuery:
-    """A query over the tables that it reads, as they are and as they might be."""
+    """A query over hypothetical copies of the tables that it reads."""
 
-    whatif: WhatIf  # plans it
-    sql: str  # its text
-    settings: Settings  # of its session
-    facts: Mapping[str, TableFacts]  # of the tables
-    tables: Mapping[str, HypotheticalTable]  # the same, as they are planned
-    # Settings under which empty tables are planned as these tables are.
+    whatif: WhatIf  # the planner
+    sql: str  # text of the query
+    settings: Settings  # settings of its session
+    facts: Mapping[str, TableFacts]  # facts about its tables
+    tables: Mapping[str, HypotheticalTable]  # the tables as they are planned
+    # Settings that make Spark plan empty tables like the real ones.
     session: Mapping[str, str] = field(default_factory=dict)
-    counts: PlanCounts | None = None  # its Exchanges and Sorts as it is, once that is known
+    counts: PlanCounts | None = None  # Exchanges and Sorts of the unchanged query, once known
     _planned: dict[object, PlannedQuery | None] = field(default_factory=dict, repr=False)
 
     def planned(self, candidates: Sequence[Candidate] = ()) -> PlannedQuery | None:
-        """The query with these changes; None where Spark refuses them."""
+        """Plan the query with these changes; None if Spark rejects them."""
         key = tuple((candidate.kind, candidate.text, tuple(candidate.settings.items())) for candidate in candidates)
         if key not in self._planned:
             try:
                 self._planned[key] = self._plan(candidates)
-            # A type that cannot be bucketed, an SQL that cannot be written otherwise: no fix, whatever it is.
+            # A candidate that fails for any reason, such as a type that cannot be bucketed, is not a fix.
             except BucketingError:
                 self._planned[key] = None
         return self._planned[key]
 
     def known(self, judged: Sequence[OperatorResult], counts: PlanCounts) -> None:
-        """Have the plan of the query as it is, which was made over the same tables."""
+        """Store the plan of the unchanged query, which was made over the same tables."""
         self._planned[()] = PlannedQuery(tuple(judged), counts)
 
     def forget(self) -> None:
-        """Let go of the plans, of which a project has too many to be kept; the Exchanges and Sorts stay."""
+        """Discard the plans to limit memory use, but keep the number of Exchanges and Sorts."""
         if self.counts is None and (base := self._planned.get(())):
             self.counts = base.counts
         self._planned.clear()
 
     def _plan(self, candidates: Sequence[Candidate]) -> PlannedQuery:
         if not self.whatif.has_extension and any(candidate.kind == "extension" for candidate in candidates):
-            raise BucketingError("The extension is not there.")
+            raise BucketingError("The session extension is not available.")
         tables, facts, session = dict(self.tables), dict(self.facts), dict(self.session)
         settings, sql = self.settings, self.sql
         for candidate in candidates:
@@ -100,7 +100,7 @@ class HypotheticalQuery:
 
 
 class Proposals:
-    """Fixes for the findings of one query."""
+    """Finds fixes for the findings of one query."""
 
     def __init__(
         self, query: HypotheticalQuery, judged: Sequence[OperatorResult], is_late: Callable[[], bool] = lambda: False
@@ -108,7 +108,7 @@ class Proposals:
         self._query, self._judged, self._is_late = query, judged, is_late
 
     def results(self) -> Iterator[OperatorResult]:
-        """The operators with the fixes for their findings."""
+        """Yield the operators with the fixes for their findings."""
         base = self._planned() if has_candidates(self._judged) else None
         for place, operator in enumerate(self._judged):
             if base and base.operators[place].verdict is operator.verdict:
@@ -134,11 +134,11 @@ class Proposals:
                 fixes.append(fix)
         if fixes:
             return replace(finding, level="warning", fixes=tuple(fixes), candidates=())
-        hint = f" It takes more than one change here; one of them: {part.text}" if part else ""
+        hint = f" This requires several changes; one of them: {part.text}" if part else ""
         return replace(finding, message=finding.message + hint, candidates=())
 
     def _fix(self, candidates: Candidates, base: PlannedQuery, place: int) -> Fix | None:
-        """A fix, if these better an operator and harm no other one of the query; with a setting, if need be."""
+        """Return a fix if the candidates improve the operator and harm no other one; try further settings if needed."""
         for along in ({}, *_ALONG):
             if along and not self._may_go_along(along, candidates):
                 continue
@@ -159,9 +159,9 @@ class Proposals:
         return ORDERING not in along or not (settings.extension or any(c.kind == "extension" for c in candidates))
 
     def _by_two(self, candidate: Candidate, base: PlannedQuery, place: int) -> Fix | None:
-        """A candidate together with what is due next where it was made: such as the sort of a join's other side.
+        """Combine a candidate with one that becomes possible after it, such as to save the sort on a join's other side.
 
-        Only where neither is of use alone: what the second one would do by itself is a fix of another finding.
+        Combine them only if neither helps alone; a candidate that helps alone is a fix for another finding.
         """
         planned = self._query.planned((candidate,))
         left = planned.explained().like(self._judged) if planned else None
@@ -174,7 +174,7 @@ class Proposals:
         return None
 
     def _saves(self, candidate: Candidate, base: PlannedQuery, place: int) -> bool:
-        """Whether a candidate saves a shuffle or a sort, without changing the verdict yet."""
+        """Return whether a candidate saves a shuffle or a sort, even if the verdict stays the same."""
         after = self._planned(candidate)
         if after is None:
             return False
@@ -186,7 +186,7 @@ def _fix_of(
     candidate: Candidate, along: Mapping[str, str], verdict: Verdict, before: PlanCounts, after: PlanCounts
 ) -> Fix:
     words = " and ".join(f"{name}={value}" for name, value in along.items())
-    text = f"{candidate.text} Set {words} as well." if along else candidate.text
+    text = f"{candidate.text} Also set {words}." if along else candidate.text
     made = vars(candidate) | {"text": text, "settings": {**candidate.settings, **along}}
     return Fix(**made, verdict=verdict, before=before, after=after)
 
@@ -201,12 +201,12 @@ def _is_better(base: Sequence[OperatorResult], after: Sequence[OperatorResult], 
 
 
 def has_candidates(judged: Sequence[OperatorResult]) -> bool:
-    """Whether there is something to try out."""
+    """Return whether there are candidates to test."""
     return any(finding.candidates for operator in judged for finding in operator.findings)
 
 
 def untried(operator: OperatorResult, why: str = _UNTRIED, level: Level = "warning") -> OperatorResult:
-    """An operator whose findings may have fixes, and why these could not be tried out."""
+    """Return an operator whose candidates were not tested, with the reason."""
     findings = tuple(
         replace(finding, level=level, message=finding.message + why, candidates=()) if finding.candidates else finding
         for finding in operator.findings

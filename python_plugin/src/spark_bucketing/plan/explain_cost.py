@@ -1,7 +1,7 @@
-"""Reads the text of EXPLAIN COST: sizes of tables, what a query reads of them, and the folders that Spark selected.
+"""Parse the output of EXPLAIN COST: table sizes, the amounts that a query reads, and the selected directories.
 
-EXPLAIN FORMATTED has the filters that select partitions as well, in a text that cannot be read back: values stand there
-without quotes. What they select is for Spark to find out.
+EXPLAIN FORMATTED also has the partition filters, but prints values without quotes, so they cannot be parsed. Only Spark
+can tell which partitions they select.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ _SIZE = re.compile(r", Statistics\(sizeInBytes=(?P<size>[\d.,E+]+) (?P<unit>[KMG
 _ID = re.compile(r"#\d+L?")
 _IDS = re.compile(r"#(\d+)L?(?:,|$)")
 _UNITS = {unit: 1024**power for power, unit in enumerate(("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"))}
-# No table is so large, but one whose size is not known: for Spark it is 8 EiB (spark.sql.defaultSizeInBytes).
+# Spark's size for a table of unknown size: 8 EiB (spark.sql.defaultSizeInBytes). Any size from here on counts as
+# unknown.
 NO_SIZE = 1024**6
-# What lies on a scan before rows of others come in: a size above joins is a product, which means nothing.
+# Operators between a scan and the first join or union; sizes above joins are products and have no meaning.
 _OF_ONE_SCAN = ("Project", "Filter")
 
 # FileScan parquet spark_catalog.d.t[k#1] ..., Location: InMemoryFileIndex(2 paths)[file:/d.db/t/ds=1,
@@ -31,28 +32,28 @@ _FILE_SCAN = re.compile(
     r"FileScan \w+ (?P<table>[^\[]+)\[.*, Location: InMemoryFileIndex\((?P<number>\d+) paths\)\[(?P<paths>.*?)\], "
     r"PartitionFilters: (?P<filters>\[.*\]), PushedFilters: "
 )
-# Between two paths, in whose parts there is no colon.
+# Separates two paths; parts of a path contain no colon.
 _NEXT = re.compile(r", (?=[A-Za-z][A-Za-z0-9+.-]*:/)")
 
 ScanKey = tuple[str, str]
-"""Table and filters, without what Spark counts anew each time: the same filters select the same partitions."""
+"""Table and filters without Spark's changing ids; the same filters select the same partitions."""
 
 Folders = Mapping[ScanKey, frozenset[str]]
 
 
 @dataclass(frozen=True)
 class Statistics:
-    """Sizes that Spark expects, in bytes, and the folders that it reads."""
+    """Spark's size estimates in bytes, and the directories that it reads."""
 
-    tables: Mapping[str, int] = field(default_factory=dict)  # of tables, by schema and name
-    # Of the columns and rows that reach the first operator above a scan, by the id of any column of the scan, with
-    # the table's name.
+    tables: Mapping[str, int] = field(default_factory=dict)  # size of each table, by schema and name
+    # Table name and size of the rows and columns that reach the first operator above a scan, by the id of any column of
+    # the scan.
     reads: Mapping[int, tuple[str, int]] = field(default_factory=dict)
-    folders: Folders = field(default_factory=dict)  # of the partitions that scans select
+    folders: Folders = field(default_factory=dict)  # directories of the partitions that scans select
 
 
 def parse_statistics(text: str) -> Statistics:
-    """What Spark expects to read; empty where it prints none."""
+    """Parse the sizes that Spark expects to read; empty if it prints none."""
     tables: dict[str, int] = {}
     reads: dict[int, tuple[str, int]] = {}
     above: list[tuple[int, str, int]] = []
@@ -62,7 +63,7 @@ def parse_statistics(text: str) -> Statistics:
         relation = _RELATION.match(line) if operator == "Relation" else None
         if relation and size is not None and size < NO_SIZE:
             name = relation["table"].removeprefix(SESSION_CATALOG)
-            # A table may be read several times, of some partitions only.
+            # Several scans may read a table, each with other partitions.
             tables[name] = max(size, tables.get(name, 0))
             read = _read(size, above)
             reads |= {int(column): (name, read) for column in _IDS.findall(relation["columns"])}
@@ -77,7 +78,7 @@ def _operators(text: str) -> Iterator[tuple[int, str, str]]:
 
 
 def _read(size: int, above: list[tuple[int, str, int]]) -> int:
-    """The size at the uppermost projection or filter right above a scan."""
+    """Return the size at the uppermost projection or filter directly above a scan."""
     for _, operator, there in reversed(above):
         if operator not in _OF_ONE_SCAN or there < 0:
             return size
@@ -93,17 +94,17 @@ def _bytes(line: str) -> int | None:
 
 
 def scan_key(scan: PlanNode) -> ScanKey:
-    """By which a scan's folders are found."""
+    """Return the key of a scan's directories."""
     return scan.table or "", _ID.sub("", scan.details.get("PartitionFilters", "[]"))
 
 
 def parse_folders(text: str) -> Folders:
-    """The folders of each scan of which Spark selected partitions before it planned it; none of others."""
+    """Return the directories of each scan for which Spark selected partitions during planning."""
     found: dict[ScanKey, frozenset[str]] = defaultdict(frozenset)
     for line in text.partition("== Physical Plan ==")[2].splitlines():
         scan = _FILE_SCAN.search(line)
         paths = _NEXT.split(scan["paths"]) if scan and scan["paths"] else []
-        # Lists that are too long are cut off.
+        # Truncated lists are ignored.
         if scan and len(paths) == int(scan["number"]):
             found[scan["table"].removeprefix(SESSION_CATALOG), _ID.sub("", scan["filters"])] |= frozenset(paths)
     return dict(found)

@@ -1,7 +1,7 @@
-"""Reads the text of EXPLAIN FORMATTED.
+"""Parse the output of EXPLAIN FORMATTED.
 
-It begins with a tree, one line for each operator with its number; then come the details of each number;
-then, under a heading, the same for subqueries:
+It starts with a tree of numbered operators, one per line, followed by the details of each number. The same follows for
+subqueries, under a heading:
 
 | == Physical Plan ==
 | AdaptiveSparkPlan (3)
@@ -26,7 +26,7 @@ _LINE = re.compile(r"^(?P<indent>(?:[ :]  )*(?:[:+]- )?)(?:\* )?(?P<label>\S.*) 
 _STAGE = re.compile(r"^(?P<indent>(?:[ :]  )*(?:[:+]- )?)== (?P<which>Final|Current|Initial) Plan ==$")
 _HEAD = re.compile(r"^\((?P<number>\d+)\) (?P<label>\S.*?)(?: \[codegen id : \d+\])?$")
 _DETAIL = re.compile(r"^(?P<key>[A-Z][A-Za-z]*(?: [a-zA-Z]+)*)(?: \[(?P<count>\d+)\])? ?:(?: (?P<value>.*))?$")
-# What adaptive execution adds to the name of a join whose largest partitions it has split.
+# Adaptive execution adds this to the name of a join with split skewed partitions.
 _SKEWED = "(skew=true)"
 _REUSED = re.compile(r"^ReusedExchange \[Reuses operator id: (\d+)\]$")
 
@@ -47,23 +47,23 @@ class _Details:
 
 
 def parse_plan(text: str) -> PhysicalPlan:
-    """Read the answer of EXPLAIN FORMATTED.
+    """Parse the output of EXPLAIN FORMATTED.
 
     Raises:
-        PlanError: the text is no physical plan, or one that cannot be read.
+        PlanError: the text is not a physical plan, or cannot be parsed.
     """
     if _START not in text:
-        # Spark answers with the error as text, below a heading of its own.
+        # Spark returns an error as text under a different heading.
         answer = " ".join(line.strip() for line in text.splitlines() if line.strip())
-        raise PlanError(f"Spark could not plan the query. {answer or 'It does not say why.'}")
+        raise PlanError(f"Spark could not plan the query. {answer or 'It gives no reason.'}")
     lines = text[text.index(_START) + len(_START) :].splitlines()
     trees = _trees(lines)
     if not trees:
-        raise PlanError("Spark's physical plan has no operator that could be read.")
+        raise PlanError("Spark's physical plan has no operator that could be parsed.")
     by_number = {line.number: line for tree in trees for line in _all(tree)}
     details = _details(lines, {number: line.label for number, line in by_number.items()})
     built: dict[int, PlanNode] = {}
-    # Shared trees are those of an exchange that is reused: they are built before what refers to them.
+    # The tree of a reused exchange is built before the nodes that refer to it.
     roots = [_build(tree, details, built, by_number) for tree in trees]
     first, *others = {root.number: root for root in roots}.values()
     return PhysicalPlan(first, tuple(others), tuple(built.values()))
@@ -78,13 +78,13 @@ def _all(line: _Line) -> Iterable[_Line]:
 
 
 def _trees(lines: Sequence[str]) -> list[_Line]:
-    """The trees: runs of lines that begin at the margin, after an empty line or a heading."""
+    """Return the trees: runs of lines that start without indentation, after an empty line or a heading."""
     roots: list[_Line] = []
     stack: list[_Line] = []
     skipped: int | None = None
     for line in lines:
         if stage := _STAGE.match(line):
-            # What adaptive execution started from is not what it ended with.
+            # Ignore the initial plan of adaptive execution.
             skipped = len(stage["indent"]) if stage["which"] == "Initial" else None
             continue
         found = None if _HEAD.match(line) else _LINE.match(line)
@@ -106,7 +106,7 @@ def _trees(lines: Sequence[str]) -> list[_Line]:
             continue
         stack.append(new)
     known = {line.number for root in roots[:1] for line in _all(root)}
-    # A line of a literal may look like an operator; real trees bring numbers of their own, or repeat whole ones.
+    # A line inside a literal may look like an operator; real trees have new numbers or repeat whole trees.
     return roots[:1] + [root for root in roots[1:] if root.number not in known]
 
 
@@ -130,20 +130,20 @@ def _details(lines: Sequence[str], labels: Mapping[int, str]) -> dict[int, _Deta
         elif not line.strip():
             key = None
         elif key:
-            # A literal may hold a line break.
+            # A literal may contain a line break.
             current.values[key] += "\n" + line
     return found
 
 
 def _same(head: str, label: str) -> bool:
-    """Whether a heading is that of an operator: the tree adds a join's type, and the heading what it reuses."""
+    """Return whether a heading belongs to an operator: the tree adds the join type, the heading the reused operator."""
     return label.startswith(head) or head.startswith(label.split(" ", 1)[0])
 
 
 def _build(
     top: _Line, details: Mapping[int, _Details], built: dict[int, PlanNode], lines: Mapping[int, _Line]
 ) -> PlanNode:
-    """The node of a line, after all those below it; plans may be deeper than Python's stack, so nothing recurs."""
+    """Build the node of a line after all nodes below; without recursion, because plans may exceed Python's stack."""
     waiting = [(top, False)]
     while waiting:
         line, is_ready = waiting.pop()

@@ -1,7 +1,8 @@
-"""Lists and attributes as Spark prints them: `[k#12, cast(v#13L as int) AS w#14]`.
+"""Parse lists and attributes as Spark prints them: `[k#12, cast(v#13L as int) AS w#14]`.
 
-Nothing is quoted in Spark's text, so that a literal with a comma or a bracket in it reads like several elements. Spark
-prints how many elements a list has; a list that comes out with another number is not understood.
+Spark does not quote text, so a literal with a comma or a bracket looks like several elements. Spark prints the number
+of
+elements of a list; a list with another number of parsed elements is rejected.
 """
 
 from __future__ import annotations
@@ -17,57 +18,58 @@ _OPENING, _CLOSING = "([{", ")]}"
 
 @dataclass(frozen=True)
 class Attribute:
-    """A column of an operator's output: its name, and the id by which Spark knows it."""
+    """A column of an operator's output: its name and Spark's id for it."""
 
     name: str
     id: int
 
     @property
     def key(self) -> str:
-        """The attribute without its name, as canonical() writes it."""
+        """Return the attribute without its name, as in canonical()."""
         return f"#{self.id}"
 
 
 @dataclass(frozen=True)
 class NamedExpression:
-    """An element of a select list: what it is called, and what it stands for (an attribute's key, or an expression)."""
+    """An element of a select list: its name, and an attribute's key or an expression."""
 
     attribute: Attribute
     expression: str
 
     def makes(self, key: str) -> bool:
-        """Whether it is this attribute, computed rather than passed on."""
+        """Return whether this attribute is computed here instead of passed on."""
         return self.attribute.key == key != self.expression
 
 
 def attribute_of(text: str) -> Attribute | None:
-    """The attribute that a text is, as a whole, or None."""
+    """Return the attribute if the whole text is one, else None."""
     found = _ATTRIBUTE.match(text.strip())
-    # A name can be anything, but an operator's sign or a bracket is rather an expression that ends with an attribute.
+    # Names may contain any character, but brackets and comparison operators suggest an expression that ends with an
+    # attribute.
     if found is None or re.search(r"[()\[\]=<>]| AS ", found["name"]):
         return None
     return Attribute(found["name"], int(found["id"]))
 
 
 def canonical(expression: str) -> str:
-    """An expression with attributes named by their ids only: `cast(k#12L as int)` becomes `cast(#12 as int)`."""
+    """Replace attributes by their ids: `cast(k#12L as int)` becomes `cast(#12 as int)`."""
     whole = attribute_of(expression)
     return whole.key if whole else re.sub(r"[\w.`]*#(\d+)L?", r"#\1", expression.strip())
 
 
 def ids_in(expression: str) -> tuple[int, ...]:
-    """Ids of the attributes in an expression, each once."""
+    """Return the distinct ids of the attributes in an expression."""
     return tuple(dict.fromkeys(int(found) for found in re.findall(r"#(\d+)L?", expression)))
 
 
 def attributes(text: str, number: int | None) -> tuple[Attribute, ...] | None:
-    """Attributes of a list without expressions, which may have odd names; None when it cannot be read."""
+    """Parse a list of attributes, which may have unusual names; None if it cannot be parsed."""
     found = tuple(map(_attribute, _ATTRIBUTES.finditer(text.strip()[1:-1])))
     return found if number is None or len(found) == number else None
 
 
 def elements(text: str, number: int | None) -> tuple[str, ...] | None:
-    """Elements of a list of expressions; None when there are not as many as Spark prints."""
+    """Parse a list of expressions; None if the number of elements differs from the number that Spark prints."""
     inner = text.strip()
     if not (inner.startswith("[") and inner.endswith("]") and is_balanced(inner)):
         return None
@@ -76,12 +78,12 @@ def elements(text: str, number: int | None) -> tuple[str, ...] | None:
 
 
 def arguments(text: str) -> tuple[str, ...]:
-    """What stands between the commas of an `Arguments:` line."""
+    """Split an `Arguments:` line at its commas."""
     return tuple(_split(text))
 
 
 def named_expression(element: str) -> NamedExpression | None:
-    """An element of a select list; None for one that cannot be read."""
+    """Parse an element of a select list; None if it cannot be parsed."""
     before, alias, after = element.rpartition(" AS ")
     match = _ATTRIBUTE.match(after.strip())
     if match is None:
@@ -91,7 +93,7 @@ def named_expression(element: str) -> NamedExpression | None:
 
 
 def named_expressions(parts: Sequence[str] | None) -> tuple[NamedExpression, ...] | None:
-    """Elements of a select list; None where one of them, or the list, cannot be read."""
+    """Parse the elements of a select list; None if one of them, or the list, cannot be parsed."""
     found = tuple(map(named_expression, parts)) if parts is not None else (None,)
     return None if None in found else tuple(item for item in found if item)
 
@@ -101,7 +103,7 @@ def _attribute(match: re.Match[str]) -> Attribute:
 
 
 def is_balanced(text: str) -> bool:
-    """Whether brackets close; in a literal they need not, and then it is not known which commas part elements."""
+    """Return whether brackets are balanced; if a literal contains brackets, the list cannot be split reliably."""
     depth = 0
     for character in text:
         depth += (character in _OPENING) - (character in _CLOSING)

@@ -1,8 +1,9 @@
-"""Spark's and the extension's own operators: what a plan may hold without anything being unknown.
+"""List the operators of Spark and of the extension that this package understands.
 
-A name that is not here, such as another engine's CometExchange or PhotonShuffleMapStage, may move or sort rows under
-any name. Operators that gather rows by a key without being a join, aggregate or window of SQL (FlatMapGroupsInPandas,
-MergingSessions, SortMergeAsOfJoin) are left out on purpose, since it is not known here where their rows go.
+An operator that is not listed, such as another engine's CometExchange or PhotonShuffleMapStage, may shuffle or sort
+rows
+regardless of its name. Operators that group rows but are not a join, aggregate or window in SQL (FlatMapGroupsInPandas,
+MergingSessions, SortMergeAsOfJoin) are omitted deliberately, because their partitioning is not modelled.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Literal
 from spark_bucketing.plan.tree import AGGREGATES, JOINS, PlanNode
 
 OperatorKind = Literal["join", "aggregate", "distinct", "window", "other"]
-# Of a limit: they bring rows into one task without an Exchange in the plan.
+# Limits that collect rows in one task without an Exchange in the plan.
 GATHERING = ("TakeOrderedAndProject", "CollectLimit", "CollectTail")
 _MOVING = ("Exchange", "ReusedExchange", "BroadcastExchange", "Sort", "Window", "WindowGroupLimit", *GATHERING)
 _LEAVES = (
@@ -41,18 +42,18 @@ _WRITERS = (
 KNOWN = frozenset(
     (*_MOVING, *_LEAVES, *_ROW_BY_ROW, *_WRAPPERS, *_EXTENSION, *_WRITERS, *JOINS, *AGGREGATES),
 )
-# Between rows and columns every engine has its own, which change nothing else.
+# Every engine has its own conversions between rows and columns, which change nothing else.
 _TRANSITIONS = ("ColumnarToRow", "RowToColumnar")
 _KINDS: tuple[tuple[str, OperatorKind], ...] = (("Join", "join"), ("Window", "window"), ("Agg", "aggregate"))
 
 
 def is_known(node: PlanNode) -> bool:
-    """Whether it is known what an operator does to its rows."""
+    """Return whether the effect of an operator on its rows is known."""
     return node.operator in KNOWN or node.operator.endswith(_TRANSITIONS)
 
 
 def foreign_kind(node: PlanNode) -> OperatorKind | None:
-    """What an operator that is not known is by its name: a join, an aggregate, a window; None for anything else."""
+    """Guess the kind of an unknown operator from its name: a join, an aggregate or a window; None for anything else."""
     if is_known(node):
         return None
     return next((kind for word, kind in _KINDS if word in node.operator), None)

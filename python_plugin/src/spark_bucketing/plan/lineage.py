@@ -1,4 +1,4 @@
-"""Follows columns through a plan: from a table's column up to an operator's key."""
+"""Trace columns through a plan, from a table's column up to an operator's key."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ _MAKING = (*AGGREGATES, "Project")
 
 @dataclass(frozen=True)
 class Source:
-    """Where a key comes from."""
+    """The origin of a key."""
 
-    scan: PlanNode  # the scan of the table that it is a column of
-    column: Attribute  # the column
-    wrapped: str = ""  # the expression over the column, or empty when the key is the column itself
-    cast: str = ""  # the type that a cast gives the column, when the expression is nothing but that
+    scan: PlanNode  # the scan of its table
+    column: Attribute  # its column
+    wrapped: str = ""  # the expression over the column; empty if the key is the column itself
+    cast: str = ""  # the target type, if the expression is only a cast of the column
 
 
 Sources = tuple[Source, ...]
 
 
 def origins(node: PlanNode) -> Mapping[int, Sources]:
-    """The tables' columns from which each column of an operator's output is computed, by its id.
+    """Return the table columns that each output column of an operator is computed from, by its id.
 
-    Columns that cannot be followed are left out. To be asked of children first, where a plan may be a deep one.
+    Columns that cannot be traced are omitted. In deep plans, call it for children first.
     """
     if "origins" not in node.remembered:
         node.remembered["origins"] = _origins(node)
@@ -42,7 +42,7 @@ def _origins(node: PlanNode) -> Mapping[int, Sources]:
         return {column.id: (Source(node, column),) for column in node.output or ()}
     below = [origins(child) for child in node.children]
     if node.operator == "ReusedExchange":
-        # The same columns under other ids.
+        # The same columns with other ids.
         pairs = zip(node.output or (), node.children[0].output or (), strict=False) if below else ()
         return {own.id: below[0][there.id] for own, there in pairs if there.id in below[0]}
     if node.operator in _MAKING:
@@ -54,7 +54,7 @@ def _origins(node: PlanNode) -> Mapping[int, Sources]:
 
 
 def _computed(expression: str, known: Mapping[int, Sources]) -> Sources:
-    """The sources of an expression; none where one of its columns cannot be followed."""
+    """Return the sources of an expression; empty if one of its columns cannot be traced."""
     ids = ids_in(expression)
     if not all(column in known for column in ids):
         return ()
@@ -69,18 +69,18 @@ def _computed(expression: str, known: Mapping[int, Sources]) -> Sources:
 
 
 def sources_of(key: str, node: PlanNode) -> Sources:
-    """All columns of tables from which a key is computed; none where one of them cannot be followed."""
+    """Return all table columns that a key is computed from; empty if one of them cannot be traced."""
     return _computed(key, origins(node))
 
 
 def source_of(key: str, node: PlanNode) -> Source | None:
-    """The table's column that a key of an operator's input comes from; None where it is no single one."""
+    """Return the table column that a key of an operator's input comes from; None unless there is exactly one."""
     found = sources_of(key, node)
     return found[0] if len(found) == 1 else None
 
 
 def key_text(key: str, text: str, entry: PlanNode) -> str:
-    """A key for people: the table's column, or the expression that it stands for, without ids."""
+    """Format a key for messages: the table's column, or the expression without ids."""
     source = source_of(key, entry)
     if source and not source.wrapped:
         return f"{source.scan.table}.{source.column.name}"

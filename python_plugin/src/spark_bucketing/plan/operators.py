@@ -1,11 +1,11 @@
-"""Finds the joins, aggregates and windows of a plan, and the ways from their inputs to them.
+"""Find the joins, aggregates and windows of a plan, and the paths from their inputs to them.
 
-An aggregate is one operator, however many nodes Spark makes of it:
+An aggregate is one operator, even if Spark plans it as several nodes:
 
     HashAggregate keys=[k], functions=[sum(v)]             the operator's node
-    +- Exchange hashpartitioning(k, 200)                   the way
-       +- HashAggregate keys=[k], functions=[partial_sum(v)]
-          +- Filter                                        the way goes on, down to a scan or another operator
+    +- Exchange hashpartitioning(k, 200)                   the path +- HashAggregate keys=[k],
+    functions=[partial_sum(v)]
+          +- Filter                                        the path continues down to a scan or another operator
 """
 
 from __future__ import annotations
@@ -28,30 +28,31 @@ PASSING = ("Exchange", "Sort", "AQEShuffleRead", "ShuffleQueryStage", "ColumnarT
 class Side:
     """One input of an operator."""
 
-    # By what the operator wants its rows together, as canonical expressions; None where they cannot be read.
+    # The keys whose equal values the operator requires together, as canonical expressions; None if they cannot be
+    # parsed.
     keys: tuple[str, ...] | None
-    texts: tuple[str, ...]  # the same as Spark prints them
+    texts: tuple[str, ...]  # the same keys as Spark prints them
     entry: PlanNode  # the uppermost node of the input, below all nodes of the operator itself
-    way: tuple[PlanNode, ...]  # nodes from the operator to the next operators or leaves, Exchanges and Sorts among them
+    way: tuple[PlanNode, ...]  # nodes from the operator to the next operators or leaves, including Exchanges and Sorts
 
     @cached_property
     def exchanges(self) -> tuple[PlanNode, ...]:
-        """What moves rows on the way: Exchanges, and limits that gather rows without one."""
+        """Return the nodes that redistribute rows on the path: Exchanges, and limits that collect rows without one."""
         return tuple(node for node in self.way if _moves(node))
 
     @cached_property
     def sorts(self) -> tuple[PlanNode, ...]:
-        """Sorts on the way."""
+        """Return the Sorts on the path."""
         return tuple(node for node in self.way if node.operator == "Sort")
 
     @property
     def local_sorts(self) -> tuple[PlanNode, ...]:
-        """Sorts within partitions."""
+        """Return the Sorts within partitions."""
         return tuple(node for node in self.sorts if not node.is_global_sort)
 
     @cached_property
     def needed(self) -> PlanNode | None:
-        """The Exchange that the operator itself needs, and nothing on the way: the uppermost one by its keys."""
+        """Return the Exchange that the operator itself requires: the uppermost one on its keys."""
         for node in self.exchanges:
             if node.operator in GATHERING:
                 continue
@@ -66,45 +67,46 @@ class Side:
 
 @dataclass(frozen=True, eq=False)
 class Operator:
-    """A join, aggregate, distinct or window of a plan, or what is not understood."""
+    """A join, aggregate, distinct or window of a plan, or an operator that is not recognized."""
 
-    kind: OperatorKind  # what it is
+    kind: OperatorKind  # the kind of operator
     node: PlanNode  # its uppermost node
     sides: tuple[Side, ...]  # its inputs
     order: tuple[str, ...] = ()  # for a window: its ORDER BY, as Spark prints it
 
     @property
     def broadcast(self) -> bool:
-        """Whether one input is sent to all tasks."""
+        """Return whether one input is broadcast."""
         return self.node.operator.startswith("Broadcast") and not self.foreign
 
     @property
     def foreign(self) -> bool:
-        """Whether it is no operator that Spark has, so that nothing is known of it."""
+        """Return whether it is not an operator of Spark, so its effect is unknown."""
         return not is_known(self.node)
 
     @property
     def tables(self) -> tuple[str, ...]:
-        """The tables below, each once, in the plan's order."""
+        """Return the distinct tables below, in the plan's order."""
         return tuple(dict.fromkeys(table for side in self.sides for table in side.entry.tables))
 
     @property
     def understood(self) -> bool:
-        """Whether keys and ways could be read, and everything on the ways is known."""
+        """Return whether its keys were parsed and all operators on its paths are known."""
         read = not self.foreign and all(side.keys is not None for side in self.sides)
         return read and all(is_known(node) for side in self.sides for node in side.way)
 
     @property
     def keyless(self) -> bool:
-        """Whether it has no keys by which rows could be brought together."""
+        """Return whether it has no keys to partition rows by."""
         return any(side.keys == () for side in self.sides)
 
 
 def find_operators(root: PlanNode) -> Iterator[Operator]:
-    """The operators of a tree, from the top.
+    """Yield the operators of a tree, from the top.
 
-    What is not known is an operator of its own where it is a join, an aggregate or a window by its name, or on no way
-    to an operator; on a way, that operator is not understood.
+    An unknown node is an operator if its name suggests a join, an aggregate or a window, or if it is not on the path to
+    an
+    operator. An unknown node on the path makes that operator unrecognized.
     """
     inside: set[int] = set()
     for node in root.walk():
@@ -127,14 +129,14 @@ def find_operators(root: PlanNode) -> Iterator[Operator]:
 
 
 def is_operator(node: PlanNode) -> bool:
-    """Whether a node is one of an operator."""
+    """Return whether a node belongs to an operator."""
     own = node.operator in JOINS or node.operator in AGGREGATES or node.operator == "Window"
     return own or foreign_kind(node) is not None
 
 
 def _moves(node: PlanNode) -> bool:
     if node.operator == "ReusedExchange":
-        # What was broadcast once is not moved again.
+        # A reused broadcast is not shuffled again.
         return not any(child.operator == "BroadcastExchange" for child in node.children)
     return node.operator == "Exchange" or node.operator in GATHERING
 
@@ -147,7 +149,8 @@ def _way(entry: PlanNode) -> Iterator[PlanNode]:
         if node.number in seen:
             continue
         seen.add(node.number)
-        # The way ends at the next operator; one that is not understood makes the way so, too.
+        # The path ends at the next operator; an unrecognized one is part of the path, which it makes unrecognized as
+        # well.
         if not is_operator(node) or not is_known(node):
             yield node
         if not is_operator(node):
@@ -174,7 +177,7 @@ def _key_ids(node: PlanNode) -> tuple[int, ...] | None:
 
 
 def _chain(top: PlanNode) -> list[PlanNode]:
-    """The nodes of one aggregate, with what lies between them, from the top."""
+    """Return the nodes of one aggregate and the nodes between them, from the top."""
     chain, pending, below = [top], [], top.children[0]
     while True:
         if below.operator in PASSING and below.children:
@@ -188,7 +191,7 @@ def _chain(top: PlanNode) -> list[PlanNode]:
 
 
 def _is_part(below: PlanNode, above: PlanNode) -> bool:
-    """Whether the lower one begins what the upper one ends: the same keys, and partial functions."""
+    """Return whether the lower node is the partial aggregate of the upper one: same keys and partial functions."""
     lower, upper = below.expressions("Functions"), above.expressions("Functions")
     if lower is None or upper is None or _key_ids(below) is None or _key_ids(below) != _key_ids(above):
         return False
@@ -208,13 +211,13 @@ def _aggregate(chain: list[PlanNode]) -> Operator:
 
 
 def _window(node: PlanNode) -> Operator:
-    # The functions, then what they are partitioned by and in which order; a list without elements is not printed.
+    # Functions, PARTITION BY and ORDER BY, in this order; Spark omits an empty list.
     text = node.details.get("Arguments", "")
     lists = [elements(part, None) for part in arguments(text)[1:]]
     ordered = [found for found in lists if found and all(_ORDER.search(element) for element in found)]
     others = [found for found in lists if found not in ordered]
     partition, order = (others or [()])[0], (ordered or [()])[0]
-    # A bracket in a literal hides where the lists begin.
+    # A bracket in a literal hides where the lists start.
     if len(others) > 1 or len(ordered) > 1 or not is_balanced(text):
         partition = None
     keys = None if partition is None else tuple(canonical(text) for text in partition if text)

@@ -1,4 +1,4 @@
-"""What answers: a Spark that explains SQL, over whichever connection."""
+"""Define the interface to a Spark that explains SQL over any connection."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 
 from spark_bucketing.errors import SparkError
 
-# With these, EXPLAIN prints lists in full; Spark's defaults cut them off. The last one is for the folders that a scan
-# reads, which tell its partitions. Each may be 100 characters.
+# These settings make EXPLAIN print complete lists, which Spark truncates by default. The last one applies to a scan's
+# directories, which identify its partitions. Each path may have 100 characters.
 PLAN_SETTINGS: Mapping[str, str] = {
     "spark.sql.debug.maxToStringFields": "100000",
     "spark.sql.maxMetadataValueLength": "100000",
@@ -21,44 +21,44 @@ PLAN_SETTINGS: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class Explained:
-    """Spark's answers for one query."""
+    """Spark's plans of one query."""
 
-    formatted: str  # the text of EXPLAIN FORMATTED
-    cost: str = ""  # the text of EXPLAIN COST; empty where nobody asked for it
+    formatted: str  # output of EXPLAIN FORMATTED
+    cost: str = ""  # output of EXPLAIN COST; empty if not requested
 
 
 class Planner(ABC):
-    """A Spark that answers; a table's name is qualified and quoted."""
+    """A Spark that plans queries; table names are qualified and quoted."""
 
     label: str
 
     @abstractmethod
     def rows(self, sql: str) -> Sequence[tuple[Any, ...]]:
-        """Rows of a statement.
+        """Return the rows of a statement.
 
         Raises:
-            SparkError: Spark refuses it.
+            SparkError: Spark rejects the statement.
         """
 
     @abstractmethod
     def explain(self, sql: str) -> Explained:
-        """The plan of a query, which is not run.
+        """Plan a query without running it.
 
         Raises:
-            SparkError: Spark cannot plan it.
+            SparkError: Spark cannot plan the query.
         """
 
     def data_files(self, table: str) -> Sequence[str] | None:  # noqa: ARG002
-        """Paths of a table's files; None where they cannot be listed: SQL can do so only by reading them."""
+        """Return the paths of a table's files; None if they cannot be listed, because SQL would have to read them."""
         return None
 
     def size_of(self, table: str) -> int | None:  # noqa: ARG002
-        """Bytes of a table's files, listed now; None where they cannot be."""
+        """Return the current size of a table's files in bytes; None if unknown."""
         return None
 
 
 class SqlPlanner(Planner):
-    """A Spark over the wire, which is asked in SQL alone."""
+    """A remote Spark that is accessed only through SQL."""
 
     def __init__(self, label: str, run: Any) -> None:
         self.label, self._run = label, run
@@ -66,16 +66,16 @@ class SqlPlanner(Planner):
             self._run(f"set {key}={value}")
 
     def rows(self, sql: str) -> Sequence[tuple[Any, ...]]:
-        """Rows of a statement."""
+        """Return the rows of a statement."""
         return tuple(self._run(sql))
 
     def explain(self, sql: str) -> Explained:
-        """The plan of a query, as EXPLAIN prints it."""
+        """Return the plan of a query as EXPLAIN prints it."""
         return Explained(self._explain("formatted", sql), self._explain("cost", sql))
 
     def _explain(self, mode: str, sql: str) -> str:
         text = "\n".join(str(row[0]) for row in self.rows(f"explain {mode}\n{sql}"))
-        # EXPLAIN has no error: what is wrong with a query is its answer.
+        # EXPLAIN does not fail; it returns an error as its result.
         if "== Physical Plan ==" not in text:
             raise SparkError(text.removeprefix("Error occurred during query planning:").strip())
         return text

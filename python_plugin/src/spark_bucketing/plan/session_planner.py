@@ -1,4 +1,4 @@
-"""The Spark of this process, which plans each query once for all that is asked of it."""
+"""Use the Spark of this process, which plans each query once for all requested outputs."""
 
 from __future__ import annotations
 
@@ -20,29 +20,30 @@ class SessionPlanner(Planner):
         self.label, self.session = label, session
 
     def rows(self, sql: str) -> Sequence[tuple[Any, ...]]:
-        """Rows of a statement."""
+        """Return the rows of a statement."""
         with self.asked():
             return [tuple(row) for row in self.session.sql(sql).collect()]
 
     def explain(self, sql: str) -> Explained:
-        """The plan of a query, which is planned once for both texts."""
+        """Plan a query once for both texts."""
         with self.asked():
             return Explained(*explain_execution(self.session, sql))
 
     def data_files(self, table: str) -> Sequence[str]:
-        """Paths of a table's files, as Spark lists them now."""
+        """Return the paths of a table's files, as Spark currently lists them."""
         with self.asked():
             self.session.catalog.refreshTable(table)
             return list(self.session.table(table).inputFiles())
 
     def size_of(self, table: str) -> int | None:
-        """Bytes of a table's files, all partitions together."""
+        """Return the size of a table's files in bytes, over all partitions."""
         with self.asked():
             leaf = self.session.table(table)._jdf.queryExecution().optimizedPlan().collectLeaves().head()
             if leaf.getClass().getSimpleName() != "LogicalRelation":
                 return None
             files = leaf.relation().location()
-            # Without statistics the index of a partitioned table has Spark's default, and that of its files knows.
+            # Without statistics, the index of a partitioned table returns Spark's default size, but its file index
+            # returns the real one.
             if files.getClass().getSimpleName() == "CatalogFileIndex":
                 no_filters = leaf.output().take(0)
                 files = files.filterPartitions(no_filters)
@@ -50,13 +51,13 @@ class SessionPlanner(Planner):
 
     @contextmanager
     def asked(self) -> Iterator[None]:
-        """Inside the block this thread asks the session, and what Spark raises is a SparkError."""
+        """Use the session in this thread inside the block, and convert Spark's errors to SparkError."""
         with active_session(self.session), spark_call(""):
             yield
 
     @contextmanager
     def printing_in_full(self) -> Iterator[SessionPlanner]:
-        """Inside the block plans are printed in full; the session's settings are afterwards what they were."""
+        """Print complete plans inside the block, and restore the session's settings afterwards."""
         with ExitStack() as stack:
             for key, value in PLAN_SETTINGS.items():
                 stack.enter_context(setting(self.session, key, value))

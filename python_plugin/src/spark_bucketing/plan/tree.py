@@ -21,7 +21,7 @@ from spark_bucketing.plan.expression_lists import (
 
 JOINS = ("SortMergeJoin", "ShuffledHashJoin", "BroadcastHashJoin", "BroadcastNestedLoopJoin", "CartesianProduct")
 AGGREGATES = ("HashAggregate", "SortAggregate", "ObjectHashAggregate")
-# A table of this catalog and one of another may have the same schema and name.
+# Tables of this catalog and of another one may have the same schema and name.
 SESSION_CATALOG = "spark_catalog."
 _SHUFFLE = re.compile(r"^(?P<how>.*), (?P<origin>[A-Z_]+), \[plan_id=\d+\].*$", re.DOTALL)
 _HASH = re.compile(r"^(?P<kind>hashpartitioning|hivehashpartitioning)\((?P<keys>.*), (?P<n>\d+)\)$", re.DOTALL)
@@ -29,30 +29,30 @@ _HASH = re.compile(r"^(?P<kind>hashpartitioning|hivehashpartitioning)\((?P<keys>
 
 @dataclass(frozen=True)
 class Shuffle:
-    """How an Exchange spreads rows."""
+    """The partitioning of an Exchange."""
 
     kind: str  # hash, hive, range, round robin, single, or unknown
-    keys: tuple[str, ...] = ()  # canonical expressions of a hash
-    partitions: int | None = None  # their number, where Spark prints it
-    requested: bool = False  # a hint or REPARTITION asked for it, not an operator's needs
+    keys: tuple[str, ...] = ()  # canonical expressions of a hash partitioning
+    partitions: int | None = None  # number of partitions, if Spark prints it
+    requested: bool = False  # whether a hint or REPARTITION requested it, instead of an operator
 
 
 @dataclass(frozen=True, eq=False)
 class PlanNode:
     """An operator of the plan."""
 
-    number: int  # as EXPLAIN counts it; several places of a plan never share one
+    number: int  # its number in EXPLAIN, unique in the plan
     operator: str  # its name, such as SortMergeJoin
-    title: str = ""  # what stands behind the name in the tree, such as Inner
-    # The lines about it, by what stands before the colon and without the number of elements.
+    title: str = ""  # the text after the name in the tree, such as Inner
+    # The detail lines, by the text before the colon without the number of elements.
     details: Mapping[str, str] = field(default_factory=dict)
-    counts: Mapping[str, int] = field(default_factory=dict)  # these numbers of elements
+    counts: Mapping[str, int] = field(default_factory=dict)  # numbers of elements of the details
     children: tuple[PlanNode, ...] = ()  # its inputs
-    # What was found out about expressions over its output, which is asked again and again.
+    # Cache of properties of expressions over its output.
     remembered: dict[str, Any] = field(default_factory=dict, repr=False)
 
     def walk(self) -> Iterator[PlanNode]:
-        """This operator and all below it, from the top, left to right, each once however often it is reused."""
+        """Yield this operator and all below it, depth first from left to right; each reused operator only once."""
         seen: set[int] = set()
         waiting: list[PlanNode] = [self]
         while waiting:
@@ -64,18 +64,18 @@ class PlanNode:
 
     @cached_property
     def scans(self) -> tuple[PlanNode, ...]:
-        """The scans of tables below, or this one itself."""
+        """Return the table scans below, or this node itself."""
         return tuple(node for node in self.walk() if node.table)
 
     @property
     def tables(self) -> tuple[str, ...]:
-        """The tables that these read, each once."""
+        """Return the distinct tables that these scans read."""
         return tuple(dict.fromkeys(node.table for node in self.scans if node.table))
 
     def way_from(self, scan: PlanNode) -> tuple[PlanNode, ...]:
-        """The nodes from a scan, without it, up to this one; none where it is not below this one."""
+        """Return the nodes above a scan up to this one; empty if the scan is not below this node."""
         seen: set[int] = set()
-        # Each node with those above it: plans may be deeper than Python's stack, and have reused parts.
+        # Each node with its path to the top, without recursion, because plans may be deep and have reused parts.
         waiting: list[tuple[PlanNode, Any]] = [(self, None)]
         while waiting:
             node, above = way = waiting.pop()
@@ -88,40 +88,40 @@ class PlanNode:
 
     @cached_property
     def table(self) -> str | None:
-        """The table that a scan reads, without the catalog where that is Spark's own; None for anything else."""
+        """Return the table that a scan reads, without Spark's own catalog; None for anything else."""
         if self.operator not in ("Scan", "BatchScan") or self.title.startswith("In-memory"):
             return None
         kind, _, name = self.title.partition(" ")
         if self.operator == "BatchScan":
-            # With a space: the format and path of files that were read without a table.
+            # A title with a space is the format and path of files that were read without a table.
             name = "" if name else kind
         elif not kind.isidentifier():
-            # A relation of a data source, such as JDBCRelation(...) [numPartitions=1], before its table.
+            # A data source relation, such as JDBCRelation(...) [numPartitions=1], precedes its table.
             name = name.rpartition(" ")[2]
         return name.removeprefix(SESSION_CATALOG) if re.fullmatch(r"[^\[\]()]+\.[^\[\]()]+", name) else None
 
     @cached_property
     def shuffle(self) -> Shuffle | None:
-        """How an Exchange spreads rows; None for anything else."""
+        """Return how an Exchange partitions rows; None for other operators."""
         return _shuffle(self.details.get("Arguments", "")) if self.operator == "Exchange" else None
 
     @property
     def is_global_sort(self) -> bool:
-        """A Sort of all rows, as ORDER BY wants it."""
+        """Return whether it is a global Sort, as for ORDER BY."""
         return self.operator == "Sort" and ", true, " in self.details.get("Arguments", "")
 
     def expressions(self, key: str) -> tuple[str, ...] | None:
-        """A list of the details, such as `Left keys`; None where it cannot be read."""
+        """Parse a list in the details, such as `Left keys`; None if it cannot be parsed."""
         return elements(self.details.get(key) or "[]", self.counts.get(key, 0 if not self.details.get(key) else None))
 
     @cached_property
     def results(self) -> tuple[NamedExpression, ...] | None:
-        """The columns that this operator makes or passes, with their expressions; None where that cannot be read."""
+        """Return the columns that this operator outputs, with their expressions; None if they cannot be parsed."""
         return named_expressions(self.expressions("Results" if self.operator in AGGREGATES else "Output"))
 
     @cached_property
     def output(self) -> tuple[Attribute, ...] | None:
-        """Its columns; None where they cannot be read."""
+        """Return its output columns; None if they cannot be parsed."""
         if self.operator in AGGREGATES or self.operator == "Project":
             return None if self.results is None else tuple(item.attribute for item in self.results)
         if "Output" in self.details:
@@ -156,13 +156,13 @@ class PlanNode:
 
     @property
     def join_type(self) -> str:
-        """Inner, LeftOuter and so on, for a join."""
+        """Return the join type, such as Inner or LeftOuter."""
         return self.details.get("Join type") or self.title
 
 
 @dataclass(frozen=True, order=True)
 class PlanCounts:
-    """Exchanges and Sorts of a whole plan, of which the Exchanges matter more."""
+    """The numbers of Exchanges and Sorts in a plan; comparisons consider Exchanges first."""
 
     exchanges: int = 0
     sorts: int = 0
@@ -173,7 +173,7 @@ class PlanCounts:
 
 @dataclass(frozen=True)
 class PhysicalPlan:
-    """A query's plan: its tree, those of its subqueries, and all operators, each after those below it."""
+    """A query's plan: its tree, the trees of its subqueries, and all operators, children before parents."""
 
     root: PlanNode
     subqueries: tuple[PlanNode, ...] = ()
@@ -181,22 +181,22 @@ class PhysicalPlan:
 
     @property
     def roots(self) -> tuple[PlanNode, ...]:
-        """All trees, the query's own first."""
+        """Return all trees, the query's own first."""
         return (self.root, *self.subqueries)
 
     def walk(self) -> Iterator[PlanNode]:
-        """All operators."""
+        """Yield all operators."""
         for root in self.roots:
             yield from root.walk()
 
     @property
     def tables(self) -> tuple[str, ...]:
-        """Tables that are read, by schema and name, each once, in the plan's order."""
+        """Return the distinct tables that are read, by schema and name, in the plan's order."""
         return tuple(dict.fromkeys(table for root in self.roots for table in root.tables))
 
     @property
     def counts(self) -> PlanCounts:
-        """How many Exchanges and Sorts there are."""
+        """Return the number of Exchanges and Sorts."""
         operators = [node.operator for node in self.walk()]
         return PlanCounts(operators.count("Exchange"), operators.count("Sort"))
 

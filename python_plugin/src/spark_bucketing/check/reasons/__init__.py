@@ -1,4 +1,4 @@
-"""Why an Exchange or a Sort stands in a plan: all reasons, in the order in which they are asked."""
+"""All reasons for an Exchange or a Sort in a plan, in the order of evaluation."""
 
 from __future__ import annotations
 
@@ -19,29 +19,29 @@ from spark_bucketing.check.results import Finding, Fix
 
 
 def _of(module: ModuleType) -> list[Reason]:
-    """The reasons of a module, in the order in which they stand there."""
+    """Return the reasons of a module, in the order of their definition."""
     return [found for found in vars(module).values() if isinstance(found, Reason)]
 
 
-@reason("the check found no reason; a gap in the check itself", EXCHANGE, EXCHANGE_BELOW, SORT, JOIN)
+@reason("check found no reason, which is a gap in check itself", EXCHANGE, EXCHANGE_BELOW, SORT, JOIN)
 def unexplained(exchange_or_sort: ExchangeOrSort) -> Explanation | None:
-    """None of the other reasons applies: the check does not understand the plan well enough.
+    """No other reason applies, because check does not understand the plan well enough.
 
     **Anti-pattern**
 
-    None. It is a gap in the check.
+    None. This is a gap in check.
 
     **Best practice**
 
-    Look at the plan (`EXPLAIN FORMATTED`), and report it together with the query and the tables' DDL.
+    Examine the plan (`EXPLAIN FORMATTED`), and report it together with the query and the tables' DDL.
     """
     article = "an" if exchange_or_sort.about.startswith(EXCHANGE) else "a"
-    message = f"Spark puts {article} {exchange_or_sort.about} here, and no reason for it is known to this check."
+    message = f"Spark adds {article} {exchange_or_sort.about} here, but check does not know the reason."
     return Explanation(message, exchange_or_sort.side.entry.tables)
 
 
-# First what is no matter of buckets, then whether the table can be read as bucketed at all, then whether its buckets
-# serve the keys, then whether they arrive, then whether they fit the other side; and sorts last.
+# Order: causes other than buckets, then whether the table can be read as bucketed, whether its buckets match the keys,
+# whether they reach the operator, whether they match the other side, and finally sorts.
 REASONS: tuple[Reason, ...] = (
     *(
         found
@@ -55,13 +55,13 @@ EVERY_REASON = (*REASONS, *PROJECT_REASONS)
 
 
 def reason_for(exchange_or_sort: ExchangeOrSort) -> tuple[str, Explanation]:
-    """The slug of the first reason that applies, and its explanation."""
+    """Return the slug of the first reason that applies, and its explanation."""
     asked = (found for found in REASONS if exchange_or_sort.about in found.about)
     return next((found.slug, explained) for found in asked if (explained := found.find(exchange_or_sort)))
 
 
 def project_findings(project: ProjectFacts) -> tuple[Finding, ...]:
-    """What is wrong with a project as a whole."""
+    """Return the findings about a project as a whole."""
     found = ((reason.slug, explained) for reason in PROJECT_REASONS for explained in reason.find(project))
     return tuple(
         Finding(slug, one.message, one.tables, one.level, tuple(Fix(**vars(each)) for each in one.candidates))

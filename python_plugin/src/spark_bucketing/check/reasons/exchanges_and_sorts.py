@@ -1,7 +1,6 @@
-"""What a reason looks at: an Exchange or a Sort on the way from an input to an operator, and how its rows come there.
+"""Trace an Exchange or a Sort below an operator, and how the rows of its input are partitioned and ordered.
 
-By the buckets of a table, by an earlier shuffle, or in disarray: followed in the plan at hand, from a scan up to the
-operator. What Spark would do otherwise is asked of Spark (whatif).
+The trace follows the given plan from a scan up to the operator. WhatIf asks Spark about alternative plans.
 """
 
 from __future__ import annotations
@@ -18,12 +17,13 @@ from spark_bucketing.plan.expression_lists import canonical
 from spark_bucketing.plan.lineage import Source, key_text, source_of, sources_of
 from spark_bucketing.plan.operators import Operator, Side
 
-# What has to be explained: an Exchange that the operator needs, or one of something below it; a Sort within partitions;
-# a join that has no keys; and what stands above all operators.
+# What to explain: an Exchange that the operator requires, an Exchange below it, a Sort within partitions, a join
+# without keys, or nodes above all operators.
 EXCHANGE, EXCHANGE_BELOW, SORT, JOIN, END = "Exchange", "Exchange below", "Sort", "Join", "end"
 _ASCENDING = " ASC NULLS FIRST"
 _ORDERS = (_ASCENDING, " DESC NULLS LAST", " ASC NULLS LAST", " DESC NULLS FIRST")
-# What spreads rows otherwise, what leaves them in no order, and joins that keep the rows of their left or right input.
+# Operators that redistribute rows, operators with unordered output, and joins that preserve the partitioning of their
+# left or right input.
 _SPREADING = (
     "Union", "Expand", "Coalesce", "CartesianProduct", "GlobalLimit", "TakeOrderedAndProject", "CollectLimit",
     "CollectTail", "InMemoryRelation", "Scan",
@@ -35,54 +35,54 @@ _KEEPING_RIGHT = ("Inner", "Cross", "RightOuter")
 
 @dataclass(frozen=True)
 class Partitioning:
-    """Rows that come by a hash of some keys of an operator."""
+    """Rows that are partitioned by a hash of some keys of an operator."""
 
     kind: str  # hive or spark
-    places: tuple[frozenset[int], ...]  # for each hashed column the places of the operator's keys where it stands
-    number: int  # of partitions
-    table: str | None = None  # whose buckets these are; None where an Exchange made them
+    places: tuple[frozenset[int], ...]  # for each hashed column, the positions of the operator's keys that contain it
+    number: int  # number of partitions
+    table: str | None = None  # the bucketed table; None if an Exchange partitioned the rows
 
 
 @dataclass(frozen=True, eq=False)
 class ExchangeOrSort:
-    """An Exchange or a Sort, and where it is."""
+    """An Exchange or a Sort with its position in the plan."""
 
-    query: Query  # what it is a part of
-    op: Operator  # the operator that it leads to
-    place: int  # which of the operator's inputs it belongs to
-    node: PlanNode  # the Exchange or Sort; for a join without keys the join itself
-    about: str = EXCHANGE  # what has to be explained
-    explains: tuple[int, ...] = ()  # the numbers of the nodes that are explained with it
+    query: Query  # the query
+    op: Operator  # the operator above it
+    place: int  # index of the operator's input
+    node: PlanNode  # the Exchange or Sort; for a join without keys, the join itself
+    about: str = EXCHANGE  # what to explain
+    explains: tuple[int, ...] = ()  # numbers of the nodes that this explanation covers
 
     @property
     def side(self) -> Side:
-        """The input."""
+        """Return the input of the operator."""
         return self.op.sides[self.place]
 
     @cached_property
     def other(self) -> ExchangeOrSort | None:
-        """The same for the other input of a join."""
+        """Return the same for the other input of a join."""
         return None if len(self.op.sides) < 2 else ExchangeOrSort(self.query, self.op, 1 - self.place, self.node)
 
     @cached_property
     def keys(self) -> tuple[str, ...]:
-        """The operator's keys, as canonical expressions over the input."""
+        """Return the operator's keys as canonical expressions over the input."""
         return self.side.keys or ()
 
     @cached_property
     def sources(self) -> tuple[Source | None, ...]:
-        """Where each key comes from."""
-        # The lowest part of an aggregate computes the keys that are expressions.
+        """Return the source of each key."""
+        # The lowest part of an aggregate computes keys that are expressions.
         return tuple(source_of(key, self.side.entry) for key in self.keys)
 
     @cached_property
     def columns(self) -> tuple[Source, ...]:
-        """Columns of tables from which the keys are computed, or which they are."""
+        """Return the table columns that the keys are or are computed from."""
         return tuple(source for key in self.keys for source in sources_of(key, self.side.entry))
 
     @cached_property
     def table(self) -> BucketedScan | None:
-        """The bucketed table that the keys come from, or else the first one below."""
+        """Return the bucketed table that the keys come from, or else the first one below."""
         scans = (*(source.scan for source in self.columns), *self.side.entry.scans)
         found = [table for scan in scans if (table := self.query.bucketed(scan))]
         return next((table for table in found if set(table.columns) & self._names_of(table.node)), None) or next(
@@ -91,12 +91,12 @@ class ExchangeOrSort:
 
     @property
     def read(self) -> BucketedScan | None:
-        """The same, where it can be read as bucketed here."""
+        """Return the table if it can be read as bucketed."""
         return self.table if self.table and self.table.readable else None
 
     @cached_property
     def partitionings(self) -> tuple[Partitioning, ...]:
-        """Hashes of the input whose columns are all among the keys, those of its own scan first."""
+        """Return the hash partitionings of the input whose columns are all keys, starting with its own scan."""
         scans = [self.table.node] if self.table else []
         scans += [source.scan for source in self.sources if source]
         found = (self._partitioning(scan) for scan in {scan.number: scan for scan in scans}.values())
@@ -104,17 +104,17 @@ class ExchangeOrSort:
 
     @property
     def lost_at(self) -> PlanNode | None:
-        """The lowest node above the table's scan where its buckets are lost; None when they reach the operator."""
+        """Return the lowest node above the table's scan that loses its buckets; None if no node does."""
         return self._first_above(("Exchange",))
 
     @property
     def disordered_at(self) -> PlanNode | None:
-        """The lowest node above the table's scan whose rows are in no order; None when it reaches the operator."""
+        """Return the lowest node above the table's scan that loses its order; None if no node does."""
         return self._first_above(_DISORDERING)
 
     @cached_property
     def closest(self) -> tuple[Partitioning, Partitioning] | None:
-        """A hash of either side by the same keys of the join, whatever their kinds and numbers; None without one."""
+        """Return partitionings of both sides by the same join keys, with any hash and number; None without any."""
         if self.other is None:
             return None
         for here, there in itertools.product(self.partitionings, self.other.partitionings):
@@ -124,7 +124,7 @@ class ExchangeOrSort:
 
     @cached_property
     def uncovered(self) -> tuple[str, ...]:
-        """Bucket columns of the table that are not among the keys, not even in an expression."""
+        """Return the table's bucket columns that no key contains, not even in an expression."""
         if self.table is None:
             return ()
         known = self._names_of(self.table.node)
@@ -132,12 +132,12 @@ class ExchangeOrSort:
 
     @property
     def key_texts(self) -> tuple[str, ...]:
-        """The keys for people."""
+        """Return the keys as text for messages."""
         pairs = zip(self.keys, self.side.texts, strict=False)
         return tuple(key_text(key, text.rpartition(" AS ")[0] or text, self.side.entry) for key, text in pairs)
 
     def order_columns(self) -> tuple[str, ...] | None:
-        """The table's columns by which the operator wants its rows in order; None when no file can be in that order."""
+        """Return the table columns that the operator requires in order; None if files cannot have that order."""
         orders = [_canonical_order(text) for text in self.op.order]
         if self.table is None or not all(order.endswith(_ASCENDING) for order in orders):
             return None
@@ -148,7 +148,7 @@ class ExchangeOrSort:
         return tuple(dict.fromkeys(plain)) if len(plain) == len(found) else None
 
     def plain_columns(self) -> tuple[str, tuple[str, ...]] | None:
-        """The table and its columns that the keys are, where all are plain columns of one table."""
+        """Return the table and its key columns if all keys are simply columns of one table."""
         plain = [source for source in self.sources if source and not source.wrapped]
         scans = {source.scan.number: source.scan.table for source in plain}
         table = next(iter(scans.values()), None)
@@ -157,7 +157,7 @@ class ExchangeOrSort:
         return table, tuple(source.column.name.lower() for source in plain)
 
     def _names_of(self, scan: PlanNode) -> set[str]:
-        """Columns of a scan from which the keys are computed."""
+        """Return the columns of a scan that the keys are computed from."""
         return {source.column.name.lower() for source in self.columns if source.scan.number == scan.number}
 
     def _first_above(self, operators: tuple[str, ...]) -> PlanNode | None:
@@ -193,7 +193,7 @@ class ExchangeOrSort:
         return Partitioning(kind, tuple(map(frozenset, places)), shuffle.partitions) if places and all(places) else None
 
     def _places(self, scan: PlanNode, column: int | None) -> frozenset[int]:
-        """The places of the operator's keys that are this column of a scan."""
+        """Return the positions of the operator's keys that are this column of a scan."""
         return frozenset(
             place
             for place, source in enumerate(self.sources)
@@ -201,7 +201,7 @@ class ExchangeOrSort:
         )
 
     def _upwards(self, scan: PlanNode) -> Iterator[tuple[PlanNode, PlanNode]]:
-        """The nodes above a scan, with the one below each, up to the operator; but for what that itself needs."""
+        """Yield the nodes above a scan up to the operator, each with the node below, without the required Exchange."""
         below = scan
         for node in self.side.entry.way_from(scan):
             if node is not self.side.needed:
@@ -210,13 +210,13 @@ class ExchangeOrSort:
 
 
 def _canonical_order(text: str) -> str:
-    """An element of ORDER BY with attributes named by their ids."""
+    """Return an element of ORDER BY with attribute ids instead of names."""
     ending = next((ending for ending in _ORDERS if text.endswith(ending)), "")
     return canonical(text.removesuffix(ending)) + ending
 
 
 def _keeps(node: PlanNode, below: PlanNode) -> bool:
-    """Whether the rows of an input are where they were, under the same keys."""
+    """Return whether a node preserves the partitioning of an input and its keys."""
     if node.operator in _SPREADING:
         return False
     if "Join" not in node.operator or len(node.children) < 2:

@@ -1,4 +1,4 @@
-"""Reasons why a side has no buckets, or a table is read without those that it has."""
+"""Reasons why a side has no buckets, or why Spark uses an ordinary scan for a bucketed table."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from spark_bucketing.check.scans import COLUMN_CODES, MIXED_CODES, SEAL_CODES, T
 from spark_bucketing.check.session_settings import BUCKETING
 
 
-@reason("this side of the join has no buckets, while the other one has")
+@reason("this side of the join is not bucketed, but the other one is")
 def side_not_bucketed(exchange_or_sort: ExchangeOrSort) -> Explanation | None:
-    """One side of the join is bucketed and this one is not, so that this one is moved.
+    """The other side of the join is bucketed but this one is not, so Spark shuffles this one.
 
     **Anti-pattern**
 
@@ -23,7 +23,7 @@ def side_not_bucketed(exchange_or_sort: ExchangeOrSort) -> Explanation | None:
 
     **Best practice**
 
-    Bucket both sides by the join key, into the same number of buckets.
+    Bucket both sides by the join key into the same number of buckets.
     """
     if exchange_or_sort.other is None or not exchange_or_sort.keys:
         return None
@@ -40,9 +40,9 @@ def side_not_bucketed(exchange_or_sort: ExchangeOrSort) -> Explanation | None:
     return Explanation(f"{here}, and is {purpose(exchange_or_sort)}{there}.", tables, match_other(exchange_or_sort))
 
 
-@reason("a setting tells Spark to ignore buckets", of="table")
+@reason("a setting makes Spark ignore buckets", of="table")
 def bucketing_disabled(_: ExchangeOrSort, table: BucketedScan) -> Explanation | None:
-    """Spark is told to ignore buckets when it reads, by `spark.sql.sources.bucketing.enabled=false`.
+    """The setting `spark.sql.sources.bucketing.enabled=false` makes Spark ignore buckets when it reads.
 
     **Anti-pattern**
 
@@ -57,113 +57,112 @@ def bucketing_disabled(_: ExchangeOrSort, table: BucketedScan) -> Explanation | 
     """
     if table.settings.on(BUCKETING):
         return None
-    message = f"{table.name} is bucketed, and {BUCKETING}=false tells Spark to ignore that."
+    message = f"{table.name} is bucketed, but {BUCKETING}=false makes Spark ignore buckets."
     return Explanation(message, candidates=(set_to({BUCKETING: "true"}),))
 
 
-@reason("stock Spark does not read the Hive layout as bucketed; the session extension does", of="table")
+@reason("stock Spark does not read the Hive layout as bucketed, but the session extension does", of="table")
 def hive_layout_without_extension(exchange_or_sort: ExchangeOrSort, table: BucketedScan) -> Explanation | None:
-    """Stock Spark reads a table of the Hive layout as a plain one.
+    """Stock Spark uses an ordinary scan for a table with the Hive layout.
 
     **Anti-pattern**
 
-    A table with `bucket_hash='hive'`, the default, in a session that does not load the extension, or that has
+    A table with `bucket_hash='hive'`, the default, in a session without the extension or with
     `spark.bucketing.enabled=false`.
 
     **Best practice**
 
-    Load the session extension; `spark-bucketing extension conf` prints the settings. Or take `bucket_hash='spark'`,
-    which stock Spark reads as bucketed, when neither Hive nor Trino has to.
+    Load the session extension; `spark-bucketing extension conf` prints the settings. If neither Hive nor Trino needs
+    the buckets, you can use `bucket_hash='spark'` instead, which stock Spark reads as bucketed.
     """
     if table.spec.bucket_hash != "hive" or table.settings.extension:
         return None
     return Explanation(
-        f"{table.name} has {buckets(table.spec)} in the Hive layout, and this session does not use the extension that "
-        "reads them: to stock Spark it is a plain table.",
+        f"{table.name} has {buckets(table.spec)} in the Hive layout, but this session does not use the extension that "
+        "reads them, so Spark uses an ordinary scan.",
         candidates=(switch_extension_on(table.settings), *match_other(exchange_or_sort)),
     )
 
 
 @reason("the selected partitions have different bucket specs", of="table")
 def mixed_bucket_specs(_: ExchangeOrSort, table: BucketedScan) -> Explanation | None:
-    """The partitions that the query selects are not all bucketed alike, so that the table is read as a plain one.
+    """The partitions that the query selects have different bucket specs, so Spark uses an ordinary scan.
 
     **Anti-pattern**
 
-    A table whose old partitions have 25 buckets and whose new ones have 32, or whose old ones are bucketed by other
-    columns, in a query over both.
+    A query over old partitions with 25 buckets and new ones with 32, or over partitions with different bucket columns.
 
     **Best practice**
 
-    Select partitions of one spec, or write anew those that stand in the way: `spark-bucketing evolution rewrite`.
-    Numbers of buckets with a common divisor are read together by that, unless it is too small. Partitions
-    without a seal may need no more than `spark-bucketing seal`.
+    Select partitions with one spec, or rewrite the others with `spark-bucketing evolution rewrite`. The extension reads
+    partitions together if their bucket counts have a common divisor that is large enough. For unsealed partitions,
+    `spark-bucketing seal` may be sufficient.
     """
     if table.note.code not in MIXED_CODES:
         return None
     return Explanation(
-        f"{table.name} is read as a plain table: {table.note.words}.", candidates=(rewrite_files(table),)
+        f"Spark uses an ordinary scan for {table.name}: {table.note.words}.", candidates=(rewrite_files(table),)
     )
 
 
-@reason("buckets of this type or version, or by this reader, cannot be read as such", of="table")
+@reason("Spark does not use buckets with this column type, bucketing version or reader", of="table")
 def unsupported_bucket_column(_: ExchangeOrSort, table: BucketedScan) -> Explanation | None:
-    """The table's bucket column, its bucketing version or the reader of its files rules out a read as bucketed.
+    """The table cannot be read as bucketed because of its bucket column, its bucketing version or its reader.
 
     **Anti-pattern**
 
-    Buckets of a `double` column: equal values such as 0.0 and -0.0 are in different buckets. Or tables of Hive's
-    bucketing version 2, whose hash Spark does not know. Or a session with `spark.sql.orc.impl=hive`, whose reader
+    A `double` bucket column, where equal values such as 0.0 and -0.0 are in different buckets. Or a table with Hive's
+    bucketing version 2, whose hash Spark does not support. Or a session with `spark.sql.orc.impl=hive`, whose reader
     returns the same row for several files.
 
     **Best practice**
 
-    Bucket by boolean, integer, decimal, string or date columns, in bucketing version 1. Leave the settings of Spark's
-    readers at their defaults.
+    Bucket by boolean, integer, decimal, string or date columns, with bucketing version 1. Keep the settings of
+    Spark's readers at their defaults.
     """
     if table.note.code not in COLUMN_CODES:
         return None
     return Explanation(f"{table.name} cannot be read as bucketed: {table.note.words}.")
 
 
-@reason("no seal proves that the files are the buckets that the metadata says", of="table")
+@reason("no seal proves that the files contain the buckets of the metadata", of="table")
 def not_sealed(_: ExchangeOrSort, table: BucketedScan) -> Explanation | None:
-    """Nothing proves that the table's files are its buckets, so that it is read as a plain table.
+    """No valid seal covers the table's files, so Spark uses an ordinary scan.
 
-    A write through the extension seals its files. Files of others have no seal, and files that were changed have one
-    that does not fit them any more.
+    A write with the extension seals its files. Files from other writers have no seal, and changed files have a stale
+    one.
 
     **Anti-pattern**
 
-    An INSERT by Hive, Trino or a Spark session without the extension; files that were copied or restored.
+    An INSERT by Hive, Trino or a Spark session without the extension; copied or restored files.
 
     **Best practice**
 
-    `spark-bucketing seal TABLE`, which reads the bucket and sort columns once and seals what holds. What does not hold
-    is to be written anew: partitions by `spark-bucketing evolution rewrite TABLE --where`, a table without them by
-    `dbt run --full-refresh`.
+    Run `spark-bucketing seal TABLE`, which reads the bucket and sort columns once and seals correct files. Rewrite
+    incorrect partitions with `spark-bucketing evolution rewrite TABLE --where`, and unpartitioned tables with `dbt run
+    --full-refresh`.
     """
     if table.note.code not in SEAL_CODES:
         return None
-    message = f"{table.name} is read as a plain table: {table.note.words} ({table.note.code})."
+    message = f"Spark uses an ordinary scan for {table.name}: {table.note.words} ({table.note.code})."
     return Explanation(message, candidates=(seal_files(table.facts), rewrite_files(table)))
 
 
-@reason("the buckets are too few for their bytes and the session's cores", of="table")
+@reason("the table has too few buckets for its size and the session's cores", of="table")
 def too_few_buckets(_: ExchangeOrSort, table: BucketedScan) -> Explanation | None:
-    """A shuffle is faster than the table's buckets, so that the extension makes no use of them.
+    """A shuffle is faster than a bucketed scan of the table, so the extension ignores its buckets.
 
-    A bucket is read by one task. Buckets of more than `spark.bucketing.read.maxPartitionBytes` are left alone where
-    they would keep less than a quarter of the cores busy.
+    One task reads each bucket. The extension ignores buckets larger than `spark.bucketing.read.maxPartitionBytes` if
+    they would use less than a quarter of the cores.
 
     **Anti-pattern**
 
-    A table of 1 TB in 16 buckets, on 400 cores. Or one of 16 buckets that a plain table of 1 TB is joined to.
+    A table of 1 TB in 16 buckets on 400 cores. Or a table with 16 buckets joined with an unbucketed table of 1 TB.
 
     **Best practice**
 
-    More buckets, of 128 to 512 MB each, at least one for each core. `spark-bucketing layout` shows sizes.
+    Use more buckets, each 128 to 512 MB large, and at least one per core. `spark-bucketing layout` shows sizes.
     """
     if table.note.code not in TASK_CODES:
         return None
-    return Explanation(f"{table.name} is read as a plain table: {table.note.words} ({table.note.code}).")
+    return Explanation(f"Spark uses an ordinary scan for {table.name}: {table.note.words} ({table.note.code}).")

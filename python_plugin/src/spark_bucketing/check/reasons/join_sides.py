@@ -1,4 +1,4 @@
-"""Reasons why the buckets of one side of a join do not serve with those of the other."""
+"""Reasons why the buckets of the two sides of a join do not match."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from spark_bucketing.check.scans import BucketedScan
 from spark_bucketing.check.session_settings import ALIGNMENT, ALL_KEYS, COALESCE, COALESCE_RATIO, SHUFFLE_PARTITIONS
 
 
-@reason("the join has more keys than the buckets, and a setting forbids that", of="table")
+@reason("the join has more keys than bucket columns, which a setting forbids", of="table")
 def superset_keys(exchange_or_sort: ExchangeOrSort, table: BucketedScan) -> Explanation | None:
-    """The join has more keys than the table has bucket columns, and a setting of Spark's wants all of them hashed.
+    """The join has more keys than the table has bucket columns, and a Spark setting requires a hash of all keys.
 
     **Anti-pattern**
 
@@ -25,8 +25,8 @@ def superset_keys(exchange_or_sort: ExchangeOrSort, table: BucketedScan) -> Expl
 
     **Best practice**
 
-    Set `spark.sql.requireAllClusterKeysForCoPartition=false`: it guards against skew in keys that nobody chose, and
-    bucket columns were chosen. Tables of the Hive layout, read by the extension, need no setting.
+    Set `spark.sql.requireAllClusterKeysForCoPartition=false`. The default protects against skewed keys, but you have
+    chosen the bucket columns deliberately. Tables with the Hive layout, read by the extension, need no setting.
     """
     found = exchange_or_sort.partitionings
     if exchange_or_sort.other is None or not found or not table.settings.on(ALL_KEYS):
@@ -35,15 +35,15 @@ def superset_keys(exchange_or_sort: ExchangeOrSort, table: BucketedScan) -> Expl
     if any(one.kind == "hive" or set().union(*one.places) == every for one in found):
         return None
     return Explanation(
-        f"{table.name} has {buckets(table.spec)} and is {purpose(exchange_or_sort)}, which are more keys; "
-        f"{ALL_KEYS}=true wants the buckets to be of all of them.",
+        f"{table.name} has {buckets(table.spec)} but is {purpose(exchange_or_sort)}, which includes more keys; "
+        f"{ALL_KEYS}=true requires buckets by all of them.",
         candidates=(set_to({ALL_KEYS: "false"}), *match_either(exchange_or_sort)),
     )
 
 
-@reason("one table has the Hive layout, the other one the Spark layout")
+@reason("one table has the Hive layout and the other one the Spark layout")
 def hash_mismatch(exchange_or_sort: ExchangeOrSort) -> Explanation | None:
-    """One table is bucketed by Hive's hash and the other one by Spark's, so that equal keys are in different buckets.
+    """One table has the Hive layout and the other one the Spark layout, so equal keys are in different buckets.
 
     **Anti-pattern**
 
@@ -60,26 +60,28 @@ def hash_mismatch(exchange_or_sort: ExchangeOrSort) -> Explanation | None:
     if not here or not there or here.kind == there.kind or here.table is None or there.table is None:
         return None
     return Explanation(
-        f"{here.table} is bucketed by {here.kind.capitalize()}'s hash and {there.table} by {there.kind.capitalize()}'s"
-        ": equal keys are in different buckets.",
+        f"{here.table} is bucketed by {here.kind.capitalize()}'s hash and {there.table} by "
+        f"{there.kind.capitalize()}'s, so equal keys are in different buckets.",
         (here.table, there.table),
         match_either(exchange_or_sort),
     )
 
 
-@reason("the bucket counts divide, but merging buckets is off or over its ratio", of="table")
+@reason(
+    "one bucket count is a multiple of the other, but combining buckets is disabled or exceeds its limit", of="table"
+)
 def bucket_coalescing_disabled(exchange_or_sort: ExchangeOrSort, table: BucketedScan) -> Explanation | None:
-    """One number of buckets is a multiple of the other, but nothing is allowed to read several buckets as one.
+    """One bucket count is a multiple of the other, but no setting allows Spark to combine several buckets.
 
     **Anti-pattern**
 
-    64 buckets against 16, on stock Spark with its default settings.
+    A join of 64 buckets with 16 on stock Spark with its default settings.
 
     **Best practice**
 
-    Set `spark.sql.bucketing.coalesceBucketsInJoin.enabled=true`, and `...maxBucketRatio` to the ratio where it is
-    above 4. Or load the extension, which reads k buckets as one, sorted; above that ratio only where there are buckets
-    enough for all cores, unless `spark.bucketing.join.alignment` says `coalesce`.
+    Set `spark.sql.bucketing.coalesceBucketsInJoin.enabled=true`, and `...maxBucketRatio` to the ratio if it is above 4.
+    Or load the extension, which combines buckets in sort order. Above that ratio, it does so only if there are enough
+    buckets for all cores, or with `spark.bucketing.join.alignment=coalesce`.
     """
     here, there = exchange_or_sort.closest or (None, None)
     if not here or not there or here.kind != there.kind or here.table is None or there.table is None:
@@ -91,17 +93,17 @@ def bucket_coalescing_disabled(exchange_or_sort: ExchangeOrSort, table: Bucketed
     over = f", and {ratio} is above {COALESCE_RATIO}={limit}" if ratio > limit else ""
     setting = ALIGNMENT if table.by_extension else COALESCE
     return Explanation(
-        f"{here.table} has {here.number:,} buckets and {there.table} has {there.number:,}: {ratio} buckets of one are "
-        f"1 of the other, but {setting}={exchange_or_sort.query.settings.get(setting)} "
-        f"does not let them be read so{over}.",
+        f"{here.table} has {here.number:,} buckets and {there.table} has {there.number:,}. "
+        f"{setting}={exchange_or_sort.query.settings.get(setting)} does not allow Spark to combine "
+        f"{ratio} buckets into one{over}.",
         (here.table, there.table),
         (*_merging(table, ratio, limit), *match_either(exchange_or_sort)),
     )
 
 
-@reason("the numbers of buckets differ, and neither divides the other")
+@reason("the bucket counts differ, and neither is a multiple of the other")
 def bucket_count_mismatch(exchange_or_sort: ExchangeOrSort) -> Explanation | None:
-    """The two sides have different numbers of buckets, of which neither is a multiple of the other.
+    """The two sides have different bucket counts, and neither is a multiple of the other.
 
     **Anti-pattern**
 
@@ -112,26 +114,26 @@ def bucket_count_mismatch(exchange_or_sort: ExchangeOrSort) -> Explanation | Non
 
     **Best practice**
 
-    Take powers of two everywhere: any two of them fit. It is the same when one side was shuffled before, by an earlier
-    join: its rows are in `spark.sql.shuffle.partitions` partitions.
+    Use powers of two everywhere, because the larger is always a multiple of the smaller. This includes
+    `spark.sql.shuffle.partitions`, which is the number of partitions after the shuffle of an earlier join.
     """
     here, there = exchange_or_sort.closest or (None, None)
     if not here or not there or here.kind != there.kind or here.number == there.number:
         return None
     tables = tuple(side.table for side in (here, there) if side.table)
-    names = [side.table or "what an earlier shuffle made" for side in (here, there)]
+    names = [side.table or "the result of an earlier shuffle" for side in (here, there)]
     partitions = set_to({SHUFFLE_PARTITIONS: str(here.number if here.table else there.number)})
     return Explanation(
-        f"{names[0]} has {here.number:,} {'buckets' if here.table else 'partitions'} and {names[1]} has "
-        f"{there.number:,}: they cannot be put side by side.",
+        f"{names[0]} has {here.number:,} {'buckets' if here.table else 'partitions'} but {names[1]} has "
+        f"{there.number:,}, so Spark cannot join them bucket by bucket.",
         tables,
         (*((partitions,) if len(tables) < 2 else ()), *match_either(exchange_or_sort)),
     )
 
 
-@reason("both sides are bucketed, by different keys of the join", of="table")
+@reason("both sides are bucketed by different keys of the join", of="table")
 def bucket_columns_differ(exchange_or_sort: ExchangeOrSort, table: BucketedScan) -> Explanation | None:
-    """Both sides are bucketed by keys of the join, but not by the same ones.
+    """Both sides are bucketed by keys of the join, but by different ones.
 
     **Anti-pattern**
 
@@ -142,13 +144,13 @@ def bucket_columns_differ(exchange_or_sort: ExchangeOrSort, table: BucketedScan)
 
     **Best practice**
 
-    Bucket both sides by the same key, in the same order of columns.
+    Bucket both sides by the same keys, in the same order.
     """
     other = exchange_or_sort.other
     if not exchange_or_sort.partitionings or not other or not other.partitionings or other.table is None:
         return None
     return Explanation(
-        f"{table.name} has {buckets(table.spec)} and {other.table.name} has {buckets(other.table.spec)}: these are "
+        f"{table.name} has {buckets(table.spec)} and {other.table.name} has {buckets(other.table.spec)}, which are "
         "different keys of the join.",
         (table.name, other.table.name),
         match_either(exchange_or_sort),

@@ -1,4 +1,4 @@
-"""Reasons that lie in the keys, which are not the bucket columns, or between a table and the operator."""
+"""Reasons in the keys of an operator, or in the operators between a table and this one."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from spark_bucketing.check.sql_text import with_plain_equality, without_casts
 from spark_bucketing.plan.known_operators import GATHERING
 
 
-@reason("the keys have different types, and a cast hides the buckets")
+@reason("the keys have different types, so a cast hides the buckets")
 def key_types_differ(exchange_or_sort: ExchangeOrSort) -> Explanation | None:
-    """The join's keys have different types, so that Spark casts one of them, and the hash of a cast value is another.
+    """The join keys have different types, so Spark casts one of them, which changes its hash.
 
     **Anti-pattern**
 
@@ -34,7 +34,7 @@ def key_types_differ(exchange_or_sort: ExchangeOrSort) -> Explanation | None:
 
     **Best practice**
 
-    Give the key one type everywhere: cast it in the staging model.
+    Give the key the same type everywhere, with a cast in the staging model.
 
     ```sql
     select cast(user_id as bigint) as user_id, ... from raw_clicks
@@ -52,8 +52,8 @@ def key_types_differ(exchange_or_sort: ExchangeOrSort) -> Explanation | None:
         if own == source.cast or (theirs.cast and stored == own):
             continue
         return Explanation(
-            f"{here.name}.{source.column.name} is {own} and is compared with {theirs.scan.table}.{theirs.column.name}, "
-            f"which is {theirs.cast or stored}: it is cast to {source.cast}, and the hash of that is another one.",
+            f"{here.name}.{source.column.name} ({own}) is compared with {theirs.scan.table}.{theirs.column.name} "
+            f"({theirs.cast or stored}). Spark casts the former to {source.cast}, which changes its hash.",
             tuple(dict.fromkeys((here.name, theirs.scan.table or ""))),
             (retype(here, {source.column.name.lower(): source.cast}), *match_other(exchange_or_sort)),
         )
@@ -62,7 +62,7 @@ def key_types_differ(exchange_or_sort: ExchangeOrSort) -> Explanation | None:
 
 @reason("an expression or cast over the key hides the buckets", of="table")
 def expression_over_key(exchange_or_sort: ExchangeOrSort, table: BucketedScan) -> Explanation | None:
-    """The key is an expression over a bucket column, and the rows are spread by the column.
+    """The key is an expression over a bucket column, but the table is bucketed by the column itself.
 
     **Anti-pattern**
 
@@ -70,11 +70,11 @@ def expression_over_key(exchange_or_sort: ExchangeOrSort, table: BucketedScan) -
     select * from clicks join users on lower(clicks.user_name) = users.user_name
     ```
 
-    INTERSECT, EXCEPT and `<=>` compare by expressions too, so that NULL equals NULL.
+    INTERSECT, EXCEPT and `<=>` also compare expressions, because they treat NULL as equal to NULL.
 
     **Best practice**
 
-    Compute the key in the model that the table is built from, and bucket by the outcome.
+    Compute the key in the model that builds the table, and bucket by the result.
 
     ```sql
     select lower(user_name) as user_name, ... from raw_clicks
@@ -90,15 +90,15 @@ def expression_over_key(exchange_or_sort: ExchangeOrSort, table: BucketedScan) -
     if not wrapped or plain.issuperset(table.columns):
         return None
     return Explanation(
-        f"{table.name} is bucketed by {series(table.spec.bucket_columns)} and {purpose(exchange_or_sort)}: "
-        f"an expression over {series(list(dict.fromkeys(wrapped)))} is not where the rows are.",
+        f"{table.name} is bucketed by {series(table.spec.bucket_columns)} but {purpose(exchange_or_sort)}. "
+        f"The expression over {series(list(dict.fromkeys(wrapped)))} hides the buckets.",
         candidates=_without_expressions(exchange_or_sort),
     )
 
 
-@reason("a bucket column is missing among the keys", of="table")
+@reason("a bucket column is missing from the keys", of="table")
 def keys_miss_bucket_column(exchange_or_sort: ExchangeOrSort, table: BucketedScan) -> Explanation | None:
-    """A bucket column is not among the keys, so that rows with equal keys are in several buckets.
+    """A bucket column is missing from the keys, so rows with equal keys are in several buckets.
 
     **Anti-pattern**
 
@@ -109,8 +109,7 @@ def keys_miss_bucket_column(exchange_or_sort: ExchangeOrSort, table: BucketedSca
 
     **Best practice**
 
-    Bucket by columns that all of the joins and groupings that matter have in common; keys may have more columns than
-    the buckets, but no fewer.
+    Bucket by columns that all expensive joins and groupings share. Their keys may include other columns as well.
     """
     if not exchange_or_sort.uncovered:
         return None
@@ -118,16 +117,15 @@ def keys_miss_bucket_column(exchange_or_sort: ExchangeOrSort, table: BucketedSca
     if lost is not None and lost.operator == "Expand":
         return None
     return Explanation(
-        f"{table.name} has {buckets(table.spec)} and is {purpose(exchange_or_sort)}: "
-        f"{series(exchange_or_sort.uncovered)} "
-        f"{'are' if len(exchange_or_sort.uncovered) > 1 else 'is'} missing among the keys.",
+        f"{table.name} has {buckets(table.spec)} but is {purpose(exchange_or_sort)}; the keys do not include "
+        f"{series(exchange_or_sort.uncovered)}.",
         candidates=(*match_other(exchange_or_sort), *bucket_by_keys(exchange_or_sort)),
     )
 
 
 @reason("a UNION loses the buckets of its inputs", of="read")
 def union(exchange_or_sort: ExchangeOrSort, table: BucketedScan) -> Explanation | None:
-    """A UNION puts the partitions of its inputs one after the other, and the buckets are lost.
+    """A UNION concatenates the partitions of its inputs, so the buckets are lost.
 
     **Anti-pattern**
 
@@ -137,7 +135,7 @@ def union(exchange_or_sort: ExchangeOrSort, table: BucketedScan) -> Explanation 
 
     **Best practice**
 
-    Bucket all inputs of the union alike, and load the extension, which unites their buckets one by one.
+    Give all inputs of the union the same bucket spec, and load the extension, which combines them bucket by bucket.
     """
     node = exchange_or_sort.lost_at
     if node is None or node.operator not in ("Union", "BucketUnion"):
@@ -145,20 +143,20 @@ def union(exchange_or_sort: ExchangeOrSort, table: BucketedScan) -> Explanation 
     scans = [exchange_or_sort.query.bucketed(scan) for scan in node.scans]
     alike = None not in scans and len({(s.spec.num_buckets, s.spec.bucket_hash) for s in scans if s}) == 1
     return Explanation(
-        f"The UNION of {series(node.tables)} is {purpose(exchange_or_sort)}, and loses the buckets of its inputs."
-        f"{'' if alike else ' They are not all bucketed alike.'}",
+        f"The UNION of {series(node.tables)} is {purpose(exchange_or_sort)} but loses the buckets of its "
+        f"inputs.{'' if alike else ' The inputs have different bucket specs.'}",
         node.tables,
         (set_to({UNION: "true"}),) if table.by_extension else let_extension_read(table),
     )
 
 
 @reason(
-    "an operator in between spreads the rows otherwise: LIMIT, ORDER BY, another join or grouping",
+    "another operator redistributes the rows: LIMIT, ORDER BY, another join or grouping",
     EXCHANGE,
     EXCHANGE_BELOW,
 )
 def repartitioned_below(exchange_or_sort: ExchangeOrSort) -> Explanation | None:
-    """An operator between the table and this one spreads the rows otherwise.
+    """An operator between the table and this one redistributes the rows.
 
     **Anti-pattern**
 
@@ -168,7 +166,7 @@ def repartitioned_below(exchange_or_sort: ExchangeOrSort) -> Explanation | None:
 
     **Best practice**
 
-    Join and group by the bucket key first, and sort, limit, or join by other keys afterwards.
+    Join and group by the bucket columns first; sort, limit and join by other keys afterwards.
     """
     if exchange_or_sort.about == EXCHANGE_BELOW:
         limit = exchange_or_sort.node.operator in GATHERING
@@ -176,7 +174,7 @@ def repartitioned_below(exchange_or_sort: ExchangeOrSort) -> Explanation | None:
             (n for n in exchange_or_sort.side.way if exchange_or_sort.node in n.children and not limit),
             exchange_or_sort.node,
         )
-        message = f"On the way, {doing(above, exchange_or_sort)}. That is what the query asks for."
+        message = f"Below this operator, {doing(above, exchange_or_sort)}. The query itself requires this."
         return Explanation(message, exchange_or_sort.node.tables)
     table, node = exchange_or_sort.read, exchange_or_sort.lost_at
     if table is None or node is None:
@@ -192,10 +190,10 @@ def _without_expressions(exchange_or_sort: ExchangeOrSort) -> Candidates:
     if other is None:
         return ()
     if any(key.startswith("isnull(") for key in exchange_or_sort.keys):
-        text = "Where the keys are never NULL, join with = instead of <=>, INTERSECT or EXCEPT."
+        text = "If the keys are never NULL, use = instead of <=>, INTERSECT or EXCEPT."
         return (Candidate("sql", text, rewrite=with_plain_equality),)
     pairs = zip(exchange_or_sort.sources, other.sources, strict=False)
     if all(here and here.cast and there and there.cast for here, there in pairs):
-        text = "Join by the columns themselves: both sides are cast alike."
+        text = "Join on the columns themselves, because both sides have the same cast."
         return (Candidate("sql", text, rewrite=without_casts),)
     return ()

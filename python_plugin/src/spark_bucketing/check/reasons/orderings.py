@@ -1,4 +1,4 @@
-"""Reasons why rows that do not move are sorted."""
+"""Reasons for sorts without a shuffle."""
 
 from __future__ import annotations
 
@@ -21,18 +21,17 @@ from spark_bucketing.check.scans import BucketedScan
 from spark_bucketing.check.session_settings import MERGE_FILES, ORDERING
 
 
-@reason("several buckets are read as one, which loses their order", SORT, of="table")
+@reason("several buckets are combined, which loses their order", SORT, of="table")
 def coalesced_buckets_unsorted(exchange_or_sort: ExchangeOrSort, table: BucketedScan) -> Explanation | None:
-    """Several buckets are read as one, one after the other, so that their order is lost and they are sorted again.
+    """Spark combines several buckets by reading them one after the other, so it must sort them again.
 
     **Anti-pattern**
 
-    64 buckets against 16 on stock Spark with `coalesceBucketsInJoin`.
+    A join of 64 buckets with 16 on stock Spark with `coalesceBucketsInJoin`.
 
     **Best practice**
 
-    Take the same number of buckets on both sides, or load the extension, which merges sorted buckets while it reads
-    them.
+    Use the same bucket count on both sides, or load the extension, which merges sorted buckets while it reads them.
     """
     here, there = exchange_or_sort.closest or (None, None)
     if not here or not there or here.table is None or there.table is None:
@@ -41,16 +40,16 @@ def coalesced_buckets_unsorted(exchange_or_sort: ExchangeOrSort, table: Bucketed
         return None
     merging = (set_to({MERGE_FILES: "64"}),) if table.by_extension else let_extension_read(table)
     return Explanation(
-        f"{here.table} has {here.number:,} buckets and {there.table} has {there.number:,}: "
-        f"{here.number // there.number} sorted files are read one after the other, and sorted again.",
+        f"{here.table} has {here.number:,} buckets and {there.table} has {there.number:,}. Spark reads "
+        f"{here.number // there.number} sorted files one after the other and sorts them again.",
         (here.table, there.table),
         (*match_either(exchange_or_sort), *merging),
     )
 
 
-@reason("the files are sorted otherwise than the operator wants", SORT, of="read")
+@reason("the files have another sort order than the operator requires", SORT, of="read")
 def sort_columns_mismatch(exchange_or_sort: ExchangeOrSort, table: BucketedScan) -> Explanation | None:
-    """The files are sorted by other columns than the operator wants, or not at all.
+    """The files are sorted by other columns than the operator requires, or not at all.
 
     **Anti-pattern**
 
@@ -59,7 +58,7 @@ def sort_columns_mismatch(exchange_or_sort: ExchangeOrSort, table: BucketedScan)
     select * from clicks join users using (user_id)
     ```
 
-    A descending order is never that of a file:
+    Files never have a descending order:
 
     ```sql
     select *, row_number() over (partition by user_id order by event_at desc) as n from clicks
@@ -67,7 +66,7 @@ def sort_columns_mismatch(exchange_or_sort: ExchangeOrSort, table: BucketedScan)
 
     **Best practice**
 
-    Sort by the bucket columns first, then by what windows over them are ordered by: `sorted_by=['user_id',
+    Sort by the bucket columns first, then by the ORDER BY columns of windows over them: `sorted_by=['user_id',
     'event_at']`.
     """
     wanted = exchange_or_sort.order_columns()
@@ -77,13 +76,13 @@ def sort_columns_mismatch(exchange_or_sort: ExchangeOrSort, table: BucketedScan)
     order = f"sorted by {series([name.lower() for name in have])}" if have else "not sorted"
     words = re.sub(r"#\d+L?", "", exchange_or_sort.node.details.get("Arguments", "").partition("]")[0].strip("["))
     words = words.replace(" ASC NULLS FIRST", "").replace(" NULLS LAST", "")
-    message = f"The files of {table.name} are {order}, and the rows are wanted in the order of {words}."
+    message = f"The files of {table.name} are {order}, but the operator requires the order {words}."
     return Explanation(message, candidates=_in_order(table, wanted or ()))
 
 
-@reason("a bucket has a file in each of the selected partitions", SORT, of="read")
+@reason("a bucket has one file in each of the selected partitions", SORT, of="read")
 def multiple_partitions(_: ExchangeOrSort, table: BucketedScan) -> Explanation | None:
-    """The query reads several partitions, in each of which a bucket is a file of its own, so that it is sorted again.
+    """The query reads several partitions, each with its own file per bucket, so Spark sorts each bucket again.
 
     **Anti-pattern**
 
@@ -101,38 +100,38 @@ def multiple_partitions(_: ExchangeOrSort, table: BucketedScan) -> Explanation |
     """
     if table.partitions_read < 2:
         return None
-    which = "All" if table.reads_all_partitions else f"{table.partitions_read:,}"
-    message = f"{which} partitions of {table.name} are read, and a bucket has a sorted file in each of them."
+    which = "all" if table.reads_all_partitions else f"{table.partitions_read:,}"
+    message = f"The query reads {which} partitions of {table.name}, each with its own sorted file per bucket."
     return Explanation(message, candidates=(merge_files(table),))
 
 
 @reason("a bucket has several files", SORT, of="read")
 def multiple_files_per_bucket(_: ExchangeOrSort, table: BucketedScan) -> Explanation | None:
-    """A bucket has several files, each of them sorted, so that their rows are sorted again.
+    """A bucket has several sorted files, so Spark sorts their rows again.
 
     **Anti-pattern**
 
-    `insert into clicks select ...` on stock Spark: every writing task adds a file to every bucket.
+    `insert into clicks select ...` on stock Spark, where every task adds a file to every bucket.
 
     **Best practice**
 
-    Write the table with dbt, or with the extension loaded, and test it with `spark_bucketing.one_file_per_bucket`.
+    Write the table with dbt or with the extension loaded, and test it with `spark_bucketing.one_file_per_bucket`.
     """
     files = table.facts.files_per_bucket
     if files < 2:
         return None
-    message = f"A bucket of {table.name} has {files:,} files: they are sorted one by one, and not together."
+    message = f"A bucket of {table.name} has {files:,} files, each sorted separately."
     return Explanation(message, candidates=(rewrite_files(table), merge_files(table)))
 
 
-@reason("the files are sorted, but a setting keeps Spark from relying on it", SORT, of="read")
+@reason("the files are sorted, but a setting prevents Spark from using their order", SORT, of="read")
 def scan_ordering_disabled(_: ExchangeOrSort, table: BucketedScan) -> Explanation | None:
-    """The files are sorted as wanted, but stock Spark does not rely on that unless a setting says so.
+    """The files have the required order, but stock Spark uses it only with a setting.
 
     **Anti-pattern**
 
-    Sorted buckets, one file each, on stock Spark with its default settings: no shuffle, but two sorts. The same with
-    the extension for a table of the Spark layout that it leaves to stock Spark, such as one bucketed by a timestamp.
+    Sorted buckets with one file each, on stock Spark with its default settings: no shuffle, but two sorts. The same
+    happens with the extension for tables that it leaves to stock Spark, such as tables bucketed by a timestamp.
 
     **Best practice**
 
@@ -140,17 +139,17 @@ def scan_ordering_disabled(_: ExchangeOrSort, table: BucketedScan) -> Explanatio
     """
     if table.by_extension or table.settings.on(ORDERING):
         return None
-    extension = " It is stock Spark that reads this table: the extension leaves it alone."
+    extension = " Stock Spark reads this table, because the extension does not support it."
     return Explanation(
-        f"The files of {table.name} are sorted as wanted, but {ORDERING}=false keeps Spark from relying on it."
-        f"{extension if table.settings.extension else ''}",
+        f"The files of {table.name} have the required order, but {ORDERING}=false prevents Spark from using "
+        f"it.{extension if table.settings.extension else ''}",
         candidates=(set_to({ORDERING: "true"}), *let_extension_read(table)),
     )
 
 
 @reason("an operator in between loses the order of the files", SORT, of="table")
 def ordering_not_preserved(exchange_or_sort: ExchangeOrSort, table: BucketedScan) -> Explanation | None:
-    """The files are sorted as wanted, but an operator between them and this one does not keep the order.
+    """The files have the required order, but an operator between them and this one does not preserve it.
 
     **Anti-pattern**
 
@@ -161,37 +160,37 @@ def ordering_not_preserved(exchange_or_sort: ExchangeOrSort, table: BucketedScan
 
     **Best practice**
 
-    Nothing in most cases: a sort of rows that do not move is cheap beside a shuffle. The extension merges sorted
-    inputs of a union.
+    Usually, nothing is necessary, because a sort without a shuffle is cheap. The extension merges sorted inputs of a
+    union.
     """
     node = exchange_or_sort.disordered_at
     if not table.ordered or node is None:
         return None
-    message = f"{table.name} is read in order, but {node.operator} does not keep it."
+    message = f"{table.name} is read in order, but {node.operator} does not preserve the order."
     return Explanation(message, candidates=() if table.by_extension else let_extension_read(table))
 
 
-@reason("the rows come from an operator that moved them, in no order", SORT)
+@reason("the rows come unordered from an operator that shuffled them", SORT)
 def unordered_input(exchange_or_sort: ExchangeOrSort) -> Explanation | None:
-    """The rows were moved, grouped or joined by an operator below, so that they come in no order.
+    """An operator below shuffled, grouped or joined the rows, so they are not ordered.
 
     **Anti-pattern**
 
-    None: a sort is due after rows were moved. What moved them has a reason of its own.
+    None, because a sort is necessary after a shuffle. The shuffle has its own reason.
 
     **Best practice**
 
-    See to the shuffle below; the sort goes with it.
+    Remove the shuffle below, and the sort disappears with it.
     """
     if exchange_or_sort.read and any(found.table for found in exchange_or_sort.partitionings):
         return None
-    message = f"The rows {purpose(exchange_or_sort)} come from operators that leave them in no order."
+    message = f"The rows {purpose(exchange_or_sort)} come from operators with unordered output."
     return Explanation(message, exchange_or_sort.side.entry.tables)
 
 
 def _serves(exchange_or_sort: ExchangeOrSort, table: BucketedScan, wanted: tuple[str, ...]) -> bool:
     have = tuple(name.lower() for name in table.spec.sort_columns)[: len(wanted)]
-    # The keys of a join are compared in the order of the buckets' columns.
+    # A join compares its keys in the order of the bucket columns.
     if exchange_or_sort.op.kind == "join" and sorted(wanted) == sorted(table.columns):
         return sorted(have) == sorted(wanted)
     return have == wanted

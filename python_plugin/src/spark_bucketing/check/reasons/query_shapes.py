@@ -1,4 +1,4 @@
-"""Reasons that lie in the query itself."""
+"""Reasons in the query itself."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from spark_bucketing.check.reasons.phrases import doing, series
 from spark_bucketing.check.reasons.reason import Explanation, reason
 
 
-@reason("all rows go into one partition, since there is no key to group them by", EXCHANGE, SORT)
+@reason("all rows go to one partition, because there is no grouping key", EXCHANGE, SORT)
 def no_grouping_keys(exchange_or_sort: ExchangeOrSort) -> Explanation | None:
-    """An aggregate without GROUP BY, or a window without PARTITION BY, brings all rows together in one task.
+    """An aggregate without GROUP BY or a window without PARTITION BY collects all rows in one task.
 
     **Anti-pattern**
 
@@ -22,8 +22,8 @@ def no_grouping_keys(exchange_or_sort: ExchangeOrSort) -> Explanation | None:
 
     **Best practice**
 
-    Number the rows within a key that the table is bucketed by. An aggregate without GROUP BY is fine: each task sends
-    one row, and nothing is to be gained.
+    Number the rows within a key that the table is bucketed by. An aggregate without GROUP BY is fine, because each task
+    sends only one row.
 
     ```sql
     select *, row_number() over (partition by user_id order by event_at) as n from clicks
@@ -32,13 +32,13 @@ def no_grouping_keys(exchange_or_sort: ExchangeOrSort) -> Explanation | None:
     if exchange_or_sort.op.kind == "join" or exchange_or_sort.side.keys != ():
         return None
     if exchange_or_sort.op.kind == "window":
-        return Explanation("A window without PARTITION BY brings all rows into one task; no buckets can help that.")
-    return Explanation("An aggregate without GROUP BY brings one row of each task together; nothing is to be gained.")
+        return Explanation("A window without PARTITION BY collects all rows in one task, which buckets cannot prevent.")
+    return Explanation("An aggregate without GROUP BY collects one row per task, which needs no improvement.")
 
 
-@reason("the join has no equality between the sides, and buckets serve equalities only", JOIN)
+@reason("the join has no equality between its sides, but buckets help only with equalities", JOIN)
 def no_equi_join(exchange_or_sort: ExchangeOrSort) -> Explanation | None:
-    """The join condition has no equality between the two sides, so that every row meets every other one.
+    """The join condition has no equality between the two sides, so Spark compares every pair of rows.
 
     **Anti-pattern**
 
@@ -48,7 +48,7 @@ def no_equi_join(exchange_or_sort: ExchangeOrSort) -> Explanation | None:
 
     **Best practice**
 
-    Join by a key that both tables are bucketed by, and filter further:
+    Join on a key that both tables are bucketed by, and add the other conditions:
 
     ```sql
     select * from clicks join sessions
@@ -57,16 +57,16 @@ def no_equi_join(exchange_or_sort: ExchangeOrSort) -> Explanation | None:
     """
     tables = exchange_or_sort.op.tables
     return Explanation(
-        f"{series(tables)} {'are' if len(tables) > 1 else 'is'} joined without an equality between the sides: every "
-        "row is compared with every row. Nothing but an equality of columns makes use of buckets; add one to the "
-        "join's condition, if there is one.",
+        f"{series(tables)} {'are' if len(tables) > 1 else 'is'} joined without an equality between the sides, so "
+        "Spark compares every pair of rows. Only an equality of columns can use buckets. If there is one, add it to "
+        "the join condition.",
         tables,
     )
 
 
-@reason("the query itself asks for a shuffle, by a hint or clause", EXCHANGE_BELOW)
+@reason("a hint or clause in the query requests a shuffle", EXCHANGE_BELOW)
 def repartition(exchange_or_sort: ExchangeOrSort) -> Explanation | None:
-    """A hint or clause of the query itself moves the rows: REPARTITION, REBALANCE, DISTRIBUTE BY, CLUSTER BY.
+    """A hint or clause in the query shuffles the rows: REPARTITION, REBALANCE, DISTRIBUTE BY or CLUSTER BY.
 
     **Anti-pattern**
 
@@ -76,7 +76,7 @@ def repartition(exchange_or_sort: ExchangeOrSort) -> Explanation | None:
 
     **Best practice**
 
-    Leave it out where the table is bucketed: its buckets are the partitions.
+    Remove it if the table is bucketed, because its rows are already partitioned by bucket.
 
     ```sql
     select * from clicks join users using (user_id)
@@ -86,13 +86,13 @@ def repartition(exchange_or_sort: ExchangeOrSort) -> Explanation | None:
     if shuffle is None or not shuffle.requested:
         return None
     how = exchange_or_sort.node.details["Arguments"].split(", [plan_id")[0]
-    message = f"The query asks for a shuffle ({how}) of what it reads."
+    message = f"The query requests a shuffle ({how}) of its input."
     return Explanation(message, exchange_or_sort.node.tables, (leave_out_repartition(),))
 
 
-@reason("the outcome as a whole is sorted, limited or spread; buckets cannot help that", END)
+@reason("the final result is sorted, limited or redistributed, which buckets cannot prevent", END)
 def global_sort(exchange_or_sort: ExchangeOrSort) -> Explanation | None:
-    """The outcome is sorted as a whole, limited, or spread as the query asks, after all joins and groupings.
+    """After all joins and groupings, the query sorts, limits or redistributes its final result.
 
     **Anti-pattern**
 
@@ -100,10 +100,12 @@ def global_sort(exchange_or_sort: ExchangeOrSort) -> Explanation | None:
     select user_id, count(*) as n from clicks group by user_id order by n
     ```
 
-    in a model that is a table: a table has no order.
+    In a table model, this ORDER BY is useless because a table has no order.
 
     **Best practice**
 
-    Leave ORDER BY to the query that shows the rows to somebody. To order files, use `sorted_by`.
+    Use ORDER BY in the query that displays the rows. To sort the files, use `sorted_by`.
     """
-    return Explanation(f"At the end, {doing(exchange_or_sort.node, exchange_or_sort)}; buckets cannot help that.")
+    return Explanation(
+        f"At the end of the query, {doing(exchange_or_sort.node, exchange_or_sort)}. Buckets cannot prevent this."
+    )

@@ -1,4 +1,4 @@
-"""What a reason is: a function named for the fault, whose docstring is what users read about it."""
+"""Define a reason: a function named after the cause, with its user documentation as docstring."""
 
 from __future__ import annotations
 
@@ -13,30 +13,31 @@ from spark_bucketing.check.results import Candidate, Level
 
 @dataclass(frozen=True)
 class Reason:
-    """Why an Exchange or a Sort stands in a plan, or what is wrong with a project as a whole."""
+    """A reason for an Exchange or a Sort in a plan, or for a finding about the whole project."""
 
-    slug: str  # its name, as users write it to allow it
+    slug: str  # its name, which users write to allow it
     summary: str  # one line for lists
-    documentation: str  # what it means, **Anti-pattern** and **Best practice**
-    about: tuple[str, ...]  # what it explains, in the words of ExchangeOrSort.about
-    # Of an Exchange or Sort: an Explanation, or None where this is not the reason; of a project: findings.
+    documentation: str  # explanation, **Anti-pattern** and **Best practice**
+    about: tuple[str, ...]  # the values of ExchangeOrSort.about that it explains
+    # Returns an Explanation, or None if the reason does not apply; for a project, yields findings.
     find: Callable[..., Any]
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """A reason that applies: what was found, and what could be changed, the cheapest first."""
+    """The explanation of a reason that applies: a message and possible changes, the cheapest first."""
 
     message: str
     tables: tuple[str, ...] = ()
     candidates: tuple[Candidate, ...] = ()
-    level: Level = "warning"  # of what is wrong with a project
+    level: Level = "warning"  # level of a project finding
 
 
 def reason(summary: str, *about: str, of: str = "") -> Callable[[Callable[..., Any]], Reason]:
-    """Make a reason of a function, of Exchanges that operators require where it is not told what it is about.
+    """Turn a function into a Reason; by default, it explains Exchanges that operators require.
 
-    Where it is one `of` the table below the Exchange or Sort, or of what can be read as bucketed, it gets that, too.
+    With `of`, the function also gets the table below the Exchange or Sort: `table`, or `read` for a table that can be
+    read as bucketed.
     """
 
     def made(function: Callable[..., Any]) -> Reason:

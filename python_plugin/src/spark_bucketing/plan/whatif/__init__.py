@@ -1,8 +1,8 @@
-"""What Spark would plan: the same SQL over tables that need not exist.
+"""Plan SQL over hypothetical tables with Spark.
 
-| whatif = WhatIf(session)                              a session of its own, see open_beside
-| whatif.define(HypotheticalTable("shop.users", ...))   what a name means from now on
-| whatif.plan(sql, [other_users], settings)             a question: other tables and settings for this query alone
+| whatif = WhatIf(session)                              a separate session, see open_beside
+| whatif.define(HypotheticalTable("shop.users", ...))   defines a table
+| whatif.plan(sql, [other_users], settings)             other tables and settings for this query only
 """
 
 from spark_bucketing.plan.whatif.hypothetical_table import HypotheticalTable

@@ -1,8 +1,9 @@
-"""Spark's own objects for a table that is not there: its entry in the catalog and the relation that scans read.
+"""Create Spark's objects for a hypothetical table: its catalog entry and the relation that scans read.
 
-Stock Spark makes of a bucketed table of Hive's a relation without buckets, whose entry in the catalog has them; so is
-it made here, without a metastore of Hive's. Scala's defaults are out of reach of Py4J, so case classes are copied from
-one that Spark made.
+For a bucketed Hive table, stock Spark creates a relation without buckets, whose catalog entry has the buckets. This
+module does the same without a Hive metastore. Py4J cannot use Scala's default arguments, so case classes are copied
+from
+instances that Spark created.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _SQL = "org.apache.spark.sql"
 
 
 class Relations:
-    """Makes relations in a session with a catalog in memory."""
+    """Creates relations in a session with an in-memory catalog."""
 
     def __init__(self, session: SparkSession, folder: Path) -> None:
         folder.mkdir()
@@ -44,16 +45,16 @@ class Relations:
         session.sql(f"create schema if not exists {WHATIF_SCHEMA} location '{folder.as_uri()}'")
 
     def entry(self, schema: str, table: str) -> None:
-        """Put a name into the catalog, whose relation is put into Spark's cache of them later."""
+        """Add a name to the catalog; its relation is added to Spark's cache later."""
         entry, _ = self._prototype("parquet")
         self._external.createTable(self._copied(entry, identifier=self._identifier(schema, table)), True)
 
     def name(self, schema: str, table: str, relation: Any) -> None:
-        """Let a name stand for a relation."""
+        """Bind a name to a relation."""
         self._state.catalog().cacheTable(self._classes["QualifiedTableName"]("spark_catalog", schema, table), relation)
 
     def relation(self, table: HypotheticalTable) -> Any:
-        """The relation of a table, with an entry of its own in the catalog, where rules of planning look it up."""
+        """Return the relation of a table, with its own catalog entry for Spark's planning rules."""
         prototype, files = self._prototype(table.format)
         hive = table.spec is not None and table.spec.bucket_hash == "hive"
         spec = self._option(self._spec(table.spec, table.columns) if table.spec else None)
@@ -81,7 +82,7 @@ class Relations:
         return getattr(self._classes["LogicalRelation$"], "MODULE$").apply(changed, entry)
 
     def _with_files(self, table: HypotheticalTable, prototype: Any) -> dict[str, Any]:
-        """Fields of the entry of a table that has files: where they are, and their seal."""
+        """Return the fields of the catalog entry of a table with files: their location and seal."""
         if table.spec is None:
             return {}
         folder = self._folder / table.content
@@ -99,10 +100,10 @@ class Relations:
         return self._state.catalog().externalCatalog()
 
     def _prototype(self, file_format: str) -> tuple[Any, Any]:
-        """An entry of the catalog and a relation of this format, as Spark makes them."""
+        """Return a catalog entry and a relation for this format, created by Spark."""
         if file_format not in self._prototypes:
             name = f"{WHATIF_SCHEMA}.like_{file_format}"
-            # With a location, so that Spark makes no folder.
+            # With a location, Spark does not create a directory.
             self._session.sql(f"create table {name} (c string) using {file_format} location '{self._folder.as_uri()}'")
             relation = self._java.table(name).queryExecution().analyzed().collectLeaves().head()
             self._prototypes[file_format] = (relation.catalogTable().get(), relation.relation())
@@ -118,7 +119,7 @@ class Relations:
         return self._state.sqlParser().parseTableSchema(text)
 
     def _spec(self, spec: BucketSpec, columns: Mapping[str, str]) -> Any:
-        # As the table spells them, which is what Spark compares.
+        # Spark compares column names as the table spells them.
         spelled = {name.lower(): name for name in columns}
         by, order = (
             self._names([spelled.get(name.lower(), name) for name in names])
@@ -136,7 +137,7 @@ class Relations:
         return found
 
     def _copied(self, instance: Any, *curried: Any, **changes: Any) -> Any:
-        """A case class's copy(), with some of its fields changed."""
+        """Call a case class's copy() with some fields changed."""
         names = _iterated(instance.productElementNames())
         values = (changes[name] if name in changes else instance.productElement(i) for i, name in enumerate(names))
         return instance.copy(*values, *curried)

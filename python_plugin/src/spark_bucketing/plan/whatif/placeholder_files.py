@@ -1,6 +1,6 @@
-"""Files of a hypothetical bucket: as large as the real ones, without anything in them, and sealed.
+"""Create the files of a hypothetical bucket: sparse files of the right size, with a seal.
 
-Spark looks at the names, lengths and times of files when it plans, and opens none of them.
+During planning, Spark reads the names, lengths and times of files but does not open them.
 """
 
 from __future__ import annotations
@@ -14,23 +14,23 @@ from pathlib import Path
 from spark_bucketing.spec import BucketSpec
 
 _TIME = 1_600_000_000
-# Names of bucket 0; those of the Hive layout have a number in front.
+# Names for bucket 0; names of the Hive layout start with a number.
 _NAME = "part-00000-{:08x}-0000-0000-0000-000000000000_00000.c000.snappy.parquet"
 _WORD = 1 << 64
-# An unknown size is larger than a file system's largest file.
+# Larger than the maximum file size of common file systems.
 _MOST_BYTES = 1 << 40
 
 
 def write_files(folder: Path, number: int, size: int, hive: bool) -> tuple[tuple[str, int], ...]:
-    """Write files that take no room.
+    """Write sparse files.
 
     Args:
-        folder: which is made.
-        number: of files, all of bucket 0.
-        size: bytes of all of them together.
-        hive: by the Hive layout's names.
+        folder: directory to create.
+        number: number of files, all for bucket 0.
+        size: total size in bytes.
+        hive: whether to use names of the Hive layout.
 
-    Returns: names and lengths.
+    Returns: names and lengths of the files.
     """
     folder.mkdir()
     prefix = "00000_0_" if hive else ""
@@ -46,12 +46,12 @@ def write_files(folder: Path, number: int, size: int, hive: bool) -> tuple[tuple
 def seal_of(
     spec: BucketSpec, schema: Mapping[str, tuple[int, str]], files: tuple[tuple[str, int], ...]
 ) -> dict[str, str]:
-    """The seal of such files, as properties of their table (docs/seal.md).
+    """Return the seal of these files as table properties (docs/seal.md).
 
     Args:
-        spec: by which they are the table's buckets.
-        schema: place among the data columns, and type, of each column in lower case.
-        files: names and lengths.
+        spec: bucket spec of the table.
+        schema: index among the data columns, and type, of each column in lower case.
+        files: names and lengths of the files.
     """
     columns, sorts = ([name.lower() for name in names] for names in (spec.bucket_columns, spec.sort_columns))
     described = [

@@ -1,4 +1,4 @@
-"""Plans SQL over hypothetical tables, in a session of its own with a catalog in memory."""
+"""Plan SQL over hypothetical tables in a separate session with an in-memory catalog."""
 
 from __future__ import annotations
 
@@ -20,15 +20,16 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _CONTENT = re.compile(rf"(?:spark_catalog\.)?{WHATIF_SCHEMA}\.(\w+)")
-# Static settings, which no session can change, and those by which the extension is loaded.
+# Static settings, which cannot change in a session, and settings that load the extension.
 _FIXED = ("spark.sql.extensions", "spark.sql.warehouse.dir", "spark.sql.catalogImplementation")
 
 
 class WhatIf(SessionPlanner):
-    """A planner of hypothetical tables, in a session of its own (open_beside()), which has the extension or not.
+    """A planner for hypothetical tables in a separate session (open_beside()), with or without the extension.
 
-    Its methods raise a SparkError where Spark refuses a type, a bucket column or a query, and a PlanError where a plan
-    cannot be read.
+    Its methods raise a SparkError if Spark rejects a type, a bucket column or a query, and a PlanError if a plan cannot
+    be
+    parsed.
     """
 
     def __init__(self, session: SparkSession, folder: Path, has_extension: bool) -> None:
@@ -45,7 +46,7 @@ class WhatIf(SessionPlanner):
             self._made = Relations(session, folder)
 
     def define(self, table: HypotheticalTable) -> None:
-        """Let a name mean this table from now on."""
+        """Define a table, replacing any table with the same name."""
         with self.asked():
             self._mean(table)
         self._tables[table.name.lower()] = table
@@ -58,17 +59,17 @@ class WhatIf(SessionPlanner):
             self.session.sql(f"create or replace view `{schema}`.`{view}` as\n{sql}")
 
     def use(self, schema: str) -> None:
-        """Resolve names without a schema in this one."""
+        """Resolve unqualified names in this schema."""
         with self.asked():
             self._create_schema(schema)
             self.session.sql(f"use `{schema}`")
 
     def table(self, name: str) -> HypotheticalTable | None:
-        """What a name means; None for one that is not defined."""
+        """Return the definition of a table; None if it is not defined."""
         return self._tables.get(name.lower())
 
     def columns(self, sql: str) -> dict[str, str]:
-        """Names and types of the columns that a query returns, without planning it to the end."""
+        """Return the names and types of the columns that a query returns, without complete planning."""
         with self.asked():
             fields = self.session.sql(f"{sql}").schema.fields
             return {field.name: field.dataType.simpleString() for field in fields}
@@ -76,7 +77,7 @@ class WhatIf(SessionPlanner):
     def plan(
         self, sql: str, tables: Iterable[HypotheticalTable] = (), settings: Mapping[str, str] | None = None
     ) -> PhysicalPlan:
-        """The plan of a query, in which some tables and settings are others, for this query alone."""
+        """Plan a query with other tables and settings for this query only."""
         return parse_plan(self.explain(sql, tables, settings, cost=False).formatted)
 
     def explain(
@@ -86,7 +87,7 @@ class WhatIf(SessionPlanner):
         settings: Mapping[str, str] | None = None,
         cost: bool = True,
     ) -> Explained:
-        """The same as Spark prints it, with the names of the tables that are meant."""
+        """Return the plan as Spark prints it, with the original table names."""
         with self.asked(), self._given(tables, settings or {}):
             texts = explain_execution(self.session, sql, cost)
         return Explained(*map(self._renamed, texts))
