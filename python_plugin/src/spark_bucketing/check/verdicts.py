@@ -115,7 +115,7 @@ def _description(query: Query, op: Operator) -> str:
     sides = [ExchangeOrSort(query, op, place, op.node) for place in range(len(op.sides))]
     if op.kind != "join":
         keys = ", ".join(sides[0].key_texts)
-        return f"{_WORDS[op.kind]} {keys}" if keys else f"{op.kind} of all rows"
+        return f"{_WORDS[op.kind]} {keys}" if keys else f"{op.kind} over all rows"
     pairs = [f"{left} = {right}" for left, right in zip(sides[0].key_texts, sides[1].key_texts, strict=False)]
     left, right = (" and ".join(side.entry.tables) or "rows" for side in op.sides)
     join = next((words for kind, words in _JOIN_WORDS.items() if op.node.join_type.startswith(kind)), "join")

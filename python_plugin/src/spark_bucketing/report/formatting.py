@@ -103,4 +103,4 @@ def summary(report: Report) -> str:
     unknown = len(unknown_models(report))
     parts += [f"{unknown:,} unknown"] if unknown else []
     parts += [f"{len(report.unfinished):,} not reached"] if report.unfinished else []
-    return f"{first}{': ' + verdicts if verdicts else ''}. {', '.join(parts) or 'Nothing was found'}."
+    return f"{first}{': ' + verdicts if verdicts else ''}. {', '.join(parts) or 'No findings'}."
