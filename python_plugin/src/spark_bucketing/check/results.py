@@ -25,7 +25,7 @@ class Verdict(str, Enum):
     ONE_SIDED = "one-sided"
     SHUFFLED = "shuffled"
     BROADCAST = "broadcast"
-    NOT_BUCKETED = "not bucketed on purpose"
+    NOT_BUCKETED = "not bucketed"
     UNKNOWN = "unknown"
 
 

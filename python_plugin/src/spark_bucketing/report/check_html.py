@@ -42,7 +42,7 @@ def write_html(report: Report, file: TextIO) -> None:
 
 def _kind(verdict: Verdict | None) -> str:
     """Return the CSS class for a verdict's colour."""
-    return verdict.value.removesuffix(" on purpose").replace(" ", "-") if verdict else "none"
+    return verdict.value.replace(" ", "-") if verdict else "none"
 
 
 def _graph(report: Report) -> dict[str, Any] | None:
