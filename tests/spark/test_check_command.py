@@ -214,7 +214,7 @@ def test_live_a_table_that_is_configured_with_buckets_and_built_without_says_so(
     shop.dbt("run", "--select", "later")
     shop.model("later", rows, materialized="bucketed_table", clustered_by="user_id", buckets=8)
     (operator,) = checked(shop, "--select", "reader")["reader"]["operators"]
-    assert "is configured with 8 buckets of user_id, not built yet" in operator["description"]
+    assert "is configured with 8 buckets by user_id, not built yet" in operator["description"]
 
 
 def test_live_fixes_are_tried_out_over_views_too(shop: Project) -> None:

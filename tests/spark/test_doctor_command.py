@@ -25,5 +25,5 @@ def test_what_breaks_buckets_in_a_session_is_found(project: Project) -> None:
     assert found["session extension"]["found"] == f"version {version('spark-bucketing')}, built for Spark {spark}"
     with setting(project.spark, RECORDS, "9"):
         result = command(project, "doctor")
-    assert result.exit_code == 1 and f"wrong    {RECORDS}=9: a bucket is written as several files" in result.stdout
-    assert f"instead: {RECORDS}=0, or leave it out" in result.stdout
+    assert result.exit_code == 1 and f"wrong    {RECORDS}=9: Spark splits a bucket into several files" in result.stdout
+    assert f"instead: set {RECORDS}=0, or remove the setting" in result.stdout

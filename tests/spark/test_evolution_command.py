@@ -59,7 +59,7 @@ def test_a_broken_seal_is_found_and_repaired(tables: SpecEvolution, status: str)
     assert before["ds=a"][0] == status
     found = tables.said("verify", "broken")
     assert "ds=a: would be sealed, 4 buckets by (k), sorted by (k)" in found
-    assert "1 sealed, 1 unchanged; the keys of 4 files were read" in found
+    assert "1 sealed, 1 unchanged; keys were read from 4 files" in found
     tables.said("repair", "broken", "--dry-run")
     tables.said("repair", "broken", "--where", "ds = 'b'")
     assert tables.record("broken") == before

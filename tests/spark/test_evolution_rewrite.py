@@ -18,8 +18,8 @@ def test_a_rewrite_brings_the_selected_partitions(tables: SpecEvolution, stored:
     rows = tables.evolved("rewritten", {"a": 4, "b": 6, "c": 8}, f"stored as {stored}")
     before = {path: path.stat().st_mtime_ns for path in tables.locations("rewritten")["ds=c"].glob("0*")}
     dry = tables.said("rewrite", "rewritten", "--dry-run")
-    assert "ds=a: 4 files, " in dry and "ds=c: has the table's spec already" in dry
-    assert "2 partitions to be brought to 8 buckets by (k), sorted by (k), 10 files and " in dry
+    assert "ds=a: 4 files, " in dry and "ds=c: already has the table's spec" in dry
+    assert "2 partitions to rewrite with 8 buckets by (k), sorted by (k): 10 files and " in dry
     assert tables.record("rewritten") == sealed(a=4, b=6, c=8)
     # The command has settings of its own.
     with tables.settings({"spark.sql.hive.manageFilesourcePartitions": "false"}):
@@ -121,7 +121,7 @@ def test_what_a_stock_insert_has_added_is_compacted(tables: SpecEvolution) -> No
     tables.said("seal", "added")
     assert tables.record("added")["ds=a"][:2] == ("sealed", 8)
     dry = tables.said("rewrite", "added", "--dry-run")
-    assert "files of a bucket" in dry and "1 partition to be brought" in dry
+    assert "files of a bucket" in dry and "1 partition to rewrite" in dry
     tables.said("rewrite", "added", "--where", "ds = 'a'")
     tables.assert_whole("added", rows, a=8, b=8)
 

@@ -56,9 +56,9 @@ def test_a_plan_says_why_and_can_be_of_any_model(project: Project) -> None:
     said = command(project, "files", "plan", "m", "--target-file-size", "1KiB", "--bytes-per-row", "8").output
     assert "m: 9 files for 900 rows in 3 partitions, about 7.0 KiB" in said
     for reason in (
-        "target_file_size = 1.0 KiB, by the command's option",
-        "a row has 8 bytes, as given",
-        "so 128 rows a file",
+        "target_file_size = 1.0 KiB, set by a command option",
+        "bytes per row: 8, from --bytes-per-row",
+        "rows per file: 128",
     ):
         assert reason in said
     lines = [line.split() for line in said.splitlines()]

@@ -221,7 +221,7 @@ def _cast(found: Sequence[CastKey], tables: Collection[str]) -> list[RejectedTab
     return [
         RejectedTable(
             table,
-            f"{', '.join(names)} cast it to {kind}; buckets contain the stored values, so store the column with that "
+            f"cast to {kind} in {', '.join(names)}; buckets contain the stored values, so store the column with that "
             "type",
             (column,),
         )
