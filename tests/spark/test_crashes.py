@@ -147,12 +147,12 @@ def test_directories_that_a_dead_run_left_without_their_tables_are_cleared(proje
     os.environ.update(OTHER)
     project.build(MOVES_A_ROW, **MERGE)
     schema_folder = project.location("m").parent
-    for role in ("tmp", "input", "staged"):
+    for role in ("tmp", "input", "staged", "plan", "files", "touched"):
         (schema_folder / f"m__dbt_{role}").mkdir()
         (schema_folder / f"m__dbt_{role}" / "left_behind").write_text("by a dead process")
-    project.dbt("run")
-    project.dbt("run", "--full-refresh")
-    assert [path.name for path in schema_folder.iterdir()] == ["m"]
+    for command in (("run",), ("run", "--full-refresh")):
+        project.dbt(*command)
+        assert [path.name for path in schema_folder.iterdir()] == ["m"]
 
 
 @pytest.mark.parametrize("how", all_long_but(("managed", "partitioned"), ("managed", "partitioned", "external")))

@@ -11,10 +11,10 @@
       ~ (' sort by ' ~ spark_bucketing.quote_columns(sorted_by) if sorted_by else '') -%}
   {%- set create = 'create table ' ~ spark_bucketing.quote_relation(input) -%}
   {%- if not spark_bucketing.converted_columns(columns) -%}
-    {% do spark_bucketing.execute_sql(spark_bucketing.in_free_location(input, create ~ ' using parquet as ' ~ select)) %}
+    {% do spark_bucketing.execute_sql(create ~ ' using parquet as ' ~ select) %}
   {%- else -%}
     {#- An INSERT converts as an INSERT into the table would, or refuses to. -#}
-    {% do spark_bucketing.execute_sql(spark_bucketing.in_free_location(input, create ~ ' (' ~ spark_bucketing.column_definitions(columns, []) ~ ') using parquet')) %}
+    {% do spark_bucketing.execute_sql(create ~ ' (' ~ spark_bucketing.column_definitions(columns, []) ~ ') using parquet') %}
     {% do spark_bucketing.execute_sql('insert into ' ~ spark_bucketing.quote_relation(input) ~ ' ' ~ select) %}
   {%- endif -%}
   {{ return(input) }}

@@ -30,7 +30,7 @@
     as touched ({{ spark_bucketing.quote_columns(keys | map(attribute='name') | list) }})
     {%- endif %}
   {%- endset -%}
-  {% do spark_bucketing.execute_sql(spark_bucketing.in_free_location(staged, create), defines=spark_bucketing.quote_relation(staged)) %}
+  {% do spark_bucketing.execute_sql(create, defines=spark_bucketing.quote_relation(staged)) %}
   {{ return(staged) }}
 {%- endmacro %}
 

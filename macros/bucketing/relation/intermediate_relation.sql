@@ -1,21 +1,4 @@
-{#-
-  The tables beside a model's own, by role:
-    tmp      under construction; worthless when found
-    staged   all rows of partitions that are to be replaced; when found, written over the table's if it says what it replaces, else dropped
-             (docs/replacing.md)
-    input    the rows of one run; worthless when found
-    plan     which files the partitions of an organized table get; worthless when found
-    files    what is in an organized table's files, while rows are merged into it; worthless when found
-    touched  which of them are replaced; worthless when found
-    backup   the previous table, between the two renames of a swap
-    trash    owns a directory that is to be deleted
--#}
+{#- The one of intermediate_relations() that has this role. -#}
 {% macro intermediate_relation(relation, role) -%}
-  {%- set suffix = '__dbt_' ~ role -%}
-  {%- set name = relation.identifier -%}
-  {#- The metastore's limit is 128 characters. -#}
-  {%- if name | length + suffix | length > 128 -%}
-    {%- set name = name[:80] ~ '_' ~ local_md5(name) -%}
-  {%- endif -%}
-  {{ return(api.Relation.create(database=relation.database, schema=relation.schema, identifier=name ~ suffix, type='table')) }}
+  {{ return(spark_bucketing.intermediate_relations(relation)[role]) }}
 {%- endmacro %}

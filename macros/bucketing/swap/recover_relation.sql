@@ -5,15 +5,12 @@
     backup beside the relation    crashed after a swap: the backup is worthless
     staged                        crashed while partitions were replaced: complete_replacement(), unless this run rebuilds
                                   the table (then build_table() drops it, once the table is swapped in)
-    tmp, input, plan, files, touched   crashed while building
+    others                        crashed while building; so is a directory of one that has no table, which CREATE TABLE would stumble over
 
   rebuild: whether this run is to build the whole table
 -#}
 {% macro recover_relation(relation, rebuild) -%}
-  {%- set roles = {} -%}
-  {%- for role in ['backup', 'staged', 'tmp', 'input', 'plan', 'files', 'touched', 'trash'] -%}
-    {%- do roles.update({role: spark_bucketing.intermediate_relation(relation, role)}) -%}
-  {%- endfor -%}
+  {%- set roles = spark_bucketing.intermediate_relations(relation) -%}
   {% do spark_bucketing.validate_intermediate_names(relation, roles.values() | list) %}
   {%- set found = spark_bucketing.existing_names(relation, [relation.identifier] + roles.values() | map(attribute='identifier') | list) -%}
   {%- set state = namespace(exists=relation.identifier | lower in found) -%}
@@ -38,20 +35,25 @@
       {%- set state.exists = true -%}
     {%- endif -%}
   {%- endif -%}
-  {%- for role in ['tmp', 'input', 'plan', 'files', 'touched', 'trash'] if roles[role].identifier | lower in found -%}
-    {% do log(roles[role] ~ ' is dropped: a run of this model has crashed, or is still going on. Then that one fails, and '
+  {%- for role, leftover in roles.items() if role not in ['backup', 'staged'] and leftover.identifier | lower in found -%}
+    {% do log(leftover ~ ' is dropped: a run of this model has crashed, or is still going on. Then that one fails, and '
         ~ relation ~ ' loses nothing; run one at a time.', info=true) %}
-    {% do spark_bucketing.drop_relation_with_files(roles[role]) %}
+    {% do spark_bucketing.drop_relation_with_files(leftover) %}
   {%- endfor -%}
   {%- set existing = spark_bucketing.table_layout(relation) if state.exists else none -%}
-  {%- if existing and existing.type == 'table' -%}
-    {%- if not existing.external and roles.backup.identifier | lower in spark_bucketing.existing_locations() -%}
-      {% do spark_bucketing.raise_interrupted_rename(relation, roles.backup) %}
-    {%- endif -%}
-    {%- if not rebuild -%}
-      {#- Its rows are going to be read: those of files that the session has not listed yet as well. -#}
-      {% do spark_bucketing.execute_sql('refresh table ' ~ spark_bucketing.quote_relation(relation)) %}
-    {%- endif -%}
+  {%- set absent = roles.values() | reject('equalto', roles.staged if roles.staged.identifier | lower in found else none) | list -%}
+  {%- set strays = spark_bucketing.stray_directories(absent) -%}
+  {%- if roles.backup in strays and existing and existing.type == 'table' and not existing.external -%}
+    {% do spark_bucketing.raise_interrupted_rename(relation, roles.backup) %}
+  {%- endif -%}
+  {%- for stray in strays | reject('equalto', roles.backup) -%}
+    {%- for statement in spark_bucketing.delete_directory(spark_bucketing.default_location(stray)) -%}
+      {% do spark_bucketing.execute_sql(statement) %}
+    {%- endfor -%}
+  {%- endfor -%}
+  {%- if existing and existing.type == 'table' and not rebuild -%}
+    {#- Its rows are going to be read: those of files that the session has not listed yet as well. -#}
+    {% do spark_bucketing.execute_sql('refresh table ' ~ spark_bucketing.quote_relation(relation)) %}
   {%- endif -%}
   {%- if roles.staged.identifier | lower in found -%}
     {%- if not existing or existing.type != 'table' -%}

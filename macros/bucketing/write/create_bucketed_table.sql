@@ -6,7 +6,6 @@
 -#}
 {% macro create_bucketed_table(relation, columns, layout) -%}
   {% do spark_bucketing.drop_relation_with_files(relation) %}
-  {%- set create = spark_bucketing.bucketed_table_ddl(relation, columns, layout) -%}
-  {% do spark_bucketing.execute_sql(create if layout.location_root else spark_bucketing.in_free_location(relation, create)) %}
+  {% do spark_bucketing.execute_sql(spark_bucketing.bucketed_table_ddl(relation, columns, layout)) %}
   {%- do context.setdefault('__spark_bucketing_made', {}).update({spark_bucketing.quote_relation(relation): layout.location_root is none}) -%}
 {%- endmacro %}

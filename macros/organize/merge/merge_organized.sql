@@ -19,14 +19,10 @@
   {% do spark_bucketing.validate_merge_columns(columns, increment) %}
   {% do spark_bucketing.validate_merge_session() %}
   {% do spark_bucketing.validate_operations(source, increment) %}
-  {%- set of = {} -%}
-  {%- for role in ['files', 'tmp', 'touched', 'staged', 'plan'] -%}
-    {%- do of.update({role: spark_bucketing.intermediate_relation(relation, role)}) -%}
-  {%- endfor -%}
+  {%- set of = dict(spark_bucketing.intermediate_relations(relation), table=relation) -%}
   {%- set rows = spark_bucketing.aligned_rows(relation, columns, spark_bucketing.table_columns(spark_bucketing.quote_relation(relation)), []) -%}
-  {%- set input = spark_bucketing.load_input(relation, source, reconciled.columns + spark_bucketing.operation_columns(increment), layout) -%}
-  {% do spark_bucketing.validate_merge_predicates(rows, spark_bucketing.quote_relation(input), increment) %}
-  {%- do of.update({'input': input, 'table': relation}) -%}
+  {% do spark_bucketing.load_input(relation, source, reconciled.columns + spark_bucketing.operation_columns(increment), layout) %}
+  {% do spark_bucketing.validate_merge_predicates(rows, spark_bucketing.quote_relation(of.input), increment) %}
   {%- set merge = dict(increment, of=of, columns=columns, layout=layout) -%}
 
   {% do spark_bucketing.write_intermediate_relation(of.files, spark_bucketing.listed_files_sql(relation, layout)) %}
@@ -146,8 +142,7 @@
 {#- Writes a query's rows to a table beside the model's. -#}
 {% macro write_intermediate_relation(intermediate_relation, query) -%}
   {% do spark_bucketing.drop_relation_with_files(intermediate_relation) %}
-  {%- set statement = 'create table ' ~ spark_bucketing.quote_relation(intermediate_relation) ~ ' using parquet as ' ~ query -%}
-  {% do spark_bucketing.execute_sql(spark_bucketing.in_free_location(intermediate_relation, statement)) %}
+  {% do spark_bucketing.execute_sql('create table ' ~ spark_bucketing.quote_relation(intermediate_relation) ~ ' using parquet as ' ~ query) %}
 {%- endmacro %}
 
 

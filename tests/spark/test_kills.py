@@ -1,0 +1,213 @@
+"""Runs that are killed in any of their statements, several times: readers see a whole table, and the next run leaves the right rows and nothing else."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import date
+from typing import Any
+
+import pytest
+from kills import (
+    AFTER,
+    BEFORE,
+    WITHIN,
+    Choice,
+    Rows,
+    assert_nothing_is_left,
+    at,
+    can_be_half_done,
+    content,
+    killed,
+    matching,
+)
+
+from conftest import Project
+
+pytestmark = pytest.mark.usefixtures("extension")
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of model.
+
+    sql: of a run that adds to the table; its number is the variable RUN of the environment, and it may come several times
+    rows: of the table after the runs up to a number
+    switches_by: what one change of the metastore replaces: the table, or a partition
+    """
+
+    config: dict[str, Any]
+    sql: str
+    rows: Callable[[int], Rows]
+    switches_by: str = "table"
+    first: tuple[str, ...] = ()
+    later: tuple[str, ...] = ()
+    inputs: dict[str, tuple[str, dict[str, Any]]] = field(default_factory=dict)
+
+
+RUN = "{{ env_var('RUN') }}"
+BASE = "select id as k, 0 as v, id % 3 as p from range(12)"
+OLD = [(k, 0, k % 3) for k in range(12)]
+
+
+def updated(run: int, new: Rows) -> Rows:
+    """Row 1 is updated, and others are inserted."""
+    return sorted([*((k, run if k == 1 else v, p) for k, v, p in OLD), *new])
+
+
+def appended(run: int) -> Rows:
+    return [*OLD, *((11 + n, n, (11 + n) % 3) for n in range(1, run + 1))]
+
+
+BUILD = f"select id as k, {RUN} as v, id % 3 as p from range(12)"
+APPEND = (
+    f"select id as k, {RUN} as v, id % 3 as p from range(12 + {RUN}) where id not in (select k from {{{{ this }}}})"
+)
+MERGE = f"select 1L as k, {RUN} as v, 1L as p union all select 50L, {RUN}, {RUN} % 3L"
+OVERWRITE = f"select id as k, {RUN} as v, 1L as p from range(2 + {RUN} % 2)"
+CHANGES = f"""
+    select 1L as k, {RUN} as v, 1L as p, 'U' as op
+    union all select 50L + {RUN}, {RUN}, 5L + {RUN} % 2, 'I'
+    union all select 49L + {RUN}, 0, 6L - {RUN} % 2, 'D' where {RUN} > 1
+"""
+EVENTS = f"select id as k, {RUN} as v, date_add(date'2024-01-01', cast(id % 3 as int)) as p from range(12)"
+BUCKETED: dict[str, Any] = {"materialized": "bucketed_incremental", "clustered_by": ["k"], "buckets": 2}
+PARTITIONED = BUCKETED | {"partition_by": ["p"]}
+ORGANIZED: dict[str, Any] = {"materialized": "organized_incremental", "range_by": ["k"], "rows_per_file": 4}
+CHECKED = {"unique_key": "k", "delete_when": "op = 'D'", "merge_checks": False}
+MICROBATCH = PARTITIONED | {"event_time": "p", "batch_size": "day", "begin": "2024-01-01"}
+
+
+def built(run: int) -> Rows:
+    return [(k, run, p) for k, _, p in OLD]
+
+
+def merged(run: int) -> Rows:
+    return updated(run, [(50, run, run % 3)] if run else [])
+
+
+def overwritten(run: int) -> Rows:
+    return sorted([*(row for row in OLD if row[-1] != 1 or not run), *((k, run, 1) for k in range(2 + run % 2) if run)])
+
+
+def changed(run: int) -> Rows:
+    return updated(run, [(50 + run, run, 5 + run % 2)] if run else [])
+
+
+def of_days(run: int) -> Rows:
+    return [(k, run if p else 0, date(2024, 1, 1 + p)) for k, _, p in OLD]
+
+
+KINDS = {
+    "bucketed_table": Kind(PARTITIONED | {"materialized": "bucketed_table"}, BUILD, built),
+    "bucketed append": Kind(PARTITIONED | {"incremental_strategy": "append"}, APPEND, appended),
+    "bucketed append, unpartitioned": Kind(BUCKETED | {"incremental_strategy": "append"}, APPEND, appended),
+    "bucketed merge": Kind(PARTITIONED | {"incremental_strategy": "merge", "unique_key": "k"}, MERGE, merged, "partition"),
+    "bucketed merge, unpartitioned": Kind(BUCKETED | {"incremental_strategy": "merge", "unique_key": "k"}, MERGE, merged),
+    "bucketed insert_overwrite": Kind(PARTITIONED | {"incremental_strategy": "insert_overwrite"}, OVERWRITE, overwritten),
+    "bucketed insert_overwrite, unpartitioned": Kind(
+        BUCKETED | {"incremental_strategy": "insert_overwrite"}, BUILD, built
+    ),
+    "bucketed microbatch": Kind(
+        MICROBATCH | {"incremental_strategy": "microbatch"}, "select * from {{ ref('events') }}", of_days, "partition",
+        ("--event-time-start", "2024-01-01", "--event-time-end", "2024-01-04"),
+        ("--event-time-start", "2024-01-02", "--event-time-end", "2024-01-04"),
+        {"events": (EVENTS, {"materialized": "view", "event_time": "p"})},
+    ),
+    "bucketed evolve": Kind(
+        PARTITIONED | {"incremental_strategy": "merge", "unique_key": "k", "on_bucket_change": "evolve"},
+        "{{ config(buckets=2 + 2 * (env_var('RUN') | int % 2)) }}" + MERGE, merged, "partition",
+    ),
+    "organized_table": Kind(ORGANIZED | {"materialized": "organized_table", "partition_by": ["p"]}, BUILD, built),
+    "organized append": Kind(ORGANIZED | {"incremental_strategy": "append"}, APPEND, appended),
+    "organized insert_overwrite": Kind(
+        ORGANIZED | {"incremental_strategy": "insert_overwrite", "partition_by": ["p"]}, OVERWRITE, overwritten
+    ),
+    "organized merge": Kind(ORGANIZED | CHECKED | {"incremental_strategy": "merge"}, CHANGES, changed),
+    "organized merge, partitioned": Kind(
+        ORGANIZED | CHECKED | {"incremental_strategy": "merge", "partition_by": ["p"]}, CHANGES, changed
+    ),
+}  # fmt: skip
+
+
+def started(new_project: Callable[..., Project], kind: Kind) -> Project:
+    """A project whose model has been built."""
+    project = new_project()
+    for name, (sql, config) in kind.inputs.items():
+        project.model(name, sql, **config)
+    sql = kind.sql if kind.inputs else f"{{% if env_var('RUN') | int %}}{kind.sql}{{% else %}}{BASE}{{% endif %}}"
+    project.model("m", sql, **kind.config)
+    os.environ["RUN"] = "0"
+    project.dbt("run", *kind.first)
+    assert content(project) == kind.rows(0)
+    return project
+
+
+def assert_survives(project: Project, kind: Kind, run: int, chosen: Choice, how: str, thorough: bool = True) -> None:
+    """
+    A run is killed in a statement, the next one in the same, and the one after them has nothing in its way.
+
+    thorough: whether one more run follows, and another one is killed between these two while it recovers
+    """
+    os.environ["RUN"] = str(run)
+    number, statement = assert_readable_when_killed(project, kind, run, chosen, how)
+    assert chosen(number, statement), statement
+    if thorough and how != BEFORE:
+        assert_readable_when_killed(project, kind, run, at(number % 4), BEFORE)
+    assert_readable_when_killed(project, kind, run, matching(re.escape(statement)), how)
+    for _ in range(1 + thorough):
+        project.dbt("run", *kind.later)
+        assert content(project) == kind.rows(run), (how, statement)
+        assert_nothing_is_left(project, {"m", *kind.inputs}, f"{how} {statement}")
+
+
+def assert_readable_when_killed(project: Project, kind: Kind, run: int, chosen: Choice, how: str) -> tuple[int, str]:
+    """Returns the number and the text of the last statement."""
+    with killed(project, chosen, how) as sent:
+        _, failure = project.attempt("run", *kind.later)
+    # The one that finds all its work done may have none of the statement.
+    assert not failure or "the process was killed here" in failure, (how, sent[-1], failure)
+    assert_readable(project, kind, run, f"{how} {sent[-1]}")
+    return len(sent) - 1, sent[-1]
+
+
+def assert_readable(project: Project, kind: Kind, run: int, where: str) -> None:
+    """Each part of the table that changes as a whole is as it was before the run, or as it is after it."""
+    table = "m" if "m" in project.tables() else "m__dbt_backup"
+    found, before, after = content(project, table), kind.rows(run - 1), kind.rows(run)
+    for part in {row[-1] for row in [*found, *before, *after]} if kind.switches_by == "partition" else [None]:
+        of_part = [[row for row in rows if part in (None, row[-1])] for rows in (found, before, after)]
+        assert of_part[0] in of_part[1:], where
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", KINDS)
+def test_runs_survive_kills_in_every_statement(new_project: Callable[..., Project], name: str) -> None:
+    kind = KINDS[name]
+    project = started(new_project, kind)
+    os.environ["RUN"] = "1"
+    with killed(project, lambda *_: False, BEFORE) as sent:
+        project.dbt("run", *kind.later)
+    stops: list[tuple[int, str]] = []
+    for number, statement in enumerate(sent):
+        hows = [BEFORE, *([WITHIN] if can_be_half_done(statement) else []), *([AFTER] if statement is sent[-1] else [])]
+        stops += [(number, how) for how in hows]
+    for run, (number, how) in enumerate(stops, 2):
+        assert_survives(project, kind, run, at(number), how)
+    print(f"{name}: {len(sent)} statements, {len(stops)} stops")
+
+
+SAMPLE = {
+    "organized merge": [("create table .*__dbt_touched`", WITHIN)],
+    "organized append": [("insert into", WITHIN)],
+    "bucketed merge": [("create table .*__dbt_staged`", WITHIN)],
+}
+
+
+@pytest.mark.parametrize("name", SAMPLE)
+def test_runs_survive_kills(new_project: Callable[..., Project], name: str) -> None:
+    project = started(new_project, KINDS[name])
+    for run, (statement, how) in enumerate(SAMPLE[name], 1):
+        assert_survives(project, KINDS[name], run, matching(statement), how, thorough=False)

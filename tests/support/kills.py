@@ -1,0 +1,104 @@
+"""Kills of dbt runs before, within and after their statements."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from crashes import READS, executing
+
+from conftest import Project
+
+Rows = list[tuple[object, ...]]
+# Whether a run is killed in a statement, by its number among those that change something, and its text.
+Choice = Callable[[int, str], bool]
+
+# Statements that are killed before they are sent, when half of their work is done, or when all of it is.
+BEFORE, WITHIN, AFTER = "before", "within", "after"
+# The backup is left out: its folder without its table looks like a rename that was cut off, which no run repairs (docs/replacing.md).
+DEFINES = re.compile(r"(?:create|drop) table (?:if exists )?(`\w+`\.`\w+`)(?<!__dbt_backup`)")
+WRITES = re.compile(r"insert (?:into|overwrite) table (`\w+`\.`\w+`)")
+RENAMES = re.compile(r"begin .*?(alter table `\w+`\.`\w+` rename to `\w+`\.`\w+__dbt_backup`)")
+
+
+def at(chosen: int) -> Choice:
+    return lambda number, _: number == chosen
+
+
+def matching(pattern: str) -> Choice:
+    return lambda _, statement: re.search(pattern, statement) is not None
+
+
+def plain(sql: str) -> str:
+    """A statement without comments, line breaks, and the numbers that a run makes up."""
+    text = " ".join(re.sub(r"/\*.*?\*/", "", sql, flags=re.DOTALL).split())
+    return re.sub(r"\d{14,}", "<time>", text)
+
+
+def can_be_half_done(statement: str) -> bool:
+    return any(pattern.match(statement) for pattern in (DEFINES, WRITES, RENAMES))
+
+
+@contextmanager
+def killed(project: Project, chosen: Choice, how: str) -> Iterator[list[str]]:
+    """Collect the statements that change something, and kill the run in the first chosen one, if any."""
+    from dbt_common.exceptions import DbtRuntimeError
+
+    sent: list[str] = []
+    is_dead = False
+
+    def act(execute: Callable[[str], None], sql: str) -> None:
+        nonlocal is_dead
+        if is_dead:
+            raise DbtRuntimeError("the process is dead")
+        if READS.match(sql):
+            return execute(sql)
+        sent.append(plain(sql))
+        if not chosen(len(sent) - 1, sent[-1]):
+            return execute(sql)
+        is_dead = True
+        if how == WITHIN:
+            execute_half(project, execute, sql, sent[-1])
+        elif how == AFTER:
+            execute(sql)
+        raise DbtRuntimeError("the process was killed here")
+
+    with executing(act):
+        yield sent
+    # Another process has listed no files yet.
+    project.spark._jsparkSession.sessionState().catalog().invalidateAllCachedTables()
+
+
+def execute_half(project: Project, execute: Callable[[str], None], sql: str, statement: str) -> None:
+    """Execute a statement as far as a process may have come that ends within it."""
+    if found := DEFINES.match(statement):
+        # The folder and files are there, and the table is not.
+        name = found[1].split("`")[-2]
+        if statement.startswith("create"):
+            execute(sql)
+        if name in project.tables():
+            folder = project.location(name)
+            aside = folder.with_name(f".{folder.name}")
+            shutil.copytree(folder, aside)
+            project.spark.sql(f"drop table {found[1]}")
+            aside.rename(folder)
+    elif found := WRITES.match(statement):
+        # Files are written, and not committed.
+        attempt = project.location(found[1].split("`")[-2]) / "_temporary" / "0" / "_temporary" / "attempt_0"
+        attempt.mkdir(parents=True, exist_ok=True)
+        (attempt / "part-00000.parquet").write_text("half of a file")
+    elif found := RENAMES.match(statement):
+        execute(found[1])
+
+
+def content(project: Project, table: str = "m") -> Rows:
+    return sorted(tuple(row) for row in project.rows(f"select k, v, p from {{schema}}.{table}"))
+
+
+def assert_nothing_is_left(project: Project, tables: set[str], where: str) -> None:
+    assert project.tables() == tables, where
+    warehouse: Path = project.location("m").parent
+    assert {path.name for path in warehouse.iterdir()} == {"m"}, where
