@@ -76,7 +76,7 @@ EVENTS = f"select id as k, {RUN} as v, date_add(date'2024-01-01', cast(id % 3 as
 BUCKETED: dict[str, Any] = {"materialized": "bucketed_incremental", "clustered_by": ["k"], "buckets": 2}
 PARTITIONED = BUCKETED | {"partition_by": ["p"]}
 ORGANIZED: dict[str, Any] = {"materialized": "organized_incremental", "range_by": ["k"], "rows_per_file": 4}
-CHECKED = {"unique_key": "k", "delete_when": "op = 'D'", "merge_checks": False}
+CHECKED = {"unique_key": "k", "delete_when": "op = 'D'", "insert_when": "op = 'I'", "update_when": "op = 'U'"}
 MICROBATCH = PARTITIONED | {"event_time": "p", "batch_size": "day", "begin": "2024-01-01"}
 
 
@@ -200,7 +200,7 @@ def test_runs_survive_kills_in_every_statement(new_project: Callable[..., Projec
 
 
 SAMPLE = {
-    "organized merge": [("create table .*__dbt_touched`", WITHIN)],
+    "organized merge": [("create table .*__dbt_touched`", WITHIN), ("replace files", AFTER)],
     "organized append": [("insert into", WITHIN)],
     "bucketed merge": [("create table .*__dbt_staged`", WITHIN)],
 }

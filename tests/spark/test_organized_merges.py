@@ -355,6 +355,23 @@ def test_what_does_not_fit_changes_nothing(project: Project, extension: None) ->
         assert (rows_of(project), data_files(project, "m")) == before, message
 
 
+def test_rows_that_were_merged_may_come_again(project: Project, extension: None) -> None:
+    """From a run that was killed after its commit; but not where the table is another one by now."""
+    start(project, [(i, i, 0, "x", "a") for i in range(100)], merge_checks=True, insert_when="op = 'I'")
+    delta = [(1, 1, 0, "y", "a", "U"), (500, 5, 0, "n", "a", "I"), (2, 2, 0, "x", "a", "D")]
+    merge(project, delta)
+    merged = rows_of(project)
+    before, after = merge(project, delta)
+    assert before == after and rows_of(project) == merged
+    project.spark.sql(f"insert into {project.table('m')} values (2, 2, 0, 'back', 'a')")
+    with pytest.raises(Failed, match="has already"):
+        merge(project, delta)
+    merge(project, [(2, 2, 0, "back", "a", "D"), (500, 5, 0, "n", "a", "D")])
+    with pytest.raises(Failed, match="rows to delete whose keys the table does not have"):
+        merge(project, delta)
+    assert project.tables() == {"m", "base", "delta"}
+
+
 @pytest.mark.parametrize(
     ("written", "instead", "found"),
     [

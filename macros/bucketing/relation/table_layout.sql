@@ -24,7 +24,7 @@
   {%- set comment = modules.re.search('(?s)\nComment: (.*?)(?=' ~ after ~ ')', text) -%}
   {%- set properties = modules.re.findall('(?ms)^Table Properties: (\\[.*?\\])$', text) | last | default('') -%}
   {%- set property = {} -%}
-  {%- for key in ['bucketing.build', 'bucketing.replaces', 'bucketing.staging_empties', 'bucketing.written_as', 'bucketing_version'] -%}
+  {%- for key in ['bucketing.build', 'bucketing.replaces', 'bucketing.staging_empties', 'bucketing.written_as', 'bucketing.merged', 'bucketing_version'] -%}
     {%- do property.update({key: modules.re.findall('(?:^\\[|, )' ~ modules.re.escape(key) ~ '=([^],]*)', properties) | first | default(none)}) -%}
   {%- endfor -%}
   {#- Names in JSON, which may have commas. -#}
@@ -43,6 +43,7 @@
       'identity': property['bucketing.build'] or details['Created Time'],
       'replaces': property['bucketing.replaces'],
       'written_as': property['bucketing.written_as'],
+      'merged': property['bucketing.merged'],
       'empties': property['bucketing.staging_empties'] == 'true',
       'overwrites_dynamically': modules.re.search('(?m)^Storage Properties: .*partitionOverwriteMode=dynamic', text) is not none,
       'file_format': 'parquet' if 'parquet' in storage else ('orc' if 'orc' in storage else provider),

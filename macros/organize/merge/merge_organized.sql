@@ -7,7 +7,7 @@
     touched   from touched_files_sql(): the files that go
     plan      from bin_plan_sql(): the new files, and where their ranges begin
     staged    the new files
-  Then one statement of the session extension replaces the files. Until then nothing of the table has changed but for added columns.
+  Then one statement of the session extension replaces the files. Until then nothing of the table has changed but for added columns and its properties.
 
   source: SQL of a query in parentheses
   reconciled: from reconcile_columns(), with expressions
@@ -27,7 +27,13 @@
 
   {% do spark_bucketing.write_intermediate_relation(of.files, spark_bucketing.listed_files_sql(relation, layout)) %}
   {% do spark_bucketing.write_intermediate_relation(of.tmp, spark_bucketing.routed_rows_sql(merge)) %}
-  {% do spark_bucketing.validate_routed_rows(merge) %}
+  {%- do merge.update({'rows_id': spark_bucketing.validate_routed_rows(merge, existing)}) -%}
+  {%- if not merge.rows_id -%}
+    {% do log(relation ~ ': the rows of this run have been merged by an earlier one, which did not end; nothing is left to do.', info=true) %}
+    {% call statement('main') -%} select 'the rows have been merged before' as message {%- endcall %}
+    {% do spark_bucketing.drop_tables([of.tmp, of.files, of.input]) %}
+    {{ return(none) }}
+  {%- endif -%}
   {% do spark_bucketing.alter_relation(relation, reconciled.added, none, layout, existing) %}
   {%- set rows_per_file = spark_bucketing.rows_per_file(of.input, columns, layout, relation, existing, known=of.files) -%}
   {% do spark_bucketing.write_intermediate_relation(of.touched, spark_bucketing.touched_files_sql(merge, rows_per_file)) %}
@@ -52,6 +58,10 @@
     {%- endif -%}
     {%- if increment.checks -%}
       {% do spark_bucketing.verify_merged_rows(merge) %}
+    {%- endif -%}
+    {%- if increment.checks and increment.operations -%}
+      {#- Should the client not learn that the files were replaced, the next run finds its rows merged, which these checks would refuse. -#}
+      {% do spark_bucketing.execute_sql('alter table ' ~ spark_bucketing.quote_relation(relation) ~ " set tblproperties ('bucketing.merged' = '" ~ merge.rows_id ~ "')") %}
     {%- endif -%}
     {#- The statement replaces files by tables of one run alone: another run, which takes this one for dead, drops both and writes its own. -#}
     {% do spark_bucketing.execute_sql('alter table ' ~ spark_bucketing.quote_relation(of.touched) ~ " set tblproperties ('bucketing.build' = '" ~ context['__spark_bucketing_build'] ~ "')") %}

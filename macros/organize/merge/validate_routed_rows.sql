@@ -1,8 +1,10 @@
 {#-
   Raises where the run's rows do not fit the table, before anything of it is written: a key that several new rows have, or several of the
-  table's; and, with merge_checks, rows to delete or update whose keys are not there, and rows to insert whose keys are.
+  table's; and, with merge_checks, rows to delete or update whose keys are not there, and rows to insert whose keys are. Nothing of it is left then.
+
+  Returns an id of the run's rows; none where the last merge was of the same rows, and has left the table as they want it.
 -#}
-{% macro validate_routed_rows(merge) -%}
+{% macro validate_routed_rows(merge, existing) -%}
   {%- set keys = spark_bucketing.quote_columns(merge.unique_key) -%}
   {%- set row = 'to_json(struct(' ~ keys ~ '))' -%}
   {%- set is_there = '`__spark_bucketing_file` is not null' -%}
@@ -16,19 +18,47 @@
           'expected': 'the keys of rows to insert not in the table'},
   ] -%}
   {%- set asked = problems if merge.checks else problems[:1] -%}
-  {%- set sums = [] -%}
+  {%- set hashed = spark_bucketing.hashed_columns(spark_bucketing.columns_named(merge.columns, merge.unique_key + spark_bucketing.updated_columns(merge)), {'partition_by': []}) -%}
+  {%- set sums = ["count(*) || ' rows ' || coalesce(sum(cast(xxhash64(" ~ hashed ~ ', `__spark_bucketing_delete`) as decimal(38, 0))), 0)'] -%}
   {%- for problem in asked -%}
     {%- do sums.append('count_if(' ~ problem.wrong ~ '), first(if(' ~ problem.wrong ~ ', ' ~ row ~ ', null), true)') -%}
   {%- endfor -%}
   {%- set found = run_query('select ' ~ sums | join(', ') ~ ' from (select *, if(' ~ spark_bucketing.quote_columns(merge.unique_key, '%s is null').replace(', ', ' or ')
       ~ ', 1, count(*) over (partition by ' ~ keys ~ ')) as `__spark_bucketing_copies` from ' ~ spark_bucketing.quote_relation(merge.of.tmp) ~ ')').rows[0] -%}
-  {%- for problem, number, example in zip(asked, found.values()[::2], found.values()[1::2]) if number | int -%}
+  {%- for problem, number, example in zip(asked, found.values()[1::2], found.values()[2::2]) if number | int -%}
     {%- if not problem.setting -%}
       {% do spark_bucketing.raise_repeated_key(merge, example) %}
+    {%- elif found[0] == existing.merged and spark_bucketing.has_merged_rows(merge) -%}
+      {{ return(none) }}
     {%- endif -%}
+    {% do spark_bucketing.drop_tables([merge.of.tmp, merge.of.files, merge.of.input]) %}
     {% do spark_bucketing.raise_config_error(problem.setting, '{:,}'.format(number | int) ~ ' ' ~ problem.words ~ ', such as ' ~ example ~ ' (nothing has been changed)',
         problem.expected, 'look where they come from (they may have been merged before), or leave out these checks: merge_checks=false') %}
   {%- endfor -%}
+  {{ return(found[0]) }}
+{%- endmacro %}
+
+
+{#- Whether the table is as the run's rows want it: none of the keys that they delete, and the same values in the columns that the others update. -#}
+{% macro has_merged_rows(merge) -%}
+  {%- set same = [] -%}
+  {%- for column in spark_bucketing.columns_named(merge.columns, spark_bucketing.updated_columns(merge)) -%}
+    {%- do same.append(spark_bucketing.comparable(column, 'DBT_INTERNAL_SOURCE.') ~ ' <=> ' ~ spark_bucketing.comparable(column, 'DBT_INTERNAL_DEST.')) -%}
+  {%- endfor -%}
+  {%- set unmerged %}
+    select 1
+    from {{ spark_bucketing.quote_relation(merge.of.input) }} as DBT_INTERNAL_SOURCE
+    left join (
+      select {{ spark_bucketing.aligned_list(merge.columns | map(attribute='name') | list, merge) }}, true as `__spark_bucketing_here`
+      from {{ spark_bucketing.quote_relation(merge.of.table) }}
+      where {{ spark_bucketing.file_name_condition(spark_bucketing.candidate_files(merge)) }}
+    ) as DBT_INTERNAL_DEST
+      on {{ spark_bucketing.merge_condition(merge) }}
+    where case when DBT_INTERNAL_SOURCE.`__spark_bucketing_delete` then DBT_INTERNAL_DEST.`__spark_bucketing_here` is not null
+      else DBT_INTERNAL_DEST.`__spark_bucketing_here` is null or not ({{ same | join(' and ') or 'true' }}) end
+    limit 1
+  {%- endset -%}
+  {{ return(run_query(unmerged).rows | length == 0) }}
 {%- endmacro %}
 
 
@@ -36,6 +66,7 @@
   {%- set keys = spark_bucketing.quote_columns(merge.unique_key) -%}
   {%- set repeated = run_query('select to_json(struct(' ~ keys ~ ')) from ' ~ spark_bucketing.quote_relation(merge.of.input) ~ ' where '
       ~ spark_bucketing.quote_columns(merge.unique_key, '%s is not null').replace(', ', ' and ') ~ ' group by ' ~ keys ~ ' having count(*) > 1 limit 1').rows -%}
+  {% do spark_bucketing.drop_tables([merge.of.tmp, merge.of.files, merge.of.input]) %}
   {%- if repeated | length -%}
     {% do spark_bucketing.raise_config_error('unique_key', merge.unique_key | join(', ') ~ ', with several new rows of the key ' ~ repeated[0][0] ~ ' (nothing has been changed)',
         'at most one new row of each key', 'keep one row of each key in the model, e.g. with row_number()') %}

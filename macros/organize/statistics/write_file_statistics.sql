@@ -66,10 +66,16 @@
 {% macro hashed_columns(columns, layout) -%}
   {%- set hashed = [] -%}
   {%- for column in spark_bucketing.order_columns(columns, layout.partition_by) -%}
-    {%- set name = spark_bucketing.quote_identifier(column.name) -%}
-    {%- do hashed.append('cast(' ~ name ~ ' as string)' if modules.re.search('map<|variant', column.type | lower) else name) -%}
+    {%- do hashed.append(spark_bucketing.comparable(column)) -%}
   {%- endfor -%}
   {{ return(hashed | join(', ')) }}
+{%- endmacro %}
+
+
+{#- SQL for a column as values of any type can be compared; of: which relation it is of, with a dot. -#}
+{% macro comparable(column, of='') -%}
+  {%- set name = of ~ spark_bucketing.quote_identifier(column.name) -%}
+  {{ return('cast(' ~ name ~ ' as string)' if modules.re.search('map<|variant', column.type | lower) else name) }}
 {%- endmacro %}
 
 
