@@ -75,7 +75,7 @@
     from (select *, _metadata.row_index as `__spark_bucketing_row` from {{ spark_bucketing.quote_relation(input) }})
     where `__spark_bucketing_row` div 10000 % {{ [total // 1000000, 1] | max }} = 0
   {%- endset -%}
-  {% do spark_bucketing.execute_sql(spark_bucketing.in_free_location(sample, create)) %}
+  {% do spark_bucketing.execute_sql(create) %}
   {%- set found = spark_bucketing.measured(sample) -%}
   {% do spark_bucketing.drop_tables([sample]) %}
   {{ return(found) }}
