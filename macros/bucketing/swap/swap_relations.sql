@@ -82,7 +82,11 @@
 {%- endmacro %}
 
 
-{#- SQL that fails with PATH_NOT_FOUND when there is no such directory; a pattern stands for several. -#}
+{#-
+  SQL that fails with PATH_NOT_FOUND when there is no such directory; a pattern stands for several. It names the path twice, since Spark logs
+  a stack trace for a single path that does not exist, while it looks for the metadata of a stream there.
+-#}
 {% macro validate_directory(location) -%}
-  select 1 from binaryFile.{{ spark_bucketing.quote_identifier(location) }} with ('recursiveFileLookup' = 'true') where false
+  {%- set options = spark_bucketing.property_list({'path': location, 'recursiveFileLookup': true}) -%}
+  select 1 from binaryFile.{{ spark_bucketing.quote_identifier(location) }} with {{ options }} where false
 {%- endmacro %}

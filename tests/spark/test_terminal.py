@@ -1,0 +1,34 @@
+"""What a user reads on the terminal of a run that succeeds, with Spark's own default of what it logs."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+from spark_subprocess import SparkSubprocess
+
+STACK_TRACE = re.compile(r"^\s+at [\w.$/<>]+\(.*\)$|^Traceback |^Caused by: ", re.MULTILINE)
+MODELS = {
+    "customers": "{{ config(materialized='bucketed_table', clustered_by=['k'], buckets=2) }}"
+    " select id as k, id % 3 as day from range(9)",
+    "orders": "{{ config(materialized='bucketed_incremental', clustered_by=['k'], buckets=2, partition_by=['day'],"
+    " incremental_strategy='merge', unique_key='k') }} select * from {{ ref('customers') }}",
+    "by_day": "{{ config(materialized='bucketed_incremental', clustered_by=['k'], buckets=2, partition_by=['day'],"
+    " bucket_hash='spark', incremental_strategy='insert_overwrite') }} select * from {{ ref('customers') }}",
+    "events": "{{ config(materialized='organized_incremental', range_by='k', files=2, partition_by=['day']) }}"
+    " select * from {{ ref('customers') }}",
+}
+
+
+@pytest.mark.parametrize("extension", [True, pytest.param(False, marks=pytest.mark.long)], ids=["extension", "stock"])
+def test_a_run_that_succeeds_prints_no_stack_trace(tmp_path: Path, extension: bool) -> None:
+    elsewhere = SparkSubprocess(tmp_path, "s", extension=extension)
+    elsewhere.install(MODELS)
+    for arguments in (["run"], ["run"], ["run", "--full-refresh"]):
+        done = subprocess.run(
+            elsewhere.dbt(*arguments), cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stdout
+        assert not STACK_TRACE.search(done.stdout), done.stdout
