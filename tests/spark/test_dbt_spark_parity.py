@@ -65,6 +65,34 @@ def test_columns_that_are_documented_and_not_there_are_named(project: Project) -
         project.dbt("run")
 
 
+def test_a_quoted_column_is_documented_only_in_its_own_case(project: Project) -> None:
+    quoted = {"name": "MyCol", "quote": True, "description": "of MyCol"}
+    columns = [quoted, {"name": "Other", "quote": False, "description": "of any case"}]
+    models = {"t": TABLE, "i": INCREMENTAL, "s": TABLE | {"bucket_hash": "spark"}}
+    describe(project, *models, columns=columns)
+    for name, config in models.items():
+        project.model(name, "select 1 as k, 2 as mycol, 3 as other", **config, persist_docs={"columns": True})
+    for _ in range(2):
+        found = warnings(project)
+        assert all(
+            re.search(f"'{name}': The following columns .* not present in the database: MyCol", found)
+            for name in models
+        )
+        project.dbt("run")
+        for name in models:
+            fields = project.spark.table(project.table(name)).schema
+            assert {field.name: field.metadata.get("comment") for field in fields} == {
+                "k": None,
+                "mycol": None,
+                "other": "of any case",
+            }
+    for name, config in models.items():
+        project.model(name, "select 1 as k, 2 as MyCol, 3 as other", **config, persist_docs={"columns": True})
+    assert not warnings(project, "--full-refresh")
+    for name in models:
+        assert project.spark.table(project.table(name)).schema["MyCol"].metadata["comment"] == "of MyCol"
+
+
 def test_constraints_of_a_contract_hold_for_each_row_that_is_written(project: Project) -> None:
     positive = {"type": "check", "expression": "v > 0", "name": "positive"}
     constraints = {"k": [{"type": "not_null"}], "v": [positive]}

@@ -1,12 +1,12 @@
-{#- Warns of column docs that cannot be persisted as they are, once for each model. -#}
+{#- Warns of column docs that cannot be persisted as they are, once for each model. As in dbt, `quote: true` makes a name case-sensitive. -#}
 {% macro validate_docs(columns) -%}
   {%- if config.persist_column_docs() and '__spark_bucketing_docs' not in context -%}
     {%- do context.update({'__spark_bucketing_docs': true}) -%}
-    {%- set names = columns | map(attribute='name') | map('lower') | list -%}
+    {%- set names = columns | map(attribute='name') | list -%}
     {%- set missing = [] -%}
     {%- set long = [] -%}
     {%- for name, documented in model.columns.items() -%}
-      {%- if name | lower not in names -%}
+      {%- if name not in names and (documented.quote or name | lower not in names | map('lower') | list) -%}
         {%- do missing.append(name) -%}
       {%- elif spark_bucketing.utf16_length(documented.description or '') > 256 -%}
         {%- do long.append(name) -%}

@@ -6,7 +6,7 @@
   {%- if not config.persist_column_docs() -%}
     {{ return('') }}
   {%- endif -%}
-  {%- for name, documented in model.columns.items() if name | lower == column.name | lower -%}
+  {%- for name, documented in model.columns.items() if name == column.name or (not documented.quote and name | lower == column.name | lower) -%}
     {%- set text = documented.description or '' -%}
     {{ return(text if spark_bucketing.utf16_length(text) <= 256 else text.encode('utf-16-le', 'surrogatepass')[:2 * 255].decode('utf-16-le', 'ignore') ~ '\u2026') }}
   {%- endfor -%}
