@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import resource
+from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 from pathlib import Path
 
@@ -236,3 +237,33 @@ def test_a_storage_that_takes_no_more_is_one_sentence(tables: Tables) -> None:
     assert "\n" not in str(caught.value).strip() and condition_of(caught.value)
     tables.sql("refresh table t")
     assert tables.sql("select v from t") == [("before",)]
+
+
+def test_an_append_that_another_one_cut_off_says_so(tables: Tables) -> None:
+    tables.make("t", "k bigint, v bigint", "k", 4)
+
+    def append(number: int) -> str:
+        """What a statement failed with; empty for none."""
+        try:
+            tables.spark.sql(f"insert into {tables.database}.t select id, {number} from range(200)")
+        except PySparkException as error:
+            return str(error).strip()
+        return ""
+
+    with ThreadPoolExecutor(6) as pool:
+        # About one of four fails.
+        failures = [failure for failure in pool.map(append, range(48)) if failure]
+    assert failures
+    for failure in failures:
+        assert failure.startswith("Files of `spark_catalog`.") and "\n" not in failure, failure
+        assert "Another statement wrote to the table at the same time" in failure and "space" not in failure, failure
+
+
+def test_an_append_whose_commit_another_one_cut_off_says_so(tables: Tables) -> None:
+    jvm = tables.spark.sparkContext._jvm
+    assert jvm is not None
+    of_storage = jvm.org.apache.spark.sql.bucketing.write.SealedWrites.ofStorage
+    gone, other = "File file:/w/t/_temporary/0 does not exist", "File file:/w/source/part-0 does not exist"
+    said = of_storage(jvm.java.io.FileNotFoundException(gone), jvm.scala.Option.empty())
+    assert "Another statement wrote to the table" in said.get().getMessage()
+    assert of_storage(jvm.java.io.FileNotFoundException(other), jvm.scala.Option.empty()).isEmpty()

@@ -2,6 +2,7 @@ package org.apache.spark.sql.bucketing
 package write
 
 import java.io.IOException
+import java.util.Locale
 
 import scala.collection.mutable
 
@@ -134,7 +135,7 @@ trait SealedWrite extends V1WriteCommand {
   override def run(session: ClassicSession, child: SparkPlan): Seq[Row] = {
     reported = None
     val rows = try runOf(session, child) catch {
-      case error: SparkException => throw SealedWrites.ofStorage(error, into).getOrElse(error)
+      case error @ (_: SparkException | _: IOException) => throw SealedWrites.ofStorage(error, into).getOrElse(error)
     }
     reported.foreach { files =>
       into match {
@@ -181,15 +182,34 @@ trait SealedWrite extends V1WriteCommand {
 object SealedWrites {
 
   /** An error of the storage, such as a full disk, without the stack of the task that met it. */
-  def ofStorage(error: SparkException, table: Option[CatalogTable]): Option[Throwable] =
-    Iterator.iterate[Throwable](error)(_.getCause).takeWhile(_ != null).dropWhile(!isFailedTask(_)).toIndexedSeq match {
-      case _ +: causes if !causes.exists(_.isInstanceOf[SparkThrowable]) =>
-        causes.lastOption.collect { case storage @ (_: IOException | _: FSError) =>
-          Compat.refusal(s"Files of ${table.fold("a new table")(_.identifier.quotedString)} could not be written: found " +
-            s"${storage.getMessage}. Expected a storage that takes them. Instead: look at its space and permissions, and run it again.")
-        }
-      case _ => None
+  def ofStorage(error: Throwable, table: Option[CatalogTable]): Option[Throwable] = {
+    val causes = Iterator.iterate(error)(_.getCause).takeWhile(_ != null).toIndexedSeq
+    val found = causes.dropWhile(!isFailedTask(_)) match {
+      case _ +: ofTask => ofTask.lastOption.filterNot(_ => ofTask.exists(_.isInstanceOf[SparkThrowable]))
+      // Of the driver, which may read as well: not there, but when it commits.
+      case _ => causes.lastOption.filter(isTemporaryGone)
     }
+    found.collect { case storage @ (_: IOException | _: FSError) =>
+      val name = table.fold("a new table")(_.identifier.quotedString)
+      val advice = if (isTemporaryGone(storage)) OfConcurrentWrite else OfFullStorage
+      Compat.refusal(s"Files of $name could not be written: found ${messageOf(storage).trim}. $advice")
+    }
+  }
+
+  private val OfFullStorage = "Expected a storage that takes them. Instead: look at its space and permissions, and run it again."
+  private val OfConcurrentWrite =
+    "Another statement wrote to the table at the same time, and deleted the unfinished files of this one when it ended. Expected one " +
+      "statement at a time. Instead: run this one again. If no other one wrote to the table, look at the permissions of its folder."
+
+  private val Gone = Seq("no such file", " exist", "(exists=", "not a directory", "rename ")
+
+  // All statements that write to a table have their unfinished files below its folder _temporary, which the first one to end deletes.
+  private def isTemporaryGone(error: Throwable): Boolean = {
+    val message = messageOf(error).toLowerCase(Locale.ROOT)
+    message.contains("_temporary") && Gone.exists(message.contains(_))
+  }
+
+  private def messageOf(error: Throwable): String = String.valueOf(error.getMessage)
 
   // Spark 3.5 has the failure of the job around it.
   private def isFailedTask(error: Throwable): Boolean = error match {
