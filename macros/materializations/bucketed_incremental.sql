@@ -8,7 +8,10 @@
 
   {%- set existing = spark_bucketing.recover_relation(target_relation, rebuild=should_full_refresh()) -%}
   {%- set rebuild = existing is none or existing.type == 'view' or should_full_refresh() -%}
-  {%- set batches = spark_bucketing.microbatches(incremental=not rebuild) if increment.strategy == 'microbatch' else [none] -%}
+  {%- set batches = [none] -%}
+  {%- if increment.strategy == 'microbatch' -%}
+    {%- set batches = spark_bucketing.batches_with_rows(spark_bucketing.microbatches(incremental=not rebuild), incremental=not rebuild) -%}
+  {%- endif -%}
   {%- if rebuild -%}
     {%- set sources = [] -%}
     {%- for batch in batches -%}
