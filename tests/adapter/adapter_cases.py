@@ -17,6 +17,7 @@ from dbt.tests.adapter.incremental.test_incremental_unique_id import BaseIncreme
 from dbt.tests.adapter.persist_docs.test_persist_docs import (
     BasePersistDocsAllColumnsMissing,
     BasePersistDocsColumnMissing,
+    BasePersistDocsQuotedColumnCaseSensitive,
 )
 from dbt.tests.adapter.sample_mode.test_sample_mode import BaseSampleModeTest
 from dbt.tests.adapter.simple_copy.test_simple_copy import SimpleCopyBase
@@ -46,6 +47,7 @@ CASES = [
     Case(BaseConcurrency),
     Case(BasePersistDocsColumnMissing),
     Case(BasePersistDocsAllColumnsMissing),
+    Case(BasePersistDocsQuotedColumnCaseSensitive, by="mycol"),
     Case(BaseSampleModeTest),
     Case(variants.Aliases, by="tablename"),
     Case(SimpleCopyBase),
