@@ -7,10 +7,10 @@
   {% do spark_bucketing.validate_session(keeps_rows=true) %}
 
   {%- set existing = spark_bucketing.recover_relation(target_relation, rebuild=should_full_refresh()) -%}
-  {%- if existing and existing.type == 'table' and spark_bucketing.extension_enabled() -%}
+  {%- set rebuild = existing is none or existing.type == 'view' or should_full_refresh() -%}
+  {%- if not rebuild and spark_bucketing.extension_enabled() -%}
     {% do spark_bucketing.recover_files(target_relation) %}
   {%- endif -%}
-  {%- set rebuild = existing is none or existing.type == 'view' or should_full_refresh() -%}
   {%- set source = spark_bucketing.model_source(spark_bucketing.render_model(not rebuild)) -%}
   {%- set columns = spark_bucketing.query_columns(source) -%}
   {%- set layout = spark_bucketing.resolve_organized_layout(layout, columns) -%}

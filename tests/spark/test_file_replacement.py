@@ -466,3 +466,54 @@ def test_a_session_reads_on_after_a_merge_that_adds_no_file(
         project.dbt("run")
     for _ in range(2):
         assert other.sql(query).collect()[0] == (0, None)
+
+
+def stock_rows(project: Project) -> list[Row]:
+    with setting(project.spark, "spark.bucketing.enabled", "false"):
+        return rows_of(project)
+
+
+@pytest.mark.parametrize(
+    ("what", "copy"),
+    [
+        ("ds=a", shutil.copy2),
+        pytest.param("ds=a", shutil.copy, marks=LONG),
+        pytest.param(".", shutil.copy2, marks=LONG),
+        pytest.param(".", shutil.copy, marks=LONG),
+    ],
+)
+def test_a_backup_of_before_a_merge_is_restored(project: Project, extension: None, what: str, copy: Any) -> None:
+    """A partition, or the table, with the files' times and with others: its rows count, and the next merge finds them."""
+    start(project, ROWS, partition_by=["ds"], merge_checks=True)
+    backup = project.folder / "backup"
+    shutil.copytree(project.location("m"), backup)
+    write(project.spark, project.table("delta"), DELTA, f"{COLUMNS}, op string")
+    project.dbt("run")
+    assert rows_of(project) == MERGED
+    shutil.rmtree(project.location("m") / what)
+    shutil.copytree(backup / what, project.location("m") / what, copy_function=copy)
+    project.spark.sql(f"msck repair table {project.table('m')} sync partitions")
+    expected = OLD if what == "." else sorted([*ROWS[:200], *(row for row in MERGED if row[4] != "a")], key=str)
+    assert rows_of(project) == stock_rows(project) == expected
+    project.dbt("run")
+    assert rows_of(project) == stock_rows(project) == MERGED
+
+
+@pytest.mark.long
+def test_a_file_is_restored_beside_the_one_that_has_its_rows(project: Project, extension: None) -> None:
+    """Its rows are there twice, as for stock Spark, and no merge takes one of them for the other."""
+    start(project, ROWS, merge_checks=True)
+    (old,) = [path for path in data_files(project, "m") if 100 in ids_of(project, path)]
+    backup = shutil.copy2(project.location("m") / old, project.folder / "backup")
+    write(project.spark, project.table("delta"), DELTA, f"{COLUMNS}, op string")
+    project.dbt("run")
+    shutil.copy2(backup, project.location("m") / old)
+    before = rows_of(project)
+    assert before == stock_rows(project) and len(before) == len(MERGED) + 40
+    with pytest.raises(Failed, match="several rows of the table for the new row of the key"):
+        project.dbt("run")
+    assert rows_of(project) == before
+
+
+def ids_of(project: Project, path: Path) -> set[int]:
+    return {row.id for row in project.rows(f"select id from parquet.`{project.location('m') / path}`")}

@@ -30,7 +30,7 @@
   {#- Names in JSON, which may have commas. -#}
   {%- for setting in ['range_by', 'implicit_partition_by'] -%}
     {%- set names = modules.re.findall('bucketing\\.' ~ setting ~ '=(\\[.*?\\])(?=, |\\]$)', properties) | first -%}
-    {%- do property.update({setting: fromjson(names) if names else []}) -%}
+    {%- do property.update({setting: fromjson(names, []) if names else []}) -%}
   {%- endfor -%}
   {%- set provider = details['Provider'] | lower -%}
   {%- set storage = (details['Serde Library'] ~ ' ' ~ provider) | lower -%}

@@ -83,20 +83,21 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
   def replace(going: Seq[FileSnapshot], staged: CatalogTable): (Replacement, Boolean) = {
     val coming = moves(staged)
     val begun = begin(going, coming)
-    try {
+    val isMapped = try {
       moveIn(coming, staged, begun)
       checkUnchanged(going)
+      val depth = table.partitionColumnNames.size
+      val mapped = together(coming)(move => fs.getFileStatus(move.to).getModificationTime == move.modified
+        && FileStatistics.lastNames(move.from, depth) == FileStatistics.lastNames(move.to, depth)).forall(identity)
       if (!Replacement.commit(begun, fs)) throw refused(
         "another run has undone this one, which it took for dead", "one run of a model at a time", "run it again; nothing has been replaced")
+      mapped
     } catch {
       case NonFatal(error) =>
         try undo(begun) catch { case NonFatal(other) => error.addSuppressed(other) }
         throw error
     }
-    val depth = table.partitionColumnNames.size
-    val isMapped = together(coming)(move => fs.getFileStatus(move.to).getModificationTime == move.modified
-      && FileStatistics.lastNames(move.from, depth) == FileStatistics.lastNames(move.to, depth)).forall(identity)
-    complete(begun)
+    complete(begun.copy(isCommitted = true))
     (begun, isMapped)
   }
 
@@ -150,6 +151,7 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
   /** The table has the new files: nothing is left of the old ones, whose partitions may be empty, nor of what others have moved in since they were undone. */
   private def complete(committed: Replacement): Unit = {
     val removed = pathsOf(committed.removed)
+    committed.checkRestored(together(removed.map(_.getParent).distinct)(children).flatten.map(file => files.nameOf(file.getPath)).toSet)
     together(removed)(fs.delete(_, false))
     dropEmpty(removed.map(_.getParent).distinct)
     Replacement.finish(committed, fs)

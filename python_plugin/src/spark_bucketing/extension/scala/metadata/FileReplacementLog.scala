@@ -10,10 +10,14 @@ import java.util.{Collections, UUID}
 
 import scala.annotation.tailrec
 import scala.jdk.CollectionConverters._
+import scala.util.Try
+import scala.util.control.NonFatal
 
-import com.fasterxml.jackson.databind.ObjectMapper
+import com.fasterxml.jackson.databind.{JsonNode, ObjectMapper}
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.{FileStatus, FileSystem, Path}
+
+import org.apache.spark.sql.bucketing.compat.Compat
 
 /**
  * Files that come into an organized table and files that go out of it, as one change. What both are is written down before
@@ -25,7 +29,8 @@ import org.apache.hadoop.fs.{FileStatus, FileSystem, Path}
  * }}}
  * Where it is undone, the first one is renamed to `undone` before the first of the new files is deleted. Of several that rename
  * it, one does: what was committed is not undone, nor the other way round, whoever else is at work. The next one that is
- * committed deletes the record: until then readers know which files do not count, whenever they have listed them.
+ * committed deletes the record. Until then readers know which files never came, whenever they have listed them; and since when a listing
+ * is no older than the last replacement, which, once it is done, hides no file: an old one that is there again counts.
  *
  * @param added names of the files that come, by TableFiles: a copy of a table, or one that was renamed, has a record of its own files
  * @param removed names of the files that go
@@ -33,7 +38,21 @@ import org.apache.hadoop.fs.{FileStatus, FileSystem, Path}
  * @param done when the old files, or the new ones of what is undone, were gone, milliseconds since 1970
  */
 case class Replacement(
-    folder: Path, added: Set[String], removed: Set[String], created: Seq[Map[String, String]], isCommitted: Boolean, done: Option[Long])
+    folder: Path, added: Set[String], removed: Set[String], created: Seq[Map[String, String]], isCommitted: Boolean, done: Option[Long]) {
+
+  /** Files that do not count, where they are. */
+  def hidden: Set[String] = if (!isCommitted) added else if (done.isEmpty) removed else Set.empty
+
+  /** Raises where it is not done and, in a folder with old files, new ones are missing: that is one of before, and was restored. */
+  def checkRestored(found: String => Boolean): Unit = if (isCommitted && done.isEmpty) {
+    def parent(name: String) = name.take(name.lastIndexOf('/') + 1)
+    val old = removed.filter(found).map(parent)
+    added.find(name => old(parent(name)) && !found(name)).foreach { missing =>
+      throw Compat.refusal(s"Cannot tell which files of the table count: the replacement $folder is not finished, and its new file $missing is " +
+        s"missing beside old ones, as in a backup of before. Expected all of its new files. ${Replacement.Instead}")
+    }
+  }
+}
 
 object Replacement {
 
@@ -43,6 +62,8 @@ object Replacement {
   private val Undone = "undone"
   private val Committed = "committed"
   private val Done = "done"
+  private val Instead =
+    s"Instead: restore the whole folder of the table, with $Folder, from one backup, or build the table again by dbt run --full-refresh."
   private val Stamp = DateTimeFormatter.ofPattern("yyyyMMddHHmmssSSSSSS")
 
   private case class Lists(added: Set[String], removed: Set[String], created: Seq[Map[String, String]])
@@ -59,7 +80,11 @@ object Replacement {
   }
 
   /** Their folders, the first one first. */
-  def folders(location: Path, fs: FileSystem): Seq[Path] = children(new Path(location, Folder), fs).map(_.getPath).sortBy(_.getName)
+  def folders(location: Path, fs: FileSystem): Seq[Path] = {
+    val found = children(new Path(location, Folder), fs)
+    found.find(file => !file.isDirectory && !file.getPath.getName.startsWith(".")).foreach(file => throw damaged(file.getPath, "not a folder"))
+    found.map(_.getPath).sortBy(_.getName)
+  }
 
   /** Writes down what is going to come and to go; files may move when this has come back. */
   def begin(location: Path, fs: FileSystem, lists: Replacement): Replacement = {
@@ -97,11 +122,17 @@ object Replacement {
   /** None for one of which nothing has happened yet. */
   @tailrec
   private def read(folder: Path, fs: FileSystem): Option[Replacement] = {
-    val found = children(folder, fs).map(file => file.getPath.getName -> file.getModificationTime).toMap
+    val found = children(folder, fs).map(file => file.getPath.getName -> file).toMap
+    Seq(Begun, Undone, Committed, Done).flatMap(found.get).find(!_.isFile).foreach(file => throw damaged(file.getPath, "not a file"))
+    val done = found.get(Done).map(_.getModificationTime)
     Seq(Begun, Undone, Committed).find(found.contains) match {
       case None => None
+      // It hides nothing, so that what it lists need not be known.
+      case Some(Committed) if done.nonEmpty =>
+        val Lists(added, removed, created) = Try(lists(folder, Committed, fs)).toOption.flatten.getOrElse(Lists(Set.empty, Set.empty, Nil))
+        Some(Replacement(folder, added, removed, created, isCommitted = true, done))
       case Some(name) => lists(folder, name, fs) match {
-        case Some(Lists(added, removed, created)) => Some(Replacement(folder, added, removed, created, name == Committed, found.get(Done)))
+        case Some(Lists(added, removed, created)) => Some(Replacement(folder, added, removed, created, name == Committed, done))
         // It was renamed meanwhile.
         case None => read(folder, fs)
       }
@@ -110,21 +141,29 @@ object Replacement {
 
   private def lists(folder: Path, name: String, fs: FileSystem): Option[Lists] =
     Option(known.get(folder.toString)).orElse {
+      val file = new Path(folder, name)
       try {
-        val lists = parse(new Path(folder, name), fs)
+        val lists = parse(file, fs)
         known.put(folder.toString, lists)
         Some(lists)
-      } catch { case _: FileNotFoundException => None }
+      } catch {
+        case _: FileNotFoundException if !fs.exists(file) => None
+        case NonFatal(error) => throw damaged(file, Option(error.getMessage).getOrElse(error.toString).linesIterator.take(1).mkString)
+      }
     }
 
   private def parse(file: Path, fs: FileSystem): Lists = {
     val stream = fs.open(file)
     val json = try Json.readTree(stream: InputStream) finally stream.close()
-    def list(name: String) = json.get(name).elements.asScala.map(_.textValue).toSet
-    Lists(list("added"), list("removed"), json.get("created").elements.asScala.map { partition =>
-      partition.fieldNames.asScala.map(column => column -> partition.get(column).textValue).toMap
-    }.toSeq)
+    def list(name: String) = elements(json.get(name)).getOrElse(throw new IOException(s"without the list `$name`"))
+    def text(node: JsonNode) = Option(node).flatMap(node => Option(node.textValue)).getOrElse(throw new IOException("a list of other things than names"))
+    Lists(list("added").map(text).toSet, list("removed").map(text).toSet, list("created").map { partition =>
+      partition.fieldNames.asScala.map(column => column -> text(partition.get(column))).toMap
+    })
   }
+
+  private def damaged(file: Path, found: String) =
+    Compat.refusal(s"Cannot tell which files of the table count: $file is damaged: $found. Expected a record of files that are replaced. $Instead")
 
   private def children(folder: Path, fs: FileSystem): Seq[FileStatus] =
     try fs.listStatus(folder).toSeq catch { case _: FileNotFoundException => Nil }
@@ -139,8 +178,11 @@ object Replacement {
 
   private val Json = new ObjectMapper
 
-  /** A JSON array of names. */
-  def jsonNames(text: String): Seq[String] = Json.readTree(text).elements.asScala.map(_.textValue).toSeq
+  private def elements(json: JsonNode): Option[Seq[JsonNode]] = Option(json).filter(_.isArray).map(_.elements.asScala.toIndexedSeq)
+
+  /** A JSON array of names; None for anything else. */
+  def jsonNames(text: String): Option[Seq[String]] =
+    Try(Json.readTree(text)).toOption.flatMap(elements).filter(_.forall(_.isTextual)).map(_.map(_.textValue))
 }
 
 /**

@@ -35,7 +35,10 @@ private case class FileStatisticsColumns(table: CatalogTable) {
   private def fields(names: Seq[String]): StructType =
     StructType(names.flatMap(name => table.schema.find(_.name.equalsIgnoreCase(name))).map(_.copy(nullable = true)))
 
-  private def property(key: String): StructType = fields(table.properties.get(key).fold(Seq.empty[String])(Replacement.jsonNames))
+  private def property(key: String): StructType = fields(table.properties.get(key).fold(Seq.empty[String]) { text =>
+    Replacement.jsonNames(text).getOrElse(throw Compat.refusal(s"${table.identifier.quotedString} has the property $key='$text'. " +
+      "Expected a JSON array of column names. Instead: dbt run --full-refresh, which builds the table again."))
+  })
 
   val partition: StructType = fields(table.partitionColumnNames)
   val implicitPartition: StructType = property(FileStatistics.ImplicitPartitionBy)

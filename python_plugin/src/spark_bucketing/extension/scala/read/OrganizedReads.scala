@@ -6,6 +6,7 @@ import java.util.Collections
 import scala.annotation.tailrec
 import scala.util.control.NonFatal
 
+import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.{FileStatus, Path}
 
 import org.apache.spark.internal.Logging
@@ -20,6 +21,7 @@ import org.apache.spark.sql.execution.{FileSourceScanExec, SparkPlan}
 import org.apache.spark.sql.execution.columnar.DefaultCachedBatchSerializer
 import org.apache.spark.sql.execution.datasources.{FileIndex, PartitionDirectory}
 import org.apache.spark.sql.types.{DataType, StructType, TimestampType}
+import org.apache.spark.util.ThreadUtils
 
 /**
  * Reads of organized tables: the files of before or after a replacement, and none whose range the filters of a query rule
@@ -89,8 +91,8 @@ object OrganizedFiles {
   /**
    * What is listed as it was at a moment between two replacements. Folders are not listed at one moment, and maybe
    * long ago: the records that are read *after* them tell which of their files count. Those do not that come with a replacement which is
-   * not committed, and those that have gone with the last one that is. They are listed again where they may be older than that one, and not
-   * a second time for it.
+   * not committed, and those that go with one that is, and is not done. They are listed again where they may be older than the last one that is
+   * committed, and not a second time for it, unless they have old files that are gone now, when it is done.
    *
    * @param index what lists them, and may keep what it has listed
    */
@@ -101,16 +103,20 @@ object OrganizedFiles {
     val names = TableFiles(new Path(table.location))
     val all = index.listFiles(partitionFilters, Nil)
     val listed = if (dataFilters.exists(ofFiles)) index.listFiles(partitionFilters, dataFilters) else all
-    val (committed, others) = Replacement.records(new Path(table.location), Compat.hadoopConf(session)).partition(_.isCommitted)
-    val coming = others.flatMap(_.added).toSet
-    committed.lastOption match {
-      case None => without(listed, coming, names)
-      case Some(last) if listedFor.contains(last.folder) || !mayBeOlder(session, all, last, names) =>
-        without(listed, coming ++ last.removed, names)
+    val found = all.iterator.flatMap(_.files).map(file => names.nameOf(file.fileStatus.getPath)).toSet
+    val conf = Compat.hadoopConf(session)
+    val records = Replacement.records(new Path(table.location), conf)
+    val older = records.filter(_.isCommitted).lastOption.filter { last =>
+      hasGone(last, found, names, conf) || !listedFor.contains(last.folder) && mayBeOlder(session, found, last)
+    }
+    older match {
+      case None =>
+        records.foreach(_.checkRestored(found))
+        without(listed, records.flatMap(_.hidden).toSet, names)
       case Some(last) if attempts > 0 =>
         // What the query, and the session, list from now on is of this replacement or of a later one.
         index.refresh()
-        if (!isShownByFiles(last)) listedSince.put(session, listedSince.getOrDefault(session, Map.empty) + (last.folder.getParent -> last.folder))
+        listedSince.put(session, listedSince.getOrDefault(session, Map.empty) + (last.folder.getParent -> last.folder))
         asOfOneMoment(session, table, Compat.filesAnew(session, table), partitionFilters, dataFilters, Some(last.folder), attempts - 1)
       case Some(_) => throw Compat.refusal(
         s"The files of ${table.identifier.quotedString} are being replaced again and again. Run the query again.")
@@ -123,15 +129,19 @@ object OrganizedFiles {
   // The last replacements, long ago, since which a session has listed tables anew. What it kept before may be older than several.
   private val listedSince = Collections.synchronizedMap(new java.util.WeakHashMap[SparkSession, Map[Path, Path]])
 
-  private def mayBeOlder(session: SparkSession, listed: Seq[PartitionDirectory], last: Replacement, names: TableFiles): Boolean = {
-    val found = listed.iterator.flatMap(_.files).map(file => names.nameOf(file.fileStatus.getPath)).toSet
+  private def mayBeOlder(session: SparkSession, found: Set[String], last: Replacement): Boolean =
     if (isShownByFiles(last)) !last.added.subsetOf(found)
-    else last.removed.exists(found) || !listedSince.getOrDefault(session, Map.empty).get(last.folder.getParent).contains(last.folder)
+    else !listedSince.getOrDefault(session, Map.empty).get(last.folder.getParent).contains(last.folder)
+
+  /** Whether an old file was listed before it was deleted. One that is there after the replacement is done has been restored. */
+  private def hasGone(last: Replacement, found: Set[String], names: TableFiles, conf: Configuration): Boolean = last.done.nonEmpty && {
+    val old = last.removed.filter(found).toSeq.map(names.pathOf)
+    ThreadUtils.parmap(old, "replaced-files", 16)(file => file.getFileSystem(conf).exists(file)).contains(false)
   }
 
   /**
    * Whether its new files show that a listing is not older. There may be none, or others may have replaced them by now, or a query selects
-   * partitions without any: then an old file tells, or that the session has not listed since.
+   * partitions without any: then it counts whether the session has listed since.
    */
   private def isShownByFiles(last: Replacement): Boolean = last.added.nonEmpty && !isOld(last)
 

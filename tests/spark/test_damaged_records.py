@@ -1,0 +1,127 @@
+"""What an organized table keeps beside its rows, when it is damaged: a clear error, or the right rows."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Iterator
+
+import pytest
+from organized import DAMAGES, OrganizedTable, merged, organized, random_rows
+from pyspark.errors import AnalysisException
+from pyspark.sql import SparkSession
+
+from conftest import Project
+
+CLEAR = r"(?s)Cannot tell which files of the table count: .*{}.* Expected .* Instead: restore .* dbt run --full-refresh"
+
+
+@pytest.fixture(params=[False, True], ids=["plain", "partitioned"])
+def table(
+    request: pytest.FixtureRequest, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, extension: None
+) -> Iterator[OrganizedTable]:
+    rows = random_rows(random.Random(1), range(60))
+    with organized(spark, "damaged_records", tmp_path_factory.mktemp("backups"), request.param, rows) as made:
+        yield made
+
+
+def is_refused(table: OrganizedTable, found: str) -> None:
+    for act in (table.read, table.recover, table.replace):
+        with pytest.raises(AnalysisException, match=CLEAR.format(found)):
+            act()
+
+
+def test_a_record_that_is_not_done(table: OrganizedTable) -> None:
+    """Its file is named, by every reader and statement; when it is mended all goes on."""
+    upserts = random_rows(random.Random(2), range(50, 70))
+    before = table.expected()
+    for how in [*DAMAGES, "folder"]:
+        for last in ("moved", "half-deleted"):
+            expected = merged(before, upserts, [1, 2]) if last == "half-deleted" else before
+            table.crash(table.stage(upserts, [1, 2]), last, how)
+            is_refused(table, r"/(begun|committed) is damaged: ")
+            table.mend()
+            assert table.read() == expected
+            table.recover()
+            assert table.read() == table.learn() == expected
+            before = expected
+
+
+def test_a_record_that_is_done(table: OrganizedTable) -> None:
+    """It hides nothing, whatever is left of it."""
+    for how in DAMAGES:
+        upserts = random_rows(random.Random(how), range(50, 70))
+        expected = merged(table.expected(), upserts, [])
+        table.crash(table.stage(upserts, []), "done", how)
+        assert table.read() == expected and table.recover() == "nothing"
+    table.stage(upserts, [3])
+    table.replace()
+    assert table.read() == table.learn() == merged(expected, [], [3])
+
+
+def test_folders_and_files_in_each_others_place(table: OrganizedTable) -> None:
+    expected = table.expected()
+    records = table.location / "_replaced"
+    records.write_text("")
+    is_refused(table, "_replaced is damaged: not a folder")
+    records.unlink()
+    (records / "20260101000000000000-0" / "done").mkdir(parents=True)
+    is_refused(table, "done is damaged: not a file")
+    (records / "20260101000000000000-0" / "done").rmdir()
+    (records / ".DS_Store").write_text("")
+    assert table.read() == expected
+
+
+@pytest.mark.parametrize("how", [*DAMAGES, "folder"])
+def test_a_part_of_the_file_statistics(table: OrganizedTable, how: str) -> None:
+    """All files are read, by filters and by merges."""
+    (part,) = (table.location / "_file_statistics").rglob("part-*.parquet")
+    table.damage(part, how)
+    row = table.expected()[7]
+    assert table.read(condition=f"o = {row[1]}") == [one for one in table.expected() if one[1] == row[1]]
+    expected = merged(table.expected(), [(7, 500, 1, "a")], [8])
+    table.stage([(7, 500, 1, "a")], [8])
+    table.replace()
+    assert table.read() == table.learn() == expected
+
+
+@pytest.mark.parametrize("text", ["", '["o', "{}", "[1]", "o"])
+def test_the_names_of_columns(table: OrganizedTable, text: str) -> None:
+    table.sql(f"alter table {{db}}.m set tblproperties ('bucketing.range_by'='{text}')")
+    with pytest.raises(AnalysisException, match=r"has the property bucketing.range_by.*JSON array.*full-refresh"):
+        table.sql("select * from file_statistics('{db}.m')")
+    assert table.read() == table.expected()
+
+
+def test_old_files_that_are_restored(table: OrganizedTable) -> None:
+    """Beside new ones they count as in stock Spark, when the replacement is done; before, it is refused where new ones are missing."""
+    backup = table.backup()
+    before = table.expected()
+    upserts = random_rows(random.Random(3), range(0, 60, 3))
+    folder = table.folders()[0]
+    staged = table.stage(upserts, [])
+    table.crash(staged, "done")
+    table.restore_partition(backup, folder)
+    assert table.read() == table.expected() == table.learn()
+    assert [row for row in table.read() if not table.partitioned or row[3] == "a"] == [
+        row for row in before if not table.partitioned or row[3] == "a"
+    ]
+    table.restore_table(backup)
+    assert table.read() == before
+    table.crash(table.stage(upserts, []), "committed")
+    table.restore_partition(backup, folder)
+    is_refused(table, "is not finished.*is missing beside old ones")
+    table.restore_table(backup)
+    assert table.read() == table.learn() == before
+
+
+def test_a_full_refresh_gets_out_of_it(project: Project, extension: None) -> None:
+    config = {"materialized": "organized_incremental", "range_by": "o", "incremental_strategy": "append"}
+    project.build("select id, cast(id as int) as o from range(100)", **config, target_file_size="1KiB")
+    record = project.location("m") / "_replaced" / "20260101000000000000-0"
+    record.mkdir(parents=True)
+    (record / "committed").write_text("{}")
+    _, failure = project.attempt("run")
+    assert re.search(CLEAR.format("committed is damaged"), failure), failure
+    project.dbt("run", "--full-refresh")
+    assert project.rows("select count(*) from {schema}.m")[0] == (100,)

@@ -1,0 +1,303 @@
+"""An organized table without dbt: statements of a merge, crashes within it, and files that come back from backups."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+from typing import Any, NamedTuple
+from uuid import uuid4
+
+from pyspark.sql import SparkSession
+
+from conftest import data_files
+from spark_bucketing.session import setting
+
+Row = tuple[Any, ...]
+COLUMNS = "id bigint, o int, v int, ds string"
+# What is left of a file of a record; None for a half of it.
+DAMAGES = {
+    "empty": b"",
+    "cut": None,
+    "object": b"{}",
+    "array": b"[]",
+    "numbers": b'{"added": [1], "removed": [], "created": []}',
+    "garbage": bytes(range(256)),
+}
+# How far a replacement of files has come; the new rows are those of the table from `committed` on.
+STEPS = ("begun", "half-moved", "moved", "committed", "half-deleted", "deleted", "done")
+
+
+class Backup(NamedTuple):
+    folder: Path
+    pending: Path | None
+
+
+class Staged(NamedTuple):
+    """Files that are going to come, each with where it is now, and those that are going to go, as names below the table's folder."""
+
+    coming: dict[str, Path]
+    going: list[str]
+
+
+class OrganizedTable:
+    """One table `m` of a database; `rows_of` has the rows of every file that it ever had, whose names never come twice."""
+
+    def __init__(self, spark: SparkSession, database: str, backups: Path, partitioned: bool) -> None:
+        self.spark, self.database, self.backups, self.partitioned = spark, database, backups, partitioned
+        self.pending: Path | None = None
+        self.rows_of: dict[str, list[Row]] = {}
+        self._numbers = count(1)
+        by = "using parquet" + (" partitioned by (ds)" if partitioned else "")
+        spark.sql(f"create database if not exists {database}")
+        for name, columns, properties in (
+            ("m", f"({COLUMNS}) {by}", """'bucketing.range_by'='["o"]'"""),
+            ("m__dbt_staged", f"({COLUMNS}) {by}", "'bucketing.build'='b'"),
+            (
+                "m__dbt_touched",
+                "(file string, bytes bigint, modified timestamp) using parquet",
+                "'bucketing.build'='b'",
+            ),
+        ):
+            spark.sql(f"drop table if exists {database}.{name}")
+            spark.sql(f"create table {database}.{name} {columns} tblproperties ({properties})")
+        self.location, self.staged = (self._location(name) for name in ("m", "m__dbt_staged"))
+
+    def _location(self, name: str) -> Path:
+        found = self.spark.sql(f"describe extended {self.database}.{name}").where("col_name = 'Location'").collect()
+        return Path(found[0].data_type.removeprefix("file:"))
+
+    def sql(self, text: str) -> list[Any]:
+        return self.spark.sql(text.replace("{db}", self.database)).collect()
+
+    # What is on disk, and what it is to be read as.
+
+    def files(self) -> list[str]:
+        names = (str(path.relative_to(self.location)) for path in data_files(self.location))
+        return sorted(name for name in names if not name.startswith("_"))
+
+    def lists(self) -> dict[str, list[str]]:
+        """Files that come and go with the replacement that is pending."""
+        return json.loads((self.pending / "lists").read_text()) if self.pending else {"added": [], "removed": []}
+
+    def is_committed(self) -> bool:
+        return self.pending is not None and (self.pending / "committed").exists()
+
+    def hidden(self) -> set[str]:
+        return set(self.lists()["removed" if self.is_committed() else "added"])
+
+    def is_ambiguous(self) -> bool:
+        """Whether new files are missing beside old ones, of what is committed and not done."""
+        found, lists = set(self.files()), self.lists()
+        folders = {Path(name).parent for name in lists["removed"] if name in found}
+        return self.is_committed() and any(
+            Path(name).parent in folders and name not in found for name in lists["added"]
+        )
+
+    def expected(self) -> list[Row]:
+        return sorted(row for name in self.files() if name not in self.hidden() for row in self.rows_of[name])
+
+    def learn(self) -> list[Row]:
+        """The rows of all files by stock Spark, which are remembered."""
+        with setting(self.spark, "spark.bucketing.enabled", "false"):
+            self.sql("refresh table {db}.m")
+            found = self.sql("select _metadata.file_path as path, id, o, v, ds from {db}.m")
+        of: dict[str, list[Row]] = {}
+        for path, *row in found:
+            of.setdefault(path.split(str(self.location) + "/")[1], []).append(tuple(row))
+        # Spark writes a file without rows where there are none.
+        self.rows_of |= {name: [] for name in self.files() if name not in self.rows_of} | of
+        return sorted(row for rows in of.values() for row in rows)
+
+    def read(self, session: SparkSession | None = None, condition: str = "true") -> list[Row]:
+        found = (session or self.spark).sql(f"select id, o, v, ds from {self.database}.m where {condition}")
+        return sorted(map(tuple, found.collect()))
+
+    # Writes.
+
+    def insert(self, rows: Iterable[Row], mapped: bool = True, overwrite: str = "into") -> None:
+        """`overwrite`: what follows INSERT."""
+        before = set(self.files())
+        self._write("m", _values(rows), overwrite)
+        if self.pending and not self.pending.exists():
+            self.pending = None
+        if mapped:
+            self.write_file_statistics_report("m", set(self.files()) - before)
+        self.learn()
+
+    def _write(self, table: str, rows: str, how: str = "into") -> None:
+        self.sql(f"insert {how} {{db}}.{table} select /*+ repartition_by_range(3, o) */ id, o, v, ds from ({rows})")
+
+    def write_file_statistics_report(self, table: str, files: set[str] | None = None) -> None:
+        """A part of the file statistics, of these files or of all."""
+        location, depth = self.location if table == "m" else self.staged, -2 if self.partitioned else -1
+        chosen = (
+            "" if files is None else f" where _metadata.file_name in ({_texts({Path(name).name for name in files})})"
+        )
+        self.sql(
+            f"insert overwrite directory '{location}/_file_statistics/{next(self._numbers):06}' using parquet"
+            f" select /*+ coalesce(1) */ substring_index(_metadata.file_path, '/', {depth}) as file, max(_metadata.file_size) as bytes,"
+            " max(_metadata.file_modification_time) as modified, struct(min(o) as o) as lower, struct(max(o) as o) as upper,"
+            " count(*) - count(o) as nulls, count(*) as rows, sum(cast(xxhash64(id, o, v, ds) as decimal(38, 0))) as checksum"
+            f" from {{db}}.{table}{chosen} group by _metadata.file_path"
+        )
+
+    def stage(self, upserts: list[Row], deleted: list[int]) -> Staged:
+        """Write the new files of a merge, and list the old ones."""
+        keys = ", ".join(map(str, [-1, *deleted, *(row[0] for row in upserts)]))
+        self.sql(
+            "insert overwrite {db}.m__dbt_touched select path, bytes, modified from file_statistics('{db}.m')"
+            f" where path in (select _metadata.file_path from {{db}}.m where id in ({keys}))"
+        )
+        kept = (
+            "select id, o, v, ds from {db}.m where _metadata.file_path in (select file from {db}.m__dbt_touched)"
+            f" and id not in ({keys})"
+        )
+        shutil.rmtree(self.staged, ignore_errors=True)
+        self._write("m__dbt_staged", kept + (f" union all {_values(upserts)}" if upserts else ""))
+        self.sql("refresh table {db}.m__dbt_staged")
+        self.write_file_statistics_report("m__dbt_staged")
+        coming = {
+            str(path.relative_to(self.staged)): path
+            for path in data_files(self.staged)
+            if "_file_statistics" not in path.parts
+        }
+        listed = self.sql("select substring_index(file, '/m/', -1) as name from {db}.m__dbt_touched")
+        return Staged(coming, [row.name for row in listed])
+
+    def replace(self) -> None:
+        self.sql("alter table {db}.m replace files listed in {db}.m__dbt_touched with {db}.m__dbt_staged")
+        self.pending = None
+        self.learn()
+
+    def recover(self) -> str:
+        (row,) = self.sql("alter table {db}.m recover files")
+        self.pending = None
+        return str(row.recovered)
+
+    def crash(self, staged: Staged, last: str, damage: str | None = None) -> None:
+        """The steps of a replacement by hand, up to the last one, and perhaps a record that is damaged before anybody has read it."""
+        others = [path.name.split("-")[0] for path in (self.location / "_replaced").glob("*")]
+        record = self.location / "_replaced" / f"{int(max([*others, '20260101000000000000'])) + 1}-{uuid4().hex[:8]}"
+        record.mkdir(parents=True)
+        there = {path.name for path in self.location.iterdir()}
+        new = (
+            {Path(name).parent.name for name in staged.coming if Path(name).parent.name not in there}
+            if self.partitioned
+            else set()
+        )
+        lists = {
+            "added": list(staged.coming),
+            "removed": staged.going,
+            "created": [{"ds": name.removeprefix("ds=")} for name in sorted(new)],
+        }
+        (record / "begun").write_text(json.dumps(lists))
+        (record / "lists").write_text(json.dumps(lists))
+        self.pending = record
+        for name in new:
+            self.sql(f"alter table {{db}}.m add if not exists partition (ds='{name.removeprefix('ds=')}')")
+        half, rest = list(staged.coming.items())[::2], list(staged.coming.items())[1::2]
+        for step in STEPS[1 : STEPS.index(last) + 1]:
+            if step in ("half-moved", "moved"):
+                for name, path in half if step == "half-moved" else rest:
+                    (self.location / name).parent.mkdir(exist_ok=True)
+                    path.rename(self.location / name)
+            elif step == "committed":
+                (record / "begun").rename(record / "committed")
+            elif step == "done":
+                (record / "done").write_text("")
+            else:
+                for name in staged.going[::2] if step == "half-deleted" else staged.going[1::2]:
+                    (self.location / name).unlink()
+        if damage:
+            self.damage(next(path for path in record.iterdir() if path.name in ("begun", "committed")), damage)
+        if last == "done":
+            self.pending = None
+        self.learn()
+
+    # What happens to files behind everybody's back.
+
+    @staticmethod
+    def damage(file: Path, how: str) -> None:
+        text = file.read_bytes()
+        if how == "folder":
+            file.unlink()
+            file.mkdir()
+        else:
+            left = DAMAGES[how]
+            file.write_bytes(text[: len(text) // 2] if left is None else left)
+
+    def mend(self) -> None:
+        """Put the file of a record that is damaged back, as from a backup."""
+        assert self.pending
+        file = next(path for path in self.pending.iterdir() if path.name in ("begun", "committed"))
+        shutil.rmtree(file) if file.is_dir() else file.unlink()
+        file.write_text((self.pending / "lists").read_text())
+
+    def backup(self) -> Backup:
+        folder = self.backups / str(next(self._numbers))
+        shutil.copytree(self.location, folder)
+        return Backup(folder, self.pending)
+
+    def restore_table(self, backup: Backup) -> None:
+        shutil.rmtree(self.location)
+        shutil.copytree(backup.folder, self.location)
+        self.pending = backup.pending
+        self.refresh()
+
+    def restore_partition(self, backup: Backup, partition: str) -> None:
+        """`partition`: the name of a folder; empty for the files of a table without partitions."""
+        for path in (self.location / partition).glob("[!_.]*.parquet"):
+            path.unlink()
+        for path in (backup.folder / partition).glob("[!_.]*.parquet"):
+            self.restore_file(backup, str(path.relative_to(backup.folder)))
+        self.refresh()
+
+    def restore_file(self, backup: Backup, name: str) -> None:
+        (self.location / name).parent.mkdir(exist_ok=True)
+        shutil.copy2(backup.folder / name, self.location / name)
+
+    def refresh(self, *sessions: SparkSession) -> None:
+        if self.partitioned:
+            self.sql("msck repair table {db}.m sync partitions")
+        for session in (self.spark, *sessions):
+            session.sql(f"refresh table {self.database}.m")
+
+    def folders(self) -> list[str]:
+        return sorted({str(Path(name).parent) for name in self.rows_of}) if self.partitioned else [""]
+
+
+@contextmanager
+def organized(
+    spark: SparkSession, database: str, backups: Path, partitioned: bool, rows: list[Row]
+) -> Iterator[OrganizedTable]:
+    """A table with these rows, which is dropped in the end."""
+    table = OrganizedTable(spark, database, backups, partitioned)
+    try:
+        table.insert(rows)
+        yield table
+    finally:
+        spark.sql(f"drop database {database} cascade")
+        shutil.rmtree(backups, ignore_errors=True)
+
+
+def merged(before: list[Row], upserts: list[Row], deleted: list[int]) -> list[Row]:
+    keys = {*deleted, *(row[0] for row in upserts)}
+    return sorted([row for row in before if row[0] not in keys] + upserts)
+
+
+def random_rows(chosen: random.Random, keys: Iterable[int]) -> list[Row]:
+    return [(key, chosen.randrange(1000), chosen.randrange(10**6), chosen.choice("aab")) for key in keys]
+
+
+def _values(rows: Iterable[Row]) -> str:
+    listed = ", ".join(f"({key}L, {o}, {v}, '{ds}')" for key, o, v, ds in rows)
+    return f"select * from values {listed} as (id, o, v, ds)"
+
+
+def _texts(values: Iterable[str]) -> str:
+    return ", ".join(f"'{value}'" for value in sorted(values)) or "''"
