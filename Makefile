@@ -15,6 +15,8 @@ HERE := --ignore tests/cluster
 VERSIONS ?= $(shell sed -n 's/^pyspark==\([0-9]*[.][0-9]*\)[.].*/\1/p' spark-versions.txt)
 OF_VERSIONS := $(addprefix tests/spark/,test_spark_versions.py test_bucketed_table.py test_incremental.py test_incremental_differential.py test_microbatch.py \
   test_organized_table.py test_organized_ranges.py test_organized_incremental.py test_organized_merges.py test_file_replacement.py test_file_tests.py test_generic_tests.py test_sealed_generic_tests.py test_crashes.py test_swap_errors.py test_layout_command.py read write evolution/test_alter_buckets.py) tests/fuzz
+# A broken link or anchor is an error. The variable silences an advertisement of the theme.
+MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 # The session extension, where profiles.yml looks for it, and where its jars are kept.
 EXTENSION := .venv/spark-bucketing-extension.jar
 # The jars that a wheel brings.
@@ -22,7 +24,7 @@ JARS := python_plugin/src/spark_bucketing/extension/jars
 export SPARK_BUCKETING_CACHE := $(CURDIR)/.venv/spark-bucketing
 
 .DEFAULT_GOAL := help
-.PHONY: help setup machine demo evolution corrections test test-long test-dbt test-versions test-cross-version cluster-test fuzz bench bench-tpch bench-advise bench-planning bench-files bench-ranges bench-merges bench-lint lint format dist clean
+.PHONY: help setup machine demo evolution corrections test test-long test-dbt test-versions test-cross-version cluster-test fuzz bench bench-tpch bench-advise bench-planning bench-files bench-ranges bench-merges bench-lint lint format docs dist clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -111,17 +113,23 @@ bench-merges: setup ## Time merges into an organized table, against writing part
 bench-lint: setup ## Compare the rules of sqlfluff with the check on random models, and time them: MODELS=500
 	@$(BIN)/python benchmarks/lint_models.py --models $(or $(MODELS),500)
 
-lint: setup ## Check style, types, imports and SQL
+lint: setup ## Check style, types, imports, SQL and the documentation's links
 	@$(BIN)/ruff check --config $(CONFIG) $(PY)
 	@$(BIN)/ruff format --config $(CONFIG) --check $(PY)
 	@$(BIN)/mypy --config-file $(CONFIG) $(PY)
 	@$(BIN)/lint-imports --config $(CONFIG) --no-cache --no-logo
 	@$(BIN)/sqlfluff lint $(SQL)
+	@$(MKDOCS)
 
 format: setup ## Repair what the linters can repair
 	@$(BIN)/ruff check --config $(CONFIG) --fix $(PY)
 	@$(BIN)/ruff format --config $(CONFIG) $(PY)
 	@$(BIN)/sqlfluff fix $(SQL)
+
+docs: setup ## Write the generated pages of the documentation, and build the site into site/
+	@$(BIN)/python scripts/write_reference.py
+	@$(MKDOCS)
+	@echo "Open site/index.html"
 
 dist: setup $(VERSIONS:%=.venv/spark-%/pyspark) ## Build the wheel into dist/, with the extension compiled for Spark 3.5 to 4.3
 	@rm -rf dist $(JARS)
@@ -133,4 +141,4 @@ dist: setup $(VERSIONS:%=.venv/spark-%/pyspark) ## Build the wheel into dist/, w
 	@ls dist/*.whl
 
 clean: ## Remove everything that was made here, .venv too
-	rm -rf .venv .demo dist target dbt_packages logs .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse metastore_db derby.log
+	rm -rf .venv .demo dist site target dbt_packages logs .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse metastore_db derby.log

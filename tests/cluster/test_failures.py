@@ -1,6 +1,6 @@
 """What a fault of one process of the cluster does to a table that is being written: nothing is lost, and the user is told.
 
-What each of them showed is written down in docs/cluster.md.
+What each of them showed is written down in docs/explanation/failures.md.
 """
 
 from __future__ import annotations

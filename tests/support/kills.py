@@ -18,7 +18,7 @@ Choice = Callable[[int, str], bool]
 
 # Statements that are killed before they are sent, when half of their work is done, or when all of it is.
 BEFORE, WITHIN, AFTER = "before", "within", "after"
-# The backup is left out: its folder without its table looks like a rename that was cut off, which no run repairs (docs/replacing.md).
+# The backup is left out: its folder without its table looks like a rename that was cut off, which no run repairs (docs/explanation/replacing-rows.md).
 DEFINES = re.compile(r"(?:create|drop) table (?:if exists )?(`\w+`\.`\w+`)(?<!__dbt_backup`)")
 WRITES = re.compile(r"insert (?:into|overwrite) table (`\w+`\.`\w+`)")
 RENAMES = re.compile(r"begin .*?(alter table `\w+`\.`\w+` rename to `\w+`\.`\w+__dbt_backup`)")

@@ -1,4 +1,4 @@
-"""What a test needs of Spark's version: the data of the table in docs/versions.md."""
+"""What a test needs of Spark's version: the data of the table in docs/reference/versions.md."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SCRIPTS = "Swap, and `merge` that empties partitions, in one statement"
 WRITE_OPTIONS = "A partial overwrite of the Spark layout that leaves no option on the table"
 PARAMETERS = "Parameters (`:name`, `?`) in `ALTER TABLE ... CLUSTERED BY` and `SEAL BUCKETS`"
 COLLATIONS = "Columns with a collation"
-WIDER_TYPES = "A column made wider (`int` to `bigint`) behind Spark's back is read, plainly"
+WIDER_TYPES = "A column that another tool widened (`int` to `bigint`) is read, by an ordinary scan"
 CHECK = "`spark-bucketing check`"
 ANCIENT_DAYS = "Days before 1582 are written to Parquet by default"
 SINCE = {

@@ -402,7 +402,7 @@ def test_html_page_colours_all_models_by_effect() -> None:
 
 
 def test_json_report_follows_its_schema() -> None:
-    schema = json.loads((REPOSITORY / "docs" / "advise.schema.json").read_text())
+    schema = json.loads((REPOSITORY / "docs" / "reference" / "advise.schema.json").read_text())
     Draft202012Validator.check_schema(schema)
     data = advice_data(ADVICE)
     assert list(Draft202012Validator(schema).iter_errors(data)) == []

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import runpy
-
 import pytest
 
 from conftest import REPOSITORY
@@ -20,11 +18,6 @@ def test_slugs_are_unique_and_each_has_cases() -> None:
     cases = {path.stem for path in (REPOSITORY / "tests" / "cases").glob("*.yml")} - {"tables", "broadcast"}
     # Cases have no number of cores; a separate test covers tables with too few buckets for them.
     assert {reason.slug for reason in REASONS} - {"unexplained", "too-few-buckets"} == cases
-
-
-def test_reasons_page_is_current() -> None:
-    script = runpy.run_path(str(REPOSITORY / "scripts" / "write_reasons.py"))
-    assert script["TARGET"].read_text() == script["page"](), "run scripts/write_reasons.py"
 
 
 HIVE = {"orders": BucketSpec(8, ("k",), ("k",), "hive")}

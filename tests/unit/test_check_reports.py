@@ -71,7 +71,7 @@ def test_every_format_contains_the_findings(form: str) -> None:
 
 
 def test_json_follows_its_schema() -> None:
-    schema = REPOSITORY / "docs" / "check.schema.json"
+    schema = REPOSITORY / "docs" / "reference" / "check.schema.json"
     data = json.loads(written("json"))
     assert problems(schema, data) == []
     incomplete = {key: data[key] for key in data if key != "project"}
@@ -83,7 +83,7 @@ def test_json_follows_its_schema() -> None:
 
 
 def test_json_schema_contains_every_verdict_and_documents_every_key() -> None:
-    schema = json.loads((REPOSITORY / "docs" / "check.schema.json").read_text())
+    schema = json.loads((REPOSITORY / "docs" / "reference" / "check.schema.json").read_text())
     assert schema["$defs"]["verdict"]["enum"] == [verdict.value for verdict in Verdict]
     finding = json.loads(written("json"))["models"][1]["operators"][0]["findings"][0]
     assert set(finding) == set(schema["$defs"]["finding"]["properties"])

@@ -1,4 +1,4 @@
-"""The table in docs/versions.md matches the tests."""
+"""The table in docs/reference/versions.md matches the tests."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from spark_features import SINCE, VERSIONS
 
 from conftest import REPOSITORY
 
-TEXT = (REPOSITORY / "docs" / "versions.md").read_text()
+TEXT = (REPOSITORY / "docs" / "reference" / "versions.md").read_text()
 
 
 def table() -> dict[str, list[str]]:
@@ -37,4 +37,4 @@ def test_each_no_has_a_reason() -> None:
 
 
 def test_readme_links_to_it() -> None:
-    assert "(docs/versions.md)" in (REPOSITORY / "README.md").read_text()
+    assert "(docs/reference/versions.md)" in (REPOSITORY / "README.md").read_text()

@@ -1,5 +1,5 @@
 {#-
-  Writes the new content of the touched partitions to a plain table beside the table, which it returns; see docs/replacing.md. A run that
+  Writes the new content of the touched partitions to a plain table beside the table, which it returns; see docs/explanation/replacing-rows.md. A run that
   crashes here, or fails since no row can be had of it, leaves rows that nobody needs.
 
   rows: from aligned_rows()

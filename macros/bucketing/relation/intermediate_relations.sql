@@ -2,7 +2,7 @@
   The tables that exist only while a model is built, by role:
     tmp      under construction; worthless when found
     staged   all rows of partitions that are to be replaced; when found, written over the table's if it says what it replaces, else dropped
-             (docs/replacing.md)
+             (docs/explanation/replacing-rows.md)
     input    the rows of one run; worthless when found
     plan     which files the partitions of an organized table get; worthless when found
     files    what is in an organized table's files, while rows are merged into it; worthless when found

@@ -1,4 +1,4 @@
-{#- Whether the session runs SQL scripts, as validate_session() has found. docs/replacing.md says what a swap does elsewhere. -#}
+{#- Whether the session runs SQL scripts, as validate_session() has found. docs/explanation/replacing-rows.md says what a swap does elsewhere. -#}
 {% macro has_scripts() -%}
   {{ return(context['__spark_bucketing_scripts']) }}
 {%- endmacro %}

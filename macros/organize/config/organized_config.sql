@@ -40,7 +40,7 @@
 {%- endmacro %}
 
 
-{#- How rows can be spread over tasks; docs/files.md compares them. -#}
+{#- How rows can be spread over tasks; docs/explanation/file-layout.md compares them. -#}
 {% macro file_strategies() -%}
   {{ return(['exact', 'coalesce', 'repartition', 'by_column', 'by_column_salted', 'by_range']) }}
 {%- endmacro %}

@@ -1,6 +1,6 @@
 {#-
   Merges this run's rows into an organized table, of which only those files are written anew that have rows of these keys or get new ones,
-  see docs/files.md. The tables beside the model's, in their order:
+  see docs/explanation/file-layout.md. The tables beside the model's, in their order:
     input     the rows of this run, and what is to be done with each
     files     what is in the table's files by its file statistics
     tmp       from routed_rows_sql(): the rows of this run as they are going to be, and the files of their old and their new ones

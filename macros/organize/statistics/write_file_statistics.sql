@@ -1,6 +1,6 @@
 {#-
   Writes what is in each file of a table, or in each that a write has made, to a folder in the table's location that no reader of the table
-  looks into: the file statistics, see docs/files.md. A row for each file:
+  looks into: the file statistics, see docs/explanation/file-layout.md. A row for each file:
     file               its last names: the folders of its partition and its own, as in _metadata.file_path
     bytes, modified    of the file, which tell whether it is the one that this row is about
     partition, implicit_partition   its values of the partition and implicit partition columns, structs of their names; none where there are no such columns

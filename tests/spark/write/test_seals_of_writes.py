@@ -59,7 +59,7 @@ def test_a_write_seals_what_it_wrote(
 
 
 def digest_of(seal: dict[str, str], files: list[tuple[str, int, int]]) -> str:
-    """As docs/seal.md has it: names, bytes and milliseconds of the files, and the spec."""
+    """As docs/reference/seal-format.md has it: names, bytes and milliseconds of the files, and the spec."""
     spec = "\n".join(seal[f"bucketing.{key}"] for key in ("num_buckets", "columns", "sort_columns", "hash", "schema"))
     sums = [0, 0]
     for text in (spec, *(f"{name}\n{length}\n{modified}" for name, length, modified in files)):

@@ -1,4 +1,4 @@
-"""Bringing partitions to the table's own spec, many in one pass; see docs/replacing.md.
+"""Bringing partitions to the table's own spec, many in one pass; see docs/explanation/replacing-rows.md.
 
 CREATE TABLE AS SELECT of the partitions' rows    a run that finds the table drops it
 compare rows by partition, and say what they replace    a run that finds the table goes on here

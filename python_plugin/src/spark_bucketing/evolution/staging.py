@@ -1,4 +1,4 @@
-"""The staging table beside a table, in which rows lie that are to replace those of partitions; see docs/replacing.md.
+"""The staging table with the rows that replace those of partitions; see docs/explanation/replacing-rows.md.
 
 Its name and its properties are those of the dbt macros, so that each finishes what the other has left. It is a plain
 table, made by CREATE TABLE AS SELECT. When its client has seen it made, and counted its rows, it says what they

@@ -1,4 +1,4 @@
-"""The file statistics of an organized table, docs/files.md: what it says of the files that are there, and whether that is so."""  # noqa: E501
+"""The file statistics of an organized table, docs/explanation/file-layout.md: what it says of the files that are there, and whether that is so."""  # noqa: E501
 
 from __future__ import annotations
 

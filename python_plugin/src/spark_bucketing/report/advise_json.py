@@ -1,4 +1,4 @@
-"""Write the advice as JSON that follows docs/advise.schema.json."""
+"""Write the advice as JSON that follows docs/reference/advise.schema.json."""
 
 from __future__ import annotations
 

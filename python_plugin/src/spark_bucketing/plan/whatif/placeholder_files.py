@@ -46,7 +46,7 @@ def write_files(folder: Path, number: int, size: int, hive: bool) -> tuple[tuple
 def seal_of(
     spec: BucketSpec, schema: Mapping[str, tuple[int, str]], files: tuple[tuple[str, int], ...]
 ) -> dict[str, str]:
-    """Return the seal of these files as table properties (docs/seal.md).
+    """Return the seal of these files as table properties (docs/reference/seal-format.md).
 
     Args:
         spec: bucket spec of the table.

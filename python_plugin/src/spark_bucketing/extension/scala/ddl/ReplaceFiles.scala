@@ -69,7 +69,7 @@ case class FileSnapshot(url: String, bytes: Long, modified: Long) {
   val path: Path = new Path(new java.net.URI(url))
 }
 
-/** Replaces files of an organized table, docs/replacing.md. */
+/** Replaces files of an organized table, docs/explanation/replacing-rows.md. */
 class FileReplacement(session: SparkSession, table: CatalogTable) extends Logging {
 
   private val conf = Compat.hadoopConf(session)

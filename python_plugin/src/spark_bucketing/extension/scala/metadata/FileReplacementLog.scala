@@ -21,7 +21,7 @@ import org.apache.spark.sql.bucketing.compat.Compat
 
 /**
  * Files that come into an organized table and files that go out of it, as one change. What both are is written down before
- * the first file moves, in a folder of the table's location that no reader of the table looks into, see docs/replacing.md:
+ * the first file moves, in a folder of the table's location that no reader of the table looks into, see docs/explanation/replacing-rows.md:
  * {{{
  *   _replaced/20240131120000000000-9f2c41d0/begun       what comes and goes; the new files are moved in then
  *   _replaced/20240131120000000000-9f2c41d0/committed   the same file: from now on the table has the new files; the old ones are deleted then

@@ -35,7 +35,7 @@ case class ColumnStats(dataType: DataType, lower: Any, upper: Any, nulls: Long) 
 }
 
 /**
- * The file statistics of a table, docs/files.md: rows about files, in a folder of the table's location that no reader looks into.
+ * The file statistics of a table, docs/explanation/file-layout.md: rows about files, in a folder of the table's location that no reader looks into.
  * Nothing is believed of a file that has another length or time than the row about it.
  */
 class FileStatistics(parts: Set[Path], files: Map[String, Seq[FileStats]], depth: Int) {

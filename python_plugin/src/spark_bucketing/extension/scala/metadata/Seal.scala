@@ -71,7 +71,7 @@ object SealedSpec {
 
 /**
  * That these very files are the buckets of this very spec. It lies in the metastore, in the properties of a table or the
- * parameters of a partition, and is read as a whole or not at all. Written down in docs/seal.md. Pure.
+ * parameters of a partition, and is read as a whole or not at all. Written down in docs/reference/seal-format.md. Pure.
  */
 case class Seal(spec: SealedSpec, files: FilesDigest) {
 

@@ -1,0 +1,1 @@
+"""The generated pages of the reference, one module each."""

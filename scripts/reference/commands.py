@@ -1,0 +1,53 @@
+"""Every command with its options, from click."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+
+import click
+
+from reference.markdown import table
+from spark_bucketing.cli import main
+
+HEAD = """# Commands
+
+Use this page to look up a command of `spark-bucketing`, its options and its exit codes.
+
+Exit codes are 0 for a clean result, 1 for findings, 2 when the command could not run or could not tell, and 130
+after Ctrl-C. Every command that reads a dbt project takes dbt's own `--project-dir`, `--profiles-dir`, `--target`
+and `--vars`.
+"""
+
+
+def page() -> str:
+    """Return the page."""
+    return "\n".join([HEAD, *(_section(path, command) for path, command in _commands("spark-bucketing", main))])
+
+
+def _commands(path: str, command: click.Command) -> Iterator[tuple[str, click.Command]]:
+    """Yield the commands below a group that do something themselves, by name."""
+    if not isinstance(command, click.Group):
+        yield path, command
+        return
+    for name, child in sorted(command.commands.items()):
+        yield from _commands(f"{path} {name}", child)
+
+
+def _section(path: str, command: click.Command) -> str:
+    context = click.Context(command, info_name=path, terminal_width=100)
+    usage = f"```text\n{path} {' '.join(command.collect_usage_pieces(context))}\n```\n"
+    text = inspect.cleandoc(command.help or "").replace("\b\n", "")
+    options = table(["option", "default", "meaning"], filter(None, (_row(context, one) for one in command.params)))
+    return f"## {path}\n\n{usage}\n{text}\n\n{options}"
+
+
+def _row(context: click.Context, parameter: click.Parameter) -> tuple[str, str, str] | None:
+    if not isinstance(parameter, click.Option):
+        return None
+    record = parameter.get_help_record(context)
+    if record is None:
+        return None
+    # Click prints the default behind the help; here it has a column of its own.
+    default = parameter.get_help_extra(context).get("default", "")
+    return f"`{record[0]}`", f"`{default.strip('()')}`" if default else "", parameter.help or ""

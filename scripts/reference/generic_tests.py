@@ -1,0 +1,60 @@
+"""The generic tests, from the YAML that documents their macros."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from reference.markdown import table
+
+SOURCE = Path(__file__).parents[2] / "macros" / "generic_tests" / "generic_tests.yml"
+HEAD = """# Tests
+
+Use this page to choose the dbt tests that prove a table's layout.
+
+The tests work on every bucketed table, also on one that another tool wrote. `files_at_most` and
+`file_sizes_between` work on any table.
+
+- With the [session extension](settings.md) a test asks the seals and lists files. It reads rows only where files
+  are not sealed. `bucket_skew_below` always counts the rows of all files.
+- Without the extension a test reads files and rows. No test collects rows on the driver.
+- With the extension, a test skips partitions without buckets, and the log counts them. Without it such a partition
+  fails, because it cannot be told from one that lost its buckets.
+- A table that is not `CLUSTERED BY` fails with a message.
+
+```yaml
+models:
+  - name: clicks
+    data_tests:
+      - spark_bucketing.one_file_per_bucket
+      - spark_bucketing.rows_in_their_buckets
+      - spark_bucketing.sorted_within_buckets
+      - spark_bucketing.bucket_spec_matches_config
+      - spark_bucketing.partition_bucket_specs_valid
+      - spark_bucketing.bucket_skew_below:
+          arguments: {ratio: 3}
+      - spark_bucketing.shuffles_at_most:
+          arguments: {n: 0}
+      - spark_bucketing.files_at_most:
+          arguments: {n: 64}
+      - spark_bucketing.file_sizes_between:
+          arguments: {at_least: 64MiB, at_most: 512MiB}
+```
+"""
+
+
+def page() -> str:
+    """Return the page."""
+    macros = yaml.safe_load(SOURCE.read_text())["macros"]
+    return "\n".join([HEAD, *map(_section, macros)])
+
+
+def _section(macro: dict[str, Any]) -> str:
+    # Every test is attached to a model; that argument says nothing.
+    rows = [
+        (f"`{one['name']}`", one["type"], one["description"]) for one in macro["arguments"] if one["name"] != "model"
+    ]
+    arguments = "\n" + table(["argument", "type", "meaning"], rows) if rows else ""
+    return f"## {macro['name'].removeprefix('test_')}\n\n{macro['description'].strip()}\n{arguments}"

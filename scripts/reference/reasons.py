@@ -1,0 +1,34 @@
+"""The reasons of `spark-bucketing check`, from their docstrings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from spark_bucketing.check.reasons import PROJECT_REASONS, REASONS
+from spark_bucketing.check.reasons.reason import Reason
+
+HEAD = """# Reasons
+
+Use this page to look up a reason that `spark-bucketing check` reports, and what to change.
+
+`spark-bucketing explain REASON` prints the same text. A model accepts a reason by its name, under
+[`meta`](check.md#accepted-findings).
+
+Each Exchange or Sort between a bucketed table and a join, aggregate, distinct or window has one reason: the first
+that applies, in the order of this page. A finding is a *warning* when a fix improves the verdict, and a *note*
+when none does. An *error* means wrong rows, or a query that cannot work.
+"""
+
+
+def page() -> str:
+    """Return the page."""
+    parts = [HEAD, _list(REASONS), "\nReasons about the project as a whole:\n", _list(PROJECT_REASONS)]
+    return "\n".join([*parts, *map(_section, (*REASONS, *PROJECT_REASONS))])
+
+
+def _list(reasons: Sequence[Reason]) -> str:
+    return "".join(f"- [`{reason.slug}`](#{reason.slug}): {reason.summary}\n" for reason in reasons)
+
+
+def _section(reason: Reason) -> str:
+    return f"## {reason.slug}\n\n{reason.documentation}\n"

@@ -1,0 +1,36 @@
+"""The settings of the session extension, from the Scala code that registers them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from reference.markdown import table
+
+SCALA = Path(__file__).parents[2] / "python_plugin" / "src" / "spark_bucketing" / "extension" / "scala"
+SOURCE = SCALA / "BucketingConf.scala"
+ENTRY = re.compile(
+    r'conf\("(?P<name>[\w.]+)",(?P<doc>(?:\s*"[^"]*"\s*\+?)+)\)\s*'
+    r"\.(?P<type>\w+)Conf.*?createWithDefault(?:String)?\((?P<default>.*?)\)",
+    re.DOTALL,
+)
+TYPES = {"boolean": "boolean", "int": "integer", "bytes": "size", "string": "string"}
+HEAD = """# Settings
+
+Use this page to change what the session extension does, for a session or for a single query.
+
+`SET spark.bucketing.enabled=false` works in a running session, and so does every setting below. A size is text such
+as `256m`, or a number of bytes.
+
+"""
+
+
+def page() -> str:
+    """Return the page."""
+    entries = sorted(ENTRY.finditer(SOURCE.read_text()), key=lambda entry: entry["name"])
+    return HEAD + table(["setting", "type", "default", "meaning"], map(_row, entries))
+
+
+def _row(entry: re.Match[str]) -> tuple[str, str, str, str]:
+    text = "".join(re.findall(r'"([^"]*)"', entry["doc"]))
+    return f"`spark.bucketing.{entry['name']}`", TYPES[entry["type"]], f"`{entry['default'].strip(chr(34))}`", text

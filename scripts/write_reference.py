@@ -1,0 +1,24 @@
+"""Write the pages of docs/reference/ whose text is in the sources."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from reference import commands, generic_tests, reasons, rules, settings
+
+FOLDER = Path(__file__).parents[1] / "docs" / "reference"
+PAGES: dict[Path, Callable[[], str]] = {
+    FOLDER / "commands.md": commands.page,
+    FOLDER / "lint-rules.md": rules.page,
+    FOLDER / "reasons.md": reasons.page,
+    FOLDER / "settings.md": settings.page,
+    FOLDER / "tests.md": generic_tests.page,
+}
+
+if __name__ == "__main__":
+    for path, page in PAGES.items():
+        path.write_text(page())

@@ -1,0 +1,47 @@
+"""The documentation matches the sources that it describes."""
+
+from __future__ import annotations
+
+import re
+import runpy
+from pathlib import Path
+
+import pytest
+
+from conftest import REPOSITORY
+
+DOCS = REPOSITORY / "docs"
+SCALA = REPOSITORY / "python_plugin" / "src" / "spark_bucketing" / "extension" / "scala"
+PAGES = runpy.run_path(str(REPOSITORY / "scripts" / "write_reference.py"))["PAGES"]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.stem)
+def test_a_generated_page_is_current(page: Path) -> None:
+    assert page.read_text() == PAGES[page](), "run make docs"
+
+
+def test_every_config_key_is_documented() -> None:
+    macro = (REPOSITORY / "macros" / "bucketing" / "config" / "validate_config_keys.sql").read_text()
+    keys = set(re.findall(r"^      '(\w+)': \[", macro, re.MULTILINE))
+    assert {"clustered_by", "range_by"} <= keys
+    rows = re.findall(r"^\| (.*?) \|", (DOCS / "reference" / "configuration.md").read_text(), re.MULTILINE)
+    assert keys <= set(re.findall(r"`(\w+)`", " ".join(rows)))
+
+
+def test_every_code_of_explain_is_documented() -> None:
+    codes = set(re.findall(r'"([a-z]+(?:-[a-z]+)+)"', (SCALA / "FallbackReason.scala").read_text()))
+    table = (DOCS / "reference" / "sql.md").read_text().partition("## EXPLAIN")[2]
+    assert set(re.findall(r"^\| `([a-z-]+)` \|", table, re.MULTILINE)) == codes
+
+
+@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"])
+def test_links_lead_to_files(name: str) -> None:
+    links = re.findall(r"\]\((?!https?:)([^)#]+)[^)]*\)", (REPOSITORY / name).read_text())
+    assert [link for link in links if not (REPOSITORY / link).exists()] == []
+
+
+def test_every_page_starts_with_its_purpose() -> None:
+    pages = sorted(DOCS.rglob("*.md"))
+    missing = [str(page) for page in pages if not re.match(r"# .+\n\n[A-Z][^\n]+", page.read_text())]
+    assert pages
+    assert missing == []
