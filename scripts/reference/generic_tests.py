@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -51,10 +52,15 @@ def page() -> str:
     return "\n".join([HEAD, *map(_section, macros)])
 
 
+def _paragraphs(text: str) -> str:
+    """Start a paragraph for the rows of a failure, for errors and for the cost."""
+    return re.sub(r" (?=Fails with|The result is an error|Cost:)", "\n\n", text.strip())
+
+
 def _section(macro: dict[str, Any]) -> str:
     # Every test is attached to a model; that argument says nothing.
     rows = [
         (f"`{one['name']}`", one["type"], one["description"]) for one in macro["arguments"] if one["name"] != "model"
     ]
     arguments = "\n" + table(["argument", "type", "meaning"], rows) if rows else ""
-    return f"## {macro['name'].removeprefix('test_')}\n\n{macro['description'].strip()}\n{arguments}"
+    return f"## {macro['name'].removeprefix('test_')}\n\n{_paragraphs(macro['description'])}\n{arguments}"

@@ -14,46 +14,46 @@ object BucketingConf {
     SQLConf.buildConf(s"spark.bucketing.$name").doc(doc).version("0.1.0")
 
   val ENABLED: ConfigEntry[Boolean] = conf("enabled",
-    "Whether the extension does anything at all. When false, Spark plans every query and every write as if the " +
-      "extension were not there; only its SQL functions stay.")
+    "When false, Spark plans every query and every write as if the extension were not loaded. Its SQL functions " +
+      "and statements stay available.")
     .booleanConf.createWithDefault(true)
 
   val MERGE_FILES: ConfigEntry[Int] = conf("read.mergeFiles",
-    "Up to how many sorted files of a bucket are merged while they are read, where that saves a sort. 0 never merges.")
+    "Largest number of sorted files of a bucket that are merged while they are read, to avoid a sort. 0 never merges.")
     .intConf.checkValue(_ >= 0, "a number of files is not negative").createWithDefault(64)
 
   val PARTITION_BYTES: ConfigEntry[Long] = conf("read.partitionBytes",
-    "Small buckets are read several as one, until a task has about so many bytes of files, as long as there is a task " +
-      "for each core. 0 reads each bucket in a task of its own.")
+    "Target size of a task that reads several small buckets as one. Each core keeps at least one task. 0 reads each " +
+      "bucket in its own task.")
     .bytesConf(ByteUnit.BYTE).createWithDefaultString("8m")
 
   val MAX_PARTITION_BYTES: ConfigEntry[Long] = conf("read.maxPartitionBytes",
-    "Larger buckets of the Hive layout are not made use of where that leaves three quarters of the session's cores " +
-      "idle: a shuffle is faster then. The more cores are idle, the smaller they may be: half of it with seven eighths.")
+    "Larger buckets of the Hive layout are not used if they would leave three quarters of the cores idle, because a " +
+      "shuffle is faster. The limit shrinks as more cores are idle: half of it at seven eighths.")
     .bytesConf(ByteUnit.BYTE).createWithDefaultString("1g")
 
   val ALIGNMENT: ConfigEntry[String] = conf("join.alignment",
-    "How tables of N and k x N buckets are joined without moving rows: 'coalesce' reads k buckets as one (N tasks), " +
-      "'split' reads the smaller number k times, each time for other rows (k x N tasks), 'auto' chooses, 'off' shuffles.")
+    "How tables with N and k x N buckets are joined without a shuffle: 'coalesce' reads k buckets as one (N tasks), " +
+      "'split' reads each of the N buckets k times, for different rows (k x N tasks), 'auto' chooses, 'off' shuffles.")
     .stringConf.checkValues(Set("auto", "coalesce", "split", "off")).createWithDefault("auto")
 
   val UNION: ConfigEntry[Boolean] = conf("union.enabled",
-    "Whether UNION ALL of inputs that are bucketed alike stays bucketed.")
+    "Whether UNION ALL of inputs with the same buckets stays bucketed.")
     .booleanConf.createWithDefault(true)
 
   val SPARK_LAYOUT: ConfigEntry[Boolean] = conf("read.sparkLayout",
-    "Whether tables of Spark's own layout are read with the abilities of this extension as well: no sort, one-to-many " +
-      "joins, bucket unions. When false, stock Spark reads them.")
+    "Whether the extension reads sealed tables of the Spark layout: without sort, in one-to-many joins and in " +
+      "unions. When false, stock Spark reads them.")
     .booleanConf.createWithDefault(true)
 
   val WRITE_DISTRIBUTE: ConfigEntry[Boolean] = conf("write.distribute",
-    "Whether the rows of a write into a bucketed table are shuffled so that every bucket (of every partition) is " +
-      "one file. When false, each task writes a file of its own for every bucket of which it has rows.")
+    "Whether a write into a bucketed table shuffles its rows, so that every bucket (of every partition) is one file. " +
+      "When false, each task writes a file for every bucket of its rows.")
     .booleanConf.createWithDefault(true)
 
   val MERGE_BYTES: ConfigEntry[Long] = conf("read.mergeBytes",
-    "Up to how much memory the files of a bucket that are merged may take in a task, by an estimate: a row group, at " +
-      "most 128 MiB, of each, and of it the columns that are read. Beyond that rows are sorted, which can spill to disk.")
+    "Largest estimated memory of the files that one task merges: of each file a row group of at most 128 MiB, in the " +
+      "columns that are read. Beyond it rows are sorted, which can spill to disk.")
     .bytesConf(ByteUnit.BYTE).createWithDefaultString("256m")
 
   def enabled: Boolean = SQLConf.get.getConf(ENABLED)
