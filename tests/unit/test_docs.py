@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import runpy
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -45,3 +47,12 @@ def test_every_page_starts_with_its_purpose() -> None:
     missing = [str(page) for page in pages if not re.match(r"# .+\n\n[A-Z][^\n]+", page.read_text())]
     assert pages
     assert missing == []
+
+
+def test_the_site_loads_nothing_from_the_network(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--site-dir", str(tmp_path)]
+    subprocess.run(command, cwd=REPOSITORY, check=True, capture_output=True)
+    pages = [page.read_text() for page in tmp_path.rglob("*.html")]
+    loaded = [re.findall(r"<(?:script|link|img)[^>]*https?://[^>]*>", page) for page in pages]
+    assert len(pages) > len(PAGES)
+    assert [tags for tags in loaded if tags] == []
