@@ -22,7 +22,7 @@ The tests work on every bucketed table, also on one that another tool wrote. `fi
   are not sealed. `bucket_skew_below` always counts the rows of all files.
 - Without the extension a test reads files and rows. No test collects rows on the driver.
 - With the extension, a test skips partitions without buckets, and the log counts them. Without it such a partition
-  fails, because it cannot be told from one that lost its buckets.
+  fails, because nothing distinguishes it from one that lost its buckets.
 - A table that is not `CLUSTERED BY` fails with a message.
 
 ```yaml

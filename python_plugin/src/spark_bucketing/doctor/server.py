@@ -91,7 +91,8 @@ def _spark(version: str, settings: Mapping[str, str]) -> Diagnosis:
             "upgrade to 4.1.4, 4.2.1 or newer; until then, set spark.sql.unionOutputPartitioning=false",
         )
     scripts = settings.get("spark.sql.scripting.enabled", str(numbers >= (4, 1))).strip().lower() == "true"
-    one_by_one = "" if numbers >= (4, 0) and scripts else "; SQL scripts are not available, see docs/reference/versions.md"
+    has_scripts = numbers >= (4, 0) and scripts
+    one_by_one = "" if has_scripts else "; SQL scripts are not available, see docs/reference/versions.md"
     return Diagnosis("Spark", version + one_by_one)
 
 

@@ -1,4 +1,4 @@
-"""Write the report of check as JSON that follows docs/reference/check.schema.json, with the fields of the report classes."""
+"""Write the report of check as JSON: the fields of the report classes, as in docs/reference/check.schema.json."""
 
 from __future__ import annotations
 
