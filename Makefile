@@ -14,7 +14,7 @@ HERE := --ignore tests/cluster
 # Other versions of Spark, each in a folder that Python looks into before .venv; their tests, and how many random cases.
 VERSIONS ?= $(shell sed -n 's/^pyspark==\([0-9]*[.][0-9]*\)[.].*/\1/p' spark-versions.txt)
 OF_VERSIONS := $(addprefix tests/spark/,test_spark_versions.py test_bucketed_table.py test_incremental.py test_incremental_differential.py test_microbatch.py \
-  test_organized_table.py test_organized_ranges.py test_organized_incremental.py test_organized_merges.py test_file_replacement.py test_file_tests.py test_generic_tests.py test_sealed_generic_tests.py test_crashes.py test_swap_errors.py test_layout_command.py read write evolution/test_alter_buckets.py) tests/fuzz
+  test_organized_table.py test_organized_ranges.py test_organized_incremental.py test_organized_merges.py test_file_replacement.py test_file_tests.py test_generic_tests.py test_sealed_generic_tests.py test_crashes.py test_swap_errors.py test_table_show.py read write evolution/test_alter_buckets.py) tests/fuzz
 # A broken link or anchor is an error. The variable silences an advertisement of the theme.
 MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 # The session extension, where profiles.yml looks for it, and where its jars are kept.
@@ -46,7 +46,7 @@ demo: setup ## Build the showcase on an embedded Spark and show what it wrote
 	@$(BIN)/python scripts/get_data.py
 	@$(BIN)/spark-bucketing extension build --output $(EXTENSION) >/dev/null
 	@$(BIN)/dbt build $(PROFILE)
-	@$(BIN)/spark-bucketing layout $(PROFILE)
+	@$(BIN)/spark-bucketing table show $(PROFILE)
 
 evolution: setup ## Change the buckets of the showcase's flights_by_month by dbt run, and show the plans
 	@$(BIN)/python scripts/evolution/evolve.py

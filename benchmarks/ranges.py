@@ -18,11 +18,11 @@ from local_spark import session
 from rich.console import Console
 from rich.table import Table
 
-from spark_bucketing.evolution.warehouse import Warehouse
 from spark_bucketing.extension.build import build_jar
 from spark_bucketing.extension.settings import extension_settings
-from spark_bucketing.organize.file_statistics import organized_table, repair_file_statistics
 from spark_bucketing.session import SessionStatements
+from spark_bucketing.table.file_statistics import organized_table, repair_file_statistics
+from spark_bucketing.table.warehouse import Warehouse
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -1,4 +1,4 @@
-"""How long `spark-bucketing evolution rewrite` takes for partitions of 9 MB, one by one and in one pass."""
+"""How long `spark-bucketing table rewrite` takes for partitions of 9 MB, one by one and in one pass."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 from rich.table import Table as Printed
 
-from spark_bucketing.evolution.metadata import read_table
-from spark_bucketing.evolution.model import total_size
-from spark_bucketing.evolution.rewrite import Rewriter, plan_rewrite
-from spark_bucketing.evolution.warehouse import Warehouse
 from spark_bucketing.session import SessionStatements
+from spark_bucketing.table.metadata import read_table
+from spark_bucketing.table.model import total_size
+from spark_bucketing.table.rewrite import Rewriter, plan_rewrite
+from spark_bucketing.table.warehouse import Warehouse
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,7 +24,7 @@ ROWS = 230_000  # of a partition: 9 MB
 
 def rewriting(spark: SparkSession, repetitions: int) -> Printed:
     """Bring one partition, and all of them together, from 8 to 16 buckets; medians."""
-    printed = Printed("partitions", "MB", "seconds", title=f"evolution rewrite, medians of {repetitions}")
+    printed = Printed("partitions", "MB", "seconds", title=f"table rewrite, medians of {repetitions}")
     for number in (1, PARTITIONS):
         taken = []
         # The first turn warms up.

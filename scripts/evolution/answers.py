@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from spark_bucketing.plan import PhysicalPlan, PlanNode, parse_plan
-from spark_bucketing.report.formatting import count
 from spark_bucketing.session import setting, spark_call
+from spark_bucketing.units import count
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -17,14 +17,15 @@ from answers import Answer, ask, difference
 from steps import KEYS, Step, month_name
 
 from spark_bucketing.errors import ProjectError, TableError
-from spark_bucketing.evolution.metadata import merging_of, read_table
-from spark_bucketing.evolution.warehouse import Warehouse
 from spark_bucketing.extension.build import build_jar
 from spark_bucketing.extension.settings import extension_settings
 from spark_bucketing.plan.planner import PLAN_SETTINGS
-from spark_bucketing.project.profile import Place, session_target
-from spark_bucketing.report.evolution import write_specs
+from spark_bucketing.project.profile import Place, read_target
+from spark_bucketing.report.output import console_on
+from spark_bucketing.report.table_specs import print_specs
 from spark_bucketing.session import SessionStatements, open_session
+from spark_bucketing.table.metadata import merging_of, read_table
+from spark_bucketing.table.warehouse import Warehouse
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -61,7 +62,7 @@ def open_spark(project: Path, settings: Mapping[str, str] | None = None) -> Spar
     """A Spark for a copy, with the session extension; dbt will take it."""
     # Relative paths of the profile start there.
     os.chdir(ROOT)
-    profile = session_target(Place(project, project))
+    profile = read_target(Place(project, project))
     return open_session({**profile.settings, **extension_settings(build_jar()), **(settings or {})})
 
 
@@ -111,10 +112,12 @@ class Showcase:
         self.months.update(step.months)
 
     def show_specs(self) -> None:
-        """Print what `spark-bucketing evolution show` does."""
-        with Warehouse(SessionStatements(self.spark).rows).with_needed_settings() as warehouse:
+        """Print what `spark-bucketing table show` does."""
+        warehouse = Warehouse(SessionStatements(self.spark).rows)
+        with warehouse.with_needed_settings():
             try:
-                write_specs(read_table(warehouse, TABLE), merging_of(warehouse), "text", sys.stdout)
+                console = console_on(sys.stdout, soft_wrap=True)
+                print_specs(read_table(warehouse, TABLE), merging_of(warehouse), console)
             except TableError as error:
                 print(error)
 

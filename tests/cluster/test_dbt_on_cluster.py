@@ -60,12 +60,12 @@ def test_buckets_change_and_old_partitions_follow(project: ClusterProject, query
     table = f"{project.schema}.t"
     specs = f"select partition, status, num_buckets from bucket_specs('{table}') order by partition"
     assert query(specs) == [("p=0", "sealed", 8), ("p=1", "sealed", 4), ("p=2", "sealed", 4)]
-    assert "2 partitions brought to the table's spec" in project.command("evolution", "rewrite", table).well()
+    assert "2 partitions brought to the table's spec" in project.command("table", "rewrite", table).well()
     assert query(specs) == [(f"p={p}", "sealed", 8) for p in range(3)]
     assert query(f"select count(*), sum(v) from {table}") == [(201, sum(7 * k for k in range(300) if k % 3))]
     assert "3 unchanged" in project.command("seal", table).well()
-    assert "8 buckets by (k)" in project.command("evolution", "show", table).well()
-    project.command("evolution", "verify", table).well()
+    assert "8 buckets by (k)" in project.command("table", "show", table).well()
+    project.command("table", "verify", table, "--deep").well()
 
 
 ROWS = "select id as k, {{ var('version') }} as version from range({{ var('rows', 4000000) }})"

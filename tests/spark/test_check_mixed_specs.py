@@ -30,7 +30,7 @@ def check(project: Project, query: str, *arguments: str) -> Result:
 
 
 MIXED = {"2024-01": 3, "2024-02": 4, "2024-03": 3, "2024-04": 8}
-COMMAND = f"""spark-bucketing evolution rewrite {DB}.mixed --where "ds in ('2024-01', '2024-03')\""""
+COMMAND = f"""spark-bucketing table rewrite {DB}.mixed --where "ds in ('2024-01', '2024-03')\""""
 
 
 def test_the_mixed_partitions_and_the_smallest_rewrite_are_named(tables: SpecEvolution, project: Project) -> None:

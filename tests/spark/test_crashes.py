@@ -1,4 +1,4 @@
-"""Runs that crash, of dbt and of `spark-bucketing evolution rewrite`: no row is lost, and the next run finishes.
+"""Runs that crash, of dbt and of `spark-bucketing table rewrite`: no row is lost, and the next run finishes.
 
 Most tests find out which statements a run makes, then repeat it, crashing before each statement that changes anything.
 (Dying after one is the same as crashing before the next.) Others kill processes, Spark with them, at any moment.
@@ -15,7 +15,7 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
-from commands import evolution_of
+from commands import table_commands
 from crashes import assert_survives_a_crash, assert_survives_every_crash, content, crashing, executing, statements
 from spark_features import SCRIPTS, can, has_scripts
 from spark_subprocess import COMMAND, CREATE, SparkSubprocess, interrupted
@@ -23,8 +23,8 @@ from spec_evolution import DB, SpecEvolution, evolving_tables, sealed  # noqa: F
 from test_evolution_runs import EVOLVING, assert_files_match_seals
 
 from conftest import Project, all_long_but, data_files
-from spark_bucketing.evolution.warehouse import Warehouse
 from spark_bucketing.session import setting
+from spark_bucketing.table.warehouse import Warehouse
 
 # Another sequence of moments: SEED=7.
 SEED = int(os.environ.get("SEED", "1"))
@@ -299,7 +299,7 @@ def test_a_crash_before_any_statement_of_a_rewrite(tables: SpecEvolution) -> Non
         tables.said("rewrite", "mortal", "--where", "ds >= 'a'")
         assert tables.locations("mortal") == places
         tables.assert_whole("mortal", rows, a=buckets, b=buckets)
-    tables.said("verify", "mortal")
+    tables.said("verify", "mortal", "--deep")
 
 
 @pytest.mark.usefixtures("extension", "no_broadcast")
@@ -380,7 +380,7 @@ def test_a_dbt_run_finishes_a_rewrite(project: Project) -> None:
     before = content(project)
     project.spark.sql(f"alter table {project.table('m')} clustered by (k) sorted by (k) into 4 buckets")
     with crashing("insert overwrite", lambda: shutil.rmtree(next(iter(project.location("m").glob("ds=*"))))):
-        assert evolution_of(project)("rewrite", f"{project.schema}.m").exit_code == 2
+        assert table_commands(project)("rewrite", f"{project.schema}.m").exit_code == 2
     assert len(content(project)) == 5
     project.build(sql, **PARTITIONED | {"buckets": 4})
     assert content(project) == before
@@ -394,7 +394,7 @@ def test_a_rewrite_finishes_a_dbt_run(project: Project) -> None:
     project.build(MOVES_A_ROW, **MERGE)
     crash_staged(project)
     assert content(project) == [("1", "first", "0"), ("3", "first", "1"), ("5", "first", "2")]
-    result = evolution_of(project)("rewrite", f"{project.schema}.m")
+    result = table_commands(project)("rewrite", f"{project.schema}.m")
     assert result.exit_code == 0, result.output
     after = [("1", "first", "0"), ("3", "other", "7"), ("5", "first", "2"), ("9", "other", "2")]
     assert content(project) == after
@@ -479,7 +479,7 @@ def assert_nothing_is_left(subprocess_spark: SparkSubprocess, specs: list[Any], 
 def assert_rewritten(subprocess_spark: SparkSubprocess, rows: list[Any], buckets: int) -> str:
     """The next rewrite leaves all rows in so many buckets, and nothing else; gives what it says."""
     found, done, specs, verified, again, tables = subprocess_spark.run(
-        ROWS, ("rewrite", "s.t"), SPECS, ("verify", "s.t"), ROWS, TABLES
+        ROWS, ("rewrite", "s.t"), SPECS, ("seal", "s.t", "--dry-run"), ROWS, TABLES
     )
     assert all(row in rows for row in found) and again == rows
     assert (done[0], verified[0]) == (0, 0), (done[1], verified[1])
@@ -506,7 +506,7 @@ def test_a_rewrite_that_is_killed_at_any_moment(tmp_path: Path) -> None:
         killed += subprocess_spark.kill(
             [*COMMAND, "rewrite", "s.t", *subprocess_spark.place], lambda output: "[1/" in output, delay
         )
-        found, specs, verified = subprocess_spark.run(ROWS, SPECS, ("verify", "s.t"))
+        found, specs, verified = subprocess_spark.run(ROWS, SPECS, ("seal", "s.t", "--dry-run"))
         # Within Spark's overwrite a partition may be missing; the next run writes it.
         assert all(row in rows for row in found), delay
         if {spec[1] for spec in specs} == {buckets} and found == rows:
@@ -539,7 +539,7 @@ def test_a_dbt_run_that_evolves_and_is_killed_at_any_moment(tmp_path: Path) -> N
         """What is there after the run that was killed, before the one that is not; which has to end well."""
         before = (ROWS, SPECS) if run else ()
         *killed, done, found, specs, verified, tables = subprocess_spark.run(
-            *before, ("dbt", *command(run, buckets)), ROWS, SPECS, ("verify", "s.t"), TABLES
+            *before, ("dbt", *command(run, buckets)), ROWS, SPECS, ("seal", "s.t", "--dry-run"), TABLES
         )
         assert (done[0], verified[0]) == (0, 0), (done[1], verified[1])
         assert found == expected(run)

@@ -487,7 +487,7 @@ def test_a_file_of_several_splits_is_read(project: Project, extension: None) -> 
     project.spark.sql(
         f"insert into {project.table('m')} select id, cast(id as int), cast(id % 3 as int), 'o', 'a' from range(500, 530, 1, 1)"
     )
-    assert command(project, "map", "repair", project.table("m")).exit_code == 0
+    assert command(project, "table", "stats", project.table("m"), "--repair").exit_code == 0
     for s in range(3):
         assert project.rows(f"select count(*) from {{schema}}.m where s = {s}")[0] == (40,)
     merge(project, [(i, i, i % 3, "y", "a", "U") for i in range(505, 510)])
@@ -547,7 +547,7 @@ def test_a_table_without_files_that_are_known(project: Project, extension: None,
             shutil.rmtree(part)
         delta: list[Row] = [(i, i, 0, "z", "a", "U") for i in range(40, 60)]
         write(spark, project.table("delta"), delta, f"{COLUMNS}, op string")
-        assert re.search(r"the file statistics do not cover \d+ of the files .*map repair", warnings(project))
+        assert re.search(r"the file statistics do not cover \d+ of the files .*table stats --repair", warnings(project))
         merge(project, delta)
     assert project.rows("select count(*), count_if(v = 'z') from {schema}.m")[0] == (60, 20)
 

@@ -156,7 +156,7 @@ def test_a_map_may_have_timestamps_in_milliseconds(project: Project, extension: 
     """As the session is set that writes it, while the files have microseconds."""
     project.build("select timestamp_micros(id * 1001) as o from range(0, 200, 1, 2)", **ORGANIZED)
     with setting(spark, "spark.sql.parquet.outputTimestampType", "TIMESTAMP_MILLIS"):
-        assert command(project, "map", "repair", project.table("m")).exit_code == 0
+        assert command(project, "table", "stats", project.table("m"), "--repair").exit_code == 0
     for number in (39, 79, 119, 159, 199, 3):
         found = spark.sql(f"select * from {project.table('m')} where o = timestamp_micros({number} * 1001)").collect()
         assert len(found) == 1, number
@@ -244,7 +244,7 @@ def test_timestamps_of_orc_are_those_of_the_readers_time_zone(
         f"create table {table} using orc tblproperties ('bucketing.range_by' = '[\"ts\"]') as {times} order by ts"
     )
     spark.sql(f"insert into {table} select timestamp'2025-01-01'")
-    assert command(project, "map", "repair", table).exit_code == 0
+    assert command(project, "table", "stats", table, "--repair").exit_code == 0
     frame = spark.sql(f"select * from {table} where ts > timestamp'2024-12-31'")
     assert len(frame.collect()) == 1 and read_files(frame) == len(data_files(project, "m")) > 1
 

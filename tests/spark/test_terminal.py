@@ -17,7 +17,7 @@ MODELS = {
     " incremental_strategy='merge', unique_key='k') }} select * from {{ ref('customers') }}",
     "by_day": "{{ config(materialized='bucketed_incremental', clustered_by=['k'], buckets=2, partition_by=['day'],"
     " bucket_hash='spark', incremental_strategy='insert_overwrite') }} select * from {{ ref('customers') }}",
-    "events": "{{ config(materialized='organized_incremental', range_by='k', files=2, partition_by=['day']) }}"
+    "events": "{{ config(materialized='organized_incremental', range_by='k', num_files=2, partition_by=['day']) }}"
     " select * from {{ ref('customers') }}",
 }
 

@@ -155,18 +155,18 @@ def test_the_commands_of_evolution_over_thrift(tmp_path: Path, project: Project)
         # What it was doing has ended.
         time.sleep(2)
         assert not list(tmp_path.glob("warehouse/s.db/t__dbt_staged/part-*"))
-        done = command(project, "evolution", "rewrite", "t", "--where", "p < 9")
+        done = command(project, "table", "rewrite", "t", "--where", "p < 9")
         assert done.exit_code == 0 and "5 partitions brought to the table's spec" in done.output, done.output
         assert query("select distinct status, num_buckets from bucket_specs('s.t')") == [("sealed", 8)]
         query("refresh table s.t")
         assert query(rows) == before
         assert query("show tables in s") == [("s", "t", False)]
-        shown = command(project, "evolution", "show", "s.t", "--format", "json")
-        assert json.loads(shown.output)["all_partitions"]["num_buckets"] == 8
-        sealed = command(project, "seal", "s.t")
+        shown = command(project, "table", "show", "s.t", "--format", "json")
+        assert json.loads(shown.output)["tables"][0]["seals"]["all_partitions"]["num_buckets"] == 8
+        sealed = command(project, "table", "seal", "s.t")
         assert sealed.exit_code == 0 and "5 unchanged" in sealed.output, sealed.output
         examined = json.loads(command(project, "doctor", "--format", "json").stdout)["examined"]
         states = {one["subject"]: one["state"] for one in examined}
         assert (states["session extension"], states["metastore"], states["Spark"]) == ("ok", "ok", "ok"), examined
-        missing = command(project, "seal", "s.nowhere")
+        missing = command(project, "table", "seal", "s.nowhere")
         assert missing.exit_code == 2 and "There is no table s.nowhere" in missing.output, missing.output

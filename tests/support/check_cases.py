@@ -22,15 +22,15 @@ from spark_bucketing.check.session_settings import SETTINGS, Settings
 from spark_bucketing.check.table_facts import Facts
 from spark_bucketing.check.verdicts import judge
 from spark_bucketing.check.verified_fixes import Proposals
-from spark_bucketing.evolution.metadata import read_table
-from spark_bucketing.evolution.partition_predicates import select_partitions
-from spark_bucketing.evolution.rewrite import Rewriter, plan_rewrite
-from spark_bucketing.evolution.warehouse import Warehouse
 from spark_bucketing.plan import Statistics, parse_plan, parse_statistics
 from spark_bucketing.plan.session_planner import SessionPlanner
 from spark_bucketing.plan.whatif import WhatIf
 from spark_bucketing.session import SessionStatements, setting
 from spark_bucketing.spec import BucketSpec
+from spark_bucketing.table.metadata import read_table
+from spark_bucketing.table.partition_predicates import select_partitions
+from spark_bucketing.table.rewrite import Rewriter, plan_rewrite
+from spark_bucketing.table.warehouse import Warehouse
 
 PLANNING = {"spark.sql.autoBroadcastJoinThreshold": "-1", "spark.sql.debug.maxToStringFields": "10000"}
 
@@ -149,7 +149,7 @@ class Checked:
             yield self._whatif
 
     def _rewrite(self, full: str, where: str) -> None:
-        """What `spark-bucketing evolution rewrite --where` does."""
+        """What `spark-bucketing table rewrite --where` does."""
         self.forget()
         with Warehouse(SessionStatements(self.spark).rows).with_needed_settings() as warehouse:
             table = read_table(warehouse, full)

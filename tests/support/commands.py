@@ -1,4 +1,4 @@
-"""The commands: the check in a process of its own, with what its JSON report says, and those of evolution in this one."""
+"""The commands: the check in a process of its own, with what its JSON report says, and those on tables in this one."""
 
 from __future__ import annotations
 
@@ -38,6 +38,6 @@ def command(project: Project, *arguments: str) -> Result:
     return CliRunner().invoke(main, [*arguments, *project.place])
 
 
-def evolution_of(project: Project) -> Callable[..., Result]:
-    """`spark-bucketing evolution`, run in the same way."""
-    return lambda *arguments: command(project, *([] if arguments[0] == "seal" else ["evolution"]), *arguments)
+def table_commands(project: Project) -> Callable[..., Result]:
+    """`spark-bucketing table`, run in the same way."""
+    return lambda *arguments: command(project, "table", *arguments)

@@ -1,4 +1,4 @@
-"""Crashes between statements: of dbt runs, and of `spark-bucketing evolution rewrite`."""
+"""Crashes between statements: of dbt runs, and of `spark-bucketing table rewrite`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from unittest.mock import patch
 from spark_features import has_scripts
 
 from conftest import Project
-from spark_bucketing.evolution.warehouse import Warehouse
+from spark_bucketing.table.warehouse import Warehouse
 
 # What changes nothing that outlives the session.
 READS = re.compile(

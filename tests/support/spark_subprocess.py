@@ -19,7 +19,7 @@ import yaml
 
 REPOSITORY = Path(__file__).parents[2]
 PROGRAM = [sys.executable, "-c", "from spark_bucketing.cli import main; main(prog_name='spark-bucketing')"]
-COMMAND = [*PROGRAM, "evolution"]
+COMMAND = [*PROGRAM, "table"]
 DBT = [sys.executable, "-c", "from dbt.cli.main import cli; cli()"]
 # A table that may evolve.
 CREATE = (
@@ -77,7 +77,7 @@ class SparkSubprocess:
         return [*DBT, *arguments, *self.place]
 
     def run(self, *steps: Step) -> list[Any]:
-        """Run statements, and commands of `spark-bucketing evolution` and, if they start with `dbt`, of dbt.
+        """Run statements, and commands of `spark-bucketing table` and, if they start with `dbt`, of dbt.
 
         Gives the rows of each statement, and (exit code, output) of each command.
         """
@@ -145,7 +145,7 @@ def _done(session: Any, step: str | list[str], folder: str) -> Any:
 
     from spark_bucketing.cli import main
 
-    result = CliRunner().invoke(main, ["evolution", *step, *place])
+    result = CliRunner().invoke(main, ["table", *step, *place])
     return [result.exit_code, result.output]
 
 

@@ -1,4 +1,4 @@
-"""Tables whose partitions differ in their specs, and what the commands of `spark-bucketing evolution` say of them."""
+"""Tables whose partitions differ in their specs, and what the commands of `spark-bucketing table` say of them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from bucketed_tables import Tables
-from commands import evolution_of
+from commands import table_commands
 from pyspark.sql import SparkSession
 
 from conftest import Project, data_files
@@ -24,7 +24,7 @@ class SpecEvolution(Tables):
     def __init__(self, spark: SparkSession, project: Project) -> None:
         spark.sql(f"create database if not exists {DB} location '{project.folder / 'a place%20'}'")
         super().__init__(spark, DB)
-        self.command = evolution_of(project)
+        self.command = table_commands(project)
 
     def said(self, command: str, name: str, *arguments: str, code: int = 0) -> str:
         """What a command says of a table; it has to end with this exit code."""

@@ -10,10 +10,10 @@ import pytest
 from spark_bucketing.check.candidate_fixes import bucket, rewrite_files, rewrite_partitions
 from spark_bucketing.check.scans import BucketedScan, TableFacts
 from spark_bucketing.check.session_settings import Settings
-from spark_bucketing.evolution.model import Column, Partition, Status, Table
-from spark_bucketing.evolution.partition_predicates import rewrite_command
 from spark_bucketing.plan import PlanNode
 from spark_bucketing.spec import BucketSpec
+from spark_bucketing.table.model import Column, Partition, Status, Table
+from spark_bucketing.table.partition_predicates import rewrite_command
 
 EIGHT = BucketSpec(8, ("k",), ("k",), "hive")
 
@@ -37,13 +37,13 @@ def test_rewrite_command_can_be_copied_into_a_shell(column: str, value: str, quo
     made = table(column, value, "zzz")
     assert made.partitions is not None
     change = rewrite_partitions(made.partitions, made.partitions.partitions[:1])
-    command = f"spark-bucketing evolution rewrite db.t --where {quoted}"
+    command = f"spark-bucketing table rewrite db.t --where {quoted}"
     assert change.text == f"Run `{command}` to rewrite partition {column}={value} with 8 buckets by (k), sorted by (k)."
     assert shlex.split(command)[-1] == change.where == predicate
 
 
 def test_no_command_ends_with_a_full_stop() -> None:
-    assert rewrite_command("db.`a b`", "true") == "spark-bucketing evolution rewrite 'db.`a b`'"
+    assert rewrite_command("db.`a b`", "true") == "spark-bucketing table rewrite 'db.`a b`'"
     whole = TableFacts("db.t", {}, EIGHT)
     text = rewrite_files(BucketedScan(PlanNode(1, "Scan"), whole, EIGHT, Settings())).text
     assert re.search(r"`dbt run --full-refresh` ", text)

@@ -51,8 +51,8 @@ def test_every_command_and_option_has_help(path: tuple[str, ...], command: click
 @pytest.mark.parametrize(
     ("typed", "completed"),
     [
-        (("evo",), ["evolution"]),
-        (("evolution", "re"), ["repair", "rewrite"]),
+        (("ta",), ["table"]),
+        (("table", "s"), ["seal", "show", "stats"]),
         (("check", "--select", "a", "b", "--form"), ["--format"]),
         (("check", "--format", "j"), ["json", "junit"]),
         (("check", "--select", ""), []),
@@ -78,12 +78,11 @@ def test_version_matches_the_package() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["layout", "--target", "far"], "'far' has the connection method 'thrift'"),
-        (["layout", "--target", "nowhere"], "does not have a target named 'nowhere'"),
-        (["layout", "--project-dir", "empty"], "No dbt_project.yml found"),
-        (["layout", "--profiles-dir", "empty"], "Could not find profile named 'p'"),
-        (["layout", "--project-dir", "missing"], "'missing' does not exist"),
-        (["layout", "--nonsense"], "No such option"),
+        (["table", "show", "--target", "nowhere"], "does not have a target named 'nowhere'"),
+        (["table", "show", "--project-dir", "empty"], "No dbt_project.yml found"),
+        (["table", "show", "--profiles-dir", "empty"], "Could not find profile named 'p'"),
+        (["table", "show", "--project-dir", "missing"], "'missing' does not exist"),
+        (["table", "show", "--nonsense"], "No such option"),
         (["check", "--target", "nowhere"], "does not have a target named 'nowhere'"),
         (["check", "--vars", "{a: "], "dbt cannot read the target"),
         (["check", "--baseline", "dbt_project.yml"], "is not a baseline"),
@@ -103,20 +102,20 @@ def test_profile_may_use_environment_variables(folder: Path, monkeypatch: pytest
     profile = {"p": {"target": "{{ env_var('WHERE') }}", "outputs": {"far": FAR}}}
     (folder / "profiles.yml").write_text(yaml.safe_dump(profile))
     monkeypatch.setenv("WHERE", "far")
-    assert "Target 'far'" in run("layout").output
+    assert "somewhere" in run("table", "show").output
 
 
 def test_project_and_profile_are_found_as_by_dbt(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder / "models")
-    assert "Target 'far'" in run("layout", "--profiles-dir", "..", "--target", "far").output
+    assert "somewhere" in run("table", "show", "--profiles-dir", "..", "--target", "far").output
     (folder / ".dbt").mkdir()
     (folder / "profiles.yml").rename(folder / ".dbt" / "profiles.yml")
     monkeypatch.setenv("HOME", str(folder))
-    assert "Target 'far'" in run("layout", "--target", "far").output
+    assert "somewhere" in run("table", "show", "--target", "far").output
 
 
 def test_without_dbt_the_message_says_how_to_install_it(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "dbt.config.runtime", None)
-    result = run("layout")
+    result = run("table", "show")
     assert result.exit_code == 2
     assert "pip install 'spark-bucketing[dbt]'" in result.output

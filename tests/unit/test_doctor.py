@@ -12,8 +12,8 @@ import pytest
 from spark_bucketing.doctor.diagnosis import Diagnosis
 from spark_bucketing.doctor.installed import examine_installed
 from spark_bucketing.doctor.server import SETTINGS, examine_server
-from spark_bucketing.evolution.warehouse import Warehouse
 from spark_bucketing.extension.settings import EXTENSION_CLASS
+from spark_bucketing.table.warehouse import Warehouse
 
 NAMED = {"spark.sql.extensions": f"other.Extension, {EXTENSION_CLASS}"}
 

@@ -1,6 +1,6 @@
 {#-
   Writes the staging table over the table's partitions; may be repeated any number of times. Takes what it needs to know of the
-  table from the metastore, since what staged the rows may be over, and may have been `spark-bucketing evolution rewrite`.
+  table from the metastore, since what staged the rows may be over, and may have been `spark-bucketing table rewrite`.
 
   empties: whether a partition may be left without rows, and is to be dropped then
   spent: what is not needed any more when the table has been verified, the staging table first

@@ -1,5 +1,5 @@
 {#-
-  Finishes what a run, or `spark-bucketing evolution rewrite`, left when it crashed: a staging table that does not say what it replaces
+  Finishes what a run, or `spark-bucketing table rewrite`, left when it crashed: a staging table that does not say what it replaces
   is dropped, another one is written over the table's partitions again, if the table is still the one that it was made for.
   A table that something else has built since may have newer rows in these partitions.
 

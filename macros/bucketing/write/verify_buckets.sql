@@ -41,7 +41,7 @@
         "Model '" ~ model.name ~ "' was not written as one file for each bucket:\n  " ~ found | join('\n  ')
         ~ "\nThe rows are complete, only their layout is not what the table claims. One cause is known: another statement of the same"
         ~ ' session read ' ~ relation ~ ' while it was written. ' ~ ('They are in ' ~ staged ~ ', too: the next run writes them again from there before it does'
-        ~ ' anything else. One of an `append` that does not filter by what the table has then adds its rows once more; `spark-bucketing evolution rewrite` adds none.'
+        ~ ' anything else. One of an `append` that does not filter by what the table has then adds its rows once more; `spark-bucketing table rewrite` adds none.'
         if staged else 'Run the model again.')) %}
   {%- endif -%}
 {%- endmacro %}

@@ -84,7 +84,7 @@
 {% macro warn_about_unknown_files(relation, files) -%}
   {% do exceptions.warn("Model '" ~ model.name ~ "': the file statistics do not cover " ~ '{:,}'.format(files) ~ ' of the files of ' ~ relation
       ~ '. Merges look for keys in all of them, and new files may overlap them. Others have written them, or the map is damaged: write it anew, '
-      ~ '`spark-bucketing map repair ' ~ relation.schema ~ '.' ~ relation.identifier ~ '`.') %}
+      ~ '`spark-bucketing table stats --repair ' ~ relation.schema ~ '.' ~ relation.identifier ~ '`.') %}
 {%- endmacro %}
 
 

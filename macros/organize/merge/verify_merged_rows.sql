@@ -68,7 +68,7 @@
   {%- endfor -%}
   {%- if wrong -%}
     {%- set table = merge.of.table.schema ~ '.' ~ merge.of.table.identifier -%}
-    {%- set cure = 'compare the map with the rows, `spark-bucketing map verify ' ~ table ~ '`, and write it anew, `spark-bucketing map repair ' ~ table ~ '`'
+    {%- set cure = 'compare the map with the rows, `spark-bucketing table verify --deep ' ~ table ~ '`, and write it anew, `spark-bucketing table stats --repair ' ~ table ~ '`'
         if found[1] | int else 'dbt run --full-refresh' -%}
     {% do exceptions.raise_compiler_error("Model '" ~ model.name ~ "': the new files are not what they are to be, and no row of the table has been changed.\n  found:    " ~ wrong | join('; ')
         ~ '\n  expected: the rows of the files that are replaced, with those of this run\n  instead:  run it again; should it be found again, ' ~ cure) %}

@@ -12,7 +12,8 @@
   {%- elif layout.file_count.setting != 'target_file_size' -%}
     {{ return(none) }}
   {%- endif -%}
-  {%- set comparable = existing and existing.type == 'table' and existing.build and existing.written_as == spark_bucketing.written_as(layout) -%}
+  {#- A full refresh reads nothing of the table, which may be damaged. -#}
+  {%- set comparable = existing and existing.type == 'table' and not should_full_refresh() and existing.build and existing.written_as == spark_bucketing.written_as(layout) -%}
   {%- set measured = {'rows': 0} -%}
   {%- if known -%}
     {%- set measured = spark_bucketing.sum_query('select coalesce(sum(rows), 0), coalesce(sum(bytes), 0) from ' ~ spark_bucketing.quote_relation(known) ~ ' where is_known') -%}

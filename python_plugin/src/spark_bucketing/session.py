@@ -111,14 +111,6 @@ def explain_execution(session: SparkSession, sql: str, cost: bool = True) -> tup
     return formatted, execution.explainString(modes.ExplainMode.fromString("cost")) if cost else ""
 
 
-def file_length(session: SparkSession, uri: str) -> int:
-    """Return the size in bytes of a file in any file system that Spark supports."""
-    jvm = session.sparkContext._jvm
-    path = jvm.org.apache.hadoop.fs.Path(jvm.java.net.URI(uri))  # type: ignore[union-attr]
-    conf = session._jsparkSession.sessionState().newHadoopConf()
-    return int(path.getFileSystem(conf).getFileStatus(path).getLen())
-
-
 def quiet_errors() -> None:
     """Keep PySpark from printing query errors with stack traces, because it raises them as well.
 

@@ -13,12 +13,12 @@ from spark_bucketing.advise.layout_options import Subject
 from spark_bucketing.advise.table_sizes import ColumnStatistics, TableSize
 from spark_bucketing.check.table_facts import described
 from spark_bucketing.errors import ProjectError, SparkError
-from spark_bucketing.evolution import sql
 from spark_bucketing.plan import parse_statistics
 from spark_bucketing.plan.planner import Planner
 from spark_bucketing.project.catalog import CatalogTable
 from spark_bucketing.project.manifest import Manifest, Node, table_name
 from spark_bucketing.spec import Description
+from spark_bucketing.table import sql
 
 # Bytes to sample for the statistics of one column.
 _SAMPLE = 2**30

@@ -11,11 +11,11 @@ from spark_bucketing.check.results import Candidate
 from spark_bucketing.check.scans import MERGING, BucketedScan, TableFacts, selected_partitions
 from spark_bucketing.check.session_settings import ENABLED, EXTENSIONS, MERGE_FILES, SPARK_LAYOUT, Settings
 from spark_bucketing.check.sql_text import without_repartitions
-from spark_bucketing.evolution.compatibility import smallest_rewrite
-from spark_bucketing.evolution.model import Partition, Table, words
-from spark_bucketing.evolution.partition_predicates import covering, rewrite_command
 from spark_bucketing.extension.settings import EXTENSION_CLASS
 from spark_bucketing.spec import BucketHash, BucketSpec
+from spark_bucketing.table.compatibility import smallest_rewrite
+from spark_bucketing.table.model import Partition, Table, words
+from spark_bucketing.table.partition_predicates import covering, rewrite_command
 
 if TYPE_CHECKING:
     from spark_bucketing.check.reasons.exchanges_and_sorts import ExchangeOrSort
@@ -73,7 +73,7 @@ def retype(facts: TableFacts, types: Mapping[str, str]) -> Candidate:
 
 def seal_files(facts: TableFacts) -> Candidate:
     """Seal a table's existing files."""
-    text = f"Run `spark-bucketing seal {facts.name}` to seal its files, if every row is in its bucket."
+    text = f"Run `spark-bucketing table seal {facts.name}` to seal its files, if every row is in its bucket."
     return Candidate("rewrite_files", text, table=facts.name, planned_as_if={SPARK_LAYOUT: "true"})
 
 

@@ -14,10 +14,10 @@ from spark_bucketing.check.session_settings import SPARK_LAYOUT
 from spark_bucketing.check.table_facts import Facts
 from spark_bucketing.check.verified_fixes import HypotheticalQuery
 from spark_bucketing.errors import BucketingError, SparkError
-from spark_bucketing.evolution import sql
 from spark_bucketing.plan.planner import Planner
 from spark_bucketing.plan.whatif import HypotheticalTable, WhatIf
 from spark_bucketing.spec import Description
+from spark_bucketing.table import sql
 
 _MISSING = re.compile(r"TABLE_OR_VIEW_NOT_FOUND\][^`]*((?:`[^`]+`\.?)+)")
 _MOST_NAMES = 200

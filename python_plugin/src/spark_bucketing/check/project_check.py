@@ -30,7 +30,6 @@ from spark_bucketing.check.stub_tables import StubTables
 from spark_bucketing.check.table_facts import Facts, OfflineFacts
 from spark_bucketing.check.time_limit import TimeLimit
 from spark_bucketing.errors import BucketingError, ProfileError, ProjectError
-from spark_bucketing.evolution import sql
 from spark_bucketing.plan.planner import Planner, SqlPlanner
 from spark_bucketing.plan.session_planner import SessionPlanner
 from spark_bucketing.plan.whatif import WhatIf
@@ -40,6 +39,7 @@ from spark_bucketing.project.manifest import Manifest, table_name
 from spark_bucketing.project.profile import Target, read_target
 from spark_bucketing.session import open_session, quiet_errors
 from spark_bucketing.spec import BucketSpec
+from spark_bucketing.table import sql
 
 OnProgress = Callable[[str, int, int], None]
 """Called with the current step, the number of finished models, and the total number."""

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from spark_bucketing.check.session_settings import BUCKETING, ORDERING, Settings
-from spark_bucketing.evolution.compatibility import Merging
-from spark_bucketing.evolution.model import Partition, Table, one_spelling
 from spark_bucketing.plan import PlanNode
 from spark_bucketing.plan.explain_cost import Folders, scan_key
 from spark_bucketing.plan.whatif import HypotheticalTable
 from spark_bucketing.spec import BucketSpec
+from spark_bucketing.table.compatibility import Merging
+from spark_bucketing.table.model import Partition, Table, one_spelling
 
 # Bucketed: true (8 Hive buckets, sorted)     Bucketed: false [not-sealed] (no seal in the metastore)
 _NOTE = re.compile(r"^(?P<bucketed>true|false)(?: \[(?P<code>[a-z-]+)\])?(?: \((?P<words>.*)\))?$", re.DOTALL)

@@ -10,13 +10,13 @@ from typing import Any, TypeVar
 
 from spark_bucketing.check.scans import TableFacts
 from spark_bucketing.errors import SparkError
-from spark_bucketing.evolution import sql
-from spark_bucketing.evolution.metadata import in_lower_case, partition_of
-from spark_bucketing.evolution.model import Column, Table
-from spark_bucketing.layout.names import bucket_of
 from spark_bucketing.plan.planner import Planner
 from spark_bucketing.plan.whatif import WhatIf
 from spark_bucketing.spec import BucketSpec, Description
+from spark_bucketing.table import sql
+from spark_bucketing.table.bucket_names import bucket_of
+from spark_bucketing.table.metadata import in_lower_case, partition_of
+from spark_bucketing.table.model import Column, Table
 
 Answer = TypeVar("Answer")
 _BYTES = re.compile(r"(\d+) bytes")

@@ -22,38 +22,41 @@ _WRITERS = {"text": write_text, "json": write_json, "html": write_html}
 
 @click.command()
 @project_options
-@click.option("--vars", "variables", default="{}", help="Variables of the project, as YAML, as in dbt.")
-@click.option("--offline", is_flag=True, help="Plan on an embedded Spark with empty tables; sizes are catalog.json's.")
+@click.option("--vars", "variables", default="{}", help="Project variables as YAML, as in dbt.")
+@click.option(
+    "--offline", is_flag=True, help="Plan on an embedded Spark with stub tables, with the sizes of catalog.json."
+)
 @click.option(
     "--extension/--no-extension",
     default=None,
-    help="Offline: plan with or without the session extension; when not given, as the target's server_side_parameters.",
+    help="Plan offline with or without the session extension; the default follows server_side_parameters.",
 )
-@click.option("--manifest", type=READ_FILE, help="An existing manifest.json, of compiled models.")
-@click.option("--sizes", type=READ_FILE, help="JSON or YAML: bytes, partitions and values of columns, by table.")
-@click.option("--assume-size", type=SIZE, help="Of tables whose size nobody knows; when not given, they stay.")
+@click.option("--manifest", type=READ_FILE, help="Use this manifest.json of compiled models.")
+@click.option("--sizes", type=READ_FILE, help="JSON or YAML file of bytes, partitions and column values by table.")
+@click.option("--assume-size", type=SIZE, help="Size of tables without a known size; without it they stay as they are.")
 @click.option(
     "--runs",
     type=click.Path(exists=True, resolve_path=True, path_type=Path),
-    help="How often models run: run_results.json, a folder of them, or numbers by model; else once each.",
+    help="How often models run: run_results.json, a folder of them, or numbers by model; the default is once.",
 )
+@click.option("--target-file-size", type=SOME, default=256 * MIB, show_default="256MiB", help="Target size of a file.")
 @click.option(
-    "--target-file-size", type=SOME, default=256 * MIB, show_default="256MiB", help="That a file should have."
+    "--smallest", type=SIZE, default=256 * MIB, show_default="256MiB", help="Leave tables below this size alone."
 )
+@click.option("--budget", type=SIZE, help="Total size of the tables that may change, such as 2TiB.")
+@click.option("--profile", is_flag=True, help="Sample column values, with one query per column that matters.")
+@click.option("--explain", metavar="TABLE", help="Show the candidates of one table and why each lost.")
+@click.option("--diff/--apply", "diff", default=True, help="Show or apply the config changes.")
 @click.option(
-    "--smallest", type=SIZE, default=256 * MIB, show_default="256MiB", help="Tables below this size are left alone."
+    "--format",
+    "form",
+    type=click.Choice(list(_WRITERS)),
+    default="text",
+    show_default=True,
+    help="Format of the report.",
 )
-@click.option("--budget", type=SIZE, help="Bytes of tables that may change, such as 2TiB.")
-@click.option("--profile", is_flag=True, help="Ask a sample for values of columns: one query for each that matters.")
-@click.option("--explain", metavar="TABLE", help="Show the candidates of one table, and why they lost.")
-@click.option("--diff/--apply", "diff", default=True, help="Show the edits of configs, or make them.")
-@click.option(
-    "--format", "form", type=click.Choice(list(_WRITERS)), default="text", show_default=True, help="Of the report."
-)
-@click.option("--output", "-o", type=WRITTEN_FILE, help="File of the report; else standard output.")
-@click.option(
-    "--time-limit", type=click.FloatRange(min=1), default=120.0, show_default=True, help="Seconds for each query."
-)
+@click.option("--output", "-o", type=WRITTEN_FILE, help="Write the report to FILE instead of standard output.")
+@click.option("--time-limit", type=click.FloatRange(min=1), default=120.0, show_default=True, help="Seconds per query.")
 @click.pass_context
 def advise(
     ctx: click.Context,
@@ -69,11 +72,11 @@ def advise(
     time_limit: float,
     **asked: Any,
 ) -> None:
-    """Say by which columns, and into how many buckets, the models of a project are to be bucketed.
+    """Propose bucket columns and numbers of buckets for the models of a project.
 
-    The joins, groupings and windows of all models are found by Spark's own planner; the layouts that spare most bytes
-    are chosen for all tables together; and the whole project is planned again with them. Nothing is run or written,
-    but for the configs with --apply.
+    Spark's planner finds the joins, groupings and windows of all models. The command chooses the bucket specs that save
+    most shuffled bytes over all tables, and plans the whole project again with them. It runs nothing, and changes only
+    configs, with --apply.
 
     Exit codes: 0 advice was given, 2 could not run, or some query could not be planned.
     """

@@ -87,23 +87,21 @@ def _split(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> tu
     "-s",
     multiple=True,
     callback=_split,
-    help="Models to check, in dbt's own selector syntax; all when not given.",
+    help="Models to check, in dbt's selector syntax; the default is all models.",
 )
-@click.option("--exclude", multiple=True, callback=_split, help="Models to leave out, in dbt's own selector syntax.")
+@click.option("--exclude", multiple=True, callback=_split, help="Models to leave out, in dbt's selector syntax.")
 @click.option("--state", type=FOLDER, help="Folder of another run's artifacts, for selectors such as state:modified+.")
 @project_options
-@click.option("--vars", "variables", default="{}", help="Variables of the project, as YAML, as in dbt.")
+@click.option("--vars", "variables", default="{}", help="Project variables as YAML, as in dbt.")
 @click.option("--offline", is_flag=True, help="Plan on an embedded Spark with empty tables instead of the warehouse.")
 @click.option(
     "--extension/--no-extension",
     default=None,
-    help="Offline: plan with or without the session extension; when not given, as the target's server_side_parameters.",
+    help="Plan offline with or without the session extension; the default follows server_side_parameters.",
 )
+@click.option("--manifest", type=READ_FILE, help="Use this manifest.json of compiled models, and compile nothing.")
 @click.option(
-    "--manifest", type=READ_FILE, help="An existing manifest.json, of compiled models; nothing is compiled then."
-)
-@click.option(
-    "--compile", "compile_anyway", is_flag=True, help="Compile even when the manifest is newer than the files."
+    "--compile", "compile_anyway", is_flag=True, help="Compile even if the manifest is newer than the project's files."
 )
 @click.option(
     "--format",
@@ -112,32 +110,30 @@ def _split(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> tu
     multiple=True,
     default=["text"],
     show_default=True,
-    help="Of the report; several with files of their own, as in --format github --format sarif=check.sarif.",
+    help="Format of the report; repeat it with files, as in --format github --format sarif=check.sarif.",
 )
-@click.option(
-    "--output", "-o", type=WRITTEN_FILE, help="File of the report that has none of its own; else standard output."
-)
-@click.option("--verbose", "-v", is_flag=True, help="Text: every operator of every query, not only what was found.")
+@click.option("--output", "-o", type=WRITTEN_FILE, help="Write the report to FILE instead of standard output.")
+@click.option("--verbose", "-v", is_flag=True, help="Show every operator of every query in the text report.")
 @click.option(
     "--fail-on",
     type=click.Choice(["error", "warning", "note", "never"]),
     default="warning",
     show_default=True,
-    help="Mildest level of a finding that makes the exit code 1.",
+    help="Lowest level of findings that sets exit code 1.",
 )
 @click.option(
     "--time-limit",
     type=click.FloatRange(min=1),
     default=120.0,
     show_default=True,
-    help="Seconds for each query, after which it is unknown.",
+    help="Seconds per query; a query that takes longer is unknown.",
 )
-@click.option("--baseline", type=READ_FILE, help="A file of findings that are accepted, so that only new ones fail.")
+@click.option("--baseline", type=READ_FILE, help="Accept the findings in this file; only new findings fail.")
 @click.option(
     "--write-baseline",
     "new_baseline",
     type=WRITTEN_FILE,
-    help="Write what is found into this file, and succeed; what it says of models that are not checked stays.",
+    help="Write the findings to this file and succeed; entries of models that were not checked stay.",
 )
 @click.pass_context
 def check(
@@ -153,15 +149,15 @@ def check(
     new_baseline: Path | None,
     **asked: Any,
 ) -> None:
-    """Say where Spark will shuffle or sort although tables are bucketed, why, and what to change.
+    """Find where Spark shuffles or sorts although tables are bucketed, why, and what to change.
 
-    Every compiled model of the project, or each FILE.sql, is explained by Spark itself, and never run. Each join,
-    aggregate, window and distinct gets a verdict: sort-free, shuffle-free, one-sided, shuffled, broadcast, not bucketed
-    on purpose, or unknown. What stands in a bucketed table's way is a finding, with a reason and a fix.
+    Spark explains every compiled model of the project, or each FILE.sql, and runs none. Each join, aggregate, window
+    and distinct gets a verdict: sort-free, shuffle-free, one-sided, shuffled, broadcast, not bucketed on purpose, or
+    unknown. Each shuffle or sort of a bucketed table is a finding, with a reason and a fix.
 
     A model's meta can accept a reason: bucketing: {allow: [bucket-count-mismatch]}.
 
-    Exit codes: 0 clean, 1 findings at or above --fail-on, 2 could not run, or could not show for some query.
+    Exit codes: 0 clean, 1 findings at or above --fail-on, 2 could not run, or some query is unknown.
     """
     # Before anything that takes long.
     places = [(form, file or output) for form, file in reports]

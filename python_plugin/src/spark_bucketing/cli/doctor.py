@@ -19,12 +19,12 @@ from spark_bucketing.report.doctor import write_diagnoses
 @FORMAT
 @project_options
 def doctor(form: str, place: Place) -> None:
-    """Say whether the target's Spark and what is installed here fit together.
+    """Check whether the target's Spark and the local installation fit together.
 
-    Looks at the versions of dbt, of the dbt package and of Spark, at whether the session has the extension, at the
-    settings that keep buckets from being written or used, and at the metastore. Nothing is changed.
+    Checks the versions of dbt, of the dbt package and of Spark, the session extension, the settings that keep buckets
+    from being written or used, and the metastore. Changes nothing.
 
-    Exit codes: 0 all is well, 1 something is not, 2 could not run, or something cannot be told.
+    Exit codes: 0 clean, 1 findings, 2 could not run, or some check is inconclusive.
     """
     target = read_target(place)
     with progress_line() as line, connected(target, line) as warehouse:

@@ -11,7 +11,7 @@ from spark_bucketing.errors import ProjectError
 @click.command("explain")
 @click.argument("reason", required=False)
 def explain(reason: str | None) -> None:
-    """Say what a REASON of the check means, with an example and what to do; without REASON, list them all."""
+    """Explain a REASON of the check, with an example and what to do; without REASON, list all reasons."""
     click.echo(reason_text(reason) if reason else list_reasons(), nl=False)
 
 

@@ -15,19 +15,19 @@ _CACHE = click.option(
     "--cache-dir",
     type=click.Path(file_okay=False, path_type=Path),
     envvar=CACHE_VARIABLE,
-    help="Folder where jars are kept; when not given, spark-bucketing in the user's cache folder.",
+    help="Folder for jars; the default is spark-bucketing in the user's cache folder.",
 )
 _JAR = click.option(
     "--output",
     "-o",
     type=WRITTEN_FILE,
-    help="Put a copy of the jar there, under a name that stays the same from version to version.",
+    help="Copy the jar to FILE, a name that stays the same from version to version.",
 )
 
 
 @click.group()
 def extension() -> None:
-    """Build the Spark session extension, and show how to switch it on."""
+    """Build and enable the Spark session extension."""
 
 
 @extension.command()
@@ -36,8 +36,8 @@ def extension() -> None:
 def build(cache_dir: Path | None, output: Path | None) -> None:
     """Compile the extension for the installed Spark, and print the path of its jar.
 
-    It is compiled once for each version of Spark and of the extension, by the Scala compiler that Spark brings along;
-    a Java runtime is enough. The Spark is the one that SPARK_HOME names, otherwise PySpark's own.
+    Compiles once per version of Spark and of the extension, with the Scala compiler in Spark's jars; a Java runtime is
+    enough. Uses the Spark of SPARK_HOME, or else of PySpark.
     """
     click.echo(_jar(cache_dir, output))
 
@@ -54,7 +54,7 @@ def build(cache_dir: Path | None, output: Path | None) -> None:
 @_CACHE
 @_JAR
 def conf(form: str, cache_dir: Path | None, output: Path | None) -> None:
-    """Print the settings that switch the extension on; the jar is built when it has to be.
+    """Print the settings that enable the extension, and build its jar if necessary.
 
     Where a setting exists already, append to it: in spark.jars and spark.sql.extensions after a comma, in
     spark.driver.extraClassPath after a colon.

@@ -1,4 +1,4 @@
-"""The commands of `files`: how many files a table gets, and how strategies of writing them compare."""
+"""The commands of `files`: plan the files of a model, and compare strategies of writing them."""
 
 from __future__ import annotations
 
@@ -25,26 +25,27 @@ _POSITIVE = click.IntRange(min=1)
 
 @click.group()
 def files() -> None:
-    """Files of organized tables: how many a model gets and why, and what each strategy makes of them."""
+    """Plan the files of organized tables, and simulate strategies of writing them."""
 
 
 @files.command()
-@click.option("--partitions", type=_POSITIVE, default=365, show_default=True, help="Of the table, of equal size.")
-@click.option("--files", "each", type=_POSITIVE, default=5, show_default=True, help="Wanted of each partition.")
+@click.option(
+    "--partitions", type=_POSITIVE, default=365, show_default=True, help="Number of partitions of equal size."
+)
+@click.option("--files", "each", type=_POSITIVE, default=5, show_default=True, help="Files per partition.")
 @click.option(
     "--scale",
     type=click.FloatRange(min=0.01, max=100),
     default=1.0,
     show_default=True,
-    help="Tasks for each file, of by_column_salted.",
+    help="Tasks per file for by_column_salted.",
 )
 @FORMAT
 def simulate(partitions: int, each: int, scale: float, form: str) -> None:
-    """Show what each strategy makes of a table: idle tasks, tasks with several files, and files that are written.
+    """Simulate how each strategy spreads rows over tasks: idle tasks, collisions, and files written.
 
-    Spark's own hash places the rows; no Spark is started. Efficiency is the tasks with rows over the files that are
-    wanted, a collision a task with rows of two files or more, and a serious one with those of three or more, as shares
-    of the tasks with rows.
+    Uses Spark's hash and starts no Spark. Efficiency is tasks with rows per planned file. A collision is a task with
+    rows of two files or more, a serious one with rows of three or more; both are shares of the tasks with rows.
     """
     if math.isnan(scale):
         raise click.BadParameter("not a number. Expected one from 0.01 to 100.", param_hint="--scale")
@@ -55,19 +56,19 @@ def simulate(partitions: int, each: int, scale: float, form: str) -> None:
 
 @files.command()
 @click.argument("model")
-@click.option("--rows-per-file", type=_POSITIVE, help="Instead of what the config says.")
-@click.option("--target-file-size", type=SOME, help="Instead of what the config says, such as 256MiB.")
-@click.option("--num-files", type=_POSITIVE, help="Of the whole table, instead of what the config says.")
-@click.option("--files-per-partition", type=_POSITIVE, help="Instead of what the config says.")
+@click.option("--rows-per-file", type=_POSITIVE, help="Rows per file, instead of the config's setting.")
+@click.option("--target-file-size", type=SOME, help="Target file size such as 256MiB, instead of the config's setting.")
+@click.option("--num-files", type=_POSITIVE, help="Number of files of the table, instead of the config's setting.")
+@click.option("--files-per-partition", type=_POSITIVE, help="Files per partition, instead of the config's setting.")
 @click.option(
     "--bytes-per-row",
     type=click.FloatRange(min=0, min_open=True),
-    help="Of rows as they are written; those of the table that is there when not given.",
+    help="Bytes of a row on disk; the default is measured from the existing table.",
 )
 @FORMAT
 @project_options
-@click.option("--vars", "variables", default="{}", help="Variables of the project, as YAML, as in dbt.")
-@click.option("--manifest", type=READ_FILE, help="An existing manifest.json, of compiled models.")
+@click.option("--vars", "variables", default="{}", help="Project variables as YAML, as in dbt.")
+@click.option("--manifest", type=READ_FILE, help="Use this manifest.json of compiled models.")
 def plan(
     model: str,
     bytes_per_row: float | None,
@@ -77,7 +78,7 @@ def plan(
     manifest: Path | None,
     **counts: int | None,
 ) -> None:
-    """Say how many files each partition of MODEL gets, and why.
+    """Show how many files each partition of MODEL gets, and why.
 
     The project is compiled, and the model's query is run to count its rows by partition; nothing is written. A model of
     any materialization can be planned, with one of the options that say how many.

@@ -1,4 +1,4 @@
-"""A table's warehouse, opened for a command."""
+"""The warehouse of a target, opened for a command."""
 
 from __future__ import annotations
 
@@ -10,35 +10,36 @@ import click
 
 from spark_bucketing.cli.options import project_options
 from spark_bucketing.cli.progress import CONNECTING, STARTING, ProgressLine
-from spark_bucketing.errors import TableError
-from spark_bucketing.evolution import sql
-from spark_bucketing.evolution.warehouse import Warehouse
 from spark_bucketing.project.connection import RemoteStatements
 from spark_bucketing.project.profile import Place, Target, read_target
 from spark_bucketing.session import SessionStatements, open_session, quiet_errors
+from spark_bucketing.table.warehouse import Warehouse
 
-DRY_RUN = click.option("--dry-run", is_flag=True, help="Say what would be done, and change nothing.")
-WHERE = click.option("--where", help="A condition on the partition columns, in SQL; all partitions when not given.")
+DRY_RUN = click.option("--dry-run", is_flag=True, help="Show what would be done, and change nothing.")
+WHERE = click.option("--where", help="SQL condition on the partition columns; the default is all partitions.")
 
 
 def table_command(function: Callable[..., Any]) -> Callable[..., Any]:
     """Argument and options of a command on one table."""
-    return click.argument("table", metavar="SCHEMA.TABLE")(project_options(function))
+    return click.argument("name", metavar="[SCHEMA.]TABLE")(project_options(function))
+
+
+def tables_command(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Arguments and options of a command on some tables, or all of a schema."""
+    schema = click.option("--schema", help="Schema of tables named without one; the default is the target's.")
+    return click.argument("tables", metavar="[[SCHEMA.]TABLE]...", nargs=-1)(schema(project_options(function)))
 
 
 @contextmanager
-def opened(table: str, place: Place, line: ProgressLine) -> Iterator[tuple[Warehouse, str]]:
-    """A session with the settings that are needed, and the table's qualified name.
+def opened(place: Place, line: ProgressLine) -> Iterator[tuple[Warehouse, Target]]:
+    """A session with the settings that are needed, and its target.
 
     Raises:
-        BucketingError: this is no name of a table, or there is no session.
+        BucketingError: there is no session.
     """
-    parts = sql.parts(table)
-    if not 1 <= len(parts) <= 2:
-        raise TableError(f"{table!r} is no name of a table. Expected schema.table, or a table of the target's schema.")
     target = read_target(place)
-    with connected(target, line) as warehouse, warehouse.with_needed_settings() as found:
-        yield found, ".".join(parts if len(parts) == 2 else (target.schema, *parts))
+    with connected(target, line) as warehouse, warehouse.with_needed_settings():
+        yield warehouse, target
 
 
 @contextmanager

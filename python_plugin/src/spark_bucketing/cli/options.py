@@ -16,7 +16,12 @@ FOLDER = click.Path(exists=True, file_okay=False, resolve_path=True, path_type=P
 READ_FILE = click.Path(exists=True, dir_okay=False, resolve_path=True, path_type=Path)
 WRITTEN_FILE = click.Path(dir_okay=False, path_type=Path)
 FORMAT = click.option(
-    "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Of the report."
+    "--format",
+    "form",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="Format of the report.",
 )
 
 
@@ -51,18 +56,20 @@ def project_options(function: Callable[..., Any]) -> Callable[..., Any]:
         return function(*arguments, place=Place(project_dir, profiles_dir, target), **options)
 
     for option in (
-        click.option("--target", "-t", envvar="DBT_TARGET", help="Target in the profile; its default when not given."),
+        click.option(
+            "--target", "-t", envvar="DBT_TARGET", help="Target in the profile; the default is the profile's default."
+        ),
         click.option(
             "--profiles-dir",
             type=FOLDER,
             envvar="DBT_PROFILES_DIR",
-            help="Folder of profiles.yml; when not given, the current folder or ~/.dbt, as in dbt.",
+            help="Folder of profiles.yml; the default is the current folder or ~/.dbt, as in dbt.",
         ),
         click.option(
             "--project-dir",
             type=FOLDER,
             envvar="DBT_PROJECT_DIR",
-            help="Folder of dbt_project.yml; when not given, the current folder or one above it, as in dbt.",
+            help="Folder of dbt_project.yml; the default is the current folder or one above it, as in dbt.",
         ),
     ):
         with_place = option(with_place)

@@ -11,14 +11,11 @@ import click
 from spark_bucketing.cli.advise import advise
 from spark_bucketing.cli.check import check
 from spark_bucketing.cli.doctor import doctor
-from spark_bucketing.cli.evolution import evolution
 from spark_bucketing.cli.explain import explain
 from spark_bucketing.cli.extension import extension
 from spark_bucketing.cli.files import files
 from spark_bucketing.cli.init import init
-from spark_bucketing.cli.layout import layout
-from spark_bucketing.cli.map import file_statistics
-from spark_bucketing.cli.seal import seal
+from spark_bucketing.cli.table import table
 from spark_bucketing.errors import COULD_NOT_RUN, INTERRUPTED, BucketingError
 
 
@@ -51,8 +48,8 @@ class _Commands(click.Group):
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="spark-bucketing")
 def main() -> None:
-    """Bucketed tables on Spark, seen from a dbt project."""
+    """Bucketed tables on Spark, for a dbt project."""
 
 
-for _command in (advise, check, file_statistics, doctor, evolution, explain, extension, files, init, layout, seal):
+for _command in (advise, check, doctor, explain, extension, files, init, table):
     main.add_command(_command)

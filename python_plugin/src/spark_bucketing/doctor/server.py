@@ -8,8 +8,8 @@ from importlib.metadata import version as installed
 from typing import NamedTuple
 
 from spark_bucketing.doctor.diagnosis import Diagnosis, wrong
-from spark_bucketing.evolution.warehouse import Warehouse
 from spark_bucketing.extension.settings import EXTENSION_CLASS
+from spark_bucketing.table.warehouse import Warehouse
 
 _OLDEST, _NEWEST = (3, 5), (4, 3)
 

@@ -9,11 +9,11 @@ from typing import NamedTuple
 
 from spark_bucketing.check.artifacts import Artifacts, Project
 from spark_bucketing.errors import ProjectError, SparkError
-from spark_bucketing.evolution import sql
-from spark_bucketing.evolution.metadata import describe_table
-from spark_bucketing.evolution.warehouse import Warehouse
 from spark_bucketing.organize.file_counts import SETTINGS, FileCount, files_of_partitions
 from spark_bucketing.project.manifest import Manifest, Node, relation_parts
+from spark_bucketing.table import sql
+from spark_bucketing.table.metadata import describe_table
+from spark_bucketing.table.warehouse import Warehouse
 from spark_bucketing.units import parse_size
 
 STRATEGIES = ("exact", "coalesce", "repartition", "by_column", "by_column_salted", "by_range")

@@ -35,21 +35,6 @@ class Place:
     target: str | None = None
 
 
-def session_target(place: Place) -> Target:
-    """Read the target that dbt would use, for a command that starts Spark itself.
-
-    Raises:
-        ProfileError: dbt is not installed, cannot read the project or the profile, or the method is not session.
-    """
-    found = read_target(place)
-    if found.method != "session":
-        raise ProfileError(
-            f"Target {found.name!r} has the connection method {found.method!r}, but this command starts Spark itself. "
-            "Choose a target with the method 'session' with --target."
-        )
-    return found
-
-
 def read_target(place: Place, variables: str = "{}") -> Target:
     """Read the target that dbt would use, with any connection method.
 

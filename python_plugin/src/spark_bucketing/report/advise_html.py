@@ -8,9 +8,10 @@ from spark_bucketing.advise.advice import Advice, QueryProof
 from spark_bucketing.edits import unified_diff
 from spark_bucketing.report.advise_text import bytes_text, proof_text, spec_text
 from spark_bucketing.report.check_html import curve, short_name
-from spark_bucketing.report.formatting import count, size
+from spark_bucketing.report.formatting import size
 from spark_bucketing.report.graph import NODE_HEIGHT, NODE_WIDTH, draw
 from spark_bucketing.report.output import pages
+from spark_bucketing.units import count
 
 _MOST_NODES = 150
 

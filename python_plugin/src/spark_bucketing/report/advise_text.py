@@ -8,8 +8,9 @@ from typing import TextIO
 from spark_bucketing.advise.advice import Advice, Change, Explanation, QueryProof, RejectedTable
 from spark_bucketing.advise.requirements import Planned
 from spark_bucketing.edits import unified_diff
-from spark_bucketing.report.formatting import count, one_line, size, some
+from spark_bucketing.report.formatting import one_line, size, some
 from spark_bucketing.spec import BucketSpec
+from spark_bucketing.units import count
 
 _MOST_LEFT_OUT = 20
 

@@ -9,9 +9,10 @@ from typing import Any, TextIO
 from spark_bucketing.check.effects import required_specs, worse_for
 from spark_bucketing.check.outcome import LEVELS, alike_findings, all_findings, open_findings, unknown_models
 from spark_bucketing.check.results import ModelResult, Report, Verdict, worst
-from spark_bucketing.report.formatting import count, effect, operators_of, place, size, verdict_counts, why_unknown
+from spark_bucketing.report.formatting import effect, operators_of, place, size, verdict_counts, why_unknown
 from spark_bucketing.report.graph import NODE_HEIGHT, NODE_WIDTH, Point, draw
 from spark_bucketing.report.output import pages
+from spark_bucketing.units import count
 
 # Above this number of nodes, only models on edges with bucketed tables are drawn.
 _MOST_NODES = 150

@@ -1,4 +1,4 @@
-"""Write the results of the `map` commands as text and JSON."""
+"""File statistics in text and JSON."""
 
 from __future__ import annotations
 
@@ -8,53 +8,42 @@ from dataclasses import asdict
 from typing import TextIO
 
 from rich import box
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from spark_bucketing.organize.file_statistics import FileStats, State
-from spark_bucketing.report.formatting import count, size
+from spark_bucketing.report.formatting import size
 from spark_bucketing.report.output import console_on, write_json
+from spark_bucketing.table.file_statistics import FileStats, State
+from spark_bucketing.units import count
 
 _MOST_FILES = 50
 
 
-def write_file_statistics_report(
-    name: str, files: Sequence[FileStats], form: str, file: TextIO, *, verified: bool = False
-) -> None:
-    """Write the file statistics of a table, and whether they match the files.
-
-    Args:
-        name: name of the table.
-        files: the existing files.
-        form: text or json.
-        file: output file.
-        verified: whether rows were read to verify the statistics.
-    """
+def write_file_statistics_report(name: str, files: Sequence[FileStats], form: str, file: TextIO) -> None:
+    """Write a table's files with their statistics."""
     if form == "json":
-        write_json({"table": name, "verified": verified, "files": [asdict(one) for one in files]}, file)
-        return
-    console = console_on(file, soft_wrap=True)
-    console.print(Text(_headline(name, files, verified)))
-    # Show files with errors first.
+        write_json({"table": name, "files": [asdict(one) for one in files]}, file)
+    else:
+        print_file_statistics(name, files, console_on(file, soft_wrap=True))
+
+
+def print_file_statistics(name: str, files: Sequence[FileStats], console: Console) -> None:
+    """Print a table's files with their statistics, those with findings first."""
+    console.print(Text(_headline(name, files)))
     shown = sorted(files, key=lambda one: (one.state == State.MAPPED and not one.overlaps, one.name))[:_MOST_FILES]
     console.print(_table(shown))
     if len(files) > len(shown):
         console.print(Text(f"and {count(len(files) - len(shown), 'file')} more (--format json shows all)"))
 
 
-def _headline(name: str, files: Sequence[FileStats], verified: bool) -> str:
+def _headline(name: str, files: Sequence[FileStats]) -> str:
     states = Counter(one.state for one in files)
     rows = sum(one.rows for one in files)
     text = f"{name}: {count(len(files), 'file')}, {count(rows, 'row')}, {size(sum(one.size for one in files))}"
     if states[State.NOT_MAPPED]:
-        text += f"; {count(states[State.NOT_MAPPED], 'file')} without file statistics, which every query reads"
-    if states[State.WRONG]:
-        text += (
-            f"; wrong file statistics for {count(states[State.WRONG], 'file')}: run spark-bucketing map repair {name}"
-        )
-    if overlapping := sum(one.overlaps for one in files):
-        text += f"; {count(overlapping, 'file')} overlapping others"
-    return text + ("; all file statistics are correct" if verified and set(states) <= {State.MAPPED} else "")
+        text += f"; {count(states[State.NOT_MAPPED], 'file')} without statistics, which every query reads"
+    return text
 
 
 def _table(files: Sequence[FileStats]) -> Table:

@@ -12,8 +12,9 @@ from rich.text import Text
 
 from spark_bucketing.organize.file_plan import FilePlan, PlannedPartition
 from spark_bucketing.organize.simulation import CROWDED, Shape, Spread, by_column_salted, simulate
-from spark_bucketing.report.formatting import count, size
+from spark_bucketing.report.formatting import size
 from spark_bucketing.report.output import console_on, write_json
+from spark_bucketing.units import count
 
 _SCALES = (0.25, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0)
 _BAR = 40

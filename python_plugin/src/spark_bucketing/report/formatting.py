@@ -12,6 +12,7 @@ from spark_bucketing.check.effects import worse_for
 from spark_bucketing.check.outcome import Found, alike_findings, all_findings, is_unclear, open_findings, unknown_models
 from spark_bucketing.check.results import Fix, ModelResult, OperatorResult, Report, Verdict
 from spark_bucketing.spec import BucketSpec
+from spark_bucketing.units import count
 
 _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 
@@ -30,12 +31,6 @@ def spec_data(spec: BucketSpec | None) -> dict[str, Any] | None:
         return None
     columns, sorts = list(spec.bucket_columns), list(spec.sort_columns)
     return {"num_buckets": spec.num_buckets, "bucket_columns": columns, "sort_columns": sorts, "hash": spec.bucket_hash}
-
-
-def count(number: int, noun: str) -> str:
-    """Format a number with its noun: 1 finding, 2 findings, 3 queries."""
-    several = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
-    return f"{number:,} {noun if number == 1 else several}"
 
 
 def place(found: Found) -> str:

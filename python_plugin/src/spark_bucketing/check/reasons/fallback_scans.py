@@ -94,9 +94,9 @@ def mixed_bucket_specs(_: ExchangeOrSort, table: BucketedScan) -> Explanation | 
 
     **Best practice**
 
-    Select partitions with one spec, or rewrite the others with `spark-bucketing evolution rewrite`. The extension reads
+    Select partitions with one spec, or rewrite the others with `spark-bucketing table rewrite`. The extension reads
     partitions together if their bucket counts have a common divisor that is large enough. For unsealed partitions,
-    `spark-bucketing seal` may be sufficient.
+    `spark-bucketing table seal` may be sufficient.
     """
     if table.note.code not in MIXED_CODES:
         return None
@@ -138,9 +138,9 @@ def not_sealed(_: ExchangeOrSort, table: BucketedScan) -> Explanation | None:
 
     **Best practice**
 
-    Run `spark-bucketing seal TABLE`, which reads the bucket and sort columns once and seals correct files. Rewrite
-    incorrect partitions with `spark-bucketing evolution rewrite TABLE --where`, and unpartitioned tables with `dbt run
-    --full-refresh`.
+    Run `spark-bucketing table seal TABLE`, which reads the bucket and sort columns once and seals correct files.
+    Rewrite incorrect partitions with `spark-bucketing table rewrite TABLE --where`, and unpartitioned tables with
+    `dbt run --full-refresh`.
     """
     if table.note.code not in SEAL_CODES:
         return None
@@ -161,7 +161,7 @@ def too_few_buckets(_: ExchangeOrSort, table: BucketedScan) -> Explanation | Non
 
     **Best practice**
 
-    Use more buckets, each 128 to 512 MB large, and at least one per core. `spark-bucketing layout` shows sizes.
+    Use more buckets, each 128 to 512 MB large, and at least one per core. `spark-bucketing table show` shows sizes.
     """
     if table.note.code not in TASK_CODES:
         return None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import io
 import itertools
-import json
 import sqlite3
 from collections.abc import Sequence
 from dataclasses import replace
@@ -15,8 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_bucketing.check.scans import selected_partitions
-from spark_bucketing.evolution import sql
-from spark_bucketing.evolution.compatibility import (
+from spark_bucketing.plan import PlanNode, parse_statistics
+from spark_bucketing.report.output import console_on
+from spark_bucketing.report.table_specs import print_specs, specs_data
+from spark_bucketing.spec import BucketSpec
+from spark_bucketing.table import sql
+from spark_bucketing.table.compatibility import (
     Merging,
     compatible_read,
     readable_ranges,
@@ -24,13 +27,10 @@ from spark_bucketing.evolution.compatibility import (
     smallest_rewrite,
     span,
 )
-from spark_bucketing.evolution.model import Column, Partition, Status, Table, words
-from spark_bucketing.evolution.partition_predicates import covering
-from spark_bucketing.evolution.rewrite import RewritePlan, plan_rewrite
-from spark_bucketing.evolution.staging import beside
-from spark_bucketing.plan import PlanNode, parse_statistics
-from spark_bucketing.report.evolution import write_specs
-from spark_bucketing.spec import BucketSpec
+from spark_bucketing.table.model import Column, Partition, Status, Table, words
+from spark_bucketing.table.partition_predicates import covering
+from spark_bucketing.table.rewrite import RewritePlan, plan_rewrite
+from spark_bucketing.table.staging import beside
 
 MERGING = Merging("auto", 2, 4)
 DS = (Column("ds", "string"),)
@@ -264,9 +264,9 @@ def test_staging_table_has_the_name_that_the_macros_expect() -> None:
     assert beside(f"db.{long}", "staged") == f"`db`.`{'t' * 80}_{hashlib.md5(long.encode()).hexdigest()}__dbt_staged`"
 
 
-def shown(seen: Table, form: str = "text") -> str:
+def shown(seen: Table) -> str:
     file = io.StringIO()
-    write_specs(seen, MERGING, form, file)
+    print_specs(seen, MERGING, console_on(file))
     return file.getvalue()
 
 
@@ -284,7 +284,7 @@ def test_show_prints_ranges_and_readable_partitions() -> None:
 
 def test_table_without_partitions_is_shown() -> None:
     assert "0 partitions" in shown(table())
-    assert json.loads(shown(table(), "json"))["all_partitions"] is None
+    assert specs_data(table(), MERGING)["all_partitions"] is None
     assert words(None) == "no buckets" and words(spec(1, order=())) == "1 bucket by (k), not sorted"
 
 

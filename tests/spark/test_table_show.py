@@ -1,10 +1,11 @@
-"""The layout that the Python package reads: files that Spark wrote, also where they break the table's promise."""
+"""`table show`: files that Spark wrote, also where they break the table's promise."""
 
 from __future__ import annotations
 
 import json
 import shutil
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -15,10 +16,11 @@ from pyspark.sql import SparkSession
 from conftest import Project
 from spark_bucketing.cli import main
 from spark_bucketing.errors import SparkError, TableError
-from spark_bucketing.layout.read import read_layouts
-from spark_bucketing.layout.table import TableLayout
-from spark_bucketing.session import setting
+from spark_bucketing.session import SessionStatements, setting
 from spark_bucketing.spec import BucketSpec
+from spark_bucketing.table.bucketed_files import BucketedFiles
+from spark_bucketing.table.overview import read_overviews
+from spark_bucketing.table.warehouse import Warehouse
 
 ROWS = "insert into {t} select /*+ repartition(4, k) */ * from (select id as k, 'x y' as region from range(1000))"
 
@@ -47,11 +49,13 @@ def create(project: Project, name: str, stored: str, *statements: str) -> None:
         project.spark.sql(statement.format(t=table)).collect()
 
 
-def read(project: Project, *names: str) -> dict[str, TableLayout]:
+def read(project: Project, *names: str) -> dict[str, BucketedFiles]:
     before = project.spark.conf.get("spark.sql.sources.bucketing.enabled")
-    layouts = {layout.name: layout for layout in read_layouts(project.spark, project.schema, names)}
+    with closing(SessionStatements(project.spark)) as statements:
+        found = list(read_overviews(Warehouse(statements.rows), project.schema, names))
     assert project.spark.conf.get("spark.sql.sources.bucketing.enabled") == before, "a setting was not put back"
-    return layouts
+    assert not project.spark.catalog.tableExists("spark_bucketing_listing")
+    return {one.files.name.rpartition(".")[2]: one.files for one in found if one.files}
 
 
 @pytest.fixture(scope="module")
@@ -69,12 +73,12 @@ def shop(new_project: Callable[..., Project]) -> Project:
 
 
 @pytest.fixture(scope="module")
-def layouts(shop: Project) -> dict[str, TableLayout]:
+def layouts(shop: Project) -> dict[str, BucketedFiles]:
     return read(shop)
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_files_are_read_and_judged(shop: Project, layouts: dict[str, TableLayout], name: str) -> None:
+def test_files_are_read_and_judged(shop: Project, layouts: dict[str, BucketedFiles], name: str) -> None:
     (_, _, rows, state, found), layout = CASES[name], layouts[name]
     assert (layout.state, layout.rows) == (state, layout.rows if rows is None else rows)
     assert not found or found in layout.findings[0]
@@ -86,11 +90,11 @@ def test_files_are_read_and_judged(shop: Project, layouts: dict[str, TableLayout
         assert read_files == {file.name for file in shop.files(name)} and len(layout.files) >= 4
 
 
-def test_only_bucketed_tables_are_listed(shop: Project, layouts: dict[str, TableLayout]) -> None:
+def test_only_bucketed_tables_are_listed(shop: Project, layouts: dict[str, BucketedFiles]) -> None:
     assert list(layouts) == sorted(CASES)
-    with pytest.raises(TableError, match=r"'plain'.* has no buckets"):
+    with pytest.raises(TableError, match=r"plain has no buckets"):
         read(shop, "plain")
-    with pytest.raises(TableError, match="no table 'missing'"):
+    with pytest.raises(TableError, match=r"no table .*missing"):
         read(shop, "missing")
 
 
@@ -138,34 +142,34 @@ def test_a_partition_with_two_files_of_a_bucket_is_written_anew_alone(project: P
             spark.sql(f'insert into {table} partition (day = "{day}") select id from range(100)')
     (finding,) = read(project)["t"].findings
     assert "of day=2024-01-01 with 2" in finding
-    command = f"spark-bucketing evolution rewrite {project.schema}.t --where \"day = '2024-01-01'\""
-    assert finding.endswith(f"write these partitions anew ({command}).")
+    command = f"spark-bucketing table rewrite {project.schema}.t --where \"day = '2024-01-01'\""
+    assert finding.endswith(f"rewrite these partitions ({command}).")
 
 
 def test_a_missing_schema_is_an_error(spark: SparkSession) -> None:
     with pytest.raises(SparkError, match="no_such_schema"):
-        read_layouts(spark, "no_such_schema")
+        list(read_overviews(Warehouse(SessionStatements(spark).rows), "no_such_schema"))
 
 
 def test_the_command_tells_findings_by_its_exit_code(project: Project) -> None:
     create(project, "good", "using parquet", ROWS)
-    clean = command(project, "layout")
+    clean = command(project, "table", "show")
     assert clean.exit_code == 0, clean.output
     cells = clean.output.splitlines()[-1].split()
-    assert (cells[:8], cells[-3]) == (["good", "spark", "parquet", "k", "k", "4", "-", "4"], "1,000")
-    assert (float(cells[-2]) >= 1, cells[-1]) == (True, "ok")
-    (data,) = json.loads(command(project, "layout", "--format", "json").output)["tables"]
+    assert (cells[:8], cells[-4]) == ([f"{project.schema}.good", "spark", "parquet", "k", "k", "4", "-", "4"], "1,000")
+    assert (float(cells[-3]) >= 1, cells[-1]) == (True, "ok")
+    (data,) = json.loads(command(project, "table", "show", "--format", "json").output)["tables"]
     sizes = sorted((project.location("good") / name).stat().st_size for name in project.files("good"))
     expected = {"smallest": sizes[0], "median": sum(sizes[1:3]) // 2, "largest": sizes[-1], "total": sum(sizes)}
-    assert (data["table"], data["bytes"]) == ("good", expected)
+    assert (data["table"], data["bytes"]) == (f"{project.schema}.good", expected)
     create(project, "bad", HIVE, ROWS, "select * from {t}", APPEND)
-    assert command(project, "layout", "good").exit_code == 0
-    found = command(project, "layout", "bad")
+    assert command(project, "table", "show", "good").exit_code == 0
+    found = command(project, "table", "show", "bad")
     assert found.exit_code == 1
     assert "bad: 1 file without a bucket id" in found.output
 
 
 def test_a_schema_without_bucketed_tables_is_clean(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(project.folder)
-    result = CliRunner().invoke(main, ["layout"])
-    assert (result.exit_code, result.output) == (0, f"Schema {project.schema} has no bucketed tables.\n")
+    result = CliRunner().invoke(main, ["table", "show"])
+    assert (result.exit_code, result.output) == (0, f"Schema {project.schema} has no bucketed or organized tables.\n")

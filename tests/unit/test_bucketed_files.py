@@ -4,18 +4,18 @@ from dataclasses import replace
 
 import pytest
 
-from spark_bucketing.evolution.model import Column, Partition, Table
-from spark_bucketing.layout.table import DataFile, TableLayout
 from spark_bucketing.spec import BucketSpec
+from spark_bucketing.table.bucketed_files import BucketedFiles, DataFile
+from spark_bucketing.table.model import Column, Partition, Table
 
 SPEC = BucketSpec(4, ("k",), ("k",), "hive")
 EIGHT = replace(SPEC, num_buckets=8)
 
 
-def table(*files: tuple[str, int], partitioned: bool = False) -> TableLayout:
+def table(*files: tuple[str, int], partitioned: bool = False) -> BucketedFiles:
     """Return a table of four buckets with these files below its directory."""
     found = tuple(DataFile(f"file:///wh/t/{path}", rows) for path, rows in files)
-    return TableLayout("t", SPEC, "parquet", partitioned, found)
+    return BucketedFiles("t", SPEC, "parquet", partitioned, found)
 
 
 NUMBERS = {
@@ -31,11 +31,11 @@ NUMBERS = {
 
 
 @pytest.mark.parametrize(("layout", "partitions", "rows", "skew"), NUMBERS.values(), ids=NUMBERS)
-def test_numbers(layout: TableLayout, partitions: int, rows: int, skew: float | None) -> None:
+def test_numbers(layout: BucketedFiles, partitions: int, rows: int, skew: float | None) -> None:
     assert (layout.partitions, layout.rows, layout.skew) == (partitions, rows, skew)
 
 
-def mixed(four: list[int], eight: list[int]) -> TableLayout:
+def mixed(four: list[int], eight: list[int]) -> BucketedFiles:
     """Return the rows per bucket in a partition with the table's four buckets, and in one with eight."""
     files = [(f"d=1/{bucket:05}_0", rows) for bucket, rows in enumerate(four)]
     files += [(f"d=2/{bucket:05}_0", rows) for bucket, rows in enumerate(eight)]
@@ -103,7 +103,7 @@ FINDINGS = {
 
 
 @pytest.mark.parametrize(("layout", "findings"), FINDINGS.values(), ids=FINDINGS)
-def test_finding_states_the_problem_and_the_fix(layout: TableLayout, findings: tuple[str, ...]) -> None:
+def test_finding_states_the_problem_and_the_fix(layout: BucketedFiles, findings: tuple[str, ...]) -> None:
     assert layout.state == ("wrong" if findings else "ok")
     for found, said in zip(layout.findings, findings, strict=True):
         assert found.startswith(said) and "dbt run --full-refresh" in found
@@ -115,4 +115,4 @@ def test_only_unsorted_partitions_of_an_evolving_table_are_rewritten(
 ) -> None:
     found = table(("d=1/00001_0", 1), *((f"d=2/{name}", 1) for name in files), partitioned=True)
     (finding,) = replace(found, evolving=evolving({"d=1": None, "d=2": None})).findings
-    assert finding.endswith('write these partitions anew (spark-bucketing evolution rewrite db.t --where "d = 2").')
+    assert finding.endswith('rewrite these partitions (spark-bucketing table rewrite db.t --where "d = 2").')

@@ -1,4 +1,4 @@
-"""spark-bucketing map: what is kept of files is what is in them, and what it says when it is not."""
+"""`table stats` and `table verify` of organized tables: the statistics are exact, or the commands say that they are not."""
 
 from __future__ import annotations
 
@@ -16,10 +16,19 @@ from conftest import Project
 from spark_bucketing.session import setting
 
 
-def mapped(project: Project, what: str, expected: int = 0) -> list[dict[str, Any]]:
-    result = command(project, "map", what, project.table("m"), "--format", "json")
-    assert result.exit_code == expected, result.output
+def shown(project: Project) -> list[dict[str, Any]]:
+    result = command(project, "table", "stats", project.table("m"), "--format", "json")
+    assert result.exit_code == 0, result.output
     files: list[dict[str, Any]] = json.loads(result.stdout)["files"]
+    return files
+
+
+def verified(project: Project, expected: int = 0) -> list[dict[str, Any]]:
+    result = command(project, "table", "verify", project.table("m"), "--deep", "--format", "json")
+    assert result.exit_code == expected, result.output
+    (table,) = json.loads(result.stdout)["tables"]
+    assert bool(table["findings"]) == (expected == 1)
+    files: list[dict[str, Any]] = table["file_statistics"]
     return files
 
 
@@ -30,19 +39,19 @@ def mapped(project: Project, what: str, expected: int = 0) -> list[dict[str, Any
 def test_the_map_is_true_until_files_change(project: Project, config: dict[str, Any]) -> None:
     """A query of the macros' wrote it, and the command's compares it: they are the same."""
     project.build(ROWS, **ORGANIZED | config)
-    files = mapped(project, "verify")
+    files = verified(project)
     assert {one["state"] for one in files} == {"mapped"} and not any(one["overlaps"] for one in files)
     assert [one["name"] for one in files] == sorted(map(str, data_files(project, "m")))
     assert sum(one["rows"] for one in files) == 1000
-    assert [(one["name"], one["lower"], one["rows"]) for one in mapped(project, "show")] == [
+    assert [(one["name"], one["lower"], one["rows"]) for one in shown(project)] == [
         (one["name"], one["lower"], one["rows"]) for one in files
     ]
     project.spark.sql(f"insert into {project.table('m')} select * from {project.table('m')} where id = 7")
-    assert [one["state"] for one in mapped(project, "verify", expected=1)].count("not-mapped") == 1
-    assert [one["state"] for one in mapped(project, "show")].count("not-mapped") == 1
-    result = command(project, "map", "repair", project.table("m"))
+    assert [one["state"] for one in verified(project, expected=1)].count("not-mapped") == 1
+    assert [one["state"] for one in shown(project)].count("not-mapped") == 1
+    result = command(project, "table", "stats", project.table("m"), "--repair")
     assert result.exit_code == 0 and f"{len(files) + 1} files" in result.output, result.output
-    repaired = mapped(project, "verify", expected=1 if "range_by" not in config else 0)
+    repaired = verified(project, expected=1 if "range_by" not in config else 0)
     assert {one["state"] for one in repaired} == {"mapped"}
     assert sum(one["overlaps"] for one in repaired) == ("range_by" not in config)
 
@@ -55,15 +64,15 @@ def test_a_map_that_is_wrong_or_gone(project: Project) -> None:
     wrong = "select file, bytes, modified, struct(lower.o - 1 as o) as lower, upper, nulls, rows, checksum from wrong"
     project.spark.sql(f"insert overwrite directory '{part}' using parquet {wrong}")
     project.spark.sql("drop view wrong")
-    states = [one["state"] for one in mapped(project, "verify", expected=1)]
+    states = [one["state"] for one in verified(project, expected=1)]
     assert states.count("wrong") == len(states) - 1, "all but the one of NULLs"
-    result = command(project, "map", "verify", project.table("m"))
-    assert result.exit_code == 1 and "map repair" in result.output
-    assert command(project, "map", "repair", project.table("m")).exit_code == 0
-    mapped(project, "verify")
+    result = command(project, "table", "verify", project.table("m"), "--deep")
+    assert result.exit_code == 1 and "table stats" in result.output
+    assert command(project, "table", "stats", project.table("m"), "--repair").exit_code == 0
+    verified(project)
     for path in (project.location("m") / "_file_statistics").rglob("part-*"):
         path.unlink()
-    assert {one["state"] for one in mapped(project, "verify", expected=1)} == {"not-mapped"}
+    assert {one["state"] for one in verified(project, expected=1)} == {"not-mapped"}
 
 
 def test_folders_are_listed_once_for_a_map_and_for_reads_after_it(
@@ -127,15 +136,15 @@ def test_all_parts_of_a_map_are_read_by_one_scan(project: Project, extension: No
         found = project.rows(query.format(table=project.table(other)))
         assert sorted(found) == expected
         assert len(jobs(spark).keys() - before.keys()) == read + 1, "and the query's own"
-    assert command(project, "map", "repair", project.table("m")).exit_code == 0
+    assert command(project, "table", "stats", project.table("m"), "--repair").exit_code == 0
     assert [path.parent for path in folder.rglob("part-*")] == [folder], "one is left"
     assert sorted(project.rows(query.format(table=project.table("m")))) == expected
-    assert {one["state"] for one in mapped(project, "verify", expected=1)} == {"mapped"}
+    assert {one["state"] for one in verified(project, expected=1)} == {"mapped"}
 
 
 def test_tables_without_a_map(project: Project) -> None:
     project.build("select 1 as k", materialized="table")
-    result = command(project, "map", "show", project.table("m"))
+    result = command(project, "table", "stats", project.table("m"))
     assert result.exit_code == 2 and "`range_by` or `implicit_partition_by`" in result.output
-    result = command(project, "map", "show", "nope.nope")
+    result = command(project, "table", "stats", "nope.nope")
     assert result.exit_code == 2 and "There is no table" in result.output

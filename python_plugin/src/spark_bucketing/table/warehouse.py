@@ -48,14 +48,21 @@ class Warehouse:
     @contextmanager
     def with_needed_settings(self) -> Iterator[Warehouse]:
         """Inside the block nothing is left out of what is read, and buckets are written; the settings come back."""
-        before = {key: value for key, value in self.settings().items() if key in _NEEDED and value != _NEEDED[key]}
-        try:
-            for key in before:
-                self.change(f"set {key} = {_NEEDED[key]}")
+        changed = {key for key, value in self.settings().items() if key in _NEEDED and value != _NEEDED[key]}
+        with self.with_settings({key: _NEEDED[key] for key in changed}):
             yield self
-        finally:
-            for key, value in before.items():
+
+    @contextmanager
+    def with_settings(self, settings: Mapping[str, str]) -> Iterator[None]:
+        """Inside the block the session has these settings; afterwards its own ones come back."""
+        before = self.settings() if settings else {}
+        try:
+            for key, value in settings.items():
                 self.change(f"set {key} = {value}")
+            yield
+        finally:
+            for key in settings:
+                self.change(f"set {key} = {before[key]}" if key in before else f"reset {key}")
 
     def has_extension(self) -> bool:
         """Whether the session has the extension, which alone knows buckets of partitions."""

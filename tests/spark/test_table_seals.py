@@ -1,4 +1,4 @@
-"""`spark-bucketing evolution` and `seal` on real tables: what they show and find, and what they seal."""
+"""`table show`, `table verify` and `table seal` on real tables: what they show, find and seal."""
 
 from __future__ import annotations
 
@@ -19,12 +19,13 @@ pytestmark = pytest.mark.usefixtures("extension", "no_broadcast")
 def test_specs_are_shown_as_ranges(tables: SpecEvolution) -> None:
     tables.evolved("shown", {"a": 4, "b": 4, "c": 8})
     lines = [" ".join(line.split()) for line in tables.said("show", "shown").splitlines()]
-    assert lines[0] == f"{DB}.shown: 8 buckets by (k), sorted by (k), 3 partitions"
+    assert f"{DB}.shown: 8 buckets by (k), sorted by (k), 3 partitions" in lines
     assert "ds=a .. ds=b 2 partitions 4 buckets by (k), sorted by (k)" in lines
     assert "ds=c 1 partition 8 buckets by (k), sorted by (k)" in lines
     assert "all partitions together: as 4 buckets by (k)" in lines
     put_parameters(tables, "shown", "ds=b", {"bucketing.hash": None})
-    data = tables.report("show", "shown")
+    (shown,) = tables.report("show", "shown")["tables"]
+    data = shown["seals"]
     assert [(read["first"], read["last"], read["num_buckets"], read["why"]) for read in data["readable"]] == [
         ("ds=a", "ds=a", 4, None),
         ("ds=b", "ds=b", None, "partition ds=b is seal-unreadable"),
@@ -32,14 +33,14 @@ def test_specs_are_shown_as_ranges(tables: SpecEvolution) -> None:
     ]
     found = [(found["status"], found["files"], str(found["problem"])[:14]) for found in data["ranges"]]
     assert found == [("sealed", 4, "None"), ("seal-unreadable", 4, "bucketing.hash"), ("sealed", 8, "None")]
-    assert (data["spec"]["num_buckets"], data["all_partitions"]["num_buckets"]) == (8, None)
+    assert (shown["spec"]["num_buckets"], data["all_partitions"]["num_buckets"]) == (8, None)
 
 
 # It divides the other one, half of it does, it has nothing in common.
 @pytest.mark.parametrize("second", all_long_but((8, 5), (8, 6, 5)))
 def test_what_show_says_of_reading_is_what_the_planner_does(tables: SpecEvolution, second: int) -> None:
     tables.evolved("planned", {"a": 4, "b": second})
-    together = tables.report("show", "planned")["all_partitions"]["num_buckets"]
+    together = tables.report("show", "planned")["tables"][0]["seals"]["all_partitions"]["num_buckets"]
     expected = f"Bucketed: true ({together} Hive buckets" if together else "Bucketed: false"
     assert expected in tables.plan("select k, count(*) from planned group by k")
 
@@ -57,14 +58,16 @@ def test_a_broken_seal_is_found_and_repaired(tables: SpecEvolution, status: str)
     HARM[status](tables)
     before = tables.record("broken")
     assert before["ds=a"][0] == status
-    found = tables.said("verify", "broken")
+    assert f"1 partition without a valid seal, such as ds=a [{status}]" in tables.said("verify", "broken", code=1)
+    found = tables.said("verify", "broken", "--deep", code=1)
     assert "ds=a: would be sealed, 4 buckets by (k), sorted by (k)" in found
     assert "1 sealed, 1 unchanged; keys were read from 4 files" in found
-    tables.said("repair", "broken", "--dry-run")
-    tables.said("repair", "broken", "--where", "ds = 'b'")
+    tables.said("seal", "broken", "--dry-run")
+    tables.said("seal", "broken", "--where", "ds = 'b'")
     assert tables.record("broken") == before
-    tables.said("repair", "broken")
+    tables.said("seal", "broken")
     assert tables.record("broken") == sealed(a=4, b=8)
+    assert tables.said("verify", "broken", "--deep").startswith(f"{DB}.broken: ok\n")
     again = [(of["partition"], of["status"], of["files_read"]) for of in tables.report("seal", "broken")["partitions"]]
     assert again == [("ds=a", "unchanged", 0), ("ds=b", "unchanged", 0)]
 
@@ -75,8 +78,8 @@ def test_files_that_are_no_buckets_are_named(tables: SpecEvolution) -> None:
     data = first.read_bytes()
     put(first, second.read_bytes())
     put(second, data)
-    for command in ("verify", "seal"):
-        found = tables.said(command, "loose", code=1)
+    for command in (("verify", "--deep"), ("seal", "--dry-run"), ("seal",)):
+        found = tables.said(command[0], "loose", *command[1:], code=1)
         assert "1 refused, 1 unchanged" in found
         assert re.search(r"ds=a: found a row of bucket [01] in a file of bucket [01]: 0000[01]_", found)
     refused = tables.report("seal", "loose", code=1)["partitions"][0]
@@ -97,7 +100,7 @@ def test_files_of_another_partition_are_sealed_as_what_they_are(
     for path in files["ds=b"].glob("0*"):
         (files["ds=a"] / path.name).write_bytes(path.read_bytes())
     assert tables.record("stale")["ds=a"][0] == "seal-broken"
-    tables.said("repair", "stale")
+    tables.said("seal", "stale")
     assert tables.record("stale") == sealed(a=numbers[1], b=numbers[1])
 
 
@@ -114,12 +117,12 @@ OF_PARTITIONS = "partition columns only, which are ds"
 REFUSED = [
     ("nowhere", ("show", f"{DB}.nowhere"), f"There is no table {DB}.nowhere"),
     ("view", ("show", f"{DB}.a_view"), "is a view"),
-    ("unpartitioned", ("show", f"{DB}.one"), "has no partitions"),
+    ("unpartitioned", ("rewrite", f"{DB}.one"), "has no partitions"),
     ("spark layout", ("rewrite", f"{DB}.spark"), "4 buckets of the Spark layout"),
     ("nothing to seal", ("seal", f"{DB}.nowhere"), f"There is no table {DB}.nowhere"),
     ("seal plain", ("seal", f"{DB}.plain"), "found a table without buckets"),
-    ("seal version", ("repair", f"{DB}.version_2"), "found bucketing_version 2"),
-    ("seal other column", ("verify", f"{DB}.refused", "--where", "k = 1"), "partition columns ds"),
+    ("seal version", ("seal", f"{DB}.version_2"), "found bucketing_version 2"),
+    ("seal other column", ("verify", f"{DB}.refused", "--deep", "--where", "k = 1"), "partition columns ds"),
     ("plain", ("rewrite", f"{DB}.plain"), "on_bucket_change='evolve'"),
     ("name", ("show", "a.b.c"), "is no name of a table"),
     ("other column", ("rewrite", f"{DB}.refused", "--where", "k = 1"), OF_PARTITIONS),
@@ -165,8 +168,9 @@ def test_what_cannot_be_done_is_said(
 
 def test_a_session_without_the_extension_says_what_to_do(tables: SpecEvolution, refused: None) -> None:
     with no_extension(tables.spark):
-        for name in ("show", "seal"):
+        for name in ("seal", "rewrite"):
             assert "spark-bucketing extension conf --format profiles" in tables.said(name, "refused", code=2)
+        assert "Its seals are unknown" in tables.said("verify", "refused", code=2)
 
 
 def test_settings_under_which_rows_are_left_out_come_back(tables: SpecEvolution) -> None:

@@ -9,8 +9,8 @@ from functools import reduce
 from itertools import groupby, takewhile
 from math import gcd
 
-from spark_bucketing.evolution.model import Partition, Table
 from spark_bucketing.spec import BucketSpec
+from spark_bucketing.table.model import Partition, Table
 
 # Neighbouring partitions that are alike.
 Run = tuple[Partition, ...]

@@ -1,4 +1,4 @@
-"""`spark-bucketing evolution rewrite`: the partitions that it brings to the table's spec, and those that it refuses."""
+"""`spark-bucketing table rewrite`: the partitions that it brings to the table's spec, and those that it refuses."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_a_rewrite_brings_the_selected_partitions(tables: SpecEvolution, stored:
     assert none == f"{DB}.rewritten: none of 3 partitions matches --where.\n"
     assert {path: path.stat().st_mtime_ns for path in before} == before
     tables.assert_whole("rewritten", rows, a=8, b=8, c=8)
-    tables.said("verify", "rewritten")
+    tables.said("verify", "rewritten", "--deep")
     assert "Bucketed: true (8 Hive buckets" in tables.plan("select k, count(*) from rewritten group by k")
 
 
@@ -45,13 +45,13 @@ def test_partitions_with_hard_names(tables: SpecEvolution) -> None:
     tables.alter("hard", 8)
     rows, first, places = tables.sums("hard"), tables.record("hard"), tables.locations("hard")
     assert len(first) == len(HARD)
-    tables.said("verify", "hard")
+    tables.said("verify", "hard", "--deep")
     assert tables.record("hard") == first
     tables.said("rewrite", "hard")
     assert set(tables.record("hard").values()) == {("sealed", 8, 1)}
     assert tables.locations("hard") == places
     tables.assert_whole("hard", rows)
-    tables.said("verify", "hard")
+    tables.said("verify", "hard", "--deep")
 
 
 @pytest.mark.long
@@ -151,7 +151,7 @@ def test_a_partition_stays_in_a_folder_elsewhere(tables: SpecEvolution, tmp_path
 
 def test_several_batches(tables: SpecEvolution, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = tables.evolved("batches", {"a": 4, "b": 4, "c": 4, "d": 8})
-    monkeypatch.setattr("spark_bucketing.evolution.rewrite._BATCH_PARTITIONS", 2)
+    monkeypatch.setattr("spark_bucketing.table.rewrite._BATCH_PARTITIONS", 2)
     said = tables.said("rewrite", "batches")
     assert "[1/2] 2 partitions: 8 files" in said and "[2/2] 1 partition: 4 files" in said
     tables.assert_whole("batches", rows, a=8, b=8, c=8, d=8)

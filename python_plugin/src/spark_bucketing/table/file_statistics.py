@@ -1,4 +1,4 @@
-"""The file statistics of an organized table, docs/explanation/file-layout.md: what it says of the files that are there, and whether that is so."""  # noqa: E501
+"""Reads, verifies and repairs the file statistics of an organized table; see docs/explanation/file-layout.md."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any
 from urllib.parse import unquote
 
 from spark_bucketing.errors import SparkError, TableError
-from spark_bucketing.evolution import sql
-from spark_bucketing.evolution.metadata import describe_table
-from spark_bucketing.evolution.model import Table
-from spark_bucketing.evolution.warehouse import Warehouse
+from spark_bucketing.table import sql
+from spark_bucketing.table.metadata import existing_table
+from spark_bucketing.table.model import Table
+from spark_bucketing.table.warehouse import Warehouse
 
 _FOLDER = "_file_statistics"
 _TRUTH = "spark_bucketing_file_statistics"
@@ -21,16 +21,16 @@ _NAMES = re.compile(r"bucketing\.(range_by|implicit_partition_by)=(\[.*?\])(?=, 
 
 
 class State:
-    """What the map says of a file."""
+    """Whether the statistics cover a file."""
 
     MAPPED = "mapped"
     NOT_MAPPED = "not-mapped"  # added or replaced by others: queries read it
-    WRONG = "wrong"  # the map says something else than its rows do
+    WRONG = "wrong"  # the statistics differ from its rows
 
 
 @dataclass(frozen=True)
 class FileStats:
-    """A file of the table, by its rows or by the map. Values are text."""
+    """A file of the table, by its rows or by the statistics. Values are text."""
 
     name: str  # with the folders of its partition
     size: int  # bytes
@@ -53,7 +53,7 @@ class Organized:
 
     @property
     def folder(self) -> str:
-        """Where its map is."""
+        """Where its statistics are."""
         return f"{self.table.details['Location']}/{_FOLDER}"
 
 
@@ -61,23 +61,28 @@ def organized_table(warehouse: Warehouse, name: str) -> Organized:
     """What the metastore says of an organized table.
 
     Raises:
-        TableError: there is no such table, or it has no map.
+        TableError: there is no such table, or it has no file statistics.
     """
-    table = describe_table(warehouse, name)
-    if table is None:
-        raise TableError(f"There is no table {name}. Check the name, and the target's schema and metastore.")
-    found = {key: loads(names) for key, names in _NAMES.findall(table.details.get("Table Properties", ""))}
-    if not found:
+    found = organized_by(existing_table(warehouse, name))
+    if found is None:
         raise TableError(
             f"Table {name} has no file statistics. Expected the table of a dbt model with "
             "materialized='organized_table' or 'organized_incremental', and `range_by` or `implicit_partition_by`: "
             "write one of these into its config, and run it."
         )
+    return found
+
+
+def organized_by(table: Table) -> Organized | None:
+    """By which columns the metastore says that a table is organized; None where it has no file statistics."""
+    found = {key: loads(names) for key, names in _NAMES.findall(table.details.get("Table Properties", ""))}
+    if not found:
+        return None
     return Organized(table, next(iter(found.get("range_by", [])), None), tuple(found.get("implicit_partition_by", [])))
 
 
 def read_file_statistics(warehouse: Warehouse, of: Organized) -> list[FileStats]:
-    """The files that are there, and what the map says of them. Opens their ends, and reads no rows."""
+    """The files that are there, with their statistics. Opens their ends, and reads no rows."""
     listed = (
         f"select {_tail(of)} as file, max(_metadata.file_size) as bytes, count(*) as rows,"  # noqa: S608
         f" max(_metadata.file_modification_time) as modified from {sql.table(of.table.name)} group by _metadata.file_path"  # noqa: E501
@@ -95,7 +100,7 @@ def read_file_statistics(warehouse: Warehouse, of: Organized) -> list[FileStats]
 
 
 def verify_file_statistics(warehouse: Warehouse, of: Organized) -> list[FileStats]:
-    """The files that are there, each with what its rows say, compared with the map. Reads all rows once."""
+    """The files that are there, each with what its rows say, compared with the statistics. Reads all rows once."""
     truth = _truth(of)
     compared = [
         *(["lower", "upper", "nulls"] if of.range_by else []),
@@ -119,9 +124,9 @@ def verify_file_statistics(warehouse: Warehouse, of: Organized) -> list[FileStat
 
 
 def repair_file_statistics(warehouse: Warehouse, of: Organized) -> int:
-    """Read all rows, and write the whole map anew; returns how many files it says something of.
+    """Read all rows, and rewrite all statistics; returns how many files they cover.
 
-    All of its parts go, and one comes, once the rows have been read. Where that is cut off, there is no map, and
+    One part replaces all others once the rows have been read. Where that is interrupted, there are no statistics, and
     queries read all files.
     """
     warehouse.rows(f"cache table {_TRUTH} as {_truth(of)}")
@@ -136,7 +141,7 @@ def repair_file_statistics(warehouse: Warehouse, of: Organized) -> int:
 
 
 def _is_there(warehouse: Warehouse, of: Organized) -> bool:
-    """Whether there is a map: a folder for each write, and the file of a repair."""
+    """Whether there are statistics: a folder for each write, and the file of a repair."""
     try:
         return bool(warehouse.rows(f"select 1 from binaryFile.{sql.name(f'{of.folder}/*')} limit 1"))  # noqa: S608
     except SparkError as error:
@@ -154,7 +159,7 @@ def _tail(of: Organized) -> str:
 
 
 def _truth(of: Organized) -> str:
-    """What the map ought to say: the macro file_statistics_sql() has the same query."""
+    """What the statistics have to be: the macro file_statistics_sql() has the same query."""
     partition = [column.name for column in of.table.columns]
     groups = [("partition", partition), ("implicit_partition", list(of.implicit_partition_by))]
     columns = [
@@ -195,7 +200,7 @@ def _follows(of: Organized) -> str:
 
 
 def _texts(of: Organized, table: str = "") -> list[str]:
-    """Values of the map as text."""
+    """Values of the statistics as text."""
     texts = []
     if of.implicit_partition_by:
         texts.append(f"cast({table}implicit_partition as string) as implicit_partition")

@@ -13,13 +13,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from spark_bucketing.errors import BucketingError, TableError
-from spark_bucketing.evolution import sql, staging
-from spark_bucketing.evolution.metadata import read_partitions
-from spark_bucketing.evolution.model import Partition, Table, one_spelling, words
-from spark_bucketing.evolution.partition_predicates import covering
-from spark_bucketing.evolution.staging import Staging
-from spark_bucketing.evolution.warehouse import Warehouse
 from spark_bucketing.spec import BucketSpec
+from spark_bucketing.table import sql, staging
+from spark_bucketing.table.metadata import read_partitions
+from spark_bucketing.table.model import Partition, Table, one_spelling, words
+from spark_bucketing.table.partition_predicates import covering
+from spark_bucketing.table.staging import Staging
+from spark_bucketing.table.warehouse import Warehouse
 
 # Of one staging table: what has to fit twice on the disks, and what a statement names.
 _BATCH_BYTES = 100 * 2**30
@@ -160,7 +160,8 @@ class Rewriter:
         for part in batch:
             if part.values not in staged.filled:
                 self._notify(
-                    f"{part.name} has files and no rows, and is left alone: spark-bucketing seal takes it as it is."
+                    f"{part.name} has files and no rows, and is left alone: `spark-bucketing table seal` takes it "
+                    "as it is."
                 )
         return len(staged.filled)
 

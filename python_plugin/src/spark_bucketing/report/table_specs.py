@@ -1,4 +1,4 @@
-"""Write the results of the `evolution` commands as text and JSON."""
+"""Bucket specs of partitions, what was sealed, and what a rewrite does, in text and JSON."""
 
 from __future__ import annotations
 
@@ -11,33 +11,31 @@ from rich.console import Console
 from rich.table import Table as Grid
 from rich.text import Text
 
-from spark_bucketing.evolution.compatibility import Merging, Read, Run, compatible_read, readable_ranges, runs, span
-from spark_bucketing.evolution.model import Partition, Status, Table, total_size, words
-from spark_bucketing.evolution.rewrite import RewritePlan
-from spark_bucketing.report.formatting import count, size, spec_data
+from spark_bucketing.report.formatting import size, spec_data
 from spark_bucketing.report.output import console_on, write_json
+from spark_bucketing.table.compatibility import Merging, Read, Run, compatible_read, readable_ranges, runs, span
+from spark_bucketing.table.model import Partition, Status, Table, total_size, words
+from spark_bucketing.table.rewrite import RewritePlan
+from spark_bucketing.units import count
 
 
-def write_specs(table: Table, merging: Merging, form: str, file: TextIO) -> None:
-    """Write the specs of the partitions, and which of them queries can read together as bucketed."""
+def specs_data(table: Table, merging: Merging) -> dict[str, Any]:
+    """The specs over the partitions, and which of them can be read together, in the types of JSON."""
     found = runs(table.partitions)
-    together = compatible_read(table, table.partitions, merging)
-    if form == "json":
-        write_json(
-            {
-                "table": table.name,
-                "spec": spec_data(table.spec),
-                "ranges": list(map(_run, found)),
-                "all_partitions": _read(together) if found else None,
-                "readable": list(map(_read, readable_ranges(table, merging))),
-            },
-            file,
-        )
-        return
-    console = console_on(file, soft_wrap=True)
+    return {
+        "ranges": list(map(_run, found)),
+        "all_partitions": _read(compatible_read(table, table.partitions, merging)) if found else None,
+        "readable": list(map(_read, readable_ranges(table, merging))),
+    }
+
+
+def print_specs(table: Table, merging: Merging, console: Console) -> None:
+    """Print the specs over the partitions, and which of them can be read together."""
+    found = runs(table.partitions)
     console.print(Text(f"{table.name}: {words(table.spec)}, {count(len(table.partitions), 'partition')}"))
     if not found:
         return
+    together = compatible_read(table, table.partitions, merging)
     _print_grid(console, ((run, _widest(run).summary) for run in found))
     console.print(Text(f"\nRead as bucketed:\n  all partitions together: {_how(together)}"))
     if table.spec and not together.spec:
@@ -79,9 +77,13 @@ def _read(read: Read) -> dict[str, Any]:
 def write_sealed(table: str, found: Sequence[Partition], dry_run: bool, form: str, file: TextIO) -> None:
     """Write which partitions are or would be sealed, and why others are not."""
     if form == "json":
-        write_json({"table": table, "dry_run": dry_run, "partitions": list(map(_sealed, found))}, file)
-        return
-    console = console_on(file, soft_wrap=True)
+        write_json({"table": table, "dry_run": dry_run, "partitions": list(map(sealed_data, found))}, file)
+    else:
+        print_sealed(table, found, dry_run, console_on(file, soft_wrap=True))
+
+
+def print_sealed(table: str, found: Sequence[Partition], dry_run: bool, console: Console) -> None:
+    """Print the same as text."""
     for part in found:
         where = part.name or table
         if part.status == Status.REFUSED:
@@ -96,7 +98,8 @@ def write_sealed(table: str, found: Sequence[Partition], dry_run: bool, form: st
     console.print(Text(f"{table}: {sums or 'no matching partitions'}; keys were read from {read}."))
 
 
-def _sealed(part: Partition) -> dict[str, Any]:
+def sealed_data(part: Partition) -> dict[str, Any]:
+    """A partition as SEAL BUCKETS reports it, in the types of JSON."""
     return {
         "partition": part.name,
         "status": part.status,

@@ -9,13 +9,14 @@ import pytest
 
 from conftest import REPOSITORY
 from spark_bucketing.errors import exit_code
-from spark_bucketing.evolution.model import Column, Partition, Table
-from spark_bucketing.layout.table import DataFile, TableLayout
 from spark_bucketing.report.formatting import size
-from spark_bucketing.report.layout import write_layouts
+from spark_bucketing.report.table_overview import write_overviews
 from spark_bucketing.spec import BucketSpec
+from spark_bucketing.table.bucketed_files import BucketedFiles, DataFile
+from spark_bucketing.table.model import Column, Partition, Table
+from spark_bucketing.table.overview import Overview
 
-OK = TableLayout(
+OK = BucketedFiles(
     "flights",
     BucketSpec(2, ("tailnum", "[day]"), ("tailnum",), "hive"),
     "parquet",
@@ -24,29 +25,29 @@ OK = TableLayout(
 )
 SIXTEEN = Partition("d=2", ("2",), "/d=2", "sealed", replace(OK.spec, num_buckets=16))
 MIXED = replace(OK, evolving=Table("db.flights", OK.spec, (Column("d", "int"),), (SIXTEEN,)))
-WRONG = TableLayout("planes", BucketSpec(2, ("tailnum",), (), "spark"), "orc", False, (DataFile("/x.orc", 1, 7),))
-UNKNOWN = TableLayout("notes", BucketSpec(2, ("k",), (), "hive"), "TextInputFormat", False, unreadable="It is text.")
+WRONG = BucketedFiles("planes", BucketSpec(2, ("tailnum",), (), "spark"), "orc", False, (DataFile("/x.orc", 1, 7),))
+UNKNOWN = BucketedFiles("notes", BucketSpec(2, ("k",), (), "hive"), "TextInputFormat", False, unreadable="It is text.")
 
 
-def written(*layouts: TableLayout, form: str = "text") -> str:
+def written(*layouts: BucketedFiles, form: str = "text") -> str:
     file = io.StringIO()
-    write_layouts("s", layouts, form, file)
+    write_overviews("s", [Overview(Table(one.name, one.spec, ()), one) for one in layouts], form, file)
     return file.getvalue()
 
 
 @pytest.mark.parametrize(
     ("layout", "cells"),
     [
-        (OK, "flights hive parquet tailnum, [day] tailnum 2 2 3 100 bytes 1.5 KiB 4.0 KiB 5.6 KiB 4,000 1.50 ok"),
+        (OK, "flights hive parquet tailnum, [day] tailnum 2 2 3 100 bytes 1.5 KiB 4.0 KiB 5.6 KiB 4,000 1.50 - ok"),
         (
             MIXED,
-            "flights hive parquet tailnum, [day] tailnum 2, 16 2 3 100 bytes 1.5 KiB 4.0 KiB 5.6 KiB 4,000 1.50 ok",
+            "flights hive parquet tailnum, [day] tailnum 2, 16 2 3 100 bytes 1.5 KiB 4.0 KiB 5.6 KiB 4,000 1.50 - ok",
         ),
-        (WRONG, "planes spark orc tailnum - 2 - 1 7 bytes 7 bytes 7 bytes 7 bytes 1 - wrong"),
-        (UNKNOWN, "notes hive TextInputFormat k - 2 - - - - - - - - unknown"),
+        (WRONG, "planes spark orc tailnum - 2 - 1 7 bytes 7 bytes 7 bytes 7 bytes 1 - - wrong"),
+        (UNKNOWN, "notes hive TextInputFormat k - 2 - - - - - - - - - unknown"),
     ],
 )
-def test_each_table_is_one_line(layout: TableLayout, cells: str) -> None:
+def test_each_table_is_one_line(layout: BucketedFiles, cells: str) -> None:
     assert [line for line in written(layout).splitlines() if line.split() == cells.split()]
 
 
@@ -71,6 +72,10 @@ def test_json_contains_bytes_and_partition_specs() -> None:
         ],
         "findings": [],
         "unreadable": None,
+        "range_by": None,
+        "implicit_partition_by": [],
+        "seals": None,
+        "file_statistics": None,
     }
     assert (second["partitions"], second["skew"], second["findings"]) == (None, None, list(WRONG.findings))
     assert (third["state"], third["unreadable"]) == ("unknown", "It is text.")
@@ -79,7 +84,7 @@ def test_json_contains_bytes_and_partition_specs() -> None:
 
 
 def test_documentation_contains_every_key() -> None:
-    text = (REPOSITORY / "docs" / "layout.md").read_text()
+    text = (REPOSITORY / "docs" / "table.md").read_text()
     (table,) = json.loads(written(OK, form="json"))["tables"]
     for key in [*table, *table["bytes"], *table["by_spec"][0], *table["spec"]]:
         assert f"`{key}`" in text, key
@@ -113,5 +118,5 @@ def test_sizes_are_formatted_with_units(number: int, text: str) -> None:
     ("layouts", "code"),
     [([], 0), ([OK], 0), ([OK, WRONG], 1), ([OK, UNKNOWN], 2), ([UNKNOWN, WRONG], 1)],
 )
-def test_exit_code_distinguishes_findings_from_unknowns(layouts: list[TableLayout], code: int) -> None:
+def test_exit_code_distinguishes_findings_from_unknowns(layouts: list[BucketedFiles], code: int) -> None:
     assert exit_code({layout.state for layout in layouts}) == code

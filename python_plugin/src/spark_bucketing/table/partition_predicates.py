@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from itertools import groupby
 
 from spark_bucketing.errors import SparkError, TableError
-from spark_bucketing.evolution import sql
-from spark_bucketing.evolution.model import Column, Partition, Table
-from spark_bucketing.evolution.warehouse import Warehouse
+from spark_bucketing.table import sql
+from spark_bucketing.table.model import Column, Partition, Table
+from spark_bucketing.table.warehouse import Warehouse
 
 # Up to how many values a list is shorter to read than a range.
 _LIST = 2
@@ -141,4 +141,4 @@ def rewrite_command(table: str, where: str = "true") -> str:
     """
     # In double quotes where these change nothing, since literals have single ones.
     quoted = f'"{where}"' if not set(where) & set('$`\\!"') else shlex.quote(where)
-    return f"spark-bucketing evolution rewrite {shlex.quote(table)}{'' if where == 'true' else f' --where {quoted}'}"
+    return f"spark-bucketing table rewrite {shlex.quote(table)}{'' if where == 'true' else f' --where {quoted}'}"

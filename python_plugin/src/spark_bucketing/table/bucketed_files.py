@@ -9,10 +9,11 @@ from functools import cached_property
 from statistics import median
 from typing import Literal, NamedTuple
 
-from spark_bucketing.evolution.model import Table, one_spelling
-from spark_bucketing.evolution.partition_predicates import covering, rewrite_command
-from spark_bucketing.layout.names import bucket_of
 from spark_bucketing.spec import BucketSpec
+from spark_bucketing.table.bucket_names import bucket_of
+from spark_bucketing.table.model import Table, one_spelling
+from spark_bucketing.table.partition_predicates import covering, rewrite_command
+from spark_bucketing.units import count
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,11 @@ class FileSizes(NamedTuple):
     median: int
     largest: int
     total: int
+
+    @classmethod
+    def of(cls, sizes: Sequence[int]) -> FileSizes | None:
+        """Those of some files; None without any."""
+        return cls(min(sizes), int(median(sizes)), max(sizes), sum(sizes)) if sizes else None
 
 
 @dataclass(frozen=True)
@@ -87,19 +93,19 @@ class SpecFiles:
 
 
 @dataclass(frozen=True)
-class TableLayout:
+class BucketedFiles:
     """A bucketed table and all its files.
 
     When the files could not be read, unreadable says why, and nothing is known of them.
     """
 
-    name: str  # without the schema
+    name: str  # qualified: db.t
     spec: BucketSpec  # the table's own
     file_format: str  # parquet, orc, or what else Spark calls it
     partitioned: bool  # whether it has partition columns
     files: tuple[DataFile, ...] = ()  # of all partitions
     unreadable: str = ""  # why there are none here
-    evolving: Table | None = None  # with its partitions; None where a rewrite cannot be had of single ones
+    evolving: Table | None = None  # with its partitions; None where single ones cannot be rewritten
 
     @cached_property
     def own_specs(self) -> Mapping[str, BucketSpec]:
@@ -138,12 +144,11 @@ class TableLayout:
     @property
     def sizes(self) -> FileSizes | None:
         """Bytes of the files; None without any."""
-        sizes = [file.size for file in self.files]
-        return FileSizes(min(sizes), int(median(sizes)), max(sizes), sum(sizes)) if sizes else None
+        return FileSizes.of([file.size for file in self.files])
 
     @property
     def state(self) -> Literal["ok", "wrong", "unknown"]:
-        """Whether the files are as the spec wants them: unknown is no pass."""
+        """Whether the files are as the spec requires them: unknown is no pass."""
         if self.unreadable:
             return "unknown"
         return "wrong" if self.findings else "ok"
@@ -156,33 +161,33 @@ class TableLayout:
     def _findings(self) -> Iterator[str]:
         if unnamed := [file for part in self.by_spec for file in part.without_bucket()]:
             yield (
-                f"{_count(unnamed, 'file')} without a bucket id in the name, such as {unnamed[0].name}: "
-                f"they were written without buckets; {self._write_anew(file.folder for file in unnamed)}."
+                f"{count(len(unnamed), 'file')} without a bucket id in the name, such as {unnamed[0].name}: "
+                f"they were written without buckets; {self._rewrite(file.folder for file in unnamed)}."
             )
         for part in self.by_spec:
             if beyond := part.beyond():
                 yield (
-                    f"{_count(beyond, 'file')} with a bucket id above {part.spec.num_buckets - 1}, such as "
+                    f"{count(len(beyond), 'file')} with a bucket id above {part.spec.num_buckets - 1}, such as "
                     f"{beyond[0].name}: they were written for more buckets than the table has; "
-                    f"{self._write_anew(file.folder for file in beyond)}."
+                    f"{self._rewrite(file.folder for file in beyond)}."
                 )
         if crowded := self._crowded_buckets():
             folder, bucket, number = crowded[0]
             values = "/".join(part for part in folder.split("/") if "=" in part)
             where = f" of {values}" if values else ""
-            cure = self._write_anew(found for found, _, _ in crowded)
+            cure = self._rewrite(found for found, _, _ in crowded)
             yield (
-                f"{_count(crowded, 'bucket')} with more than one file, such as bucket {bucket}{where} with {number}: "
-                f"a bucket is in one order only when it is one file; {cure}."
+                f"{count(len(crowded), 'bucket')} with more than one file, such as bucket {bucket}{where} "
+                f"with {number}: a bucket is in one order only when it is one file; {cure}."
             )
 
-    def _write_anew(self, folders: Iterable[str]) -> str:
-        """What brings the files in these folders into order: only their partitions, where that can be had."""
+    def _rewrite(self, folders: Iterable[str]) -> str:
+        """What brings the files in these folders into order: only their partitions, where that is possible."""
         table, wanted = self.evolving, set(folders)
         chosen = [part for part in table.partitions if one_spelling(part.location) in wanted] if table else []
         if not table or not chosen:
-            return "write the table anew (dbt run --full-refresh)"
-        return f"write these partitions anew ({rewrite_command(table.name, covering(table, chosen))})"
+            return "rebuild the table (dbt run --full-refresh)"
+        return f"rewrite these partitions ({rewrite_command(table.name, covering(table, chosen))})"
 
     def _crowded_buckets(self) -> list[tuple[str, int, int]]:
         """Folder, bucket and number of files, wherever a bucket of a partition has several."""
@@ -193,7 +198,3 @@ class TableLayout:
                 if bucket is not None:
                     numbers[file.folder if self.partitioned else "", bucket] += 1
         return sorted((folder, bucket, number) for (folder, bucket), number in numbers.items() if number > 1)
-
-
-def _count(things: Sequence[object], noun: str) -> str:
-    return f"{len(things):,} {noun}{'s' if len(things) > 1 else ''}"

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from urllib.parse import unquote
 
 from spark_bucketing.errors import SparkError, TableError
-from spark_bucketing.evolution import sql
-from spark_bucketing.evolution.metadata import describe_table
-from spark_bucketing.evolution.model import Table
-from spark_bucketing.evolution.warehouse import Warehouse
+from spark_bucketing.table import sql
+from spark_bucketing.table.metadata import describe_table
+from spark_bucketing.table.model import Table
+from spark_bucketing.table.warehouse import Warehouse
 
 PURPOSE, REPLACES, EMPTIES = "bucketing.staging", "bucketing.replaces", "bucketing.staging_empties"
 # Rows of the table itself, as the command stages them; any other purpose is new content.

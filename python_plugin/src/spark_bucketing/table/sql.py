@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from spark_bucketing.evolution.model import Column, Partition
+from spark_bucketing.table.model import Column, Partition
 
 _PART = re.compile(r"`((?:[^`]|``)+)`|([^.`]+)")
 # Columns of bucket_specs(). Arrays are text over some connections, and so they are over all.

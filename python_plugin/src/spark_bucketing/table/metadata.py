@@ -9,11 +9,11 @@ from dataclasses import replace
 from typing import Any
 
 from spark_bucketing.errors import SparkError, TableError
-from spark_bucketing.evolution import sql
-from spark_bucketing.evolution.compatibility import Merging
-from spark_bucketing.evolution.model import Column, Partition, Status, Table
-from spark_bucketing.evolution.warehouse import Warehouse
 from spark_bucketing.spec import BucketSpec, Description
+from spark_bucketing.table import sql
+from spark_bucketing.table.compatibility import Merging
+from spark_bucketing.table.model import Column, Partition, Status, Table
+from spark_bucketing.table.warehouse import Warehouse
 
 # What Hive calls a partition whose value is NULL.
 _NULL = "__HIVE_DEFAULT_PARTITION__"
@@ -44,13 +44,23 @@ def read_table(warehouse: Warehouse, name: str) -> Table:
 
 
 def require_table(warehouse: Warehouse, name: str) -> Table:
-    """What describe_table() says of a table that has to be there, in a session that has to have the extension.
+    """existing_table() in a session that has to have the extension.
 
     Raises:
         TableError: the table does not exist.
         SparkError: the session lacks the extension, or Spark does not answer.
     """
     warehouse.require_extension(name)
+    return existing_table(warehouse, name)
+
+
+def existing_table(warehouse: Warehouse, name: str) -> Table:
+    """What describe_table() says of a table that has to be there.
+
+    Raises:
+        TableError: the table does not exist.
+        SparkError: Spark does not answer.
+    """
     table = describe_table(warehouse, name)
     if table is None:
         raise TableError(f"There is no table {name}. Check the name, and the target's schema and metastore.")

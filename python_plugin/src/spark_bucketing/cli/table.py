@@ -1,0 +1,189 @@
+"""The commands of `table`: show, verify, seal and rewrite tables, and their file statistics."""
+
+from __future__ import annotations
+
+import click
+
+from spark_bucketing.cli.open_warehouse import DRY_RUN, WHERE, opened, table_command, tables_command
+from spark_bucketing.cli.options import FORMAT
+from spark_bucketing.cli.progress import ProgressLine, progress_line
+from spark_bucketing.cli.streams import standard_output
+from spark_bucketing.errors import CLEAN, FINDINGS, BucketingError, exit_code
+from spark_bucketing.project.profile import Place
+from spark_bucketing.report.file_statistics import write_file_statistics_report
+from spark_bucketing.report.formatting import size
+from spark_bucketing.report.table_overview import write_overviews
+from spark_bucketing.report.table_specs import write_plan, write_sealed
+from spark_bucketing.report.table_verification import write_verifications
+from spark_bucketing.table.file_statistics import organized_table, read_file_statistics, repair_file_statistics
+from spark_bucketing.table.metadata import read_table, seal_table
+from spark_bucketing.table.model import Status, total_size
+from spark_bucketing.table.overview import qualified, read_overviews
+from spark_bucketing.table.partition_predicates import select_partitions
+from spark_bucketing.table.rewrite import RewritePlan, Rewriter, plan_rewrite
+from spark_bucketing.table.staging import find_staging, is_complete
+from spark_bucketing.table.verification import verify_table
+from spark_bucketing.table.warehouse import Warehouse
+from spark_bucketing.units import count
+
+
+@click.group()
+def table() -> None:
+    """Show, verify, seal and rewrite bucketed and organized tables.
+
+    With a dbt target whose method is session, Spark runs in this process; with thrift or http, statements go to the
+    target's server. Seals and bucket specs per partition require the session extension.
+    """
+
+
+@table.command()
+@FORMAT
+@tables_command
+def show(tables: tuple[str, ...], schema: str | None, form: str, place: Place) -> None:
+    """Show bucket specs, files, sizes, skew, seals and file statistics of tables.
+
+    Without TABLE, all bucketed and organized tables of the schema. For a named table also the bucket specs of its
+    partitions, which of them Spark reads together as bucketed, and the statistics of each file. Files are listed and
+    compared with their seals; rows are counted by the footers of the files.
+
+    Skew is the rows of the largest bucket over the mean of all buckets, with partitions of the same spec added up;
+    where partitions differ in their specs, the largest of these numbers.
+
+    Exit codes: 0 each bucket is one file, 1 some are not, 2 could not run.
+    """
+    with progress_line() as line, opened(place, line) as (warehouse, target):
+        chosen = schema or target.schema
+        found = list(read_overviews(warehouse, chosen, tables, line.show))
+    write_overviews(chosen, found, form, standard_output(form), details=bool(tables))
+    click.get_current_context().exit(exit_code({overview.state for overview in found}))
+
+
+@table.command()
+@click.option(
+    "--deep",
+    is_flag=True,
+    help="Also read rows: those of files without a valid seal, and all rows of organized tables.",
+)
+@WHERE
+@FORMAT
+@tables_command
+def verify(tables: tuple[str, ...], schema: str | None, deep: bool, where: str | None, form: str, place: Place) -> None:
+    """Run every check that fits a table: file names, seals, file statistics.
+
+    Without TABLE, all bucketed and organized tables of the schema. With --deep also rows in their buckets, the order
+    of rows in each file, and the file statistics against the rows. Nothing is changed.
+
+    Exit codes: 0 clean, 1 findings, 2 could not run, or not all checks.
+    """
+    with progress_line() as line, opened(place, line) as (warehouse, target):
+        chosen = schema or target.schema
+        found = []
+        for overview in read_overviews(warehouse, chosen, tables, line.show):
+            line.show(f"verifying {overview.table.name}")
+            found.append(verify_table(warehouse, overview, deep, where))
+    write_verifications(chosen, found, form, standard_output(form), details=bool(tables))
+    click.get_current_context().exit(exit_code({verification.state for verification in found}))
+
+
+@table.command()
+@WHERE
+@DRY_RUN
+@FORMAT
+@table_command
+def seal(name: str, where: str | None, dry_run: bool, form: str, place: Place) -> None:
+    """Seal the files of TABLE that are the buckets of a spec, so that queries read them as bucketed.
+
+    The bucket and sort columns of files without a valid seal are read once, in the cluster. For files that stock Spark,
+    Hive or Trino have written; an INSERT through the extension seals what it writes. No data is changed.
+
+    Exit codes: 0 all files are sealed, 1 some are not the buckets of the spec, 2 could not run.
+    """
+    with progress_line() as line, opened(place, line) as (warehouse, target):
+        name = qualified(name, target.schema)
+        line.show(f"hashing files of {name}")
+        found = seal_table(warehouse, name, where, dry_run)
+    write_sealed(name, found, dry_run, form, standard_output(form))
+    refused = any(partition.status == Status.REFUSED for partition in found)
+    click.get_current_context().exit(FINDINGS if refused else CLEAN)
+
+
+@table.command()
+@WHERE
+@DRY_RUN
+@table_command
+def rewrite(name: str, where: str | None, dry_run: bool, place: Place) -> None:
+    """Rewrite partitions of TABLE in the table's current spec, with one file for each bucket.
+
+    Partitions that are sealed so already are skipped. The others are copied to a staging table, whose properties say
+    what it replaces once its rows are counted; then Spark overwrites the partitions from there. Run an interrupted or
+    killed command again: it finishes from a complete staging table and drops an incomplete one.
+    Nothing else may write to these partitions at the same time, nor may another rewrite of the table run.
+    """
+    with progress_line() as line, opened(place, line) as (warehouse, target):
+        name = qualified(name, target.schema)
+        line.show(f"listing files of {name}")
+        found = read_table(warehouse, name)
+        # A mistake in the predicate is found before anything is done.
+        chosen, unclear = select_partitions(warehouse, found, where)
+        if dry_run:
+            _show_recovery(warehouse, name, line)
+        elif Rewriter(warehouse, found, line.echo).recover():
+            found = read_table(warehouse, name)
+            chosen, unclear = select_partitions(warehouse, found, where)
+        plan = plan_rewrite(found, chosen, unclear)
+        if found.partitions and not chosen:
+            line.echo(f"{name}: none of {count(len(found.partitions), 'partition')} matches --where.")
+        elif dry_run:
+            with line.hidden():
+                write_plan(plan, standard_output("text"))
+        else:
+            _rewrite(warehouse, plan, line)
+
+
+@table.command()
+@click.option("--repair", is_flag=True, help="Rewrite the statistics from the rows, all of which are read once.")
+@FORMAT
+@table_command
+def stats(name: str, repair: bool, form: str, place: Place) -> None:
+    """Show the file statistics of TABLE, an organized table, or repair them.
+
+    No rows are read, except with --repair, which changes no data. `table verify --deep` compares the statistics with
+    the rows.
+    """
+    with progress_line() as line, opened(place, line) as (warehouse, target):
+        name = qualified(name, target.schema)
+        organized = organized_table(warehouse, name)
+        if repair:
+            line.show(f"reading {name}")
+            repair_file_statistics(warehouse, organized)
+        line.show(f"listing files of {name}")
+        files = read_file_statistics(warehouse, organized)
+    write_file_statistics_report(name, files, form, standard_output(form))
+
+
+def _show_recovery(warehouse: Warehouse, name: str, line: ProgressLine) -> None:
+    staging = find_staging(warehouse, name)
+    if staging:
+        what = "completed" if is_complete(staging) else "dropped"
+        line.echo(
+            f"{staging.name}: an earlier run crashed or is still running; the staging table would first be {what}."
+        )
+
+
+def _rewrite(warehouse: Warehouse, plan: RewritePlan, line: ProgressLine) -> None:
+    rewriter = Rewriter(warehouse, plan.table, line.echo)
+    batches = list(plan.batches())
+    replaced = 0
+    for number, batch in enumerate(batches, 1):
+        partitions = f"[{number}/{len(batches)}] {count(len(batch), 'partition')}"
+        line.echo(f"{partitions}: {count(sum(part.files for part in batch), 'file')}, {size(total_size(batch))}")
+        line.show(f"writing {partitions} of {plan.table.name}")
+        replaced += rewriter.run(batch)
+    done = count(replaced, "partition")
+    line.echo(f"{plan.table.name}: {done} brought to the table's spec, {len(plan.done):,} had it before.")
+    if plan.left:
+        why = "; ".join(f"{part.name}: {obstacle}" for part, obstacle in plan.left)
+        raise BucketingError(
+            f"Left as they are, of {plan.table.name}: {why}. Expected partitions with folders of their own, named as "
+            "Spark casts their values to text: INSERT the rows of these into such ones, and drop them."
+        )

@@ -1,1 +1,0 @@
-"""Partitions of one table with bucket specs of their own: which there are, whether they hold, and how to mend them."""

@@ -1,1 +1,0 @@
-"""The files of a bucketed table: which there are, which bucket each holds, and what is wrong with them."""

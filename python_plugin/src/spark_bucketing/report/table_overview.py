@@ -1,0 +1,170 @@
+"""Tables: as text, a grid, then what is wrong in whole sentences, then details; or as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any, TextIO
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from spark_bucketing.report.file_statistics import print_file_statistics
+from spark_bucketing.report.formatting import size, spec_data
+from spark_bucketing.report.output import console_on, write_json
+from spark_bucketing.report.table_specs import print_specs, specs_data
+from spark_bucketing.table.bucketed_files import BucketedFiles, SpecFiles
+from spark_bucketing.table.file_statistics import State
+from spark_bucketing.table.model import Status
+from spark_bucketing.table.overview import Overview
+
+_WIDEST = 100_000
+_STYLES = {"ok": "green", "wrong": "red", "unknown": "yellow"}
+_WORDS = ("table", "layout", "format", "bucket columns", "sort columns")
+_NUMBERS = ("buckets", "partitions", "files", "smallest", "median", "largest", "total", "rows", "skew")
+_TITLES = (*_WORDS, *_NUMBERS, "metadata", "state")
+
+
+def write_overviews(schema: str, overviews: Sequence[Overview], form: str, file: TextIO, details: bool = False) -> None:
+    """Write what there is of tables; as text with their partitions and files where details are asked for."""
+    if form == "json":
+        write_json({"schema": schema, "tables": list(map(overview_data, overviews))}, file)
+    elif overviews:
+        console = console_on(file)
+        _print_grid(console, overviews)
+        for overview in overviews if details else ():
+            if overview.merging and overview.table.columns:
+                print_specs(overview.table, overview.merging, console_on(file, soft_wrap=True))
+            elif overview.statistics is not None:
+                print_file_statistics(overview.table.name, overview.statistics, console_on(file, soft_wrap=True))
+    else:
+        file.write(f"Schema {schema} has no bucketed or organized tables.\n")
+
+
+def _print_grid(console: Console, overviews: Sequence[Overview]) -> None:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    for title in _TITLES:
+        table.add_column(title, justify="right" if title in _NUMBERS else "left")
+    for overview in overviews:
+        table.add_row(*_cells(overview))
+    if console.measure(table, options=console.options.update(max_width=_WIDEST)).maximum <= console.width:
+        console.print(table)
+    else:
+        for overview in overviews:
+            console.print(_record(overview))
+    for overview in overviews:
+        for message in _messages(overview.files):
+            console.print(Text.assemble((overview.table.name, _STYLES[overview.state]), ": ", message))
+
+
+def _messages(files: BucketedFiles | None) -> Sequence[str]:
+    if files is None:
+        return ()
+    return (files.unreadable,) if files.unreadable else files.findings
+
+
+def _record(overview: Overview) -> Table:
+    """A line for each column, where a terminal is too narrow for all of them side by side."""
+    record = Table.grid(padding=(0, 2))
+    for title, cell in zip(_TITLES, _cells(overview), strict=True):
+        record.add_row(Text(title, "bold"), cell)
+    record.add_row()
+    return record
+
+
+def _cells(overview: Overview) -> list[Text]:
+    files = overview.files
+    texts = _bucketed_cells(files) if files else _other_cells(overview)
+    return [
+        *map(Text, (overview.table.name, *texts, _metadata(overview))),
+        Text(overview.state, _STYLES[overview.state]),
+    ]
+
+
+def _bucketed_cells(files: BucketedFiles) -> list[str]:
+    spec, sizes = files.spec, files.sizes
+    known = files.state != "unknown"
+    numbers = sorted({part.spec.num_buckets for part in files.by_spec})
+    return [
+        spec.bucket_hash,
+        files.file_format,
+        ", ".join(spec.bucket_columns),
+        ", ".join(spec.sort_columns) or "-",
+        ", ".join(f"{number:,}" for number in numbers),
+        f"{files.partitions:,}" if files.partitioned and known else "-",
+        f"{len(files.files):,}" if known else "-",
+        *(map(size, sizes) if sizes else "----"),
+        f"{files.rows:,}" if known else "-",
+        "-" if files.skew is None else f"{files.skew:.2f}",
+    ]
+
+
+def _other_cells(overview: Overview) -> list[str]:
+    """Of an organized table, or of one that is bucketed no more and has sealed partitions."""
+    organized, partitions = overview.organized, overview.table.partitions
+    if organized is None:
+        total = size(sum(part.size for part in partitions))
+        numbers = sorted({part.spec.num_buckets for part in partitions if part.spec})
+        return [
+            *("not clustered", "-", "-", "-", ", ".join(f"{number:,}" for number in numbers), f"{len(partitions):,}"),
+            *(f"{sum(part.files for part in partitions):,}", "-", "-", "-", total, "-", "-"),
+        ]
+    sizes, rows = overview.sizes, sum(file.rows for file in overview.statistics or ())
+    folders = {file.name.rpartition("/")[0] for file in overview.statistics or ()}
+    return [
+        *("organized", overview.file_format, "-", organized.range_by or "-", "-"),
+        *(f"{len(folders):,}" if overview.table.columns else "-", f"{len(overview.statistics or ()):,}"),
+        *(map(size, sizes) if sizes else "----"),
+        *(f"{rows:,}", "-"),
+    ]
+
+
+def _metadata(overview: Overview) -> str:
+    """How much of the table the metadata covers: sealed partitions, or files in the statistics."""
+    if overview.statistics is not None:
+        covered = sum(file.state == State.MAPPED for file in overview.statistics)
+        return f"statistics of {covered:,} of {len(overview.statistics):,} files"
+    if overview.merging is None:
+        return "-"
+    filled = [part for part in overview.table.partitions if part.status != Status.EMPTY]
+    sealed = [part for part in filled if part.status == Status.SEALED]
+    if not overview.table.columns:
+        return "sealed" if sealed or not filled else filled[0].status
+    return f"{len(sealed):,} of {len(filled):,} partitions sealed"
+
+
+def overview_data(overview: Overview) -> dict[str, Any]:
+    """An overview in the types of JSON."""
+    files, table = overview.files, overview.table
+    known, sizes = overview.state != "unknown", overview.sizes
+    statistics = overview.statistics
+    return {
+        "table": table.name,
+        "state": overview.state,
+        "spec": spec_data(files.spec) if files else None,
+        "range_by": overview.organized.range_by if overview.organized else None,
+        "implicit_partition_by": list(overview.organized.implicit_partition_by) if overview.organized else [],
+        "format": overview.file_format,
+        "partitions": files.partitions if files and files.partitioned and known else None,
+        "files": len(files.files if files else statistics or ()) if known else None,
+        "bytes": sizes._asdict() if sizes else None,
+        "rows": (files.rows if files else sum(file.rows for file in statistics or ())) if known else None,
+        "skew": files.skew if files else None,
+        "by_spec": [_spec_files(files, part) for part in files.by_spec] if files and known else [],
+        "findings": list(files.findings) if files else [],
+        "unreadable": (files.unreadable if files else "") or None,
+        "seals": specs_data(table, overview.merging) if overview.merging else None,
+        "file_statistics": None if statistics is None else [asdict(file) for file in statistics],
+    }
+
+
+def _spec_files(files: BucketedFiles, part: SpecFiles) -> dict[str, Any]:
+    return {
+        "spec": spec_data(part.spec),
+        "partitions": len(part.folders) if files.partitioned else None,
+        "files": len(part.files),
+        "rows": part.rows,
+        "skew": part.skew,
+    }

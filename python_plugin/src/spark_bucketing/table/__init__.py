@@ -1,0 +1,1 @@
+"""Tables, bucketed or organized: their files, seals, bucket specs and file statistics."""
