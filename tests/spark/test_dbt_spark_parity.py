@@ -184,5 +184,5 @@ def test_an_error_of_the_metastore_is_said_as_it_is(project: Project) -> None:
 def test_buckets_for_hardly_any_rows_are_warned_of(project: Project) -> None:
     project.model("m", "select id as k from range(1000)", **TABLE | {"buckets": 1000})
     found = warnings(project)
-    assert "buckets=1000" in found and "tiny files" in found and "try buckets=1" in found
+    assert "buckets=1000" in found and "very small files" in found and "Try buckets=1" in found
     assert project.tables() == set()
