@@ -105,7 +105,7 @@ def test_constraints_of_a_contract_hold_for_each_row_that_is_written(project: Pr
         project.dbt("run", k=1, v=v)
     for k, v, broken in (("null", 1, "'not_null' of k"), (1, -1, "'positive' of v")):
         results, _ = project.attempt("run", k=k, v=v)
-        assert all(f"a row breaks the constraint {broken}" in str(results[name].message) for name in models)
+        assert all(f"a row violates the constraint {broken}" in str(results[name].message) for name in models)
     for name in models:
         assert {row.k for row in project.rows(f"select k from {project.table(name)}")} == {1}
 
