@@ -326,8 +326,8 @@ REFUSED: list[tuple[list[Row], dict[str, Any], str]] = [
     ([(1, 5, 0, "x", "a", "U")], {"rows_per_file": None, "num_files": 3}, "rows_per_file or target_file_size"),
     ([(1, 5, 0, "x", "a", "U")], {"rows_per_file": None, "range_boundaries_from": "ref('other')"}, "`rows_per_file`.*found: +none.*target_file_size"),
     ([(1, 5, 0, "x", "a", "U")], {"incremental_predicates": ["DBT_INTERNAL_SOURCE.op = 'U'"]}, r"`incremental_predicates`.*UNRESOLVED_COLUMN.*op"),
-    ([(1, 5, 0, "x", "a", "U")], {"range_by": None}, "a model with `range_by`"),
-    ([(1, 5, 0, "x", "a", "U")], {"range_by": "s"}, "`range_by`.*what the table has, which is o.*full-refresh"),
+    ([(1, 5, 0, "x", "a", "U")], {"range_by": None}, "`range_by` in the config"),
+    ([(1, 5, 0, "x", "a", "U")], {"range_by": "s"}, "`range_by`.*the `range_by` of the table: o.*full-refresh"),
     ([(1, 5, 0, "x", "a", "U")], {"unique_key": ["idd"]}, "`unique_key`.*idd"),
     ([(1, 5, 0, "x", "a", "U")], {"merge_checks": "no"}, "`merge_checks`.*true or false"),
     ([(1, 5, 0, "x", "a", "U")], {"delete_when": True}, "`delete_when`.*a condition in SQL"),
@@ -375,14 +375,14 @@ def test_rows_that_were_merged_may_come_again(project: Project, extension: None)
 @pytest.mark.parametrize(
     ("written", "instead", "found"),
     [
-        ("left anti join", "left semi join", r"partition.s. whose rows are not the old ones"),
+        ("left anti join", "left semi join", r"partition.s. whose row count or checksum is wrong"),
         pytest.param(
             "where `__spark_bucketing_file` is not null group by all",
             "where false group by all",
-            "not in the old files",
+            "missing in the old files",
             marks=pytest.mark.long,
         ),
-        (r"_metadata\.file_name in \(.*?\)", "false", "old file.s. whose rows are not what"),
+        (r"_metadata\.file_name in \(.*?\)", "false", "old file.s. that differ from their file statistics"),
     ],
 )
 def test_new_files_that_are_wrong_do_not_come(
@@ -398,7 +398,7 @@ def test_new_files_that_are_wrong_do_not_come(
             changed.append(sql)
         execute(re.sub(written, instead, sql))
 
-    with executing(act), pytest.raises(Failed, match=rf"(?s)no row of the table has been changed.*{found}"):
+    with executing(act), pytest.raises(Failed, match=rf"(?s)the table is unchanged.*{found}"):
         merge(project, [(i, i + 200, 0, "y", "a", "U") for i in range(100, 105)])
     assert changed and (rows_of(project), data_files(project, "m")) == before
     project.dbt("run")
