@@ -1,6 +1,6 @@
 {#-
-  Returns files with rows that are smaller than the previous row, in Spark's order: ascending, NULL first, NaN last. The sort columns are
-  those of the partition's bucket spec, or of the table's.
+  Returns files with rows that are smaller than the previous row, in Spark's order: ascending, NULL first, NaN last. The bucket
+  spec of the partition, or else of the table, defines the sort columns.
 
   The position of a row in its file is the start of its split and its number within the task. Several tasks may read a large file in any
   order, but one task reads a split from start to end. A `where` that shuffles loses the file names, which makes the test fail.

@@ -1,4 +1,4 @@
-{#- Returns whether the session runs SQL scripts, as detect_scripts() found. docs/replacing.md describes a swap without scripts. -#}
+{#- Returns whether the session runs SQL scripts, as detect_scripts() found. docs/explanation/replacing-rows.md describes a swap without scripts. -#}
 {% macro has_scripts() -%}
   {{ return(context['__spark_bucketing_scripts']) }}
 {%- endmacro %}

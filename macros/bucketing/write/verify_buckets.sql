@@ -41,7 +41,7 @@
         "Model '" ~ model.name ~ "' was not written as one file for each bucket:\n  " ~ found | join('\n  ')
         ~ "\nThe table has all of its rows, but its files do not match its bucket spec. A known cause is another statement of the same"
         ~ ' session that read ' ~ relation ~ ' during the write. ' ~ ('The rows are also in ' ~ staged ~ ', and the next run first writes them again from there.'
-        ~ ' An `append` model that does not filter existing rows then adds its new rows twice; `spark-bucketing evolution rewrite` adds no rows.'
+        ~ ' An `append` model that does not filter existing rows then adds its new rows twice; `spark-bucketing table rewrite` adds no rows.'
         if staged else 'Run the model again.')) %}
   {%- endif -%}
 {%- endmacro %}

@@ -12,7 +12,7 @@
   {%- if node is none or node.resource_type not in ['model', 'snapshot'] or node.language != 'sql' -%}
     {{ return({'problem': spark_bucketing.test_problem(relation, 'no SQL model of this project', 'a SQL model or snapshot', instead)}) }}
   {%- elif modules.re.search('\\bconfig\\s*[.]\\s*(get|require|persist_)', node.raw_code) -%}
-    {{ return({'problem': spark_bucketing.test_problem(relation, 'a model whose SQL reads its own config', 'SQL without config.get(), config.require() and config.persist_*()', instead)}) }}
+    {{ return({'problem': spark_bucketing.test_problem(relation, 'a model whose SQL reads its own config', 'SQL that does not read config values', instead)}) }}
   {%- endif -%}
   {{ return({'text': spark_bucketing.render_node(node, incremental)}) }}
 {%- endmacro %}

@@ -12,8 +12,8 @@
   {%- set strategy = spark_bucketing.choice_config('file_strategy', spark_bucketing.file_strategies(), 'exact',
       {'hash': 'by_column', 'salted': 'by_column_salted', 'range': 'by_range', 'roundrobin': 'repartition', 'round_robin': 'repartition', 'rebalance': 'exact'}, node=node) -%}
   {%- if strategy == 'by_column' and not partition_by -%}
-    {% do spark_bucketing.raise_config_error('file_strategy', strategy ~ ', without `partition_by`', "`partition_by` with this strategy, which distributes rows by the partition columns",
-        "partition_by=['ds'], or remove `file_strategy` to use the default, 'exact'", node=node) %}
+    {% do spark_bucketing.raise_config_error('file_strategy', strategy ~ ', without `partition_by`',
+        '`partition_by` with this strategy, which distributes rows by the partition columns', "partition_by=['ds'], or remove `file_strategy` to use the default, 'exact'", node=node) %}
   {%- endif -%}
   {%- set range_by = spark_bucketing.column_list_config('range_by', [], node=node) -%}
   {%- set implicit_partition_by = spark_bucketing.column_list_config('implicit_partition_by', [], node=node) -%}
@@ -40,7 +40,7 @@
 {%- endmacro %}
 
 
-{#- Returns the strategies that distribute rows over tasks. docs/files.md compares them. -#}
+{#- Returns the strategies that distribute rows over tasks. docs/explanation/file-layout.md compares them. -#}
 {% macro file_strategies() -%}
   {{ return(['exact', 'coalesce', 'repartition', 'by_column', 'by_column_salted', 'by_range']) }}
 {%- endmacro %}

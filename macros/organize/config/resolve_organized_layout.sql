@@ -1,7 +1,8 @@
 {#- Validates a layout against the columns of an organized table, and returns it as resolve_layout() does. -#}
 {% macro resolve_organized_layout(layout, columns) -%}
   {%- for column in columns if column.name | lower == '_metadata' or (column.name | lower).startswith('__spark_bucketing_') -%}
-    {% do spark_bucketing.raise_column_error('a column with the name ' ~ column.name, 'no reserved column names: the package needs this name to write the files', 'rename the column in the model') %}
+    {% do spark_bucketing.raise_column_error('a column with the name ' ~ column.name,
+        'no reserved column names; the package uses this name when it writes the files', 'rename the column in the model') %}
   {%- endfor -%}
   {%- for setting in ['range_by', 'implicit_partition_by'] -%}
     {%- for column in columns if column.name | lower in layout[setting] | map('lower') | list and not spark_bucketing.is_range_type(column.type) -%}

@@ -69,7 +69,7 @@
   {%- endfor -%}
   {%- if wrong -%}
     {%- set table = merge.of.table.schema ~ '.' ~ merge.of.table.identifier -%}
-    {%- set repair = 'check the file statistics with `spark-bucketing map verify ' ~ table ~ '` and rebuild them with `spark-bucketing map repair ' ~ table ~ '`'
+    {%- set repair = 'check the file statistics with `spark-bucketing table verify --deep ' ~ table ~ '` and rebuild them with `spark-bucketing table stats --repair ' ~ table ~ '`'
         if found[1] | int else 'use dbt run --full-refresh' -%}
     {% do exceptions.raise_compiler_error("Model '" ~ model.name ~ "': the merge wrote files with unexpected rows; the table is unchanged.\n  found:    " ~ wrong | join('; ')
         ~ '\n  expected: the rows of the replaced files, merged with the rows of this run\n  instead:  run the model again; if the error persists, ' ~ repair) %}
