@@ -42,7 +42,7 @@ def test_a_comment_that_the_metastore_cannot_hold_is_cut_with_a_warning(project:
         project.model(name, "select 1 as k, 2 as p", **config, persist_docs={"relation": True, "columns": True})
     document(LONG)
     found = warnings(project)
-    assert all(f"'{name}'" in found for name in DOCUMENTED) and found.count("cut to 256 characters") == len(DOCUMENTED)
+    assert all(f"'{name}'" in found for name in DOCUMENTED) and found.count("at most 256 characters") == len(DOCUMENTED)
     assert project.tables() == set()
     project.dbt("run")
     document("\U0001f600" + LONG)

@@ -22,8 +22,8 @@
       'incremental_strategy', 'options', 'batch_size', 'event_time', 'lookback'], [])) -%}
   {%- set misspellings = spark_bucketing.organized_keys(misspellings) if organized else misspellings -%}
   {#- Keys of dbt and its adapters are no misspellings: a model may target several adapters (`sort` and `dist` are for Redshift). -#}
-  {%- set known = misspellings.keys() | list + ['predicates', 'begin', 'sort', 'dist', 'tags', 'meta', 'docs', 'group', 'alias', 'schema', 'database', 'access', 'enabled', 'contract',
-      'quoting', 'grants', 'packages', 'materialized', 'full_refresh', 'persist_docs', 'column_types', 'freshness', 'sql_header', 'pre-hook', 'post-hook',
+  {%- set known = misspellings.keys() | list + ['predicates', 'begin', 'sort', 'dist', 'tags', 'meta', 'docs', 'group', 'alias', 'schema', 'database', 'access', 'enabled',
+      'contract', 'quoting', 'grants', 'packages', 'materialized', 'full_refresh', 'persist_docs', 'column_types', 'freshness', 'sql_header', 'pre-hook', 'post-hook',
       'pre_hook', 'post_hook', 'on_configuration_change', 'concurrent_batches', 'static_analysis', 'matched_condition', 'not_matched_condition'] -%}
   {%- for key, value in node.config.items() if value is not none and key not in known -%}
     {%- set meant = namespace(key=none) -%}

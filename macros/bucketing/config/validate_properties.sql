@@ -6,7 +6,8 @@
         "remove 'bucketing_version'", node=node) %}
   {%- endif -%}
   {%- for key in layout.tblproperties if key.startswith('bucketing.') -%}
-    {% do spark_bucketing.raise_config_error('tblproperties', key ~ ' = ' ~ layout.tblproperties[key], "no key that starts with 'bucketing.': the package reserves this prefix for its own metadata",
+    {% do spark_bucketing.raise_config_error('tblproperties', key ~ ' = ' ~ layout.tblproperties[key],
+        "no key that starts with 'bucketing.': the package reserves this prefix for its own metadata",
         "remove or rename '" ~ key ~ "'", node=node) %}
   {%- endfor -%}
   {%- for setting in ['tblproperties', 'options'] -%}
