@@ -320,7 +320,7 @@ REFUSED: list[tuple[list[Row], dict[str, Any], str]] = [
     ([(1, 5, 0, "x", "a", "U"), (1, 6, 0, "x", "a", "U")], {}, r"several new rows of the key \{.id.:1\}"),
     ([(5000, 5, 0, "x", "a", "D")], {}, r"`delete_when`.*1 rows to delete whose keys are not in the table.*5000"),
     ([(5000, 5, 0, "x", "a", "U")], {}, r"`update_when`.*rows to update.*5000"),
-    ([(1, 5, 0, "x", "a", "I")], {}, r"`insert_when`.*has already.*:1"),
+    ([(1, 5, 0, "x", "a", "I")], {}, r"`insert_when`.*already in the table.*:1"),
     ([(1, 5, 0, "x", "a", "I")], {"delete_when": "opp = 'D'"}, r"`delete_when`.*UNRESOLVED_COLUMN"),
     ([(7, 5, 0, "x", "a", "U")], {}, r"several rows of the table for the new row of the key \{.id.:7\}"),
     ([(1, 5, 0, "x", "a", "U")], {"rows_per_file": None, "num_files": 3}, "rows_per_file or target_file_size"),

@@ -258,7 +258,7 @@ def test_more_files_than_tasks_can_write_are_refused(project: Project) -> None:
     for part in (
         "`rows_per_file` of model 'm'",
         "1, which results in 100,001 files for 100,001 rows",
-        "no more than 100,000",
+        "at most 100,000",
     ):
         assert part in failure
     assert project.rows("select count(*) from {schema}.m")[0][0] == 1

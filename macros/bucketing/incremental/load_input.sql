@@ -2,7 +2,7 @@
   Writes the rows of this run to an intermediate table with the columns and types of the model, and returns it. The rows are read several
   times, and a query that runs twice may return different rows.
 
-  sorted_by: list of names, columns by which to sort each file
+  sorted_by: list of names, sort columns of each file
 -#}
 {% macro load_input(relation, source, columns, layout, sorted_by=[]) -%}
   {%- set input = spark_bucketing.intermediate_relation(relation, 'input') -%}
