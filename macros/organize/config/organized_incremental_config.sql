@@ -7,11 +7,11 @@
 {% macro organized_incremental_config(layout, node=model) -%}
   {%- set increment = spark_bucketing.incremental_config(layout, node) -%}
   {%- if increment.strategy == 'microbatch' -%}
-    {% do spark_bucketing.raise_config_error('incremental_strategy', increment.strategy, "'append', 'insert_overwrite' or 'merge' for materialized='organized_incremental'",
+    {% do spark_bucketing.raise_config_error('incremental_strategy', increment.strategy, "'append', 'insert_overwrite' or 'merge' with materialized='organized_incremental'",
         "materialized='bucketed_incremental', which supports microbatch", node=node) %}
   {%- endif -%}
   {%- if increment.on_schema_change == 'sync_all_columns' -%}
-    {% do spark_bucketing.raise_config_error('on_schema_change', increment.on_schema_change, "one of ignore, fail, append_new_columns for materialized='organized_incremental'",
+    {% do spark_bucketing.raise_config_error('on_schema_change', increment.on_schema_change, "one of ignore, fail, append_new_columns with materialized='organized_incremental'",
         "on_schema_change='append_new_columns', or dbt run --full-refresh to drop columns", node=node) %}
   {%- endif -%}
   {%- do increment.update({'operations': {}, 'checks': true}) -%}

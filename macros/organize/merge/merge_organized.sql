@@ -93,7 +93,7 @@
   {%- if not spark_bucketing.extension_enabled() -%}
     {%- set missing = spark_bucketing.missing_bucket_specs()
         or {'found': 'a session with spark.bucketing.enabled = false', 'instead': 'set spark.bucketing.enabled=true'} -%}
-    {% do spark_bucketing.raise_config_error('incremental_strategy', "merge of materialized='organized_incremental', in " ~ missing.found,
+    {% do spark_bucketing.raise_config_error('incremental_strategy', "merge with materialized='organized_incremental', in " ~ missing.found,
         'the session extension, enabled; stock Spark cannot replace less than a partition', missing.instead ~ ", or incremental_strategy='insert_overwrite'") %}
   {%- endif -%}
 {%- endmacro %}
