@@ -2,24 +2,25 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 CONFIG := python_plugin/pyproject.toml
-# Folders of Python, and of SQL, that exist here.
+# Folders with Python and SQL files.
 PY := python_plugin/src $(wildcard scripts) benchmarks tests
 SQL := $(wildcard macros models) $(wildcard tests/projects)
 PROFILE := --project-dir . --profiles-dir .
-# Two processes, each with a Spark of its own, which it starts once. Files in their order: those without Spark, many quick tests each, come last, so
-# that neither process waits long for the other one's last file.
+# Two processes, each of which starts Spark once. Test files keep their order: files with many quick tests and without Spark come last, so that
+# both processes finish at about the same time.
 WORKERS := --numprocesses 2 --dist loadfile --no-loadscope-reorder
-# Tests that start a cluster have a target of their own.
+# Tests that start a cluster have a separate target.
 HERE := --ignore tests/cluster
-# Other versions of Spark, each in a folder that Python looks into before .venv; their tests, and how many random cases.
+# Other Spark versions. Each has a folder that precedes .venv on Python's path.
 VERSIONS ?= $(shell sed -n 's/^pyspark==\([0-9]*[.][0-9]*\)[.].*/\1/p' spark-versions.txt)
+# Tests that run with each of these versions.
 OF_VERSIONS := $(addprefix tests/spark/,test_spark_versions.py test_bucketed_table.py test_incremental.py test_incremental_differential.py test_microbatch.py \
   test_organized_table.py test_organized_ranges.py test_organized_incremental.py test_organized_merges.py test_file_replacement.py test_file_tests.py test_generic_tests.py test_sealed_generic_tests.py test_crashes.py test_swap_errors.py test_table_show.py read write evolution/test_alter_buckets.py) tests/fuzz
 # A broken link or anchor is an error. The variable silences an advertisement of the theme.
 MKDOCS := NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
-# The session extension, where profiles.yml looks for it, and where its jars are kept.
+# Path of the session extension in profiles.yml, and the cache for its jars.
 EXTENSION := .venv/spark-bucketing-extension.jar
-# The jars that a wheel brings.
+# Jars that the wheel contains.
 JARS := python_plugin/src/spark_bucketing/extension/jars
 export SPARK_BUCKETING_CACHE := $(CURDIR)/.venv/spark-bucketing
 
@@ -29,7 +30,7 @@ export SPARK_BUCKETING_CACHE := $(CURDIR)/.venv/spark-bucketing
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: $(STAMP) ## Make .venv with dbt, spark-bucketing and the development tools, at locked versions
+setup: $(STAMP) ## Create .venv with dbt, spark-bucketing and the development tools at pinned versions
 
 $(STAMP): constraints.txt $(CONFIG) | machine
 	@echo "Setting up .venv; the first time takes a few minutes."
@@ -39,58 +40,58 @@ $(STAMP): constraints.txt $(CONFIG) | machine
 	@touch $@
 
 machine:
-	@command -v $(PYTHON) >/dev/null || { echo "Python 3.10 or newer is needed, and '$(PYTHON)' was not found." >&2; exit 1; }
+	@command -v $(PYTHON) >/dev/null || { echo "'$(PYTHON)' was not found. Install Python 3.10 or newer, or set PYTHON." >&2; exit 1; }
 	@$(PYTHON) scripts/check_machine.py
 
-demo: setup ## Build the showcase on an embedded Spark and show what it wrote
+demo: setup ## Build the showcase on an embedded Spark and show the layout of its tables
 	@$(BIN)/python scripts/get_data.py
 	@$(BIN)/spark-bucketing extension build --output $(EXTENSION) >/dev/null
 	@$(BIN)/dbt build $(PROFILE)
 	@$(BIN)/spark-bucketing table show $(PROFILE)
 
-evolution: setup ## Change the buckets of the showcase's flights_by_month by dbt run, and show the plans
+evolution: setup ## Change the buckets of the showcase's flights_by_month with dbt run, and show the query plans
 	@$(BIN)/python scripts/evolution/evolve.py
 
-corrections: setup ## Merge late corrections of a week into flights that are organized by time, and show which files change
+corrections: setup ## Merge a week of late corrections into an organized table of flights, and show which files change
 	@$(BIN)/python scripts/evolution/corrections.py
 
-test: lint ## Run every check and every test but the long ones
+test: lint ## Run all linters and all tests except the long ones
 	@$(BIN)/pytest --config-file $(CONFIG) --rootdir . -m 'not long' $(WORKERS) $(HERE) tests
 
-test-long: setup ## Run the tests that take long: more random cases, more crashes
+test-long: setup ## Run the long tests, with more random cases and more simulated crashes
 	@$(BIN)/pytest --config-file $(CONFIG) --rootdir . -m long $(WORKERS) $(HERE) tests
 
-test-dbt: setup ## Run dbt's own tests for adapters, with stock and with bucketed materializations
+test-dbt: setup ## Run dbt's adapter tests with stock and with bucketed materializations
 	@$(BIN)/pytest --config-file $(CONFIG) --rootdir . $(WORKERS) tests/adapter
 
-test-versions: test-cross-version ## Run what depends on Spark with the other versions: VERSIONS="3.5 4.1"
+test-versions: test-cross-version ## Run the Spark tests with other Spark versions: VERSIONS="3.5 4.1"
 	@set -e; for version in $(VERSIONS); do echo "Spark $$version"; \
 	  env -u SPARK_HOME PYTHONPATH=$(CURDIR)/.venv/spark-$$version CASES=300 \
 	    $(BIN)/pytest --config-file $(CONFIG) --rootdir . -m 'not long' $(WORKERS) $(OF_VERSIONS); done
 
-test-cross-version: setup $(VERSIONS:%=.venv/spark-%/pyspark) ## Read with each version what the others have written: VERSIONS="3.5 4.1"
+test-cross-version: setup $(VERSIONS:%=.venv/spark-%/pyspark) ## Read tables with each Spark version that other versions wrote: VERSIONS="3.5 4.1"
 	@VERSIONS="$(VERSIONS)" $(BIN)/pytest --config-file $(CONFIG) --rootdir . tests/versions
 
 .venv/spark-%/pyspark: spark-versions.txt | setup
-	@grep -q '^pyspark==$*[.]' spark-versions.txt || { echo "spark-versions.txt has no Spark $*." >&2; exit 1; }
+	@grep -q '^pyspark==$*[.]' spark-versions.txt || { echo "spark-versions.txt does not list Spark $*." >&2; exit 1; }
 	@echo "Installing Spark $*"
 	@rm -rf $(@D)
 	@$(BIN)/python -m pip install --quiet --no-deps --target $(@D) "$$(grep '^pyspark==$*[.]' spark-versions.txt)"
 	@touch $@
 
-cluster-test: setup ## Run dbt, and faults, on a Spark cluster with a Hive metastore on PostgreSQL
+cluster-test: setup ## Run dbt on a Spark cluster with a Hive metastore on PostgreSQL, and inject failures
 	@$(BIN)/pytest --config-file $(CONFIG) --rootdir . -s tests/cluster
 
 fuzz: setup ## Compare random queries with and without the extension: SEED=1 CASES=1000 EVOLVED=0.3
 	@SEED=$(or $(SEED),1) CASES=$(or $(CASES),1000) EVOLVED=$(or $(EVOLVED),0.3) $(BIN)/pytest --config-file $(CONFIG) --rootdir . -s tests/fuzz
 
-bench: setup ## Time joins of bucketed tables against plain ones: SCALE=1
+bench: setup ## Compare the run times of joins with and without buckets: SCALE=1
 	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable 'python_plugin[bench]'
 	@$(BIN)/python benchmarks/run.py --scale $(or $(SCALE),1)
 	@$(BIN)/python benchmarks/statements.py
 	@$(BIN)/python benchmarks/statements.py --rows 2000000 --only table --extension on --show
 
-bench-tpch: setup ## Time TPC-H's 22 queries with and without the extension, over whole, small and empty inputs: SCALE=1
+bench-tpch: setup ## Time the 22 TPC-H queries with and without the extension, on full, small and empty inputs: SCALE=1
 	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable 'python_plugin[bench]'
 	@$(BIN)/python benchmarks/tpch.py --scale $(or $(SCALE),1)
 
@@ -98,19 +99,19 @@ bench-advise: setup ## Run TPC-H as a dbt project before and after `spark-bucket
 	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable 'python_plugin[bench]'
 	@$(BIN)/python benchmarks/advise_tpch.py --scale $(or $(SCALE),1)
 
-bench-planning: setup ## Time planning over a Hive metastore on PostgreSQL: PARTITIONS=20000
+bench-planning: setup ## Time query planning with a Hive metastore on PostgreSQL: PARTITIONS=20000
 	@$(BIN)/python benchmarks/planning.py --partitions $(or $(PARTITIONS),20000)
 
-bench-files: setup ## Write a table by each strategy of organized_table: ROWS=2000000
+bench-files: setup ## Write a table with each file strategy of organized_table: ROWS=2000000
 	@$(BIN)/python benchmarks/file_strategies.py --rows $(or $(ROWS),2000000)
 
-bench-ranges: setup ## Filter a table of many files by its file statistics, and without: FILES=20000
+bench-ranges: setup ## Filter a table of many files with and without its file statistics: FILES=20000
 	@$(BIN)/python benchmarks/ranges.py --files $(or $(FILES),20000)
 
-bench-merges: setup ## Time merges into an organized table, against writing partitions or all of it anew
+bench-merges: setup ## Compare merges into an organized table with rewriting partitions or the whole table
 	@$(BIN)/python benchmarks/merges.py
 
-bench-lint: setup ## Compare the rules of sqlfluff with the check on random models, and time them: MODELS=500
+bench-lint: setup ## Compare the sqlfluff rules with `check` on random models, and time both: MODELS=500
 	@$(BIN)/python benchmarks/lint_models.py --models $(or $(MODELS),500)
 
 lint: setup ## Check style, types, imports, SQL and the documentation's links
@@ -121,17 +122,17 @@ lint: setup ## Check style, types, imports, SQL and the documentation's links
 	@$(BIN)/sqlfluff lint $(SQL)
 	@$(MKDOCS)
 
-format: setup ## Repair what the linters can repair
+format: setup ## Apply the fixes of the linters
 	@$(BIN)/ruff check --config $(CONFIG) --fix $(PY)
 	@$(BIN)/ruff format --config $(CONFIG) $(PY)
 	@$(BIN)/sqlfluff fix $(SQL)
 
-docs: setup ## Write the generated pages of the documentation, and build the site into site/
+docs: setup ## Write the generated pages of the documentation, and build the site in site/
 	@$(BIN)/python scripts/write_reference.py
 	@$(MKDOCS)
 	@echo "Open site/index.html"
 
-dist: setup $(VERSIONS:%=.venv/spark-%/pyspark) ## Build the wheel into dist/, with the extension compiled for Spark 3.5 to 4.3
+dist: setup $(VERSIONS:%=.venv/spark-%/pyspark) ## Build the wheel in dist/, with the extension compiled for Spark 3.5 to 4.3
 	@rm -rf dist $(JARS)
 	@$(BIN)/spark-bucketing extension build --cache-dir $(JARS) >/dev/null
 	@set -e; for version in $(VERSIONS); do \
@@ -140,5 +141,5 @@ dist: setup $(VERSIONS:%=.venv/spark-%/pyspark) ## Build the wheel into dist/, w
 	@rm -rf $(JARS)
 	@ls dist/*.whl
 
-clean: ## Remove everything that was made here, .venv too
+clean: ## Remove all generated files, including .venv
 	rm -rf .venv .demo dist site target dbt_packages logs .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse metastore_db derby.log

@@ -1,12 +1,13 @@
 {#-
-  Buckets with `ratio` times the rows of the mean bucket, or more. The mean is over all buckets, empty ones too; a
-  partitioned table's buckets are taken over all its partitions, or all that have the same number of them. A row's bucket is
-  the one in its file's name: no column is read. Rows in files without a valid bucket id fail whatever the ratio is.
+  Returns buckets with at least `ratio` times the rows of the mean bucket. The mean includes empty buckets. Rows of a bucket are summed over
+  all partitions with the same bucket spec.
+
+  The file name gives the bucket of a row, so the test reads no columns. Rows in files without a valid bucket id always fail.
 -#}
 {% test bucket_skew_below(model, ratio) %}
   {%- if execute and (ratio is not number or ratio is boolean or ratio <= 1) -%}
     {% do spark_bucketing.raise_argument_error('bucket_skew_below', 'ratio', ratio,
-        'a number greater than 1: the largest bucket is never smaller than the mean', 'ratio: 2') %}
+        'a number greater than 1; the largest bucket is never smaller than the mean', 'ratio: 2') %}
   {%- endif -%}
   {%- call(tested) spark_bucketing.files_test_sql(model) -%}
     select *

@@ -1,4 +1,4 @@
-{#- Differences between what the metastore says about a table and what its model's config, or the arguments, say. -#}
+{#- Returns differences between the table in the metastore and the config of its model, or the arguments. -#}
 {% test bucket_spec_matches_config(
     model, clustered_by=none, buckets=none, sorted_by=none, bucket_hash=none, file_format=none, partition_by=none, bucketing_version=none
 ) %}
@@ -15,8 +15,8 @@
     {%- set found = spark_bucketing.tested_layout(relation, bucketed=not overridden) -%}
     {%- if not overridden and not found.problem and not found.unbucketed -%}
       {%- do found.update({'problem': spark_bucketing.test_problem(relation,
-          'neither a model with `clustered_by` and `buckets` in its config nor these arguments',
-          'a bucket spec to compare the table with', 'give the test `clustered_by` and `buckets`')}) -%}
+          'no `clustered_by` and `buckets`, neither in the config of a model nor in the arguments',
+          'a bucket spec to compare with the table', 'add the arguments `clustered_by` and `buckets` to the test')}) -%}
     {%- endif -%}
     {%- if found.problem -%}
       {{ spark_bucketing.inconclusive_sql(found.problem) }}
@@ -25,10 +25,10 @@
     {%- else -%}
       {%- set differences = [] -%}
       {%- for property, value in expected.items() -%}
-        {%- set wanted = spark_bucketing.property_text(value) -%}
+        {%- set configured = spark_bucketing.property_text(value) -%}
         {%- set actual = spark_bucketing.property_text(found[property]) -%}
-        {%- if wanted != actual -%}
-          {%- do differences.append([property, wanted, actual]) -%}
+        {%- if configured != actual -%}
+          {%- do differences.append([property, configured, actual]) -%}
         {%- endif -%}
       {%- endfor -%}
       {{ spark_bucketing.literal_rows_sql(['property', 'expected', 'found'], differences) }}

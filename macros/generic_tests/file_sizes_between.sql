@@ -1,15 +1,16 @@
 {#-
-  Files of more than `at_most` bytes, and of less than `at_least` where their partition has others: a partition of few rows has one small file.
-  Also those whose size nobody knows, in partitions that lie outside of the table's own place.
+  Returns files larger than `at_most`, and files smaller than `at_least` unless they are the only file of their partition.
+
+  Also returns files of unknown size, in partitions outside of the table's location.
 -#}
 {% test file_sizes_between(model, at_least=0, at_most=none) %}
   {%- if execute -%}
     {%- set sizes = {'at_least': spark_bucketing.parsed_size(at_least), 'at_most': spark_bucketing.parsed_size(at_most)} -%}
     {%- for argument, value in [('at_least', at_least), ('at_most', at_most)] if value is not none and sizes[argument] is none -%}
-      {% do spark_bucketing.raise_argument_error('file_sizes_between', argument, value, 'bytes, or a number with one of the units KiB, MiB, GiB, TiB', argument ~ ': 256MiB') %}
+      {% do spark_bucketing.raise_argument_error('file_sizes_between', argument, value, 'a number of bytes, or a size in KiB, MiB, GiB or TiB', argument ~ ': 256MiB') %}
     {%- endfor -%}
     {%- if at_most is none and not sizes.at_least or at_most is not none and sizes.at_most <= sizes.at_least -%}
-      {% do spark_bucketing.raise_argument_error('file_sizes_between', 'at_most', at_most, 'a size above `at_least`, or `at_least` alone', 'at_least: 64MiB, at_most: 512MiB') %}
+      {% do spark_bucketing.raise_argument_error('file_sizes_between', 'at_most', at_most, 'a size larger than `at_least`, or only `at_least`', 'at_least: 64MiB, at_most: 512MiB') %}
     {%- endif -%}
     {%- call(tested) spark_bucketing.files_test_sql(model, bucketed=false) -%}
       select path, bytes

@@ -1,6 +1,7 @@
 {#-
-  Buckets that are not one file: more than one file, a file whose name has no bucket id, an id of the number of buckets or more.
-  Of what is sealed the seal tells; of the rest files without rows count as well; see table_files_sql().
+  Returns buckets with several files, files without a bucket id in their name, and bucket ids that are too large.
+
+  For sealed partitions, the seal answers. For others, files without rows count as well; see table_files_sql().
 -#}
 {% test one_file_per_bucket(model) %}
   {%- call(tested) spark_bucketing.files_test_sql(model) -%}

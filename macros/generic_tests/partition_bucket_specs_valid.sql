@@ -1,12 +1,12 @@
 {#-
-  Partitions whose seal is not what their files are, or not what the partition's own descriptor says, by which Hive and Trino go. What has
-  no seal claims nothing, and is left to the other tests.
+  Returns partitions whose seal differs from their files or from the partition's descriptor, which Hive and Trino use. Partitions without a
+  seal are left to the other tests.
 -#}
 {% test partition_bucket_specs_valid(model) %}
   {%- call(tested) spark_bucketing.files_test_sql(model) -%}
     {%- if not tested.specs.known -%}
       {%- set missing = spark_bucketing.missing_bucket_specs() -%}
-      {{ spark_bucketing.inconclusive_sql(spark_bucketing.test_problem(tested.relation, missing.found, 'a session that can be asked for the seals', missing.instead)) }}
+      {{ spark_bucketing.inconclusive_sql(spark_bucketing.test_problem(tested.relation, missing.found, 'a session with the session extension, which reads the seals', missing.instead)) }}
     {%- else -%}
       {%- set rows = [] -%}
       {%- for part in tested.specs.loose if part.status != 'not-sealed' -%}
@@ -14,7 +14,7 @@
       {%- endfor -%}
       {%- for part in tested.specs.sealed if part.described.buckets and [part.buckets, part.clustered_by] != [part.described.buckets, part.described.clustered_by] -%}
         {%- do rows.append([part.partition, 'descriptor', part.described.buckets ~ ' buckets by ' ~ part.described.clustered_by | join(', ')
-            ~ ', and sealed are ' ~ part.buckets ~ ' by ' ~ part.clustered_by | join(', ')]) -%}
+            ~ ', but the seal has ' ~ part.buckets ~ ' by ' ~ part.clustered_by | join(', ')]) -%}
       {%- endfor -%}
       {{ spark_bucketing.literal_rows_sql(['partition', 'problem', 'found'], rows[:1000]) }}
     {%- endif -%}

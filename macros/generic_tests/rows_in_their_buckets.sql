@@ -1,4 +1,4 @@
-{#- Files with rows whose hash belongs to another bucket than the file's name says, or whose name says none. Nothing is read of what is sealed. -#}
+{#- Returns files with rows that belong to another bucket than their name states, or whose name states none. Does not read sealed partitions. -#}
 {% test rows_in_their_buckets(model) %}
   {%- call(tested) spark_bucketing.files_test_sql(model) -%}
     {%- set problem = spark_bucketing.add_key_columns(tested) if tested.specs.loose else none -%}

@@ -1,6 +1,6 @@
 {#-
-  The shuffles (Exchange nodes) in Spark's plan of the model's SQL, when there are more than `n`. With adaptive execution
-  it is the initial plan. Nothing is run but EXPLAIN.
+  Returns the shuffles (Exchange nodes) in Spark's plan of the model's SQL if there are more than `n`. With adaptive execution, this is the
+  initial plan. The test runs only EXPLAIN.
 -#}
 {% test shuffles_at_most(model, n, query=none, incremental=false) %}
   {%- if execute -%}

@@ -1,10 +1,9 @@
 {#-
-  Files with rows that are smaller than the row before them, by the table's sort columns (the partition's own, where it has a
-  spec of its own), as Spark sorts them: ascending, NULL first, NaN last.
+  Returns files with rows that are smaller than the previous row, in Spark's order: ascending, NULL first, NaN last. The bucket
+  spec of the partition, or else of the table, defines the sort columns.
 
-  A row's place in its file is (start of its split, its number within the reading task): a big file is read by several
-  tasks in any order, but a split is read by one of them from its first row to its last.
-  Rows without a file name come from a `where` that shuffles; their place is lost, which is not a pass.
+  The position of a row in its file is the start of its split and its number within the task. Several tasks may read a large file in any
+  order, but one task reads a split from start to end. A `where` that shuffles loses the file names, which makes the test fail.
 -#}
 {% test sorted_within_buckets(model) %}
   {%- call(tested) spark_bucketing.files_test_sql(model) -%}
@@ -16,16 +15,16 @@
     {%- endfor -%}
     {%- set unsorted = [] -%}
     {%- for part in specs.sealed if not part.sorted_by -%}
-      {#- What is sealed without an order has none in its descriptor either: of the table's own spec the table says it. -#}
+      {#- A partition that is sealed as unsorted has no sort columns in its descriptor, so the table's sort columns apply to it. -#}
       {%- set is_of_table = part.buckets == layout.buckets and part.clustered_by == layout.clustered_by | map('lower') | list -%}
       {%- set expected = part.described.sorted_by or (layout.sorted_by if is_of_table else []) -%}
       {%- if expected -%}
-        {%- do unsorted.append([part.location, part.partition, 'rows that are not sorted by ' ~ expected | join(', ')]) -%}
+        {%- do unsorted.append([part.location, part.partition, 'not sorted by ' ~ expected | join(', ')]) -%}
       {%- endif -%}
     {%- endfor -%}
     {%- if not layout.sorted_by and not specs.groups | selectattr('sorted_by') | list -%}
-      {{ spark_bucketing.inconclusive_sql(spark_bucketing.test_problem(tested.relation, 'a bucketed table without (ascending) sort columns',
-          'SORTED BY columns', 'set `sorted_by` in the config of the model, or leave this test out')) }}
+      {{ spark_bucketing.inconclusive_sql(spark_bucketing.test_problem(tested.relation, 'a bucketed table without ascending sort columns',
+          'a table with SORTED BY', 'set `sorted_by` in the config of the model, or remove this test')) }}
     {%- elif unsorted or not specs.loose -%}
       {{ spark_bucketing.literal_rows_sql(['directory', 'partition', 'problem'], unsorted) }}
     {%- else -%}

@@ -1,4 +1,4 @@
-{#- Spark takes a relative location from the schema's: this one is .demo/external. -#}
+{#- Spark resolves a relative location against the location of the schema, so this one is .demo/external. -#}
 {{ config(
   materialized='bucketed_incremental',
   incremental_strategy='insert_overwrite',

@@ -87,7 +87,7 @@ class ConstraintsRollback(BaseConstraintsRollback):
 
     @pytest.fixture(scope="class")
     def expected_error_messages(self) -> list[str]:
-        return ["a row breaks the constraint 'not_null' of id"]
+        return ["a row violates the constraint 'not_null' of id"]
 
 
 class Empty(BaseTestEmpty):

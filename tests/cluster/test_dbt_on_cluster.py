@@ -86,7 +86,7 @@ def test_two_processes_build_different_models(project: ClusterProject, query: Qu
 
 
 # What a run says whose table another run has dropped, by when that is.
-DROPPED = "m__dbt_tmp|another run of it is going on"
+DROPPED = "m__dbt_tmp|another run of the model is active"
 
 
 @pytest.mark.parametrize("second_starts", ["at once", "while the first one writes"])
@@ -101,7 +101,7 @@ def test_two_processes_build_one_model(project: ClusterProject, query: Query, se
     for end in ended.values():
         assert end.code == 0 or re.search(DROPPED, end.output), end.output
     if second_starts != "at once":
-        assert "m__dbt_tmp is dropped: a run of this model has crashed, or is still going on" in ended[3].output
+        assert "m__dbt_tmp, which another run of this model left behind or still uses" in ended[3].output
     # All of one version: of a run that succeeded, or the one that was there.
     [(version, rows, keys)] = query(
         f"select version, count(*), count(distinct k) from {project.schema}.m group by version"

@@ -79,7 +79,7 @@ def test_a_model_survives_every_crash_where_scripts_are_off(project: Project, na
     ("rename", "instead", "said"),
     [
         pytest.param("`m` rename to", "`m` rename to no_such_schema.", "no_such_schema", id="first"),
-        pytest.param("`m__dbt_tmp` rename", "`no_such_table` rename", "the previous one is back", id="second"),
+        pytest.param("`m__dbt_tmp` rename", "`no_such_table` rename", "The previous one is restored", id="second"),
     ],
 )
 def test_a_failing_rename_leaves_the_previous_table(project: Project, rename: str, instead: str, said: str) -> None:
@@ -89,7 +89,7 @@ def test_a_failing_rename_leaves_the_previous_table(project: Project, rename: st
     project.dbt("run", v="old")
     with executing(lambda execute, sql: execute(sql.replace(rename, instead))):
         _, failure = project.attempt("run", v="new")
-    assert said in failure and ("previous one is back" in failure) == ("previous one is back" in said)
+    assert said in failure and ("previous one is restored" in failure) == ("previous one is restored" in said)
     kept = "m__dbt_backup" if second else "m"
     assert content(project, f"select * from {{schema}}.{kept}", kept) == [("old",)]
     project.dbt("run", v="new")
@@ -113,7 +113,7 @@ def test_rows_that_were_staged_in_another_time_zone_are_not_applied(project: Pro
     crash_staged(project)
     with setting(project.spark, "spark.sql.session.timeZone", "Asia/Tokyo"):
         _, failure = project.attempt("run")
-    assert "no longer fit the table" in failure and "Asia/Tokyo" in failure
+    assert "the table has changed since" in failure and "Asia/Tokyo" in failure
     assert len(content(project)) == 2
     project.dbt("run")
     assert len(content(project)) == 6
@@ -133,7 +133,7 @@ def test_staged_rows_of_another_build_stop_the_run_until_a_full_refresh(project:
     project.spark.sql(f"alter table {project.table('m')} set tblproperties ('bucketing.build' = 'build-1')")
     project.spark.sql(f"insert overwrite table {project.table('m')} values (9, 'newer', 2)")
     _, failure = project.attempt("run", v="fourth")
-    assert "no longer fit the table" in failure and "build-1" in failure and "--full-refresh" in failure
+    assert "the table has changed since" in failure and "build-1" in failure and "--full-refresh" in failure
     assert f"drop table {project.schema}.m__dbt_staged, if {project.schema}.m is complete" in failure
     assert content(project, "select k, v from {schema}.m") == [("9", "newer")]
     project.dbt("run", "--full-refresh", v="fifth")
@@ -178,9 +178,9 @@ def test_another_nodes_table_is_never_taken_for_a_leftover(project: Project) -> 
 # the name down, or has written it down, was not told so, and has moved the directory back. What to do then; nothing where the next run does it.
 FIRST, SECOND = [("m", "m__dbt_backup")], [("m", "m__dbt_backup"), ("m__dbt_tmp", "m")]
 CUT_RENAMES: dict[str, tuple[list[tuple[str, str]], str, str]] = {
-    "first, moved": (FIRST, "m__dbt_backup", "move its content into the directory m "),
-    "first, named": (FIRST, "m", "move its content into the directory m__dbt_backup "),
-    "second, moved": (SECOND, "m", "Otherwise delete it"),
+    "first, moved": (FIRST, "m__dbt_backup", "move the files to the directory m "),
+    "first, named": (FIRST, "m", "move the files to the directory m__dbt_backup "),
+    "second, moved": (SECOND, "m", "Otherwise, delete the directory"),
     "second, named": (SECOND, "m__dbt_tmp", ""),
 }
 

@@ -42,7 +42,7 @@ def test_a_comment_that_the_metastore_cannot_hold_is_cut_with_a_warning(project:
         project.model(name, "select 1 as k, 2 as p", **config, persist_docs={"relation": True, "columns": True})
     document(LONG)
     found = warnings(project)
-    assert all(f"'{name}'" in found for name in DOCUMENTED) and found.count("cut to 256 characters") == len(DOCUMENTED)
+    assert all(f"'{name}'" in found for name in DOCUMENTED) and found.count("at most 256 characters") == len(DOCUMENTED)
     assert project.tables() == set()
     project.dbt("run")
     document("\U0001f600" + LONG)
@@ -105,7 +105,7 @@ def test_constraints_of_a_contract_hold_for_each_row_that_is_written(project: Pr
         project.dbt("run", k=1, v=v)
     for k, v, broken in (("null", 1, "'not_null' of k"), (1, -1, "'positive' of v")):
         results, _ = project.attempt("run", k=k, v=v)
-        assert all(f"a row breaks the constraint {broken}" in str(results[name].message) for name in models)
+        assert all(f"a row violates the constraint {broken}" in str(results[name].message) for name in models)
     for name in models:
         assert {row.k for row in project.rows(f"select k from {project.table(name)}")} == {1}
 
@@ -184,5 +184,5 @@ def test_an_error_of_the_metastore_is_said_as_it_is(project: Project) -> None:
 def test_buckets_for_hardly_any_rows_are_warned_of(project: Project) -> None:
     project.model("m", "select id as k from range(1000)", **TABLE | {"buckets": 1000})
     found = warnings(project)
-    assert "buckets=1000" in found and "tiny files" in found and "try buckets=1" in found
+    assert "buckets=1000" in found and "very small files" in found and "Try buckets=1" in found
     assert project.tables() == set()

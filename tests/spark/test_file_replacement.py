@@ -426,7 +426,7 @@ def test_files_of_the_same_names_in_two_partitions(project: Project, extension: 
     shutil.copytree(project.location("m") / "ds=a", clone)
     project.spark.sql(f"alter table {project.table('m')} add partition (ds='b') location '{clone}'")
     write(project.spark, project.table("delta"), [(2, 2, 0, "y", "b", "U")], f"{COLUMNS}, op string")
-    with pytest.raises(Failed, match=r"(?s)old file.s. whose rows are not.*table stats --repair"):
+    with pytest.raises(Failed, match=r"(?s)old file.s. that differ from their file statistics.*table stats --repair"):
         project.dbt("run")
     assert command(project, "table", "stats", project.table("m"), "--repair").exit_code == 0
     project.dbt("run")

@@ -70,6 +70,6 @@ def test_what_cannot_be_told_is_no_pass(built: Project) -> None:
         "expected: a table",
         "an integer of 1 or more",
         "at_most: 256MiB",
-        "a size above `at_least`",
+        "a size larger than `at_least`",
     ):
         assert said in failure

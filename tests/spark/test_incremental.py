@@ -150,7 +150,7 @@ def test_predicates_decide_which_new_rows_match(project: Project, partition_by: 
     assert project.rows("select k, v, p from {schema}.m order by p") == [(1, "A", 1), (1, "B", 2)]
     project.model("m", "select 1 as k, 'x' as v, 1 as p union all select 1, 'y', 1", **INCREMENTAL | matched)
     _, failure = project.attempt("run")
-    assert "with several new rows for the row" in failure and '"v":"A"' in failure
+    assert "with several new rows that match the row" in failure and '"v":"A"' in failure
     assert project.rows("select k, v, p from {schema}.m order by p") == [(1, "A", 1), (1, "B", 2)]
 
 
@@ -164,7 +164,7 @@ def test_a_predicate_that_cannot_be_resolved_is_named_and_leaves_nothing(project
     project.dbt("run", v="first")
     _, failure = project.attempt("run", v="second")
     assert "Invalid `incremental_predicates` of model 'm'" in failure, failure
-    assert "[UNRESOLVED_COLUMN" in failure and "DBT_INTERNAL_SOURCE, the new rows" in failure, failure
+    assert "[UNRESOLVED_COLUMN" in failure and "DBT_INTERNAL_SOURCE (the new rows)" in failure, failure
     assert project.tables() == {"m"} and [row.v for row in project.rows("select v from {schema}.m")] == ["first"]
 
 

@@ -205,10 +205,10 @@ def test_bounds_are_of_a_table_that_has_some(project: Project) -> None:
     project.model("parted", "select id as o, 'a' as ds from range(9)", **ORGANIZED, partition_by=["ds"])
     project.dbt("run")
     for bounds, message in (
-        ("ref('plain')", "a table of a model with `range_by`"),
+        ("ref('plain')", "an existing table of a model with `range_by`"),
         ("source('plain')", "the name of a model"),
         (7, "the name of a model"),
-        ("parted", "the same as that of this model"),
+        ("parted", "the `partition_by` of this model"),
     ):
         project.model(
             "m",

@@ -14,7 +14,7 @@ from test_dbt_spark_parity import warnings
 from conftest import Project
 
 MODEL: dict[str, object] = {"materialized": "bucketed_table", "clustered_by": "k", "buckets": 2}
-SAID = f"of spark-bucketing 0.0.9, and the dbt package is of {version('spark-bucketing')}."
+SAID = f"version 0.0.9, but the dbt package spark_bucketing has version {version('spark-bucketing')}."
 OLDER = """
     select 'Class: org.apache.spark.sql.bucketing.metadata.BucketSpecsFunction$' as d
     union all select 'Usage: bucket_specs - What it is. (spark-bucketing 0.0.9, for Spark 4.3.0)'

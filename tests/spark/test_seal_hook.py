@@ -51,7 +51,7 @@ def test_an_operation_seals_a_source_and_warns_of_what_is_refused(project: Proje
     written.rename(written.with_name({"0": "1", "1": "0"}[written.name[4]].join([written.name[:4], written.name[5:]])))
     done, said = operation(project, f"{{relation: '{project.schema}.raw'}}")
     assert done, said
-    assert f"Not sealed: {project.schema}.raw ds=b: " in said and "It is read plainly." in said, said
+    assert f"Not sealed: {project.schema}.raw ds=b: " in said and "Spark ignores its buckets." in said, said
     assert statuses(project, "raw") == {"ds=a": "sealed", "ds=b": "not-sealed"}
 
 

@@ -69,7 +69,7 @@ def test_a_place_that_cannot_be_looked_at_stops_the_run(project: Project) -> Non
     project.build("select 1 as k", **MODEL)
     with executing(lambda execute, sql: execute(sql.replace("from binaryFile.", "from noSuchFormat."))):
         _, failure = project.attempt("run")
-    assert "cannot be told whether there is a directory" in failure and "noSuchFormat" in failure, failure
+    assert "cannot list the directory" in failure and "noSuchFormat" in failure, failure
     assert [row.k for row in project.rows("select k from {schema}.m")] == [1]
 
 

@@ -37,7 +37,7 @@ def test_a_directory_in_the_new_tables_way_brings_the_previous_relation_back(pro
     project.model("m", "select 2 as k", **MODEL)
     _, failure = project.attempt("run", "--select", "m")
     if has_scripts(project.spark):
-        assert "the previous one is back" in failure, failure
+        assert "The previous one is restored" in failure, failure
         assert content(project) == [("1",)] and project.tables() == {"m", "other", "m__dbt_tmp"}
     else:
         assert "LOCATION_ALREADY_EXISTS" in failure, failure
@@ -82,7 +82,7 @@ def test_a_view_of_a_table_that_is_gone_is_replaced(project: Project, materializ
     in_the_way.mkdir()
     project.model("m", "select 2 as k", **MODEL | {"materialized": materialized})
     _, failure = project.attempt("run")
-    said = "unless it was a view of what is gone" if has_scripts(project.spark) else "LOCATION_ALREADY_EXISTS"
+    said = "unless it was a view of a missing table" if has_scripts(project.spark) else "LOCATION_ALREADY_EXISTS"
     assert said in failure, failure
     in_the_way.rmdir()
     project.dbt("run")
@@ -162,7 +162,7 @@ def test_a_table_that_another_run_has_built_is_not_swapped_in(
 
     with setting(project.spark, "spark.bucketing.enabled", seals), executing(another_run_begins):
         _, failure = project.attempt("run", v="new")
-    assert "another run of it is going on" in failure and "m__dbt_tmp: another" in failure, failure
+    assert "another run of the model is active" in failure and "m__dbt_tmp: another" in failure, failure
     assert [row[0] for row in content(project)] == ["old"] and project.tables() == {"m", "m__dbt_tmp"}
     project.dbt("run", v="new")
     assert [row[0] for row in content(project)] == ["new"] and project.tables() == {"m"}

@@ -31,9 +31,9 @@ def test_config_errors_are_reported_before_the_run(name: str) -> None:
 def test_keys_match_the_macros() -> None:
     first, second = (
         re.findall(r"dict\.fromkeys\((\[.*?\])", KEYS, re.DOTALL)[0],
-        re.findall(r"others = (\{.*?\n  \})", KEYS, re.DOTALL)[0],
+        re.findall(r"misspellings = (\{.*?\n  \})", KEYS, re.DOTALL)[0],
     )
-    others = re.findall(r"known = others\.keys\(\) \| list \+ (\[.*?\])", KEYS, re.DOTALL)[0]
+    others = re.findall(r"known = misspellings\.keys\(\) \| list \+ (\[.*?\])", KEYS, re.DOTALL)[0]
     with_slips = {key: tuple(slips) for key, slips in ast.literal_eval(second).items()}
     assert with_slips | dict.fromkeys(ast.literal_eval(first), ()) == dict(OURS)
     assert set(ast.literal_eval(others)) == OTHERS

@@ -1,6 +1,7 @@
 {#-
-  Types of bucket columns, without their parameters: those of hashed_types() but float and double. -0.0 and 0.0 are equal, so that
-  Spark compares and groups by another value than the column's, and never reads buckets of such a column.
+  Returns the types that a bucket column can have, without type parameters.
+
+  float and double are missing: Spark normalizes -0.0 to 0.0 before it joins or groups, so it never uses the buckets of such a column.
 -#}
 {% macro bucket_types(bucket_hash) -%}
   {{ return(spark_bucketing.hashed_types(bucket_hash) | reject('in', ['float', 'double']) | list) }}
@@ -8,10 +9,10 @@
 
 
 {#-
-  Types whose hash SQL can compute as the writer does.
-    Hive layout   only those for which Catalyst's HiveHash is Hive's own hash: varchar, char and binary hash differently in
-                  the two, timestamps depend on the time zone and on fractions before 1970
-    Spark layout  what Murmur3Hash accepts
+  Returns the types whose bucket hash a SQL expression can compute exactly as the writer does.
+    Hive layout   the types for which Catalyst's HiveHash matches Hive. It differs for varchar, char and binary. For timestamps
+                  the result depends on the time zone and on fractional seconds before 1970.
+    Spark layout  the types that Murmur3Hash accepts
 -#}
 {% macro hashed_types(bucket_hash) -%}
   {%- set types = ['boolean', 'tinyint', 'smallint', 'int', 'bigint', 'float', 'double', 'decimal', 'string', 'date'] -%}

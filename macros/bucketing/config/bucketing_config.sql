@@ -1,4 +1,4 @@
-{#- Everything that a bucketed model's config says, validated without asking the warehouse. -#}
+{#- Returns the validated config of a bucketed model. Runs no query, so that dbt can call it while it parses the project. -#}
 {% macro bucketing_config(node=model) -%}
   {% do spark_bucketing.validate_config_keys(node=node) %}
   {%- set clustered_by = spark_bucketing.column_list_config('clustered_by', node=node) -%}
@@ -16,8 +16,8 @@
   {%- set partition_names = partition_by | map('lower') | list -%}
   {%- for setting, names in [('clustered_by', clustered_by), ('sorted_by', sorted_by)] -%}
     {%- for name in names if name | lower in partition_names -%}
-      {% do spark_bucketing.raise_config_error(setting, name, 'columns that are not in `partition_by`: a partition column is not in the files',
-          "take '" ~ name ~ "' out of `" ~ setting ~ "` or out of `partition_by`", node=node) %}
+      {% do spark_bucketing.raise_config_error(setting, name, 'columns that are not in `partition_by`: data files do not contain partition columns',
+          "remove '" ~ name ~ "' from `" ~ setting ~ "` or from `partition_by`", node=node) %}
     {%- endfor -%}
   {%- endfor -%}
   {%- set layout = {

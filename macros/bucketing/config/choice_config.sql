@@ -1,4 +1,8 @@
-{#- aliases: what other tools call some of the choices, for the message -#}
+{#-
+  Returns a config value that must be one of the given choices, in lower case.
+
+  aliases: dict from names that other tools use to one of the choices, for the suggestion in the message
+-#}
 {% macro choice_config(setting, choices, default, aliases={}, node=model) -%}
   {%- set value = node.config.get(setting) -%}
   {%- if value is none -%}

@@ -1,7 +1,7 @@
 {#-
-  A config that names columns, one as a string or several as a list, as a list of distinct names.
+  Returns the column names of a config, which can be a string or a list, as a list of distinct names.
 
-  repeated: whether a name may come twice
+  repeated: bool, whether a name may occur more than once
 -#}
 {% macro column_list_config(setting, default=none, repeated=false, node=model) -%}
   {%- set value = node.config.get(setting) -%}
@@ -19,7 +19,7 @@
       {% do spark_bucketing.raise_config_error(setting, names, 'column names, each a non-empty string', setting ~ "=['column_a', 'column_b']", node=node) %}
     {%- endif -%}
     {%- if name | lower in seen and not repeated -%}
-      {% do spark_bucketing.raise_config_error(setting, names, 'each column once', "leave out the second '" ~ name ~ "'", node=node) %}
+      {% do spark_bucketing.raise_config_error(setting, names, 'each column once', "remove the second '" ~ name ~ "'", node=node) %}
     {%- endif -%}
     {%- if name | lower not in seen -%}
       {%- do distinct.append(name) -%}

@@ -7,8 +7,8 @@
     {% do spark_bucketing.raise_config_error('location_root', value, 'a directory', "location_root='s3a://bucket/warehouse'", node=node) %}
   {%- endif -%}
   {%- if modules.re.search('[][{}*?]', value) -%}
-    {% do spark_bucketing.raise_config_error('location_root', value, 'a directory without [ ] { } * ?, which Spark takes for patterns',
-        'another directory', node=node) %}
+    {% do spark_bucketing.raise_config_error('location_root', value, 'a directory without [ ] { } * ?, which Spark reads as glob patterns',
+        'choose another directory', node=node) %}
   {%- endif -%}
   {{ return(value | trim) }}
 {%- endmacro %}

@@ -1,7 +1,7 @@
 {#-
-  The one of these names that a word is a slip of, or none.
+  Returns the name that a misspelled word most likely stands for, or none.
 
-  within: how many letters more, less or other are a slip; two of them that have changed places are one. Of a short word two are too much.
+  within: int, the largest edit distance. Two swapped letters count as one edit. Short names allow fewer edits: one for every three letters.
 -#}
 {% macro nearest_name(word, names, within=2) -%}
   {%- set nearest = namespace(name=none, distance=within + 1) -%}
@@ -21,7 +21,7 @@
 {%- endmacro %}
 
 
-{#- Levenshtein's distance: how many letters are to be put in, taken out or replaced. -#}
+{#- Returns the Levenshtein distance of two words. -#}
 {% macro edit_distance(word, other) -%}
   {%- set state = namespace(row=range(other | length + 1) | list) -%}
   {%- for letter in word -%}

@@ -1,8 +1,8 @@
 {#-
-  The layout with every column spelled as the query returns it; the other half of the validation.
+  Validates a layout against the columns of the query, and returns it with every column spelled as the query returns it.
 
-  Bucket and sort columns of the Hive layout become lower-case, in `columns` as well: Hive's metastore keeps column names so,
-  and refuses to alter or rename a table whose bucket columns are spelled otherwise.
+  Bucket and sort columns of the Hive layout become lower-case, in `columns` as well. The Hive metastore stores column names in lower case,
+  and cannot alter or rename a table whose bucket columns are spelled differently.
 -#}
 {% macro resolve_layout(layout, columns) -%}
   {%- set by_name = dict(zip(columns | map(attribute='name') | map('lower'), columns)) -%}
@@ -13,7 +13,7 @@
       {%- set column = by_name.get(name | lower) -%}
       {%- if column is none -%}
         {% do spark_bucketing.raise_config_error(setting, name, 'a column that the query returns: ' ~ columns | map(attribute='name') | join(', '),
-            'name one of these, as a plain name: sorting is ascending, and expressions need a column of their own') %}
+            'use one of these names. Sort order is always ascending; select an expression as a column first') %}
       {%- endif -%}
       {%- if layout.bucket_hash == 'hive' and setting != 'partition_by' and column.name != column.name | lower -%}
         {%- do column.update({'expression': spark_bucketing.quote_identifier(column.name), 'name': column.name | lower}) -%}

@@ -1,16 +1,16 @@
 {#-
-  Says what is wrong with the config of a bucketed or organized model while dbt parses the project, where its dbt_project.yml lets this package name tables:
+  Validates the config of bucketed and organized models while dbt parses the project. Enable it in dbt_project.yml:
 
     dispatch:
       - macro_namespace: dbt
         search_order: [my_project, spark_bucketing, dbt]
 
-  dbt asks for the name of a model's table as soon as it knows the model's config. The name is the one that dbt itself gives.
+  dbt calls this macro as soon as it knows the config of a model. The returned name is dbt's default.
 -#}
 {% macro spark__generate_alias_name(custom_alias_name=none, node=none) -%}
   {%- set kind = node.config.materialized -%}
   {%- if kind in ['bucketed_table', 'bucketed_incremental', 'organized_table', 'organized_incremental'] -%}
-    {#- What a model is in a run: dictionaries. -#}
+    {#- While dbt parses, `config` is an object; the validating macros expect a dictionary, as in a run. -#}
     {%- set parsed = {'name': node.name, 'config': node.config.to_dict(omit_none=true)} -%}
     {%- set layout = spark_bucketing.organized_config(parsed) if kind.startswith('organized') else spark_bucketing.bucketing_config(parsed) -%}
     {%- if kind == 'bucketed_incremental' -%}

@@ -1,10 +1,11 @@
 {#-
-  Raises for a key that is nearly one of those that these materializations read: dbt takes any key, and nobody would read this one.
+  Raises an error for a config key that looks like a misspelled key of this package. dbt accepts any key, so a misspelled one would
+  be ignored without a message.
 
-  organized: whether those of organized tables are read
+  organized: bool, whether to check the keys of organized tables instead of bucketed tables
 -#}
 {% macro validate_config_keys(node=model, organized=false) -%}
-  {%- set others = {
+  {%- set misspellings = {
       'clustered_by': ['cluster_by', 'bucket_by', 'bucketed_by', 'bucket_columns', 'bucket_keys', 'bucket_key', 'bucket_cols', 'cluster_columns', 'cluster_cols',
           'cluster_key', 'cluster_keys'],
       'buckets': ['bucket', 'num_buckets', 'n_buckets', 'bucket_count', 'number_of_buckets', 'into_buckets'],
@@ -17,28 +18,29 @@
       'tblproperties': ['table_properties'],
       'on_bucket_change': ['on_buckets_change', 'on_layout_change'],
   } -%}
-  {%- do others.update(dict.fromkeys(['unique_key', 'on_schema_change', 'merge_update_columns', 'merge_exclude_columns', 'incremental_predicates',
+  {%- do misspellings.update(dict.fromkeys(['unique_key', 'on_schema_change', 'merge_update_columns', 'merge_exclude_columns', 'incremental_predicates',
       'incremental_strategy', 'options', 'batch_size', 'event_time', 'lookback'], [])) -%}
-  {%- set others = spark_bucketing.organized_keys(others) if organized else others -%}
-  {#- What dbt's own and those of adapters are called, lest one of them be taken for a slip: a model may be for several (Redshift's sort and dist). -#}
-  {%- set known = others.keys() | list + ['predicates', 'begin', 'sort', 'dist', 'tags', 'meta', 'docs', 'group', 'alias', 'schema', 'database', 'access', 'enabled', 'contract',
-      'quoting', 'grants', 'packages', 'materialized', 'full_refresh', 'persist_docs', 'column_types', 'freshness', 'sql_header', 'pre-hook', 'post-hook',
+  {%- set misspellings = spark_bucketing.organized_keys(misspellings) if organized else misspellings -%}
+  {#- Keys of dbt and its adapters are no misspellings: a model may target several adapters (`sort` and `dist` are for Redshift). -#}
+  {%- set known = misspellings.keys() | list + ['predicates', 'begin', 'sort', 'dist', 'tags', 'meta', 'docs', 'group', 'alias', 'schema', 'database', 'access', 'enabled',
+      'contract', 'quoting', 'grants', 'packages', 'materialized', 'full_refresh', 'persist_docs', 'column_types', 'freshness', 'sql_header', 'pre-hook', 'post-hook',
       'pre_hook', 'post_hook', 'on_configuration_change', 'concurrent_batches', 'static_analysis', 'matched_condition', 'not_matched_condition'] -%}
   {%- for key, value in node.config.items() if value is not none and key not in known -%}
     {%- set meant = namespace(key=none) -%}
-    {%- for ours, slips in others.items() if key | lower | replace('-', '_') in slips + [ours] -%}
+    {%- for ours, misspelled in misspellings.items() if key | lower | replace('-', '_') in misspelled + [ours] -%}
       {%- set meant.key = ours -%}
     {%- endfor -%}
-    {%- set right = meant.key or spark_bucketing.nearest_name(key, others.keys() | list, within=1) -%}
+    {%- set right = meant.key or spark_bucketing.nearest_name(key, misspellings.keys() | list, within=1) -%}
     {%- if right -%}
       {%- set text = "'" ~ value ~ "'" if value is string else value -%}
-      {% do spark_bucketing.raise_config_error(key, key ~ '=' ~ text, 'a key that is read, and `' ~ key ~ '` is none: `' ~ right ~ '` is', right ~ '=' ~ text, node=node) %}
+      {% do exceptions.raise_compiler_error('Unknown key `' ~ key ~ "` in the config of model '" ~ node.name ~ "'; did you mean `" ~ right ~ '`?\n  found:    ' ~ key ~ '=' ~ text
+          ~ '\n  expected: a config key that dbt or this package reads\n  instead:  ' ~ right ~ '=' ~ text) %}
     {%- endif -%}
   {%- endfor -%}
 {%- endmacro %}
 
 
-{#- The keys of organized tables, each with what it is called by mistake. -#}
+{#- Returns a dict from each config key of organized tables to its common misspellings. -#}
 {% macro organized_keys(bucketed) -%}
   {%- set keys = {
       'rows_per_file': ['max_rows_per_file', 'records_per_file', 'max_records_per_file', 'maxrecordsperfile', 'rows_per_files'],

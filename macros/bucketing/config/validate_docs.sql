@@ -1,4 +1,4 @@
-{#- Warns of column docs that cannot be persisted as they are, once for each model. As in dbt, `quote: true` makes a name case-sensitive. -#}
+{#- Warns once for each model about column docs that cannot be persisted unchanged. As in dbt, `quote: true` makes a name case-sensitive. -#}
 {% macro validate_docs(columns) -%}
   {%- if config.persist_column_docs() and '__spark_bucketing_docs' not in context -%}
     {%- do context.update({'__spark_bucketing_docs': true}) -%}
@@ -16,7 +16,7 @@
       {% do exceptions.warn("Model '" ~ model.name ~ "': The following columns are specified in the schema but are not present in the database: " ~ missing | join(', ')) %}
     {%- endif -%}
     {%- if long -%}
-      {% do exceptions.warn("Model '" ~ model.name ~ "': the descriptions of these columns are cut to 256 characters in the metastore, which holds no more: "
+      {% do exceptions.warn("Model '" ~ model.name ~ "': the metastore stores at most 256 characters of a column description. These descriptions are truncated: "
           ~ long | join(', ')) %}
     {%- endif -%}
   {%- endif -%}

@@ -1,7 +1,7 @@
 {#-
-  Settings of the session under which Spark cannot write these tables. Only what somebody has set is looked at.
+  Raises an error for session settings under which Spark cannot write these tables. Checks only settings that were set explicitly.
 
-  keeps_rows: whether rows of the table are read to be written again: what Spark leaves out without an error would be lost
+  keeps_rows: bool, whether the run rewrites rows of the existing table. Rows that Spark skips without an error would then be lost.
 -#}
 {% macro validate_session(keeps_rows=false) -%}
   {%- set needed = {
@@ -23,13 +23,13 @@
   {%- set settings = spark_bucketing.session_settings() -%}
   {%- for key, row in settings.items() if key in needed and row[1] | string | lower != needed[key] -%}
     {% do spark_bucketing.raise_session_error(row[0] ~ ' = ' ~ row[1], needed[row[0] | lower],
-        'take the setting out of the profile (server_side_parameters), a hook or the cluster') %}
+        'remove the setting from the profile (server_side_parameters), the hook or the cluster that sets it') %}
   {%- endfor -%}
   {%- if spark_bucketing.spark_version() < [3, 5] -%}
-    {% do spark_bucketing.raise_session_error('Spark ' ~ spark_bucketing.spark_version() | join('.'), 'Spark 3.5 or newer', 'write with a newer Spark') %}
+    {% do spark_bucketing.raise_session_error('Spark ' ~ spark_bucketing.spark_version() | join('.'), 'Spark 3.5 or newer', 'run the model on a newer Spark version') %}
   {%- endif -%}
   {% do spark_bucketing.detect_scripts(settings) %}
-  {#- Asked of every run sooner or later: what is warned of then is said before anything is written. -#}
+  {#- Every run needs this answer later. Asking now shows its warnings before anything is written. -#}
   {% do spark_bucketing.extension_enabled() %}
 {%- endmacro %}
 

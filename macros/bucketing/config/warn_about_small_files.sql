@@ -1,8 +1,8 @@
 {#-
-  Warns, before anything is written, when many buckets get so few bytes that their files cost more than they save. Spark's own estimate, which
-  is rather too large, is asked for only where there are many buckets.
+  Warns, before anything is written, when many buckets get so few bytes that opening the files costs more than bucketing saves. The size is
+  Spark's estimate, which tends to be too large.
 
-  sources: queries in parentheses; of a batch it says nothing
+  sources: list of SQL queries in parentheses. Several sources are microbatches, for which it does not warn.
 -#}
 {% macro warn_about_small_files(sources, layout) -%}
   {%- if layout.buckets >= 200 and sources | length == 1 -%}
@@ -10,9 +10,9 @@
     {%- set size = modules.re.search('sizeInBytes=([0-9.]+) ([KMGTPE]?)i?B', plan) -%}
     {%- set bytes = (size.group(1) | float * 1024 ** ' KMGTPE'.index(size.group(2) or ' ')) | int if size else none -%}
     {%- if bytes is not none and bytes < layout.buckets * 131072 -%}
-      {%- set fitting = [bytes // 134217728, 1] | max -%}
-      {% do exceptions.warn("Model '" ~ model.name ~ "': buckets=" ~ layout.buckets ~ ' for a query of an estimated ' ~ '{:,}'.format(bytes)
-          ~ ' bytes makes tiny files. Each is written by a task and opened by every reader: try buckets=' ~ fitting ~ '.') %}
+      {%- set suggested = [bytes // 134217728, 1] | max -%}
+      {% do exceptions.warn("Model '" ~ model.name ~ "': buckets=" ~ layout.buckets ~ ' writes very small files: Spark estimates '
+          ~ '{:,}'.format(bytes) ~ ' bytes for the query. Every file costs a write task, and every reader opens it. Try buckets=' ~ suggested ~ '.') %}
     {%- endif -%}
   {%- endif -%}
 {%- endmacro %}

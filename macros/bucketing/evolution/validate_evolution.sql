@@ -1,8 +1,8 @@
 {#-
-  Raises where the difference between the config's layout and the table's is more than a bucket spec: the files of old
-  partitions, which stay, must be ones that the new table can read.
+  Raises an error if the config differs from the table in more than the bucket spec. Existing partitions keep their files, so the new
+  table must be able to read them.
 
-  existing: table_layout() of the table
+  existing: dict, table_layout() of the table
 -#}
 {% macro validate_evolution(layout, existing) -%}
   {%- set instead = "on_bucket_change='rebuild' to rewrite the table's rows in the new layout, or dbt run --full-refresh" -%}
@@ -10,13 +10,13 @@
   {%- for setting in ['file_format', 'partition_by'] if spark_bucketing.property_text(layout[setting]) != spark_bucketing.property_text(existing[setting]) -%}
     {% do spark_bucketing.raise_config_error('on_bucket_change', found, 'a table with ' ~ setting ~ '='
         ~ (layout[setting] if setting == 'file_format' else '[' ~ layout[setting] | join(', ') ~ ']')
-        ~ ': what evolves is `clustered_by`, `buckets` and `sorted_by`', instead) %}
+        ~ '; only `clustered_by`, `buckets` and `sorted_by` can evolve', instead) %}
   {%- endfor -%}
   {%- if existing.buckets and existing.bucket_hash != 'hive' -%}
     {% do spark_bucketing.raise_config_error('on_bucket_change', found,
-        'a table of the Hive layout, or one without buckets: stock Spark reads all partitions of the Spark layout by one number of buckets', instead) %}
+        'a table in the Hive layout or without buckets; in the Spark layout, stock Spark reads all partitions with one number of buckets', instead) %}
   {%- elif existing.bucketing_version | trim != '1' -%}
     {% do spark_bucketing.raise_config_error('on_bucket_change', found ~ ', bucketing_version ' ~ existing.bucketing_version,
-        'bucketing_version 1, whose hash Spark computes', instead) %}
+        'bucketing_version 1; Spark cannot compute the hash of other versions', instead) %}
   {%- endif -%}
 {%- endmacro %}

@@ -1,16 +1,15 @@
 {#-
-  One run, or one batch, of an incremental model.
+  Runs one increment, or one batch, of an incremental model.
 
-    insert_overwrite, microbatch  partitioned: replaces the partitions that have new rows, in one INSERT OVERWRITE
-                                  otherwise: replaces the whole table
-    append, merge                 partitioned: rewrites the touched partitions by way of a staged table
-                                  otherwise: rewrites the table, since stock Spark replaces no less than a partition
+    insert_overwrite, microbatch  partitioned: replaces the partitions of the new rows, in one INSERT OVERWRITE
+                                  unpartitioned: rebuilds the table
+    append, merge                 partitioned: rewrites the touched partitions through a staging table
+                                  unpartitioned: rebuilds the table, because stock Spark cannot replace less than a partition
 
-  Where the table needs another layout, or loses or retypes columns, all of it is rewritten together with the new rows. With
-  on_bucket_change='evolve', another bucket spec is the table's and that of the partitions that are written, and no reason to
-  rewrite others.
+  If the layout changes, or if columns are dropped or change their type, it rewrites the whole table with the new rows. With
+  on_bucket_change='evolve', a new bucket spec applies to the table and the written partitions only.
 
-  batch: {start, end} of a microbatch, or none
+  batch: dict {start, end} of a microbatch, or none
 -#}
 {% macro add_increment(relation, sql, layout, increment, batch=none) -%}
   {%- set source = spark_bucketing.model_source(sql) -%}
@@ -36,7 +35,7 @@
     {% do spark_bucketing.alter_relation(relation, reconciled.added, change, layout, existing) %}
     {% do spark_bucketing.overwrite_partitions(relation, source, reconciled.columns, layout) %}
   {%- elif not layout.partition_by and not increment.predicates and not spark_bucketing.converted_columns(reconciled.columns) -%}
-    {#- All of the table is read once and the query once, so that its rows need no table of their own. -#}
+    {#- The rebuild reads the table and the query only once, so it needs no input table. -#}
     {%- set new_rows = '(select ' ~ spark_bucketing.select_list(reconciled.columns, []) ~ ' from ' ~ source ~ ')' -%}
     {% do spark_bucketing.build_table(relation, [spark_bucketing.new_content(rows, new_rows, plain, increment, 'true')], plain, layout, existing) %}
   {%- else -%}
@@ -50,7 +49,7 @@
       {% do spark_bucketing.validate_batch(rows, input, plain, layout, batch) %}
     {%- endif -%}
     {%- if rewrite or not layout.partition_by -%}
-      {#- All rows, in the config's layout and columns: should anything about the new ones fail, the table is as it was. -#}
+      {#- If the new rows are rejected, the table stays unchanged. -#}
       {%- set replaced = spark_bucketing.partition_values(layout.partition_by, new_rows) if overwrite else [] -%}
       {%- set kept = 'not ' ~ spark_bucketing.partition_predicate(keys, replaced) -%}
       {% do spark_bucketing.build_table(relation, [spark_bucketing.new_content(rows, new_rows, plain, increment, kept)], plain, layout, existing) %}
@@ -62,7 +61,7 @@
     {%- else -%}
       {%- set touched = spark_bucketing.touched_partitions(rows, new_rows, layout, increment) -%}
       {%- set staged = spark_bucketing.stage_partitions(relation, rows, input, plain, layout, increment, touched) if touched.partitions -%}
-      {#- When the rows are there, which may be refused. -#}
+      {#- Alters the table only after staging, because Spark may reject the new rows. -#}
       {% do spark_bucketing.alter_relation(relation, reconciled.added, change, layout, existing) %}
       {%- if touched.partitions -%}
         {% do spark_bucketing.complete_staging(staged, relation, layout, existing.identity) %}

@@ -1,9 +1,9 @@
 {#-
-  Query, in parentheses, for a table's rows with the columns that it is to have: new ones NULL, retyped ones converted.
+  Returns a query in parentheses for a table's rows with its future columns. New columns are NULL, and columns with a new type are converted.
 
-  columns: list of {name, type} that the table is to have
-  existing_columns: what it has
-  partition_by: columns by which it is to be partitioned, unless it is
+  columns: list of {name, type}, the future columns
+  existing_columns: list of {name, type}, the current columns
+  partition_by: list of names, the future partition columns; empty if they do not change
 -#}
 {% macro aligned_rows(relation, columns, existing_columns, partition_by) -%}
   {%- set types = dict(zip(existing_columns | map(attribute='name'), existing_columns | map(attribute='type'))) -%}
@@ -14,8 +14,8 @@
     {%- if column.name not in types -%}
       {%- set value = 'cast(null as ' ~ type ~ ')' -%}
     {%- elif types[column.name] != column.type -%}
-      {#- Outside ANSI mode a cast makes NULL of what it can't convert. -#}
-      {%- set error = spark_bucketing.string_literal('column ' ~ column.name ~ ' has a value that is no ' ~ column.type ~ ': ') -%}
+      {#- Without ANSI mode, a failing cast returns NULL and would lose the value. -#}
+      {%- set error = spark_bucketing.string_literal('column ' ~ column.name ~ ' has a value that Spark cannot convert to ' ~ column.type ~ ': ') -%}
       {%- set value = 'if(' ~ name ~ ' is null, null, coalesce(try_cast(' ~ name ~ ' as ' ~ type ~ '), raise_error('
           ~ error ~ ' || cast(' ~ name ~ ' as string))))' -%}
     {%- else -%}

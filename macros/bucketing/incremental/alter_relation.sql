@@ -1,8 +1,9 @@
 {#-
-  What changes in a table that keeps its files: columns first, since its new buckets may be by one of them. The bucket spec is that of
-  what is written next; the seal of each partition says what its files are.
+  Alters a table that keeps its files: adds columns, then sets the bucket spec, which may use a new column.
 
-  change: from layout_changes()
+  The bucket spec applies to future writes. Existing partitions keep the spec in their seals.
+
+  change: string, from layout_changes()
 -#}
 {% macro alter_relation(relation, added, change, layout, existing) -%}
   {%- set alter = 'alter table ' ~ spark_bucketing.quote_relation(relation) -%}
@@ -10,8 +11,8 @@
     {% do spark_bucketing.execute_sql(alter ~ ' add columns (' ~ spark_bucketing.column_definitions(added, []) ~ ')') %}
   {%- endif -%}
   {%- if change == 'evolve' -%}
-    {% do log('Altering the buckets of ' ~ relation ~ ': ' ~ spark_bucketing.describe_layout(layout) ~ '; before: '
-        ~ spark_bucketing.describe_layout(existing) ~ '. Partitions that are not written keep theirs.', info=true) %}
+    {% do log('Changing the bucket spec of ' ~ relation ~ ' to ' ~ spark_bucketing.describe_layout(layout) ~ '; before: '
+        ~ spark_bucketing.describe_layout(existing) ~ '. Partitions that this run does not write keep their bucket spec.', info=true) %}
     {% do spark_bucketing.execute_sql(alter ~ ' ' ~ spark_bucketing.bucket_clause(layout)) %}
   {%- endif -%}
 {%- endmacro %}

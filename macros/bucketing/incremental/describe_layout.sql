@@ -1,4 +1,4 @@
-{#- A layout in words, for messages and to tell two layouts apart. Column names are compared without case, as Spark does. -#}
+{#- Returns a layout as text, for messages and comparisons. Column names are lower-case, because Spark ignores their case. -#}
 {% macro describe_layout(layout) -%}
   {%- if not layout.buckets -%}
     {{ return('no buckets, ' ~ layout.file_format ~ ', partitioned by (' ~ layout.partition_by | join(', ') | lower ~ ')') }}

@@ -1,7 +1,8 @@
 {#-
-  Adds to each reconciled column the SQL that takes it from the query. INSERT converts ordinary columns by Spark's store
-  assignment rules, but a bucket or partition column must have the table's type before the shuffle, and may only get it
-  by a conversion that cannot change the value.
+  Adds to each reconciled column the SQL expression that reads it from the query.
+
+  INSERT converts ordinary columns by Spark's store assignment rules. A bucket or partition column needs the table's type before the
+  shuffle, so only lossless conversions are allowed.
 -#}
 {% macro fill_columns(columns, layout) -%}
   {%- set keys = (layout.clustered_by + layout.partition_by) | map('lower') | list -%}
@@ -18,7 +19,7 @@
           {%- do column.update({'expression': 'cast(' ~ name ~ ' as ' ~ column.type ~ ')'}) -%}
         {%- else -%}
           {% do spark_bucketing.raise_config_error('clustered_by' if column.name | lower in layout.clustered_by | map('lower') | list else 'partition_by',
-              column.name ~ ' ' ~ column.from.type ~ ' in the query', column.type ~ ', the type that the table has',
+              column.name ~ ' ' ~ column.from.type ~ ' in the query', column.type ~ ', the type of the column in the table',
               'cast(' ~ column.from.name ~ ' as ' ~ column.type ~ ') in the model, or dbt run --full-refresh') %}
         {%- endif -%}
       {%- endif -%}

@@ -1,6 +1,7 @@
 {#-
-  What dbt's is_incremental() says for materialized='incremental', said for those of this package as well. A model of the
-  latter may use either: dbt's own is answered by this one when the materialization renders the model.
+  Returns whether a run adds to an existing table, as dbt's is_incremental() does, for the materializations of this package as well.
+
+  A model can call either macro. The materialization replaces dbt's with this one when it renders the model.
 -#}
 {% macro is_incremental() -%}
   {%- if not execute -%}

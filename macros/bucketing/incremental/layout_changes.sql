@@ -1,6 +1,7 @@
 {#-
-  What is to be done about a config that says another layout than the table has: 'rewrite' or 'evolve', as on_bucket_change
-  says, or none where they agree. Raises for on_bucket_change='fail', and where the table cannot evolve.
+  Returns how to apply a layout that differs from the table's: 'rewrite' or 'evolve', or none if they agree.
+
+  Raises an error with on_bucket_change='fail', or if the table cannot evolve.
 -#}
 {% macro layout_changes(layout, existing) -%}
   {%- if spark_bucketing.describe_layout(layout) == spark_bucketing.describe_layout(existing) -%}
@@ -11,7 +12,7 @@
   {%- elif layout.on_bucket_change == 'rebuild' -%}
     {{ return('rewrite') }}
   {%- endif -%}
-  {% do spark_bucketing.raise_config_error('on_bucket_change', 'fail, and the config says\n              ' ~ spark_bucketing.describe_layout(layout),
-      'what the table has, which is\n              ' ~ spark_bucketing.describe_layout(existing),
-      "on_bucket_change='rebuild' to rewrite the table's rows in the new layout, or 'evolve' to write only new partitions in it, or dbt run --full-refresh") %}
+  {% do spark_bucketing.raise_config_error('on_bucket_change', 'fail, and the config defines\n              ' ~ spark_bucketing.describe_layout(layout),
+      'the layout of the table:\n              ' ~ spark_bucketing.describe_layout(existing),
+      "on_bucket_change='rebuild' to rewrite the table in the new layout, 'evolve' to use it for new partitions only, or dbt run --full-refresh") %}
 {%- endmacro %}

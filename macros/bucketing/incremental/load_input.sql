@@ -1,8 +1,8 @@
 {#-
-  Writes the rows of this run to a plain table with the columns and types of the model's, and returns it. They are needed
-  more than once (which partitions do they touch? which keys?), and a query run twice may give two answers.
+  Writes the rows of this run to an intermediate table with the columns and types of the model, and returns it. The rows are read several
+  times, and a query that runs twice may return different rows.
 
-  sorted_by: columns that each of its files is sorted by
+  sorted_by: list of names, sort columns of each file
 -#}
 {% macro load_input(relation, source, columns, layout, sorted_by=[]) -%}
   {%- set input = spark_bucketing.intermediate_relation(relation, 'input') -%}
@@ -13,7 +13,7 @@
   {%- if not spark_bucketing.converted_columns(columns) -%}
     {% do spark_bucketing.execute_sql(create ~ ' using parquet as ' ~ select) %}
   {%- else -%}
-    {#- An INSERT converts as an INSERT into the table would, or refuses to. -#}
+    {#- Converts, or rejects, values by the same store assignment rules as an INSERT into the model's table. -#}
     {% do spark_bucketing.execute_sql(create ~ ' (' ~ spark_bucketing.column_definitions(columns, []) ~ ') using parquet') %}
     {% do spark_bucketing.execute_sql('insert into ' ~ spark_bucketing.quote_relation(input) ~ ' ' ~ select) %}
   {%- endif -%}
@@ -21,7 +21,7 @@
 {%- endmacro %}
 
 
-{#- Those of reconciled columns that the query does not return, or of another type than the table is to have. -#}
+{#- Returns the reconciled columns that the query does not return, or returns with another type. -#}
 {% macro converted_columns(columns) -%}
   {%- set converted = [] -%}
   {%- for column in columns if not column.from or column.from.type != column.type or column.from.with_void -%}

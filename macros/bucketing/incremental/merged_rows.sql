@@ -1,11 +1,11 @@
 {#-
-  Query for the rows of the table after MERGE: matched rows take the update columns from the new ones, all others stay; unmatched
-  new ones are inserted. Keys compare with =, so that NULL matches nothing, as in MERGE INTO, which also refuses several new
-  rows for one of the table.
+  Returns a query for the rows of the table after a merge: it updates matched rows, inserts unmatched new rows and keeps all others.
 
-  rows: SQL of the table, or of a query in parentheses for its rows
-  new_rows: the same for the rows of this run
-  kept: condition on the table's rows that take part (its touched partitions)
+  As in MERGE INTO, keys compare with =, so NULL matches nothing, and several new rows that match one row are an error.
+
+  rows: string, SQL of the table, or of a query in parentheses for its rows
+  new_rows: string, the same for the rows of this run
+  kept: string, SQL condition that selects the table's rows in the touched partitions
 -#}
 {% macro merged_rows(rows, new_rows, columns, merge, kept) -%}
   {%- set updates = [] -%}
@@ -30,7 +30,7 @@
       select *, count(*) over (partition by {{ spark_bucketing.quote_columns(merge.unique_key) }}) as `__dbt_copies` from {{ new_rows }}
     ) as DBT_INTERNAL_SOURCE
       on {{ spark_bucketing.merge_condition(merge) }}
-    {#- With predicates, not all rows of a key match: validate_merge() has counted those that do. #}
+    {#- With predicates, not all rows of a key match, so validate_merge() counts the matches instead. #}
     where if(
       {{ 'false' if merge.predicates else 'true' }} and DBT_INTERNAL_DEST.`__dbt_here` and DBT_INTERNAL_SOURCE.`__dbt_copies` > 1,
       raise_error(replace({{ spark_bucketing.string_literal(ambiguous) }}, '{row}', {{ row }})) is null,

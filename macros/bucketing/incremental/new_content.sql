@@ -1,8 +1,9 @@
 {#-
-  Query for what the table, or its partitions that `kept` selects, is to contain after the run.
+  Returns a query for the rows that the table, or the partitions that `kept` selects, will contain after the run.
 
-  rows: SQL of the table, or of a query in parentheses for its rows
-  new_rows: the same for the rows of this run
+  rows: string, SQL of the table, or of a query in parentheses for its rows
+  new_rows: string, the same for the rows of this run
+  kept: string, SQL condition on the table's rows
 -#}
 {% macro new_content(rows, new_rows, columns, increment, kept) -%}
   {%- if increment.strategy == 'merge' -%}

@@ -1,11 +1,11 @@
 {#-
-  Replaces the partitions that the source has rows for. Spark moves the finished files in only when all are written.
+  Replaces the partitions of the source's rows. Spark moves the files into place only after it has written all of them.
 
-  The source must not read the table itself: in one statement with the INSERT, Spark would take the relation without
-  buckets that the reading leaves in its cache, and write files without buckets.
+  The source must not read the table itself. Such a scan caches a relation without buckets, and the INSERT would then write files
+  without buckets.
 -#}
 {% macro overwrite_partitions(relation, source, columns, layout) -%}
-  {#- Of what is not sealed afterwards, the newer files are those of this statement: few clocks differ by more than it takes. -#}
+  {#- With seals, the time alone identifies this statement's files: unsealed files are rare, and an INSERT takes longer than most clock skews. -#}
   {%- set before = {'since': (modules.datetime.datetime.now().timestamp() * 1000000) | int, 'writes': []} if layout.bucket_hash == 'hive' and spark_bucketing.extension_enabled()
       else spark_bucketing.before_write(spark_bucketing.table_layout(relation).location) -%}
   {% do spark_bucketing.insert_bucketed(relation, source, columns, layout, overwrite=true) %}

@@ -1,21 +1,21 @@
 {#-
-  Condition that selects these partitions, in literals, so that Spark prunes when it plans; never NULL.
+  Returns a condition on literals that selects these partitions, so that Spark prunes at planning time. It is never NULL.
 
-  A few plain values go down to the metastore as its own filter. It cannot say quotes or backslashes, and fails on a
-  thousand values; arrays are compared by Spark itself, and NULLs in them are equal.
+  Spark pushes up to 100 simple values of one column down to the metastore. Metastore filters cannot contain quotes or backslashes, and
+  fail for about a thousand values. Spark evaluates comparisons of arrays itself, and treats NULLs in them as equal.
 
   partition_columns: list of {name, type}
-  partitions: from partition_values()
+  partitions: list of lists, from partition_values()
 -#}
 {% macro partition_predicate(partition_columns, partitions) -%}
-  {%- set state = namespace(plain=partition_columns | length == 1 and partitions | length <= 100) -%}
+  {%- set state = namespace(simple=partition_columns | length == 1 and partitions | length <= 100) -%}
   {%- for value in partitions | sum(start=[]) -%}
-    {%- set state.plain = state.plain and value is not none and not modules.re.search('[\'"\\\\]', value) -%}
+    {%- set state.simple = state.simple and value is not none and not modules.re.search('[\'"\\\\]', value) -%}
   {%- endfor -%}
   {%- set literals = spark_bucketing.literal_rows(partitions) -%}
   {%- if not partitions -%}
     {{ return('false') }}
-  {%- elif state.plain -%}
+  {%- elif state.simple -%}
     {%- set name = spark_bucketing.quote_identifier(partition_columns[0].name) -%}
     {%- set type = ' as ' ~ partition_columns[0].type ~ ')' -%}
     {{ return('(' ~ name ~ ' is not null and ' ~ name ~ ' in (cast(' ~ literals | map('first') | join(type ~ ', cast(') ~ type ~ '))') }}

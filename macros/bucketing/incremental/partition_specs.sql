@@ -1,4 +1,8 @@
-{#- partitions: lists of strings, NULL as none -#}
+{#-
+  Returns PARTITION (...) clauses.
+
+  partitions: list of lists of strings, with none for NULL
+-#}
 {% macro partition_specs(partition_by, partitions) -%}
   {%- set specs = [] -%}
   {%- for values in partitions -%}

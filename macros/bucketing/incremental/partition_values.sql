@@ -1,6 +1,7 @@
 {#-
-  Distinct partitions of a query as lists of strings, NULL as none. The leading 'v' keeps dbt from reading 'null' and '' as NULL, and
-  '007' as a number.
+  Returns the distinct partitions of a query as lists of strings, with none for NULL.
+
+  The leading 'v' prevents dbt from converting 'null' and '' to NULL, and '007' to a number.
 -#}
 {% macro partition_values(partition_by, source) -%}
   {%- set items = spark_bucketing.quote_columns(partition_by, "concat('v', cast(%s as string))") -%}

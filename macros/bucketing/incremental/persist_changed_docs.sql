@@ -1,4 +1,4 @@
-{#- Comments of a table that was not rebuilt: only what differs is altered. Spark cannot alter a partition column's comment. -#}
+{#- Updates the changed comments of a table that was not rebuilt. Spark cannot change the comment of a partition column. -#}
 {% macro persist_changed_docs(relation) -%}
   {%- if not config.persist_relation_docs() and not config.persist_column_docs() -%}
     {{ return(none) }}

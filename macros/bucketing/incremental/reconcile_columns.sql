@@ -1,10 +1,11 @@
 {#-
-  What `on_schema_change` makes of the difference between the query's columns and the table's.
+  Applies `on_schema_change` to the differences between the columns of the query and the table. Returns {columns, added, rewrite}.
 
-  Returns {columns, added, rewrite}: the columns that the table is to have, each with the SQL expression over the query
-  that fills it; those of them to add; whether dropped or retyped columns ask for a rewrite of the table.
+    columns  list of {name, type, from}: the future columns of the table, each with its column of the query or none
+    added    list of new columns
+    rewrite  whether dropped columns or changed types require a rewrite of the table
 
-  syncs: whether the model may have 'sync_all_columns'
+  syncs: bool, whether the model supports 'sync_all_columns'
 -#}
 {% macro reconcile_columns(on_schema_change, query_columns, existing_columns, syncs=true) -%}
   {%- set in_query = dict(zip(query_columns | map(attribute='name') | map('lower'), query_columns)) -%}
@@ -25,7 +26,7 @@
   {%- endfor -%}
 
   {%- set differences = 'new in the query: ' ~ (added | map(attribute='name') | join(', ') or 'none')
-      ~ '; missing from it: ' ~ (missing | join(', ') or 'none') ~ '; other type: ' ~ (retyped | join(', ') or 'none') -%}
+      ~ '; missing in the query: ' ~ (missing | join(', ') or 'none') ~ '; changed type: ' ~ (retyped | join(', ') or 'none') -%}
   {%- if on_schema_change == 'fail' and (added or missing or retyped) -%}
     {% do spark_bucketing.raise_config_error('on_schema_change', 'fail, and ' ~ differences, 'the same columns in the query and in the table',
         "on_schema_change='append_new_columns'" ~ (" or 'sync_all_columns'" if syncs else '') ~ ', or dbt run --full-refresh') %}

@@ -1,9 +1,10 @@
 {#-
-  Writes the staging table over the table's partitions; may be repeated any number of times. Takes what it needs to know of the
-  table from the metastore, since what staged the rows may be over, and may have been `spark-bucketing table rewrite`.
+  Replaces partitions of the table with the rows of the staging table. It is idempotent.
 
-  empties: whether a partition may be left without rows, and is to be dropped then
-  spent: what is not needed any more when the table has been verified, the staging table first
+  It reads the table's metadata from the metastore, because a crashed run or `spark-bucketing table rewrite` may have staged the rows.
+
+  empties: bool, whether to drop partitions that are left without rows
+  spent: list of relations to drop after the verification, the staging table first
 -#}
 {% macro replace_touched_partitions(relation, empties, spent) -%}
   {%- set layout = dict(spark_bucketing.table_layout(relation), write_tasks=config.get('write_tasks')) -%}

@@ -1,9 +1,9 @@
 {#-
-  Writes the new content of the touched partitions to a plain table beside the table, which it returns; see docs/explanation/replacing-rows.md. A run that
-  crashes here, or fails since no row can be had of it, leaves rows that nobody needs.
+  Writes the new rows of the touched partitions to a staging table, and returns it; see docs/explanation/replacing-rows.md. If the run fails
+  here, the next run drops the staging table.
 
-  rows: from aligned_rows()
-  touched: from touched_partitions()
+  rows: string, SQL from aligned_rows()
+  touched: dict, from touched_partitions()
 -#}
 {% macro stage_partitions(relation, rows, input, columns, layout, increment, touched) -%}
   {%- set staged = spark_bucketing.intermediate_relation(relation, 'staged') -%}
@@ -18,7 +18,7 @@
     }) }}
     as select {{ names }}{{ ', true as `__dbt_row`' if touched.lose }} from {{ content }}
     {%- if touched.lose %}
-    {#- A row for each partition, since it may be left without any other. #}
+    {#- Adds a marker row for each partition, because a partition may lose all of its rows. #}
     union all select
       {%- for column in columns %}
       {%- set name = spark_bucketing.quote_identifier(column.name) %}
@@ -36,10 +36,10 @@
 
 
 {#-
-  Says what staged rows replace: from here on, the next run finishes what this one began. By this client, so that a statement which goes
-  on when its client has crashed completes nothing.
+  Marks a staging table as complete, so that the next run finishes the replacement if this one crashes. The client does this in a separate
+  statement: a CTAS that continues after its client crashed must not complete the staging.
 
-  identity: of the table, which the rows are for
+  identity: string, identity of the table that the rows belong to
 -#}
 {% macro complete_staging(staged, relation, layout, identity) -%}
   {% do spark_bucketing.execute_sql('alter table ' ~ spark_bucketing.quote_relation(staged) ~ ' set tblproperties '
@@ -48,8 +48,8 @@
 
 
 {#-
-  What rows are staged for, as the command says it: what no later table of its name has, its columns, and the time zone by which
-  a timestamp is the name of a partition.
+  Returns an identifier of the table that rows are staged for, the same as in `spark-bucketing table rewrite`. It consists of the table's
+  identity, its columns and, for a timestamp partition column, the time zone.
 -#}
 {% macro replaced_table(relation, layout, identity) -%}
   {%- set columns = spark_bucketing.table_columns(spark_bucketing.quote_relation(relation)) -%}

@@ -1,8 +1,10 @@
 {#-
-  Partitions whose content changes, as {partitions, lose}: those of the new rows and, for a merge, those of the rows that they match, which may
-  lie in other partitions unless the partition columns are part of the key; then a partition may lose all of its rows to others.
+  Returns the partitions whose rows change, as {partitions, lose}: partitions of the new rows and, for a merge, of the rows that they match.
 
-  rows: from aligned_rows()
+  Unless the key contains all partition columns, matched rows can move between partitions. `lose` is then true, because a partition may
+  lose all of its rows.
+
+  rows: string, SQL from aligned_rows()
 -#}
 {% macro touched_partitions(rows, input, layout, increment) -%}
   {%- set names = spark_bucketing.quote_columns(layout.partition_by) -%}

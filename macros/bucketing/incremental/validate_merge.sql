@@ -1,8 +1,8 @@
 {#-
-  With predicates, no row of the table is matched by two new ones: merged_rows() finds that out itself without them.
+  Raises an error if several new rows match one row of the table under predicates. Without predicates, merged_rows() detects this itself.
 
-  rows: from aligned_rows()
-  new_rows: SQL of a table that has the rows of this run
+  rows: string, SQL from aligned_rows()
+  new_rows: string, SQL of the table with the rows of this run
 -#}
 {% macro validate_merge(rows, new_rows, columns, merge) -%}
   {%- set found = run_query(
@@ -18,6 +18,6 @@
 
 
 {% macro ambiguous_merge(merge, row) -%}
-  {{ return(spark_bucketing.config_error('unique_key', merge.unique_key | join(', ') ~ ', with several new rows for the row ' ~ row,
+  {{ return(spark_bucketing.config_error('unique_key', merge.unique_key | join(', ') ~ ', with several new rows that match the row ' ~ row,
       'at most one new row for each row of the table', 'keep one row of each key in the model, e.g. with row_number()')) }}
 {%- endmacro %}

@@ -1,4 +1,4 @@
-{#- The values in a partition's name, ds=2024-01-01/place=a%2Fb. -#}
+{#- Returns the values in a partition name such as ds=2024-01-01/place=a%2Fb. -#}
 {% macro values_of_partition(name) -%}
   {%- set values = [] -%}
   {%- for part in name.split('/') -%}
@@ -9,7 +9,11 @@
 {%- endmacro %}
 
 
-{#- found: a match of %41, as names of partitions and URIs have characters that paths, or URIs, cannot. -#}
+{#-
+  Returns the character of an escape sequence in a partition name or URI.
+
+  found: match of a sequence such as %41
+-#}
 {% macro unescaped(found) -%}
   {{ return('%c' | format(found.group(1) | int(base=16))) }}
 {%- endmacro %}

@@ -1,4 +1,4 @@
-{#- A time without zone, taken as UTC, of a config or an argument that is a text, a date or a time; none of none. -#}
+{#- Returns a config or argument (string, date or datetime) as a UTC datetime without time zone, or none for none. -#}
 {% macro as_datetime(value) -%}
   {%- if not value -%}
     {{ return(none) }}

@@ -1,11 +1,11 @@
-{#- SQL condition for the rows of a batch, as dbt-core says it. -#}
+{#- Returns the SQL condition for the rows of a batch, as dbt-core writes it. -#}
 {% macro batch_condition(event_time, batch) -%}
   {%- set time = spark_bucketing.event_time_sql(event_time) -%}
   {{ return(time ~ " >= '" ~ batch.start ~ "+00:00' and " ~ time ~ " < '" ~ batch.end ~ "+00:00'") }}
 {%- endmacro %}
 
 
-{#- An `event_time` in SQL; it may be a field of a struct. -#}
+{#- Returns SQL for an `event_time`, which may be a field of a struct. -#}
 {% macro event_time_sql(event_time) -%}
   {{ return(event_time if modules.re.match('^[A-Za-z0-9_.]+$', event_time) else spark_bucketing.quote_identifier(event_time)) }}
 {%- endmacro %}

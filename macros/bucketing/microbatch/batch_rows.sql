@@ -1,6 +1,8 @@
 {#-
-  The relation itself unless its node has an `event_time`; then, as in dbt-core, a subquery of the batch's rows, or of none where the batch
-  is {empty: true}. With --empty and --sample, the relation prints as a subquery already; with --defer, it is in another schema than its node.
+  Returns a subquery for the batch's rows if the node has an `event_time`, as dbt-core does, and otherwise the relation. If the batch is
+  {empty: true}, the subquery has no rows.
+
+  With --empty and --sample, the relation already prints as a subquery. With --defer, its schema differs from the node's.
 -#}
 {% macro batch_rows(relation, node) -%}
   {%- if not node or not spark_bucketing.is_read_by_batches(node) -%}
@@ -11,7 +13,7 @@
 {%- endmacro %}
 
 
-{#- Whether a batch reads only its own rows of this node of the graph. -#}
+{#- Returns whether a batch reads only its own rows of this node. -#}
 {% macro is_read_by_batches(node) -%}
   {{ return(node.relation_name and node.config.event_time) }}
 {%- endmacro %}

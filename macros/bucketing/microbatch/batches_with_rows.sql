@@ -1,11 +1,11 @@
 {#-
-  The batches to run, at least one of them: without those that have no rows. The log says how many these are.
+  Returns the batches that may have rows, or the first batch if none has. A log line counts the skipped batches.
 
-  A batch has none where no input with an `event_time` has any, which one query for each input tells of all batches, and the model has none
-  of empty inputs, which Spark's optimizer tells: `select count(*) from events` has one.
+  A batch has no rows if two conditions hold. No input with an `event_time` has rows in it, which one query for each input finds out. And
+  the model returns no rows for empty inputs, which Spark's optimizer finds out: `select count(*) from events` returns one.
 
-  batches: from microbatches()
-  incremental: what is_incremental() is to say in the model
+  batches: list, from microbatches()
+  incremental: bool, the result of is_incremental() in the model
 -#}
 {% macro batches_with_rows(batches, incremental) -%}
   {%- set inputs = spark_bucketing.inputs_of_batches() -%}
@@ -29,13 +29,13 @@
     {%- endif -%}
   {%- endfor -%}
   {%- if chosen | length < batches | length -%}
-    {% do log((batches | length - chosen | length) ~ ' of ' ~ batches | length ~ ' batches of ' ~ this ~ ' have no rows and are left out.', info=true) %}
+    {% do log((batches | length - chosen | length) ~ ' of ' ~ batches | length ~ ' batches of ' ~ this ~ ' have no rows and are skipped.', info=true) %}
   {%- endif -%}
   {{ return(chosen or batches[:1]) }}
 {%- endmacro %}
 
 
-{#- The model's inputs that are read by batches, each as {relation, event_time}. -#}
+{#- Returns the inputs of the model that it reads in batches, as a list of {relation, event_time}. -#}
 {% macro inputs_of_batches() -%}
   {%- set inputs = [] -%}
   {%- for id in model.depends_on.nodes -%}
@@ -51,10 +51,10 @@
 
 
 {#-
-  Starts of all batches, and perhaps of others, that an input has rows in; none where its `event_time` is not of a type whose days can be
-  told from its values as the condition of a batch tells them.
+  Returns the start times of all batches in which an input has rows, and possibly of others. Returns none if the type of its `event_time`
+  does not allow SQL to compute the batch of a row.
 
-  span: {start, end} of all batches
+  span: dict {start, end} of all batches
 -#}
 {% macro filled_batches(input, span) -%}
   {%- set size = spark_bucketing.choice_config('batch_size', ['hour', 'day', 'month', 'year'], none) -%}
@@ -78,9 +78,9 @@
 
 
 {#-
-  Whether Spark's optimizer finds that a query has no rows; asked once for each text.
+  Returns whether Spark's optimizer proves that a query returns no rows.
 
-  proofs: the answers so far, by text
+  proofs: dict, cache of the answers by query
 -#}
 {% macro has_no_rows(sql, proofs) -%}
   {%- if sql not in proofs -%}

@@ -1,4 +1,8 @@
-{#- batch: none where there is nothing to say -#}
+{#-
+  Logs the progress of a microbatch model.
+
+  batch: dict {start, end}; none for a model without batches
+-#}
 {% macro log_batch(relation, batch, loop) -%}
   {%- if batch -%}
     {% do log('Batch ' ~ loop.index ~ ' of ' ~ loop.length ~ ' of ' ~ relation ~ ': ' ~ batch.start ~ ' to ' ~ batch.end, info=true) %}

@@ -1,8 +1,8 @@
 {#-
-  The batches of a microbatch model as a list of {start, end}, both in UTC, by the rules of dbt-core's MicrobatchBuilder:
-  from `begin` on a first run, else from `lookback` batches before now; --event-time-start and -end take precedence.
+  Returns the batches of a microbatch model as a list of {start, end} in UTC, by the rules of dbt-core's MicrobatchBuilder.
 
-  dbt-core makes batches only of models that are materialized='incremental', so these are made here.
+  The first run starts at `begin`, and later runs start `lookback` batches before now. --event-time-start and --event-time-end override both.
+  dbt-core itself creates batches only for models with materialized='incremental'.
 -#}
 {% macro microbatches(incremental) -%}
   {%- set size = spark_bucketing.choice_config('batch_size', ['hour', 'day', 'month', 'year'], none) -%}
@@ -23,8 +23,8 @@
   {%- endif -%}
   {%- set hours = {'hour': 1, 'day': 24, 'month': 28 * 24, 'year': 365 * 24}[size] -%}
   {%- if (end - start).total_seconds() > 100000 * hours * 3600 -%}
-    {% do spark_bucketing.raise_config_error('batch_size', size ~ ', which makes more than 100,000 batches from ' ~ start ~ ' to ' ~ end,
-        'no more batches than that in one run', "a larger batch_size, a later `begin`, or --event-time-start and --event-time-end") %}
+    {% do spark_bucketing.raise_config_error('batch_size', size ~ ', which results in more than 100,000 batches from ' ~ start ~ ' to ' ~ end,
+        'at most 100,000 batches in one run', "use a larger batch_size, a later `begin`, or --event-time-start and --event-time-end") %}
   {%- endif -%}
   {%- set batches = [] -%}
   {%- set cursor = namespace(start=start) -%}

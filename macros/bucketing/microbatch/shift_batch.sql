@@ -1,4 +1,4 @@
-{#- Start of the batch that a time lies in, moved by a number of batches. -#}
+{#- Returns the start of the batch that contains a time, shifted by a number of batches. -#}
 {% macro shift_batch(time, size, offset) -%}
   {%- set midnight = time.replace(minute=0, second=0, microsecond=0) if size == 'hour' else time.replace(hour=0, minute=0, second=0, microsecond=0) -%}
   {%- if size == 'hour' -%}

@@ -1,14 +1,14 @@
 {#-
-  Refuses a batch that would overwrite rows of other batches: its partitions are replaced as a whole.
+  Raises an error if a batch would overwrite rows of other batches, because it replaces whole partitions.
 
-  rows: from aligned_rows()
-  input: the table from load_input(), the batch's rows
+  rows: string, SQL from aligned_rows()
+  input: relation with the batch's rows, from load_input()
 -#}
 {% macro validate_batch(rows, input, columns, layout, batch) -%}
   {%- set event_time = config.get('event_time') -%}
   {%- if event_time | lower not in columns | map(attribute='name') | map('lower') | list -%}
-    {% do exceptions.warn("Model '" ~ model.name ~ "' has no column " ~ event_time ~ ", its `event_time`:"
-        ~ " whether its partitions hold rows of other batches, which would be lost, could not be checked.") %}
+    {% do exceptions.warn("Model '" ~ model.name ~ "' does not select its `event_time` column " ~ event_time ~ '.'
+        ~ ' The run cannot check whether it overwrites rows of other batches.') %}
     {{ return(none) }}
   {%- endif -%}
   {%- set touched = spark_bucketing.partition_values(layout.partition_by, spark_bucketing.quote_relation(input)) -%}

@@ -1,4 +1,4 @@
-{#- Raises when two batches have written into one partition. Each write has an id of its own in the names of its files. -#}
+{#- Raises an error if two batches wrote to one partition. The file names of each write contain a unique id. -#}
 {% macro validate_batch_partitions(relation, layout) -%}
   {%- set writes = 'count(distinct ' ~ spark_bucketing.write_of_path('path') ~ ')' -%}
   {%- set shared -%}
@@ -8,6 +8,6 @@
   {%- endset -%}
   {%- set found = run_query(shared).rows -%}
   {%- if found | length > 0 -%}
-    {% do spark_bucketing.raise_coarse_partition(found[0][1] ~ ' batches write into ' ~ found[0][0], layout) %}
+    {% do spark_bucketing.raise_coarse_partition(found[0][1] ~ ' batches write to ' ~ found[0][0], layout) %}
   {%- endif -%}
 {%- endmacro %}

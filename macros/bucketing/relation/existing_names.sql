@@ -1,6 +1,7 @@
 {#-
-  Which of these names are tables or views in the schema right now: asked of the metastore, since dbt's cache is older. What it says
-  of them is remembered until a statement of this model names them, see known_relation().
+  Returns which of these names are tables or views in the schema. Queries the metastore, because dbt's cache may be stale.
+
+  known_relation() returns the metadata of each until a statement of this model names the relation.
 -#}
 {% macro existing_names(relation, identifiers) -%}
   {%- set pattern = identifiers | join('|') -%}
@@ -19,13 +20,13 @@
 {%- endmacro %}
 
 
-{#- What existing_names() has found of a relation, as text; false where there was none, and none where it is not known any more. -#}
+{#- Returns the metadata that existing_names() found, as text: false if the relation did not exist, none if the answer may be stale. -#}
 {% macro known_relation(relation) -%}
   {{ return(context.get('__spark_bucketing_relations', {}).get(relation.schema ~ '.' ~ relation.identifier | lower)) }}
 {%- endmacro %}
 
 
-{#- Whatever a statement that defines something names may be another thing afterwards; those that write rows leave a table what it is. -#}
+{#- Discards the cached metadata of all relations that a statement names, because the statement may change it. -#}
 {% macro forget_relations(sql) -%}
   {%- set known = context.get('__spark_bucketing_relations', {}) -%}
   {%- for name in known.keys() | list if '`' ~ name.split('.', 1)[1] ~ '`' in sql | lower -%}

@@ -1,4 +1,4 @@
-{#- The one of intermediate_relations() that has this role. -#}
+{#- Returns the intermediate table with this role. -#}
 {% macro intermediate_relation(relation, role) -%}
   {{ return(spark_bucketing.intermediate_relations(relation)[role]) }}
 {%- endmacro %}

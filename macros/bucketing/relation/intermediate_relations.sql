@@ -1,14 +1,15 @@
 {#-
-  The tables that exist only while a model is built, by role:
-    tmp      under construction; worthless when found
-    staged   all rows of partitions that are to be replaced; when found, written over the table's if it says what it replaces, else dropped
-             (docs/explanation/replacing-rows.md)
-    input    the rows of one run; worthless when found
-    plan     which files the partitions of an organized table get; worthless when found
-    files    what is in an organized table's files, while rows are merged into it; worthless when found
-    touched  which of them are replaced; worthless when found
+  Returns the intermediate tables of a relation, which exist only during a run, as a dict by role:
+    tmp      the new table, until it is swapped in
+    staged   staging table with the new rows of touched partitions. If a crashed run completed it, the next run replaces the partitions with
+             it (docs/explanation/replacing-rows.md)
+    input    the rows of one run
+    plan     the file plan of an organized table
+    files    the file statistics of an organized table during a merge
+    touched  the files that a merge replaces
     backup   the previous table, between the two renames of a swap
-    trash    owns a directory that is to be deleted
+    trash    owns a directory, to delete it
+  The next run drops leftovers of all roles except staged and backup.
 -#}
 {% macro intermediate_relations(relation) -%}
   {%- set relations = {} -%}

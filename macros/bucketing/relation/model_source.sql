@@ -1,6 +1,6 @@
 {#-
-  The model's SQL as a query in parentheses, to be selected from, with its contract and constraints checked. In a line of its own,
-  so that a comment at its end stays inside.
+  Returns the model's SQL as a subquery in parentheses, with checks of its contract and constraints. The closing parenthesis is on a
+  separate line, because the SQL may end with a comment.
 -#}
 {% macro model_source(sql) -%}
   {%- set sql = spark_bucketing.without_semicolon(sql) -%}
@@ -12,7 +12,7 @@
 {%- endmacro %}
 
 
-{#- A statement may end with semicolons and comments after them, a subquery may not. -#}
+{#- Returns SQL without trailing semicolons and the comments after them, which a subquery cannot contain. -#}
 {% macro without_semicolon(sql) -%}
   {%- if ';' not in sql -%}
     {{ return(sql) }}
@@ -23,7 +23,11 @@
 {%- endmacro %}
 
 
-{#- found: a match of a string, a quoted name or a comment, in whose place comes as much of nothing. -#}
+{#-
+  Returns a placeholder of the same length, so that positions in the SQL stay the same.
+
+  found: match of a string literal, quoted name or comment
+-#}
 {% macro blanked(found) -%}
   {%- set text = found.group(0) -%}
   {{ return((' ' if text.startswith('-') or text.startswith('/') else '_') * text | length) }}

@@ -1,4 +1,4 @@
-{#- The left join keeps one row when the relation is empty, and nothing of the relation is read. -#}
+{#- Completes abbreviated types in a list of columns. The left join returns one row and reads nothing from the relation. -#}
 {% macro spell_out_types(source, columns) -%}
   {%- set types = spark_bucketing.quote_columns(columns | map(attribute='name'), 'typeof(r.%s)') -%}
   {%- set row = run_query('select ' ~ types ~ ' from (select 1) as one left join ' ~ source ~ ' as r on false').rows[0] -%}

@@ -1,8 +1,8 @@
 {#-
-  Asked once, until a statement of this model names the table.
+  Returns the columns of a table or view as a list of {name, type, comment}, with partition columns last.
 
-  Columns of a table or view (table_columns) or of a query in parentheses (query_columns) as a list of {name, type, comment}, partition columns last as DESCRIBE has them.
-  DESCRIBE shortens wide structs ("... 3 more fields"); typeof() does not.
+  The result is cached until a statement of this model names the table. DESCRIBE abbreviates wide structs ("... 3 more fields");
+  typeof() does not.
 -#}
 {% macro table_columns(quoted_relation) -%}
   {%- set described = context.setdefault('__spark_bucketing_columns', {}) -%}
@@ -17,22 +17,27 @@
 {%- endmacro %}
 
 
-{#- The same of a query in parentheses. -#}
+{#- Returns the columns of a query in parentheses, as table_columns() does. -#}
 {% macro query_columns(source) -%}
   {{ return(spark_bucketing.described_columns(run_query('describe query select * from ' ~ source).rows, source)) }}
 {%- endmacro %}
 
 
-{#- rows: what DESCRIBE says of the source -#}
+{#-
+  Returns the columns in a result of DESCRIBE.
+
+  rows: rows of DESCRIBE
+  source: string, the described relation or query
+-#}
 {% macro described_columns(rows, source) -%}
   {%- set columns = [] -%}
   {%- set state = namespace(done=false, shortened=false) -%}
   {%- for row in rows -%}
     {%- if not row[1] -%}
-      {#- A heading, or the empty line before it. A column has a type, whatever its name. -#}
+      {#- Only headings and empty lines have no type. -#}
       {%- set state.done = true -%}
     {%- elif not state.done and not row[0] -%}
-      {% do spark_bucketing.raise_column_error('a column called `null` or of an empty name', 'names that dbt can read', 'another name for it') %}
+      {% do spark_bucketing.raise_column_error('a column with the name `null` or an empty name', 'column names that dbt can read', 'rename the column in the model') %}
     {%- elif not state.done -%}
       {%- do columns.append({'name': row[0], 'type': row[1], 'comment': row[2] or ''}) -%}
       {%- set state.shortened = state.shortened or ' more field' in row[1] -%}

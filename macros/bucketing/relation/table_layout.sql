@@ -1,8 +1,8 @@
 {#-
-  What the metastore says about an existing table or view: its bucket spec, partitioning, format, place and owner.
+  Returns the layout of an existing table or view from the metastore: its bucket spec, partitioning, format, location and properties.
 
-  SHOW TABLE EXTENDED says it in lines "key: value". A comment and the text of a view may have lines of their own that look so; they come
-  between what is unique before them and what is last after them.
+  SHOW TABLE EXTENDED prints lines "key: value". A comment or view text may contain similar lines. The macro therefore reads keys that
+  precede them from the text before, and takes the last match of keys that follow them.
 -#}
 {% macro table_layout(relation) -%}
   {%- if not spark_bucketing.known_relation(relation) -%}
@@ -10,7 +10,7 @@
   {%- endif -%}
   {%- set text = spark_bucketing.known_relation(relation) -%}
   {%- if not text -%}
-    {% do exceptions.raise_compiler_error('There is no table or view ' ~ relation ~ ' any more.') %}
+    {% do exceptions.raise_compiler_error('The table or view ' ~ relation ~ ' does not exist any more.') %}
   {%- endif -%}
   {%- set before = modules.re.split('\n(?:Comment|View Text|Table Properties): ', text, maxsplit=1)[0] -%}
   {%- set details = {} -%}
@@ -27,7 +27,7 @@
   {%- for key in ['bucketing.build', 'bucketing.replaces', 'bucketing.staging_empties', 'bucketing.written_as', 'bucketing.merged', 'bucketing_version'] -%}
     {%- do property.update({key: modules.re.findall('(?:^\\[|, )' ~ modules.re.escape(key) ~ '=([^],]*)', properties) | first | default(none)}) -%}
   {%- endfor -%}
-  {#- Names in JSON, which may have commas. -#}
+  {#- These properties contain JSON, because names may contain commas. -#}
   {%- for setting in ['range_by', 'implicit_partition_by'] -%}
     {%- set names = modules.re.findall('bucketing\\.' ~ setting ~ '=(\\[.*?\\])(?=, |\\]$)', properties) | first -%}
     {%- do property.update({setting: fromjson(names, []) if names else []}) -%}

@@ -1,10 +1,10 @@
-{#- Names of the fields of all structs in a type as DESCRIBE prints it: struct<a-b:int,c:array<string>> -#}
+{#- Returns the field names of all structs in a type as DESCRIBE prints it: struct<a-b:int,c:array<string>> -#}
 {% macro field_names(type) -%}
   {{ return(modules.re.findall('[<,] *([^:<>,]*):', type)) }}
 {%- endmacro %}
 
 
-{#- The type as SQL can say it: DESCRIBE prints names inside of structs without backticks. -#}
+{#- Returns a type as valid SQL. DESCRIBE prints names of struct fields without backticks. -#}
 {% macro quoted_type(type) -%}
   {%- set text = namespace(type=type) -%}
   {%- for name in spark_bucketing.field_names(type) | unique(case_sensitive=true) if not modules.re.match('^[A-Za-z_][A-Za-z0-9_]*$', name) -%}
@@ -17,22 +17,23 @@
 
 
 {#-
-  A pattern for types of these names in a type as DESCRIBE prints it, and for no names of fields: the first group is what stands before one.
+  Returns a regular expression that finds types, but not field names, in a type as DESCRIBE prints it. Its first group is the text before
+  the type.
 
-  names: of types, or patterns of them
+  names: list of type names or patterns
 -#}
 {% macro type_pattern(names) -%}
   {{ return('(^|[:<,] *)(?:' ~ names | join('|') ~ ')(?=$|[,>( ])(?![^,<>]*:)') }}
 {%- endmacro %}
 
 
-{#- A type with `string` for each `void`, which is the type of a bare null: any other can be written into it. -#}
+{#- Returns a type with `string` in place of `void`, the type of a bare null. Values of any type can be written as strings. -#}
 {% macro without_void(type) -%}
   {{ return(modules.re.sub(spark_bucketing.type_pattern(['void']), '\\g<1>string', type)) }}
 {%- endmacro %}
 
 
-{#- Whether a column of this type can take what a query returns as the other type, where bare nulls are of any type. -#}
+{#- Returns whether two types are equal if each `void` of the queried type matches any type. -#}
 {% macro is_same_type_ignoring_void(type, queried) -%}
   {%- set any_type = '(?:[^,:<>()]+(?:[(][^)]*[)])?|[a-z]+<.*>)' -%}
   {%- set pattern = modules.re.sub(spark_bucketing.type_pattern(['void']), '\\g<1>any_type', queried | lower) -%}
@@ -40,7 +41,7 @@
 {%- endmacro %}
 
 
-{#- The nearest type that Hive's metastore can hold, to be written in a cast. -#}
+{#- Returns the closest type that the Hive metastore can store, for use in a cast. -#}
 {% macro hive_type(type) -%}
   {%- set text = modules.re.sub(spark_bucketing.type_pattern(['timestamp_ntz']), '\\g<1>timestamp', spark_bucketing.without_void(type)) -%}
   {%- set text = modules.re.sub(spark_bucketing.type_pattern(['variant', 'geometry', 'geography', 'interval', 'time']) ~ '(?:[(][^)]*[)])?(?: [a-z ]+)?',

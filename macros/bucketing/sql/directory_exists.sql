@@ -1,12 +1,12 @@
-{#- Whether there is such a directory; a pattern stands for several. -#}
+{#- Returns whether a directory exists, or any directory that matches a glob pattern. -#}
 {% macro directory_exists(location) -%}
-  {%- set look = spark_bucketing.validate_directory(location) if spark_bucketing.has_query_options()
+  {%- set query = spark_bucketing.validate_directory(location) if spark_bucketing.has_query_options()
       else 'select 1 from binaryFile.' ~ spark_bucketing.quote_identifier(location) -%}
-  {%- set error = spark_bucketing.planning_error(look) -%}
+  {%- set error = spark_bucketing.planning_error(query) -%}
   {%- if error and 'PATH_NOT_FOUND' not in error and 'Conflicting' not in error -%}
-    {#- Spark refuses directories whose names are no partitions of one table. They are there. -#}
-    {% do exceptions.raise_compiler_error("Model '" ~ model.name ~ "': it cannot be told whether there is a directory " ~ location ~ '.\n  found:    ' ~ error
-        ~ '\n  expected: a place that Spark can list\n  instead:  give it access, and run the model again') %}
+    {#- 'Conflicting' partition directories exist, but Spark refuses to read them as one table. -#}
+    {% do exceptions.raise_compiler_error("Model '" ~ model.name ~ "': Spark cannot list the directory " ~ location ~ '.\n  found:    ' ~ error
+        ~ '\n  expected: a directory that Spark can list\n  instead:  grant Spark access to it, and run the model again') %}
   {%- endif -%}
   {{ return('PATH_NOT_FOUND' not in error) }}
 {%- endmacro %}

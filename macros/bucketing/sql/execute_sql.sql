@@ -1,7 +1,8 @@
 {#-
-  For statements whose result nobody reads: run_query would fetch it, and 'main' is the one that dbt reports.
+  Runs a statement without fetching its result.
 
-  defines: the quoted names of what is another thing afterwards; none for all that the statement names
+  name: string, name of the dbt statement; dbt reports the result of 'main'
+  defines: string, quoted names of the relations that the statement changes; none for every relation that it names
 -#}
 {% macro execute_sql(sql, name='bucketing', defines=none) -%}
   {%- if not sql.startswith('refresh ') -%}

@@ -1,10 +1,10 @@
-{#- Whether the session runs SQL scripts, as validate_session() has found. docs/explanation/replacing-rows.md says what a swap does elsewhere. -#}
+{#- Returns whether the session runs SQL scripts, as detect_scripts() found. docs/explanation/replacing-rows.md describes a swap without scripts. -#}
 {% macro has_scripts() -%}
   {{ return(context['__spark_bucketing_scripts']) }}
 {%- endmacro %}
 
 
-{#- Looks for it, once for each model. Spark has them from 4.0 on, where they are off unless somebody has switched them on. -#}
+{#- Detects once for each model whether SQL scripts are available: since Spark 4.1 by default, in Spark 4.0 as an option. -#}
 {% macro detect_scripts(settings) -%}
   {%- set version = spark_bucketing.spark_version() -%}
   {%- set enabled = settings.get('spark.sql.scripting.enabled', ['', version >= [4, 1]])[1] | string | lower == 'true' -%}
@@ -12,7 +12,7 @@
 {%- endmacro %}
 
 
-{#- Whether SQL may say options of one read or write, WITH (...), as Spark can from 4.0 on. -#}
+{#- Returns whether SQL supports options of a single read or write, WITH (...). Spark does since 4.0. -#}
 {% macro has_query_options() -%}
   {{ return(spark_bucketing.spark_version() >= [4, 0]) }}
 {%- endmacro %}

@@ -1,23 +1,22 @@
-{#- The version of this package. dbt keeps that of dbt_project.yml from macros; a test holds the two together. -#}
+{#- Returns the version of this package. Macros cannot read it from dbt_project.yml, so a test compares the two. -#}
 {% macro package_version() -%}
   {{- return('0.1.0') -}}
 {%- endmacro %}
 
 
 {#-
-  Warns, once in a run, of a session extension of another version than this package. What describes its function says the version, so
-  that nothing more is asked.
+  Warns, once in a run, if the session extension and this package have different versions.
 
-  description: lines of DESCRIBE FUNCTION of one of its functions
+  description: list of strings, the lines of DESCRIBE FUNCTION for a function of the extension, which contain its version
 -#}
 {% macro warn_about_version_mismatch(description) -%}
   {%- set found = modules.re.search('spark-bucketing ([^ ,]+), for Spark', description | join('\n')) -%}
   {%- set warning = {} -%}
-  {#- Models of several threads may ask at once: one of them is the first. -#}
+  {#- Several threads may get here at once; setdefault() lets only one of them warn. -#}
   {%- if found and found.group(1) != spark_bucketing.package_version()
       and spark_bucketing.run_cache().setdefault('warning_of_version', warning) is sameas warning -%}
-    {% do exceptions.warn('The session extension that Spark has loaded is of spark-bucketing ' ~ found.group(1) ~ ', and the dbt package is of '
-        ~ spark_bucketing.package_version() ~ '. Take both from one release: `revision` in packages.yml, then `dbt deps`; the jar by `spark-bucketing'
-        ~ ' extension build`, then start Spark again.') %}
+    {% do exceptions.warn('The session extension has version ' ~ found.group(1) ~ ', but the dbt package spark_bucketing has version '
+        ~ spark_bucketing.package_version() ~ '. Use the same release of both. For the package, set `revision` in packages.yml and run `dbt deps`.'
+        ~ ' For the extension, run `spark-bucketing extension build` and restart Spark.') %}
   {%- endif -%}
 {%- endmacro %}

@@ -1,4 +1,8 @@
-{#- Names quoted and joined by commas, each in the place of %s in a piece of SQL. -#}
+{#-
+  Returns quoted names, separated by commas.
+
+  sql: string, template with %s for each quoted name
+-#}
 {% macro quote_columns(names, sql='%s') -%}
   {%- set quoted = [] -%}
   {%- for name in names -%}

@@ -1,6 +1,6 @@
-{#- What one dbt run needs to ask only once: a dictionary in the graph of nodes, which all of them share. -#}
+{#- Returns a dict that all models of a dbt run share, for answers that are the same in the whole run. -#}
 {% macro run_cache() -%}
   {%- set known = graph.setdefault('spark_bucketing', {}) -%}
-  {#- A process may run several times with one graph. -#}
+  {#- One process may use the same graph for several runs. -#}
   {{ return(known.setdefault(invocation_id, {})) }}
 {%- endmacro %}

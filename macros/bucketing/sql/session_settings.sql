@@ -1,6 +1,6 @@
 {#-
-  The settings of the session that somebody has set, with lower-case keys. Asked once in a model, after its pre-hooks, which may SET them
-  for the models after it as well; in a project without hooks once in a run.
+  Returns the explicitly set settings of the session, with lower-case keys. Pre-hooks and post-hooks may SET them, so a project with hooks
+  queries them once in each model, and a project without hooks once in a run.
 -#}
 {% macro session_settings() -%}
   {%- set cache = spark_bucketing.run_cache() -%}

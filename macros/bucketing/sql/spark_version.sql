@@ -1,4 +1,4 @@
-{#- The version as numbers, such as [4, 3, 0]; a vendor's counts as what it begins with. Asked once in a run. -#}
+{#- Returns the Spark version as a list such as [4, 3, 0], without vendor suffixes. Queries it once in a run. -#}
 {% macro spark_version() -%}
   {%- set cache = spark_bucketing.run_cache() -%}
   {%- if 'version' not in cache -%}

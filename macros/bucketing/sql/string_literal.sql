@@ -1,13 +1,13 @@
 {#-
-  Backslash is an escape character in Spark's string literals, so it goes first. Spark replaces ${...} in the text of a
-  statement, even in literals, before it parses them.
+  Returns a Spark SQL string literal. Backslash is the escape character, so it is escaped first. Spark substitutes ${...} even inside of
+  literals, before it parses the statement.
 -#}
 {% macro string_literal(value) -%}
   {{- return("'" ~ (value | string | replace('\\', '\\\\') | replace("'", "\\'") | replace('${', '$\\u007b')) ~ "'") -}}
 {%- endmacro %}
 
 
-{#- For each of some lists of strings a list of their literals; NULL for none. -#}
+{#- Returns lists of SQL string literals for lists of strings, with NULL for none. -#}
 {% macro literal_rows(rows) -%}
   {%- set literals = [] -%}
   {%- for row in rows -%}

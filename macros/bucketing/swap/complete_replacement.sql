@@ -1,9 +1,10 @@
 {#-
-  Finishes what a run, or `spark-bucketing table rewrite`, left when it crashed: a staging table that does not say what it replaces
-  is dropped, another one is written over the table's partitions again, if the table is still the one that it was made for.
-  A table that something else has built since may have newer rows in these partitions.
+  Finishes what a run, or `spark-bucketing table rewrite`, started before it crashed. It drops an incomplete staging table, and replaces the
+  table's partitions with a complete one.
 
-  existing: table_layout() of the table
+  Raises an error if the table was rebuilt in the meantime, because it may contain newer rows in these partitions.
+
+  existing: dict, table_layout() of the table
 -#}
 {% macro complete_replacement(relation, existing) -%}
   {%- set staged = spark_bucketing.intermediate_relation(relation, 'staged') -%}
@@ -15,11 +16,11 @@
   {%- set expected = spark_bucketing.replaced_table(relation, existing, existing.identity) -%}
   {%- if finished.replaces != expected -%}
     {% do exceptions.raise_compiler_error(
-        "Model '" ~ model.name ~ "': an earlier run crashed while it replaced partitions, and its finished rows no longer fit the table.\n"
+        "Model '" ~ model.name ~ "': an earlier run crashed while it replaced partitions, and the table has changed since.\n"
         ~ '  found:    ' ~ staged ~ ' for ' ~ finished.replaces ~ '\n  expected: ' ~ expected
-        ~ '\n  instead:  drop table ' ~ staged ~ ', if ' ~ relation ~ ' is complete without it: rows that only it has are lost then. Or dbt run --full-refresh'
+        ~ '\n  instead:  if ' ~ relation ~ ' contains all rows that you need, drop table ' ~ staged ~ ', which may contain others. Otherwise, dbt run --full-refresh'
     ) %}
   {%- endif -%}
-  {% do log('Completing an earlier run of ' ~ relation ~ ' that crashed while replacing partitions.', info=true) %}
+  {% do log('Completing an earlier run of ' ~ relation ~ ' that crashed while it replaced partitions.', info=true) %}
   {% do spark_bucketing.replace_touched_partitions(relation, finished.empties, [staged]) %}
 {%- endmacro %}

@@ -1,10 +1,10 @@
-{#- Where a managed table of this name lies unless it is told otherwise. -#}
+{#- Returns the default location of a managed table. -#}
 {% macro default_location(relation) -%}
   {{ return(spark_bucketing.schema_location(relation.schema) ~ relation.identifier | lower) }}
 {%- endmacro %}
 
 
-{#- The schema's own place, with a slash at its end; asked for once in a run. Of tables Spark says the path, of schemas the URI. -#}
+{#- Returns the location of a schema with a trailing slash. Spark prints it as an escaped URI, so it is unescaped to a path. -#}
 {% macro schema_location(schema) -%}
   {%- set cache = spark_bucketing.run_cache().setdefault('schema_locations', {}) -%}
   {%- if schema not in cache -%}

@@ -1,8 +1,8 @@
 {#-
-  Statements that delete a directory. SQL has none for it, but dropping a managed table deletes its files, wherever its
-  location points. The second table is for the empty directory that the first one was created in.
+  Returns statements that delete a directory. SQL has no statement for it, but DROP TABLE deletes the files of a managed table in any
+  location. The second table removes the empty directory in which the first one was created.
 
-  and_first: statements that are to run when the directory has its second owner, before it is deleted
+  and_first: list of statements to run after the trash table owns the directory, and before it is deleted
 -#}
 {% macro delete_directory(location, and_first=[]) -%}
   {%- set trash = spark_bucketing.quote_relation(spark_bucketing.intermediate_relation(this, 'trash')) -%}

@@ -1,12 +1,12 @@
 {#-
-  Drops a table or view if it exists. An external table that this package built is dropped together with the directory of
-  that build, and only that: a location which does not end in the build's own id is somebody else's and stays.
+  Drops a table or view if it exists. For an external table, it also deletes the directory if its name is the id of a build of this
+  package. Other directories stay.
 
-  existing: its table_layout(), where that is known
+  existing: dict, table_layout() of the relation if it is already known
 -#}
 {% macro drop_relation_with_files(relation, existing=none) -%}
   {%- if not existing and context.get('__spark_bucketing_made', {}).get(spark_bucketing.quote_relation(relation)) -%}
-    {#- Made by this very run. -#}
+    {#- This run created it as a managed table. -#}
     {%- set existing = {'type': 'table', 'external': false} -%}
   {%- endif -%}
   {%- if existing or (spark_bucketing.known_relation(relation) is not false
@@ -22,7 +22,7 @@
       {%- endfor -%}
     {%- else -%}
       {% do spark_bucketing.execute_sql(drop) %}
-      {% do log('The files of ' ~ relation ~ ' in ' ~ existing.location ~ ' were not written by this package and are left alone.', info=true) %}
+      {% do log('The files of ' ~ relation ~ ' in ' ~ existing.location ~ ' stay, because this package did not write them.', info=true) %}
     {%- endif -%}
     {% do spark_bucketing.forget_made(relation) %}
   {%- endif -%}

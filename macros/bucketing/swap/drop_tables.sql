@@ -1,4 +1,4 @@
-{#- Drops tables that this run has made, or has finished with, in their order. -#}
+{#- Drops tables that this run created or no longer needs, in the given order. -#}
 {% macro drop_tables(relations) -%}
   {%- for relation in relations -%}
     {% do spark_bucketing.execute_sql('drop table if exists ' ~ spark_bucketing.quote_relation(relation)) %}
@@ -7,7 +7,7 @@
 {%- endmacro %}
 
 
-{#- A relation that this run has dropped is known not to be there. -#}
+{#- Records that this run dropped a relation. -#}
 {% macro forget_made(relation) -%}
   {%- do context.get('__spark_bucketing_made', {}).pop(spark_bucketing.quote_relation(relation), none) -%}
   {%- do context.setdefault('__spark_bucketing_relations', {}).update({relation.schema ~ '.' ~ relation.identifier | lower: false}) -%}

@@ -1,14 +1,13 @@
 {#-
-  Says that the directory of a name lies there without a table. A process that crashes within a rename, after the metastore has moved the
-  directory and before it has written so down, or has taken that back, leaves the rows under the one name and the table under the other:
-  an empty table, which Spark reads without an error.
+  Raises an error for a directory without a table. If the metastore crashes between moving the directory and committing the rename, the
+  rows have one name and the table has another. Spark would then read the table as empty, without an error.
 
-  table: the relation that is there
-  stray: the relation whose directory lies there without it
+  table: relation that exists
+  stray: relation that does not exist, but whose directory does
 -#}
 {% macro raise_interrupted_rename(table, stray) -%}
-  {% do exceptions.raise_compiler_error("Model '" ~ model.name ~ "': a run crashed while a table was renamed, and nothing was changed now.\n"
-      ~ '  found:    a directory ' ~ stray.identifier ~ ' without a table, and the table ' ~ table ~ '\n  expected: each directory under the name of its table\n'
-      ~ '  instead:  if the table has lost its rows, they are in that directory: move its content into the directory ' ~ table.identifier
-      ~ ' beside it. Otherwise delete it. Then run the model again.') %}
+  {% do exceptions.raise_compiler_error("Model '" ~ model.name ~ "': an earlier run crashed while it renamed a table. This run changed nothing.\n"
+      ~ '  found:    a directory ' ~ stray.identifier ~ ' without a table, and the table ' ~ table ~ '\n  expected: a directory with the name of its table\n'
+      ~ '  instead:  if the table is empty, its rows are in that directory; move the files to the directory ' ~ table.identifier
+      ~ ' of the same schema. Otherwise, delete the directory. Then run the model again.') %}
 {%- endmacro %}

@@ -1,13 +1,12 @@
 {#-
-  Cleans up after a run that crashed, and returns the table_layout() of what the model's relation is now, or none.
-    backup without the relation   crashed within a swap: the backup is the table. So it is where the relation has no directory, since the
-                                  metastore has written the second rename down and taken back the move
-    backup beside the relation    crashed after a swap: the backup is worthless
-    staged                        crashed while partitions were replaced: complete_replacement(), unless this run rebuilds
-                                  the table (then build_table() drops it, once the table is swapped in)
-    others                        crashed while building; so is a directory of one that has no table, which CREATE TABLE would stumble over
+  Cleans up after a crashed run, and returns table_layout() of the model's relation, or none.
+    backup without the relation   crashed during a swap: restores the backup. A relation without a directory counts as missing, because the
+                                  metastore can commit the second rename and still move the directory back
+    backup and the relation       crashed after a swap: drops the backup
+    staged                        crashed while it replaced partitions: complete_replacement(), unless this run rebuilds the table
+    others                        crashed during a build: drops them, and deletes directories without a table, in which CREATE TABLE would fail
 
-  rebuild: whether this run is to build the whole table
+  rebuild: bool, whether this run rebuilds the table
 -#}
 {% macro recover_relation(relation, rebuild) -%}
   {%- set roles = spark_bucketing.intermediate_relations(relation) -%}
@@ -21,7 +20,7 @@
       {%- set state.exists = false -%}
     {%- endif -%}
     {%- if state.exists -%}
-      {#- Staged rows beside them were for the table that is the backup now. -#}
+      {#- The staged rows belong to the table that is now the backup. -#}
       {% do spark_bucketing.drop_relation_with_files(roles.staged) %}
       {%- set found = found | reject('equalto', roles.staged.identifier | lower) | list -%}
       {% do spark_bucketing.drop_relation_with_files(roles.backup) %}
@@ -30,14 +29,14 @@
       {%- if backup.type == 'table' and not backup.external and spark_bucketing.directory_exists(spark_bucketing.default_location(relation)) -%}
         {% do spark_bucketing.raise_interrupted_rename(roles.backup, relation) %}
       {%- endif -%}
-      {% do log("Restoring " ~ relation ~ " from its backup: an earlier run crashed while replacing it.", info=true) %}
+      {% do log("Restoring " ~ relation ~ " from its backup, because an earlier run crashed while it replaced the table.", info=true) %}
       {% do spark_bucketing.execute_sql(spark_bucketing.rename_sql(roles.backup, relation, backup.type)) %}
       {%- set state.exists = true -%}
     {%- endif -%}
   {%- endif -%}
   {%- for role, leftover in roles.items() if role not in ['backup', 'staged'] and leftover.identifier | lower in found -%}
-    {% do log(leftover ~ ' is dropped: a run of this model has crashed, or is still going on. Then that one fails, and '
-        ~ relation ~ ' loses nothing; run one at a time.', info=true) %}
+    {% do log('Dropping ' ~ leftover ~ ', which another run of this model left behind or still uses. If that run is still active, it will fail, and '
+        ~ relation ~ ' keeps its rows. Run a model only once at a time.', info=true) %}
     {% do spark_bucketing.drop_relation_with_files(leftover) %}
   {%- endfor -%}
   {%- set existing = spark_bucketing.table_layout(relation) if state.exists else none -%}
@@ -52,7 +51,7 @@
     {%- endfor -%}
   {%- endfor -%}
   {%- if existing and existing.type == 'table' and not rebuild -%}
-    {#- Its rows are going to be read: those of files that the session has not listed yet as well. -#}
+    {#- This run reads the table's rows, including files that are missing in the session's cached listing. -#}
     {% do spark_bucketing.execute_sql('refresh table ' ~ spark_bucketing.quote_relation(relation)) %}
   {%- endif -%}
   {%- if roles.staged.identifier | lower in found -%}

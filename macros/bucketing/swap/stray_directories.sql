@@ -1,6 +1,6 @@
 {#-
-  Those of these relations, none of which exists, in whose default place a directory lies: a process has left it that was killed while a
-  table was created, dropped or renamed. One look at all of them tells that there is none, as there is after any other run.
+  Returns the given relations, which do not exist, whose default location still has a directory. A process that was killed while it created,
+  dropped or renamed a table leaves such a directory. A single listing with a glob pattern covers the common case that there is none.
 -#}
 {% macro stray_directories(relations) -%}
   {%- set strays = [] -%}

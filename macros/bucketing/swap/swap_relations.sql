@@ -1,16 +1,16 @@
 {#-
-  Puts a finished table in the place of the model's relation; the previous one, if any, becomes the backup and is dropped.
+  Replaces the model's relation with a finished table. The previous relation becomes the backup and is dropped.
 
-  The two renames are one statement for dbt, a SQL script that renames back when the second one fails. Should the whole
-  process crash between them, recover_relation() restores the backup in the next run; without scripts also when the second one fails. A
-  previous table whose directory is gone has nothing to keep, and cannot be renamed: it is dropped, and so is a view of what is gone. A
-  directory in the backup's place is never deleted, for it may hold the only copy of the rows (raise_interrupted_rename).
+  The two renames are one SQL script, which renames back if the second one fails. If the process crashes between them, or if the second
+  rename fails without scripts, the next run restores the backup with recover_relation(). A previous table without a directory, or a view of
+  a missing table, cannot be renamed and is dropped. A directory in the backup's location is never deleted, because it may contain the only
+  copy of the rows (raise_interrupted_rename).
 
-  An error of the metastore has no SQLSTATE: Spark looks for a handler by it, in any script, and fails with a NullPointerException in its
-  place. So whether the metastore lets these tables be altered is tried before: the new one by mark_written(), the previous one here,
-  unless this package has built it. What Spark itself finds, such as a table or a directory in the way, has one.
+  Errors of the metastore have no SQLSTATE, so Spark's search for a handler in a script fails with a NullPointerException. Both tables are
+  therefore altered before the swap: the new one by mark_written(), the previous one here unless this package built it. Errors of Spark
+  itself, such as a table or directory that is in the way, have a SQLSTATE.
 
-  existing: table_layout() of what is replaced, or none
+  existing: dict, table_layout() of the replaced relation, or none
 -#}
 {% macro swap_relations(finished, relation, existing) -%}
   {%- set backup = spark_bucketing.intermediate_relation(relation, 'backup') -%}
@@ -25,7 +25,7 @@
     {%- else -%}
       {% do spark_bucketing.swap_by_statements(finished, relation, backup, existing) %}
     {%- endif -%}
-    {#- Staged rows were for the previous table, and the backup beside the new one is what tells so: it goes last. -#}
+    {#- Staged rows belong to the previous table. After a crash here, the backup identifies them as outdated, so it is dropped last. -#}
     {% do spark_bucketing.drop_relation_with_files(spark_bucketing.intermediate_relation(relation, 'staged')) %}
     {% do spark_bucketing.drop_relation_with_files(backup, existing) %}
   {%- endif -%}
@@ -48,7 +48,7 @@
         begin
           declare exit handler for PATH_NOT_FOUND begin drop table if exists {{ spark_bucketing.quote_relation(relation) }}; end;
           {{ spark_bucketing.validate_directory(existing.location) }};
-          select raise_error({{ spark_bucketing.string_literal('The previous ' ~ relation ~ ' could not be renamed, and is as it was. The new one is ' ~ finished ~ '.') }});
+          select raise_error({{ spark_bucketing.string_literal('Spark could not rename ' ~ relation ~ ', which is unchanged. The new table is ' ~ finished ~ '.') }});
         end;
       end;
       {%- endif %}
@@ -63,8 +63,8 @@
           {%- endif %}
           {{ spark_bucketing.rename_sql(backup, relation, existing.type) }};
         end;
-        select raise_error({{ spark_bucketing.string_literal('The new ' ~ relation ~ ' could not be renamed into place; the previous one is back'
-            ~ (', unless it was a view of what is gone' if existing.type == 'view' else '') ~ '. The new one is ' ~ finished ~ '.') }});
+        select raise_error({{ spark_bucketing.string_literal('Spark could not rename the new table to ' ~ relation ~ '. The previous one is restored'
+            ~ (', unless it was a view of a missing table' if existing.type == 'view' else '') ~ '. The new table is ' ~ finished ~ '.') }});
       end;
       {{ spark_bucketing.rename_sql(finished, relation) }};
     end;
@@ -72,7 +72,7 @@
 {%- endmacro %}
 
 
-{#- The same without a script, but for the way back. What cannot be renamed is found beforehand. -#}
+{#- Swaps the relations without a script, and without renaming back. It first checks whether the previous relation can be renamed. -#}
 {% macro swap_by_statements(finished, relation, backup, existing) -%}
   {%- set quoted = spark_bucketing.quote_relation(relation) -%}
   {%- set error = spark_bucketing.planning_error('select * from ' ~ quoted) -%}
@@ -83,8 +83,8 @@
 
 
 {#-
-  SQL that fails with PATH_NOT_FOUND when there is no such directory; a pattern stands for several. It names the path twice, since Spark logs
-  a stack trace for a single path that does not exist, while it looks for the metadata of a stream there.
+  Returns SQL that fails with PATH_NOT_FOUND if no directory matches a location or glob pattern. It names the path twice, because Spark
+  searches a single path for streaming metadata, and logs a stack trace if the path does not exist.
 -#}
 {% macro validate_directory(location) -%}
   {%- set options = spark_bucketing.property_list({'path': location, 'recursiveFileLookup': true}) -%}

@@ -1,20 +1,20 @@
 {#-
-  Raises unless the finished table is the one that this run has built: another run of the model, which takes this one for dead, drops it
-  and builds its own under the same name, of which nobody knows yet whether it is complete.
+  Raises an error unless this run built the finished table. Another run of the model may have dropped it, and may still be building its own
+  table with the same name.
 
-  found: the build that has the name now
-  expected: that of this run
+  found: string, build id of the table with this name
+  expected: string, build id of this run
 -#}
 {% macro validate_build(finished, found, expected) -%}
   {%- if found != expected -%}
-    {% do exceptions.raise_compiler_error("Model '" ~ model.name ~ "': another run of it is going on, and has dropped what this one has built.\n"
+    {% do exceptions.raise_compiler_error("Model '" ~ model.name ~ "': another run of the model is active, and has dropped the new table of this run.\n"
         ~ '  found:    ' ~ finished ~ ': ' ~ found ~ '\n  expected: ' ~ expected
-        ~ '\n  instead:  wait for the other run, and run one at a time. ' ~ this ~ ' is as that run leaves it, and this one has changed nothing.') %}
+        ~ '\n  instead:  wait for the other run, and run a model only once at a time. This run did not change ' ~ this ~ '.') %}
   {%- endif -%}
 {%- endmacro %}
 
 
-{#- The build that has the name in the metastore, which is asked again. -#}
+{#- Returns the build id of the table from a new query to the metastore. -#}
 {% macro found_build(relation) -%}
   {{ return(spark_bucketing.table_layout(relation).build if spark_bucketing.existing_names(relation, [relation.identifier]) else 'no such table') }}
 {%- endmacro %}

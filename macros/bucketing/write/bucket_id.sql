@@ -1,10 +1,10 @@
 {#-
-  SQL for the bucket of a row, 0 to buckets - 1.
+  Returns SQL for the bucket of a row, from 0 to buckets - 1.
     spark  pmod(hash(columns), buckets)                    HashPartitioning.partitionIdExpression
     hive   (hive_hash(columns) & 0x7fffffff) % buckets     ObjectInspectorUtils.getBucketNumber
 
   columns: list of {name, type}, in the order of the bucket columns
-  hive_hash: name of the hash function, from hive_hash_function(); unused for the Spark layout
+  hive_hash: string, name of the hash function, from hive_hash_function(); not used for the Spark layout
 -#}
 {% macro bucket_id(columns, buckets, bucket_hash, hive_hash=none) -%}
   {%- set by_udf = bucket_hash == 'hive' and hive_hash != 'hive_hash' -%}

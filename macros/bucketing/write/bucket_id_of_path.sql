@@ -1,4 +1,4 @@
-{#- SQL for the bucket that a file's name claims, or NULL. -#}
+{#- Returns SQL for the bucket id in the name of a file, or NULL. -#}
 {% macro bucket_id_of_path(path, bucket_hash) -%}
   {%- set pattern = '/([0-9]{1,9})_[0-9]+[^/]*$' if bucket_hash == 'hive' else '/part-[^/]*_([0-9]{1,9})(?:[.][^/]*)?$' -%}
   try_cast(nullif(regexp_extract({{ path }}, '{{ pattern }}', 1), '') as int)

@@ -1,9 +1,8 @@
 {#-
-  CREATE TABLE of an empty bucketed table, or, of a layout without bucket columns, of an organized one.
+  Returns CREATE TABLE for an empty bucketed table, or for an organized table if the layout has no bucket columns.
 
-  Each build has an id, a property that stays with the table when it is renamed: it tells two tables of one name apart. With
-  `location_root`, it is also the build's directory below location_root/alias: the previous build's files stay untouched
-  until the new table is complete, and no rename has to move data.
+  Each build has an id in a table property, which survives renames and identifies the table. With `location_root`, the id is also the name
+  of the directory below location_root/alias. The previous build keeps its files until the new table is complete, and a rename moves no data.
 -#}
 {% macro bucketed_table_ddl(relation, columns, layout) -%}
   {%- set hive = layout.bucket_hash == 'hive' -%}
@@ -46,7 +45,7 @@
 {%- endmacro %}
 
 
-{#- Columns that come from a table of another layout may be spelled as Hive's metastore does not keep bucket columns; see resolve_layout(). -#}
+{#- Returns columns with bucket and sort columns in lower case; see resolve_layout(). Columns of an existing table may have another case. -#}
 {% macro spelled_for_hive(columns, layout) -%}
   {%- set keys = (layout.clustered_by + layout.sorted_by) | map('lower') | list -%}
   {%- set spelled = [] -%}
@@ -57,7 +56,7 @@
 {%- endmacro %}
 
 
-{#- STORED AS, spelled out, since it takes no options. Without the first of them, a session's cap on rows per file splits buckets. -#}
+{#- Returns the storage clause of a Hive table. STORED AS accepts no options, and without maxRecordsPerFile=0 a session setting could split buckets. -#}
 {% macro hive_storage_clause(layout) -%}
   {%- set classes = {
       'parquet': ['ql.io.parquet.serde.ParquetHiveSerDe', 'ql.io.parquet.MapredParquetInputFormat', 'ql.io.parquet.MapredParquetOutputFormat'],

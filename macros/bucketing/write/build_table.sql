@@ -1,10 +1,10 @@
 {#-
-  Builds the whole table, beside the existing one, and swaps it in when it is complete and verified.
+  Builds the whole table in an intermediate table, and swaps it in when it is complete and verified.
 
-  sources: SQL of a relation or of a query in parentheses, or of several, which are written one after the other
+  sources: list of SQL relations or queries in parentheses, written one after the other
   columns: list of {name, type[, expression]}
-  existing: table_layout() of what is to be replaced, or none
-  batches: the microbatches that the sources are, or none
+  existing: dict, table_layout() of the replaced table, or none
+  batches: list of the microbatch of each source, or of none
 -#}
 {% macro build_table(relation, sources, columns, layout, existing, batches=[none]) -%}
   {%- set tmp = spark_bucketing.intermediate_relation(relation, 'tmp') -%}
@@ -19,7 +19,7 @@
   {%- endif -%}
   {% do spark_bucketing.verify_buckets(tmp, layout, build=context['__spark_bucketing_build']) %}
   {%- if layout.partition_by or not spark_bucketing.extension_enabled() -%}
-    {#- Of a table without partitions, its seal has told all of this. -#}
+    {#- For an unpartitioned table with a seal, verify_buckets() has already checked this. -#}
     {% do spark_bucketing.mark_written(tmp) %}
     {% do spark_bucketing.validate_build(tmp, spark_bucketing.found_build(tmp), context['__spark_bucketing_build']) %}
   {%- endif -%}

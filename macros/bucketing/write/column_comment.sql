@@ -1,6 +1,6 @@
 {#-
-  The description that `persist_docs: {columns: true}` puts on a column; none where the docs say nothing. Cut to what every database below
-  a Hive metastore can hold; validate_docs() says so.
+  Returns the comment that `persist_docs: {columns: true}` adds to a column, or an empty string. It truncates the description to the length
+  that all databases of a Hive metastore can store; validate_docs() warns about it.
 -#}
 {% macro column_comment(column) -%}
   {%- if not config.persist_column_docs() -%}
@@ -14,7 +14,7 @@
 {%- endmacro %}
 
 
-{#- Length of a text as Java and the databases count it. -#}
+{#- Returns the length of a text in UTF-16 code units, as Java and the databases count it. -#}
 {% macro utf16_length(text) -%}
   {{ return(text.encode('utf-16-le', 'surrogatepass') | length // 2) }}
 {%- endmacro %}

@@ -1,4 +1,4 @@
-{#- Column list of a CREATE TABLE: data columns in the query's order, then the partition columns in theirs. -#}
+{#- Returns the column list of CREATE TABLE: data columns in the query's order, then the partition columns. -#}
 {% macro column_definitions(columns, partition_by) -%}
   {%- set definitions = [] -%}
   {%- for column in spark_bucketing.order_columns(columns, partition_by) -%}

@@ -1,8 +1,8 @@
 {#-
-  Creates an empty bucketed table, replacing a leftover of the same name.
+  Creates an empty table, and drops a leftover with the same name.
 
-  columns: list of {name, type, comment} in the order of the query; partition columns are moved to the end
-  layout: from resolve_layout()
+  columns: list of {name, type, comment} in the order of the query; partition columns move to the end
+  layout: dict, from resolve_layout() or resolve_organized_layout()
 -#}
 {% macro create_bucketed_table(relation, columns, layout) -%}
   {% do spark_bucketing.drop_relation_with_files(relation) %}

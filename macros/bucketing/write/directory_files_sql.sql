@@ -1,4 +1,4 @@
-{#- Query for the names of the files below a directory, as `path`. Opens none of them. -#}
+{#- Returns a query for the files below a directory, as `path`. It opens none of them. -#}
 {% macro directory_files_sql(location, since=0) -%}
   select input_file_name() as path from {{ spark_bucketing.files_source(location) }}
   where modificationTime >= timestamp_micros({{ since }})
@@ -6,14 +6,14 @@
 
 
 {#-
-  What the files below a directory, also of directories in it, are selected from. Where a query has no options of its own, it is a view
-  of this session, which lists them when it is made.
+  Returns SQL for a relation that lists the files below a directory, recursively. Before Spark 4.0, a query cannot have options, so a
+  temporary view lists the files when it is created.
 -#}
 {% macro files_source(location) -%}
   {%- if not execute or spark_bucketing.has_query_options() -%}
     {{ return('binaryFile.' ~ spark_bucketing.quote_identifier(location) ~ " with ('recursiveFileLookup' = 'true')") }}
   {%- endif -%}
-  {#- Several models of a run may have one session. -#}
+  {#- Several models of a run may share a session. -#}
   {%- set view = 'spark_bucketing_files_' ~ local_md5(model.unique_id) -%}
   {% do spark_bucketing.execute_sql('create or replace temporary view ' ~ view ~ ' using binaryFile options '
       ~ spark_bucketing.property_list({'path': location, 'recursiveFileLookup': true}), defines=view) %}

@@ -1,7 +1,8 @@
 {#-
-  Name of a SQL function that computes Hive's version 1 hash of its arguments: the session extension's hive_hash, where it
-  is loaded, otherwise Hive's own UDF, which comes with every Spark that has Hive support. A temporary function is seen
-  by this session only. bucket_id() knows what each of them may be given.
+  Returns the name of a SQL function that computes Hive's version 1 hash of its arguments.
+
+  This is hive_hash of the session extension if it is loaded. Otherwise it is a temporary function for Hive's UDF, which every Spark with
+  Hive support contains. bucket_id() prepares the arguments that each of them accepts.
 -#}
 {% macro hive_hash_function() -%}
   {%- if spark_bucketing.is_extensions_function('hive_hash', 'HiveHashOf') -%}
@@ -13,7 +14,7 @@
 {%- endmacro %}
 
 
-{#- Whether the session extension is loaded and this function is its own: one of the user's may have that name. Asked once in a run. -#}
+{#- Returns whether a function belongs to the session extension; a user's function may have the same name. Queries it once in a run. -#}
 {% macro is_extensions_function(name, class) -%}
   {%- set cache = spark_bucketing.run_cache() -%}
   {%- if name not in cache -%}

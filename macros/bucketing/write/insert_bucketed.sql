@@ -1,15 +1,14 @@
 {#-
-  INSERT that writes exactly one file for each bucket (of each partition) that has rows.
+  Inserts rows so that each bucket of each partition with rows gets exactly one file.
 
-  The hint wraps a subquery, since on a UNION it would bind to the first branch only; bucket and partition columns have
-  the table's types below it, since the table's hash and the shuffle's must be taken of the same value. The session extension
-  does all of that itself.
+  The hint wraps a subquery, because on a UNION it would apply to the first branch only. Bucket and partition columns already have the
+  table's types in this subquery, so that the shuffle and the writer hash the same values. The session extension does all of this itself.
 
-  relation: the bucketed table
-  source: SQL of a relation or of a query in parentheses
-  columns: list of {name, type, expression} of the table; expression is the SQL over the source that gives the column
-  layout: from resolve_layout()
-  overwrite: replace the partitions that the source has rows for
+  relation: relation of the bucketed table
+  source: string, SQL of a relation or of a query in parentheses
+  columns: list of {name, type, expression} of the table; `expression` is SQL over the source
+  layout: dict, from resolve_layout()
+  overwrite: bool, whether to replace the partitions of the source's rows
 -#}
 {% macro insert_bucketed(relation, source, columns, layout, overwrite=false) -%}
   {%- set ordered = spark_bucketing.order_columns(columns, layout.partition_by) -%}
@@ -19,7 +18,7 @@
   {%- set bucket = spark_bucketing.bucket_id(spark_bucketing.columns_named(columns, layout.clustered_by), layout.buckets, layout.bucket_hash, hive_hash) -%}
   {%- set tasks = spark_bucketing.write_tasks(layout) -%}
   {%- if not distributed and spark_bucketing.quote_relation(relation) not in context.get('__spark_bucketing_made', {}) -%}
-    {#- A SELECT on a Hive-layout table leaves a relation without buckets in Spark's cache, and the next INSERT would use it. -#}
+    {#- A SELECT from a table in the Hive layout caches a relation without buckets, which the next INSERT would use. -#}
     {% do spark_bucketing.execute_sql('refresh table ' ~ spark_bucketing.quote_relation(relation)) %}
   {%- endif -%}
   {%- set insert = spark_bucketing.insert_clause(relation, layout, overwrite) -%}
@@ -44,7 +43,7 @@
 {%- endmacro %}
 
 
-{#- Whether the session extension spreads the rows of an INSERT: one task for each bucket, of each partition as many as the session shuffles with. -#}
+{#- Returns whether the session extension distributes the rows of an INSERT over tasks by bucket. -#}
 {% macro distributes_writes(layout) -%}
   {%- set setting = spark_bucketing.session_settings().get('spark.bucketing.write.distribute') -%}
   {{ return(spark_bucketing.extension_enabled() and not layout.write_tasks and (setting is none or setting[1] | lower == 'true')) }}

@@ -1,4 +1,4 @@
-{#- INSERT INTO or OVERWRITE, up to the query; of partitions no more is overwritten than the query has rows for. -#}
+{#- Returns INSERT INTO or INSERT OVERWRITE up to the query. It overwrites only partitions that the query returns rows for. -#}
 {% macro insert_clause(relation, layout, overwrite) -%}
   {%- set dynamic = overwrite and layout.bucket_hash == 'spark' and spark_bucketing.needs_dynamic_option(relation) -%}
   insert {{ 'overwrite' if overwrite else 'into' }} table {{ spark_bucketing.quote_relation(relation) }}
@@ -12,15 +12,16 @@
 
 
 {#-
-  Whether an INSERT OVERWRITE has to say that it replaces no more than the partitions that it has rows for. Before Spark 4.0 it cannot, and
-  a setting of the session would be there for other statements, and stay when one fails: so the table says it, by its own option. That is
-  what the Hive layout does always. Spark refuses to be told twice.
+  Returns whether an INSERT OVERWRITE needs the option for dynamic partition overwrite. Spark rejects the option if the table has it too.
+
+  Before Spark 4.0, a statement cannot have options. This macro then sets the option on the table, because a session setting would affect
+  other statements and would stay after a failure. Tables in the Hive layout always overwrite dynamically.
 -#}
 {% macro needs_dynamic_option(relation) -%}
-  {%- set told = spark_bucketing.table_layout(relation).overwrites_dynamically -%}
-  {%- if not told and not spark_bucketing.has_query_options() -%}
+  {%- set is_set = spark_bucketing.table_layout(relation).overwrites_dynamically -%}
+  {%- if not is_set and not spark_bucketing.has_query_options() -%}
     {% do spark_bucketing.execute_sql('alter table ' ~ spark_bucketing.quote_relation(relation) ~ " set serdeproperties ('partitionOverwriteMode' = 'dynamic')") %}
-    {%- set told = true -%}
+    {%- set is_set = true -%}
   {%- endif -%}
-  {{ return(not told) }}
+  {{ return(not is_set) }}
 {%- endmacro %}

@@ -1,7 +1,6 @@
 {#-
-  Alters a table whose rows are all there, as a write does that leaves a seal in the table (and not in its partitions). The metastore then takes its size down, which it does not
-  for an INSERT, and which is the size in dbt's catalog; and should it refuse to alter this table at all, it says so while the
-  previous one is still in its place.
+  Sets a property on a completely written table, which makes the metastore record the table's size for dbt's catalog. An INSERT alone does
+  not. If the metastore refuses to alter the table, the run fails while the previous table is still in place.
 -#}
 {% macro mark_written(relation) -%}
   {% do spark_bucketing.execute_sql('alter table ' ~ spark_bucketing.quote_relation(relation) ~ " set tblproperties ('bucketing.written' = 'true')") %}

@@ -1,10 +1,10 @@
 {#-
-  Query for the buckets that are not one file: directory, bucket (NULL where the file's name has none), number of files.
+  Returns a query for the buckets that do not have exactly one file: directory, bucket (NULL if the file name has none), number of files.
 
-  files: query for the table's files, each once, as `path`
-  buckets: how many there are, or the column of that query that says so
+  files: string, query for the table's files, each once, as `path`
+  buckets: number of buckets, or the name of a column of that query
 
-    Hive layout   00003_0_part-..., and 000003_0 as Hive itself names them
+    Hive layout   00003_0_part-..., or 000003_0 if Hive wrote the file
     Spark layout  part-00003-<uuid>_00003.c000.snappy.parquet
 -#}
 {% macro misplaced_files_sql(files, bucket_hash, buckets) -%}

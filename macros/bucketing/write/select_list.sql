@@ -1,8 +1,8 @@
 {#-
-  Select list for these columns, each by its expression, if it has one.
+  Returns a select list for columns with optional expressions.
 
-  An empty string in a partition column becomes NULL here, and so does the name of NULL's own directory: Spark and Hive store
-  all of them in the same partition, which must have one writer, and be recognised as touched.
+  Empty strings and `__HIVE_DEFAULT_PARTITION__` in a partition column become NULL. Spark and Hive store them in the same partition as NULL,
+  which must have one writer and must be recognized as touched.
 -#}
 {% macro select_list(columns, partition_by) -%}
   {%- set partition_names = partition_by | map('lower') | list -%}

@@ -1,8 +1,8 @@
 {#-
-  SQL query for an array: at index t an int that REPARTITION(tasks, key) sends to task t.
+  Returns a query for an array of ints: REPARTITION(tasks, key) sends the value at index t to task t.
 
-  Spark hashes the key once more, so that keys 0 to n - 1 would fall on about 63% of n tasks. Of forty times as many some fall on
-  each. Should a task have none all the same, two buckets have one task, and each its file still.
+  Spark hashes the key again, so the keys 0 to n - 1 would reach only about 63% of n tasks. Forty times as many keys reach every task with
+  high probability. If a task has no key, two buckets share a task, but each still gets its file.
 -#}
 {% macro shuffle_keys(tasks) -%}
   select transform(array_sort(collect_list(struct(task, key))), x -> x.key)

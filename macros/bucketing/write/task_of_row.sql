@@ -1,7 +1,6 @@
 {#-
-  SQL for the task, 0 to tasks - 1, that writes a row. All rows of a bucket of a partition have the same task, hence one
-  file; the buckets of a partition have tasks of their own as long as there are enough; each partition starts at
-  another task, so that partitions do not queue up on the first ones.
+  Returns SQL for the task that writes a row, from 0 to tasks - 1. All rows of a bucket of a partition have the same task, and therefore one
+  file. Buckets of a partition have different tasks if there are enough. Each partition starts at another task, which balances the tasks.
 -#}
 {% macro task_of_row(bucket, partition_by, tasks) -%}
   {%- if partition_by -%}

@@ -1,11 +1,11 @@
 {#-
-  Raises unless every file is the only one of its bucket. Looks at names, opens no file. It runs before a new table takes the
-  old one's place. Where writes leave seals, one question after them is all, unless something is not sealed.
+  Raises an error unless every bucket has at most one file. It checks file names and opens no file, and it runs before a new table replaces
+  the old one. If the session extension is enabled, a single query reads the seals, and only unsealed files are listed.
 
-  before: from before_write(), to look only at what was written since; none for all files
-  source: SQL of the relation or query whose partitions were replaced, to look only at these; none for all
-  staged: the staging table that has the rows as well; none where the next run replaces all of them
-  build: what this run has built, to make sure that it is still that; none where it has not built the table
+  before: dict, from before_write(), to check only newer files; none for all files
+  source: string, SQL whose partitions were replaced, to check only these; none for all partitions
+  staged: relation of the staging table with the same rows; none if the next run replaces all rows
+  build: string, id of this run's build, which the table must still have; none if the run did not build the table
 -#}
 {% macro verify_buckets(relation, layout, before=none, source=none, staged=none, build=none) -%}
   {%- set conditions = [] -%}
@@ -39,17 +39,17 @@
   {%- if found -%}
     {% do exceptions.raise_compiler_error(
         "Model '" ~ model.name ~ "' was not written as one file for each bucket:\n  " ~ found | join('\n  ')
-        ~ "\nThe rows are complete, only their layout is not what the table claims. One cause is known: another statement of the same"
-        ~ ' session read ' ~ relation ~ ' while it was written. ' ~ ('They are in ' ~ staged ~ ', too: the next run writes them again from there before it does'
-        ~ ' anything else. One of an `append` that does not filter by what the table has then adds its rows once more; `spark-bucketing table rewrite` adds none.'
+        ~ "\nThe table has all of its rows, but its files do not match its bucket spec. A known cause is another statement of the same"
+        ~ ' session that read ' ~ relation ~ ' during the write. ' ~ ('The rows are also in ' ~ staged ~ ', and the next run first writes them again from there.'
+        ~ ' An `append` model that does not filter existing rows then adds its new rows twice; `spark-bucketing table rewrite` adds no rows.'
         if staged else 'Run the model again.')) %}
   {%- endif -%}
 {%- endmacro %}
 
 
 {#-
-  Query for the location and name of each partition (of the table, if it has none) that is not sealed, has several files of a bucket, or is
-  not of this build; and for the build.
+  Returns a query for the partitions that are not sealed, have several files in a bucket, or belong to another build: location, name and
+  build. An unpartitioned table counts as one partition.
 -#}
 {% macro unsealed_sql(relation, several=true, build=none) -%}
   select location, partition{{ ', build' if build }} from bucket_specs({{ spark_bucketing.string_literal(spark_bucketing.quote_relation(relation)) }})
@@ -57,7 +57,7 @@
 {%- endmacro %}
 
 
-{#- Where a table lies; of one that this run has made, that is known. -#}
+{#- Returns the location of a table. For a table that this run created, no query is necessary. -#}
 {% macro table_location(relation, layout) -%}
   {%- set made = not layout.location_root and spark_bucketing.quote_relation(relation) in context.get('__spark_bucketing_made', {}) -%}
   {{ return(spark_bucketing.default_location(relation) if made else spark_bucketing.table_layout(relation).location) }}

@@ -1,6 +1,6 @@
 {#-
-  How many tasks write a table. Unpartitioned: one for each bucket, never more, and fewer only when write_tasks says so.
-  Partitioned: as many as the session shuffles with when that is more, for several partitions can be written side by side.
+  Returns the number of tasks that write a table. An unpartitioned table gets one task for each bucket. A partitioned table gets
+  spark.sql.shuffle.partitions if that is more, because several partitions can be written in parallel. `write_tasks` overrides both.
 -#}
 {% macro write_tasks(layout) -%}
   {%- if layout.write_tasks -%}

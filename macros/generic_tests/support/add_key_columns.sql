@@ -1,14 +1,14 @@
 {#-
-  Adds `key_columns`, the bucket columns as a list of {name, type}, to each group of the specs of a test. Returns the problem where SQL can't
-  compute the hash that the writer is sure to have used.
+  Adds `key_columns`, the bucket columns as a list of {name, type}, to each group of specs. Returns a message if a SQL expression cannot
+  compute the writer's hash with certainty.
 
-  tested: from files_test_sql()
+  tested: dict, from files_test_sql()
 -#}
 {% macro add_key_columns(tested) -%}
   {%- set relation, layout = tested.relation, tested.layout -%}
   {%- if layout.bucket_hash == 'hive' and layout.bucketing_version != '1' -%}
-    {{ return(spark_bucketing.test_problem(relation, 'bucketing_version ' ~ layout.bucketing_version ~ ': Hive 3 hashes, which Spark does not compute',
-        "'bucketing_version' = '1' (or none)", 'rewrite the table as a bucketed_table')) }}
+    {{ return(spark_bucketing.test_problem(relation, 'bucketing_version ' ~ layout.bucketing_version ~ ', a hash of Hive 3 that Spark does not compute',
+        "'bucketing_version' = '1', or no such property", 'rewrite the table as a bucketed_table')) }}
   {%- endif -%}
   {%- set types = spark_bucketing.hashed_types(layout.bucket_hash) -%}
   {%- set columns = spark_bucketing.table_columns(spark_bucketing.quote_relation(relation)) -%}
@@ -18,11 +18,11 @@
     {%- for name in group.clustered_by -%}
       {%- set column = by_name.get(name | lower) -%}
       {%- if column is none or name | lower in layout.partition_by | map('lower') -%}
-        {{ return(spark_bucketing.test_problem(relation, 'bucket column ' ~ name ~ ', which is no data column of the table',
-            'one of ' ~ by_name.values() | map(attribute='name') | join(', '), 'repair the record of the partitions that name it')) }}
+        {{ return(spark_bucketing.test_problem(relation, 'bucket column ' ~ name ~ ', which is not a data column of the table',
+            'one of ' ~ by_name.values() | map(attribute='name') | join(', '), 'repair the metadata of the partitions that name it')) }}
       {%- elif not spark_bucketing.is_bucket_type(column.type, types) -%}
         {{ return(spark_bucketing.test_problem(relation, 'bucket column ' ~ name ~ ' ' ~ column.type ~ ' in the ' ~ layout.bucket_hash ~ ' layout',
-            'a column of type ' ~ types | join(', ') ~ ': the hash of others is not certain', 'bucket by another column')) }}
+            'a column of type ' ~ types | join(', ') ~ '; the hash of other types is not certain', 'bucket by another column')) }}
       {%- endif -%}
       {%- do group.key_columns.append(column) -%}
     {%- endfor -%}

@@ -1,6 +1,6 @@
 {#-
-  What the config of the model with this relation says about the table's layout, defaults filled in as the model's
-  materialization does; empty for a table that is not a model or a model without buckets. Only what the config decides is in it.
+  Returns the table layout that a model's config defines, with the defaults of its materialization. Returns an empty dict if the relation is
+  not a model, or a model without buckets.
 -#}
 {% macro configured_layout(relation) -%}
   {%- set node = spark_bucketing.tested_node(relation) -%}
@@ -26,7 +26,7 @@
 {%- endmacro %}
 
 
-{#- One name or many, or a number, as text that can be compared: without case, as Spark compares names. -#}
+{#- Returns a name, a list of names or a number as lower-case text for comparison, because Spark ignores the case of names. -#}
 {% macro property_text(value) -%}
   {%- set text = value if value is string or value is number else value | join(', ') -%}
   {{ return(text | string | lower | trim) }}

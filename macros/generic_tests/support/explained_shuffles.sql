@@ -1,22 +1,22 @@
 {#-
-  The shuffles in Spark's plan of a query, as {shuffles: [text of each Exchange]}, or {problem}.
+  Returns the shuffles in Spark's plan of a query, as {shuffles: [text of each Exchange]}, or {problem}.
 
     AdaptiveSparkPlan isFinalPlan=false
     +- SortMergeJoin [k#1L], [k#2L], Inner
        :- Sort [k#1L ASC NULLS FIRST], false, 0
        :  +- Exchange hashpartitioning(k#1L, 6), ENSURE_REQUIREMENTS, [plan_id=27]    <- counted
-       +- BroadcastExchange ...                                                        <- not: nothing is shuffled
-       +- ReusedExchange [k#2L], Exchange hashpartitioning(...)                        <- not: it is a second read of one
+       +- BroadcastExchange ...                                                        <- not counted: no shuffle
+       +- ReusedExchange [k#2L], Exchange hashpartitioning(...)                        <- not counted: reuses one
 
-  A subquery in a filter is printed twice, in the filter and in the scan; the same plan_id is the same Exchange.
-  EXPLAIN reports a query that it can't plan as text, without an error.
+  EXPLAIN prints a subquery in a filter twice, in the filter and in the scan. The same plan_id identifies the same Exchange.
+  EXPLAIN reports errors as text and does not fail.
 -#}
 {% macro explained_shuffles(sql) -%}
   {%- set plan = run_query('explain\n' ~ sql).columns[0].values() | join('\n') -%}
   {%- if '== Physical Plan ==' not in plan or spark_bucketing.error_in_plan(plan) -%}
-    {{ return({'problem': "Cannot tell: test '" ~ model.name ~ "'. Spark cannot plan the SQL:\n" ~ plan[:2000]}) }}
+    {{ return({'problem': "Cannot run test '" ~ model.name ~ "': Spark cannot plan the SQL:\n" ~ plan[:2000]}) }}
   {%- elif modules.re.search('[.][.][.] [0-9]+ more characters$', plan.rstrip()) -%}
-    {{ return({'problem': "Cannot tell: test '" ~ model.name ~ "'. The plan is cut short; raise spark.sql.maxPlanStringLength."}) }}
+    {{ return({'problem': "Cannot run test '" ~ model.name ~ "': Spark truncated the plan. Increase spark.sql.maxPlanStringLength."}) }}
   {%- endif -%}
   {%- set shuffles = {} -%}
   {%- for line in plan.split('\n') -%}

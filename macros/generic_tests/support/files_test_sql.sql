@@ -1,9 +1,9 @@
 {#-
-  The SQL of a test of a table's files: that of the block that calls this, which gets {relation, layout, specs}, unless the test is decided
-  already.
+  Returns the SQL of a test of a table's files. The calling block receives {relation, layout, specs} and returns the SQL, unless the layout
+  alone decides the test.
 
-  tested: what dbt hands the test
-  bucketed: whether the table has to have buckets; there are no `specs` otherwise
+  tested: relation or string, the `model` argument of the test
+  bucketed: bool, whether the table must have buckets; otherwise there are no `specs`
 -#}
 {% macro files_test_sql(tested, bucketed=true) -%}
   {%- if execute -%}

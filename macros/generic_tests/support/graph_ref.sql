@@ -1,6 +1,6 @@
 {#-
-  ref() for the SQL of any node: ref(name) or ref(package, name), with version or v. An ephemeral model becomes a subquery.
-  Without a package, dbt's order: this project, the package of the SQL, any other.
+  Implements ref() for the SQL of any node: ref(name) or ref(package, name), with version or v. An ephemeral model becomes a subquery.
+  Without a package, it searches in dbt's order: this project, the package of the SQL, all others.
 -#}
 {% macro graph_ref() -%}
   {%- set name = varargs[-1] -%}
@@ -25,7 +25,7 @@
 {%- endmacro %}
 
 
-{#- source() for the SQL of any node. -#}
+{#- Implements source() for the SQL of any node. -#}
 {% macro graph_source(source_name, table_name) -%}
   {%- for source in graph.sources.values() if source.source_name == source_name and source.name == table_name -%}
     {{ return(api.Relation.create(schema=source.schema, identifier=source.identifier)) }}

@@ -1,6 +1,6 @@
 {#-
-  Query that fails with a message. A test that can't be decided must not pass; but it fails when it runs, so that
-  `dbt compile` and `dbt docs generate` work for tables that are not there yet. A filter is never optimised away.
+  Returns a query that fails with a message, because an inconclusive test must not pass. The query fails only when it runs, so that
+  `dbt compile` and `dbt docs generate` work before the table exists. Spark never removes the filter.
 -#}
 {% macro inconclusive_sql(problem) -%}
   {%- set message = spark_bucketing.string_literal(problem) -%}
@@ -8,7 +8,7 @@
 {%- endmacro %}
 
 
-{#- Query for one row with a message: what is known to be wrong is a failure, and no error. -#}
+{#- Returns a query for one row with a message, so that the test fails without an error. -#}
 {% macro failure_sql(problem) -%}
   {% do log(problem, info=true) %}
   select {{ spark_bucketing.string_literal(problem) }} as problem
@@ -17,8 +17,8 @@
 
 {% macro test_problem(relation, found, expected, instead) -%}
   {{ return(
-      "Cannot tell: test '" ~ model.name ~ "' of " ~ relation.schema ~ '.' ~ relation.identifier
-      ~ '\n  found:    ' ~ found ~ '\n  expected: ' ~ expected ~ '\n  instead:  ' ~ instead ~ '\n'
+      "Cannot run test '" ~ model.name ~ "' on " ~ relation.schema ~ '.' ~ relation.identifier
+      ~ '.\n  found:    ' ~ found ~ '\n  expected: ' ~ expected ~ '\n  instead:  ' ~ instead ~ '\n'
   ) }}
 {%- endmacro %}
 

@@ -1,4 +1,4 @@
-{#- Query for rows that are known already, as strings; without rows an empty one with the same columns. -#}
+{#- Returns a query for known rows of strings; without rows, its result is empty but has the same columns. -#}
 {% macro literal_rows_sql(names, rows) -%}
   select * from values
     ({{ spark_bucketing.literal_rows(rows or [names]) | map('join', ', ') | join('),\n    (') }})

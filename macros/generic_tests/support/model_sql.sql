@@ -1,22 +1,24 @@
 {#-
-  The SQL of the model with this relation, as {text}, or {problem}. dbt gives a test only the raw code of other nodes, and lets it
-  ref() nothing but its own; so the model is rendered here with a ref(), source() and this of its own.
+  Returns the rendered SQL of the model with this relation, as {text}, or {problem}.
 
-  incremental: what is_incremental() answers in the model
+  dbt gives a test only the raw code of other nodes, and its ref() only resolves dependencies of the test. This macro therefore renders the
+  model with replacements for ref(), source() and this.
+
+  incremental: bool, the result of is_incremental() in the model
 -#}
 {% macro model_sql(relation, incremental=false) -%}
   {%- set node = spark_bucketing.tested_node(relation) -%}
-  {%- set instead = 'give the test `query`, the SQL to look at' -%}
+  {%- set instead = 'add the argument `query` with the SQL to the test' -%}
   {%- if node is none or node.resource_type not in ['model', 'snapshot'] or node.language != 'sql' -%}
-    {{ return({'problem': spark_bucketing.test_problem(relation, 'no SQL of this project that makes it', 'a SQL model', instead)}) }}
+    {{ return({'problem': spark_bucketing.test_problem(relation, 'no SQL model of this project', 'a SQL model or snapshot', instead)}) }}
   {%- elif modules.re.search('\\bconfig\\s*[.]\\s*(get|require|persist_)', node.raw_code) -%}
-    {{ return({'problem': spark_bucketing.test_problem(relation, 'a model whose SQL reads its own config', 'SQL that a test can render', instead)}) }}
+    {{ return({'problem': spark_bucketing.test_problem(relation, 'a model whose SQL reads its own config', 'SQL that does not read config values', instead)}) }}
   {%- endif -%}
   {{ return({'text': spark_bucketing.render_node(node, incremental)}) }}
 {%- endmacro %}
 
 
-{#- The SQL of a node of the graph; the context is as before afterwards. -#}
+{#- Renders the SQL of a node of the graph, and restores the context. -#}
 {% macro render_node(node, incremental=false) -%}
   {%- set own = {
       'this': spark_bucketing.graph_relation(node),

@@ -1,9 +1,11 @@
 {#-
-  Query for the rows of the loose partitions by file and bucket: file, bucket_in_name, bucket_of_rows, row_count, with the partition and its
-  number of buckets. Rows are counted by file and computed bucket first, so that names are taken apart once for each file and not for
-  each row. Each row's bucket is computed by every spec that there is, and each file's rows are then looked at by the one of its partition.
+  Returns a query that counts rows of the unsealed partitions by file and bucket: file, partition, buckets, bucket_in_name, bucket_of_rows,
+  row_count.
 
-  specs: from tested_specs(), with key columns
+  It first counts rows by file and computed bucket, so that it parses each file name once instead of once for each row. It computes the
+  bucket of each row with every bucket spec of the table, and then picks the spec of the file's partition.
+
+  specs: dict, from tested_specs(), with key columns
 -#}
 {% macro rows_by_bucket_sql(specs, layout) -%}
   {%- set hive_hash = spark_bucketing.hive_hash_function() if layout.bucket_hash == 'hive' else none -%}
@@ -26,7 +28,7 @@
     )
     group by file, bucket_ids
   )
-  {#- Rows whose file is not known any more, because of a `where` that shuffles, must not pass. -#}
+  {#- Rows without a file name, which a `where` with a shuffle returns, must not pass. -#}
   left join {{ specs.sql }} as partitions on {{ spark_bucketing.is_of_partition(specs, 'file') }}
   where buckets is not null or file = ''
 {%- endmacro %}

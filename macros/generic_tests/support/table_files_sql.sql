@@ -1,13 +1,13 @@
 {#-
-  Query for the files that Spark reads the table from, as `path`, spelled as input_file_name() spells them, and `bytes`.
+  Returns a query for the files of a table: `path`, spelled as by input_file_name(), and `bytes`.
 
-  A query of the table's rows can't see files that hold no rows. So the files are listed, by a scan in the format
-  `binaryFile` that selects no content and reads none. What is listed:
-    no partitions, no `where`   the files in the table's location
-    otherwise                   every file in a directory that a (selected) row comes from, below the location; and of partitions
-                                that lie elsewhere the files with rows, whose `bytes` are NULL
-  So the leftovers of a dropped partition, which are no part of the table, are not counted. Nor are files of zero bytes:
-  Hive writes them for empty buckets, Spark never opens them.
+  A scan of the table does not return files without rows. This query therefore lists files with the format `binaryFile`, without reading
+  their content:
+    no partitions, no `where`   all files in the table's location
+    otherwise                   all files in a directory below the location that contains a selected row. For partitions in other
+                                locations, only files with rows, with NULL `bytes`
+  Leftover files of a dropped partition thus do not count. Neither do empty files of zero bytes, which Hive writes for empty buckets and Spark
+  never opens.
 -#}
 {% macro table_files_sql(tested, layout) -%}
   {%- if tested is not string and not layout.partition_by -%}
@@ -15,7 +15,7 @@
   {%- else -%}
     {%- set directory = "regexp_extract(path, '^(.*)/[^/]*$', 1)" -%}
     with files_with_rows as (
-      {#- Reads row counts, no columns. -#}
+      {#- This scan reads row counts but no columns. -#}
       select distinct input_file_name() as path from {{ spark_bucketing.tested_rows(tested) }}
     )
     select path, max(bytes) as bytes

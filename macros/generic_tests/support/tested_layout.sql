@@ -1,28 +1,29 @@
 {#-
-  table_layout() of the relation under test, with `problem`: why it can't be tested, or none, and `unbucketed`: that it has no buckets.
+  Returns table_layout() of the tested relation, with two messages or none: `problem`, if it cannot be tested, and `unbucketed`, if it has
+  no buckets.
 
-  bucketed: whether a table without buckets is a failure
+  bucketed: bool, whether a table without buckets fails the test
 -#}
 {% macro tested_layout(relation, bucketed=true) -%}
   {%- set expected = 'a bucketed table' if bucketed else 'a table' -%}
   {%- if not spark_bucketing.relation_exists(relation) -%}
-    {{ return({'problem': spark_bucketing.test_problem(relation, 'nothing of this name', expected, 'build it before it is tested')}) }}
+    {{ return({'problem': spark_bucketing.test_problem(relation, 'no table with this name', expected, 'build the table before the test')}) }}
   {%- endif -%}
   {%- set layout = spark_bucketing.table_layout(relation) -%}
   {%- set problem = none -%}
   {%- if layout.type == 'view' -%}
-    {%- set problem = spark_bucketing.test_problem(relation, 'a view', expected, 'test the table below it') -%}
+    {%- set problem = spark_bucketing.test_problem(relation, 'a view', expected, 'test the table that the view reads') -%}
   {%- endif -%}
   {%- if bucketed and not problem and not layout.buckets -%}
     {%- do layout.update({'unbucketed': spark_bucketing.test_problem(relation, 'a table without buckets', expected,
-        "materialized='bucketed_table' with `clustered_by` and `buckets`") | replace('Cannot tell: test', 'Failed: test')}) -%}
+        "materialized='bucketed_table' with `clustered_by` and `buckets`") | replace('Cannot run test', 'Failed test')}) -%}
   {%- endif -%}
   {%- do layout.update({'problem': problem}) -%}
   {{ return(layout) }}
 {%- endmacro %}
 
 
-{#- dbt's cache knows what was there when it was filled; the metastore is asked about the rest. -#}
+{#- Returns whether a relation exists. dbt's cache may be older than the relation, so a miss is checked in the metastore. -#}
 {% macro relation_exists(relation) -%}
   {%- if load_cached_relation(relation) is not none -%}
     {{ return(true) }}

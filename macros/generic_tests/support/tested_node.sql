@@ -1,6 +1,6 @@
 {#-
-  The model, seed or snapshot under test, or none: the node that the test is attached to (under --defer its relation is
-  another one), otherwise the one that makes this relation.
+  Returns the tested model, seed or snapshot, or none. This is the node that the test is attached to, whose relation differs with --defer.
+  Otherwise it is the node with this relation.
 -#}
 {% macro tested_node(relation) -%}
   {%- if model.attached_node -%}

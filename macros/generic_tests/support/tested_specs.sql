@@ -1,15 +1,15 @@
 {#-
-  What is known of a table's partitions (of the table, if it has none) without reading a row. Where the session has no session extension
-  that could be asked, all files are loose, and of the table's own spec.
-    sealed   partitions whose files are proven: list of {partition, location, buckets, clustered_by, sorted_by, files, described}
-    loose    those that have buckets and no (valid) seal, by their own descriptor, or by the table's spec where that is
-             lost and their files have names of buckets; also `status` and `problem`
-    known    whether the session was asked
-    groups   the different specs, each {clustered_by, sorted_by, buckets}
-    sql      query for directory, partition, buckets, and `spec`, the index of its group, of the loose ones
-    all_sql  the same of the sealed ones as well
-    rows     what the rows of the loose ones are selected from
-  Partitions that have no buckets are left out, which is said.
+  Returns the bucket specs of a table's partitions, without reading rows. An unpartitioned table counts as one partition. Without the session
+  extension, all files count as unsealed, with the bucket spec of the table.
+    sealed   list of {partition, location, buckets, clustered_by, sorted_by, files, described} of partitions with a valid seal
+    loose    list of the other partitions with buckets, with `status` and `problem`. The spec comes from their descriptor, or from the table
+             if the descriptor has none and the file names contain bucket ids
+    known    bool, whether the session extension answered
+    groups   list of the distinct specs {clustered_by, sorted_by, buckets}
+    sql      query for directory, partition, buckets and `spec`, the index of the group, of `loose` partitions
+    all_sql  the same query for `sealed` and `loose` partitions
+    rows     SQL to select the rows of `loose` partitions from
+  Partitions without buckets are skipped, and a log line counts them.
 -#}
 {% macro tested_specs(tested, relation, layout) -%}
   {%- set known = spark_bucketing.is_extensions_function('bucket_specs', 'BucketSpecsFunction') -%}
@@ -18,27 +18,27 @@
   {%- endset -%}
   {%- set sealed = [] -%}
   {%- set loose = [] if known else [dict(layout, partition='', location='')] -%}
-  {%- set state = namespace(plain=0) -%}
-  {#- The 'v' keeps dbt from reading anything but text. -#}
+  {%- set state = namespace(unbucketed=0) -%}
+  {#- The 'v' prevents dbt from converting the value to another type. -#}
   {%- for row in (run_query(question).rows if known else []) -%}
-    {#- Fields that are NULL are not in the JSON. -#}
+    {#- The JSON omits NULL fields. -#}
     {%- set part = fromjson(row[0][1:]) -%}
     {%- set described = {'buckets': part.descriptor_num_buckets or 0, 'clustered_by': part.descriptor_bucket_columns or [], 'sorted_by': part.descriptor_sort_columns or []} -%}
-    {%- set told = {'partition': part.partition, 'location': part.location, 'status': part.status, 'problem': part.problem or '',
+    {%- set common = {'partition': part.partition, 'location': part.location, 'status': part.status, 'problem': part.problem or '',
         'files': part.get('max_files_per_bucket'), 'described': described} -%}
     {%- if part.status == 'sealed' -%}
-      {%- do sealed.append(dict(told, buckets=part.num_buckets, clustered_by=part.bucket_columns, sorted_by=part.sort_columns)) -%}
+      {%- do sealed.append(dict(common, buckets=part.num_buckets, clustered_by=part.bucket_columns, sorted_by=part.sort_columns)) -%}
     {%- elif described.buckets and (part.status != 'empty' or not part.partition) -%}
-      {%- do loose.append(dict(told, **described)) -%}
+      {%- do loose.append(dict(common, **described)) -%}
     {%- elif part.status != 'empty' and layout.buckets and (part.get('max_files_per_bucket') is not none or layout.bucket_hash == 'spark') -%}
-      {%- do loose.append(dict(told, buckets=layout.buckets, clustered_by=layout.clustered_by, sorted_by=layout.sorted_by)) -%}
+      {%- do loose.append(dict(common, buckets=layout.buckets, clustered_by=layout.clustered_by, sorted_by=layout.sorted_by)) -%}
     {%- elif part.status != 'empty' -%}
-      {%- set state.plain = state.plain + 1 -%}
+      {%- set state.unbucketed = state.unbucketed + 1 -%}
     {%- endif -%}
   {%- endfor -%}
-  {%- if state.plain -%}
-    {% do log("Test '" ~ model.name ~ "' of " ~ relation ~ ': ' ~ state.plain ~ ' of ' ~ (state.plain + sealed | length + loose | length)
-        ~ ' partition(s) have no buckets and are left out.', info=true) %}
+  {%- if state.unbucketed -%}
+    {% do log("Test '" ~ model.name ~ "' skips " ~ state.unbucketed ~ ' of ' ~ (state.unbucketed + sealed | length + loose | length)
+        ~ ' partition(s) of ' ~ relation ~ ', which have no buckets.', info=true) %}
   {%- endif -%}
   {%- set groups = [] -%}
   {%- for part in sealed + loose -%}
@@ -68,13 +68,13 @@
 {%- endmacro %}
 
 
-{#- SQL condition that a file is one of a partition of partitions_sql(). -#}
+{#- Returns a SQL condition that a file belongs to a partition of partitions_sql(). -#}
 {% macro is_of_partition(specs, path) -%}
   {{ return(spark_bucketing.directory_of_file(path) ~ ' = partitions.directory' if specs.known else 'true') }}
 {%- endmacro %}
 
 
-{#- The rows under test in these partitions, so that no other is read. -#}
+{#- Returns SQL for the tested rows in these partitions, so that Spark reads no others. -#}
 {% macro rows_of_partitions(tested, relation, layout, parts) -%}
   {%- set rows = spark_bucketing.tested_rows(tested) -%}
   {%- if not layout.partition_by or not parts -%}

@@ -1,9 +1,9 @@
 {#-
-  Query for the rows of each file that are smaller than the row before them: file, file_rows, and `unsorted`, their number by each
-  of the orders.
+  Returns a query that counts, for each file, the rows that are smaller than the previous row: file, file_rows, and `unsorted`, an array with
+  the count for each order.
 
-  rows: SQL of the relation or subquery that they are selected from
-  orders: SQL of structs to compare
+  rows: string, SQL of a relation or subquery
+  orders: list of SQL structs to compare
 -#}
 {% macro unsorted_rows_sql(rows, orders) -%}
   select

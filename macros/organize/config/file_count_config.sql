@@ -1,6 +1,6 @@
 {#-
-  How many files a table is to have: {setting, value}, the one of the four that the config has; bytes for target_file_size. With `range_boundaries_from`, another
-  table's files say it, and none of the four is needed.
+  Returns the setting that decides the number of files, as {setting, value}. The value of target_file_size is in bytes. A model must set
+  exactly one of the four settings; with `range_boundaries_from` it may set none, because the other table's ranges decide.
 -#}
 {% macro file_count_config(groups, range_boundaries_from=none, node=model) -%}
   {%- set settings = ['rows_per_file', 'target_file_size', 'num_files', 'files_per_partition'] -%}
@@ -13,7 +13,7 @@
   {%- elif given | length != 1 -%}
     {% do spark_bucketing.raise_config_error(given[-1] or 'target_file_size', given | join(' and ') or 'none of ' ~ settings | join(', '),
         'exactly one of ' ~ settings | join(', '),
-        'keep `' ~ given[0] ~ '` and leave the others out' if given else "target_file_size='256MiB'", node=node) %}
+        'keep `' ~ given[0] ~ '` and remove the others' if given else "target_file_size='256MiB'", node=node) %}
   {%- endif -%}
   {%- set setting = given[0] -%}
   {%- if setting == 'target_file_size' -%}
@@ -28,7 +28,7 @@
 {%- endmacro %}
 
 
-{#- Each file has a task, and a shuffle with more tasks is nothing that Spark is good at. -#}
+{#- Returns the largest number of files of one write. Each file has its own task, and Spark handles shuffles with more tasks badly. -#}
 {% macro max_num_files() -%}
   {{ return(100000) }}
 {%- endmacro %}

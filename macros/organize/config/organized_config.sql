@@ -1,19 +1,19 @@
 {#-
-  Everything that an organized model's config says, validated without asking the warehouse: a layout as bucketing_config() returns it, of
-  no buckets, and {file_count, file_strategy, scale_factor}.
+  Returns the validated config of an organized model: a layout as from bucketing_config(), without buckets, with
+  {file_count, file_strategy, scale_factor}. Runs no query, so that dbt can call it while it parses the project.
 -#}
 {% macro organized_config(node=model) -%}
   {% do spark_bucketing.validate_config_keys(node=node, organized=true) %}
   {%- for setting in ['clustered_by', 'buckets', 'sorted_by', 'bucket_hash', 'write_tasks'] if node.config.get(setting) is not none -%}
-    {% do spark_bucketing.raise_config_error(setting, node.config.get(setting), 'nothing: an organized table has no buckets, and files as many as its rows need',
-        "materialized='bucketed_table', or leave `" ~ setting ~ '` out', node=node) %}
+    {% do spark_bucketing.raise_config_error(setting, node.config.get(setting), 'no bucketing options: organized tables have no buckets',
+        "materialized='bucketed_table', or remove `" ~ setting ~ '`', node=node) %}
   {%- endfor -%}
   {%- set partition_by = spark_bucketing.column_list_config('partition_by', [], node=node) -%}
   {%- set strategy = spark_bucketing.choice_config('file_strategy', spark_bucketing.file_strategies(), 'exact',
       {'hash': 'by_column', 'salted': 'by_column_salted', 'range': 'by_range', 'roundrobin': 'repartition', 'round_robin': 'repartition', 'rebalance': 'exact'}, node=node) -%}
   {%- if strategy == 'by_column' and not partition_by -%}
-    {% do spark_bucketing.raise_config_error('file_strategy', strategy, 'a strategy for a table without `partition_by`, whose columns this one goes by',
-        "leave `file_strategy` out, which is 'exact', or give the model partition_by=['ds']", node=node) %}
+    {% do spark_bucketing.raise_config_error('file_strategy', strategy ~ ', without `partition_by`',
+        '`partition_by` with this strategy, which distributes rows by the partition columns', "partition_by=['ds'], or remove `file_strategy` to use the default, 'exact'", node=node) %}
   {%- endif -%}
   {%- set range_by = spark_bucketing.column_list_config('range_by', [], node=node) -%}
   {%- set implicit_partition_by = spark_bucketing.column_list_config('implicit_partition_by', [], node=node) -%}
@@ -40,13 +40,13 @@
 {%- endmacro %}
 
 
-{#- How rows can be spread over tasks; docs/explanation/file-layout.md compares them. -#}
+{#- Returns the strategies that distribute rows over tasks. docs/explanation/file-layout.md compares them. -#}
 {% macro file_strategies() -%}
   {{ return(['exact', 'coalesce', 'repartition', 'by_column', 'by_column_salted', 'by_range']) }}
 {%- endmacro %}
 
 
-{#- Tasks for each file; more than one is for hashes that collide. -#}
+{#- Returns the number of tasks for each file. A factor above 1 reduces hash collisions. -#}
 {% macro scale_factor_config(strategy, node=model) -%}
   {%- set value = node.config.get('scale_factor') -%}
   {%- if value is none -%}
@@ -55,30 +55,30 @@
   {%- if value is not number or value is boolean or value <= 0 or value > 100 -%}
     {% do spark_bucketing.raise_config_error('scale_factor', value, 'a number above 0, up to 100', 'scale_factor=3', node=node) %}
   {%- elif strategy != 'by_column_salted' -%}
-    {% do spark_bucketing.raise_config_error('scale_factor', value, "none with file_strategy='" ~ strategy ~ "': it is for the collisions of 'by_column_salted'",
-        'leave `scale_factor` out', node=node) %}
+    {% do spark_bucketing.raise_config_error('scale_factor', value, "no `scale_factor` with file_strategy='" ~ strategy ~ "'; it only affects 'by_column_salted'",
+        'remove `scale_factor`', node=node) %}
   {%- endif -%}
   {{ return(value) }}
 {%- endmacro %}
 
 
-{#- What `range_by` and `implicit_partition_by` can be together with the rest of the config; their columns are looked at when they are known. -#}
+{#- Raises an error if `range_by` or `implicit_partition_by` contradict other settings. resolve_organized_layout() checks their columns. -#}
 {% macro validate_range_by(range_by, implicit_partition_by, partition_by, strategy, node=model) -%}
   {%- if range_by | length > 1 -%}
-    {% do spark_bucketing.raise_config_error('range_by', range_by, 'one column, of whose values each file has a range',
-        "range_by='" ~ range_by[0] ~ "', and the others in implicit_partition_by where they have few values", node=node) %}
+    {% do spark_bucketing.raise_config_error('range_by', range_by, 'one column; each file covers a range of its values',
+        "range_by='" ~ range_by[0] ~ "'; move columns with few distinct values to implicit_partition_by", node=node) %}
   {%- endif -%}
   {%- set taken = dict.fromkeys(partition_by | map('lower'), 'partition_by') -%}
   {%- for setting, names in [('implicit_partition_by', implicit_partition_by), ('range_by', range_by)] -%}
     {%- for name in names -%}
       {%- if name | lower in taken -%}
-        {% do spark_bucketing.raise_config_error(setting, name, 'a column that is not in `' ~ taken[name | lower] ~ '` as well', 'leave it out of one of them', node=node) %}
+        {% do spark_bucketing.raise_config_error(setting, name, 'a column that is not in `' ~ taken[name | lower] ~ '`', 'remove it from one of the two settings', node=node) %}
       {%- endif -%}
       {%- do taken.update({name | lower: setting}) -%}
     {%- endfor -%}
   {%- endfor -%}
   {%- if (range_by or implicit_partition_by) and strategy != 'exact' -%}
     {% do spark_bucketing.raise_config_error('file_strategy', strategy,
-        "'exact' with `range_by` or `implicit_partition_by`, whose files are planned one by one", 'leave `file_strategy` out', node=node) %}
+        "'exact' with `range_by` or `implicit_partition_by`, which plan every file", 'remove `file_strategy`', node=node) %}
   {%- endif -%}
 {%- endmacro %}

@@ -1,16 +1,18 @@
 {#-
-  incremental_config() of an organized model. With `merge`, also {operations, checks}: SQL conditions by which the query's rows are rows to
-  delete, to insert and to update, where the config has them, and whether the table is compared with what they say.
+  Returns incremental_config() of an organized model, with {operations, checks}.
+
+  operations: dict from 'delete', 'insert' and 'update' to the SQL condition that marks a row of the query for this operation
+  checks: bool, whether a merge compares the marked operations with the table
 -#}
 {% macro organized_incremental_config(layout, node=model) -%}
   {%- set increment = spark_bucketing.incremental_config(layout, node) -%}
   {%- if increment.strategy == 'microbatch' -%}
-    {% do spark_bucketing.raise_config_error('incremental_strategy', increment.strategy, "'append', 'insert_overwrite' or 'merge' for materialized='organized_incremental'",
-        "materialized='bucketed_incremental', which has microbatch", node=node) %}
+    {% do spark_bucketing.raise_config_error('incremental_strategy', increment.strategy, "'append', 'insert_overwrite' or 'merge' with materialized='organized_incremental'",
+        "materialized='bucketed_incremental', which supports microbatch", node=node) %}
   {%- endif -%}
   {%- if increment.on_schema_change == 'sync_all_columns' -%}
-    {% do spark_bucketing.raise_config_error('on_schema_change', increment.on_schema_change, "one of ignore, fail, append_new_columns for materialized='organized_incremental'",
-        "on_schema_change='append_new_columns', or dbt run --full-refresh where columns go", node=node) %}
+    {% do spark_bucketing.raise_config_error('on_schema_change', increment.on_schema_change, "one of ignore, fail, append_new_columns with materialized='organized_incremental'",
+        "on_schema_change='append_new_columns', or dbt run --full-refresh to drop columns", node=node) %}
   {%- endif -%}
   {%- do increment.update({'operations': {}, 'checks': true}) -%}
   {%- for operation in ['delete', 'insert', 'update'] -%}
@@ -18,7 +20,7 @@
     {%- set condition = node.config.get(setting) -%}
     {%- if condition is not none -%}
       {%- if condition is not string or not condition.strip() -%}
-        {% do spark_bucketing.raise_config_error(setting, condition, "a condition in SQL on the columns of the model's query",
+        {% do spark_bucketing.raise_config_error(setting, condition, "a SQL condition on columns of the model's query",
             setting ~ "=\"op = '" ~ operation[0] | upper ~ "'\"", node=node) %}
       {%- endif -%}
       {%- do increment.operations.update({operation: condition}) -%}
@@ -36,7 +38,7 @@
   {%- else -%}
     {%- for setting in ['delete_when', 'insert_when', 'update_when'] if node.config.get(setting) is not none -%}
       {% do spark_bucketing.raise_config_error(setting, node.config.get(setting),
-          "nothing with incremental_strategy='" ~ increment.strategy ~ "', which takes every row as a new one",
+          "no `" ~ setting ~ "` with incremental_strategy='" ~ increment.strategy ~ "', which inserts every row",
           "incremental_strategy='merge' with a `unique_key`", node=node) %}
     {%- endfor -%}
   {%- endif -%}
@@ -44,15 +46,15 @@
 {%- endmacro %}
 
 
-{#- What a merge goes by: the files of ranges, and rows of a file, by which files are split that grow. -#}
+{#- Raises an error unless a merge can find the files of a key by range, and can split a file that grows. -#}
 {% macro validate_organized_merge(layout, node=model) -%}
   {%- if not layout.range_by -%}
-    {% do spark_bucketing.raise_config_error('incremental_strategy', 'merge', 'a model with `range_by`, by whose ranges the files of a row are found',
+    {% do spark_bucketing.raise_config_error('incremental_strategy', 'merge', '`range_by` in the config; a merge uses the ranges to find the files that it must rewrite',
         "range_by='event_time', or materialized='bucketed_incremental', which rewrites partitions", node=node) %}
   {%- elif layout.file_count.setting not in ['rows_per_file', 'target_file_size'] -%}
     {%- set found = layout.file_count if layout.file_count.setting != 'range_boundaries_from' else {'setting': 'rows_per_file', 'value': 'none'} -%}
     {% do spark_bucketing.raise_config_error(found.setting, found.value,
-        "rows_per_file or target_file_size with incremental_strategy='merge', by which files are split that grow",
+        "rows_per_file or target_file_size with incremental_strategy='merge', which splits files that grow too large",
         "target_file_size='256MiB'", node=node) %}
   {%- endif -%}
 {%- endmacro %}

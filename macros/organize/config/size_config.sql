@@ -1,17 +1,17 @@
-{#- A number of bytes: an integer, or text with a unit such as 256MiB. -#}
+{#- Returns a config as a number of bytes. The value is an integer, or text with a unit such as 256MiB. -#}
 {% macro size_config(setting, node=model) -%}
   {%- set value = node.config.get(setting) -%}
   {%- set size = spark_bucketing.parsed_size(value) -%}
   {%- if size is none or size < 1 -%}
     {%- set found = modules.re.match('^ *([0-9.]+) *([kmgt])(?:b|ib|bytes)? *$', value | string | lower) -%}
-    {% do spark_bucketing.raise_config_error(setting, "'" ~ value ~ "'" if value is string else value, 'bytes, or a number with one of the units KiB, MiB, GiB, TiB',
+    {% do spark_bucketing.raise_config_error(setting, "'" ~ value ~ "'" if value is string else value, 'a number of bytes, or a size in KiB, MiB, GiB or TiB',
         setting ~ "='" ~ (found.group(1) ~ found.group(2) | upper ~ 'iB' if found else '256MiB') ~ "'", node=node) %}
   {%- endif -%}
   {{ return(size) }}
 {%- endmacro %}
 
 
-{#- Bytes of `256MiB`, `1.5 GiB` or an integer; none for anything else. -#}
+{#- Returns the number of bytes for text such as `256MiB` or `1.5 GiB`, or for an integer; none for any other value. -#}
 {% macro parsed_size(value) -%}
   {%- if value is integer and value is not boolean -%}
     {{ return(value) }}

@@ -1,9 +1,9 @@
 {#-
-  SQL for a plan of the files of a merge, as that of range_plan_sql(), by bin: most bins become one file, which needs no more than what
-  the file statistics say of their rows; only rows of the others are looked at.
+  Returns SQL for a file plan of a merge, like range_plan_sql() but for each compaction bin. Most bins become one file, which the file
+  statistics alone show. Only bins that may become several files are read.
 
-  layout: with bin_columns() among its `implicit_partition_by`
-  opened: how many files and ranges are of bins that may become several files
+  layout: dict, with bin_columns() in its `implicit_partition_by`
+  opened: int, number of files and ranges in bins that may become several files
 -#}
 {% macro bin_plan_sql(merge, layout, rows_per_file, opened) -%}
   {%- set touched = spark_bucketing.quote_relation(merge.of.touched) -%}
@@ -23,13 +23,13 @@
 {%- endmacro %}
 
 
-{#- What rows that are written together in a merge have the same values of, besides partition and implicit partition. -#}
+{#- Returns the columns that identify a compaction bin within a partition and implicit partition. -#}
 {% macro bin_columns() -%}
   {{ return(['__spark_bucketing_bin', '__spark_bucketing_alone']) }}
 {%- endmacro %}
 
 
-{#- SQL for the files of a bin: one that has grown is left as one up to twice its size; of several that are written together none is to become that large. -#}
+{#- Returns SQL for the number of files of a bin. A bin with a single range stays one file up to twice the target; others are split at the target. -#}
 {% macro files_of_bin(rows, is_alone, rows_per_file) -%}
   {{ return('case when not ' ~ is_alone ~ ' then cast(round(' ~ rows ~ ' / ' ~ rows_per_file ~ ') as bigint) when ' ~ rows ~ ' <= ' ~ 2 * rows_per_file
       ~ ' then 1 else (' ~ rows ~ ' + ' ~ (rows_per_file - 1) ~ ') div ' ~ rows_per_file ~ ' end') }}

@@ -1,11 +1,12 @@
 {#-
-  SQL for the files of an organized table by the function file_statistics(), with the names of a plan:
-    file    its path as in _metadata.file_path: files of several partitions may have the same last names
-    bytes, modified, rows, checksum   as there
+  Returns SQL for the files of an organized table, from the function file_statistics():
+    file                path as in _metadata.file_path, because files of several partitions can have the same name
+    bytes, modified, rows, checksum   as in file_statistics()
     p0, p1, ...         values of file_partition_columns()
-    lower, upper        of the ordering column; NULL in a file of NULLs. Where the map's timestamps are in milliseconds, a value may be later
-    is_known            whether the map has one row about it: of another, nobody knows what is in it
-    range_number     among those of its partition, in their order, from 1 on; -2 for NULLs, and -1 where it is not known
+    lower, upper        minimum and maximum of the range column; NULL in a file of NULLs. Statistics with timestamps in milliseconds can be
+                        lower than the true maximum
+    is_known            whether the file has exactly one row of statistics; otherwise its content is unknown
+    range_number        position of its range in the partition, from 1; -2 for NULLs, -1 for unknown content
 -#}
 {% macro listed_files_sql(relation, layout) -%}
   {%- set value = spark_bucketing.quote_columns(layout.range_by) -%}
@@ -33,17 +34,20 @@
 {%- endmacro %}
 
 
-{#- SQL for rows about files, which are few, in one task: windows and groups of them need no shuffle, which would take longer than they do. -#}
+{#- Returns SQL that reads rows in a single task, so that windows and aggregates need no shuffle. There are few rows, one for each file. -#}
 {% macro single_task(rows) -%}
   select /*+ coalesce(1) */ * from {{ rows }}
 {%- endmacro %}
 
 
 {#-
-  The names of files that a query lists, as {names, all}, by which Spark leaves out others when it plans a scan; no names where these
-  are more than half of the table's. A file of another folder may have the same name: who needs just these files joins them.
+  Returns the names of the listed files, for pruning at planning time, as {names, all}. `all` is the number of all files.
 
-  listed: SQL of a table with a column `file`
+  `names` is none if more than half of the table's files are listed. Files in other directories can have the same names, so a query that
+  needs exactly the listed files must also join them.
+
+  listed: relation or string, SQL of a table with a column `file`
+  files: relation of all files, from listed_files_sql()
 -#}
 {% macro file_name_list(listed, files) -%}
   {%- set listed = listed if listed is string else spark_bucketing.quote_relation(listed) -%}
@@ -53,7 +57,7 @@
 {%- endmacro %}
 
 
-{#- Condition on a scan of the table: rows of these files. -#}
+{#- Returns a condition on a scan of the table that selects rows of these files. -#}
 {% macro file_name_condition(names) -%}
   {%- if names.names is none -%}
     {{ return('true') }}

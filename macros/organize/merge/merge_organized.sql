@@ -1,18 +1,18 @@
 {#-
-  Merges this run's rows into an organized table, of which only those files are written anew that have rows of these keys or get new ones,
-  see docs/explanation/file-layout.md. The tables beside the model's, in their order:
-    input     the rows of this run, and what is to be done with each
-    files     what is in the table's files by its file statistics
-    tmp       from routed_rows_sql(): the rows of this run as they are going to be, and the files of their old and their new ones
-    touched   from touched_files_sql(): the files that go
-    plan      from bin_plan_sql(): the new files, and where their ranges begin
+  Merges this run's rows into an organized table, and rewrites only files that contain or receive changed rows; see
+  docs/explanation/file-layout.md. It creates these intermediate tables, in this order:
+    input     the rows of this run, with their operations
+    files     the table's files and their statistics
+    tmp       from routed_rows_sql(): the rows of this run as the table will contain them, with the files and ranges that they touch
+    touched   from touched_files_sql(): the files to replace
+    plan      from bin_plan_sql(): the new files and their range boundaries
     staged    the new files
-  Then one statement of the session extension replaces the files. Until then nothing of the table has changed but for added columns and its properties.
+  Finally, one statement of the session extension replaces the files. Before it, only added columns and properties change the table.
 
-  source: SQL of a query in parentheses
-  reconciled: from reconcile_columns(), with expressions
-  increment: from organized_incremental_config()
-  existing: table_layout() of the table
+  source: string, SQL query in parentheses
+  reconciled: dict, from reconcile_columns(), with expressions
+  increment: dict, from organized_incremental_config()
+  existing: dict, table_layout() of the table
 -#}
 {% macro merge_organized(relation, source, reconciled, layout, increment, existing) -%}
   {%- set columns = spark_bucketing.without_expressions(reconciled.columns) -%}
@@ -29,8 +29,8 @@
   {% do spark_bucketing.write_intermediate_relation(of.tmp, spark_bucketing.routed_rows_sql(merge)) %}
   {%- do merge.update({'rows_id': spark_bucketing.validate_routed_rows(merge, existing)}) -%}
   {%- if not merge.rows_id -%}
-    {% do log(relation ~ ': the rows of this run have been merged by an earlier one, which did not end; nothing is left to do.', info=true) %}
-    {% call statement('main') -%} select 'the rows have been merged before' as message {%- endcall %}
+    {% do log(relation ~ ': an earlier run that did not finish has already merged these rows.', info=true) %}
+    {% call statement('main') -%} select 'rows already merged' as message {%- endcall %}
     {% do spark_bucketing.drop_tables([of.tmp, of.files, of.input]) %}
     {{ return(none) }}
   {%- endif -%}
@@ -53,26 +53,26 @@
       {% do spark_bucketing.insert_organized(of.staged, '(' ~ spark_bucketing.rewritten_rows_sql(merge, merge.names) ~ ')', plan, columns, bins) %}
       {% do spark_bucketing.write_file_statistics(of.staged, columns, layout) %}
     {%- else -%}
-      {#- All rows of the touched files are deleted. -#}
-      {% call statement('main') -%} select 'no rows are left of the touched files' as message {%- endcall %}
+      {#- The merge deletes all rows of the touched files. -#}
+      {% call statement('main') -%} select 'all rows of the touched files deleted' as message {%- endcall %}
     {%- endif -%}
     {%- if increment.checks -%}
       {% do spark_bucketing.verify_merged_rows(merge) %}
     {%- endif -%}
     {%- if increment.checks and increment.operations -%}
-      {#- Should the client not learn that the files were replaced, the next run finds its rows merged, which these checks would refuse. -#}
+      {#- If the client crashes after the replacement, the checks of the next run would reject its rows. The id marks them as already merged. -#}
       {% do spark_bucketing.execute_sql('alter table ' ~ spark_bucketing.quote_relation(relation) ~ " set tblproperties ('bucketing.merged' = '" ~ merge.rows_id ~ "')") %}
     {%- endif -%}
-    {#- The statement replaces files by tables of one run alone: another run, which takes this one for dead, drops both and writes its own. -#}
+    {#- The statement requires that one run built both tables, because a concurrent run may have dropped and replaced one of them. -#}
     {% do spark_bucketing.execute_sql('alter table ' ~ spark_bucketing.quote_relation(of.touched) ~ " set tblproperties ('bucketing.build' = '" ~ context['__spark_bucketing_build'] ~ "')") %}
     {%- set row = run_query('alter table ' ~ spark_bucketing.quote_relation(relation) ~ ' replace files listed in ' ~ spark_bucketing.quote_relation(of.touched)
         ~ ' with ' ~ spark_bucketing.quote_relation(of.staged)).rows[0] -%}
     {%- if not row[2] -%}
-      {#- Storage that copies what is renamed, or a partition that lies elsewhere: the map's rows are about files of another time or name. -#}
+      {#- The files got new names or times, because the storage copies files or a partition has another location. The statistics are outdated. -#}
       {% do spark_bucketing.write_file_statistics(relation, columns, layout, since) %}
     {%- endif -%}
-    {% do log(relation ~ ': ' ~ '{:,}'.format(row[1] | int) ~ ' of ' ~ '{:,}'.format(merge.names.all) ~ ' files (' ~ '{:,}'.format(counts[2] | int) ~ ' bytes) replaced by '
-        ~ '{:,}'.format(row[0] | int) ~ '.', info=true) %}
+    {% do log(relation ~ ': replaced ' ~ '{:,}'.format(row[1] | int) ~ ' of ' ~ '{:,}'.format(merge.names.all) ~ ' files (' ~ '{:,}'.format(counts[2] | int) ~ ' bytes) with '
+        ~ '{:,}'.format(row[0] | int) ~ ' new ones.', info=true) %}
   {%- else -%}
     {% call statement('main') -%} select 'no new rows' as message {%- endcall %}
   {%- endif -%}
@@ -82,19 +82,19 @@
 
 
 {% macro warn_about_unknown_files(relation, files) -%}
-  {% do exceptions.warn("Model '" ~ model.name ~ "': the file statistics do not cover " ~ '{:,}'.format(files) ~ ' of the files of ' ~ relation
-      ~ '. Merges look for keys in all of them, and new files may overlap them. Others have written them, or the map is damaged: write it anew, '
+  {% do exceptions.warn("Model '" ~ model.name ~ "': the file statistics do not cover " ~ '{:,}'.format(files) ~ ' files of ' ~ relation
+      ~ '. Another writer added these files, or the statistics are damaged. Every merge reads them, and new files may overlap them. Rebuild the statistics with '
       ~ '`spark-bucketing table stats --repair ' ~ relation.schema ~ '.' ~ relation.identifier ~ '`.') %}
 {%- endmacro %}
 
 
-{#- Raises unless this session has the extension, switched on: stock Spark has no statement that replaces a file. -#}
+{#- Raises an error unless the session extension is enabled. Stock Spark has no statement that replaces files. -#}
 {% macro validate_merge_session() -%}
   {%- if not spark_bucketing.extension_enabled() -%}
     {%- set missing = spark_bucketing.missing_bucket_specs()
         or {'found': 'a session with spark.bucketing.enabled = false', 'instead': 'set spark.bucketing.enabled=true'} -%}
-    {% do spark_bucketing.raise_config_error('incremental_strategy', "merge of materialized='organized_incremental', in " ~ missing.found,
-        'the session extension, switched on: stock Spark replaces no less than a partition', missing.instead ~ ", or incremental_strategy='insert_overwrite'") %}
+    {% do spark_bucketing.raise_config_error('incremental_strategy', "merge with materialized='organized_incremental', in " ~ missing.found,
+        'the session extension, enabled; stock Spark cannot replace less than a partition', missing.instead ~ ", or incremental_strategy='insert_overwrite'") %}
   {%- endif -%}
 {%- endmacro %}
 
@@ -103,21 +103,21 @@
   {%- for operation, condition in increment.operations.items() -%}
     {%- set error = spark_bucketing.planning_error('select 1 from ' ~ source ~ ' where ' ~ spark_bucketing.operation_sql(condition)) -%}
     {%- if error -%}
-      {%- set said = modules.re.search('\\[[A-Z_.]+\\] [^\n]*', error) -%}
-      {% do spark_bucketing.raise_config_error(operation ~ '_when', condition ~ (': ' ~ said.group(0) if said else ''), "a condition in SQL on the columns of the model's query",
+      {%- set reason = modules.re.search('\\[[A-Z_.]+\\] [^\n]*', error) -%}
+      {% do spark_bucketing.raise_config_error(operation ~ '_when', condition ~ (': ' ~ reason.group(0) if reason else ''), "a SQL condition on columns of the model's query",
           operation ~ "_when=\"op = '" ~ operation[0] | upper ~ "'\", and `op` in the query") %}
     {%- endif -%}
   {%- endfor -%}
 {%- endmacro %}
 
 
-{#- What is not known to be so is not so. -#}
+{#- Returns a condition with false in place of NULL. -#}
 {% macro operation_sql(condition) -%}
   {{ return('coalesce((' ~ condition ~ '\n), false)') }}
 {%- endmacro %}
 
 
-{#- Columns of the input that say what is to be done with a row, reconciled with nothing. -#}
+{#- Returns the columns of the input that mark a row for an operation. They are not columns of the table. -#}
 {% macro operation_columns(increment) -%}
   {%- set columns = [] -%}
   {%- for operation in ['delete', 'insert', 'update'] -%}
@@ -128,7 +128,11 @@
 {%- endmacro %}
 
 
-{#- Rows of a query that are not there to be deleted. Where the query has not the columns of `delete_when`, none are; raises where that is a slip. -#}
+{#-
+  Returns a query without the rows that `delete_when` marks. If the query does not have the columns of `delete_when`, it deletes no rows.
+
+  Raises an error if a missing column looks misspelled.
+-#}
 {% macro without_deletions(source, columns, increment) -%}
   {%- set condition = increment.operations.get('delete') -%}
   {%- if not condition -%}
@@ -142,24 +146,24 @@
   {%- set unknown = modules.re.search('with name `([^`]+)`', error) -%}
   {%- set meant = spark_bucketing.nearest_name(unknown.group(1), columns | map(attribute='name') | list) if unknown -%}
   {%- if meant -%}
-    {% do spark_bucketing.raise_config_error('delete_when', condition, "a condition in SQL on the columns of the model's query, which has no " ~ unknown.group(1), meant) %}
+    {% do spark_bucketing.raise_config_error('delete_when', condition, "a SQL condition on columns of the model's query, which has no column " ~ unknown.group(1), meant) %}
   {%- endif -%}
-  {% do log(this ~ ": the query of this build has not the columns of delete_when=\"" ~ condition ~ '", so that it has no rows to delete.', info=true) %}
+  {% do log(this ~ ": the query does not have the columns of delete_when=\"" ~ condition ~ '", so this build deletes no rows.', info=true) %}
   {{ return(source) }}
 {%- endmacro %}
 
 
-{#- Writes a query's rows to a table beside the model's. -#}
+{#- Writes the rows of a query to an intermediate table. -#}
 {% macro write_intermediate_relation(intermediate_relation, query) -%}
   {% do spark_bucketing.drop_relation_with_files(intermediate_relation) %}
   {% do spark_bucketing.execute_sql('create table ' ~ spark_bucketing.quote_relation(intermediate_relation) ~ ' using parquet as ' ~ query) %}
 {%- endmacro %}
 
 
-{#- Completes or undoes a replacement of files that a run which crashed has begun. -#}
+{#- Completes or reverts the file replacement of a crashed run. -#}
 {% macro recover_files(relation) -%}
   {%- set found = run_query('alter table ' ~ spark_bucketing.quote_relation(relation) ~ ' recover files').rows[0][0] -%}
   {%- if found != 'nothing' -%}
-    {% do log(relation ~ ': a run crashed while it replaced files; that has been ' ~ found ~ '.', info=true) %}
+    {% do log(relation ~ ': an earlier run crashed while it replaced files. The replacement was ' ~ found ~ '.', info=true) %}
   {%- endif -%}
 {%- endmacro %}

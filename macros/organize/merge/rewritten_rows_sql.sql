@@ -1,16 +1,16 @@
 {#-
-  SQL for the rows of the new files: those of the touched files that no new row takes the place of, and the new ones. Besides the table's columns
-  the bin, by which they are planned, and what a row is sampled by.
+  Returns SQL for the rows of the new files: rows of the touched files that are not replaced or deleted, and the new rows. The result has
+  the table's columns, the compaction bin, and a value that decides whether a row is sampled.
 
-  names: file_name_list() of those that are read
-  of: the table of touched files, or SQL of a query for some of them
+  names: dict, file_name_list() of the files to read
+  of: string, SQL for some of the touched files; none for all
 -#}
 {% macro rewritten_rows_sql(merge, names, of=none) -%}
   {%- set touched = of or spark_bucketing.quote_relation(merge.of.touched) -%}
   {%- set columns = merge.columns | map(attribute='name') | list -%}
   {%- set groups = spark_bucketing.partition_aliases(merge.layout) -%}
   {%- set bin = spark_bucketing.quote_columns(spark_bucketing.bin_columns()) -%}
-  {#- Many rows may have no key. -#}
+  {#- Adds the range column, because many rows may have NULL keys. -#}
   {%- set place = merge.unique_key + merge.layout.range_by | reject('in', merge.unique_key) | list %}
   select {{ spark_bucketing.quote_columns(columns) }}, {{ bin }}, struct({{ spark_bucketing.quote_columns(place) }}) as `__spark_bucketing_place`
   from {{ spark_bucketing.rows_of_touched_files(merge, names, touched) }} as DBT_INTERNAL_DEST
@@ -26,7 +26,7 @@
 {%- endmacro %}
 
 
-{#- SQL, in parentheses, for all rows of the touched files, with the file and the bin of each. -#}
+{#- Returns SQL in parentheses for all rows of the touched files, with their file and compaction bin. -#}
 {% macro rows_of_touched_files(merge, names, touched) -%}
   {%- set columns = merge.columns | map(attribute='name') | list -%}
   {%- set sql -%}

@@ -1,11 +1,11 @@
 {#-
-  SQL for the rows of a run as they are going to be in the table. Besides the table's columns:
-    __spark_bucketing_delete, _insert, _update    what is to be done with a row, by the model's config
-    __spark_bucketing_file                        the file of the row that it takes the place of; NULL for none
-    __spark_bucketing_range                    the number of the range among those of its partition that it falls into: from 1 on the
-                                                  table's files in their order, 0 below all and one more than there are above all, -2 for NULLs
+  Returns SQL for the rows of a run as the table will contain them. In addition to the table's columns:
+    __spark_bucketing_delete, _insert, _update    whether the config marks the row for this operation
+    __spark_bucketing_file                        file of the row that it replaces or deletes; NULL for none
+    __spark_bucketing_range                       number of the range of its partition that contains it: from 1 for the ranges of the table's
+                                                  files, 0 below all, their number plus one above all, -2 for NULLs
 
-  The rows of the table are looked for in the files of which the map says that they may have them.
+  It reads only files that may contain the keys according to the file statistics.
 -#}
 {% macro routed_rows_sql(merge) -%}
   {%- set layout = merge.layout -%}
@@ -52,7 +52,7 @@
 {%- endmacro %}
 
 
-{#- SQL for rows of the model's columns whose partition and implicit partition have these values in a plan. -#}
+{#- Returns a condition that joins rows with the plan of their partition and implicit partition. -#}
 {% macro partition_condition(rows, plan, layout) -%}
   {%- set equal = [] -%}
   {%- for name in spark_bucketing.file_partition_columns(layout) -%}
@@ -62,7 +62,7 @@
 {%- endmacro %}
 
 
-{#- Columns that a matched row takes from the new one. -#}
+{#- Returns the columns that a merge updates in a matched row. -#}
 {% macro updated_columns(merge) -%}
   {%- set updates = [] -%}
   {%- for column in merge.columns -%}
@@ -75,7 +75,7 @@
 {%- endmacro %}
 
 
-{#- Select list of a table that has not got its new columns yet. -#}
+{#- Returns a select list of the table, with NULL for columns that the run has not added yet. -#}
 {% macro aligned_list(names, merge) -%}
   {%- set there = spark_bucketing.table_columns(spark_bucketing.quote_relation(merge.of.table)) | map(attribute='name') | list -%}
   {%- set items = [] -%}
@@ -88,9 +88,10 @@
 
 
 {#-
-  file_name_list() of those that may have rows of the run's keys, as far as the columns that files are organized by are part of the key: whose
-  range has a value of the run, or of which the map knows nothing. The smallest of the run's values that is not below a file's range is found
-  by going through both in descending order.
+  Returns file_name_list() of the files that may contain keys of the run. If the key includes the range column, these are the files whose
+  range contains a value of the run, and the files without statistics.
+
+  One pass over both in descending order finds the smallest value of the run that is not below a file's range.
 -#}
 {% macro candidate_files(merge) -%}
   {%- set layout = merge.layout -%}
@@ -126,7 +127,7 @@
 {%- endmacro %}
 
 
-{#- SQL for what no value of a file is above: a session may have written the map's timestamps in milliseconds. -#}
+{#- Returns SQL for an upper bound of a file's values. A session may have written the statistics' timestamps in milliseconds. -#}
 {% macro range_upper_bound(merge) -%}
   {%- set column = spark_bucketing.columns_named(merge.columns, merge.layout.range_by)[0] -%}
   {{ return("upper + interval '0.000999' second" if column.type.startswith('timestamp') else 'upper') }}

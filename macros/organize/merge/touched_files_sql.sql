@@ -1,21 +1,22 @@
 {#-
-  SQL for the files that a merge writes anew, and, without a file, for the ranges beyond all files that get rows:
-    file, bytes, modified, rows, checksum   of the file as it is
+  Returns SQL for the files that a merge rewrites, and for new ranges outside of all files (with a NULL file):
+    file, bytes, modified, rows, checksum   of the current file
     p0, p1, ...           values of file_partition_columns()
-    range_number       as in routed_rows_sql(); -1 for files of which the map does not know what is in them
-    bin                ranges of a partition whose rows are written together have one number: those below half of the wanted rows, with their
-                          neighbours; others stay apart
-    is_alone              whether its bin has no other range
-    bin_rows           that its bin is going to have
-    is_open               whether its bin may become several files, so that its rows have to be looked at for where these begin
-  Touched are files that have a row of the run's keys, or that a new row falls into. Besides, lest files get smaller with every run: a file below half
-  of the wanted rows next to a touched one; and where touched ones that are written together have less than half of it, the file before them, or
-  else the one after. Not one beyond twice the wanted rows: it may be of one value, which nothing makes smaller, and would be written by each run.
+    range_number          as in routed_rows_sql(); -1 for files without statistics
+    bin                   number of the compaction bin. Ranges with less than half of the target rows share a bin with their neighbors.
+    is_alone              whether the bin has a single range
+    bin_rows              future number of rows of the bin
+    is_open               whether the bin may become several files, so that its rows must be read to find their boundaries
+
+  A merge touches the files that contain a key of the run or receive a new row. To prevent files from shrinking with every run, it also
+  touches small neighbors: a file with less than half of the target rows next to a touched file. If a bin still has less than half of the
+  target rows, it adds the file before the bin, or else the file after it. Files with more than twice the target rows are never added:
+  they may consist of a single value, and every run would rewrite them.
 -#}
 {% macro touched_files_sql(merge, rows_per_file) -%}
   {%- set groups = spark_bucketing.partition_aliases(merge.layout) -%}
   {%- set listed = groups | join(', ') ~ ', ' if groups else '' -%}
-  {#- Files that lose all of their rows are nobody's neighbours. -#}
+  {#- Files that lose all of their rows do not count as neighbors. -#}
   {%- set of_partition = 'partition by ' ~ listed ~ 'range_number < 0, rows_after = 0' -%}
   {%- set in_order = of_partition ~ ' order by range_number' -%}
   {%- set small = 'rows_after * 2 < ' ~ rows_per_file -%}
@@ -79,7 +80,7 @@
   touched as (
     select
       {{ listed }}range_number, bin, is_touched, is_alone, bin_rows,
-      {#- The NULLs of a partition are one file. -#}
+      {#- The NULLs of a partition always fill one file. -#}
       range_number = -1 or range_number >= 0 and {{ spark_bucketing.files_of_bin('bin_rows', 'is_alone', rows_per_file) }} > 1 as is_open
     from (
       select

@@ -1,8 +1,8 @@
 {#-
-  Raises where the run's rows do not fit the table, before anything of it is written: a key that several new rows have, or several of the
-  table's; and, with merge_checks, rows to delete or update whose keys are not there, and rows to insert whose keys are. Nothing of it is left then.
+  Raises an error if the run's rows contradict the table, before it changes the table: if several new rows, or several rows of the table,
+  have the same key. With merge_checks, also if keys to delete or update are missing, or if keys to insert exist.
 
-  Returns an id of the run's rows; none where the last merge was of the same rows, and has left the table as they want it.
+  Returns an id of the run's rows, or none if the previous merge already applied the same rows.
 -#}
 {% macro validate_routed_rows(merge, existing) -%}
   {%- set keys = spark_bucketing.quote_columns(merge.unique_key) -%}
@@ -10,12 +10,12 @@
   {%- set is_there = '`__spark_bucketing_file` is not null' -%}
   {%- set problems = [
       {'wrong': '`__spark_bucketing_copies` > 1'},
-      {'setting': 'delete_when', 'wrong': '`__spark_bucketing_delete` and not (' ~ is_there ~ ')', 'words': 'rows to delete whose keys the table does not have',
-          'expected': 'the keys of rows to delete in the table'},
-      {'setting': 'update_when', 'wrong': '`__spark_bucketing_update` and not (' ~ is_there ~ ')', 'words': 'rows to update whose keys the table does not have',
-          'expected': 'the keys of rows to update in the table'},
-      {'setting': 'insert_when', 'wrong': '`__spark_bucketing_insert` and ' ~ is_there, 'words': 'rows to insert whose keys the table has already',
-          'expected': 'the keys of rows to insert not in the table'},
+      {'setting': 'delete_when', 'wrong': '`__spark_bucketing_delete` and not (' ~ is_there ~ ')', 'words': 'rows to delete whose keys are not in the table',
+          'expected': 'only keys that exist in the table'},
+      {'setting': 'update_when', 'wrong': '`__spark_bucketing_update` and not (' ~ is_there ~ ')', 'words': 'rows to update whose keys are not in the table',
+          'expected': 'only keys that exist in the table'},
+      {'setting': 'insert_when', 'wrong': '`__spark_bucketing_insert` and ' ~ is_there, 'words': 'rows to insert whose keys are already in the table',
+          'expected': 'only keys that do not exist in the table'},
   ] -%}
   {%- set asked = problems if merge.checks else problems[:1] -%}
   {%- set hashed = spark_bucketing.hashed_columns(spark_bucketing.columns_named(merge.columns, merge.unique_key + spark_bucketing.updated_columns(merge)), {'partition_by': []}) -%}
@@ -32,14 +32,14 @@
       {{ return(none) }}
     {%- endif -%}
     {% do spark_bucketing.drop_tables([merge.of.tmp, merge.of.files, merge.of.input]) %}
-    {% do spark_bucketing.raise_config_error(problem.setting, '{:,}'.format(number | int) ~ ' ' ~ problem.words ~ ', such as ' ~ example ~ ' (nothing has been changed)',
-        problem.expected, 'look where they come from (they may have been merged before), or leave out these checks: merge_checks=false') %}
+    {% do spark_bucketing.raise_config_error(problem.setting, '{:,}'.format(number | int) ~ ' ' ~ problem.words ~ ', such as ' ~ example ~ ' (the table is unchanged)',
+        problem.expected, 'check whether an earlier run already merged these rows, or disable the checks with merge_checks=false') %}
   {%- endfor -%}
   {{ return(found[0]) }}
 {%- endmacro %}
 
 
-{#- Whether the table is as the run's rows want it: none of the keys that they delete, and the same values in the columns that the others update. -#}
+{#- Returns whether the table already contains the result of the merge: no deleted keys, and equal values in the updated columns. -#}
 {% macro has_merged_rows(merge) -%}
   {%- set same = [] -%}
   {%- for column in spark_bucketing.columns_named(merge.columns, spark_bucketing.updated_columns(merge)) -%}
@@ -68,10 +68,10 @@
       ~ spark_bucketing.quote_columns(merge.unique_key, '%s is not null').replace(', ', ' and ') ~ ' group by ' ~ keys ~ ' having count(*) > 1 limit 1').rows -%}
   {% do spark_bucketing.drop_tables([merge.of.tmp, merge.of.files, merge.of.input]) %}
   {%- if repeated | length -%}
-    {% do spark_bucketing.raise_config_error('unique_key', merge.unique_key | join(', ') ~ ', with several new rows of the key ' ~ repeated[0][0] ~ ' (nothing has been changed)',
+    {% do spark_bucketing.raise_config_error('unique_key', merge.unique_key | join(', ') ~ ', with several new rows of the key ' ~ repeated[0][0] ~ ' (the table is unchanged)',
         'at most one new row of each key', 'keep one row of each key in the model, e.g. with row_number()') %}
   {%- endif -%}
   {% do spark_bucketing.raise_config_error('unique_key',
-      merge.unique_key | join(', ') ~ ', with several rows of the table for the new row of the key ' ~ example ~ ' (nothing has been changed)',
-      'at most one row of each key in the table', 'another unique_key, or remove the copies: dbt run --full-refresh') %}
+      merge.unique_key | join(', ') ~ ', with several rows of the table for the new row of the key ' ~ example ~ ' (the table is unchanged)',
+      'at most one row of each key in the table', 'use another unique_key, or remove the duplicates with dbt run --full-refresh') %}
 {%- endmacro %}

@@ -1,7 +1,8 @@
 {#-
-  Raises where the new files have not the rows that they are to have, before they take the place of the old ones. Of each partition, by numbers
-  of rows and sums of hashes: old rows + new ones - those that they take the place of, or delete, = what was written. Of each key: deleted ones are gone,
-  and others there once. And the old files are still what the file statistics say of them.
+  Raises an error if the new files do not contain the expected rows, before they replace the old files.
+
+  For each partition, it compares row counts and sums of hashes: old rows + new rows - replaced and deleted rows = written rows. For each
+  key, it checks that deleted keys are gone and all others occur once. It also checks that the old files match the file statistics.
 -#}
 {% macro verify_merged_rows(merge) -%}
   {%- set layout = merge.layout -%}
@@ -12,7 +13,7 @@
   {%- set listed = names ~ ', ' if names else '' -%}
   {%- set keys = spark_bucketing.quote_columns(merge.unique_key) -%}
   {%- set routed = spark_bucketing.quote_relation(merge.of.tmp) -%}
-  {#- At most one new row has a key: the join returns each old row once. -#}
+  {#- Each key has at most one new row, so the join returns each old row once. -#}
   {%- set written %}
     with old as (
       select
@@ -46,7 +47,7 @@
     )
   {%- endset -%}
   {%- set there %}
-    {#- Rows of these keys that `incremental_predicates` leave out stay where they are. -#}
+    {#- Rows that `incremental_predicates` exclude stay in the table, so their keys can occur more than once. -#}
     select
       count_if({{ 'false' if merge.predicates else '`__spark_bucketing_delete` and `__spark_bucketing_there` > 0' }}),
       count_if(not `__spark_bucketing_delete` and coalesce(`__spark_bucketing_there`, 0) {{ '< 1' if merge.predicates else '<> 1' }})
@@ -60,17 +61,17 @@
   {%- endset -%}
   {%- set found = run_query(written).rows[0].values() | list + run_query(there).rows[0].values() | list -%}
   {%- set wrong = [] -%}
-  {%- for number, words in zip(found, ['partition(s) whose rows are not the old ones with those of this run',
-      "old file(s) whose rows are not what the table's file statistics say",
-      'row(s) to be deleted or updated that are not in the old files',
-      'key(s) that were to be deleted and are there', 'key(s) that are not there once']) if number | int -%}
+  {%- for number, words in zip(found, ['partition(s) whose row count or checksum is wrong',
+      'old file(s) that differ from their file statistics',
+      'replaced or deleted row(s) that are missing in the old files',
+      'deleted key(s) that are still present', 'key(s) that do not occur exactly once']) if number | int -%}
     {%- do wrong.append('{:,}'.format(number | int) ~ ' ' ~ words) -%}
   {%- endfor -%}
   {%- if wrong -%}
     {%- set table = merge.of.table.schema ~ '.' ~ merge.of.table.identifier -%}
-    {%- set cure = 'compare the map with the rows, `spark-bucketing table verify --deep ' ~ table ~ '`, and write it anew, `spark-bucketing table stats --repair ' ~ table ~ '`'
-        if found[1] | int else 'dbt run --full-refresh' -%}
-    {% do exceptions.raise_compiler_error("Model '" ~ model.name ~ "': the new files are not what they are to be, and no row of the table has been changed.\n  found:    " ~ wrong | join('; ')
-        ~ '\n  expected: the rows of the files that are replaced, with those of this run\n  instead:  run it again; should it be found again, ' ~ cure) %}
+    {%- set repair = 'check the file statistics with `spark-bucketing table verify --deep ' ~ table ~ '` and rebuild them with `spark-bucketing table stats --repair ' ~ table ~ '`'
+        if found[1] | int else 'use dbt run --full-refresh' -%}
+    {% do exceptions.raise_compiler_error("Model '" ~ model.name ~ "': the merge wrote files with unexpected rows; the table is unchanged.\n  found:    " ~ wrong | join('; ')
+        ~ '\n  expected: the rows of the replaced files, merged with the rows of this run\n  instead:  run the model again; if the error persists, ' ~ repair) %}
   {%- endif -%}
 {%- endmacro %}

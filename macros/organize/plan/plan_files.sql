@@ -1,19 +1,19 @@
 {#-
-  Counts the input's rows and writes down which files its partitions get, in a table; returns {relation, rows, partitions, files, longest}.
+  Writes a plan table that assigns files to partitions. Returns {relation, rows, partitions, files, longest}.
 
-  A partition is a set of rows with equal values of the partition and implicit partition columns, see file_partition_columns(). `longest` is the most files of one.
+  A partition is a set of rows with equal values in file_partition_columns(). `longest` is the largest number of files in one partition.
 
-  With `range_by` the table is that of range_plan_sql(). Otherwise the input's files are sorted by the partition, so that the rows of a
-  partition in one of them are a run: they follow each other. The table has a row for each run:
-    p0, p1, ...   the partition's values
-    file          name of the input's file
-    shift         added to a row's index in that file it makes the row's number in the partition, from 0 to rows - 1
-    rows, files   of the partition
-    first_task    files of the partitions before it
-  So a row's file follows from where the row lies, and duplicates are spread like any others. Nothing but sums reaches the driver.
+  With `range_by`, range_plan_sql() defines the table. Otherwise each file of the input is sorted by partition, so that the rows of a
+  partition are contiguous in it. The table has one row for each partition of each input file:
+    p0, p1, ...   values of the partition columns
+    file          name of the input file
+    shift         offset that turns the row index in the file into a row number in the partition, from 0 to rows - 1
+    rows, files   number of rows and files of the partition
+    first_task    total number of files of the preceding partitions
+  The position of a row thus decides its file, so duplicate rows are distributed evenly. The driver collects only totals.
 
-  input: from load_input()
-  rows_per_file: from rows_per_file(); none where the number of files is stated
+  input: relation, from load_input()
+  rows_per_file: int, from rows_per_file(); none if the config sets the number of files
 -#}
 {% macro plan_files(relation, input, layout, rows_per_file) -%}
   {{ return(spark_bucketing.write_plan(relation, spark_bucketing.numbered_files_sql(spark_bucketing.range_plan_sql(input, layout, rows_per_file), layout)
@@ -21,7 +21,7 @@
 {%- endmacro %}
 
 
-{#- Writes the plan of a query beside a table, and returns what plan_files() does. -#}
+{#- Writes a plan query to an intermediate table. Returns the same dict as plan_files(). -#}
 {% macro write_plan(relation, query, layout) -%}
   {%- set plan = spark_bucketing.intermediate_relation(relation, 'plan') -%}
   {% do spark_bucketing.write_intermediate_relation(plan, query) %}
@@ -60,13 +60,13 @@
 {%- endmacro %}
 
 
-{#- Columns of whose values a file has one each: the partitions that readers see as folders, and those within. -#}
+{#- Returns the columns that have one value in each file: the partition columns and the implicit partition columns. -#}
 {% macro file_partition_columns(layout) -%}
   {{ return(layout.partition_by + layout.implicit_partition_by) }}
 {%- endmacro %}
 
 
-{#- What file_partition_columns() are called in a plan. -#}
+{#- Returns the names of file_partition_columns() in a plan table. -#}
 {% macro partition_aliases(layout) -%}
   {%- set names = [] -%}
   {%- for name in spark_bucketing.file_partition_columns(layout) -%}
@@ -76,7 +76,11 @@
 {%- endmacro %}
 
 
-{#- A select list of file_partition_columns() by these names, with a comma behind each; rows: of which relation they are, with a dot. -#}
+{#-
+  Returns a select list of file_partition_columns() under their names in a plan, each with a trailing comma.
+
+  rows: string, qualifier of the columns with a trailing dot
+-#}
 {% macro partition_select_list(layout, rows='') -%}
   {%- set values = [] -%}
   {%- for name in spark_bucketing.file_partition_columns(layout) -%}
@@ -86,7 +90,7 @@
 {%- endmacro %}
 
 
-{#- SQL for the number of files of a partition of `rows` rows in a table of `all_rows`: at least one, and no more than there are rows. -#}
+{#- Returns SQL for the number of files of a partition with `rows` of `all_rows` rows: at least one, at most one for each row. -#}
 {% macro files_of_partition(layout, rows_per_file) -%}
   {%- set file_count = layout.file_count -%}
   {%- if rows_per_file -%}
@@ -105,14 +109,14 @@
   {%- set tasks = plan.files * layout.scale_factor -%}
   {%- if tasks > spark_bucketing.max_num_files() -%}
     {%- set setting = layout.file_count.setting -%}
-    {% do spark_bucketing.raise_config_error(setting, layout.file_count.value ~ ', which makes ' ~ '{:,}'.format(plan.files) ~ ' files of ' ~ '{:,}'.format(plan.rows)
+    {% do spark_bucketing.raise_config_error(setting, layout.file_count.value ~ ', which results in ' ~ '{:,}'.format(plan.files) ~ ' files for ' ~ '{:,}'.format(plan.rows)
         ~ ' rows in ' ~ '{:,}'.format(plan.partitions) ~ ' partition(s)' ~ (', and scale_factor=' ~ layout.scale_factor if layout.scale_factor != 1),
-        'no more than ' ~ '{:,}'.format(spark_bucketing.max_num_files()) ~ ' tasks', 'larger files, or a coarser `partition_by`') %}
+        'at most ' ~ '{:,}'.format(spark_bucketing.max_num_files()) ~ ' write tasks', 'write larger files, or use a coarser `partition_by`') %}
   {%- endif -%}
 {%- endmacro %}
 
 
-{#- SQL of the input, a table or already SQL. -#}
+{#- Returns the input as SQL. The input is a relation or a SQL string. -#}
 {% macro rows_of_input(input) -%}
   {{ return(input if input is string else spark_bucketing.quote_relation(input)) }}
 {%- endmacro %}

@@ -1,17 +1,17 @@
 {#-
-  SQL for a plan of the files of an organized table: where the range of each begins. A row for each partition:
-    p0, p1, ...   the partition's values
-    rows          of the partition
-    boundaries        the least value of each file, ascending; rows below the first one belong to the first file, too
-    files         as many as boundaries, and one of NULLs where there are some
+  Returns SQL for a plan of the range boundaries of an organized table, with one row for each partition:
+    p0, p1, ...   values of the partition columns
+    rows          number of rows of the partition
+    boundaries    lower bounds of the files, ascending; values below the first bound go to the first file
+    files         number of files: one for each boundary, and one for NULLs if there are any
   numbered_files_sql() adds
-    first_task    files of the partitions before it
+    first_task    total number of files of the preceding partitions
 
-  Boundaries are quantiles of a sample, of about a hundred rows for each file, so that a file has the wanted rows but for some percent. What is
-  sampled follows from where a row lies: a task that is tried again takes the same rows. Equal values have one rank, and so one file, however
-  many they are; the files that they would have filled are not made. Every boundary is some row's value: no file is empty. Boundaries stay in the cluster.
+  Boundaries are quantiles of a sample of about 100 rows for each file, so that file sizes differ by only a few percent. The position of
+  a row decides whether it is sampled, so a retried task samples the same rows. Equal values have one rank and therefore one file. Every
+  boundary is the value of a row, so no file is empty. Boundaries never leave the cluster.
 
-  With `range_boundaries_from` they are those of another table, as far as there are rows for them.
+  With `range_boundaries_from`, the plan uses the boundaries of the other table for which there are rows.
 -#}
 {% macro range_plan_sql(input, layout, rows_per_file) -%}
   {%- set columns = spark_bucketing.partition_aliases(layout) -%}
@@ -26,9 +26,9 @@
     from {{ spark_bucketing.rows_of_input(input) }}
   ),
   counted as (
-    select *, greatest(1, {{ spark_bucketing.files_of_partition(layout, rows_per_file) }}) as wanted
+    select *, greatest(1, {{ spark_bucketing.files_of_partition(layout, rows_per_file) }}) as target_files
     from (
-      {#- NULLs have a file of their own: of the others so many rows are spread over files. -#}
+      {#- NULLs go to a separate file, so only the other rows count towards the number of files. -#}
       select {{ partition ~ ', ' if columns }}count(value) as rows, count_if(value is null) as nulls, sum(count(value)) over () as all_rows
       from positions
       {{ 'group by ' ~ partition if columns else 'having count(*) > 0' }}
@@ -41,7 +41,7 @@
   bounded as (
     select {{ partition ~ ', ' if columns }}array_sort(collect_set(boundary)) as boundaries
     from (
-      {#- A partition that the other table has not is one file. -#}
+      {#- A partition that is missing in the other table becomes one file. -#}
       select
         {{ spark_bucketing.quote_columns(columns, 'one.%s') ~ ', ' if columns }}
         coalesce(
@@ -56,10 +56,10 @@
   )
   {%- else %}
   sampled as (
-    select {{ spark_bucketing.quote_columns(columns, 'one.%s') ~ ', ' if columns }}one.value, other.rows, other.wanted
+    select {{ spark_bucketing.quote_columns(columns, 'one.%s') ~ ', ' if columns }}one.value, other.rows, other.target_files
     from positions as one
     inner join counted as other on {{ same_partition }}
-    where one.value is not null and pmod(one.place, greatest(1, other.rows div other.wanted div 100)) = 0
+    where one.value is not null and pmod(one.place, greatest(1, other.rows div other.target_files div 100)) = 0
   ),
   bounded as (
     select {{ partition ~ ', ' if columns }}array_sort(collect_list(boundary)) as boundaries
@@ -68,7 +68,7 @@
       from (
         select
           *,
-          (rank() over ({{ of_partition }} order by value) - 1) * wanted div count(*) over ({{ of_partition }}) as range_number
+          (rank() over ({{ of_partition }} order by value) - 1) * target_files div count(*) over ({{ of_partition }}) as range_number
         from sampled
       )
       group by {{ partition ~ ', ' if columns }}range_number
@@ -93,7 +93,7 @@
 {%- endmacro %}
 
 
-{#- SQL for two rows of the same partition. -#}
+{#- Returns a SQL condition that two rows of plan tables have the same partition. -#}
 {% macro same_partition(one, other, columns) -%}
   {%- set equal = [] -%}
   {%- for name in columns -%}
@@ -104,16 +104,16 @@
 
 
 {#-
-  SQL for the file of a row among those of its partition, from 0: that of the last boundary which is not above the value.
+  Returns SQL for the file number of a value in its partition, from 0: the index of the last boundary that is at most the value.
 
-  longest: the most files of a partition
+  longest: int, the largest number of files in one partition
 -#}
 {% macro file_of_value(value, longest) -%}
   {{ return('if(' ~ value ~ ' is null, greatest(0, size(plan.boundaries)), ' ~ spark_bucketing.file_of_boundaries(value, longest) ~ ')') }}
 {%- endmacro %}
 
 
-{#- By binary search in `plan.boundaries`, for a value that is not NULL. -#}
+{#- Returns SQL for a binary search of a non-NULL value in `plan.boundaries`. -#}
 {% macro file_of_boundaries(value, longest) -%}
   {%- set steps = [] -%}
   {%- for exponent in range(17) if 2 ** exponent < longest -%}

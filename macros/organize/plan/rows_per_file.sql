@@ -1,10 +1,10 @@
 {#-
-  Rows of a file, from `rows_per_file` or `target_file_size`; none where the config states the number of files.
+  Returns the number of rows for each file, from `rows_per_file` or `target_file_size`; none if the config sets the number of files.
 
-  A size is divided by bytes of a row as it is written: those of the table that is there, if this package has built it in the same format and
-  compression, otherwise those of a sample of the input, which is written for that. What rows take in memory says nothing of either.
+  A target size is divided by the size of a row on disk. This size comes from the existing table if this package built it with the same
+  format and compression. Otherwise it comes from a sample of the input, which is written and measured. The size in memory is no guide.
 
-  known: a table that has rows and bytes of the table's files already
+  known: relation that already lists the rows and bytes of the table's files, or none
 -#}
 {% macro rows_per_file(input, columns, layout, relation, existing, known=none) -%}
   {%- if layout.file_count.setting == 'rows_per_file' -%}
@@ -20,23 +20,23 @@
   {%- elif comparable -%}
     {%- set measured = spark_bucketing.measured(relation, refresh=true) -%}
   {%- endif -%}
-  {%- set what = 'of the table that is there' -%}
+  {%- set measured_on = 'the existing table' -%}
   {%- if not measured.rows -%}
     {%- set measured = spark_bucketing.measured_sample(input, columns, layout, spark_bucketing.intermediate_relation(relation, 'plan')) -%}
-    {%- set what = 'of a sample' -%}
+    {%- set measured_on = 'a sample' -%}
   {%- endif -%}
   {%- if not measured.rows -%}
-    {#- No rows at all. -#}
+    {#- The input is empty. -#}
     {{ return(1) }}
   {%- endif -%}
   {%- set rows = [layout.file_count.value * measured.rows // measured.bytes, 1] | max -%}
-  {% do log(relation ~ ': ' ~ '{:,}'.format(rows) ~ ' rows a file, by ' ~ '{:.4g}'.format(measured.bytes / measured.rows) ~ ' bytes a row ' ~ what
+  {% do log(relation ~ ': ' ~ '{:,}'.format(rows) ~ ' rows per file at ' ~ '{:.4g}'.format(measured.bytes / measured.rows) ~ ' bytes per row, measured on ' ~ measured_on
       ~ ' (' ~ '{:,}'.format(measured.bytes) ~ ' bytes, ' ~ '{:,}'.format(measured.rows) ~ ' rows).', info=true) %}
   {{ return(rows) }}
 {%- endmacro %}
 
 
-{#- Rows and bytes of a table's files, as {rows, bytes}; no rows where it cannot be read. Reads the ends of files. -#}
+{#- Returns {rows, bytes} of a table's files; zero if Spark cannot read the table. Reads only file footers. -#}
 {% macro measured(relation, refresh=false) -%}
   {%- set query = spark_bucketing.measure_sql(spark_bucketing.quote_relation(relation)) -%}
   {%- if refresh -%}
@@ -62,8 +62,9 @@
 
 
 {#-
-  Writes about a million rows to a table, as the model's files are going to be written, and measures it: of the whole input every so many
-  blocks of rows that follow each other, since how well rows are compressed depends on their neighbours.
+  Returns {rows, bytes} of a sample of about a million rows, written with the model's format and options.
+
+  The sample consists of blocks of contiguous rows from the whole input, because the compression of a row depends on its neighbors.
 -#}
 {% macro measured_sample(input, columns, layout, sample) -%}
   {%- set names = columns | map(attribute='name') | reject('in', layout.partition_by) | list -%}
@@ -83,7 +84,7 @@
 {%- endmacro %}
 
 
-{#- What the size of a row depends on besides its values: format and options. Kept with the table, to compare the next build's with. -#}
+{#- Returns a hash of everything but values that decides the size of a row: format, codec and options. The table stores it for the next build. -#}
 {% macro written_as(layout) -%}
   {%- set codec = spark_bucketing.session_settings().get('spark.sql.' ~ layout.file_format ~ '.compression.codec') -%}
   {%- set parts = [layout.file_format, codec[1] if codec else ''] -%}

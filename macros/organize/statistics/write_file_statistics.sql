@@ -1,17 +1,17 @@
 {#-
-  Writes what is in each file of a table, or in each that a write has made, to a folder in the table's location that no reader of the table
-  looks into: the file statistics, see docs/explanation/file-layout.md. A row for each file:
-    file               its last names: the folders of its partition and its own, as in _metadata.file_path
-    bytes, modified    of the file, which tell whether it is the one that this row is about
-    partition, implicit_partition   its values of the partition and implicit partition columns, structs of their names; none where there are no such columns
-    lower, upper       least and greatest value of the ordering column, structs of its name; none where there is no such column
-    nulls, rows        how many rows have no such value, and how many there are
+  Writes the file statistics of a table, or of recently written files, to a folder in the table's location that readers of the table skip;
+  see docs/explanation/file-layout.md. The folder has one row for each file:
+    file               the end of its path, as in _metadata.file_path: the folders of its partition and its name
+    bytes, modified    size and modification time, which identify the file
+    partition, implicit_partition   structs with the values of these columns; missing if there are no such columns
+    lower, upper       structs with the minimum and maximum of the range column; missing if there is no range column
+    nulls, rows        number of NULLs in the range column, and number of rows
     checksum           sum of the hashes of the rows
 
-  Another write adds a folder of its own and changes none: a row about a file that is gone counts for nothing.
+  Each write adds a folder and changes no other. Rows about deleted files are ignored.
 
   columns: list of {name, type}
-  since: microseconds since 1970: no older files are looked at
+  since: int, microseconds since 1970, to skip older files; none for all files
 -#}
 {% macro write_file_statistics(relation, columns, layout, since=none) -%}
   {%- if layout.range_by or layout.implicit_partition_by -%}
@@ -48,7 +48,7 @@
 {%- endmacro %}
 
 
-{#- SQL for the last names of a file's path: the folders of its partition and its own. -#}
+{#- Returns SQL for the end of a file's path: the folders of its partition and its name. -#}
 {% macro last_names_of_file(layout) -%}
   {{ return("substring_index(_metadata.file_path, '/', " ~ (-1 - layout.partition_by | length) ~ ')') }}
 {%- endmacro %}
@@ -60,8 +60,8 @@
 
 
 {#-
-  Columns as xxhash64 takes them, in the order that they have in the table: a map has no hash, and its text is that of its entries in their order.
-  NULL leaves a hash as it is, so that a column which the table has been given since changes none.
+  Returns the arguments of xxhash64 for a row, in the order of the table's columns. Maps have no hash, so they are cast to strings. NULL does
+  not change a hash, so a column that is added later does not change the hashes of existing rows.
 -#}
 {% macro hashed_columns(columns, layout) -%}
   {%- set hashed = [] -%}
@@ -72,14 +72,18 @@
 {%- endmacro %}
 
 
-{#- SQL for a column as values of any type can be compared; of: which relation it is of, with a dot. -#}
+{#-
+  Returns SQL for a column in a form that can be compared and hashed for any type.
+
+  of: string, qualifier of the column with a trailing dot
+-#}
 {% macro comparable(column, of='') -%}
   {%- set name = of ~ spark_bucketing.quote_identifier(column.name) -%}
   {{ return('cast(' ~ name ~ ' as string)' if modules.re.search('map<|variant', column.type | lower) else name) }}
 {%- endmacro %}
 
 
-{#- Microseconds since 1970 from which on files are of this run: clocks differ between here and the storage. -#}
+{#- Returns the time 10 minutes ago, in microseconds since 1970. Files of this run are newer, even if clocks differ. -#}
 {% macro minutes_ago() -%}
   {{ return((modules.datetime.datetime.now().timestamp() - 600) | int * 1000000) }}
 {%- endmacro %}

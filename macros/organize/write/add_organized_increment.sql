@@ -1,17 +1,20 @@
 {#-
-  One run of an incremental model: merge writes those files anew that it touches, append adds files to the partitions that the query has rows for, as many as these rows need, and
-  insert_overwrite replaces these partitions, or the whole table where there are none. Either is one INSERT, which Spark commits as a whole.
+  Runs one increment of an organized incremental model.
 
-  source: SQL of a query in parentheses
-  columns: those of the query
-  existing: table_layout() of the table
+    merge             rewrites the files that contain or receive changed rows
+    append            adds files to the partitions of the new rows, in one INSERT
+    insert_overwrite  replaces the partitions of the new rows, in one INSERT; rebuilds an unpartitioned table
+
+  source: string, SQL query in parentheses
+  columns: list of {name, type} of the query
+  existing: dict, table_layout() of the table
 -#}
 {% macro add_organized_increment(relation, source, columns, layout, increment, existing) -%}
   {%- set there = spark_bucketing.table_columns(spark_bucketing.quote_relation(relation)) -%}
   {%- set reconciled = spark_bucketing.reconcile_columns(increment.on_schema_change, columns, there, syncs=false) -%}
   {% do spark_bucketing.fill_columns(reconciled.columns, layout) %}
   {% do spark_bucketing.validate_organized_layout(layout, existing) %}
-  {#- The file statistics goes by the names that the table has, in whatever case the query returns them. -#}
+  {#- File statistics use the column names of the table, whose case may differ from the query's. -#}
   {%- set layout = dict(layout, partition_by=existing.partition_by, range_by=existing.range_by, implicit_partition_by=existing.implicit_partition_by) -%}
   {%- if increment.strategy == 'insert_overwrite' and not layout.partition_by -%}
     {% do spark_bucketing.build_organized_table(relation, source, reconciled.columns, layout, existing) %}
@@ -37,14 +40,14 @@
 {%- endmacro %}
 
 
-{#- Raises where the table is not what the config says: only a full refresh makes it so. -#}
+{#- Raises an error if the table's layout differs from the config. Only a full refresh changes it. -#}
 {% macro validate_organized_layout(layout, existing) -%}
   {%- if spark_bucketing.describe_layout(layout) != spark_bucketing.describe_layout(existing) -%}
     {% do spark_bucketing.raise_config_error('partition_by' if layout.file_format == existing.file_format else 'file_format', spark_bucketing.describe_layout(layout),
-        'what the table has, which is ' ~ spark_bucketing.describe_layout(existing), 'dbt run --full-refresh, which builds the table anew') %}
+        'the layout of the table: ' ~ spark_bucketing.describe_layout(existing), 'dbt run --full-refresh, which rebuilds the table') %}
   {%- endif -%}
   {%- for setting in ['range_by', 'implicit_partition_by'] if layout[setting] | map('lower') | list != existing[setting] | map('lower') | list -%}
-    {% do spark_bucketing.raise_config_error(setting, layout[setting] | join(', ') or 'none', 'what the table has, which is ' ~ (existing[setting] | join(', ') or 'none'),
-        'dbt run --full-refresh, which builds the table anew') %}
+    {% do spark_bucketing.raise_config_error(setting, layout[setting] | join(', ') or 'none', 'the `' ~ setting ~ '` of the table: ' ~ (existing[setting] | join(', ') or 'none'),
+        'dbt run --full-refresh, which rebuilds the table') %}
   {%- endfor -%}
 {%- endmacro %}

@@ -1,13 +1,13 @@
 {#-
-  Builds the whole table in files of the wanted number, beside the existing one, and swaps it in when it is complete.
+  Builds the whole table in an intermediate table, and swaps it in when it is complete.
 
-  The model's query runs once: its rows are needed three times, to be counted, to be measured where `target_file_size` is asked for, and to be
-  written, and by then nothing of the query stands between them and any number of tasks.
+  The model's query runs once and is stored, because its rows are read up to three times: to count, to measure and to write them. The
+  stored rows can then be written by any number of tasks.
 
-  source: SQL of a query in parentheses
+  source: string, SQL query in parentheses
   columns: list of {name, type}
-  layout: from resolve_organized_layout()
-  existing: table_layout() of what is to be replaced, or none
+  layout: dict, from resolve_organized_layout()
+  existing: dict, table_layout() of the replaced table, or none
 -#}
 {% macro build_organized_table(relation, source, columns, layout, existing) -%}
   {%- set tmp = spark_bucketing.intermediate_relation(relation, 'tmp') -%}

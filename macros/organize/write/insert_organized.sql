@@ -1,10 +1,11 @@
 {#-
-  INSERT of the input's rows as the layout's strategy spreads them over tasks; `exact` writes just the planned files, each of them by a task
-  of its own. A shuffle into a stated number of tasks is left by adaptive execution as it is.
+  Inserts the rows of the input, distributed over tasks by the file strategy. `exact` writes each planned file with a separate task.
 
-  input: from load_input(), sorted by the partition columns; or, with `range_by`, SQL of a query in parentheses
-  plan: from plan_files()
-  overwrite: replace the partitions that the input has rows for
+  Adaptive execution does not coalesce a REPARTITION with an explicit number of partitions, so no file gets merged.
+
+  input: relation from load_input(), sorted by the partition columns; with `range_by` also a SQL query in parentheses
+  plan: dict, from plan_files()
+  overwrite: bool, whether to replace the partitions of the input's rows
 -#}
 {% macro insert_organized(relation, input, plan, columns, layout, overwrite=false) -%}
   {%- set names = spark_bucketing.order_columns(columns, layout.partition_by) | map(attribute='name') | list -%}
@@ -26,8 +27,10 @@
 
 
 {#-
-  How a strategy spreads rows: {hint, key}; `key` is SQL over placed_rows_sql(), which the hint calls `__spark_bucketing_key`, and none where
-  rows go anywhere.
+  Returns how a strategy distributes rows, as {hint, key}.
+
+  `key` is a SQL expression over placed_rows_sql(), which the hint refers to as `__spark_bucketing_key`. It is missing if any task may write
+  a row.
 -#}
 {% macro write_distribution(plan, layout) -%}
   {%- set tasks = [plan.files, 1] | max -%}
@@ -45,7 +48,7 @@
     {%- set tasks = [(tasks * layout.scale_factor) | round(0, 'ceil') | int, 1] | max -%}
     {{ return({'hint': 'repartition(' ~ tasks ~ ', ' ~ (partition ~ ', ' if partition) ~ key ~ ')', 'key': file}) }}
   {%- elif layout.file_strategy == 'by_range' -%}
-    {#- Partitions one after the other, in the order of their hashes, and the rows of each in some order. -#}
+    {#- Sorts by the hash of the partition first, so that a range covers few partitions. -#}
     {%- set order = 'struct(' ~ ('hash(' ~ partition ~ ') as h, ' if partition) ~ spark_bucketing.row_number_in_partition() ~ ' as n)' -%}
     {{ return({'hint': 'repartition_by_range(' ~ tasks ~ ', ' ~ key ~ ')', 'key': order}) }}
   {%- endif -%}
@@ -56,19 +59,19 @@
 {%- endmacro %}
 
 
-{#- SQL for the place of a row among those of its partition, from 0. It is the same whenever a task is tried again. -#}
+{#- Returns SQL for the number of a row in its partition, from 0. A retried task gets the same numbers. -#}
 {% macro row_number_in_partition() -%}
   {{ return('(input_rows.`__spark_bucketing_row` + plan.shift)') }}
 {%- endmacro %}
 
 
-{#- SQL for the file of a row among those of its partition, from 0: as many rows for each as for any other, but for one. -#}
+{#- Returns SQL for the file number of a row in its partition, from 0. The files of a partition differ by at most one row. -#}
 {% macro file_of_row() -%}
   {{ return(spark_bucketing.row_number_in_partition() ~ ' * plan.files div plan.rows') }}
 {%- endmacro %}
 
 
-{#- Query for the input's rows with a key, SQL over `input_rows` and `plan`. A row that the plan does not know is written all the same. -#}
+{#- Returns a query for the input's rows with a key, a SQL expression over `input_rows` and `plan`. The left join keeps rows without a plan. -#}
 {% macro placed_rows_sql(input, plan, layout, key) -%}
   select input_rows.*, {{ key }} as `__spark_bucketing_key`
   from {% if layout.range_by -%}
