@@ -1,4 +1,4 @@
-"""Which of dbt's tests for adapters are run, and what comes out differently, each with its reason."""
+"""List the dbt adapter tests to run, and the known differences with their reasons."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ from dbt.tests.adapter.simple_copy.test_simple_copy import SimpleCopyBase
 
 @dataclass(frozen=True)
 class Case:
-    """A class of dbt's tests, what its models are bucketed by, whether it is run always, and config of incremental models."""
+    """A dbt test class, the bucket column of its models, whether a quick run includes it, and config of incremental
+    models.
+    """
 
     base: type
     by: str = "id"
@@ -51,7 +53,7 @@ CASES = [
     Case(BaseSampleModeTest),
     Case(variants.Aliases, by="tablename"),
     Case(SimpleCopyBase),
-    Case(variants.PredicatesOfMerge),
+    Case(variants.MergePredicates),
     Case(variants.TableConstraintsColumnsEqual, by="id"),
     Case(variants.IncrementalConstraintsColumnsEqual, by="id"),
     Case(variants.ConstraintsRollback),
@@ -70,7 +72,7 @@ NO_CONSTRAINTS = "dbt-spark puts constraints on the table after it has written i
 NO_COLUMN_COMMENTS = "dbt-spark persists the comments of columns of Delta, Iceberg and Hudi tables only"
 NO_VIEWS = "Spark has no materialized views outside of pipelines"
 
-# What fails: (class, test, "stock" or "bucketed"): why.
+# Expected failures: (class, test, "stock" or "bucketed"): reason.
 DIFFERENCES: dict[tuple[str, str, str], str] = {
     ("BaseIncrementalUniqueKey", "test__bad_unique_key", "stock"): STOCK_APPENDS,
     ("BaseIncrementalUniqueKey", "test__bad_unique_key_list", "stock"): STOCK_APPENDS,
@@ -88,7 +90,7 @@ DIFFERENCES: dict[tuple[str, str, str], str] = {
     ("TableConstraintsColumnsEqual", "test__constraints_wrong_column_order", "stock"): NO_CONSTRAINTS,
     ("IncrementalConstraintsColumnsEqual", "test__constraints_wrong_column_order", "stock"): NO_CONSTRAINTS,
     ("PersistDocs", "test_has_comments_pglike", "stock"): NO_COLUMN_COMMENTS,
-    ("PredicatesOfMerge", "test__incremental_predicates", "stock"): REFUSES_MERGE,
+    ("MergePredicates", "test__incremental_predicates", "stock"): REFUSES_MERGE,
     **{
         ("BaseIncrementalUniqueKey", f"test__{name}", "stock"): STOCK_APPENDS
         for name in (

@@ -1,6 +1,6 @@
-"""dbt's tests for adapters, run with dbt-spark's materializations and with the bucketed ones in their place.
+"""Run dbt's adapter tests with dbt-spark's materializations and with the bucketed ones.
 
-Each class of dbt's is run twice. What fails is written down with its reason (adapter_cases.DIFFERENCES), and fails always.
+Each dbt class runs twice. adapter_cases.DIFFERENCES lists the expected failures with their reasons; each must fail.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from adapter_fixtures import *  # noqa: F403 - as a conftest.py would, of which 
 
 
 def suite(case: Case, kind: str) -> type:
-    """One of dbt's classes as one that pytest runs, with its expected failures marked."""
+    """Turn a dbt class into a test class for pytest, and mark its expected failures."""
     content: dict[str, object] = {"case": case, "bucketed": kind == "bucketed"}
     for name in (name for name in dir(case.base) if name.startswith("test_")):
         reason = DIFFERENCES.get((case.base.__name__, name, kind))
@@ -24,7 +24,7 @@ def suite(case: Case, kind: str) -> type:
 
 
 def _copied(function: FunctionType) -> FunctionType:
-    # A mark on dbt's own function would be there for the other kind as well.
+    # A mark on dbt's own function would also affect the other kind.
     code, defaults = function.__code__, function.__defaults__
     copy = FunctionType(code, function.__globals__, function.__name__, defaults, function.__closure__)
     copy.__dict__.update(function.__dict__, pytestmark=list(getattr(function, "pytestmark", [])))
@@ -37,6 +37,6 @@ for _case in CASES:
         globals()[_class.__name__] = _class
 
 
-def test_every_difference_is_of_a_test_that_is_run() -> None:
+def test_every_listed_difference_refers_to_an_existing_test() -> None:
     known = {(case.base.__name__, name) for case in CASES for name in dir(case.base)}
     assert {(name, test) for name, test, _ in DIFFERENCES} <= known

@@ -1,4 +1,4 @@
-"""dbt and the commands on a cluster, through its Thrift Server."""
+"""Tests of dbt and the commands on a cluster, through its Thrift Server."""
 
 from __future__ import annotations
 
@@ -20,13 +20,16 @@ from spark_bucketing.extension.build import build_jar
 from spark_bucketing.extension.settings import extension_settings
 
 
-def test_the_showcase_is_built_and_checked_as_on_an_embedded_spark(company: Cluster) -> None:
-    data = {"SPARK_BUCKETING_DEMO": str(company.folder / "demo")}
+def test_showcase_builds_and_passes_checks_as_on_embedded_spark(running_cluster: Cluster) -> None:
+    data = {"SPARK_BUCKETING_DEMO": str(running_cluster.folder / "demo")}
     subprocess.run([sys.executable, REPOSITORY / "scripts" / "get_data.py"], env=os.environ | data, check=True)
     embedded = (
-        company.spark_settings("embedded") | extension_settings(build_jar()) | SETTINGS | {"spark.master": "local[2]"}
+        running_cluster.spark_settings("embedded")
+        | extension_settings(build_jar())
+        | SETTINGS
+        | {"spark.master": "local[2]"}
     )
-    showcase = ClusterProject(company, "nycflights13", project=REPOSITORY, session=embedded)
+    showcase = ClusterProject(running_cluster, "nycflights13", project=REPOSITORY, session=embedded)
     built = showcase.dbt("build", **data).well()
     done = re.search(r"PASS=(\d+) WARN=(\d+) ERROR=(\d+) SKIP=(\d+)", built)
     assert done and int(done[1]) > 100 and done.groups()[1:] == ("0", "0", "0"), built
@@ -46,7 +49,7 @@ def test_the_showcase_is_built_and_checked_as_on_an_embedded_spark(company: Clus
     assert any(operators for _, operators in verdicts[0].values())
 
 
-def test_buckets_change_and_old_partitions_follow(project: ClusterProject, query: Query) -> None:
+def test_rewrite_brings_old_partitions_to_changed_buckets(project: ClusterProject, query: Query) -> None:
     project.model(
         "t", "select id as k, id * 7 as v, cast(id % 3 as int) as p from range({{ var('rows') }})",
         materialized="bucketed_incremental", incremental_strategy="insert_overwrite", partition_by="p", clustered_by="k",
@@ -55,7 +58,7 @@ def test_buckets_change_and_old_partitions_follow(project: ClusterProject, query
     project.dbt("run", "--vars", "rows: 300").well()
     text = (project.home / "models" / "t.sql").read_text()
     project.write("models/t.sql", text.replace("buckets=4", "buckets=8"))
-    # One partition only has rows in this run.
+    # Only one partition has rows in this run.
     project.dbt("run", "--vars", "rows: 1").well()
     table = f"{project.schema}.t"
     specs = f"select partition, status, num_buckets from bucket_specs('{table}') order by partition"
@@ -69,7 +72,7 @@ def test_buckets_change_and_old_partitions_follow(project: ClusterProject, query
 
 
 ROWS = "select id as k, {{ var('version') }} as version from range({{ var('rows', 4000000) }})"
-# Each of them keeps a task busy for a second.
+# Each row keeps a task busy for a second.
 SLOW = "java_method('java.lang.Thread', 'sleep', 1000L)"
 SLOWLY = f" where if(id % 4000000 < {{{{ var('slow', 0) }}}}, length(coalesce({SLOW}, '')) >= 0, true)"
 
@@ -85,7 +88,7 @@ def test_two_processes_build_different_models(project: ClusterProject, query: Qu
         assert query(f"select status, num_buckets from bucket_specs('{project.schema}.{name}')") == [("sealed", 4)]
 
 
-# What a run says whose table another run has dropped, by when that is.
+# Messages of a run whose table another run has dropped, by the time of the drop.
 DROPPED = "m__dbt_tmp|another run of it is going on"
 
 
@@ -102,7 +105,7 @@ def test_two_processes_build_one_model(project: ClusterProject, query: Query, se
         assert end.code == 0 or re.search(DROPPED, end.output), end.output
     if second_starts != "at once":
         assert "m__dbt_tmp is dropped: a run of this model has crashed, or is still going on" in ended[3].output
-    # All of one version: of a run that succeeded, or the one that was there.
+    # The table has the rows of one version: that of a successful run, or the previous one.
     [(version, rows, keys)] = query(
         f"select version, count(*), count(distinct k) from {project.schema}.m group by version"
     )
