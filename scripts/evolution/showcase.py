@@ -100,7 +100,7 @@ class Showcase:
         Raises:
             ProjectError: the run failed.
         """
-        (self.project / MODEL).write_text(edit_model((ROOT / MODEL).read_text(), step.config))
+        (self.project / MODEL).write_text(edited((ROOT / MODEL).read_text(), step.config))
         models = [NAME] if self.months else [f"+{NAME}", "+planes"]
         variables = json.dumps({"months": [month_name(month) for month in step.months]})
         print(f"{MODEL.name}: {', '.join(f'{key}={value!r}' for key, value in step.config.items())}")
@@ -141,7 +141,7 @@ class Showcase:
         return answers
 
 
-def edit_model(model: str, config: Mapping[str, object]) -> str:
+def edited(model: str, config: Mapping[str, object]) -> str:
     """Replace the config of a model, and make the months that it writes a variable.
 
     Raises:

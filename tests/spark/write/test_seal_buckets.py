@@ -1,4 +1,4 @@
-"""ALTER TABLE ... SEAL BUCKETS: files of others are read once, and sealed as far as they are what the table says."""
+"""Tests that ALTER TABLE ... SEAL BUCKETS reads unsealed files once, and seals those that match the bucket spec."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def tables(tables: Tables) -> Tables:
 
 
 def unsealed(tables: Tables, files: int = 1) -> None:
-    """The table `t` as stock Spark writes it."""
+    """Create the table `t` as stock Spark writes it."""
     tables.make("t", SCHEMA, "k", 8)
     tables.fill("t", "select * from numbers", files=files, sealed=False)
 
@@ -41,7 +41,7 @@ ROWS = "select cast(id * 8 as int) as k, id as v, id as n from range(90) union a
 
 
 class Case(NamedTuple):
-    """What is done to the files or to the table, what SEAL BUCKETS makes of it, its problem, and how a join reads it then."""
+    """A change to files or table, the result of SEAL BUCKETS, its problem, and the plan of a later join."""
 
     do: Callable[[Tables], object]
     status: str = "refused"
@@ -54,7 +54,7 @@ def renamed(name: str) -> Callable[[Tables], object]:
 
 
 def with_row(row: str) -> Callable[[Tables], object]:
-    """Another file under the name of the table's first one."""
+    """Replace the table's first file with rows of a query, under the same name."""
 
     def act(tables: Tables) -> None:
         rows = ROWS.format(row)
@@ -77,7 +77,7 @@ CASES = {
         lambda tables: unsealed(tables, 3), "sealed", read="true (8 Hive buckets, merged)"
     ),
     "a smaller key at the end": Case(with_row("16, 1L, 900L"), "sealed", "not sorted by k.*00000_0_part", UNSORTED),
-    # As Hive's descending order or another engine has it.
+    # Hive's descending order, or another engine's order.
     "NULL last": Case(with_row("null, 1L, 900L"), "sealed", "not sorted by k.*00000_0_part", UNSORTED),
     "another order": Case(altered("sorted by (v) into 8"), "sealed", "not sorted by v", UNSORTED),
     "another number": Case(altered("sorted by (k) into 16"), problem="a row of bucket"),
@@ -92,7 +92,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_files_are_sealed_as_far_as_they_are_what_the_table_says(tables: Tables, name: str) -> None:
+def test_only_files_that_match_the_spec_are_sealed(tables: Tables, name: str) -> None:
     case = CASES[name]
     unsealed(tables)
     case.do(tables)
@@ -109,7 +109,7 @@ def test_files_are_sealed_as_far_as_they_are_what_the_table_says(tables: Tables,
     same_rows(tables)
 
 
-def test_sealed_files_are_not_read_again_and_an_append_alone_is(tables: Tables) -> None:
+def test_sealed_files_are_not_read_again(tables: Tables) -> None:
     unsealed(tables)
     assert (tables.seal("t")[0].status, tables.seal("t")[0].files_read) == ("sealed", 0)
     again = tables.seal("t")[0]
@@ -121,7 +121,7 @@ def test_sealed_files_are_not_read_again_and_an_append_alone_is(tables: Tables) 
     same_rows(tables)
 
 
-def test_a_dry_run_says_the_same_and_writes_nothing(tables: Tables) -> None:
+def test_dry_run_reports_the_same_and_writes_nothing(tables: Tables) -> None:
     unsealed(tables)
     dry = tables.seal("t", "dry run")
     assert seal_of(tables, "t") == {} and "[not-sealed]" in tables.plan(GROUPED)
@@ -131,7 +131,7 @@ def test_a_dry_run_says_the_same_and_writes_nothing(tables: Tables) -> None:
 
 @pytest.fixture
 def days(tables: Tables) -> Tables:
-    """A table whose partitions p=0 and p=1 stock Spark wrote, and which has an empty one."""
+    """Create a table whose partitions p=0 and p=1 stock Spark wrote, and an empty partition."""
     create(tables, "days")
     tables.sql("stock:insert into days select * from new_rows")
     tables.sql("alter table days add partition (p = 7)")
@@ -158,18 +158,18 @@ def test_where_selects_partitions(days: Tables, where: str, sealed: set[str]) ->
     assert ("Bucketed: true" in days.read(query)) == (len(whole) == 2)
 
 
-def test_a_partition_is_named_by_its_values(days: Tables) -> None:
+def test_partition_is_selected_by_its_values(days: Tables) -> None:
     outcomes = [tuple(row) for row in days.sql("alter table days partition (p = 1) seal buckets")]
     assert [row[:2] for row in outcomes] == [("p=1", "sealed")]
     assert kept(days, "days")["p=0"] == StoredSpec(None, 4)
 
 
-def test_partitions_of_several_specs_are_sealed_by_what_their_descriptors_say(days: Tables) -> None:
+def test_mixed_partitions_are_sealed_by_their_descriptors(days: Tables) -> None:
     days.sql("alter table days clustered by (k) sorted by (k) into 8 buckets")
     assert {of.partition: of.buckets for of in days.seal("days") if of.files} == {"p=0": 4, "p=1": 4}
 
 
-def test_a_partition_that_does_not_hold_leaves_the_others(days: Tables) -> None:
+def test_refused_partition_does_not_affect_the_others(days: Tables) -> None:
     shutil.rmtree(days.folder("days") / "p=0")
     days.sql("alter table days partition (p = 0) clustered by (v) into 4 buckets")
     shutil.copytree(days.folder("days") / "p=1", days.folder("days") / "p=0")
@@ -205,17 +205,17 @@ def refusing(tables: Tables) -> Tables:
 
 
 @pytest.mark.parametrize(("statement", "message"), REFUSED, ids=[statement for statement, _ in REFUSED])
-def test_what_cannot_be_had_is_an_error(refusing: Tables, statement: str, message: str) -> None:
+def test_invalid_statements_are_errors(refusing: Tables, statement: str, message: str) -> None:
     refused(refusing, f"alter table {statement}", message)
 
 
-def test_the_statement_is_explained_and_not_run(tables: Tables) -> None:
+def test_explain_does_not_run_the_statement(tables: Tables) -> None:
     unsealed(tables)
     assert "SealBucketsCommand" in str(tables.sql("explain alter table t seal buckets"))
     assert seal_of(tables, "t") == {}
 
 
-def test_it_works_where_the_extension_is_switched_off(tables: Tables) -> None:
+def test_statement_works_with_the_extension_disabled(tables: Tables) -> None:
     unsealed(tables)
     with tables.settings({"spark.bucketing.enabled": "false"}):
         assert tables.seal("t")[0].status == "sealed"
