@@ -194,8 +194,8 @@ def main() -> None:
                 asked = ", ".join(f"{call} {number}" for call, number in planned.calls.most_common())
                 first, second = planned.seconds
                 print(
-                    f"{variant:10} {name:15} {first:6.2f} s, second time {second:6.2f} s, {planned.exchanges} shuffles, "
-                    f"heap {planned.heap:4} MB, {planned.calls.total()} calls: {asked}",
+                    f"{variant:10} {name:15} {first:6.2f} s, second time {second:6.2f} s, "
+                    f"{planned.exchanges} shuffles, heap {planned.heap:4} MB, {planned.calls.total()} calls: {asked}",
                     flush=True,
                 )
 

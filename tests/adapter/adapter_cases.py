@@ -25,9 +25,7 @@ from dbt.tests.adapter.simple_copy.test_simple_copy import SimpleCopyBase
 
 @dataclass(frozen=True)
 class Case:
-    """A dbt test class, the bucket column of its models, whether a quick run includes it, and config of incremental
-    models.
-    """
+    """A dbt test class with its models' bucket column, whether it is quick, and config of incremental models."""
 
     base: type
     by: str = "id"

@@ -46,9 +46,7 @@ class _ColumnsEqual(BaseConstraintsColumnsEqual):
 
     @pytest.fixture(scope="class", autouse=True)
     def models_with_a_bucket_column(self) -> Iterator[None]:
-        """Add an id column, because the only column of dbt's models has every type and some types cannot be
-        bucketed.
-        """
+        """Add an id column, because the only column of dbt's models has types that cannot be bucketed."""
         sql = constraints.my_model_data_type_sql.replace("select\n", "select\n  1 as id,\n")
         column = "      - name: id\n        data_type: int\n"
         schema = constraints.model_data_type_schema_yml.replace("columns:\n", f"columns:\n{column}")

@@ -30,12 +30,14 @@ def test_showcase_builds_and_passes_checks_as_on_embedded_spark(running_cluster:
         | {"spark.master": "local[2]"}
     )
     showcase = ClusterProject(running_cluster, "nycflights13", project=REPOSITORY, session=embedded)
-    built = showcase.dbt("build", **data).well()
+    built = showcase.dbt("build", **data).checked_output()
     done = re.search(r"PASS=(\d+) WARN=(\d+) ERROR=(\d+) SKIP=(\d+)", built)
     assert done and int(done[1]) > 100 and done.groups()[1:] == ("0", "0", "0"), built
     reports = {}
     for target in "thrift", "session":
-        showcase.dbt("compile", "--target", target, DBT_TARGET_PATH=str(showcase.home / target), **data).well()
+        showcase.dbt(
+            "compile", "--target", target, DBT_TARGET_PATH=str(showcase.home / target), **data
+        ).checked_output()
         checked = showcase.command(
             "check", "--format", "json", "--target", target, DBT_TARGET_PATH=str(showcase.home / target), **data
         )
@@ -55,20 +57,20 @@ def test_rewrite_brings_old_partitions_to_changed_buckets(project: ClusterProjec
         materialized="bucketed_incremental", incremental_strategy="insert_overwrite", partition_by="p", clustered_by="k",
         buckets=4, on_bucket_change="evolve",
     )  # fmt: skip
-    project.dbt("run", "--vars", "rows: 300").well()
+    project.dbt("run", "--vars", "rows: 300").checked_output()
     text = (project.home / "models" / "t.sql").read_text()
     project.write("models/t.sql", text.replace("buckets=4", "buckets=8"))
     # Only one partition has rows in this run.
-    project.dbt("run", "--vars", "rows: 1").well()
+    project.dbt("run", "--vars", "rows: 1").checked_output()
     table = f"{project.schema}.t"
     specs = f"select partition, status, num_buckets from bucket_specs('{table}') order by partition"
     assert query(specs) == [("p=0", "sealed", 8), ("p=1", "sealed", 4), ("p=2", "sealed", 4)]
-    assert "2 partitions brought to the table's spec" in project.command("table", "rewrite", table).well()
+    assert "2 partitions brought to the table's spec" in project.command("table", "rewrite", table).checked_output()
     assert query(specs) == [(f"p={p}", "sealed", 8) for p in range(3)]
     assert query(f"select count(*), sum(v) from {table}") == [(201, sum(7 * k for k in range(300) if k % 3))]
-    assert "3 unchanged" in project.command("seal", table).well()
-    assert "8 buckets by (k)" in project.command("table", "show", table).well()
-    project.command("table", "verify", table, "--deep").well()
+    assert "3 unchanged" in project.command("seal", table).checked_output()
+    assert "8 buckets by (k)" in project.command("table", "show", table).checked_output()
+    project.command("table", "verify", table, "--deep").checked_output()
 
 
 ROWS = "select id as k, {{ var('version') }} as version from range({{ var('rows', 4000000) }})"
@@ -82,7 +84,7 @@ def test_two_processes_build_different_models(project: ClusterProject, query: Qu
         project.model(name, ROWS, materialized="bucketed_table", clustered_by="k", buckets=4)
     running = [project.start_dbt("run", "--select", name, "--vars", "version: 1") for name in ("a", "b")]
     for ended in [run.end() for run in running]:
-        ended.well()
+        ended.checked_output()
     for name in "a", "b":
         assert query(f"select count(*), count(distinct k) from {project.schema}.{name}") == [(4000000, 4000000)]
         assert query(f"select status, num_buckets from bucket_specs('{project.schema}.{name}')") == [("sealed", 4)]
@@ -95,7 +97,7 @@ DROPPED = "m__dbt_tmp|another run of it is going on"
 @pytest.mark.parametrize("second_starts", ["at once", "while the first one writes"])
 def test_two_processes_build_one_model(project: ClusterProject, query: Query, second_starts: str) -> None:
     project.model("m", ROWS + SLOWLY, materialized="bucketed_table", clustered_by="k", buckets=4)
-    project.dbt("run", "--vars", "version: 1").well()
+    project.dbt("run", "--vars", "version: 1").checked_output()
     one = project.start_dbt("run", "--vars", f"{{version: 2, slow: {0 if second_starts == 'at once' else 30}}}")
     if second_starts != "at once":
         one.until(project.table("m__dbt_tmp").exists)
@@ -111,6 +113,6 @@ def test_two_processes_build_one_model(project: ClusterProject, query: Query, se
     )
     assert (rows, keys) == (4000000, 4000000)
     assert version == 1 if all(end.code for end in ended.values()) else ended[version].code == 0
-    project.dbt("run", "--vars", "version: 4").well()
+    project.dbt("run", "--vars", "version: 4").checked_output()
     assert query(f"select version, count(*) from {project.schema}.m group by version") == [(4, 4000000)]
     assert query(f"show tables in {project.schema}") == [(project.schema, "m", False)]

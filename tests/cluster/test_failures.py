@@ -62,7 +62,7 @@ def is_writing(folder: Path) -> bool:
 def built(project: ClusterProject) -> ClusterProject:
     """Build a model m, a bucketed table."""
     project.model("m", SQL, materialized="bucketed_table", clustered_by="k", buckets=8)
-    project.dbt(*version(1)).well()
+    project.dbt(*version(1)).checked_output()
     return project
 
 
@@ -152,7 +152,7 @@ def partitioned(project: ClusterProject) -> ClusterProject:
         "m", SQL, materialized="bucketed_incremental", incremental_strategy="merge", unique_key="k", partition_by="p",
         clustered_by="k", buckets=4,
     )  # fmt: skip
-    project.dbt(*version(1)).well()
+    project.dbt(*version(1)).checked_output()
     return project
 
 

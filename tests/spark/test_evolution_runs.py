@@ -1,6 +1,4 @@
-"""Tests that on_bucket_change='evolve' gives the table and the written partitions the new spec, and changes no
-other.
-"""
+"""Tests that on_bucket_change='evolve' changes the spec of the table and the written partitions, and no other."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Tests of the generic tests for the number and size of files: they fail on violations, and never pass if
-inconclusive.
-"""
+"""Tests of the generic tests for the number and size of files, which must never pass if inconclusive."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Tests that dbt warns once per run if the package and the extension are of different releases, without extra
-queries.
-"""
+"""Tests that dbt warns once per run if the releases of package and extension differ, without extra queries."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Tables with mixed bucket specs: Spark reads buckets if all specs are compatible, and otherwise plans an ordinary
-scan.
-"""
+"""Tests of tables with mixed bucket specs: compatible specs are read as buckets, others in an ordinary scan."""
 
 from __future__ import annotations
 
