@@ -237,9 +237,7 @@ def test_columns_and_buckets_may_change_together(new_project: Callable[..., Proj
 
 @pytest.mark.usefixtures("extension")
 def test_other_features_work_while_specs_change(project: Project) -> None:
-    """Cover upper-case names, special partition values, comments, a contract, --empty, a full refresh and a reverted
-    spec.
-    """
+    """Cover upper-case names, special values, comments, a contract, --empty, full refresh and a reverted spec."""
     sql = """
         select cast(id as bigint) as Key, cast(id as string) as v, array('a b', 'c%d', 'e+f', null, "x'/y")[id % 5] as `Day`
         from {{ ref('numbers') }} {% if is_incremental() %}where id % 5 <> 1{% endif %}"""
