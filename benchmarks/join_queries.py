@@ -26,7 +26,7 @@ QUERIES: dict[str, str] = {
 }
 
 
-def _scanned(*lineitems: str) -> str:
+def _scan_query(*lineitems: str) -> str:
     """Return a query that reads and sums the same columns of orders and these tables, without a join."""
     sums = [f"(select count(l_orderkey), sum(l_extendedprice) from {{{name}}})" for name in lineitems]
     orders = "(select count(o_orderkey), max(o_orderdate) from {orders})"
@@ -35,12 +35,12 @@ def _scanned(*lineitems: str) -> str:
 
 # Lower bounds: the time to scan the inputs of each query.
 SCANS: dict[str, str] = {
-    "join": _scanned("lineitem"),
-    "join, group by the key": _scanned("lineitem"),
-    "join, group by a superset of the key": _scanned("lineitem"),
-    "one-to-many: 64 buckets against 16": _scanned("lineitem_fine"),
-    "union of two tables, joined": _scanned("lineitem_old", "lineitem_new"),
-    "seven partitions, joined": _scanned("lineitem_years"),
+    "join": _scan_query("lineitem"),
+    "join, group by the key": _scan_query("lineitem"),
+    "join, group by a superset of the key": _scan_query("lineitem"),
+    "one-to-many: 64 buckets against 16": _scan_query("lineitem_fine"),
+    "union of two tables, joined": _scan_query("lineitem_old", "lineitem_new"),
+    "seven partitions, joined": _scan_query("lineitem_years"),
 }
 
 

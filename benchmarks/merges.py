@@ -47,7 +47,7 @@ MERGED = """
     full outer join delta as new on old.p = new.p and old.o = new.o and old.id = new.id
 """
 DELTAS = {"clustered": ("in 3 % of the files", 0.03), "spread": ("in all files", 1.0)}
-TITLES = ("", "seconds", "of merge", "files written", "MiB written", "over the touched files'")
+TITLES = ("", "seconds", "x merge", "files written", "MiB written", "over the touched files'")
 
 
 def main() -> None:
@@ -83,7 +83,7 @@ def main() -> None:
         spark.sql("drop view bench.delta")
         for name, (title, share) in DELTAS.items():
             if options.delta in (name, "both"):
-                Console(width=120).print(_merges(spark, project, options, title, share))
+                Console(width=120).print(_run_merges(spark, project, options, title, share))
         spark.stop()
 
 
@@ -95,7 +95,7 @@ def _copy(spark: SparkSession, table: str, copy: str) -> None:
     spark.sql(f"msck repair table {copy}")
 
 
-def _merges(spark: SparkSession, project: Path, options: argparse.Namespace, title: str, share: float) -> Table:
+def _run_merges(spark: SparkSession, project: Path, options: argparse.Namespace, title: str, share: float) -> Table:
     """Apply the same deltas in each variant; each delta changes other rows."""
     seconds: dict[str, list[float]] = {variant: [] for variant in VARIANTS}
     written: dict[str, list[tuple[int, int]]] = {variant: [] for variant in VARIANTS}
@@ -167,8 +167,8 @@ def _delta(options: argparse.Namespace, share: float, number: int) -> str:
     files = options.files if share == 1 else max(1, options.of_partition)
     partitions = min(options.partitions, max(1, round(options.partitions * options.files * share / files)))
     each = options.files * options.rows
-    wanted = options.partitions * each // 1000
-    of_file = max(1, wanted // (partitions * files))
+    changed_rows = options.partitions * each // 1000
+    of_file = max(1, changed_rows // (partitions * files))
     return (
         f"select p * {each}L + o as id, o, -1D - {number} as v, concat('changed ', o) as w, cast(p as int) as p from ("
         f" select p, f * {options.rows}L + {options.rows // 3 + number} + r * 7 as o"

@@ -37,7 +37,7 @@ READERS = {"stock": "false", "extension": "true"}
 
 
 @dataclass
-class Seen:
+class Observations:
     """What the readers observed for one number of partitions.
 
     Args:
@@ -97,7 +97,7 @@ def _files(folder: Path) -> frozenset[str]:
 
 
 def observe(
-    spark: SparkSession, table: str, partitions: int, rows: int, seen: Seen, change: Callable[[], float]
+    spark: SparkSession, table: str, partitions: int, rows: int, seen: Observations, change: Callable[[], float]
 ) -> None:
     """Change a table while the readers observe it.
 
@@ -157,7 +157,9 @@ def _answer(session: SparkSession, table: str, expected: dict[int, int]) -> str:
     return "right" if found == expected else "rows twice"
 
 
-def _overwrites(spark: SparkSession, _folder: Path, partitions: int, options: argparse.Namespace) -> Seen:
+def _observe_overwrites(
+    spark: SparkSession, _folder: Path, partitions: int, options: argparse.Namespace
+) -> Observations:
     """Overwrite all partitions from a staging table."""
     for name in ("t", "staged"):
         spark.sql(f"drop table if exists {name}")
@@ -176,13 +178,13 @@ def _overwrites(spark: SparkSession, _folder: Path, partitions: int, options: ar
         spark.sql("insert overwrite table t partition (p) select k, v, p from staged").collect()
         return time.perf_counter() - start
 
-    seen = Seen()
+    seen = Observations()
     for _ in range(options.repetitions):
         observe(spark, "t", partitions, options.rows, seen, change)
     return seen
 
 
-def _merges(spark: SparkSession, folder: Path, partitions: int, options: argparse.Namespace) -> Seen:
+def _observe_merges(spark: SparkSession, folder: Path, partitions: int, options: argparse.Namespace) -> Observations:
     """Merge one row into the first of four files of each partition."""
     name = f"m{partitions}"
     rows = "select id, id div {n} as o, uuid() as v, cast(id % {n} as int) as p from range(0, {end}, 1, 4)"
@@ -198,7 +200,7 @@ def _merges(spark: SparkSession, folder: Path, partitions: int, options: argpars
     )
     project = write_project(folder / name, {name: text})
     run(project, name)
-    seen = Seen()
+    seen = Observations()
     for _ in range(options.repetitions):
         observe(spark, f"bench.{name}", partitions, options.rows, seen, lambda: run(project, name))
     return seen
@@ -217,7 +219,7 @@ def main() -> None:
         spark = session(folder, {**small, **extension_settings(build_jar())})
         spark.sql("create schema bench")
         table = Table(*TITLES, title="Milliseconds (medians; maximum for one folder) and results of readers")
-        for variant, replaced in {"INSERT OVERWRITE": _overwrites, "merge": _merges}.items():
+        for variant, replaced in {"INSERT OVERWRITE": _observe_overwrites, "merge": _observe_merges}.items():
             for partitions in options.partitions:
                 table.add_row(variant, f"{partitions}", *_cells(replaced(spark, folder, partitions, options)))
         Console(width=150).print(table)
@@ -227,7 +229,7 @@ def main() -> None:
 TITLES = ("", "partitions", "statement", "commit", "one folder", "files missing", "files twice", *READERS)
 
 
-def _cells(seen: Seen) -> list[str]:
+def _cells(seen: Observations) -> list[str]:
     times = [statistics.median(seen.commit), max(seen.gaps), *map(statistics.median, (seen.missing, seen.doubled))]
     return [
         f"{statistics.median(seen.statement):.1f} s",

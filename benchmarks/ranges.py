@@ -46,18 +46,18 @@ def make(spark: SparkSession, folder: Path, files: int) -> float:
         shutil.copytree(first, first.with_name(f"p={number}"))
     spark.sql("msck repair table t")
     warehouse = Warehouse(SessionStatements(spark).rows)
-    begun = time.monotonic()
+    start = time.monotonic()
     repair_file_statistics(warehouse, organized_table(warehouse, "t"))
-    return time.monotonic() - begun
+    return time.monotonic() - start
 
 
 def run(spark: SparkSession, query: str) -> tuple[float, int, object]:
     """Run a query; return the seconds, the number of files that the scan reads, and the rows."""
     spark.catalog.refreshTable("t")
-    begun = time.monotonic()
+    start = time.monotonic()
     frame = spark.sql(query)
     answer = frame.collect()
-    seconds = time.monotonic() - begun
+    seconds = time.monotonic() - start
     leaves = frame._jdf.queryExecution().executedPlan().collectLeaves()
     return seconds, leaves.apply(0).metrics().apply("numFiles").value(), answer
 
@@ -80,9 +80,9 @@ def main() -> None:
         least = arguments.files // PARTITIONS * ROWS_OF_FILE // 2
         select = "select count(*), max(v), sum(o) from t"
         queries = {
-            "a thousandth": f"{select} where o between {least} and {least + least // 500}",
-            "of one partition": f"{select} where p = 7 and o = {least}",
-            "all": select,
+            "a thousandth of the rows": f"{select} where o between {least} and {least + least // 500}",
+            "one value in one partition": f"{select} where p = 7 and o = {least}",
+            "all rows": select,
         }
         table = Table("rows", "stock", "files", "file statistics", "files", "speedup")
         for name, query in queries.items():

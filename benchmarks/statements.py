@@ -61,7 +61,7 @@ VARIANTS: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @dataclass(frozen=True)
-class Seen:
+class Measurement:
     """The statements and the seconds of one variant."""
 
     statements: list[str]
@@ -84,7 +84,7 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         spark = _session(Path(folder))
-        figures = _measured(spark, Path(folder), options)
+        figures = _measure(spark, Path(folder), options)
         console = Console(width=120)
         console.print(_table(figures, options.rows))
         if options.show:
@@ -143,10 +143,10 @@ def _project(folder: Path, config: Mapping[str, Any], rows: int) -> Path:
     return folder
 
 
-def _measured(spark: SparkSession, folder: Path, options: argparse.Namespace) -> dict[str, dict[str, Seen]]:
-    wanted = {n for name, (_, stock) in VARIANTS.items() if (options.only or "") in name for n in (name, stock)}
+def _measure(spark: SparkSession, folder: Path, options: argparse.Namespace) -> dict[str, dict[str, Measurement]]:
+    selected = {n for name, (_, stock) in VARIANTS.items() if (options.only or "") in name for n in (name, stock)}
     kinds = [options.extension] if options.extension else KINDS
-    variants = [(name, kind) for name in VARIANTS if name in wanted for kind in kinds]
+    variants = [(name, kind) for name in VARIANTS if name in selected for kind in kinds]
     projects = {
         variant: _project(folder / f"variant{n}", VARIANTS[variant[0]][0], options.rows)
         for n, variant in enumerate(variants)
@@ -156,11 +156,13 @@ def _measured(spark: SparkSession, folder: Path, options: argparse.Namespace) ->
     for _ in range(options.runs + 2):
         for variant, project in projects.items():
             spark.conf.set("spark.bucketing.enabled", str(variant[1] == "on").lower())
-            with _sent() as statements[variant]:
+            with _statements_of_second_model() as statements[variant]:
                 seconds[variant].append(_run(project))
-    figures: dict[str, dict[str, Seen]] = {}
+    figures: dict[str, dict[str, Measurement]] = {}
     for name, kind in variants:
-        figures.setdefault(name, {})[kind] = Seen(statements[name, kind], statistics.median(seconds[name, kind][2:]))
+        figures.setdefault(name, {})[kind] = Measurement(
+            statements[name, kind], statistics.median(seconds[name, kind][2:])
+        )
     return figures
 
 
@@ -176,7 +178,7 @@ def _run(project: Path) -> float:
 
 
 @contextmanager
-def _sent() -> Iterator[list[str]]:
+def _statements_of_second_model() -> Iterator[list[str]]:
     """Return the statements of the second model, without those that dbt sends once per run."""
     from dbt.adapters.spark.session import Cursor
 
@@ -209,7 +211,7 @@ def _sent() -> Iterator[list[str]]:
         sent[:] = [f"{took:5.0f} ms  {text}" for took, text in zip(milliseconds, sent, strict=True)]
 
 
-def _table(figures: Mapping[str, Mapping[str, Seen]], rows: int) -> Table:
+def _table(figures: Mapping[str, Mapping[str, Measurement]], rows: int) -> Table:
     table = Table(title=f"A model of {rows:,} rows, second run: statements, seconds, and ratio to dbt-spark")
     table.add_column("materialization")
     for kind in next(iter(figures.values())):

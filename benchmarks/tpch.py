@@ -125,7 +125,7 @@ def measure(
                 frame = spark.sql(text)
                 frame._jdf.queryExecution().executedPlan()
                 planned = time.perf_counter() - start
-                rows = [_rounded(row) for row in frame.collect()]
+                rows = [_round(row) for row in frame.collect()]
                 if repetition:
                     seen[variant].append((planned, time.perf_counter() - start))
                 if repetition == options.repetitions:
@@ -176,7 +176,7 @@ def _job_table(inputs: str, jobs: list[tuple[str, ...]]) -> Table:
     return table
 
 
-def _rounded(row: tuple[object, ...]) -> tuple[object, ...]:
+def _round(row: tuple[object, ...]) -> tuple[object, ...]:
     # Floating-point sums depend on the order of rows.
     return tuple(round(value, 2) if isinstance(value, float) else value for value in row)
 

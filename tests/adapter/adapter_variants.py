@@ -157,6 +157,6 @@ class PersistDocs(BasePersistDocs):
         found = {row[0]: row[-1] or "" for row in project.run_sql(f"describe {relation}", fetch="all")}
         assert found["id"].startswith("id Column description"), found
         self._assert_common_comments(found["id"])
-        told = {row[0]: row[1] for row in project.run_sql(f"describe extended {relation}", fetch="all")}
-        assert told["Comment"].startswith("Table model description")
-        self._assert_common_comments(told["Comment"])
+        described = {row[0]: row[1] for row in project.run_sql(f"describe extended {relation}", fetch="all")}
+        assert described["Comment"].startswith("Table model description")
+        self._assert_common_comments(described["Comment"])

@@ -18,12 +18,12 @@ def suite(case: Case, kind: str) -> type:
     for name in (name for name in dir(case.base) if name.startswith("test_")):
         reason = DIFFERENCES.get((case.base.__name__, name, kind))
         if reason:
-            content[name] = pytest.mark.xfail(reason=reason, strict=True)(_copied(getattr(case.base, name)))
+            content[name] = pytest.mark.xfail(reason=reason, strict=True)(_copy(getattr(case.base, name)))
     made = type(f"Test{case.base.__name__.removeprefix('Base')}_{kind}", (case.base,), content)
     return made if case.quick and kind == "bucketed" else pytest.mark.long(made)
 
 
-def _copied(function: FunctionType) -> FunctionType:
+def _copy(function: FunctionType) -> FunctionType:
     # A mark on dbt's own function would also affect the other kind.
     code, defaults = function.__code__, function.__defaults__
     copy = FunctionType(code, function.__globals__, function.__name__, defaults, function.__closure__)

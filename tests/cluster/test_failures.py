@@ -105,20 +105,20 @@ def test_run_completes_when_a_worker_is_killed_during_a_bucketed_join(
     expected = [(ROWS, ROWS * (ROWS - 1) // 2, 128 * ROWS)]
     found: list[object] = []
     asking = threading.Thread(target=lambda: found.extend(query(join)))
-    begun = len(running_cluster.tail("thrift", 10**8))
+    log_start = len(running_cluster.tail("thrift", 10**8))
     asking.start()
-    while "Starting task" not in running_cluster.tail("thrift", 10**8)[begun:]:
+    while "Starting task" not in running_cluster.tail("thrift", 10**8)[log_start:]:
         time.sleep(0.05)
     time.sleep(1)
     running_cluster.kill("worker-1")
     asking.join(300)
     assert found == expected
-    assert re.search("Lost task|Resubmitted|Lost executor", running_cluster.tail("thrift", 10**8)[begun:])
+    assert re.search("Lost task|Resubmitted|Lost executor", running_cluster.tail("thrift", 10**8)[log_start:])
 
 
 PHASES: dict[str, Callable[[ClusterProject], bool]] = {
-    "its new rows are written": lambda project: is_writing(project.table("m__dbt_tmp")),
-    "its new rows are there": lambda project: has_files(project.table("m__dbt_tmp")),
+    "new rows are being written": lambda project: is_writing(project.table("m__dbt_tmp")),
+    "new rows are complete": lambda project: has_files(project.table("m__dbt_tmp")),
     "the old table is the backup": lambda project: project.table("m__dbt_backup").exists(),
     "the new table is in place": lambda project: (
         project.table("m__dbt_backup").exists() and has_files(project.table("m"))
@@ -158,9 +158,9 @@ def partitioned(project: ClusterProject) -> ClusterProject:
 
 # Phases by the state of the project and its files. A folder without files exists too briefly to be observed.
 REPLACING: dict[str, Callable[[ClusterProject, set[Path]], bool]] = {
-    "its rows are staged": lambda project, _: is_writing(project.table("m__dbt_staged")),
-    "partitions are written": lambda project, _: is_writing(project.table("m")),
-    "partitions are replaced": lambda project, before: not before <= files_of_partitions(project),
+    "rows are being staged": lambda project, _: is_writing(project.table("m__dbt_staged")),
+    "partitions are being written": lambda project, _: is_writing(project.table("m")),
+    "partitions are being replaced": lambda project, before: not before <= files_of_partitions(project),
 }
 
 

@@ -28,7 +28,7 @@ GIB = 2**30
 SMALL = ("--smallest", "1", "--target-file-size", "1KiB")
 
 
-def advised(project: Project, *arguments: str) -> dict[str, Any]:
+def advise(project: Project, *arguments: str) -> dict[str, Any]:
     result = command(project, "advise", "--format", "json", *SMALL, *arguments)
     assert result.exception is None or isinstance(result.exception, SystemExit), result.output
     assert result.exit_code == 0, result.output
@@ -48,7 +48,7 @@ def test_live_advice_matches_the_tables_built_after_apply(
         project.model(f"joined{number}", join + f" where a.url > '{number}'", **plain)
     project.model("bits", "select bit, collect_list(url) as urls from {{ ref('clicks') }} group by bit", **plain)
     project.dbt("run")
-    report = advised(project, "--profile", "--apply")
+    report = advise(project, "--profile", "--apply")
     changes = {one["model"]: one["config"] for one in report["changes"]}
     assert {name: config["clustered_by"] for name, config in changes.items()} == {
         "clicks": ["user_id"],
@@ -59,7 +59,7 @@ def test_live_advice_matches_the_tables_built_after_apply(
     assert report["applied"] and report["total"]["planned"] == report["total"]["models"] == 8
     project.dbt("run", "--full-refresh")
     # The plans of the proposal are now Spark's real plans.
-    again = advised(project)
+    again = advise(project)
     assert again["changes"] == []
     for when in ("exchanges", "sorts"):
         assert again["total"]["before"][when] == report["total"]["after"][when] < report["total"]["before"][when]
@@ -79,7 +79,7 @@ def test_run_after_apply_writes_new_partitions_in_buckets_and_rebuilds_other_tab
     for number in range(6):
         project.model(f"j{number}", join, materialized="table", file_format="parquet")
     project.dbt("run")
-    report = advised(project, "--apply")
+    report = advise(project, "--apply")
     changes = {one["model"]: one for one in report["changes"]}
     assert {name: one["config"]["on_bucket_change"] for name, one in changes.items()} == {
         "parts": "evolve",

@@ -48,7 +48,7 @@ QUERIES = {
 }
 
 
-class Seen:
+class Observation:
     """Results and plans of the join, the aggregate and the join within one month after a run."""
 
     def __init__(self, tables: Tables) -> None:
@@ -64,7 +64,7 @@ class Story:
 
     def __init__(self, project: Project) -> None:
         self.project, self.tables, self.months = project, Tables(project.spark, project.schema), ["", ""]
-        self.seen: list[Seen] = []
+        self.seen: list[Observation] = []
         project.model("all_flights", SOURCE, materialized="view")
         project.model(
             "planes", "select distinct tailnum, carrier, length(tailnum) * 30 as seats from {{ ref('all_flights') }} where flight % 3 = 0",
@@ -79,7 +79,7 @@ class Story:
         selected = ["--select", "flights", *["four_specs"] * bool(other_months)] if number else []
         self.project.dbt("run", *selected, months=written)
         self.months = ["".join(sorted({*self.months[0], *months})), "".join(sorted({*self.months[1], *other_months}))]
-        self.seen.append(Seen(self.tables))
+        self.seen.append(Observation(self.tables))
         self.assert_rows("flights", self.months[0], [JOIN, GROUPING])
 
     def names(self, months: str) -> str:
@@ -109,11 +109,11 @@ def story(new_project: Callable[..., Project]) -> Iterator[Story]:
 # Exchanges of the join, the aggregate and the join within the third month, which the first run does not write. An
 # unbucketed table of flights is shuffled to the buckets of planes.
 SEEN = {
-    "a plain table": ((1, 1, 0), ""),
-    "a bucketed month": ((1, 1, 0), "[not-sealed] (partition month=2013-01 and 1 more: "),
+    "unbucketed table": ((1, 1, 0), ""),
+    "one bucketed month": ((1, 1, 0), "[not-sealed] (partition month=2013-01 and 1 more: "),
     "all months bucketed": ((0, 0, 0), "8 Hive buckets"),
-    "a month of twice as many buckets": ((0, 0, 0), "8 Hive buckets of partitions with 8, 16"),
-    "all months of twice as many": ((0, 0, 0), "16 Hive buckets"),
+    "one month with twice as many buckets": ((0, 0, 0), "8 Hive buckets of partitions with 8, 16"),
+    "all months with twice as many buckets": ((0, 0, 0), "16 Hive buckets"),
 }
 
 

@@ -41,26 +41,26 @@ MERGED = sorted(
 OLD = sorted(ROWS, key=str)
 
 
-def crashed_before_replacing(project: Project) -> tuple[list[tuple[Path, Path]], list[Path]]:
+def crash_before_replacing(project: Project) -> tuple[list[tuple[Path, Path]], list[Path]]:
     """Crash a run that has staged its files; return (staged, final) path pairs, and the files to replace."""
     start(project, ROWS, partition_by=["ds"])
     write(project.spark, project.table("delta"), DELTA, f"{COLUMNS}, op string")
     with statements(crash_before="replace files"), pytest.raises(Failed, match="crashed here"):
         project.dbt("run")
     table, staged = project.location("m"), project.location("m__dbt_staged")
-    coming = [(staged / path, table / path) for path in data_files(project, "m__dbt_staged")]
+    new_files = [(staged / path, table / path) for path in data_files(project, "m__dbt_staged")]
     listed = project.rows("select distinct file from {schema}.m__dbt_touched where file is not null")
-    return coming, [Path(row.file.removeprefix("file:").replace("///", "/")) for row in listed]
+    return new_files, [Path(row.file.removeprefix("file:").replace("///", "/")) for row in listed]
 
 
 def begin(
-    project: Project, coming: list[tuple[Path, Path]], going: list[Path], name: str = "20260101000000000000-0"
+    project: Project, new_files: list[tuple[Path, Path]], old_files: list[Path], name: str = "20260101000000000000-0"
 ) -> Path:
     record = project.location("m") / "_replaced" / name
     record.mkdir(parents=True)
     lists = {
-        "added": [str(to.relative_to(project.location("m"))) for _, to in coming],
-        "removed": [str(path.relative_to(project.location("m"))) for path in going],
+        "added": [str(to.relative_to(project.location("m"))) for _, to in new_files],
+        "removed": [str(path.relative_to(project.location("m"))) for path in old_files],
         "created": [{"ds": "c"}],
     }
     (record / "begun").write_text(json.dumps(lists))
@@ -73,19 +73,25 @@ def move(paths: list[tuple[Path, Path]]) -> None:
         source.rename(target)
 
 
-def take(step: str, project: Project, record: Path, coming: list[tuple[Path, Path]], going: list[Path]) -> None:
+def take_step(
+    step: str, project: Project, record: Path, new_files: list[tuple[Path, Path]], old_files: list[Path]
+) -> None:
     """Perform one step of a replacement that has started."""
     if step == "half-moved":
         project.spark.sql(f"alter table {project.table('m')} add partition (ds='c')")
-        move(coming[::2])
+        move(new_files[::2])
     elif step == "moved":
-        move(coming[1::2])
+        move(new_files[1::2])
         for part in (project.location("m__dbt_staged") / "_file_statistics").glob("[0-9]*"):
             part.rename(project.location("m") / "_file_statistics" / part.name)
     elif step in ("committed", "undone"):
         (record / "begun").rename(record / step)
     else:
-        paths = {"half-undone": [to for _, to in coming[::2]], "half-deleted": going[::2], "deleted": going[1::2]}
+        paths = {
+            "half-undone": [to for _, to in new_files[::2]],
+            "half-deleted": old_files[::2],
+            "deleted": old_files[1::2],
+        }
         for path in paths[step]:
             path.unlink()
 
@@ -115,10 +121,10 @@ def test_readers_and_the_next_run_survive_a_crash_during_replacement(
     project: Project, extension: None, state: str
 ) -> None:
     """In every state, readers with the extension see the old or the new rows; the next run completes."""
-    coming, going = crashed_before_replacing(project)
-    record = begin(project, coming, going)
+    new_files, old_files = crash_before_replacing(project)
+    record = begin(project, new_files, old_files)
     for step in STEPS[state]:
-        take(step, project, record, coming, going)
+        take_step(step, project, record, new_files, old_files)
     committed = (record / "committed").exists()
     assert rows_of(project) == (MERGED if committed else OLD)
     if not state.startswith("half"):
@@ -145,9 +151,9 @@ def replace(project: Project) -> Any:
 
 def test_failed_replacement_is_undone(project: Project, extension: None) -> None:
     """If a file cannot be moved, or another writer has changed one, no new file remains."""
-    coming, _ = crashed_before_replacing(project)
+    new_files, _ = crash_before_replacing(project)
     before = data_files(project, "m")
-    coming[-1][1].mkdir(parents=True)
+    new_files[-1][1].mkdir(parents=True)
     with pytest.raises(Exception, match="cannot be renamed"):
         replace(project)
     assert rows_of(project) == OLD and data_files(project, "m") == before
@@ -158,7 +164,7 @@ def test_failed_replacement_is_undone(project: Project, extension: None) -> None
 
 def test_concurrent_recovery_and_replacement_have_one_winner(project: Project, extension: None) -> None:
     """A replacement that was undone cannot be committed, and a committed one cannot be undone; no row is lost."""
-    coming, going = crashed_before_replacing(project)
+    new_files, old_files = crash_before_replacing(project)
     done = threading.Event()
 
     def recover() -> None:
@@ -171,9 +177,9 @@ def test_concurrent_recovery_and_replacement_have_one_winner(project: Project, e
     other.start()
     try:
         replace(project)
-        expected, there, gone = MERGED, [to for _, to in coming], going
+        expected, there, gone = MERGED, [to for _, to in new_files], old_files
     except (PySparkException, Py4JError):
-        expected, there, gone = OLD, going, [to for _, to in coming]
+        expected, there, gone = OLD, old_files, [to for _, to in new_files]
     finally:
         done.set()
         other.join()
@@ -182,23 +188,23 @@ def test_concurrent_recovery_and_replacement_have_one_winner(project: Project, e
 
 
 def test_committed_replacement_cannot_be_undone(project: Project, extension: None) -> None:
-    coming, going = crashed_before_replacing(project)
-    record = begin(project, coming, going)
+    new_files, old_files = crash_before_replacing(project)
+    record = begin(project, new_files, old_files)
     jvm: Any = project.spark._jvm
     records = jvm.org.apache.spark.sql.bucketing.metadata
     path = jvm.org.apache.hadoop.fs.Path(str(project.location("m")))
     conf = project.spark._jsc.hadoopConfiguration()
     fs = path.getFileSystem(conf)
-    begun = records.Replacement.records(path, conf).last()
-    assert records.Replacement.commit(begun, fs) and not records.Replacement.undo(begun, fs)
+    started = records.Replacement.records(path, conf).last()
+    assert records.Replacement.commit(started, fs) and not records.Replacement.undo(started, fs)
     (record / "committed").rename(record / "begun")
-    assert records.Replacement.undo(begun, fs) and records.Replacement.undo(begun, fs)
-    assert not records.Replacement.commit(begun, fs) and (record / "undone").exists()
+    assert records.Replacement.undo(started, fs) and records.Replacement.undo(started, fs)
+    assert not records.Replacement.commit(started, fs) and (record / "undone").exists()
 
 
 def test_files_changed_by_other_writers_are_not_replaced(project: Project, extension: None) -> None:
-    _, going = crashed_before_replacing(project)
-    going[0].touch()
+    _, old_files = crash_before_replacing(project)
+    old_files[0].touch()
     with pytest.raises(Exception, match=r"changed or deleted since it was read.*run it again"):
         replace(project)
     assert rows_of(project) == OLD
@@ -231,7 +237,7 @@ def test_readers_see_either_old_or_new_rows(project: Project, extension: None, s
     found: list[Any] = []
     done = threading.Event()
 
-    def counted() -> Any:
+    def count_rows() -> Any:
         try:
             return tuple(other.sql(f"select count(*), sum(s) from {project.table('m')}").collect()[0])
         except (PySparkException, Py4JError) as error:
@@ -239,7 +245,7 @@ def test_readers_see_either_old_or_new_rows(project: Project, extension: None, s
 
     def read() -> None:
         while not done.is_set():
-            found.append(counted())
+            found.append(count_rows())
 
     reader = threading.Thread(target=read)
     reader.start()
@@ -273,7 +279,7 @@ def test_tables_without_file_statistics_have_no_replacement(project: Project, ex
 
 def test_tables_of_another_run_cannot_start_a_replacement(project: Project, extension: None) -> None:
     """A concurrent run has created its table of new files, but has not filled it yet."""
-    crashed_before_replacing(project)
+    crash_before_replacing(project)
     listed, staged = project.table("m__dbt_touched"), project.table("m__dbt_staged")
     statement = f"alter table {project.table('m')} replace files listed in {listed} with {staged}"
     columns = "(id bigint, o int, s int, v string, ds string) using parquet partitioned by (ds)"
@@ -386,8 +392,8 @@ def test_reused_name_of_an_undone_replacement_is_not_confused(project: Project, 
 @pytest.mark.long
 def test_copied_table_recovers_only_its_own_files(project: Project, extension: None) -> None:
     """The table was copied, with its record, during a replacement that the original has completed since."""
-    coming, going = crashed_before_replacing(project)
-    begin(project, coming, going)
+    new_files, old_files = crash_before_replacing(project)
+    begin(project, new_files, old_files)
     copy = project.location("m").parent / "copied"
     shutil.copytree(project.location("m"), copy)
     (created,) = project.spark.sql(f"show create table {project.table('m')}").collect()[0]
@@ -405,10 +411,10 @@ def test_copied_table_recovers_only_its_own_files(project: Project, extension: N
 @pytest.mark.long
 @pytest.mark.parametrize("state", ["moved", "half-deleted"])
 def test_table_renamed_after_a_crash_recovers(project: Project, extension: None, state: str) -> None:
-    coming, going = crashed_before_replacing(project)
-    record = begin(project, coming, going)
+    new_files, old_files = crash_before_replacing(project)
+    record = begin(project, new_files, old_files)
     for step in STEPS[state]:
-        take(step, project, record, coming, going)
+        take_step(step, project, record, new_files, old_files)
     project.spark.sql(f"alter table {project.table('m')} rename to {project.table('n')}")
     (row,) = project.spark.sql(f"alter table {project.table('n')} recover files").collect()
     assert row.recovered == ("undone" if state == "moved" else "completed")

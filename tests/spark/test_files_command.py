@@ -15,7 +15,7 @@ from spark_bucketing.organize.murmur3 import hash_of, hash_of_int, shuffle_keys
 TEXTS = ["", "a", "ab", "abc", "abcd", "é", "日本", "😀😀x", "2024-01-31"]
 
 
-def planned(project: Project, *arguments: str) -> dict[str, Any]:
+def plan_files(project: Project, *arguments: str) -> dict[str, Any]:
     result = command(project, "files", "plan", *arguments, "--format", "json")
     assert result.exit_code == 0, result.output
     data: dict[str, Any] = json.loads(result.stdout)
@@ -43,7 +43,7 @@ def test_plan_predicts_the_files_of_a_run(project: Project) -> None:
                 project, "files", "plan", "m", "--manifest", str(project.folder / "target" / "manifest.json")
             )
             assert result.exit_code == 0
-        plan = planned(project, "m")
+        plan = plan_files(project, "m")
         project.dbt("run")
         found = {key: len(files) for key, files in rows_of_files(project, "m", "ds").items()}
         assert {one["values"]["ds"]: one["files"] for one in plan["partitions"]} == found, size
@@ -94,7 +94,7 @@ def test_plan_of_ranges_predicts_the_files_of_a_run(project: Project) -> None:
     rows = "select if(id < 300, null, id) as o, if(id % 3 = 0, '', if(id % 3 = 1, null, 'x')) as s from range(600)"
     config = {**TABLE, "range_by": "o", "implicit_partition_by": "s", "rows_per_file": 30}
     project.model("m", rows, **config)
-    plan = planned(project, "m")
+    plan = plan_files(project, "m")
     project.dbt("run")
     assert (
         plan["files"] == 15 and len([path for path in project.files("m") if path.parts[0] != "_file_statistics"]) == 15

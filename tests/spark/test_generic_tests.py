@@ -41,7 +41,7 @@ def bucket_of(file: Path) -> int:
     return int(match.group(2) or match.group(4))
 
 
-def renamed(file: Path, bucket: int) -> Path:
+def path_with_bucket(file: Path, bucket: int) -> Path:
     """Return the path of a file with another bucket id in its name."""
     return file.with_name(BUCKET.sub(lambda m: f"{m.group(1) or m.group(3)}{bucket}", file.name))
 
@@ -55,18 +55,18 @@ def clone(project: Project, source: str, name: str, rest: str = "") -> Path:
     return project.location(name)
 
 
-def named(file: Path, word: str) -> Path:
+def path_with_word(file: Path, word: str) -> Path:
     """Return another file name for the same bucket."""
     return file.with_name(file.name.replace("part-", f"part-{word}-"))
 
 
 def copy_again(file: Path, *_: object) -> None:
-    shutil.copy(file, named(file, "again"))
+    shutil.copy(file, path_with_word(file, "again"))
 
 
 def exchange_names(first: Path, *_: object) -> None:
     second, kept = data_files(first.parent)[1], first.with_name("kept")
-    a, b = renamed(first, bucket_of(second)), renamed(second, bucket_of(first))
+    a, b = path_with_bucket(first, bucket_of(second)), path_with_bucket(second, bucket_of(first))
     first.rename(kept)
     second.rename(b)
     kept.rename(a)
@@ -76,26 +76,26 @@ def add_a_file_without_rows(file: Path, project: Project, case: str) -> None:
     empty = project.folder / f"empty_{case}"
     rows = project.spark.sql("select cast(1 as bigint) as k where false").coalesce(1)
     rows.write.format(case.split("_")[1]).save(str(empty))
-    shutil.copy(data_files(empty)[0], named(file, "empty"))
+    shutil.copy(data_files(empty)[0], path_with_word(file, "empty"))
 
 
 # Ways to damage the first file of a valid table, and the failing rows of each file test afterwards.
 VIOLATIONS: dict[str, tuple[Callable[[Path, Project, str], object], dict[str, int]]] = {
     "copy_again": (copy_again, {"one_file_per_bucket": 1}),
     "exchange_names": (exchange_names, {"rows_in_their_buckets": 2}),
-    "claim_too_high_a_bucket": (
-        lambda file, *_: file.rename(renamed(file, BUCKETS + 3)), {"one_file_per_bucket": 1, "rows_in_their_buckets": 1},
+    "rename_to_an_invalid_bucket": (
+        lambda file, *_: file.rename(path_with_bucket(file, BUCKETS + 3)), {"one_file_per_bucket": 1, "rows_in_their_buckets": 1},
     ),
-    "lose_the_bucket_id": (
+    "remove_the_bucket_id": (
         lambda file, *_: file.rename(file.with_name("part-00000-copied" + "".join(file.suffixes[-2:]))),
         {"one_file_per_bucket": 1, "rows_in_their_buckets": 1},
     ),
-    "take_a_file_sorted_otherwise": (
+    "replace_with_another_sort_order": (
         lambda file, project, case: shutil.copy(data_files(project.location(f"otherwise_{case}"))[0], file),
         {"sorted_within_buckets": 1},
     ),
     "add_a_file_without_rows": (add_a_file_without_rows, {"one_file_per_bucket": 1}),
-    "add_a_file_of_zero_bytes": (lambda file, *_: named(file, "zero").touch(), {}),
+    "add_a_file_of_zero_bytes": (lambda file, *_: path_with_word(file, "zero").touch(), {}),
 }  # fmt: skip
 
 
@@ -111,12 +111,12 @@ class Tables:
 
         Each test is a name, or a mapping: {test: its name, as: another name for the result, and dbt settings}.
         """
-        named = self.tables.setdefault(table, [])
+        attached = self.tables.setdefault(table, [])
         for test in tests:
             settings: dict[str, object] = {"test": test} if isinstance(test, str) else dict(test)
             kind = str(settings.pop("test"))
             name = f"{table}__{settings.pop('as', kind)}"
-            named.append({f"spark_bucketing.{kind}": {"name": name, **settings}})
+            attached.append({f"spark_bucketing.{kind}": {"name": name, **settings}})
 
     def run(self) -> dict[str, NodeResult]:
         tables = [{"name": name, "data_tests": tests} for name, tests in self.tables.items()]
@@ -416,12 +416,12 @@ def compared_tables(good: Project, tables: Tables) -> None:
     clone(good, "ok_hive_orc_parts", "compared")
     for name, (test, arguments, _) in WRONG_ARGUMENTS.items():
         tables.tests("compared", {"test": test, "as": name, "arguments": arguments})
-    wanted: dict[str, dict[str, object]] = {
+    expected_specs: dict[str, dict[str, object]] = {
         "right": {name: value for name, (value, _, _, _) in SPEC.items()},
         "wrong": {name: value for name, (_, value, _, _) in SPEC.items()},
         "part": {"buckets": 5},
     }
-    tables.tests("compared", *({"test": SPEC_TEST, "as": name, "arguments": of} for name, of in wanted.items()))
+    tables.tests("compared", *({"test": SPEC_TEST, "as": name, "arguments": of} for name, of in expected_specs.items()))
     good.spark.sql(f"create table {good.table('without')} (k int) using orc")
     tables.tests("without", {"test": SPEC_TEST, "arguments": {"buckets": 4}})
 
@@ -479,9 +479,9 @@ def test_shuffles_are_counted_in_the_plan(models: Project, adaptive: str) -> Non
 
 def test_refs_are_deferred(models: Project, new_project: Callable[..., Project]) -> None:
     models.dbt("run")
-    elsewhere = new_project("generic_tests")
+    other_project = new_project("generic_tests")
     state = ("--defer", "--state", str(models.folder / "target"))
-    results = elsewhere.dbt("test", "--select", "test_name:shuffles_at_most,no_shuffle_by_macro", *state)
+    results = other_project.dbt("test", "--select", "test_name:shuffles_at_most,no_shuffle_by_macro", *state)
     assert [result.status for result in results.values()] == ["pass"]
 
 

@@ -125,7 +125,7 @@ SPELLED = versions("select id as Key, 1 as Part from range(4)", "select id as KE
 ODD = {"clustered_by": ["key"], "partition_by": ["part"], "unique_key": "kEY", "on_schema_change": "fail"}
 # SQL and config of models of every strategy, and the number of rows after a second run.
 COUNTS: dict[str, tuple[str, dict[str, Any], dict[str, int]]] = {
-    "a column spelled otherwise": (SPELLED, ODD, {"append": 8, "insert_overwrite": 4, "merge": 6}),
+    "a column in other case": (SPELLED, ODD, {"append": 8, "insert_overwrite": 4, "merge": 6}),
     "a model that reads itself": (READS_ITSELF, {}, {"append": 19, "insert_overwrite": 9, "merge": 10}),
 }
 

@@ -42,7 +42,7 @@ def write(spark: SparkSession, table: str, rows: list[Row], columns: str = COLUM
     spark.createDataFrame(rows, columns).write.mode("overwrite").saveAsTable(table)
 
 
-def merged(before: list[Row], delta: list[Row], keys: list[int], updates: list[int] | None = None) -> list[Row]:
+def expected_rows(before: list[Row], delta: list[Row], keys: list[int], updates: list[int] | None = None) -> list[Row]:
     """Return the rows after a merge, by key; the last element of a delta row is its operation."""
     rows: dict[Any, Row] = {}
 
@@ -169,7 +169,7 @@ def assert_merges(project: Project, number: int, shares: tuple[float, ...]) -> N
         unique = {tuple(one[key] for key in keys): one for one in delta}
         delta = list(unique.values())
         merge(project, delta)
-        expected = merged(expected, delta, keys, updates)
+        expected = expected_rows(expected, delta, keys, updates)
         assert rows_of(project) == expected, share
         assert_file_statistics_are_exact(project)
         assert project.tables() == {"m", "base", "delta"}
@@ -215,8 +215,8 @@ def test_range_columns_of_each_type(project: Project, extension: None, kind: str
             f" union all select id, o, v from {delta} where op <> 'D'"
         )
         found = project.spark.sql(f"select id, o, v from {project.table(name)}")
-        wanted = project.spark.sql(f"select id, o, v from ({expected})")
-        assert found.exceptAll(wanted).count() == wanted.exceptAll(found).count() == 0
+        expected_frame = project.spark.sql(f"select id, o, v from ({expected})")
+        assert found.exceptAll(expected_frame).count() == expected_frame.exceptAll(found).count() == 0
         (overlaps,) = project.rows(
             "select count(*) as n from (select lower.o <= max(upper.o) over (order by lower.o, file rows between unbounded preceding and 1 preceding) as overlap"
             f" from file_statistics('{project.table(name)}') where lower.o is not null) where overlap"
@@ -495,7 +495,7 @@ def test_file_of_several_input_splits_is_merged(project: Project, extension: Non
     assert len(files_of(project, "m", groups="s")) == 3
 
 
-def both(project: Project, columns: str, **config: Any) -> None:
+def assert_checked_merge(project: Project, columns: str, **config: Any) -> None:
     """Create a table of 400 rows, and run a checked merge that updates ten rows and adds ten."""
     for name, rows in (("base", "select {}, 'old' as v from range(400)"), ("delta", "select {}, 'new' as v, 'U' as op from (select id from range(10) union all select id from range(400, 410))")):  # fmt: skip
         project.spark.sql(f"create table {project.table(name)} using parquet as {rows.format(columns)}")
@@ -511,7 +511,7 @@ def test_columns_may_have_names_that_a_merge_uses(project: Project, extension: N
     columns = (
         "id as there, id as o, id % 2 as hash, id % 3 as copies, id % 2 as file, id % 3 as rows, id % 5 as checksum"
     )
-    both(project, columns, unique_key=["there"], partition_by=["file"], implicit_partition_by=["rows"])
+    assert_checked_merge(project, columns, unique_key=["there"], partition_by=["file"], implicit_partition_by=["rows"])
 
 
 @pytest.mark.long

@@ -56,8 +56,8 @@ def assert_exact(
 def assert_same_rows(project: Project, sql: str, table: str = "m") -> None:
     written = f"select * from {project.table(table)}"
     columns = ", ".join(project.spark.table(project.table(table)).columns)
-    wanted = f"select {columns} from ({sql.replace(chr(39) * 2, 'null')})"
-    for one, other in ((written, wanted), (wanted, written)):
+    expected = f"select {columns} from ({sql.replace(chr(39) * 2, 'null')})"
+    for one, other in ((written, expected), (expected, written)):
         assert project.rows(f"({one}) except all ({other})") == []
 
 
@@ -239,12 +239,12 @@ def test_partitions_of_every_type(project: Project, extension: None) -> None:
         sql = f"select id, {nested}, {columns} from range(0, 99, 1, 4)"
         project.model(pair, sql, **TABLE, partition_by=list(pair), rows_per_file=10)
     project.dbt("run")
-    wanted = project.rows(content.format(f"(select id, {nested}, {columns} from range(99))"))
+    expected = project.rows(content.format(f"(select id, {nested}, {columns} from range(99))"))
     for pair in ("id", "tn", "fb", "sc"):
         partition = f"concat_ws(',', {', '.join(pair)})"
         assert sorted(rows_of_files(project, pair, partition).values()) == [[9, 8, 8, 8]] * 3, pair
         assert set(writing_tasks(project.files(pair)).values()) == {1}
-        assert project.rows(content.format(project.table(pair))) == wanted, pair
+        assert project.rows(content.format(project.table(pair))) == expected, pair
 
 
 def test_reserved_column_name_is_refused(project: Project) -> None:
@@ -273,10 +273,10 @@ def test_more_files_than_tasks_are_refused(project: Project) -> None:
 def test_unplanned_files_cause_a_warning(project: Project) -> None:
     """Simulate an unknown cause that distributes rows differently."""
 
-    def disturbed(execute: Callable[[str], None], sql: str) -> None:
+    def disturb(execute: Callable[[str], None], sql: str) -> None:
         execute(re.sub(r"repartition\(4, `__spark_bucketing_key`\)", "coalesce(1)", sql))
 
     project.model("m", "select id from range(10)", **TABLE, num_files=4)
-    with executing(disturbed):
+    with executing(disturb):
         _, failure = project.attempt("--warn-error", "run")
     assert "4 files were planned, and 1 have been written" in failure

@@ -22,7 +22,7 @@ OLDER = """
 
 
 @contextmanager
-def recorded(description: str | None = None) -> Iterator[list[str]]:
+def record_queries(description: str | None = None) -> Iterator[list[str]]:
     """Record dbt's queries about functions, and replace the description of the extension's function if one is given."""
     asked: list[str] = []
 
@@ -46,18 +46,18 @@ def models(project: Project) -> Project:
 
 @pytest.mark.usefixtures("extension")
 def test_version_mismatch_is_reported_once_per_run(models: Project) -> None:
-    with recorded() as asked:
+    with record_queries() as asked:
         assert not warnings(models)
-    with recorded(OLDER) as asked_of_older:
+    with record_queries(OLDER) as asked_of_older:
         found = warnings(models)
     assert found.count(SAID) == 1 and "`dbt deps`" in found and "extension build" in found, found
     assert not [name for name in models.tables() if "__dbt_" in name], "the warning came after the first write"
     # Several threads may send the same query at the same moment.
     assert set(asked) == set(asked_of_older)
-    with recorded(OLDER):
+    with record_queries(OLDER):
         assert SAID in warnings(models), "the next run must warn again"
 
 
 def test_versions_are_not_compared_without_the_extension(models: Project) -> None:
-    with recorded(OLDER):
+    with record_queries(OLDER):
         assert not warnings(models)

@@ -83,11 +83,11 @@ def test_partition_overwrite_keeps_other_partitions_and_settings(project: Projec
     project.build(rows.format("first", 0), **config)
     for number, version in enumerate(("second", "third"), 1):
         project.build(rows.format(version, number), **config)
-        told = f"alter table {project.table('m')} set serdeproperties ('partitionOverwriteMode' = 'dynamic')"
+        statement = f"alter table {project.table('m')} set serdeproperties ('partitionOverwriteMode' = 'dynamic')"
         assert ("partitionOverwriteMode=dynamic" in (project.detail("m", "Storage Properties") or "")) == (
             not can(WRITE_OPTIONS) or version == "third"
         )
-        spark.sql(told)
+        spark.sql(statement)
     found = project.rows("select p, k from {schema}.m order by p")
     assert [row.k for row in found] == ["first", "second", "third"]
     assert spark.conf.get(key) == before

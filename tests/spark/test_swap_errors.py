@@ -21,7 +21,7 @@ RENAME = "alter_table_with_environmentContext"
 MODEL: dict[str, Any] = {"materialized": "bucketed_table", "clustered_by": "k", "buckets": 2}
 
 
-def refused(spark: SparkSession, number: int) -> AbstractContextManager[list[str]]:
+def refuse_rename(spark: SparkSession, number: int) -> AbstractContextManager[list[str]]:
     """Make the metastore refuse the given rename with its own message, and collect all renames."""
     jvm: Any = spark.sparkContext._jvm
     error = jvm.org.apache.hadoop.hive.metastore.api.MetaException("failed on purpose")
@@ -97,14 +97,14 @@ def test_script_cannot_read_the_message_of_a_metastore_error(project: Project) -
     project.dbt("run")
     rename = f"alter table {table} rename to {project.table('n')}"
     handler = "declare exit handler for sqlexception begin select 'handled'; end;"
-    with refused(spark, 1), pytest.raises(Exception, match="failed on purpose"):
+    with refuse_rename(spark, 1), pytest.raises(Exception, match="failed on purpose"):
         spark.sql(rename)
     for script in (
         f"begin {rename}; end",
         f"begin {handler} {rename}; end",
         f"begin execute immediate '{rename}'; end",
     ):
-        with refused(spark, 1), pytest.raises(Exception, match="NullPointerException") as error:
+        with refuse_rename(spark, 1), pytest.raises(Exception, match="NullPointerException") as error:
             spark.sql(script)
         assert "sqlState" in str(error.value) and "failed on purpose" not in str(error.value)
     assert content(project) == [("1",)]
@@ -120,7 +120,7 @@ def test_next_run_repairs_a_failed_swap(project: Project, number: int) -> None:
     def watched(execute: Callable[[str], None], sql: str) -> None:
         # Without scripts, the second rename is the only one in its statement.
         nth = number if scripts or len(renames) + 1 < number else 1
-        with refused(project.spark, nth) if "rename to" in sql else nullcontext([]) as calls:
+        with refuse_rename(project.spark, nth) if "rename to" in sql else nullcontext([]) as calls:
             try:
                 execute(sql)
             finally:

@@ -45,15 +45,15 @@ def statements(crash_before: int | str | None = None, ignored: re.Pattern[str] =
 
     sent: list[str] = []
 
-    dead: list[str] = []
+    crashed: list[str] = []
 
     def watched(execute: Callable[[str], None], sql: str) -> None:
-        if dead:
+        if crashed:
             raise DbtRuntimeError("the process is dead")
         if not ignored.match(sql):
             sent.append(" ".join(re.sub(r"/\*.*?\*/", "", sql, flags=re.DOTALL).split()))
             if len(sent) - 1 == crash_before or (isinstance(crash_before, str) and crash_before in sent[-1]):
-                dead.append(sql)
+                crashed.append(sql)
                 raise DbtRuntimeError("the process crashed here")
         execute(sql)
 

@@ -40,7 +40,7 @@ EIGHT: tuple[int, list[str], list[str]] = (8, ["k"], [])
 # Statements, and the table's buckets after them.
 SPELLINGS = {
     "capitals": ("ALTER TABLE t CLUSTERED BY (k) INTO 8 BUCKETS", EIGHT),
-    "behind a comment": ('/* {"app": "dbt", "node_id": "model.t"} */\nalter table t clustered by (k) into 8 buckets', EIGHT),
+    "after a comment": ('/* {"app": "dbt", "node_id": "model.t"} */\nalter table t clustered by (k) into 8 buckets', EIGHT),
     "comments": ("-- by hand\n alter /* the */ table\n`alter_buckets`.`t` Clustered By(`K`)Into 8 Buckets ; -- done\n;", EIGHT),
     "catalog": ("alter table spark_catalog.alter_buckets.t clustered by (k) into 8 buckets /* ; */", EIGHT),
     "variable": ("alter table t clustered by (k) into ${t.buckets} buckets", EIGHT),
@@ -51,7 +51,7 @@ SPELLINGS = {
     "a long comment": (f"/* {'x' * 500_000} */ select 1 as x", FOUR),
     "a string": (f"alter table t set tblproperties ('note' = '{'x' * 3_000}')", FOUR),
     "a nested comment": ("/* an /* inner */ alter table t clustered by (k) into 3 buckets */ select 1 as x", FOUR),
-    "a word that begins alike": ("select 1 as x -- alter table t clustered by (k) into 3 buckets", FOUR),
+    "a comment with the statement": ("select 1 as x -- alter table t clustered by (k) into 3 buckets", FOUR),
 }  # fmt: skip
 
 

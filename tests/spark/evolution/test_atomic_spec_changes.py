@@ -44,12 +44,12 @@ EIGHT = (8, ["k"], ["k"])
 CHANGES = {
     "more buckets": Change("stored as parquet", CLUSTERED, (TABLE,), [FOUR] * 2, EIGHT, StoredSpec(8, 8)),
     "no buckets": Change("stored as orc", "alter table t not clustered", (TABLE,), [FOUR] * 2, (-1, [], []), NONE),
-    "a partition": Change("stored as parquet", ONE_NOT, (PARTITIONS,), [FOUR, NONE], (4, ["k"], ["k"]), FOUR),
-    "plain parquet": Change("using parquet", CLUSTERED, (PARTITIONS, TABLE), [NONE] * 2, EIGHT, StoredSpec(8, 8)),
-    "plain orc": Change("using orc", CLUSTERED, (PARTITIONS, TABLE), [NONE] * 2, EIGHT, StoredSpec(8, 8)),
+    "one partition": Change("stored as parquet", ONE_NOT, (PARTITIONS,), [FOUR, NONE], (4, ["k"], ["k"]), FOUR),
+    "unbucketed parquet": Change("using parquet", CLUSTERED, (PARTITIONS, TABLE), [NONE] * 2, EIGHT, StoredSpec(8, 8)),
+    "unbucketed orc": Change("using orc", CLUSTERED, (PARTITIONS, TABLE), [NONE] * 2, EIGHT, StoredSpec(8, 8)),
 }
 # Statements whose failures exercise the same code as another one.
-ALIKE = ("no buckets", "plain orc")
+ALIKE = ("no buckets", "unbucketed orc")
 CRASHES = [
     pytest.param(change, call, id=f"{name}, {call}", marks=pytest.mark.long if name in ALIKE else ())
     for name, change in CHANGES.items()
@@ -78,7 +78,7 @@ def rows(tables: Tables) -> list[list[str]]:
     return [tables.rows(query) for query in QUERIES]
 
 
-def failed(tables: Tables, statement: str, call: str, number: int = 1) -> list[list[str]]:
+def fail_call(tables: Tables, statement: str, call: str, number: int = 1) -> list[list[str]]:
     """Fail the given call of a statement, check that nothing has changed, and return the rows of the queries."""
     before, expected = state(tables), rows(tables)
     with failing(tables.spark, call, number) as seen, pytest.raises(FAILURES, match="on purpose"):
@@ -92,7 +92,7 @@ def failed(tables: Tables, statement: str, call: str, number: int = 1) -> list[l
 @pytest.mark.parametrize(("change", "call"), CRASHES)
 def test_failed_change_keeps_the_old_spec_and_can_be_repeated(tables: Tables, change: Change, call: str) -> None:
     prepare(tables, change.stored)
-    expected = failed(tables, change.statement, call)
+    expected = fail_call(tables, change.statement, call)
     tables.sql(change.statement)
     now = state(tables)
     assert (now.provider, now.partitions) == ("hive", change.after)
@@ -109,7 +109,7 @@ def test_change_of_many_partitions_can_be_repeated_after_a_failed_batch(tables: 
     """A call changes up to a thousand partitions; the first call succeeds and the second one fails."""
     prepare(tables, "using parquet")
     tables.sql("alter table t add " + " ".join(f"partition (p = {p})" for p in range(2, 1002)))
-    expected = failed(tables, CLUSTERED, PARTITIONS, 2)
+    expected = fail_call(tables, CLUSTERED, PARTITIONS, 2)
     tables.sql(CLUSTERED)
     assert state(tables).table.descriptor == EIGHT
     assert rows(tables) == expected
@@ -118,14 +118,14 @@ def test_change_of_many_partitions_can_be_repeated_after_a_failed_batch(tables: 
 def test_last_of_two_concurrent_statements_wins_and_rows_stay_correct(tables: Tables) -> None:
     """SET TBLPROPERTIES reads the table and writes it back a moment later."""
 
-    def put_back(client: Any, call: Callable[[], Any]) -> Any:
+    def write_back_old_table(client: Any, call: Callable[[], Any]) -> Any:
         before = client.getTable(DATABASE, "t")
         result = call()
         client.alter_table(DATABASE, "t", before)
         return result
 
     filled(tables, "t")
-    with intercepted(tables.spark, TABLE, put_back):
+    with intercepted(tables.spark, TABLE, write_back_old_table):
         tables.sql(CLUSTERED)
     query = "select a.k, b.v from t a join t b on a.k = b.k"
     assert places(tables, "t").descriptor == (4, ["k"], ["k"])

@@ -33,13 +33,13 @@ READ = {
     "X and 2X": (f"select * from {days('a', 'b')} t join h4 on t.k = h4.k", (0, 0, 2), "(4 Hive buckets of partitions with 4, 8, merged)"),
     "X, 2X and 4X": (f"select t.k, count(*), sum(h4.v) from {days('a', 'b', 'c')} t join h4 on t.k = h4.k group by t.k", (0, 0, 2), "(4 Hive buckets of partitions with 4, 8, 16, merged)"),
     "2X and 4X": (f"select * from {days('b', 'c')} t full join h8 on t.k = h8.k", (0, 0, 2), "(8 Hive buckets of partitions with 8, 16, merged)"),
-    "with a table of 4X": (f"select * from {days('b', 'c')} t left join h16 on t.k = h16.k", (0, 0, 2), "(8 Hive buckets of partitions with 8, 16, merged)"),
+    "joined with 4X": (f"select * from {days('b', 'c')} t left join h16 on t.k = h16.k", (0, 0, 2), "(8 Hive buckets of partitions with 8, 16, merged)"),
     "groups": (f"select k, sum(v) from {days('a', 'c')} group by k", (0, 0, 1), "(4 Hive buckets of partitions with 4, 16)"),
     "window": (f"select k, rank() over (partition by k order by v) from {days('a', 'b')}", (0, 1, 1), "(4 Hive buckets of partitions with 4, 8)"),
     "a common divisor": (f"select k, count(*) from {days('b', 'e')} group by k", (0, 0, 1), "(2 Hive buckets of partitions with 6, 8)"),
-    "other column": (f"select j, count(*) from {days('d')} group by j", (0, 0, 1), "(8 Hive buckets, sorted)"),
-    "no longer by k": (f"select k, count(*) from {days('d')} group by k", (1, 0, 0), "false [column-not-read] (bucket column j is not read)"),
-    "two columns": (f"select k, count(*) from {days('a', 'b', 'd')} group by k", (1, 0, 0), "false [mixed-specs] (its bucket specs differ: by k in ds=a and 1 more, by j in ds=d)"),
+    "spec with another column": (f"select j, count(*) from {days('d')} group by j", (0, 0, 1), "(8 Hive buckets, sorted)"),
+    "grouped by another column": (f"select k, count(*) from {days('d')} group by k", (1, 0, 0), "false [column-not-read] (bucket column j is not read)"),
+    "different bucket columns": (f"select k, count(*) from {days('a', 'b', 'd')} group by k", (1, 0, 0), "false [mixed-specs] (its bucket specs differ: by k in ds=a and 1 more, by j in ds=d)"),
     "none": ("select k, count(*) from grown where ds = 'nothing' group by k", (0, 0, 1), "(6 Hive buckets, sorted)"),
 }
 # fmt: on
@@ -84,9 +84,9 @@ def test_table_altered_to_not_clustered_gets_an_ordinary_scan(tables: Tables) ->
 ADDED = "alter table sparse add partition (ds = 'n')"
 EMPTIED = {
     "added": [ADDED],
-    "of another column": [ADDED, "alter table sparse partition (ds = 'n') clustered by (j) into 8 buckets"],
-    "of no buckets": [ADDED, "alter table sparse partition (ds = 'n') not clustered"],
-    "elsewhere": [f"{ADDED} location '{{folder}}/elsewhere'"],
+    "with another bucket column": [ADDED, "alter table sparse partition (ds = 'n') clustered by (j) into 8 buckets"],
+    "without buckets": [ADDED, "alter table sparse partition (ds = 'n') not clustered"],
+    "in another folder": [f"{ADDED} location '{{folder}}/elsewhere'"],
     "truncated": ["insert into sparse values (1, 1, 1, 'n')", "truncate table sparse partition (ds = 'n')"],
 }
 

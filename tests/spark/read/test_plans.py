@@ -150,10 +150,10 @@ ALIGNMENTS = {
 @pytest.mark.parametrize("how", ["join", "left join", "right join", "full join", "left semi join", "left anti join"])
 @pytest.mark.parametrize("alignment", ALIGNMENTS)
 def test_join_alignment_setting_coalesces_or_splits_buckets(tables: Tables, alignment: str, how: str) -> None:
-    shape, told = ALIGNMENTS[alignment]
+    shape, said = ALIGNMENTS[alignment]
     with tables.settings({"spark.bucketing.join.alignment": alignment}):
         plan = tables.read(f"select * from a {how} c16 c on a.k = c.k")
-        assert plan.shape == shape and told in plan, plan
+        assert plan.shape == shape and said in plan, plan
         tables.read(f"select * from c16 c {how} a on a.k = c.k", empty=how == "left anti join")
 
 

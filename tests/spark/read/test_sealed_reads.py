@@ -30,7 +30,7 @@ def tables(tables: Tables) -> Tables:
 
 
 @pytest.fixture
-def fresh(tables: Tables) -> DataFrame:
+def plan_in_new_session(tables: Tables) -> DataFrame:
     """Plan the join in a new session."""
     session = tables.spark.newSession()
     session.conf.set("spark.bucketing.enabled", "true")
@@ -52,11 +52,11 @@ WAYS: dict[str, Callable[[DataFrame], object]] = {
 
 
 @pytest.mark.parametrize("how", WAYS)
-def test_first_query_of_a_session_reads_buckets(tables: Tables, fresh: DataFrame, how: str) -> None:
-    plan = str(fresh._jdf.queryExecution().executedPlan().toString())
+def test_first_query_of_a_session_reads_buckets(tables: Tables, plan_in_new_session: DataFrame, how: str) -> None:
+    plan = str(plan_in_new_session._jdf.queryExecution().executedPlan().toString())
     assert plan.count("Bucketed: true (8 Hive buckets, sorted)") == 2 and "Exchange" not in plan
-    assert rows_of(WAYS[how](fresh)) == tables.stock_rows(JOIN)
-    fresh.unpersist()
+    assert rows_of(WAYS[how](plan_in_new_session)) == tables.stock_rows(JOIN)
+    plan_in_new_session.unpersist()
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ GROUPED = "select k, sum(v) from r group by k"
 REPLACED = ("select r.k, r.v, good.v as w from r join good on r.k = good.k", GROUPED)
 
 
-def planned(tables: Tables, query: str = GROUPED) -> DataFrame:
+def planned_frame(tables: Tables, query: str = GROUPED) -> DataFrame:
     """Return a query that is planned over listed, bucketed files, but has not run."""
     tables.sql(f"use {tables.database}")
     frame = tables.spark.sql(query)
@@ -152,7 +152,7 @@ def replaceable(tables: Tables) -> Tables:
     [*((query, True) for query in REPLACED), pytest.param(GROUPED, False, id="different modification time")],
 )
 def test_file_replaced_during_a_query_fails_it_with_a_clear_error(replaceable: Tables, query: str, other: bool) -> None:
-    tables, frame = replaceable, planned(replaceable, query)
+    tables, frame = replaceable, planned_frame(replaceable, query)
     first, second, *_ = tables.files("r")
     put(second, (first if other else second).read_bytes())
     with pytest.raises(ERRORS, match=r"r was replaced while the query ran.*REFRESH TABLE"):
@@ -168,7 +168,7 @@ def test_modification_time_truncated_to_seconds_is_no_replacement(replaceable: T
         os.utime(path, ns=(second, second + 345_000_000))
     tables.sql("refresh table r")
     tables.seal("r")
-    frame = planned(tables)
+    frame = planned_frame(tables)
     for path in tables.files("r"):
         os.utime(path, ns=(second, second))
     assert rows_of(frame.collect()) == tables.stock_rows(GROUPED)
@@ -177,7 +177,7 @@ def test_modification_time_truncated_to_seconds_is_no_replacement(replaceable: T
 def test_missing_files_are_ignored_if_configured(replaceable: Tables) -> None:
     tables = replaceable
     with tables.settings({"spark.sql.files.ignoreMissingFiles": "true"}):
-        frame = planned(tables)
+        frame = planned_frame(tables)
         tables.files("r")[0].unlink()
         found = rows_of(frame.collect())
         tables.sql("refresh table r")

@@ -58,7 +58,7 @@ def tables(database: Tables) -> Iterator[Tables]:
     database.sql("drop table t")
 
 
-def code_of(tables: Tables, query: str = QUERIES[1]) -> str:
+def reason_code(tables: Tables, query: str = QUERIES[1]) -> str:
     """Return the reason code of an ordinary scan of `t`, or an empty string for a bucketed scan."""
     plan = explain(tables, query)
     found = re.search(r"Bucketed: false \[([a-z-]+)\]", plan)
@@ -74,7 +74,7 @@ def stock_rows(tables: Tables) -> list[list[str]]:
         return []
 
 
-def first(act: Callable[[Path], Any]) -> Act:
+def change_first_file(act: Callable[[Path], Any]) -> Act:
     """Apply a change to the first file of the table."""
     return lambda tables: act(tables.files("t")[0])
 
@@ -86,7 +86,7 @@ def replace_file(tables: Tables, own_time: bool = False) -> None:
     put(mine, theirs.read_bytes(), (mine if own_time else theirs).stat().st_mtime_ns)
 
 
-def moved(tables: Tables, copy: Callable[..., Any]) -> None:
+def move_table(tables: Tables, copy: Callable[..., Any]) -> None:
     """Move the table to another folder, as a restored backup or a copied table would."""
     folder, target = tables.folder("t"), tables.folder("t").with_name("t_moved")
     shutil.rmtree(target, ignore_errors=True)
@@ -100,12 +100,12 @@ def touch_files(tables: Tables) -> None:
         os.utime(path, (1_700_000_000, 1_700_000_000))
 
 
-def nested(tables: Tables) -> None:
+def add_nested_folder(tables: Tables) -> None:
     (tables.folder("t") / "more").mkdir()
     shutil.copy2(tables.files("other")[0], tables.folder("t") / "more")
 
 
-def altered(key: str, value: str | None) -> Act:
+def set_parameter(key: str, value: str | None) -> Act:
     return lambda tables: put_parameters(tables, "t", "", {key: value})
 
 
@@ -129,7 +129,7 @@ def crash(statement: str, then: str = "select 1") -> Act:
     return act
 
 
-def loaded(tables: Tables) -> None:
+def load_data(tables: Tables) -> None:
     shutil.copytree(tables.folder("other"), tables.folder("t") / ".stage")
     tables.sql(f"load data inpath '{tables.folder('t')}/.stage' into table t")
 
@@ -160,54 +160,62 @@ class Case(NamedTuple):
 CASES = {
     "nothing": Case(statements(), SEALED, "unchanged"),
     "a file added": Case(
-        first(lambda path: shutil.copy2(path, path.with_name(f"{path.name[:5]}_0_copy_1"))), BROKEN, "sealed"
+        change_first_file(lambda path: shutil.copy2(path, path.with_name(f"{path.name[:5]}_0_copy_1"))),
+        BROKEN,
+        "sealed",
     ),
-    "a file removed": Case(first(Path.unlink), BROKEN, "sealed"),
-    "files swapped between tables": Case(replace_file, BROKEN, "sealed"),
-    "a file replaced by one of its length": Case(
-        first(lambda path: put(path, path.read_bytes(), path.stat().st_mtime_ns + 2_000_000)), BROKEN, "sealed"
+    "a file removed": Case(change_first_file(Path.unlink), BROKEN, "sealed"),
+    "a file from another table": Case(replace_file, BROKEN, "sealed"),
+    "a file replaced with the same size": Case(
+        change_first_file(lambda path: put(path, path.read_bytes(), path.stat().st_mtime_ns + 2_000_000)),
+        BROKEN,
+        "sealed",
     ),
-    "a file replaced by one of its time": Case(lambda tables: replace_file(tables, own_time=True), BROKEN, "sealed"),
-    "a file truncated": Case(first(lambda path: put(path, path.read_bytes()[:-9])), BROKEN, None),
-    "a file emptied": Case(first(lambda path: put(path, b"")), BROKEN, "sealed"),
-    "restored with its times": Case(lambda tables: moved(tables, shutil.copy2), SEALED, "unchanged"),
-    "copied": Case(lambda tables: moved(tables, shutil.copy), BROKEN, "sealed"),
+    "a file replaced with the same time": Case(lambda tables: replace_file(tables, own_time=True), BROKEN, "sealed"),
+    "a file truncated": Case(change_first_file(lambda path: put(path, path.read_bytes()[:-9])), BROKEN, None),
+    "a file emptied": Case(change_first_file(lambda path: put(path, b"")), BROKEN, "sealed"),
+    "restored with file times": Case(lambda tables: move_table(tables, shutil.copy2), SEALED, "unchanged"),
+    "copied without file times": Case(lambda tables: move_table(tables, shutil.copy), BROKEN, "sealed"),
     "times changed": Case(touch_files, BROKEN, "sealed"),
     # Spark ignores this folder; other engines may not.
-    "a folder among the files": Case(nested, SEALED, "refused"),
+    "a nested folder": Case(add_nested_folder, SEALED, "refused"),
     "a wider type": Case(lambda tables: put_schema(tables, "t", "k bigint, v bigint"), "columns-changed", "refused"),
-    "another number in Spark's": Case(altered("spark.sql.sources.schema.numBuckets", "16"), SEALED, "unchanged"),
-    "another number in the descriptor": Case(lambda tables: put_descriptor(tables, "t", "", 16), SEALED, "unchanged"),
-    "another number in the seal": Case(altered("bucketing.num_buckets", "16"), BROKEN, "sealed"),
-    "another column in the seal": Case(altered("bucketing.sort_columns", "[]"), BROKEN, "sealed"),
-    "another digest": Case(altered("bucketing.digest", "0" * 32), BROKEN, "sealed"),
-    "a key of the seal is missing": Case(altered("bucketing.bytes", None), "seal-unreadable", "sealed"),
-    "a later version of seals": Case(altered("bucketing.spec_version", "3"), "seal-unreadable", "sealed"),
+    "another number in Spark's table property": Case(
+        set_parameter("spark.sql.sources.schema.numBuckets", "16"), SEALED, "unchanged"
+    ),
+    "another number in the metastore descriptor": Case(
+        lambda tables: put_descriptor(tables, "t", "", 16), SEALED, "unchanged"
+    ),
+    "another number in the seal": Case(set_parameter("bucketing.num_buckets", "16"), BROKEN, "sealed"),
+    "other sort columns in the seal": Case(set_parameter("bucketing.sort_columns", "[]"), BROKEN, "sealed"),
+    "another digest": Case(set_parameter("bucketing.digest", "0" * 32), BROKEN, "sealed"),
+    "a missing key of the seal": Case(set_parameter("bucketing.bytes", None), "seal-unreadable", "sealed"),
+    "a newer seal version": Case(set_parameter("bucketing.spec_version", "3"), "seal-unreadable", "sealed"),
     "the seal of another table": Case(
         lambda tables: put_parameters(tables, "t", "", dict(seal_of(tables, "other"))), BROKEN, "sealed"
     ),
-    "hashes of version 2": Case(statements(VERSION_2), "bucketing-version", None),
-    "two appends at once": Case(two_appends, BROKEN, "sealed"),
+    "bucketing_version 2": Case(statements(VERSION_2), "bucketing-version", None),
+    "two appends at the same time": Case(two_appends, BROKEN, "sealed"),
     "an append that crashes before its seal": Case(crash(INSERT), BROKEN, "sealed"),
     "an overwrite that crashes before its seal": Case(crash(OVERWRITE), BROKEN, "sealed"),
     "an append": Case(statements(INSERT, INSERT), SEALED, "unchanged"),
-    "an append after one that crashed": Case(crash(INSERT, then=INSERT), BROKEN, "sealed"),
+    "an append after a crashed append": Case(crash(INSERT, then=INSERT), BROKEN, "sealed"),
     "an append by stock Spark": Case(statements(f"stock:{INSERT}"), BROKEN, "sealed"),
-    "an append to that": Case(statements(f"stock:{INSERT}", INSERT), BROKEN, "sealed"),
-    "an overwrite of that": Case(statements(f"stock:{INSERT}", OVERWRITE), SEALED, "unchanged"),
+    "an append after an append by stock Spark": Case(statements(f"stock:{INSERT}", INSERT), BROKEN, "sealed"),
+    "an overwrite after an append by stock Spark": Case(statements(f"stock:{INSERT}", OVERWRITE), SEALED, "unchanged"),
     "an overwrite by stock Spark": Case(statements(f"stock:{OVERWRITE}"), BROKEN, "sealed"),
-    "an append by stock Spark that forgets the buckets": Case(without_bucket_spec, BROKEN, "refused"),
-    "LOAD DATA": Case(loaded, BROKEN, "sealed"),
+    "an append by stock Spark without buckets": Case(without_bucket_spec, BROKEN, "refused"),
+    "LOAD DATA": Case(load_data, BROKEN, "sealed"),
     "TRUNCATE": Case(statements("truncate table t"), SEALED, "empty"),
     "TRUNCATE and INSERT": Case(statements("truncate table t", INSERT), SEALED, "unchanged"),
     "TRUNCATE and INSERT by stock Spark": Case(statements("truncate table t", f"stock:{INSERT}"), BROKEN, "sealed"),
-    "another number for what is written next": Case(statements(TWELVE), SEALED, "unchanged"),
-    "an append by another number": Case(statements(TWELVE, INSERT), "not-sealed", "refused"),
+    "another number for later writes": Case(statements(TWELVE), SEALED, "unchanged"),
+    "an append with another number of buckets": Case(statements(TWELVE, INSERT), "not-sealed", "refused"),
 }
 
 # The other kinds of damage exercise similar code and take long.
 QUICK = (
-    "nothing", "a file", "files swapped", "copied", "times", "a wider type", "another number", "the seal", "two appends",
+    "nothing", "a file", "copied", "times", "a wider type", "another number", "the seal", "two appends",
     "an append", "TRUNCATE and INSERT",
 )  # fmt: skip
 
@@ -217,7 +225,7 @@ def test_damage_causes_an_ordinary_scan_and_may_be_sealed_again(tables: Tables, 
     case = CASES[name]
     case.do(tables)
     tables.sql("refresh table t")
-    assert code_of(tables) == case.code
+    assert reason_code(tables) == case.code
     if name == "a wider type" and not can(WIDER_TYPES):
         pytest.skip("Spark 4.0 and newer read the integers of a file as bigint")
     expected = stock_rows(tables)
@@ -230,7 +238,7 @@ def test_damage_causes_an_ordinary_scan_and_may_be_sealed_again(tables: Tables, 
         assert outcome.status == case.then, outcome
         assert (outcome.problem is not None) == (case.then == "refused"), outcome
         if case.then in ("sealed", "unchanged"):
-            assert code_of(tables) == SEALED
+            assert reason_code(tables) == SEALED
             assert [tables.rows(query) for query in QUERIES] == expected
 
 
@@ -276,7 +284,7 @@ def test_key_types_with_engine_specific_hashes_are_never_sealed(tables: Tables, 
     tables.make("t", f"k {sql_type}, v bigint", "k", 8)
     tables.sql(f"insert into t select cast({value} as {sql_type}), id from range(300)")
     assert seal_of(tables, "t") == {}
-    assert code_of(tables) == "not-sealed"
+    assert reason_code(tables) == "not-sealed"
     (outcome,) = tables.seal("t")
     assert outcome.status == "refused" and "of a type" in str(outcome.problem)
     tables.read("select k, count(*) from t group by k")
@@ -288,12 +296,12 @@ def test_session_with_other_column_resolution_gets_an_ordinary_scan(tables: Tabl
     tables.sql("insert into t select id, id % 40 from range(300)")
     put_schema(tables, "t", "k bigint, v bigint")
     tables.sql("refresh table t")
-    assert code_of(tables) == "columns-changed", "the position of a column differs"
-    assert tables.seal("t")[0].status == "sealed" and code_of(tables) == SEALED
+    assert reason_code(tables) == "columns-changed", "the position of a column differs"
+    assert tables.seal("t")[0].status == "sealed" and reason_code(tables) == SEALED
     codes = {"orc.force.positional.evolution": "positional-columns", "spark.sql.caseSensitive": "ambiguous-column"}
     for setting, code in codes.items():
         with tables.settings({setting: "true"}):
-            assert code_of(tables) == code
+            assert reason_code(tables) == code
             assert [tables.rows(query) for query in QUERIES] == stock_rows(tables)
             with pytest.raises(PySparkException, match=setting):
                 tables.seal("t")

@@ -25,7 +25,7 @@ def tables(tables: Tables) -> Tables:
     return tables
 
 
-def unsealed(tables: Tables, files: int = 1) -> None:
+def create_unsealed(tables: Tables, files: int = 1) -> None:
     """Create the table `t` as stock Spark writes it."""
     tables.make("t", SCHEMA, "k", 8)
     tables.fill("t", "select * from numbers", files=files, sealed=False)
@@ -49,11 +49,11 @@ class Case(NamedTuple):
     read: str = "false [not-sealed]"
 
 
-def renamed(name: str) -> Callable[[Tables], object]:
+def rename_files(name: str) -> Callable[[Tables], object]:
     return lambda tables: tables.rename("t", name)
 
 
-def with_row(row: str) -> Callable[[Tables], object]:
+def replace_rows(row: str) -> Callable[[Tables], object]:
     """Replace the table's first file with rows of a query, under the same name."""
 
     def act(tables: Tables) -> None:
@@ -65,36 +65,38 @@ def with_row(row: str) -> Callable[[Tables], object]:
     return act
 
 
-def altered(spec: str) -> Callable[[Tables], object]:
+def alter_table(spec: str) -> Callable[[Tables], object]:
     return lambda tables: tables.sql(f"alter table t clustered by (k) {spec} buckets")
 
 
 SORTED, UNSORTED = "true (8 Hive buckets, sorted)", "true (8 Hive buckets)"
 CASES = {
-    "names of another engine": Case(renamed(r"0\1_0"), "sealed", read=SORTED),
-    "names of its copies": Case(renamed(r"0\1_0_copy_1"), "sealed", read=SORTED),
-    "several files of a bucket": Case(
-        lambda tables: unsealed(tables, 3), "sealed", read="true (8 Hive buckets, merged)"
+    "Hive file names": Case(rename_files(r"0\1_0"), "sealed", read=SORTED),
+    "Hive copy file names": Case(rename_files(r"0\1_0_copy_1"), "sealed", read=SORTED),
+    "several files per bucket": Case(
+        lambda tables: create_unsealed(tables, 3), "sealed", read="true (8 Hive buckets, merged)"
     ),
-    "a smaller key at the end": Case(with_row("16, 1L, 900L"), "sealed", "not sorted by k.*00000_0_part", UNSORTED),
+    "smaller key at the end": Case(replace_rows("16, 1L, 900L"), "sealed", "not sorted by k.*00000_0_part", UNSORTED),
     # Hive's descending order, or another engine's order.
-    "NULL last": Case(with_row("null, 1L, 900L"), "sealed", "not sorted by k.*00000_0_part", UNSORTED),
-    "another order": Case(altered("sorted by (v) into 8"), "sealed", "not sorted by v", UNSORTED),
-    "another number": Case(altered("sorted by (k) into 16"), problem="a row of bucket"),
-    "a row of another bucket": Case(
-        with_row("801, 1L, 900L"), problem="a row of bucket 1 in a file of bucket 0: 00000_0_part"
+    "NULL last": Case(replace_rows("null, 1L, 900L"), "sealed", "not sorted by k.*00000_0_part", UNSORTED),
+    "other sort columns": Case(alter_table("sorted by (v) into 8"), "sealed", "not sorted by v", UNSORTED),
+    "other number of buckets": Case(alter_table("sorted by (k) into 16"), problem="a row of bucket"),
+    "row of another bucket": Case(
+        replace_rows("801, 1L, 900L"), problem="a row of bucket 1 in a file of bucket 0: 00000_0_part"
     ),
-    "no bucket": Case(renamed(r"part-\1"), problem="no bucket in the name of a file: part-0000"),
-    "the Spark layout's names": Case(renamed(r"part-\1-x_\1.c000"), problem="no bucket in the name"),
-    "ids above the number": Case(renamed(r"00008_0_\1"), problem="a file of bucket 8, where there are 8"),
-    "another bucket's name": Case(renamed(r"00001_0_\1"), problem="a row of bucket"),
+    "file names without bucket ids": Case(
+        rename_files(r"part-\1"), problem="no bucket in the name of a file: part-0000"
+    ),
+    "Spark-layout file names": Case(rename_files(r"part-\1-x_\1.c000"), problem="no bucket in the name"),
+    "bucket ids out of range": Case(rename_files(r"00008_0_\1"), problem="a file of bucket 8, where there are 8"),
+    "file name of another bucket": Case(rename_files(r"00001_0_\1"), problem="a row of bucket"),
 }
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_only_files_that_match_the_spec_are_sealed(tables: Tables, name: str) -> None:
     case = CASES[name]
-    unsealed(tables)
+    create_unsealed(tables)
     case.do(tables)
     assert "Bucketed: false [not-sealed]" in tables.plan(GROUPED)
     (outcome,) = tables.seal("t")
@@ -110,7 +112,7 @@ def test_only_files_that_match_the_spec_are_sealed(tables: Tables, name: str) ->
 
 
 def test_sealed_files_are_not_read_again(tables: Tables) -> None:
-    unsealed(tables)
+    create_unsealed(tables)
     assert (tables.seal("t")[0].status, tables.seal("t")[0].files_read) == ("sealed", 0)
     again = tables.seal("t")[0]
     assert (again.status, again.files, again.files_read) == ("unchanged", 8, 0)
@@ -122,7 +124,7 @@ def test_sealed_files_are_not_read_again(tables: Tables) -> None:
 
 
 def test_dry_run_reports_the_same_and_writes_nothing(tables: Tables) -> None:
-    unsealed(tables)
+    create_unsealed(tables)
     dry = tables.seal("t", "dry run")
     assert seal_of(tables, "t") == {} and "[not-sealed]" in tables.plan(GROUPED)
     assert tables.seal("t") == dry and dry[0].status == "sealed"
@@ -210,13 +212,13 @@ def test_invalid_statements_are_errors(refusing: Tables, statement: str, message
 
 
 def test_explain_does_not_run_the_statement(tables: Tables) -> None:
-    unsealed(tables)
+    create_unsealed(tables)
     assert "SealBucketsCommand" in str(tables.sql("explain alter table t seal buckets"))
     assert seal_of(tables, "t") == {}
 
 
 def test_statement_works_with_the_extension_disabled(tables: Tables) -> None:
-    unsealed(tables)
+    create_unsealed(tables)
     with tables.settings({"spark.bucketing.enabled": "false"}):
         assert tables.seal("t")[0].status == "sealed"
     assert "Bucketed: true" in tables.plan(GROUPED)

@@ -123,7 +123,7 @@ SKEW = {
 # Ways in which adaptive execution changes a shuffle read: the settings and the name in a plan.
 REREADS = {
     "skewed": SKEW,
-    "skewed, even for a shuffle": SKEW | {"spark.sql.adaptive.forceOptimizeSkewedJoin": "true"},
+    "skewed, forced": SKEW | {"spark.sql.adaptive.forceOptimizeSkewedJoin": "true"},
     "local": {"spark.sql.adaptive.autoBroadcastJoinThreshold": "100k"},
     "coalesced": {},
 }
