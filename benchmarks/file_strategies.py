@@ -30,7 +30,16 @@ VARIANTS: Mapping[str, Mapping[str, Any]] = {
     "by_range": {"file_strategy": "by_range"},
     "exact": {},
 }
-TITLES = ("", "seconds", "files", "tasks with files", "most of one task", "smallest KiB", "median KiB", "largest KiB")
+TITLES = (
+    "",
+    "seconds",
+    "files",
+    "tasks with files",
+    "most files per task",
+    "smallest KiB",
+    "median KiB",
+    "largest KiB",
+)
 
 
 def main() -> None:

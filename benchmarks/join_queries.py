@@ -55,12 +55,12 @@ class Variant:
 
 
 VARIANTS = (
-    Variant("plain tables", "plain"),
+    Variant("unbucketed tables", "plain"),
     Variant("Spark layout, stock", "spark"),
     Variant("Spark layout, extension", "spark", extension=True),
     Variant("Hive layout, stock", "hive"),
     Variant("Hive layout, extension", "hive", extension=True),
-    Variant("Hive layout, only scanned", "hive", scan=True),
+    Variant("Hive layout, scan only", "hive", scan=True),
 )
 BASELINE = VARIANTS[0]
 SCANNED = VARIANTS[-1].name

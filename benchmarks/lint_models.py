@@ -112,7 +112,7 @@ def time_rules(project: Path, console: Console) -> None:
     files = sorted((project / "models").glob("m*.sql"))
     texts = [file.read_text() for file in files]
     rows = [
-        ("one rule of sqlfluff's", "LT15"),
+        ("one sqlfluff rule", "LT15"),
         ("the rules of this package", "spark_bucketing"),
         ("all rules", "all"),
     ]

@@ -47,7 +47,7 @@ MERGED = """
     full outer join delta as new on old.p = new.p and old.o = new.o and old.id = new.id
 """
 DELTAS = {"clustered": ("in 3 % of the files", 0.03), "spread": ("in all files", 1.0)}
-TITLES = ("", "seconds", "x merge", "files written", "MiB written", "over the touched files'")
+TITLES = ("", "seconds", "x merge", "files written", "MiB written", "x affected files")
 
 
 def main() -> None:

@@ -76,8 +76,8 @@ def session(folder: Path, settings: dict[str, str]) -> SparkSession:
 
 
 def _table(results: dict[str, dict[str, Measured]], options: argparse.Namespace) -> Table:
-    columns = ("query", "tables", "seconds", "ratio", "x only scanned", "exchanges", "sorts", "peak memory MiB")
-    title = f"TPC-H scale {options.scale:g}, medians of {options.repetitions}; ratio to plain tables"
+    columns = ("query", "tables", "seconds", "ratio", "x scan only", "exchanges", "sorts", "peak memory MiB")
+    title = f"TPC-H scale {options.scale:g}, medians of {options.repetitions}; ratio to unbucketed tables"
     table = Table(*columns, "seconds, less is better", title=title)
     for query, variants in results.items():
         longest = max(seen.median for seen in variants.values())

@@ -12,7 +12,7 @@ from tables import BUCKETS, TABLES
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-PLAIN = "plain CTAS"
+PLAIN = "unbucketed CTAS"
 # Each step adds one operation to the previous step.
 STEPS = {
     PLAIN: "create table {new} using parquet as {query}",
@@ -26,7 +26,7 @@ STEPS = {
 def time_writes(spark: SparkSession, repetitions: int) -> Table:
     """Write orders and lineitem with each step, in turns; return medians and their ratio to the unbucketed table."""
     title = f"Writing a table of {BUCKETS} buckets, medians of {repetitions}"
-    table = Table("table", "written as", "seconds", "x plain", title=title)
+    table = Table("table", "written as", "seconds", "x unbucketed", title=title)
     for name in ("orders", "lineitem"):
         query, key, buckets, _ = TABLES[name]
         taken: dict[str, list[float]] = {step: [] for step in STEPS}

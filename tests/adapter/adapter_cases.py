@@ -61,14 +61,14 @@ CASES = [
     Case(variants.PersistDocs),
 ]
 
-STOCK_APPENDS = "dbt-spark merges only into Delta, Iceberg and Hudi; in Parquet it appends, whatever the key"
-FOUND_EARLIER = "a key that does not exist is found in the first run, before anything is written, and dbt's test expects that to pass"
-KEEPS_COLUMNS = "dbt-spark neither drops a column of a Parquet table nor fills one that the model has no more"
-REFUSES_MERGE = "dbt-spark merges only into Delta, Iceberg and Hudi, and refuses it for Parquet"
-NO_COMMENTS = "dbt-spark leaves the comments of columns out of catalog.json"
-NO_CONSTRAINTS = "dbt-spark puts constraints on the table after it has written it, which Parquet tables refuse"
-NO_COLUMN_COMMENTS = "dbt-spark persists the comments of columns of Delta, Iceberg and Hudi tables only"
-NO_VIEWS = "Spark has no materialized views outside of pipelines"
+STOCK_APPENDS = "dbt-spark supports merge only for Delta, Iceberg and Hudi; for Parquet it appends and ignores the key"
+FOUND_EARLIER = "the first run already rejects a missing key, but dbt's test expects it to pass"
+KEEPS_COLUMNS = "dbt-spark neither drops columns of a Parquet table nor fills columns that the model no longer has"
+REFUSES_MERGE = "dbt-spark supports merge only for Delta, Iceberg and Hudi, and refuses it for Parquet"
+NO_COMMENTS = "dbt-spark omits column comments from catalog.json"
+NO_CONSTRAINTS = "dbt-spark adds constraints after writing the table, which Parquet tables do not support"
+NO_COLUMN_COMMENTS = "dbt-spark persists column comments only for Delta, Iceberg and Hudi tables"
+NO_VIEWS = "Spark supports materialized views only in pipelines"
 
 # Expected failures: (class, test, "stock" or "bucketed"): reason.
 DIFFERENCES: dict[tuple[str, str, str], str] = {

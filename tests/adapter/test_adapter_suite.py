@@ -9,7 +9,7 @@ from types import FunctionType
 
 import pytest
 from adapter_cases import CASES, DIFFERENCES, Case
-from adapter_fixtures import *  # noqa: F403 - as a conftest.py would, of which there can be only one
+from adapter_fixtures import *  # noqa: F403 - fixtures; a second conftest.py would conflict
 
 
 def suite(case: Case, kind: str) -> type:

@@ -10,7 +10,7 @@ import sys
 
 import pytest
 from cluster import Cluster
-from cluster_fixtures import *  # noqa: F403 - as a conftest.py would, of which there can be only one
+from cluster_fixtures import *  # noqa: F403 - fixtures; a second conftest.py would conflict
 from cluster_fixtures import SETTINGS, Query
 from cluster_projects import ClusterProject
 from commands import explained

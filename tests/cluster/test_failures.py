@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 from cluster import Cluster
-from cluster_fixtures import *  # noqa: F403 - as a conftest.py would, of which there can be only one
+from cluster_fixtures import *  # noqa: F403 - fixtures; a second conftest.py would conflict
 from cluster_fixtures import Query
 from cluster_projects import ClusterProject, Ended, Running
 
