@@ -36,8 +36,8 @@ class Step:
 
 
 STEPS = (
-    Step("A plain incremental table", PLAIN, (1, 2, 3), [(3, 3)]),
-    Step("It becomes a bucketed one: 8 buckets by plane for new months", by_plane(8), (4, 5, 6), [(5, 5)]),
+    Step("An unbucketed incremental table", PLAIN, (1, 2, 3), [(3, 3)]),
+    Step("The table becomes bucketed: 8 buckets by plane for new months", by_plane(8), (4, 5, 6), [(5, 5)]),
     Step("8 buckets grow to 16", by_plane(16), (7, 8, 9), [(4, 9), (8, 8)]),
     Step(
         "Another column: buckets by carrier, the fourth spec",
@@ -47,7 +47,7 @@ STEPS = (
         others=True,
     ),
     Step(
-        "By plane again: the months that are plain or by carrier are written once more",
+        "By plane again: rewrite the months that are unbucketed or by carrier",
         by_plane(16),
         (1, 2, 3, 10, 11, 12),
         [(11, 11)],

@@ -90,7 +90,7 @@ def test_two_processes_build_different_models(project: ClusterProject, query: Qu
         assert query(f"select status, num_buckets from bucket_specs('{project.schema}.{name}')") == [("sealed", 4)]
 
 
-# Messages of a run whose table another run has dropped, by the time of the drop.
+# The two possible errors of a run whose table another run has dropped; which one depends on the time of the drop.
 DROPPED = "m__dbt_tmp|another run of it is going on"
 
 

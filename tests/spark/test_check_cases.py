@@ -125,7 +125,7 @@ def test_single_change_fix_excludes_fixes_of_two_changes(checked: Checked) -> No
     )
 
 
-@pytest.mark.parametrize("name", ["partitions that OR selects", "partitions of a long list"])
+@pytest.mark.parametrize("name", ["partitions selected with OR", "partitions selected by a long list"])
 def test_rewrite_fix_covers_only_the_selected_partitions(checked: Checked, name: str) -> None:
     (case,) = [case for case in CASES if case.name == name]
     (join,) = checked.judge(case.sql, case.settings)
