@@ -24,8 +24,8 @@ MIB, GIB = 2**20, 2**30
 def main() -> None:
     """Generate the project, run `advise`, and print its time and memory."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--models", type=int, default=1000)
-    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--models", type=int, default=1000, help="number of models")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the random project")
     parser.add_argument("--folder", type=Path, help="keep the project and the report in this folder")
     parser.add_argument("more", nargs="*", help="more options for advise, after --")
     options = parser.parse_args()

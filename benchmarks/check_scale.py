@@ -33,8 +33,8 @@ SHAPES = (
 def main() -> None:
     """Generate the project, check it, and print the time and the number of findings."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--models", type=int, default=1000)
-    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--models", type=int, default=1000, help="number of models")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the random project")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         make_project(Path(folder), options.models, random.Random(options.seed))  # noqa: S311

@@ -46,7 +46,7 @@ def main() -> None:
     """Run all variants in turns, and print their times and files."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=2_000_000, help="approximate number of rows")
-    parser.add_argument("--days", type=int, default=60, help="partitions")
+    parser.add_argument("--days", type=int, default=60, help="number of partitions")
     parser.add_argument("--files", type=int, default=5, help="mean number of files per partition")
     parser.add_argument("--runs", type=int, default=3, help="runs of each variant")
     options = parser.parse_args()

@@ -159,8 +159,8 @@ def _long(text: str) -> str:
 def main() -> None:
     """Write a project, analyze it with both tools, and print how far they agree."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--models", type=int, default=500)
-    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--models", type=int, default=500, help="number of models")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the random project")
     parser.add_argument(
         "--folder",
         type=Path,

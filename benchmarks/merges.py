@@ -37,7 +37,7 @@ VARIANTS: Mapping[str, Mapping[str, Any]] = {
         "unique_key": KEYS,
         "merge_checks": False,
     },
-    "touched partitions": {"materialized": "organized_incremental", "incremental_strategy": "insert_overwrite"},
+    "affected partitions": {"materialized": "organized_incremental", "incremental_strategy": "insert_overwrite"},
     "whole table": {"materialized": "organized_table"},
 }
 MERGED = """
@@ -53,11 +53,11 @@ TITLES = ("", "seconds", "x merge", "files written", "MiB written", "x affected 
 def main() -> None:
     """Create the tables and the deltas, merge them in turns, and print times and bytes."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--partitions", type=int, default=200)
+    parser.add_argument("--partitions", type=int, default=200, help="number of partitions")
     parser.add_argument("--files", type=int, default=50, help="files per partition")
     parser.add_argument("--of-partition", type=int, default=3, help="files per partition that the first delta affects")
     parser.add_argument("--rows", type=int, default=1000, help="rows per file")
-    parser.add_argument("--delta", choices=(*DELTAS, "both"), default="both")
+    parser.add_argument("--delta", choices=(*DELTAS, "both"), default="both", help="merge only this delta")
     parser.add_argument("--runs", type=int, default=3, help="runs of each merge")
     parser.add_argument("--other-runs", type=int, default=1, help="runs of each other variant")
     options = parser.parse_args()
@@ -147,7 +147,7 @@ def _project(folder: Path, options: argparse.Namespace) -> Path:
     touched = "where p in (select p from delta)"
     queries = {
         "merge": "select * from {{ target.schema }}.delta",
-        "touched partitions": MERGED.format(old="this", where=touched).replace("delta", "{{ target.schema }}.delta"),
+        "affected partitions": MERGED.format(old="this", where=touched).replace("delta", "{{ target.schema }}.delta"),
         "whole table": MERGED.format(old="ref('m0_base')", where="").replace("delta", "{{ target.schema }}.delta"),
     }
     queries["merge, unchecked"] = queries["merge"]

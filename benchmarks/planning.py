@@ -178,7 +178,7 @@ def _in_subprocess(function: Callable[..., Any], *arguments: object) -> Any:
 def main() -> None:
     """Print one line for each query and variant."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--partitions", type=int, default=20_000)
+    parser.add_argument("--partitions", type=int, default=20_000, help="number of partitions")
     parser.add_argument("--files", type=int, default=16, help="files and buckets per partition")
     arguments = parser.parse_args()
     if lacking := missing():

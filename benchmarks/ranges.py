@@ -65,8 +65,8 @@ def run(spark: SparkSession, query: str) -> tuple[float, int, object]:
 def main() -> None:
     """Create the table, and print times and numbers of files."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--files", type=int, default=20_000)
-    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--files", type=int, default=20_000, help="number of files")
+    parser.add_argument("--runs", type=int, default=5, help="timed runs of each query")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         settings = {

@@ -43,7 +43,7 @@ def main() -> None:
         "--layout", default="hive", choices=["hive", "mixed_hive"], help="bucket layout of the test cases"
     )
     parser.add_argument("--queries", nargs="*", help="run only these queries, such as q03")
-    parser.add_argument("--inputs", nargs="*", choices=INPUTS, default=list(INPUTS))
+    parser.add_argument("--inputs", nargs="*", choices=INPUTS, default=list(INPUTS), help="run only over these inputs")
     parser.add_argument(
         "--jobs", action="store_true", help="also print the start and end of each job of a query's last run"
     )

@@ -25,7 +25,7 @@ ROWS = """
 
 
 def files_of(project: Project, table: str, order: str = "o", groups: str = "''") -> dict[Any, list[Any]]:
-    """Return the range column's bounds and counts of each file, by implicit partition and in order; NULLs last."""
+    """Return the range and the row counts of each file, by implicit partition and in order; NULLs last."""
     found = defaultdict(list)
     query = f"""
         select {groups} as g, count(distinct {groups}, 1) as several, min({order}) as lower, max({order}) as upper,
