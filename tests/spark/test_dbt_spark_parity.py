@@ -65,7 +65,7 @@ def test_documented_columns_that_do_not_exist_are_named(project: Project) -> Non
         project.dbt("run")
 
 
-def test_a_quoted_column_is_documented_only_in_its_own_case(project: Project) -> None:
+def test_quoted_column_is_documented_only_in_its_own_case(project: Project) -> None:
     quoted = {"name": "MyCol", "quote": True, "description": "of MyCol"}
     columns = [quoted, {"name": "Other", "quote": False, "description": "of any case"}]
     models = {"t": TABLE, "i": INCREMENTAL, "s": TABLE | {"bucket_hash": "spark"}}

@@ -490,8 +490,8 @@ def stock_rows(project: Project) -> list[Row]:
         pytest.param(".", shutil.copy, marks=LONG),
     ],
 )
-def test_a_backup_of_before_a_merge_is_restored(project: Project, extension: None, what: str, copy: Any) -> None:
-    """A partition, or the table, with the files' times and with others: its rows count, and the next merge finds them."""
+def test_backup_from_before_a_merge_can_be_restored(project: Project, extension: None, what: str, copy: Any) -> None:
+    """Restore a partition or the table, with old or new file times: the rows count, and a merge finds them."""
     start(project, ROWS, partition_by=["ds"], merge_checks=True)
     backup = project.folder / "backup"
     shutil.copytree(project.location("m"), backup)
@@ -508,8 +508,8 @@ def test_a_backup_of_before_a_merge_is_restored(project: Project, extension: Non
 
 
 @pytest.mark.long
-def test_a_file_is_restored_beside_the_one_that_has_its_rows(project: Project, extension: None) -> None:
-    """Its rows are there twice, as for stock Spark, and no merge takes one of them for the other."""
+def test_restored_file_may_duplicate_rows_of_a_new_one(project: Project, extension: None) -> None:
+    """The rows exist twice, as for stock Spark, and a merge must not confuse them."""
     start(project, ROWS, merge_checks=True)
     (old,) = [path for path in data_files(project, "m") if 100 in ids_of(project, path)]
     backup = shutil.copy2(project.location("m") / old, project.folder / "backup")

@@ -94,15 +94,15 @@ def test_lookback_reprocesses_earlier_batches(project: Project, lookback: int | 
     assert written_batches(sent) == batches
 
 
-def left_out(project: Project) -> list[str]:
-    """What the log says of batches that were not run, and takes it off the log."""
+def skipped_batches(project: Project) -> list[str]:
+    """Return the counts of skipped batches from the log, and clear the log."""
     log = project.folder / "logs" / "dbt.log"
     found = re.findall(r"(\d+ of \d+) batches of \S+ have no rows", log.read_text())
     log.write_text("")
     return found
 
 
-# Four times, seldom enough, with the size of batches, the last of them, and how many batches are written.
+# Four sparse timestamps: the batch size, the end, the expression, the batches written, and the logged count.
 SPARSE = {
     "date": ("day", "2024-01-25", "date_add(date'2024-01-01', cast(id * 7 as int))", 4, "20 of 24"),
     "timestamp_ntz": ("day", "2024-01-25", "timestamp_ntz'2024-01-01 23:30:00' + make_dt_interval(cast(id * 7 as int))", 4, "20 of 24"),
@@ -112,7 +112,7 @@ SPARSE = {
 
 
 @pytest.mark.parametrize("type_", SPARSE)
-def test_batches_without_rows_are_left_out(project: Project, type_: str) -> None:
+def test_batches_without_rows_are_skipped(project: Project, type_: str) -> None:
     size, end, at, batches, said = SPARSE[type_]
     project.model("events", f"select id as k, {at} as at from range(4)", materialized="view", event_time="at")
     day = "floor(unix_seconds(at) / 3600)" if size == "hour" else "date_format(at, 'yyyy-MM-dd')"
@@ -123,39 +123,39 @@ def test_batches_without_rows_are_left_out(project: Project, type_: str) -> None
     for _ in ("built", "overwritten"):
         with setting(project.spark, "spark.sql.session.timeZone", "Asia/Kolkata"), statements() as sent:
             project.dbt("run", "--event-time-start", "2024-01-01", "--event-time-end", end)
-        assert written_batches(sent) == batches and left_out(project) == ([said] if said else [])
-        # Texts are compared as texts: a day is less than its midnight.
+        assert written_batches(sent) == batches and skipped_batches(project) == ([said] if said else [])
+        # Strings compare as strings: a date is less than its midnight.
         expected = {1, 2, 3} if type_ == "string" else {0, 1, 2, 3}
         assert {row.k for row in project.rows("select k from {schema}.m")} == expected
 
 
-def test_a_model_that_has_rows_without_input_runs_all_batches(events: Project) -> None:
+def test_model_with_rows_despite_empty_input_runs_all_batches(events: Project) -> None:
     day = "date'{{ model.batch.event_time_start.date() if model.batch else '2024-01-01' }}'"
     events.model(
         "m", f"select 1 as k, {day} as day, cast(count(*) as string) as v from {{{{ ref('events') }}}}", **MICROBATCH
     )
     events.dbt("run", "--event-time-start", "2023-12-30", "--event-time-end", "2024-01-02", v="one")
-    assert days(events) == {"30": ("0", 1), "31": ("0", 1), "01": ("100", 1)} and not left_out(events)
+    assert days(events) == {"30": ("0", 1), "31": ("0", 1), "01": ("100", 1)} and not skipped_batches(events)
 
 
-def test_a_batch_without_rows_leaves_the_partitions_that_it_had(events: Project) -> None:
+def test_empty_batch_keeps_its_existing_partitions(events: Project) -> None:
     events.model("m", "select * from {{ ref('events') }} where '{{ var('v') }}' = 'one'", **MICROBATCH)
     days_of_view = "select id as k, date_add(date'2024-01-01', cast(id % 10 as int)) as day, '{{ var('v') }}' as v from range(1000)"
     window = ("--event-time-start", "2024-01-01", "--event-time-end", "2024-01-04")
     events.dbt("run", *window, v="one")
     events.dbt("run", *window, v="none at all")
-    assert days(events) == {f"0{day}": ("one", 100) for day in (1, 2, 3)} and not left_out(events)
+    assert days(events) == {f"0{day}": ("one", 100) for day in (1, 2, 3)} and not skipped_batches(events)
     events.model("events", f"{days_of_view} where id % 10 != 1", materialized="view", event_time="day")
     events.model("m", "select * from {{ ref('events') }}", **MICROBATCH)
     events.dbt("run", *window, v="two")
     assert days(events) == {"01": ("two", 100), "02": ("one", 100), "03": ("two", 100)}
-    assert left_out(events) == ["1 of 3"]
+    assert skipped_batches(events) == ["1 of 3"]
 
 
-def test_a_run_whose_batches_all_are_without_rows_makes_the_table_and_keeps_it(events: Project) -> None:
+def test_run_with_only_empty_batches_creates_and_keeps_the_table(events: Project) -> None:
     for expected in ("31 of 31", "31 of 31"):
         events.dbt("run", "--event-time-start", "2025-01-01", "--event-time-end", "2025-02-01", v="one")
-        assert days(events) == {} and left_out(events) == [expected]
+        assert days(events) == {} and skipped_batches(events) == [expected]
     assert events.tables() == {"events", "m"}
 
 

@@ -355,8 +355,8 @@ def test_invalid_merge_changes_nothing(project: Project, extension: None) -> Non
         assert (rows_of(project), data_files(project, "m")) == before, message
 
 
-def test_rows_that_were_merged_may_come_again(project: Project, extension: None) -> None:
-    """From a run that was killed after its commit; but not where the table is another one by now."""
+def test_rows_that_were_already_merged_may_repeat(project: Project, extension: None) -> None:
+    """A run killed after its commit repeats its rows; this is an error if the table has changed since."""
     start(project, [(i, i, 0, "x", "a") for i in range(100)], merge_checks=True, insert_when="op = 'I'")
     delta = [(1, 1, 0, "y", "a", "U"), (500, 5, 0, "n", "a", "I"), (2, 2, 0, "x", "a", "D")]
     merge(project, delta)

@@ -239,11 +239,11 @@ def test_full_disk_is_a_one_line_error(tables: Tables) -> None:
     assert tables.sql("select v from t") == [("before",)]
 
 
-def test_an_append_that_another_one_cut_off_says_so(tables: Tables) -> None:
+def test_append_interrupted_by_another_one_fails_with_a_clear_error(tables: Tables) -> None:
     tables.make("t", "k bigint, v bigint", "k", 4)
 
     def append(number: int) -> str:
-        """What a statement failed with; empty for none."""
+        """Return the error of an append, or an empty string."""
         try:
             tables.spark.sql(f"insert into {tables.database}.t select id, {number} from range(200)")
         except PySparkException as error:
@@ -251,7 +251,7 @@ def test_an_append_that_another_one_cut_off_says_so(tables: Tables) -> None:
         return ""
 
     with ThreadPoolExecutor(6) as pool:
-        # About one of four fails.
+        # About a quarter of the appends fail.
         failures = [failure for failure in pool.map(append, range(48)) if failure]
     assert failures
     for failure in failures:
@@ -259,7 +259,7 @@ def test_an_append_that_another_one_cut_off_says_so(tables: Tables) -> None:
         assert "Another statement wrote to the table at the same time" in failure and "space" not in failure, failure
 
 
-def test_an_append_whose_commit_another_one_cut_off_says_so(tables: Tables) -> None:
+def test_append_whose_commit_was_interrupted_fails_with_a_clear_error(tables: Tables) -> None:
     jvm = tables.spark.sparkContext._jvm
     assert jvm is not None
     of_storage = jvm.org.apache.spark.sql.bucketing.write.SealedWrites.ofStorage
