@@ -229,7 +229,7 @@ def test_offline_names_a_query_that_cannot_be_planned_and_makes_no_claim_about_i
     assert report["total"]["planned"] == report["total"]["models"] - 1
 
 
-def test_offline_on_the_showcase(tmp_path: Path) -> None:
+def test_offline_advice_covers_the_showcase(tmp_path: Path) -> None:
     report = tmp_path / "advice.html"
     arguments = ["advise", "--offline", "--assume-size", "100GiB", "--format", "html", "--output", str(report)]
     variables = environment() | {"DBT_TARGET_PATH": str(tmp_path / "target")}

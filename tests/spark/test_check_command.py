@@ -258,7 +258,7 @@ def test_ctrl_c_leaves_a_report_of_the_checked_models(spark: SparkSession) -> No
     assert report.unfinished == ("b", "c")
 
 
-def test_offline_from_the_command_line(shop: Project, tmp_path: Path) -> None:
+def test_offline_command_line_agrees_with_live(shop: Project, tmp_path: Path) -> None:
     """No built table exists; the check runs without the warehouse."""
     profiles = yaml.safe_load((shop.folder / "profiles.yml").read_text())
     profiles["t"]["outputs"]["t"] |= {"method": "thrift", "host": "nowhere.invalid", "port": 1, "user": "me"}

@@ -76,7 +76,7 @@ def test_partitions_share_tasks_evenly(project: Project) -> None:
 
 
 @pytest.mark.parametrize("numbers", all_long_but(((1, 2, 100),), [(1, 2, 100), (1024,), (4096,)]))
-def test_one_to_thousands_of_buckets(project: Project, numbers: tuple[int, ...]) -> None:
+def test_one_to_thousands_of_buckets_are_written(project: Project, numbers: tuple[int, ...]) -> None:
     cases = [
         (n, bucket_hash) for n, bucket_hash in product(numbers, ("hive", "spark")) if n < 100 or bucket_hash == "hive"
     ]

@@ -328,7 +328,7 @@ def test_session_with_an_old_listing_reads_the_current_files(
 
 
 @pytest.mark.parametrize("is_undone", [pytest.param(False, marks=LONG), True])
-def test_listing_older_than_a_finished_replacement_is_corrected(
+def test_outdated_listing_counts_only_committed_rows(
     project: Project, extension: None, spark: SparkSession, is_undone: bool
 ) -> None:
     """A listing has files of a later replacement that is unfinished or undone; only committed rows count."""

@@ -111,7 +111,7 @@ def after_two_runs(new_project: Callable[..., Project]) -> Project:
 
 
 @pytest.mark.parametrize("name", TWICE)
-def test_second_run_leaves(after_two_runs: Project, name: str) -> None:
+def test_second_run_leaves_the_expected_rows(after_two_runs: Project, name: str) -> None:
     _, config, query, rows = TWICE[name]
     assert after_two_runs.rows(query.replace("{t}", after_two_runs.table(name))) == rows
     assert_one_file_per_bucket(after_two_runs, name, str(config.get("bucket_hash", "hive")), 4)
@@ -132,7 +132,7 @@ COUNTS: dict[str, tuple[str, dict[str, Any], dict[str, int]]] = {
 
 @pytest.mark.long
 @pytest.mark.parametrize("case", COUNTS)
-def test_every_strategy_with(project: Project, case: str) -> None:
+def test_every_strategy_returns_the_expected_rows(project: Project, case: str) -> None:
     sql, config, counts = COUNTS[case]
     every = {name: own | config for name, own in EVERY.items() if own["partition_by"] or not config}
     run_twice(project, **{name: (sql, own) for name, own in every.items()})

@@ -73,7 +73,7 @@ def test_input_is_filtered_to_the_batch(events: Project) -> None:
         pytest.param("year", "2021-06-01", "2024-01-01", 3, marks=pytest.mark.long),
     ],
 )
-def test_batches_of_every_size(project: Project, size: str, begin: str, end: str, expected: int) -> None:
+def test_batches_of_every_size_are_built(project: Project, size: str, begin: str, end: str, expected: int) -> None:
     sql = "select 1 as k, '{{ model.batch.event_time_start if model.batch }}' as day"
     project.model("m", sql, **MICROBATCH | {"batch_size": size, "begin": begin})
     with statements() as sent:

@@ -192,7 +192,7 @@ TYPES = {
 
 @pytest.mark.long
 @pytest.mark.parametrize("kind", TYPES)
-def test_range_columns_of_each_type(project: Project, extension: None, kind: str) -> None:
+def test_merges_work_for_range_columns_of_each_type(project: Project, extension: None, kind: str) -> None:
     value = TYPES[kind]
     project.spark.sql(
         f"create table {project.table('base')} using parquet as"
@@ -436,7 +436,7 @@ def test_misspelled_delete_condition_fails_the_build(project: Project, extension
     assert project.tables() == set()
 
 
-def test_new_columns_and_files_of_other_writers(project: Project, extension: None) -> None:
+def test_merge_covers_new_columns_and_files_of_other_writers(project: Project, extension: None) -> None:
     """Merges cover rows of other writers; for files from before a column was added, the statistics are unknown."""
     start(project, [(i, i, 0, "x", "a") for i in range(200)], on_schema_change="append_new_columns", merge_checks=True)
     project.spark.sql(

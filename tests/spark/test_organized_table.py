@@ -73,7 +73,7 @@ def test_partitions_of_different_sizes_get_different_numbers_of_files(
     assert project.tables() == {"m"}
 
 
-def test_every_config_for_the_number_of_files(project: Project) -> None:
+def test_every_config_for_the_number_of_files_is_exact(project: Project) -> None:
     ways: dict[str, tuple[dict[str, Any], dict[Any, int]]] = {
         "total": ({"num_files": 9}, {None: 9}),
         "one": ({"num_files": 1}, {None: 1}),
@@ -110,7 +110,7 @@ def test_identical_rows_are_spread_evenly(project: Project) -> None:
     assert_exact(project, {None: 7}, {None: 1000}, partition="null")
 
 
-def test_empty_input_and_single_row(project: Project) -> None:
+def test_empty_input_and_single_row_make_at_most_one_file(project: Project) -> None:
     for name, rows in (("none", 0), ("one", 1)):
         for part, config in (("whole", {}), ("parts", {"partition_by": ["p"]})):
             for size in ({"rows_per_file": 10}, {"target_file_size": "1MiB"}, {"num_files": 4}):
@@ -219,7 +219,7 @@ def test_docs_grants_contracts_and_locations_work_as_for_other_tables(project: P
     assert project.rows("select count(k) from {schema}.m")[0][0] == 30
 
 
-def test_partitions_of_every_type(project: Project, extension: None) -> None:
+def test_partitions_of_every_type_are_written(project: Project, extension: None) -> None:
     """Run with the session extension, which must not affect the result."""
     values = {
         "i": "if(id % 3 = 0, null, cast(id % 3 as int))",

@@ -55,7 +55,7 @@ def test_operation_seals_a_source_and_warns_about_refused_files(project: Project
     assert statuses(project, "raw") == {"ds=a": "sealed", "ds=b": "not-sealed"}
 
 
-def test_message_without_the_extension(project: Project) -> None:
+def test_missing_extension_is_reported(project: Project) -> None:
     project.model("m", ROWS, **STOCK, post_hook=HOOK)
     with no_extension(project.spark):
         _, failure = project.attempt("run")

@@ -83,7 +83,7 @@ MODES = {
 
 
 @pytest.mark.parametrize("strategy", all_long_but("merge", STRATEGIES))
-def test_schema_changes(project: Project, strategy: str) -> None:
+def test_schema_change_mode_gives_the_expected_columns(project: Project, strategy: str) -> None:
     new = "select cast(1 as bigint) as k, cast(1 as bigint) as p, {}, 1.5 as added"
     for mode in MODES:
         column = "cast(2 as bigint) as v2" if mode == "sync_all_columns" else "'x' as v"

@@ -37,7 +37,7 @@ def test_rewrite_changes_only_the_selected_partitions(tables: SpecEvolution, sto
 
 
 @pytest.mark.long
-def test_partitions_with_special_characters(tables: SpecEvolution) -> None:
+def test_partitions_with_special_characters_are_rewritten(tables: SpecEvolution) -> None:
     tables.new("hard", "ds string, n int")
     for ds in HARD:
         place = f"ds = {literal(ds)}, n = {'null' if ds is None else 7}"

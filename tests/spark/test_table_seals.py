@@ -72,7 +72,7 @@ def test_broken_seal_is_found_and_repaired(tables: SpecEvolution, status: str) -
     assert again == [("ds=a", "unchanged", 0), ("ds=b", "unchanged", 0)]
 
 
-def test_files_that_are_no_buckets_are_named(tables: SpecEvolution) -> None:
+def test_files_without_valid_bucket_ids_are_named(tables: SpecEvolution) -> None:
     rows = tables.evolved("loose", {"a": 4, "b": 4})
     first, second = sorted(tables.locations("loose")["ds=a"].glob("0*"))[:2]
     data = first.read_bytes()

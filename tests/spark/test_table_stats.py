@@ -140,7 +140,7 @@ def test_one_scan_reads_all_parts_of_the_statistics(project: Project, extension:
     assert {one["state"] for one in verified(project, expected=1)} == {"mapped"}
 
 
-def test_tables_without_statistics(project: Project) -> None:
+def test_commands_report_tables_without_statistics(project: Project) -> None:
     project.build("select 1 as k", materialized="table")
     result = command(project, "table", "stats", project.table("m"))
     assert result.exit_code == 2 and "`range_by` or `implicit_partition_by`" in result.output

@@ -43,7 +43,9 @@ STRATEGIES = {"append": 20, "insert_overwrite": 15, "merge": 15}
         pytest.param("spark", STRATEGIES, id="spark", marks=pytest.mark.long),
     ],
 )
-def test_strategies_over_thrift(server: int, project: Project, bucket_hash: str, strategies: Collection[str]) -> None:
+def test_strategies_work_over_thrift(
+    server: int, project: Project, bucket_hash: str, strategies: Collection[str]
+) -> None:
     schema = f"w_{bucket_hash}_{len(strategies)}"
     connect(project, server, schema, threads=4)
     later = "select id as k, 'new' as v, 1 as p from range(5, 15)"
@@ -81,7 +83,7 @@ def test_strategies_over_thrift(server: int, project: Project, bucket_hash: str,
         assert len(query(f"show tables in {schema}")) == len(strategies) + 2
 
 
-def test_check_over_thrift(server: int, project: Project) -> None:
+def test_check_works_over_thrift(server: int, project: Project) -> None:
     connect(project, server, "checked")
     for name, buckets in (("a", 4), ("b", 4), ("c", 3)):
         project.model(name, "select id as k from range(10)", materialized="bucketed_table", clustered_by="k",
@@ -136,7 +138,7 @@ def test_advise_over_thrift_reads_statistics_from_the_server_and_plans_locally(s
 
 
 @pytest.mark.long
-def test_evolution_commands_over_thrift(tmp_path: Path, project: Project) -> None:
+def test_evolution_commands_work_over_thrift(tmp_path: Path, project: Project) -> None:
     from spark_bucketing.extension.build import build_jar
     from spark_bucketing.extension.settings import server_settings
 

@@ -150,7 +150,7 @@ QUICK = ("ANALYZE of a partition", "SET LOCATION leaves", "DROP PARTITION", "INS
 
 
 @pytest.mark.parametrize("name", all_long_but(tuple(name for name in CASES if name.startswith(QUICK)), CASES))
-def test_seals_and_reads_after_a_statement(tables: Tables, name: str) -> None:
+def test_statement_leaves_the_expected_seals_and_reads(tables: Tables, name: str) -> None:
     case = CASES[name]
     for statement in case.statements:
         _run(tables, statement)

@@ -135,7 +135,9 @@ CASES = [
 
 
 @pytest.mark.parametrize(("query", "exchanges", "sorts", "bucketed"), CASES, ids=[case[0] for case in CASES])
-def test_plan_and_rows(tables: Tables, query: str, exchanges: int, sorts: int, bucketed: int) -> None:
+def test_plan_has_the_expected_shape_and_rows(
+    tables: Tables, query: str, exchanges: int, sorts: int, bucketed: int
+) -> None:
     assert tables.read(query).shape == (exchanges, sorts, bucketed)
 
 
@@ -194,7 +196,7 @@ def test_input_without_required_ordering_is_not_merged(tables: Tables) -> None:
 
 
 @pytest.mark.parametrize("alignment", ["auto", "coalesce", "split"])
-def test_three_way_join_with_incompatible_bucket_counts(tables: Tables, alignment: str) -> None:
+def test_three_way_join_with_incompatible_bucket_counts_is_correct(tables: Tables, alignment: str) -> None:
     """The first join reads 12 buckets as 4; the second would need 8, which is impossible."""
     for buckets, rows in ((12, 300), (4, 200), (8, 90000), (6, 300), (2, 300)):
         query = f"select cast(id as int) as k, id as n{buckets} from range({rows})"

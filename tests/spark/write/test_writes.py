@@ -184,7 +184,7 @@ def test_empty_strings_and_nulls_share_one_partition(tables: Tables) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_keys_of_several_types_and_their_special_values(tables: Tables, layout: str) -> None:
+def test_special_values_of_several_key_types_are_bucketed(tables: Tables, layout: str) -> None:
     columns = "s string, d date, n decimal(10, 2), b boolean, f double, i int"
     tables.make("t", columns, "s, d, n, b, i", 8, stored=LAYOUTS[layout][0])
     odd = """
@@ -219,7 +219,7 @@ def test_stream_writes_bucketed_batches(tables: Tables, tmp_path: Path) -> None:
     assert_bucketed(tables, "t", "hive-parquet")
 
 
-def test_full_disk_is_a_one_line_error(tables: Tables) -> None:
+def test_full_disk_is_reported_in_one_line(tables: Tables) -> None:
     tables.make("t", "k bigint, v string", "k", 1)
     tables.sql("insert into t values (1, 'before')")
     jvm = tables.spark.sparkContext._jvm
