@@ -1,8 +1,8 @@
-"""Time `spark-bucketing advise --offline` on a project of many plain tables: `python benchmarks/advise_scale.py`.
+"""Time `spark-bucketing advise --offline` on a project of many unbucketed tables: `python benchmarks/advise_scale.py`.
 
-The project is that of models.py without its buckets. Its sizes are in a catalog.json: a tenth of the models are large,
-between a gigabyte and a terabyte, the others up to ten gigabytes. All that the command does is in its time: building
-the extension where it was not, compiling, starting Spark, planning the project as it is and under the proposal.
+The project comes from check_scale.py, without buckets. A generated catalog.json holds the table sizes: a tenth of the
+models have between 1 GiB and 1 TiB, the others up to 10 GiB. The time covers the whole command: building the
+extension if necessary, compiling, starting Spark, and planning the project before and after the proposed changes.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ MIB, GIB = 2**20, 2**30
 
 
 def main() -> None:
-    """Make the project, ask for advice, and print what it took."""
+    """Generate the project, run `advise`, and print its time and memory."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--models", type=int, default=1000)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--folder", type=Path, help="keep the project and the report there; else they go")
-    parser.add_argument("more", nargs="*", help="further options of advise, after --")
+    parser.add_argument("--models", type=int, default=1000, help="number of models")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the random project")
+    parser.add_argument("--folder", type=Path, help="keep the project and the report in this folder")
+    parser.add_argument("more", nargs="*", help="more options for advise, after --")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         folder = options.folder or Path(temporary)
@@ -46,17 +46,17 @@ def main() -> None:
 
 
 def write_catalog(folder: Path, models: int, chance: random.Random) -> None:
-    """Write how large the tables of a project of models.py are.
+    """Write a catalog.json with a random size for each table of a check_scale.py project.
 
     Args:
-        folder: of the project.
-        models: how many it has.
-        chance: what decides how large they are.
+        folder: the project folder.
+        models: number of models in the project.
+        chance: random generator that picks the sizes.
     """
     columns = {name: {"name": name, "type": kind, "index": place} for place, (name, kind) in enumerate(COLUMNS.items())}
 
     def entry(smallest: int, largest: int) -> dict[str, Any]:
-        # As many of each order of magnitude.
+        # Sizes are log-uniform: every order of magnitude is equally likely.
         size = smallest * (largest / smallest) ** chance.random()
         return {"columns": columns, "stats": {"bytes": {"value": int(size)}}}
 
@@ -71,7 +71,7 @@ def write_catalog(folder: Path, models: int, chance: random.Random) -> None:
 
 
 def _top(report: dict[str, Any]) -> dict[str, Any]:
-    """What a report says in all: how many entries each list has, and plain values."""
+    """Summarize a report: the length of each list, and scalar values as they are."""
     return {key: len(value) if isinstance(value, (list, dict)) else value for key, value in report.items()}
 
 

@@ -1,8 +1,8 @@
-"""What `spark-bucketing advise` says of the showcase without its buckets: `python benchmarks/advise_showcase.py`.
+"""Compare the advice for the showcase with the bucket specs that it has: `python benchmarks/advise_showcase.py`.
 
-A copy of the project loses whatever its models say of buckets, by the edits that the advice itself makes. Advice is
-asked for as if each table had 100 GiB and a year had twelve partitions, and as if what nobody else reads ran once an
-hour and the rest once a day. The keys that come of it are printed beside those that the showcase has.
+The benchmark copies the project and removes all bucket configuration with the edits that `advise` itself uses. It
+then asks for advice and assumes 100 GiB per table and twelve partitions per year. Models that no other model reads
+run once an hour, the others once a day. The output shows the advised bucket columns next to the showcase's own.
 """
 
 from __future__ import annotations
@@ -28,18 +28,20 @@ _OURS = ("clustered_by", "buckets", "sorted_by", "bucket_hash", "on_bucket_chang
 
 
 def main() -> None:
-    """Take the buckets away, ask for advice, and print it."""
+    """Remove the buckets, ask for advice, and print the comparison."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--assume-size", default="100GiB", help="of every table")
-    parser.add_argument("--runs", type=int, default=24, help="of models that nobody reads, for each of the others")
-    parser.add_argument("more", nargs="*", help="further options of advise, after --")
+    parser.add_argument("--assume-size", default="100GiB", help="size of every table")
+    parser.add_argument(
+        "--runs", type=int, default=24, help="runs of a model that no model reads, for each run of the others"
+    )
+    parser.add_argument("more", nargs="*", help="more options for advise, after --")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary) / "showcase"
         folder.mkdir()
         for name in ("macros", "models", "dbt_project.yml", "profiles.yml"):
             _copy(ROOT / name, folder / name)
-        nodes = _without_buckets(folder)
+        nodes = _remove_buckets(folder)
         partitioned = [node["name"] for node in nodes if node["config"].get("partition_by")]
         read = {name for node in nodes for name in node["depends_on"]["nodes"]}
         runs = {node["name"]: 1 if node["unique_id"] in read else options.runs for node in nodes}
@@ -51,7 +53,7 @@ def main() -> None:
         report = folder / "advice.json"
         output = ["--format", "json", "--output", str(report)]
         subprocess.run([*_command("spark-bucketing"), "advise", *_place(folder), *more, *output], check=True)
-        Console(width=120).print(_compared(nodes, json.loads(report.read_text())))
+        Console(width=120).print(_comparison(nodes, json.loads(report.read_text())))
 
 
 def _copy(here: Path, there: Path) -> None:
@@ -69,8 +71,8 @@ def _place(folder: Path) -> list[str]:
     return ["--project-dir", str(folder), "--profiles-dir", str(folder)]
 
 
-def _without_buckets(folder: Path) -> list[dict[str, Any]]:
-    """The models of the manifest, as they were before their configs lost the buckets."""
+def _remove_buckets(folder: Path) -> list[dict[str, Any]]:
+    """Remove the buckets from all configs; return the manifest's models with their former configs."""
     subprocess.run([*_command("dbt"), "--quiet", "parse", *_place(folder)], check=True)
     manifest = json.loads((folder / "target" / "manifest.json").read_text())
     nodes = [node for node in manifest["nodes"].values() if node["resource_type"] == "model"]
@@ -90,8 +92,8 @@ def _without_buckets(folder: Path) -> list[dict[str, Any]]:
     return nodes
 
 
-def _compared(nodes: list[dict[str, Any]], advice: Mapping[str, Any]) -> Table:
-    printed = Table("model", "the showcase's", "advised", title="Keys and buckets")
+def _comparison(nodes: list[dict[str, Any]], advice: Mapping[str, Any]) -> Table:
+    printed = Table("model", "showcase", "advised", title="Keys and buckets")
     advised = {one["model"]: one["config"] for one in advice["changes"]}
     for node in nodes:
         if node["config"]["materialized"] in _STOCK:

@@ -1,8 +1,8 @@
-"""What `spark-bucketing advise --apply` does to TPC-H as a dbt project: `make bench-advise SCALE=1`.
+"""Measure what `spark-bucketing advise --apply` gains on TPC-H as a dbt project: `make bench-advise SCALE=1`.
 
-The 22 queries are models over the eight tables, which are models as well, all of them plain tables. The advice is asked
-for and applied to a copy of the project, and both are run in turns: seconds, files, and the bytes that Spark says it
-shuffled, beside what the advice had predicted. The rows of all queries must be the same before and after.
+The 22 queries and the eight tables are models; no table is bucketed at first. The benchmark applies the advice to a
+copy of the project and runs both projects in turns. It reports seconds, files, and the shuffle bytes that Spark
+measured, next to the bytes that the advice predicted. Every query must return the same rows before and after.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from rich.console import Console
 from rich.table import Table
 from tables import generate
 from tpch import all_jobs
-from tpch_project import WAYS, layouts, make_project, queries, table_names
+from tpch_project import VARIANTS, layouts, make_project, queries, table_names
 
 from spark_bucketing.edits import ConfigChange, apply, plan_edits
 
@@ -33,20 +33,24 @@ MIB = 2**20
 
 
 def main() -> None:
-    """Run the project before and after the advice, and print and write what both took."""
+    """Run the project before and after the advice; print and write the measurements."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--scale", type=float, default=1, help="TPC-H's scale factor")
-    parser.add_argument("--repetitions", type=int, default=4, help="timed runs of the queries, after one that is not")
-    parser.add_argument("--by-hand", choices=layouts(), help="instead of the advice, this layout of the test cases")
-    parser.add_argument("--conf", nargs="*", default=[], metavar="NAME=VALUE", help="settings of Spark")
-    parser.add_argument("--target-file-size", default="16MiB", help="of advise: tables of a benchmark are small")
-    parser.add_argument("--smallest", default="4MiB", help="of advise")
-    parser.add_argument("--folder", type=Path, default=Path(".demo/bench"), help="for data, tables and results")
+    parser.add_argument("--scale", type=float, default=1, help="TPC-H scale factor")
+    parser.add_argument("--repetitions", type=int, default=4, help="timed runs of the queries, after one warm-up run")
+    parser.add_argument(
+        "--by-hand", choices=layouts(), help="apply this layout of the test cases instead of the advice"
+    )
+    parser.add_argument("--conf", nargs="*", default=[], metavar="NAME=VALUE", help="Spark settings")
+    parser.add_argument(
+        "--target-file-size", default="16MiB", help="passed to advise; small, because benchmark tables are small"
+    )
+    parser.add_argument("--smallest", default="4MiB", help="passed to advise")
+    parser.add_argument("--folder", type=Path, default=Path(".demo/bench"), help="folder for data, tables and results")
     parser.add_argument("--measure", type=Path, help=argparse.SUPPRESS)
-    parser.add_argument("--ways", nargs="*", help=argparse.SUPPRESS)
+    parser.add_argument("--variants", nargs="*", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.measure:
-        seen = measured(options.measure, options.ways, options.repetitions)
+        seen = measure_models(options.measure, options.variants, options.repetitions)
         (options.measure / "measured.json").write_text(json.dumps(seen))
         return
     data = options.folder.absolute() / f"tpch-{options.scale:g}"
@@ -54,17 +58,17 @@ def main() -> None:
     generate(data, options.scale, table_names())
     folder = options.folder.absolute() / f"advise-{options.scale:g}"
     make_project(folder, data, dict(pair.split("=", 1) for pair in options.conf))
-    # The advice looks at tables that are there.
-    _in_a_process_of_its_own(folder, ["before"], 0)
+    # `advise` reads the sizes of existing tables.
+    _measure_in_subprocess(folder, ["before"], 0)
     shutil.copytree(folder / "before", folder / "after", symlinks=True)
     begin = time.perf_counter()
     advice = (
-        _applied(folder, options.by_hand)
+        _apply_layout(folder, options.by_hand)
         if options.by_hand
-        else _advised(folder, options.target_file_size, options.smallest)
+        else _apply_advice(folder, options.target_file_size, options.smallest)
     )
     seconds = time.perf_counter() - begin
-    seen = _in_a_process_of_its_own(folder, list(WAYS), options.repetitions)
+    seen = _measure_in_subprocess(folder, list(VARIANTS), options.repetitions)
     figures = {"scale": options.scale, "seen": seen, "advice": advice, "advise_seconds": seconds}
     (data / "advise.json").write_text(json.dumps(figures, indent=2))
     console = Console(width=150)
@@ -72,19 +76,28 @@ def main() -> None:
     for printed in (_sums(**seen), _by_model(**seen, advice=advice)):
         console.print(printed)
     if wrong := [name for name in queries() if seen["before"][name]["rows"] != seen["after"][name]["rows"]]:
-        raise WrongRowsError(f"other rows after the advice: {', '.join(wrong)}")
+        raise WrongRowsError(f"These queries return different rows after the advice: {', '.join(wrong)}")
 
 
-def _in_a_process_of_its_own(folder: Path, ways: Sequence[str], repetitions: int) -> dict[str, Any]:
-    # The metastore is one process's.
-    command = [sys.executable, __file__, "--measure", str(folder), "--repetitions", str(repetitions), "--ways", *ways]
+def _measure_in_subprocess(folder: Path, variants: Sequence[str], repetitions: int) -> dict[str, Any]:
+    # The embedded metastore accepts only one process.
+    command = [
+        sys.executable,
+        __file__,
+        "--measure",
+        str(folder),
+        "--repetitions",
+        str(repetitions),
+        "--variants",
+        *variants,
+    ]
     subprocess.run(command, check=True, cwd=folder)
     found: dict[str, Any] = json.loads((folder / "measured.json").read_text())
     return found
 
 
-def _advised(folder: Path, target_file_size: str, smallest: str) -> dict[str, Any]:
-    """The advice, which is applied as well."""
+def _apply_advice(folder: Path, target_file_size: str, smallest: str) -> dict[str, Any]:
+    """Run `advise --apply` on the copy, and return its report."""
     more = ["--target-file-size", target_file_size, "--smallest", smallest]
     command = [str(Path(sys.executable).with_name("spark-bucketing")), "advise", "--apply"]
     place = ["--project-dir", str(folder / "after"), "--profiles-dir", str(folder / "profile-before")]
@@ -96,8 +109,8 @@ def _advised(folder: Path, target_file_size: str, smallest: str) -> dict[str, An
     return found
 
 
-def _applied(folder: Path, layout: str) -> dict[str, Any]:
-    """Buckets that somebody has chosen who knows TPC-H."""
+def _apply_layout(folder: Path, layout: str) -> dict[str, Any]:
+    """Apply one of the hand-written TPC-H layouts."""
     manifest = json.loads((folder / "before" / "target" / "manifest.json").read_text())
     changes = [ConfigChange(f"model.tpch.{table}", config) for table, config in layouts()[layout].items()]
     edits, refusals = plan_edits(folder / "after", manifest, changes)
@@ -107,36 +120,37 @@ def _applied(folder: Path, layout: str) -> dict[str, Any]:
     return {}
 
 
-def measured(folder: Path, ways: Sequence[str], repetitions: int) -> dict[str, dict[str, Any]]:
-    """Build all models, run the queries again and again, and say what each model took; the ways take turns.
+def measure_models(folder: Path, variants: Sequence[str], repetitions: int) -> dict[str, dict[str, Any]]:
+    """Build all models, run the queries repeatedly, and return the measurements; the variants take turns.
 
     Args:
-        folder: that of make_project().
-        ways: names of projects in it.
-        repetitions: of the queries, after the run that builds all.
+        folder: the folder that make_project() wrote.
+        variants: names of its projects to run.
+        repetitions: runs of the queries after the run that builds all models.
 
-    Returns: for each way and model the medians of seconds and of shuffled bytes, its files and their bytes, and a
-        digest of its rows if it is a query.
+    Returns: for each variant and model, the median seconds and shuffle bytes, its files and their bytes, and for a
+    query
+        a digest of its rows.
     """
     from pyspark.sql import SparkSession
 
-    runs = {way: [_run(folder, way)] for way in ways}
+    runs = {variant: [_run(folder, variant)] for variant in variants}
     for repetition in range(repetitions):
-        # Each way is as often the first, since a machine gets slower or faster.
-        for way in ways if repetition % 2 else reversed(ways):
-            runs[way].append(_run(folder, way, "--select", "path:models/queries"))
+        # Each variant goes first equally often, because the machine's speed drifts.
+        for variant in variants if repetition % 2 else reversed(variants):
+            runs[variant].append(_run(folder, variant, "--select", "path:models/queries"))
     spark = SparkSession.active()
-    # Tables are built once.
+    # The first run builds all models; later runs repeat only the queries.
     return {
-        way: {
+        variant: {
             name: {
                 **_medians([run[name] for run in seen if name in run][-max(repetitions, 1) :]),
-                **_stored(folder / "warehouse" / f"{WAYS[way]}.db" / name),
-                "rows": _digest(spark.table(f"{WAYS[way]}.{name}").collect()) if name in queries() else "",
+                **_stored(folder / "warehouse" / f"{VARIANTS[variant]}.db" / name),
+                "rows": _digest(spark.table(f"{VARIANTS[variant]}.{name}").collect()) if name in queries() else "",
             }
             for name in seen[0]
         }
-        for way, seen in runs.items()
+        for variant, seen in runs.items()
     }
 
 
@@ -149,13 +163,13 @@ def _stored(folder: Path) -> dict[str, int]:
     return {"files": len(files), "bytes": sum(file.stat().st_size for file in files)}
 
 
-def _run(folder: Path, way: str, *select: str) -> dict[str, dict[str, float]]:
-    """Seconds and shuffled bytes of each model of a dbt run."""
+def _run(folder: Path, variant: str, *select: str) -> dict[str, dict[str, float]]:
+    """Return the seconds and shuffle bytes of each model of a dbt run."""
     from dbt.cli.main import dbtRunner
 
-    place = ["--project-dir", str(folder / way), "--profiles-dir", str(folder / f"profile-{way}")]
+    place = ["--project-dir", str(folder / variant), "--profiles-dir", str(folder / f"profile-{variant}")]
     outcome = dbtRunner().invoke(["--quiet", "run", *place, *select])
-    # Hooks are among them.
+    # The results include hooks.
     results = [one for one in getattr(outcome.result, "results", []) if one.node.resource_type == "model"]
     if not outcome.success:
         failed = [str(result.message) for result in results if result.status != "success"]
@@ -168,18 +182,18 @@ def _run(folder: Path, way: str, *select: str) -> dict[str, dict[str, float]]:
 
 
 def _span(result: Any) -> tuple[float, float]:
-    """When a model began and ended, in seconds since 1970."""
+    """Return when a model started and ended, in seconds since 1970."""
     times = [time for part in result.timing for time in (part.started_at, part.completed_at) if time]
     return min(map(_seconds, times)), max(map(_seconds, times))
 
 
 def _seconds(time: datetime) -> float:
-    # dbt's times are of UTC, with or without saying so.
+    # dbt's timestamps are in UTC, with or without a time zone suffix.
     return datetime.fromisoformat(time.isoformat().removesuffix("+00:00") + "+00:00").timestamp()
 
 
 def _shuffled(spans: Mapping[str, tuple[float, float]]) -> dict[str, int]:
-    """Bytes that the stages of each model wrote for shuffles, as Spark has counted them; one model runs at a time."""
+    """Return the shuffle bytes that Spark counted for the stages of each model; models run one at a time."""
     from pyspark.sql import SparkSession
 
     spark = SparkSession.active()
@@ -191,7 +205,7 @@ def _shuffled(spans: Mapping[str, tuple[float, float]]) -> dict[str, int]:
         name = next((name for name, (start, end) in spans.items() if start <= began <= end), None)
         stages = job.stageIds()
         for number in (stages.apply(place) for place in range(stages.size())):
-            # A stage belongs to the first job that needs it.
+            # Spark lists a shared stage in several jobs; count it for the first.
             if name is not None and number not in seen:
                 found[name] += store.lastStageAttempt(number).shuffleWriteBytes()
             seen.add(number)
@@ -213,19 +227,19 @@ def _sums(before: Mapping[str, Any], after: Mapping[str, Any]) -> Table:
     printed = Table("", "before", "after", "after / before", title="TPC-H as a dbt project, before and after")
     for title, names in {"22 queries": list(queries()), "8 tables": table_names()}.items():
         for what, unit, shown in _WHAT:
-            left, right = (sum(way[name][what] for name in names) / unit for way in (before, after))
+            left, right = (sum(variant[name][what] for name in names) / unit for variant in (before, after))
             printed.add_row(f"{title}: {shown}", f"{left:,.1f}", f"{right:,.1f}", f"{right / left:.2f}" if left else "")
     return printed
 
 
 def _by_model(before: Mapping[str, Any], after: Mapping[str, Any], advice: Mapping[str, Any]) -> Table:
-    """What was measured, and what had been predicted of shuffles; the models that became slower most come first."""
+    """Print measured values and predicted shuffle bytes by model; the largest slowdowns come first."""
     heads = ("s before", "s after", "MiB shuffled before", "after", "MiB predicted before", "after")
-    printed = Table("model", *heads, title="By model; the slower ones first")
+    printed = Table("model", *heads, title="By model, largest slowdown first")
     predicted = {one["model"]: one for one in advice.get("models", ())}
     for name in sorted(before, key=lambda name: before[name]["seconds"] - after[name]["seconds"]):
-        measured = [f"{way[name]['seconds']:,.2f}" for way in (before, after)]
-        measured += [f"{way[name]['shuffled'] / MIB:,.2f}" for way in (before, after)]
+        measured = [f"{variant[name]['seconds']:,.2f}" for variant in (before, after)]
+        measured += [f"{variant[name]['shuffled'] / MIB:,.2f}" for variant in (before, after)]
         plans = [predicted.get(name, {}).get(when) for when in ("before", "after")]
         printed.add_row(name, *measured, *(f"{plan['shuffled_bytes'] / MIB:,.2f}" if plan else "" for plan in plans))
     return printed

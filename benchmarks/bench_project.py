@@ -1,4 +1,4 @@
-"""A dbt project whose models a benchmark runs in its own Spark."""
+"""Write and run a dbt project in the Spark session of a benchmark."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[1]
 
 
 def write_project(folder: Path, models: Mapping[str, str]) -> Path:
-    """A project with this package and these models, by their names, in the schema `bench`."""
+    """Write a project with this package and the given models, in the schema `bench`."""
     packages = folder / "dbt_packages"
     packages.mkdir(parents=True)
     (packages / "spark_bucketing").symlink_to(ROOT)
@@ -29,13 +29,13 @@ def write_project(folder: Path, models: Mapping[str, str]) -> Path:
 
 
 def model(sql: str, **config: Any) -> str:
-    """A model's text."""
+    """Return the text of a model."""
     arguments = ", ".join(f"{key}={value!r}" for key, value in config.items())
     return f"{{{{ config({arguments}) }}}}\n{sql}\n"
 
 
 def run(project: Path, model: str) -> float:
-    """Seconds that a model of a dbt project takes."""
+    """Run one model of a dbt project, and return the seconds."""
     from dbt.cli.main import dbtRunner
 
     place = ["--project-dir", str(project), "--profiles-dir", str(project), "--quiet"]
@@ -46,6 +46,6 @@ def run(project: Path, model: str) -> float:
 
 
 def location(spark: Any, table: str) -> Path:
-    """The folder of a table."""
+    """Return the folder of a table."""
     rows = spark.sql(f"describe formatted {table}").collect()
     return Path(next(str(row[1]) for row in rows if row[0] == "Location").removeprefix("file:"))

@@ -1,8 +1,8 @@
 """Time `spark-bucketing check --offline` on a project of many models: `python benchmarks/check_scale.py --models 1000`.
 
-A tenth of the models are bucketed tables, by two keys and in numbers of buckets that fit each other or do not; the
-others join, group, unite and rank them and plain tables, each in its own way, and some are built upon others. All
-that the command does is in its time: building the extension where it was not, starting Spark, compiling, planning.
+A tenth of the models are bucketed tables, with different bucket columns and compatible or incompatible numbers of
+buckets. The others join, aggregate, union and rank them and unbucketed tables; some read other models. The time covers
+the whole command: building the extension if necessary, starting Spark, compiling and planning.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ SHAPES = (
 
 
 def main() -> None:
-    """Make the project, check it, and print what it took and what was found."""
+    """Generate the project, check it, and print the time and the number of findings."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--models", type=int, default=1000)
-    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--models", type=int, default=1000, help="number of models")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the random project")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         make_project(Path(folder), options.models, random.Random(options.seed))  # noqa: S311
@@ -58,10 +58,10 @@ def make_project(folder: Path, models: int, chance: random.Random, is_bucketed: 
     """Write a dbt project.
 
     Args:
-        folder: of the project, which is there.
-        models: how many.
-        chance: what decides what they are.
-        is_bucketed: whether its first tenth are bucketed tables rather than plain ones.
+        folder: an existing folder for the project.
+        models: number of models.
+        chance: random generator that picks the queries.
+        is_bucketed: whether the first tenth are bucketed tables.
     """
     profile = {"type": "spark", "method": "session", "host": "NA", "schema": "shop"}
     columns = [{"name": name, "data_type": kind} for name, kind in COLUMNS.items()]
@@ -84,7 +84,7 @@ def make_project(folder: Path, models: int, chance: random.Random, is_bucketed: 
             sql = f"select k, j, ds, v from {chance.choice(relations[:10])}"
         else:
             config = {"materialized": chance.choice(["table", "view"])}
-            # Mostly of bucketed tables, now and then of what was made of them.
+            # Most inputs are bucketed tables; some are models built from them.
             known = relations[:10] + relations[10 : 10 + bucketed] * 3 + relations[10 + bucketed :][-20:]
             sql = chance.choice(SHAPES).format(a=chance.choice(known), b=chance.choice(known))
         files[f"models/m{number}.sql"] = (

@@ -1,7 +1,7 @@
-"""Write one table by each strategy of `organized_table`, and by dbt-spark's `table`: `make bench-files`.
+"""Write one table with each file strategy of `organized_table`, and with dbt-spark's `table`: `make bench-files`.
 
-The table has days whose rows grow from the first to the last to five times as many, as those of a backfill do. Each
-strategy is a model of one dbt project, run in turns; seconds are the median. What is counted is what lies on disk.
+The last day of the table has five times as many rows as the first, as after a backfill. Each strategy is one model of a
+dbt project, and the models run in turns. Seconds are medians; the number and the sizes of files are measured on disk.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from local_spark import session
 from rich.console import Console
 from rich.table import Table
 
-WAYS: Mapping[str, Mapping[str, Any]] = {
+VARIANTS: Mapping[str, Mapping[str, Any]] = {
     "table": {"materialized": "table", "file_format": "parquet"},
     "coalesce": {"file_strategy": "coalesce"},
     "repartition": {"file_strategy": "repartition"},
@@ -30,16 +30,25 @@ WAYS: Mapping[str, Mapping[str, Any]] = {
     "by_range": {"file_strategy": "by_range"},
     "exact": {},
 }
-TITLES = ("", "seconds", "files", "tasks with files", "most of one task", "smallest KiB", "median KiB", "largest KiB")
+TITLES = (
+    "",
+    "seconds",
+    "files",
+    "tasks with files",
+    "most files per task",
+    "smallest KiB",
+    "median KiB",
+    "largest KiB",
+)
 
 
 def main() -> None:
-    """Run all ways in turns, and print what they took and left."""
+    """Run all variants in turns, and print their times and files."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rows", type=int, default=2_000_000, help="rows of the table, about")
-    parser.add_argument("--days", type=int, default=60, help="partitions")
-    parser.add_argument("--files", type=int, default=5, help="files of a partition in the mean")
-    parser.add_argument("--runs", type=int, default=3, help="runs of each way")
+    parser.add_argument("--rows", type=int, default=2_000_000, help="approximate number of rows")
+    parser.add_argument("--days", type=int, default=60, help="number of partitions")
+    parser.add_argument("--files", type=int, default=5, help="mean number of files per partition")
+    parser.add_argument("--runs", type=int, default=3, help="runs of each variant")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -49,21 +58,20 @@ def main() -> None:
         project = _project(folder / "bench", options)
         seconds: dict[str, list[float]] = {}
         for _ in range(options.runs):
-            for number, way in enumerate(WAYS):
-                seconds.setdefault(way, []).append(run(project, f"m{number}"))
+            for number, variant in enumerate(VARIANTS):
+                seconds.setdefault(variant, []).append(run(project, f"m{number}"))
         table = Table(
             *TITLES, title=f"{options.rows:,} rows, {options.days} days, {options.days * options.files} files"
         )
-        for number, way in enumerate(WAYS):
+        for number, variant in enumerate(VARIANTS):
             cells = _cells(location(spark, f"bench.m{number}"))
-            table.add_row(way, f"{statistics.median(seconds[way]):.1f}", *cells)
+            table.add_row(variant, f"{statistics.median(seconds[variant]):.1f}", *cells)
         Console(width=120).print(table)
         spark.stop()
 
 
 def _project(folder: Path, options: argparse.Namespace) -> Path:
-    # Days of 1 to 5 parts, whose rows come in any order, from several tasks.
-    # The inverse of a density that grows from 1 to 5; rows come in any order, from several tasks.
+    # The inverse of a density that grows from 1 to 5. Rows arrive in random order from several tasks.
     chance = "(xxhash64(id) & 1048575) / 1048576D"
     query = f"""
         select /*+ repartition(16) */ id, md5(cast(id as string)) as text,
@@ -71,7 +79,7 @@ def _project(folder: Path, options: argparse.Namespace) -> Path:
         from (select id, {options.days} * (sqrt(1 + 24 * {chance}) - 1) / 4 as day from range({options.rows}))"""
     common = {"partition_by": ["ds"], "rows_per_file": -(-options.rows // (options.days * options.files))}
     models = {}
-    for number, config in enumerate(WAYS.values()):
+    for number, config in enumerate(VARIANTS.values()):
         organized = (
             {**common, "materialized": "organized_table"} if "materialized" not in config else {"partition_by": ["ds"]}
         )

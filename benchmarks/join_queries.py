@@ -1,4 +1,4 @@
-"""What the benchmark runs: queries, and the ways of running them that are compared."""
+"""Define the queries of the join benchmark, and the variants that it compares."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 JOIN = "join {orders} on l_orderkey = o_orderkey"
 SUMS = "select count(*), sum(l_extendedprice), max(o_orderdate)"
 
-# {name} stands for the table of that name in the layout that is measured.
+# {name} stands for the table of that name in the layout under test.
 QUERIES: dict[str, str] = {
     "join": f"{SUMS} from {{lineitem}} {JOIN}",
     "join, group by the key": (
@@ -26,27 +26,27 @@ QUERIES: dict[str, str] = {
 }
 
 
-def _scanned(*lineitems: str) -> str:
-    """The columns of orders and of these tables, read and added up, and nothing joined."""
+def _scan_query(*lineitems: str) -> str:
+    """Return a query that reads and sums the same columns of orders and these tables, without a join."""
     sums = [f"(select count(l_orderkey), sum(l_extendedprice) from {{{name}}})" for name in lineitems]
     orders = "(select count(o_orderkey), max(o_orderdate) from {orders})"
     return f"select * from {' cross join '.join([*sums, orders])}"
 
 
-# What a query cannot be faster than.
+# Lower bounds: the time to scan the inputs of each query.
 SCANS: dict[str, str] = {
-    "join": _scanned("lineitem"),
-    "join, group by the key": _scanned("lineitem"),
-    "join, group by a superset of the key": _scanned("lineitem"),
-    "one-to-many: 64 buckets against 16": _scanned("lineitem_fine"),
-    "union of two tables, joined": _scanned("lineitem_old", "lineitem_new"),
-    "seven partitions, joined": _scanned("lineitem_years"),
+    "join": _scan_query("lineitem"),
+    "join, group by the key": _scan_query("lineitem"),
+    "join, group by a superset of the key": _scan_query("lineitem"),
+    "one-to-many: 64 buckets against 16": _scan_query("lineitem_fine"),
+    "union of two tables, joined": _scan_query("lineitem_old", "lineitem_new"),
+    "seven partitions, joined": _scan_query("lineitem_years"),
 }
 
 
 @dataclass(frozen=True)
-class Way:
-    """One way of running the queries: the layout of their tables, the extension, or only scans of their inputs."""
+class Variant:
+    """A variant of the benchmark: the layout of the tables, with or without the extension, or a scan of the inputs."""
 
     name: str
     layout: str
@@ -54,13 +54,13 @@ class Way:
     scan: bool = False
 
 
-WAYS = (
-    Way("plain tables", "plain"),
-    Way("Spark layout, stock", "spark"),
-    Way("Spark layout, extension", "spark", extension=True),
-    Way("Hive layout, stock", "hive"),
-    Way("Hive layout, extension", "hive", extension=True),
-    Way("Hive layout, only scanned", "hive", scan=True),
+VARIANTS = (
+    Variant("unbucketed tables", "plain"),
+    Variant("Spark layout, stock", "spark"),
+    Variant("Spark layout, extension", "spark", extension=True),
+    Variant("Hive layout, stock", "hive"),
+    Variant("Hive layout, extension", "hive", extension=True),
+    Variant("Hive layout, scan only", "hive", scan=True),
 )
-BASELINE = WAYS[0]
-SCANNED = WAYS[-1].name
+BASELINE = VARIANTS[0]
+SCANNED = VARIANTS[-1].name

@@ -1,9 +1,8 @@
-"""Compare the rules of sqlfluff with the check, and time them: `python benchmarks/lint_models.py`.
+"""Compare the sqlfluff rules with `check`, and time them: `python benchmarks/lint_models.py`.
 
-Random models are judged twice: by `spark-bucketing check --offline`, which has Spark plan them, and by the rules, which
-only read them. A rule is right about a model where the check finds the reason of the same name. The check gives one
-reason for each Exchange, the first that applies, so that reasons hide each other; an alarm is groundless where the
-check finds nothing at all.
+`spark-bucketing check --offline` plans random models in Spark; the rules only parse them. An alarm is correct if
+`check` reports the reason of the same name. Because `check` reports only the first reason that applies to each
+Exchange, one reason can hide another. An alarm is groundless if `check` reports nothing for the model.
 """
 
 from __future__ import annotations
@@ -34,11 +33,11 @@ MANIFEST = "target/spark-bucketing/manifest.json"
 SPARK: Any = {"dialect": "sparksql"}
 CHECK = "from spark_bucketing.cli import main; main(prog_name='spark-bucketing')"
 Verdicts = Mapping[str, frozenset[str]]
-"""Reasons by the names of models."""
+"""Reasons by model name."""
 
 
-def judged(project: Path) -> Verdicts:
-    """What the check finds in each model, with the session extension; of models that it cannot plan nothing is told."""
+def check_models(project: Path) -> Verdicts:
+    """Run `check` with the session extension; return its findings for each model that it can plan."""
     report = project / REPORT
     if report.is_file():
         return read(report)
@@ -59,7 +58,7 @@ def judged(project: Path) -> Verdicts:
 
 
 def read(report: Path) -> Verdicts:
-    """Reasons from a report of the check."""
+    """Read the reasons from a report of `check`."""
     models = json.loads(report.read_text())["models"]
     return {
         model["name"]: frozenset(found["reason"] for operator in model["operators"] for found in operator["findings"])
@@ -70,7 +69,7 @@ def read(report: Path) -> Verdicts:
 
 @cache
 def linter(project: Path, rules: str) -> Linter:
-    """A linter of the project with some rules."""
+    """Return a linter of the project with these rules."""
     settings: Any = {
         "core": SPARK,
         "rules": {"spark_bucketing": {"manifest": f"{project}/{MANIFEST}"}},
@@ -78,8 +77,8 @@ def linter(project: Path, rules: str) -> Linter:
     return Linter(config=FluffConfig(configs=settings, overrides={"rules": rules}))
 
 
-def linted(project: Path) -> Verdicts:
-    """What the rules find in each model."""
+def run_rules(project: Path) -> Verdicts:
+    """Return the rules that each model violates."""
     own = linter(project, "spark_bucketing")
     found = {}
     for file in sorted((project / "models").glob("m*.sql")):
@@ -89,11 +88,9 @@ def linted(project: Path) -> Verdicts:
     return found
 
 
-def compared(checked: Verdicts, said: Verdicts) -> Table:
-    """Precision and recall of each rule that has a reason."""
-    table = Table(
-        "rule", "models with the reason", "alarms", "right", "precision", "recall", "alarms without any reason"
-    )
+def compare(checked: Verdicts, said: Verdicts) -> Table:
+    """Return the precision and recall of each rule that corresponds to a reason."""
+    table = Table("rule", "models with the reason", "alarms", "right", "precision", "recall", "groundless alarms")
     slugs = sorted({reason.slug for reason in EVERY_REASON} & {slug for slugs in said.values() for slug in slugs})
     totals = [0, 0, 0, 0]
     for slug in [*slugs, "all of these"]:
@@ -110,16 +107,16 @@ def compared(checked: Verdicts, said: Verdicts) -> Table:
     return table
 
 
-def timed(project: Path, console: Console) -> None:
-    """Seconds for the models as they are, and for one of 200 lines."""
+def time_rules(project: Path, console: Console) -> None:
+    """Time linting of all models, and of one model of 200 lines."""
     files = sorted((project / "models").glob("m*.sql"))
     texts = [file.read_text() for file in files]
     rows = [
-        ("one rule of sqlfluff's", "LT15"),
+        ("one sqlfluff rule", "LT15"),
         ("the rules of this package", "spark_bucketing"),
         ("all rules", "all"),
     ]
-    table = Table("rules", f"{len(texts)} models, one process", "a model of 200 lines")
+    table = Table("rules", f"{len(texts)} models, one process", "one model of 200 lines")
     long = _long(texts[0])
     for name, rules in rows:
         one = linter(project, rules) if rules != "all" else linter(project, "")
@@ -130,13 +127,15 @@ def timed(project: Path, console: Console) -> None:
         between = time.perf_counter()
         one.lint_string(long, fname=str(files[0]))
         table.add_row(name, f"{between - begin:.1f} s", f"{time.perf_counter() - between:.2f} s")
-    alone = [_alone(project, path, text) for path, text in [*zip(files, texts, strict=True), (files[0], long)]]
-    table.add_row("of that this package's alone", f"{sum(alone[:-1]):.1f} s", f"{alone[-1]:.2f} s")
+    alone = [
+        _time_rules_alone(project, path, text) for path, text in [*zip(files, texts, strict=True), (files[0], long)]
+    ]
+    table.add_row("the rules of this package, without parsing", f"{sum(alone[:-1]):.1f} s", f"{alone[-1]:.2f} s")
     console.print(table)
 
 
-def _alone(project: Path, file: Path, text: str) -> float:
-    """Seconds that the rules take for a file when sqlfluff has rendered and parsed it."""
+def _time_rules_alone(project: Path, file: Path, text: str) -> float:
+    """Return the seconds of the rules alone, without sqlfluff's rendering and parsing."""
     rendered = linter(project, "spark_bucketing").render_string(text, str(file), FluffConfig(overrides=SPARK), "utf-8")
     known = project_of(file, f"{project}/{MANIFEST}")
     begin = time.perf_counter()
@@ -145,7 +144,7 @@ def _alone(project: Path, file: Path, text: str) -> float:
 
 
 def _long(text: str) -> str:
-    """A query of 200 lines: a chain of CTEs, each of which joins the one before with a table."""
+    """Return a query of 200 lines: a chain of CTEs, each joining the previous one with a table."""
     head = text[: text.index("\n")]
     parts = ["with c0 as (\n    select k, g, v\n    from {{ source('raw', 't00') }}\n)"]
     while sum(part.count("\n") + 2 for part in parts) < 190:
@@ -158,31 +157,33 @@ def _long(text: str) -> str:
 
 
 def main() -> None:
-    """Write a project, judge it twice, and print how far the judgements agree."""
+    """Write a project, analyze it with both tools, and print how far they agree."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--models", type=int, default=500)
-    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--models", type=int, default=500, help="number of models")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the random project")
     parser.add_argument(
         "--folder",
         type=Path,
-        help="keep the project and the report of the check there; what is there is taken as it is",
+        help="keep the project and the report in this folder; reuse them if they exist",
     )
-    parser.add_argument("--disagreements", action="store_true", help="print the models that are judged differently")
+    parser.add_argument(
+        "--disagreements", action="store_true", help="print the models on which the rules and the check disagree"
+    )
     options = parser.parse_args()
     console = Console(width=140)
     with tempfile.TemporaryDirectory() as scratch:
         project = options.folder or Path(scratch) / "shop"
         if not project.exists():
             write_project(project, options.models, options.seed)
-        checked = judged(project)
-        said = linted(project)
-        console.print(f"{len(checked)} of {options.models} models were planned")
-        console.print(compared(checked, said))
+        checked = check_models(project)
+        said = run_rules(project)
+        console.print(f"{len(checked)} of {options.models} models could be planned")
+        console.print(compare(checked, said))
         if options.disagreements:
             for name, reasons in checked.items():
                 if said[name] ^ reasons:
                     console.print(f"{name}: rules {sorted(said[name])}, check {sorted(reasons)}", markup=False)
-        timed(project, console)
+        time_rules(project, console)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A dbt project of random models over bucketed tables, the same for the same seed."""
+"""Generate a dbt project of random models over bucketed tables; the same seed gives the same project."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-_MOVING = ("limit", "repartition", "distribute")
+_SHUFFLING = ("limit", "repartition", "distribute")
 COLUMNS = ("k", "g", "d", "v", "w")
 
 
 @dataclass(frozen=True)
 class Source:
-    """A table that the models read; its bucket columns, if any, are of k (a number), g (a text) and d (a date)."""
+    """A source table; its bucket columns, if any, are among k (number), g (string) and d (date)."""
 
     name: str
     by: tuple[str, ...]
     buckets: int
     bucket_hash: str
-    key: str  # the type of k
+    key: str  # type of k
 
     @property
     def entry(self) -> Mapping[str, Any]:
-        """What the project's YAML says of it."""
+        """Return the table's entry in the sources YAML."""
         types = {"k": self.key, "g": "string", "d": "date", "v": "int", "w": "int"}
         spec = {"clustered_by": [*self.by], "sorted_by": [*self.by], "buckets": self.buckets}
         bucketing = {**spec, "bucket_hash": self.bucket_hash} if self.by else {}
@@ -38,7 +38,7 @@ class Source:
 
 
 def write_project(folder: Path, models: int, seed: int) -> None:
-    """Write a project of that many models, and of views that they read, whose target is an embedded Spark."""
+    """Write a project of `models` models, and of views that they read, for an embedded Spark."""
     random = Random(seed)  # noqa: S311  (no secret)
     sources = _sources()
     (folder / "models").mkdir(parents=True)
@@ -53,9 +53,14 @@ def write_project(folder: Path, models: int, seed: int) -> None:
             folder, f"view_{source.name}", "view", f"select k, g, d, v, w\nfrom {_read(source)}\nwhere w is not null"
         )
     for number in range(models):
-        # Every other model is of a project that is well kept, where there is little to be said.
+        # Every other model belongs to a well-maintained project, where few rules should fire.
         tidy = number % 2 == 1
-        _write(folder, f"m{number:04}", "table", _model(random, _alike(sources) if tidy else sources, tidy=tidy))
+        _write(
+            folder,
+            f"m{number:04}",
+            "table",
+            _model(random, _compatible_sources(sources) if tidy else sources, tidy=tidy),
+        )
 
 
 def _write(folder: Path, name: str, materialized: str, sql: str) -> None:
@@ -74,8 +79,8 @@ def _sources() -> list[Source]:
     return made
 
 
-def _alike(sources: Sequence[Source]) -> list[Source]:
-    """Tables whose buckets fit each other."""
+def _compatible_sources(sources: Sequence[Source]) -> list[Source]:
+    """Return the tables with compatible bucket specs."""
     return [
         one for one in sources if (one.by, one.bucket_hash, one.key) == (("k",), "hive", "bigint") and one.buckets != 24
     ]
@@ -86,7 +91,7 @@ def _read(source: Source) -> str:
 
 
 def _input(random: Random, sources: Sequence[Source], *, tidy: bool) -> str:
-    """Something to select from, with the columns k, g, d, v and w."""
+    """Return an input for FROM, with the columns k, g, d, v and w."""
     first, second = random.choice(sources), random.choice(sources)
     star = f"select * from {_read(first)}"
     named = f"select k, g, d, v, w from {_read(first)}"
@@ -103,12 +108,12 @@ def _input(random: Random, sources: Sequence[Source], *, tidy: bool) -> str:
         f"(select k, lower(g) as g, d, v, w from {_read(first)})": 1,
     }
     if tidy:
-        choices = {text: weight for text, weight in choices.items() if not any(word in text for word in _MOVING)}
+        choices = {text: weight for text, weight in choices.items() if not any(word in text for word in _SHUFFLING)}
     return random.choices(list(choices), list(choices.values()))[0]
 
 
 def _condition(random: Random, left: str, right: str) -> str:
-    """ON or USING of a join."""
+    """Return the ON clause of a join."""
     key = f"{left}.k = {right}.k"
     text = f"{left}.g = {right}.g"
     choices = {
@@ -129,9 +134,9 @@ def _condition(random: Random, left: str, right: str) -> str:
 
 
 def _model(random: Random, sources: Sequence[Source], *, tidy: bool) -> str:
-    """A query: up to three inputs, joined, grouped, numbered, or just read; with CTEs or without.
+    """Return a query of up to three inputs: a join, an aggregate, a window or a projection, with or without CTEs.
 
-    A tidy one joins and groups by k at least, and moves nothing itself.
+    A tidy query joins and groups by at least k, and adds no shuffle of its own.
     """
     inputs = [_input(random, sources, tidy=tidy) for _ in range(random.choice((1, 2, 2, 2, 2, 3)))]
     with_: list[str] = []

@@ -1,4 +1,4 @@
-"""The Spark that a benchmark runs in."""
+"""Open the embedded Spark session of a benchmark."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def session(folder: Path, settings: Mapping[str, str]) -> SparkSession:
-    """An embedded Spark whose warehouse and metastore are in a folder, with settings of its own."""
+    """Open an embedded Spark with its warehouse and metastore in a folder."""
     spark = open_session(
         {
             "spark.ui.enabled": "false",

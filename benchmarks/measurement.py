@@ -1,4 +1,4 @@
-"""How the benchmark measures: time, exchanges and sorts, memory; the ways take turns, so that noise hits all alike."""
+"""Measure time, exchanges, sorts and memory of queries; variants take turns, so noise affects all alike."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
-from join_queries import QUERIES, SCANS, WAYS, Way
+from join_queries import QUERIES, SCANS, VARIANTS, Variant
 from tables import TABLES
 
 if TYPE_CHECKING:
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 
 class WrongRowsError(Exception):
-    """Two ways of running a query gave different rows."""
+    """Two variants of a query returned different rows."""
 
 
 @dataclass
 class Measured:
-    """What was seen of one query, run in one way."""
+    """The measurements of one query in one variant."""
 
     seconds: list[float] = field(default_factory=list)
     memory_mib: float = 0
@@ -31,40 +31,40 @@ class Measured:
 
     @property
     def median(self) -> float:
-        """Median of the runs, in seconds."""
+        """Return the median of the runs, in seconds."""
         return statistics.median(self.seconds)
 
 
 def measure(spark: SparkSession, repetitions: int) -> dict[str, dict[str, Measured]]:
-    """Run every query in every way.
+    """Run every query in every variant.
 
     Args:
-        spark: a session with the extension, and the tables in its current database.
-        repetitions: timed runs of each; one more, which is not timed, comes first.
+        spark: a session with the extension, whose current database has the tables.
+        repetitions: timed runs of each query, after one warm-up run.
 
-    Returns: for each query, for each way, what was measured.
+    Returns: the measurements by query and variant.
 
     Raises:
-        WrongRowsError: two ways gave different rows.
+        WrongRowsError: two variants returned different rows.
     """
-    results = {query: {way.name: Measured() for way in WAYS} for query in QUERIES}
+    results = {query: {variant.name: Measured() for variant in VARIANTS} for query in QUERIES}
     for query, text in QUERIES.items():
         expected = None
         for repetition in range(repetitions + 1):
-            for way in WAYS:
-                sql = _sql(SCANS[query] if way.scan else text, way)
-                rows, seconds = _run(spark, way, sql, results[query][way.name])
+            for variant in VARIANTS:
+                sql = _sql(SCANS[query] if variant.scan else text, variant)
+                rows, seconds = _run(spark, variant, sql, results[query][variant.name])
                 expected = expected or rows
-                if rows != expected and not way.scan:
-                    raise WrongRowsError(f"{query}, {way.name}: {rows} instead of {expected}")
+                if rows != expected and not variant.scan:
+                    raise WrongRowsError(f"{query}, {variant.name}: found {rows}, expected {expected}")
                 if repetition:
-                    results[query][way.name].seconds.append(seconds)
+                    results[query][variant.name].seconds.append(seconds)
     return results
 
 
 @dataclass
 class Planned:
-    """Seconds until a query's files are known: at first, and again; and what it took at first."""
+    """Seconds to plan a query and list its files with cold and warm caches, and the work done with cold caches."""
 
     cold: list[float] = field(default_factory=list)
     warm: list[float] = field(default_factory=list)
@@ -72,22 +72,24 @@ class Planned:
     files: int = 0
 
 
-def planning(spark: SparkSession, ways: Sequence[Way], table: str, query: str, repetitions: int) -> dict[str, Planned]:
-    """Time and effort of planning a query and listing its files, without running it.
+def measure_planning(
+    spark: SparkSession, variants: Sequence[Variant], table: str, query: str, repetitions: int
+) -> dict[str, Planned]:
+    """Measure the time and work to plan a query and list its files, without running it.
 
-    Stock Spark lists files when the query starts to run, the extension when it is planned; so both are taken together.
+    Stock Spark lists files when the query starts, the extension during planning. Therefore the time covers both.
 
-    Returns: for each way, what was measured; the first repetition is not.
+    Returns: the measurements by variant, without the first repetition.
     """
     metrics = cast(Any, spark._jvm).org.apache.spark.metrics.source.HiveCatalogMetrics
-    results = {way.name: Planned() for way in ways}
+    results = {variant.name: Planned() for variant in variants}
     for repetition in range(repetitions + 1):
-        for way in ways:
-            _configure(spark, way)
+        for variant in variants:
+            _configure(spark, variant)
             spark.catalog.refreshTable(table)
             metrics.reset()
             cold = _plan_and_list(spark, query)
-            planned = results[way.name]
+            planned = results[variant.name]
             planned.calls = metrics.METRIC_HIVE_CLIENT_CALLS().getCount()
             planned.files = metrics.METRIC_FILES_DISCOVERED().getCount()
             warm = _plan_and_list(spark, query)
@@ -112,16 +114,16 @@ def _leaves(plan: Any) -> list[Any]:
     return below or [plan]
 
 
-def _sql(text: str, way: Way) -> str:
-    return text.format(**{name: f"{name}_{way.layout} as {name}" for name in TABLES})
+def _sql(text: str, variant: Variant) -> str:
+    return text.format(**{name: f"{name}_{variant.layout} as {name}" for name in TABLES})
 
 
-def _configure(spark: SparkSession, way: Way) -> None:
-    spark.conf.set("spark.bucketing.enabled", str(way.extension).lower())
+def _configure(spark: SparkSession, variant: Variant) -> None:
+    spark.conf.set("spark.bucketing.enabled", str(variant.extension).lower())
 
 
-def _run(spark: SparkSession, way: Way, sql: str, into: Measured) -> tuple[list[Row], float]:
-    _configure(spark, way)
+def _run(spark: SparkSession, variant: Variant, sql: str, into: Measured) -> tuple[list[Row], float]:
+    _configure(spark, variant)
     context = spark.sparkContext
     group = f"run {time.perf_counter()}"
     context.setJobGroup(group, sql[:80])
@@ -130,7 +132,7 @@ def _run(spark: SparkSession, way: Way, sql: str, into: Measured) -> tuple[list[
     rows = frame.collect()
     seconds = time.perf_counter() - start
     plan = frame._jdf.queryExecution().executedPlan().toString().split("== Initial Plan ==")[0]
-    # The shuffle of the final count into one row is in all of them, and is not counted.
+    # Every plan shuffles the final count into one row; do not count that exchange.
     into.exchanges = len(re.findall(r"\bExchange (?!SinglePartition)", plan))
     into.sorts = len(re.findall(r"\bSort \[", plan))
     store = context._jsc.sc().statusStore()

@@ -1,9 +1,9 @@
-"""Merge a thousandth of the rows into an organized table, or write partitions or all anew: see --help.
+"""Merge a thousandth of the rows into an organized table, and compare with overwriting its partitions or all of it.
 
-The table has 200 partitions of 50 files. One delta lies in 3 % of the files, another one in all of them. dbt merges
-each in three ways, into a table for each: `organized_incremental` with `merge`; with `insert_overwrite` of partitions
-that the delta touches, by a query that returns all of their rows; and `organized_table`, by one that returns all rows.
-Bytes are those of files that were not there before, compared with those of the files that have rows of the delta.
+The table has 200 partitions of 50 files. One delta affects 3 % of the files, another affects all of them. dbt applies
+each delta to three tables: with `organized_incremental` and `merge`; with `insert_overwrite` of the affected
+partitions; and with `organized_table`, which rewrites all rows. Bytes are the bytes of new files, relative to the bytes
+of the files with changed rows.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 KEYS = ["p", "o", "id"]
-WAYS: Mapping[str, Mapping[str, Any]] = {
+VARIANTS: Mapping[str, Mapping[str, Any]] = {
     "merge": {"materialized": "organized_incremental", "incremental_strategy": "merge", "unique_key": KEYS},
     "merge, unchecked": {
         "materialized": "organized_incremental",
@@ -37,7 +37,7 @@ WAYS: Mapping[str, Mapping[str, Any]] = {
         "unique_key": KEYS,
         "merge_checks": False,
     },
-    "touched partitions": {"materialized": "organized_incremental", "incremental_strategy": "insert_overwrite"},
+    "affected partitions": {"materialized": "organized_incremental", "incremental_strategy": "insert_overwrite"},
     "whole table": {"materialized": "organized_table"},
 }
 MERGED = """
@@ -47,19 +47,19 @@ MERGED = """
     full outer join delta as new on old.p = new.p and old.o = new.o and old.id = new.id
 """
 DELTAS = {"clustered": ("in 3 % of the files", 0.03), "spread": ("in all files", 1.0)}
-TITLES = ("", "seconds", "of merge", "files written", "MiB written", "over the touched files'")
+TITLES = ("", "seconds", "x merge", "files written", "MiB written", "x affected files")
 
 
 def main() -> None:
-    """Make the tables and the deltas, merge them in turns, and print what that took and wrote."""
+    """Create the tables and the deltas, merge them in turns, and print times and bytes."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--partitions", type=int, default=200)
-    parser.add_argument("--files", type=int, default=50, help="of a partition")
-    parser.add_argument("--of-partition", type=int, default=3, help="files of a partition that the first delta touches")
-    parser.add_argument("--rows", type=int, default=1000, help="of a file")
-    parser.add_argument("--delta", choices=(*DELTAS, "both"), default="both")
-    parser.add_argument("--runs", type=int, default=3, help="of merges")
-    parser.add_argument("--other-runs", type=int, default=1, help="of the other ways")
+    parser.add_argument("--partitions", type=int, default=200, help="number of partitions")
+    parser.add_argument("--files", type=int, default=50, help="files per partition")
+    parser.add_argument("--of-partition", type=int, default=3, help="files per partition that the first delta affects")
+    parser.add_argument("--rows", type=int, default=1000, help="rows per file")
+    parser.add_argument("--delta", choices=(*DELTAS, "both"), default="both", help="merge only this delta")
+    parser.add_argument("--runs", type=int, default=3, help="runs of each merge")
+    parser.add_argument("--other-runs", type=int, default=1, help="runs of each other variant")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -78,51 +78,55 @@ def main() -> None:
             "create view bench.delta as select * from values (0L, 0L, 0D, '', 0) as t(id, o, v, w, p) where false"
         )
         run(project, "m0")
-        for number in range(1, len(WAYS)):
+        for number in range(1, len(VARIANTS)):
             _copy(spark, "bench.m0", f"bench.m{number}")
         spark.sql("drop view bench.delta")
         for name, (title, share) in DELTAS.items():
             if options.delta in (name, "both"):
-                Console(width=120).print(_merges(spark, project, options, title, share))
+                Console(width=120).print(_run_merges(spark, project, options, title, share))
         spark.stop()
 
 
 def _copy(spark: SparkSession, table: str, copy: str) -> None:
-    """Of files with their times as well, by which the file statistics knows them."""
+    """Copy the files with their modification times, which the file statistics record."""
     (statement,) = spark.sql(f"show create table {table}").collect()[0]
     spark.sql(re.sub(r"TABLE \S+", f"TABLE {copy}", statement, count=1))
     shutil.copytree(location(spark, table), location(spark, copy), dirs_exist_ok=True)
     spark.sql(f"msck repair table {copy}")
 
 
-def _merges(spark: SparkSession, project: Path, options: argparse.Namespace, title: str, share: float) -> Table:
-    """Each way gets the same deltas, which change other rows each time."""
-    seconds: dict[str, list[float]] = {way: [] for way in WAYS}
-    written: dict[str, list[tuple[int, int]]] = {way: [] for way in WAYS}
+def _run_merges(spark: SparkSession, project: Path, options: argparse.Namespace, title: str, share: float) -> Table:
+    """Apply the same deltas in each variant; each delta changes other rows."""
+    seconds: dict[str, list[float]] = {variant: [] for variant in VARIANTS}
+    written: dict[str, list[tuple[int, int]]] = {variant: [] for variant in VARIANTS}
     least: list[int] = []
     for number in range(options.runs):
         spark.sql("drop table if exists bench.delta")
         spark.sql(f"create table bench.delta using parquet as {_delta(options, share, number)}")
         least.append(_bytes_of_touched(spark))
-        ways = {way: index for index, way in enumerate(WAYS) if number < options.other_runs or "merge" in way}
-        for way, index in ways.items():
+        variants = {
+            variant: index
+            for index, variant in enumerate(VARIANTS)
+            if number < options.other_runs or "merge" in variant
+        }
+        for variant, index in variants.items():
             before = _files(spark, f"bench.m{index}")
-            seconds[way].append(run(project, f"m{index}"))
+            seconds[variant].append(run(project, f"m{index}"))
             new = {path: size for path, size in _files(spark, f"bench.m{index}").items() if path not in before}
-            written[way].append((len(new), sum(new.values())))
+            written[variant].append((len(new), sum(new.values())))
         sums = {
             tuple(
                 spark.sql(f"select count(*), sum(o), sum(cast(v as decimal(38, 3))) from bench.m{index}").collect()[0]
             )
-            for index in ways.values()
+            for index in variants.values()
         }
         if len(sums) != 1:
-            raise SystemExit(f"the tables differ: {sums}")
+            raise SystemExit(f"The tables differ: {sums}")
     table = Table(*TITLES, title=f"A thousandth of {options.partitions * options.files * options.rows:,} rows, {title}")
     first = statistics.median(seconds["merge"])
-    for way in WAYS:
-        files, size = (statistics.median(of) for of in zip(*written[way], strict=True))
-        took = statistics.median(seconds[way])
+    for variant in VARIANTS:
+        files, size = (statistics.median(of) for of in zip(*written[variant], strict=True))
+        took = statistics.median(seconds[variant])
         cells = (
             f"{took:.1f}",
             f"{took / first:.1f}",
@@ -130,7 +134,7 @@ def _merges(spark: SparkSession, project: Path, options: argparse.Namespace, tit
             f"{size / 2**20:,.1f}",
             f"{size / statistics.median(least):.2f}",
         )
-        table.add_row(way, *cells)
+        table.add_row(variant, *cells)
     return table
 
 
@@ -143,14 +147,14 @@ def _project(folder: Path, options: argparse.Namespace) -> Path:
     touched = "where p in (select p from delta)"
     queries = {
         "merge": "select * from {{ target.schema }}.delta",
-        "touched partitions": MERGED.format(old="this", where=touched).replace("delta", "{{ target.schema }}.delta"),
+        "affected partitions": MERGED.format(old="this", where=touched).replace("delta", "{{ target.schema }}.delta"),
         "whole table": MERGED.format(old="ref('m0_base')", where="").replace("delta", "{{ target.schema }}.delta"),
     }
     queries["merge, unchecked"] = queries["merge"]
     models = {}
-    for number, (way, config) in enumerate(WAYS.items()):
+    for number, (variant, config) in enumerate(VARIANTS.items()):
         layout = {"partition_by": ["p"], "range_by": "o", "rows_per_file": options.rows}
-        later = queries[way].replace("{{ ref('m0_base') }}", "{{ this }}")
+        later = queries[variant].replace("{{ ref('m0_base') }}", "{{ this }}")
         body = (
             f"{{% if is_incremental() or (execute and load_relation(this)) %}}{later}{{% else %}}{built}{{% endif %}}"
         )
@@ -159,12 +163,12 @@ def _project(folder: Path, options: argparse.Namespace) -> Path:
 
 
 def _delta(options: argparse.Namespace, share: float, number: int) -> str:
-    """A thousandth of all rows changed, in each file or in the first ones of some partitions."""
+    """Return a query that changes a thousandth of all rows, in each file or in the first files of some partitions."""
     files = options.files if share == 1 else max(1, options.of_partition)
     partitions = min(options.partitions, max(1, round(options.partitions * options.files * share / files)))
     each = options.files * options.rows
-    wanted = options.partitions * each // 1000
-    of_file = max(1, wanted // (partitions * files))
+    changed_rows = options.partitions * each // 1000
+    of_file = max(1, changed_rows // (partitions * files))
     return (
         f"select p * {each}L + o as id, o, -1D - {number} as v, concat('changed ', o) as w, cast(p as int) as p from ("
         f" select p, f * {options.rows}L + {options.rows // 3 + number} + r * 7 as o"
@@ -173,7 +177,7 @@ def _delta(options: argparse.Namespace, share: float, number: int) -> str:
 
 
 def _bytes_of_touched(spark: SparkSession) -> int:
-    """Of files that have rows of the delta."""
+    """Return the total size of the files with rows of the delta."""
     spark.catalog.refreshTable("bench.m0")
     (row,) = spark.sql(
         "select sum(bytes) from (select distinct file, bytes from ("

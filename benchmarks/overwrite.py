@@ -1,8 +1,8 @@
-"""What readers see while partitions, or files of them, are replaced: this file with --partitions, --rows.
+"""Observe what readers see while partitions, or some of their files, are replaced.
 
-An INSERT OVERWRITE of all partitions is compared with a merge into an organized table that replaces one file of each.
-Three readers look on. One lists the partitions' folders as fast as it can. The others are Spark sessions that count
-rows by partition again and again, each time with a fresh listing: one as of stock Spark, one with the extension.
+The benchmark compares an INSERT OVERWRITE of all partitions with a merge that replaces one file of each partition in an
+organized table. Three readers run meanwhile. One lists the partition folders as fast as it can. The others are Spark
+sessions, one stock and one with the extension, that count rows by partition with a fresh file listing for each query.
 """
 
 from __future__ import annotations
@@ -32,21 +32,21 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-# Whether the extension is switched on.
+# Whether the extension is enabled.
 READERS = {"stock": "false", "extension": "true"}
 
 
 @dataclass
-class Seen:
-    """What the readers saw of overwrites of so many partitions.
+class Observations:
+    """What the readers observed for one number of partitions.
 
     Args:
         statement: seconds of each statement.
-        commit: seconds from the first folder that changed to the last.
-        gaps: seconds from the first change of a folder to its last.
-        missing: seconds in which some folder had less files than before.
-        doubled: seconds in which some folder had more files than before.
-        answers: of the counting queries, by session: right, rows missing, rows twice, or failed.
+        commit: seconds between the changes of the first and the last folder.
+        gaps: seconds between the first and the last change within a folder.
+        missing: seconds during which some folder had fewer files than before.
+        doubled: seconds during which some folder had more files than before.
+        answers: results of the counting queries by session: right, rows missing, rows twice, or failed.
     """
 
     statement: list[float] = field(default_factory=list)
@@ -58,8 +58,8 @@ class Seen:
 
 
 @dataclass
-class Folders:
-    """What a process saw that listed folders all the time: when the files of each changed, by a clock."""
+class FolderChanges:
+    """The changes that a folder listing process observed: the time of each change of each folder's files."""
 
     began: dict[Path, float] = field(default_factory=dict)
     ended: dict[Path, float] = field(default_factory=dict)
@@ -67,10 +67,10 @@ class Folders:
     doubled: float = 0.0
 
 
-def look(folders: list[Path], pipe: Connection) -> None:
-    """List folders until something comes through a pipe, and answer with what was seen."""
+def watch_folders(folders: list[Path], pipe: Connection) -> None:
+    """List folders until a message arrives on the pipe, then send the observed changes."""
     first = {folder: _files(folder) for folder in folders}
-    seen = Folders()
+    seen = FolderChanges()
     pipe.send("ready")
     last = time.perf_counter()
     while not pipe.poll():
@@ -96,38 +96,40 @@ def _files(folder: Path) -> frozenset[str]:
         return frozenset()
 
 
-def watch(spark: SparkSession, table: str, partitions: int, rows: int, seen: Seen, change: Callable[[], float]) -> None:
-    """Change a table while the readers look on.
+def observe(
+    spark: SparkSession, table: str, partitions: int, rows: int, seen: Observations, change: Callable[[], float]
+) -> None:
+    """Change a table while the readers observe it.
 
     Args:
-        spark: whose new sessions count rows.
-        table: with partitions by `p`, from 0 on.
-        partitions: how many there are.
-        rows: of each partition, before and after the change.
-        seen: gets what was seen.
-        change: changes the table, and returns how many seconds that took.
+        spark: session whose new sessions count rows.
+        table: table with partitions `p`, numbered from 0.
+        partitions: number of partitions.
+        rows: rows of each partition, before and after the change.
+        seen: receives the observations.
+        change: function that changes the table and returns the seconds it took.
     """
     folders = [location(spark, table) / f"p={number}" for number in range(partitions)]
     stop = threading.Event()
-    here, there = multiprocessing.Pipe()
-    # A process of its own, so that it need not wait for this one's threads.
-    looking = multiprocessing.get_context("spawn").Process(target=look, args=(folders, there))
-    counting = []
+    pipe, child_pipe = multiprocessing.Pipe()
+    # A separate process does not compete with this one's threads for the interpreter lock.
+    watcher = multiprocessing.get_context("spawn").Process(target=watch_folders, args=(folders, child_pipe))
+    counters = []
     for name, enabled in READERS.items():
         reader = spark.newSession()
         reader.conf.set("spark.bucketing.enabled", enabled)
         expected = dict.fromkeys(range(partitions), rows)
-        counting.append(threading.Thread(target=_count, args=(reader, table, expected, stop, seen.answers[name])))
-    looking.start()
-    here.recv()
-    for thread in counting:
+        counters.append(threading.Thread(target=_count, args=(reader, table, expected, stop, seen.answers[name])))
+    watcher.start()
+    pipe.recv()
+    for thread in counters:
         thread.start()
     seen.statement.append(change())
     stop.set()
-    here.send("stop")
-    found: Folders = here.recv()
-    looking.join()
-    for thread in counting:
+    pipe.send("stop")
+    found: FolderChanges = pipe.recv()
+    watcher.join()
+    for thread in counters:
         thread.join()
     seen.commit.append(max(found.ended.values()) - min(found.began.values()))
     seen.gaps += [found.ended[folder] - began for folder, began in found.began.items()]
@@ -155,8 +157,10 @@ def _answer(session: SparkSession, table: str, expected: dict[int, int]) -> str:
     return "right" if found == expected else "rows twice"
 
 
-def _overwrites(spark: SparkSession, _folder: Path, partitions: int, options: argparse.Namespace) -> Seen:
-    """Of all partitions, from a staging table."""
+def _observe_overwrites(
+    spark: SparkSession, _folder: Path, partitions: int, options: argparse.Namespace
+) -> Observations:
+    """Overwrite all partitions from a staging table."""
     for name in ("t", "staged"):
         spark.sql(f"drop table if exists {name}")
         spark.sql(
@@ -174,14 +178,14 @@ def _overwrites(spark: SparkSession, _folder: Path, partitions: int, options: ar
         spark.sql("insert overwrite table t partition (p) select k, v, p from staged").collect()
         return time.perf_counter() - start
 
-    seen = Seen()
+    seen = Observations()
     for _ in range(options.repetitions):
-        watch(spark, "t", partitions, options.rows, seen, change)
+        observe(spark, "t", partitions, options.rows, seen, change)
     return seen
 
 
-def _merges(spark: SparkSession, folder: Path, partitions: int, options: argparse.Namespace) -> Seen:
-    """Each of one row of the first of four files of each partition."""
+def _observe_merges(spark: SparkSession, folder: Path, partitions: int, options: argparse.Namespace) -> Observations:
+    """Merge one row into the first of four files of each partition."""
     name = f"m{partitions}"
     rows = "select id, id div {n} as o, uuid() as v, cast(id % {n} as int) as p from range(0, {end}, 1, 4)"
     all_rows, delta = (rows.format(n=partitions, end=end * partitions) for end in (options.rows, 1))
@@ -196,28 +200,28 @@ def _merges(spark: SparkSession, folder: Path, partitions: int, options: argpars
     )
     project = write_project(folder / name, {name: text})
     run(project, name)
-    seen = Seen()
+    seen = Observations()
     for _ in range(options.repetitions):
-        watch(spark, f"bench.{name}", partitions, options.rows, seen, lambda: run(project, name))
+        observe(spark, f"bench.{name}", partitions, options.rows, seen, lambda: run(project, name))
     return seen
 
 
 def main() -> None:
-    """Print a table of what was seen."""
+    """Run the benchmark, and print a table of the observations."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--partitions", type=int, nargs="+", default=[1, 10, 100], help="numbers of partitions")
-    parser.add_argument("--rows", type=int, default=20_000, help="of each partition")
-    parser.add_argument("--repetitions", type=int, default=5, help="overwrites of each")
+    parser.add_argument("--rows", type=int, default=20_000, help="rows per partition")
+    parser.add_argument("--repetitions", type=int, default=5, help="changes for each number of partitions")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         small = {"spark.master": "local[2]", "spark.driver.memory": "2g", "spark.sql.shuffle.partitions": "4"}
         spark = session(folder, {**small, **extension_settings(build_jar())})
         spark.sql("create schema bench")
-        table = Table(*TITLES, title="Milliseconds, medians and the longest of one folder; counts of readers")
-        for way, replaced in {"INSERT OVERWRITE": _overwrites, "merge": _merges}.items():
+        table = Table(*TITLES, title="Milliseconds (medians; maximum for one folder) and results of readers")
+        for variant, replaced in {"INSERT OVERWRITE": _observe_overwrites, "merge": _observe_merges}.items():
             for partitions in options.partitions:
-                table.add_row(way, f"{partitions}", *_cells(replaced(spark, folder, partitions, options)))
+                table.add_row(variant, f"{partitions}", *_cells(replaced(spark, folder, partitions, options)))
         Console(width=150).print(table)
         spark.stop()
 
@@ -225,7 +229,7 @@ def main() -> None:
 TITLES = ("", "partitions", "statement", "commit", "one folder", "files missing", "files twice", *READERS)
 
 
-def _cells(seen: Seen) -> list[str]:
+def _cells(seen: Observations) -> list[str]:
     times = [statistics.median(seen.commit), max(seen.gaps), *map(statistics.median, (seen.missing, seen.doubled))]
     return [
         f"{statistics.median(seen.statement):.1f} s",

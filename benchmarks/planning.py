@@ -1,8 +1,8 @@
-"""How long Spark plans over a metastore service, and what it asks it, with and without the extension.
+"""Measure planning time and metastore calls over a metastore service, with and without the extension.
 
-The table has as many partitions as --partitions says, of --files files each. One is written, with a row in each bucket;
-the folders of the others have links to its files, and its rows in the metastore's database are copied. So each of them
-is sealed, and a file costs what any other does to list.
+The table has --partitions partitions of --files files each. Only the first partition is written, with one row in each
+bucket. The other folders contain hard links to its files, and its rows in the metastore database are copied. Therefore
+every partition is sealed, and listing a file costs the same as for any other file.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from cluster import HOST, Cluster, cluster, missing
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# Of each table of the metastore's database: the column by which the first partition's rows are found, its value, and
-# what a copy has in some columns; the others are copied.
+# Tables of the metastore database: the key column that selects the first partition's rows, the key, and the columns
+# that change in a copy. All other columns are copied unchanged.
 COPIES = {
     "SERDES": ("SERDE_ID", "{old_serde}", {"SERDE_ID": "{new}"}),
     "SERDE_PARAMS": ("SERDE_ID", "{old_serde}", {"SERDE_ID": "{new}"}),
@@ -54,13 +54,13 @@ SELECT = "select t.k, count(*) from big.t join big.u on t.k = u.k where {} group
 
 @dataclass
 class Planned:
-    """What planning a query took.
+    """The cost of planning a query.
 
     Args:
-        seconds: of the first time in a session, and of the second.
-        calls: what the metastore was asked the first time, by name.
-        exchanges: of the plan.
-        heap: megabytes of the driver's objects after it.
+        seconds: the first time and the second time in a session.
+        calls: metastore calls of the first time, by name.
+        exchanges: number of exchanges in the plan.
+        heap: heap of the driver after planning, in MB.
     """
 
     seconds: tuple[float, float]
@@ -69,8 +69,8 @@ class Planned:
     heap: int
 
 
-def ask(made: Cluster, sql: str) -> list[list[str]]:
-    """Rows of a statement of the metastore's database, as text."""
+def psql(made: Cluster, sql: str) -> list[list[str]]:
+    """Run a statement in the metastore database, and return its rows as text."""
     done = subprocess.run(
         ["/usr/bin/psql", "--host", HOST, "--port", str(made.ports["postgres"]), "--username", "hive", "--dbname",
          "postgres", "--no-align", "--tuples-only", "--set", "ON_ERROR_STOP=1", "--quiet", "--command", sql],
@@ -80,7 +80,7 @@ def ask(made: Cluster, sql: str) -> list[list[str]]:
 
 
 def settings(made: Cluster) -> dict[str, str]:
-    """Settings of an embedded Spark of two gigabytes with the cluster's metastore."""
+    """Return the settings of an embedded Spark with 2 GB that uses the cluster's metastore."""
     return made.spark_settings("planning") | {
         "spark.master": "local[2]",
         "spark.driver.memory": "2g",
@@ -96,14 +96,14 @@ def make_tables(folder: Path, settings: Mapping[str, str], files: int) -> None:
     buckets = f"clustered by (k) sorted by (k) into {files} buckets stored as parquet"
     spark.sql(f"create table big.t (k int, v bigint) partitioned by (p int) {buckets}")
     spark.sql(f"create table big.u (k int, v bigint) {buckets}")
-    # Hive's hash of an int is the int.
+    # Hive's hash of an int is the int itself.
     spark.sql(f"insert into big.t partition (p = 0) select cast(id as int), id from range({files})")
     spark.sql(f"insert into big.u select cast(id as int), id from range({files})")
     spark.stop()
 
 
 def copy_partition(made: Cluster, partitions: int) -> None:
-    """Give the table so many partitions, all with the files and the seal of the first."""
+    """Add partitions that share the files and the seal of the first one."""
     folder = made.folder / "warehouse" / "big.db" / "t"
     first = [path for path in (folder / "p=0").iterdir() if path.name[0] not in "._"]
     for number in range(1, partitions):
@@ -111,28 +111,28 @@ def copy_partition(made: Cluster, partitions: int) -> None:
         target.mkdir()
         for path in first:
             os.link(path, target / path.name)
-    found = ask(
+    found = psql(
         made,
         'select p."PART_ID", p."SD_ID", s."SERDE_ID" from "PARTITIONS" p join "SDS" s on s."SD_ID" = p."SD_ID" '
         "where p.\"PART_NAME\" = 'p=0'",
     )
     names = dict(zip(("old_part", "old_sd", "old_serde"), found[0], strict=True))
-    location = ask(made, f'select "LOCATION" from "SDS" where "SD_ID" = {names["old_sd"]}')[0][0]
+    location = psql(made, f'select "LOCATION" from "SDS" where "SD_ID" = {names["old_sd"]}')[0][0]
     values = names | {"new": "1000000 + n", "folder": location.rpartition("/")[0]}
     for table, (key, old, changed) in COPIES.items():
-        columns = ask(made, f"select column_name from information_schema.columns where table_name = '{table}'")
+        columns = psql(made, f"select column_name from information_schema.columns where table_name = '{table}'")
         quoted = [f'"{column}"' for (column,) in columns]
         new = [changed[column].format(**values) if column in changed else f'"{column}"' for (column,) in columns]
-        ask(
+        psql(
             made,
             f'insert into "{table}" ({", ".join(quoted)}) select {", ".join(new)} from "{table}", '
             f'generate_series(1, {partitions - 1}) as n where "{key}" = {old.format(**values)}',
         )
-    ask(made, "analyze")
+    psql(made, "analyze")
 
 
 def calls(folder: Path) -> Counter[str]:
-    """What the metastore service, whose temporary folder this is, was asked until now, by name."""
+    """Count the calls to the metastore service until now, by name, from the logs in its temporary folder."""
     logs = folder.rglob("hive.log*")
     return Counter(
         name for log in logs for name in re.findall(r"audit.*cmd=source:\S+ (\w+)", log.read_text(errors="replace"))
@@ -155,7 +155,7 @@ def _plan(spark: SparkSession, sql: str) -> tuple[float, str]:
 
 
 def measure(folder: Path, settings: Mapping[str, str], service: Path) -> dict[str, Planned]:
-    """Plan each of the queries twice, in a new Spark with these settings."""
+    """Plan each query twice in a new Spark session with these settings."""
     spark = session(folder, settings)
     _plan(spark, "select count(*) from big.u")
     measured = {}
@@ -169,33 +169,33 @@ def measure(folder: Path, settings: Mapping[str, str], service: Path) -> dict[st
     return measured
 
 
-def _elsewhere(function: Callable[..., Any], *arguments: object) -> Any:
-    """What a function gives in a process of its own, whose Spark is nothing else's."""
+def _in_subprocess(function: Callable[..., Any], *arguments: object) -> Any:
+    """Call a function in a new process, which has its own Spark."""
     with multiprocessing.get_context("spawn").Pool(1) as processes:
         return processes.apply(function, arguments)
 
 
 def main() -> None:
-    """Print a line for each query and way."""
+    """Print one line for each query and variant."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--partitions", type=int, default=20_000)
-    parser.add_argument("--files", type=int, default=16, help="files, and buckets, of each partition")
+    parser.add_argument("--partitions", type=int, default=20_000, help="number of partitions")
+    parser.add_argument("--files", type=int, default=16, help="files and buckets per partition")
     arguments = parser.parse_args()
     if lacking := missing():
         sys.exit(lacking)
     extension = extension_settings(build_jar())
     with cluster(names=("postgres", "metastore")) as made:
         folder, common = made.folder / "planning", settings(made)
-        _elsewhere(make_tables, folder, common | extension, arguments.files)
+        _in_subprocess(make_tables, folder, common | extension, arguments.files)
         copy_partition(made, arguments.partitions)
         print(f"{arguments.partitions} partitions of {arguments.files} files")
-        for way, own in {"stock": {}, "extension": extension}.items():
-            for name, planned in _elsewhere(measure, folder, common | own, made.folder / "tmp").items():
+        for variant, own in {"stock": {}, "extension": extension}.items():
+            for name, planned in _in_subprocess(measure, folder, common | own, made.folder / "tmp").items():
                 asked = ", ".join(f"{call} {number}" for call, number in planned.calls.most_common())
                 first, second = planned.seconds
                 print(
-                    f"{way:10} {name:15} {first:6.2f} s, again {second:6.2f} s, {planned.exchanges} shuffles, "
-                    f"heap {planned.heap:4} MB, {planned.calls.total()} calls: {asked}",
+                    f"{variant:10} {name:15} {first:6.2f} s, second time {second:6.2f} s, "
+                    f"{planned.exchanges} shuffles, heap {planned.heap:4} MB, {planned.calls.total()} calls: {asked}",
                     flush=True,
                 )
 

@@ -1,4 +1,4 @@
-"""What a command takes: seconds, and memory of all its processes, as Linux keeps it."""
+"""Measure the run time of a command, and the memory of all its processes on Linux."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ _PAUSE_SECONDS = 0.2
 
 @dataclass(frozen=True)
 class ProcessUsage:
-    """Of one command."""
+    """The resources that a command used."""
 
-    code: int  # its exit code
+    code: int  # exit code
     seconds: float
-    peaks: dict[str, int]  # greatest resident memory in bytes, by names of programs; the sum of those alike
+    peaks: dict[str, int]  # peak resident memory in bytes by program name, summed over its processes
 
 
 def run(command: Sequence[str]) -> ProcessUsage:
-    """Run a command, and look at its processes while it runs.
+    """Run a command, and sample its processes while it runs.
 
-    What a process has ever used is read from its last look, so that only what it takes in its last moments is missed.
+    The peak of a process comes from its last sample, so memory that it allocates just before it ends can be missed.
     """
     begin = time.perf_counter()
     running = subprocess.Popen(command)
     peaks: dict[int, tuple[str, int]] = {}
     while running.poll() is None:
-        for process in (running.pid, *_below(running.pid)):
+        for process in (running.pid, *_descendants(running.pid)):
             if found := _peak(process):
                 peaks[process] = found
         time.sleep(_PAUSE_SECONDS)
@@ -40,14 +40,14 @@ def run(command: Sequence[str]) -> ProcessUsage:
     return ProcessUsage(running.returncode, time.perf_counter() - begin, sums)
 
 
-def _below(process: int) -> Iterator[int]:
+def _descendants(process: int) -> Iterator[int]:
     try:
         found = [task.read_text().split() for task in Path(f"/proc/{process}/task").glob("*/children")]
     except OSError:
         return
     for child in (int(word) for words in found for word in words):
         yield child
-        yield from _below(child)
+        yield from _descendants(child)
 
 
 def _peak(process: int) -> tuple[str, int] | None:

@@ -1,7 +1,7 @@
-"""Time a filter on the range column of a table of many files, with file statistics and without: `make bench-ranges`.
+"""Time a filter on the range column of a table of many files, with and without file statistics: `make bench-ranges`.
 
-The table has 200 partitions, and in each of them files of ranges that do not overlap. A query asks for a thousandth
-of the values of all partitions. Stock Spark opens the footer of each file to learn that it has none of them.
+The table has 200 partitions, whose files have ranges that do not overlap. A query selects a thousandth of the values
+in every partition. Stock Spark opens the footer of each file to find out whether it contains any of them.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ ROWS_OF_FILE = 50
 
 
 def make(spark: SparkSession, folder: Path, files: int) -> float:
-    """Write the table, and the map of its files; returns the seconds that the map took."""
+    """Write the table and its file statistics; return the seconds for the statistics."""
     each = files // PARTITIONS
     spark.sql(
         "create table t (o bigint, v double, w string, p int) using parquet partitioned by (p)"
         """ tblproperties ('bucketing.range_by' = '["o"]')"""
     )
-    # A task of a range has numbers that follow each other.
+    # spark.range gives each task consecutive numbers, so each file has its own range.
     rows = spark.range(0, each * ROWS_OF_FILE, 1, each)
     rows.selectExpr("id as o", "rand(1) as v", "'text' as w", "0 as p").write.insertInto("t")
     first = folder / "warehouse" / "t" / "p=0"
@@ -46,27 +46,27 @@ def make(spark: SparkSession, folder: Path, files: int) -> float:
         shutil.copytree(first, first.with_name(f"p={number}"))
     spark.sql("msck repair table t")
     warehouse = Warehouse(SessionStatements(spark).rows)
-    begun = time.monotonic()
+    start = time.monotonic()
     repair_file_statistics(warehouse, organized_table(warehouse, "t"))
-    return time.monotonic() - begun
+    return time.monotonic() - start
 
 
 def run(spark: SparkSession, query: str) -> tuple[float, int, object]:
-    """Seconds, files that the scan reads, and the answer."""
+    """Run a query; return the seconds, the number of files that the scan reads, and the rows."""
     spark.catalog.refreshTable("t")
-    begun = time.monotonic()
+    start = time.monotonic()
     frame = spark.sql(query)
     answer = frame.collect()
-    seconds = time.monotonic() - begun
+    seconds = time.monotonic() - start
     leaves = frame._jdf.queryExecution().executedPlan().collectLeaves()
     return seconds, leaves.apply(0).metrics().apply("numFiles").value(), answer
 
 
 def main() -> None:
-    """Make the table, and print a table of seconds and files."""
+    """Create the table, and print times and numbers of files."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--files", type=int, default=20_000)
-    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--files", type=int, default=20_000, help="number of files")
+    parser.add_argument("--runs", type=int, default=5, help="timed runs of each query")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         settings = {
@@ -80,11 +80,11 @@ def main() -> None:
         least = arguments.files // PARTITIONS * ROWS_OF_FILE // 2
         select = "select count(*), max(v), sum(o) from t"
         queries = {
-            "a thousandth": f"{select} where o between {least} and {least + least // 500}",
-            "of one partition": f"{select} where p = 7 and o = {least}",
-            "all": select,
+            "a thousandth of the rows": f"{select} where o between {least} and {least + least // 500}",
+            "one value in one partition": f"{select} where p = 7 and o = {least}",
+            "all rows": select,
         }
-        table = Table("rows", "stock", "files", "with the map", "files", "stock over it")
+        table = Table("rows", "stock", "files", "file statistics", "files", "speedup")
         for name, query in queries.items():
             runs: dict[str, list[tuple[float, int, object]]] = {"false": [], "true": []}
             for _ in range(arguments.runs):
@@ -92,13 +92,13 @@ def main() -> None:
                     spark.conf.set("spark.bucketing.enabled", enabled)
                     seen.append(run(spark, query))
             if len({str(answer) for seen in runs.values() for _, _, answer in seen}) != 1:
-                raise SystemExit(f"{name}: the answers differ")
+                raise SystemExit(f"{name}: the rows differ")
             stock, ours = (statistics.median(seconds for seconds, _, _ in runs[which]) for which in ("false", "true"))
             files = [f"{runs[which][0][1]:,}" for which in ("false", "true")]
             first = runs["true"][0][0]
             table.add_row(name, f"{stock:.2f} s", files[0], f"{ours:.2f} s", files[1], f"{stock / ours:.1f}")
-            Console().print(f"{name}: the first time with the map {first:.2f} s")
-        Console().print(f"{arguments.files:,} files; reading them all for the map took {mapped:.1f} s")
+            Console().print(f"{name}: first run with file statistics {first:.2f} s")
+        Console().print(f"{arguments.files:,} files; collecting their statistics took {mapped:.1f} s")
         Console().print(table)
 
 

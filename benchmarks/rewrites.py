@@ -1,4 +1,4 @@
-"""How long `spark-bucketing table rewrite` takes for partitions of 9 MB, one by one and in one pass."""
+"""Time `spark-bucketing table rewrite` for partitions of 9 MB, one by one and in one pass."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 PARTITIONS = 5
-ROWS = 230_000  # of a partition: 9 MB
+ROWS = 230_000  # 9 MB per partition
 
 
-def rewriting(spark: SparkSession, repetitions: int) -> Printed:
-    """Bring one partition, and all of them together, from 8 to 16 buckets; medians."""
+def time_rewrites(spark: SparkSession, repetitions: int) -> Printed:
+    """Rewrite one partition, and all of them together, from 8 to 16 buckets; return the medians."""
     printed = Printed("partitions", "MB", "seconds", title=f"table rewrite, medians of {repetitions}")
     for number in (1, PARTITIONS):
         taken = []
-        # The first turn warms up.
+        # The first run is a warm-up.
         for turn in range(repetitions + 1):
             _make(spark)
             with closing(SessionStatements(spark)) as statements:

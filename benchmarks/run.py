@@ -1,4 +1,4 @@
-"""Time bucketed tables against plain ones: `make bench`, or this file with --scale, --repetitions, --folder."""
+"""Time bucketed tables against unbucketed ones: `make bench`, or this file with --scale, --repetitions, --folder."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import local_spark
-from join_queries import BASELINE, SCANNED, WAYS
-from measurement import Measured, measure, planning
-from rewrites import rewriting
+from join_queries import BASELINE, SCANNED, VARIANTS
+from measurement import Measured, measure, measure_planning
+from rewrites import time_rewrites
 from rich.bar import Bar
 from rich.console import Console
 from rich.table import Table
 from tables import create, generate, many_partitions
-from writes import writing
+from writes import time_writes
 
 from spark_bucketing.extension.build import build_jar
 from spark_bucketing.extension.settings import extension_settings
@@ -28,14 +28,18 @@ WIDE_QUERY = "select a.k, count(*) from {table} a join {table} b on a.k = b.k gr
 
 
 def main() -> None:
-    """Make the tables, run the queries, and write a table, a chart and the figures."""
+    """Create the tables, run the queries, and write a table, a chart and the figures."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--scale", type=float, default=1, help="TPC-H's scale factor")
+    parser.add_argument("--scale", type=float, default=1, help="TPC-H scale factor")
     parser.add_argument("--repetitions", type=int, default=5, help="timed runs of each query")
-    parser.add_argument("--partitions", type=int, default=2000, help="of the table whose planning is timed; 0 for none")
-    parser.add_argument("--evolved", type=int, default=5000, help="of one whose partitions differ in their buckets")
-    parser.add_argument("--conf", nargs="*", default=[], metavar="NAME=VALUE", help="settings of Spark")
-    parser.add_argument("--folder", type=Path, default=Path(".demo/bench"), help="for data, tables and results")
+    parser.add_argument(
+        "--partitions", type=int, default=2000, help="partitions of the table for the planning benchmark; 0 skips it"
+    )
+    parser.add_argument(
+        "--evolved", type=int, default=5000, help="partitions of the table with mixed bucket specs; 0 skips it"
+    )
+    parser.add_argument("--conf", nargs="*", default=[], metavar="NAME=VALUE", help="Spark settings")
+    parser.add_argument("--folder", type=Path, default=Path(".demo/bench"), help="folder for data, tables and results")
     options = parser.parse_args()
     folder = options.folder.absolute() / f"scale-{options.scale:g}"
     folder.mkdir(parents=True, exist_ok=True)
@@ -46,10 +50,12 @@ def main() -> None:
     results = measure(spark, options.repetitions)
     console.print(_table(results, options))
     console.save_svg(str(folder / "bench.svg"), title="spark-bucketing benchmark", clear=False)
-    figures = {query: {way: vars(seen) for way, seen in ways.items()} for query, ways in results.items()}
+    figures = {
+        query: {variant: vars(seen) for variant, seen in variants.items()} for query, variants in results.items()
+    }
     (folder / "bench.json").write_text(json.dumps(figures, indent=2))
-    console.print(writing(spark, options.repetitions))
-    console.print(rewriting(spark, options.repetitions))
+    console.print(time_writes(spark, options.repetitions))
+    console.print(time_rewrites(spark, options.repetitions))
     if options.partitions:
         console.print(_planning(spark, "wide", options.partitions, 64))
     if options.evolved:
@@ -59,7 +65,7 @@ def main() -> None:
 
 
 def session(folder: Path, settings: dict[str, str]) -> SparkSession:
-    """An embedded Spark with the extension and all cores."""
+    """Open an embedded Spark with the extension and all cores."""
     large = {
         "spark.master": "local[*]",
         "spark.driver.memory": "6g",
@@ -70,23 +76,23 @@ def session(folder: Path, settings: dict[str, str]) -> SparkSession:
 
 
 def _table(results: dict[str, dict[str, Measured]], options: argparse.Namespace) -> Table:
-    columns = ("query", "tables", "seconds", "ratio", "x only scanned", "exchanges", "sorts", "peak memory MiB")
-    title = f"TPC-H scale {options.scale:g}, medians of {options.repetitions}; ratio to plain tables"
+    columns = ("query", "tables", "seconds", "ratio", "x scan only", "exchanges", "sorts", "peak memory MiB")
+    title = f"TPC-H scale {options.scale:g}, medians of {options.repetitions}; ratio to unbucketed tables"
     table = Table(*columns, "seconds, less is better", title=title)
-    for query, ways in results.items():
-        longest = max(seen.median for seen in ways.values())
-        for way, seen in ways.items():
-            ratio = ways[BASELINE.name].median / seen.median
+    for query, variants in results.items():
+        longest = max(seen.median for seen in variants.values())
+        for variant, seen in variants.items():
+            ratio = variants[BASELINE.name].median / seen.median
             figures = (
                 f"{seen.median:.2f}",
                 f"{ratio:.2f}x",
-                f"{seen.median / ways[SCANNED].median:.2f}x",
+                f"{seen.median / variants[SCANNED].median:.2f}x",
                 str(seen.exchanges),
                 str(seen.sorts),
                 f"{seen.memory_mib:.0f}",
             )
             bar = Bar(longest, 0, seen.median, width=30)
-            table.add_row(query if way == BASELINE.name else "", way, *figures, bar)
+            table.add_row(query if variant == BASELINE.name else "", variant, *figures, bar)
         table.add_section()
     return table
 
@@ -95,10 +101,10 @@ def _planning(spark: SparkSession, name: str, partitions: int, *buckets: int) ->
     many_partitions(spark, name, partitions, *buckets)
     numbers = " or ".join(map(str, buckets))
     title = f"Planning a self join of {partitions:,} partitions x {numbers} buckets and listing its files"
-    table = Table("extension", "seconds at first", "seconds again", "metastore calls", "files listed", title=title)
-    for way, seen in planning(spark, WAYS[3:5], name, WIDE_QUERY.format(table=name), 3).items():
+    table = Table("extension", "seconds, cold", "seconds, warm", "metastore calls", "files listed", title=title)
+    for variant, seen in measure_planning(spark, VARIANTS[3:5], name, WIDE_QUERY.format(table=name), 3).items():
         seconds = [f"{statistics.median(times):.2f}" for times in (seen.cold, seen.warm)]
-        table.add_row(way, *seconds, str(seen.calls), f"{seen.files:,}")
+        table.add_row(variant, *seconds, str(seen.calls), f"{seen.files:,}")
     return table
 
 

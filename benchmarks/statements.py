@@ -1,9 +1,9 @@
-"""Count the statements that dbt sends for a model of few rows, and its seconds: `python benchmarks/statements.py`.
+"""Count the statements that dbt sends for a small model, and time them: `python benchmarks/statements.py`.
 
-Each way of materializing is a project of its own with two models that are alike, run over and over: the first run makes
-the tables, the others replace them or add to them. What is counted is the second model, since a run asks some things
-once for all of its models. All ways take turns, so that a warmer Java or other work on the machine is no one's gain.
-Seconds are the median of the runs after the second, statements those of the last.
+Each variant is a project with two identical models, which runs repeatedly. The first run creates the tables, later runs
+replace or extend them. Only the second model counts, because a run asks some questions once for all of its models.
+All variants take turns, so that a warm JVM or other load on the machine favors none. Seconds are the median of the
+runs after the second; statements come from the last run.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ PARTITIONED: dict[str, Any] = {"partition_by": ["p"]}
 APPEND: dict[str, Any] = {"incremental_strategy": "append"}
 MERGE: dict[str, Any] = {"incremental_strategy": "merge", "unique_key": "id"}
 OVERWRITE: dict[str, Any] = {"incremental_strategy": "insert_overwrite", **PARTITIONED}
-# Name of a way: config of the model, and the way of dbt-spark that it is compared with.
-WAYS: dict[str, tuple[dict[str, Any], str]] = {
+# Variant: the model's config, and the variant of dbt-spark to compare with.
+VARIANTS: dict[str, tuple[dict[str, Any], str]] = {
     "stock table": ({"materialized": "table"}, "stock table"),
     "stock append": ({**STOCK, **APPEND}, "stock append"),
     "stock insert_overwrite": ({**STOCK, **OVERWRITE}, "stock insert_overwrite"),
@@ -61,30 +61,30 @@ WAYS: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @dataclass(frozen=True)
-class Seen:
-    """What one way took."""
+class Measurement:
+    """The statements and the seconds of one variant."""
 
     statements: list[str]
     seconds: float
 
 
 def main() -> None:
-    """Run all ways on stock Spark and with the extension, and print and write what they took."""
+    """Run all variants on stock Spark and with the extension; print and write the results."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=3000, help="rows of the model")
     parser.add_argument("--runs", type=int, default=5, help="runs after the first two")
     parser.add_argument(
         "--show",
         action="store_true",
-        help="print the statements of the last run, and what each took",
+        help="print each statement of the last run with its time",
     )
-    parser.add_argument("--only", help="only ways with this in their name")
-    parser.add_argument("--extension", choices=KINDS, help="only with the extension on, or off")
-    parser.add_argument("--output", type=Path, help="JSON file for the figures")
+    parser.add_argument("--only", help="run only variants whose name contains this text")
+    parser.add_argument("--extension", choices=KINDS, help="run only with the extension on or off")
+    parser.add_argument("--output", type=Path, help="write the figures to this JSON file")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         spark = _session(Path(folder))
-        figures = _measured(spark, Path(folder), options)
+        figures = _measure(spark, Path(folder), options)
         console = Console(width=120)
         console.print(_table(figures, options.rows))
         if options.show:
@@ -143,21 +143,26 @@ def _project(folder: Path, config: Mapping[str, Any], rows: int) -> Path:
     return folder
 
 
-def _measured(spark: SparkSession, folder: Path, options: argparse.Namespace) -> dict[str, dict[str, Seen]]:
-    wanted = {n for name, (_, stock) in WAYS.items() if (options.only or "") in name for n in (name, stock)}
+def _measure(spark: SparkSession, folder: Path, options: argparse.Namespace) -> dict[str, dict[str, Measurement]]:
+    selected = {n for name, (_, stock) in VARIANTS.items() if (options.only or "") in name for n in (name, stock)}
     kinds = [options.extension] if options.extension else KINDS
-    ways = [(name, kind) for name in WAYS if name in wanted for kind in kinds]
-    projects = {way: _project(folder / f"way{n}", WAYS[way[0]][0], options.rows) for n, way in enumerate(ways)}
-    seconds: dict[tuple[str, str], list[float]] = {way: [] for way in ways}
+    variants = [(name, kind) for name in VARIANTS if name in selected for kind in kinds]
+    projects = {
+        variant: _project(folder / f"variant{n}", VARIANTS[variant[0]][0], options.rows)
+        for n, variant in enumerate(variants)
+    }
+    seconds: dict[tuple[str, str], list[float]] = {variant: [] for variant in variants}
     statements: dict[tuple[str, str], list[str]] = {}
     for _ in range(options.runs + 2):
-        for way, project in projects.items():
-            spark.conf.set("spark.bucketing.enabled", str(way[1] == "on").lower())
-            with _sent() as statements[way]:
-                seconds[way].append(_run(project))
-    figures: dict[str, dict[str, Seen]] = {}
-    for name, kind in ways:
-        figures.setdefault(name, {})[kind] = Seen(statements[name, kind], statistics.median(seconds[name, kind][2:]))
+        for variant, project in projects.items():
+            spark.conf.set("spark.bucketing.enabled", str(variant[1] == "on").lower())
+            with _statements_of_second_model() as statements[variant]:
+                seconds[variant].append(_run(project))
+    figures: dict[str, dict[str, Measurement]] = {}
+    for name, kind in variants:
+        figures.setdefault(name, {})[kind] = Measurement(
+            statements[name, kind], statistics.median(seconds[name, kind][2:])
+        )
     return figures
 
 
@@ -173,8 +178,8 @@ def _run(project: Path) -> float:
 
 
 @contextmanager
-def _sent() -> Iterator[list[str]]:
-    """The statements of the second model, without those that dbt sends for all models of a run."""
+def _statements_of_second_model() -> Iterator[list[str]]:
+    """Return the statements of the second model, without those that dbt sends once per run."""
     from dbt.adapters.spark.session import Cursor
 
     sent: list[str] = []
@@ -206,8 +211,8 @@ def _sent() -> Iterator[list[str]]:
         sent[:] = [f"{took:5.0f} ms  {text}" for took, text in zip(milliseconds, sent, strict=True)]
 
 
-def _table(figures: Mapping[str, Mapping[str, Seen]], rows: int) -> Table:
-    table = Table(title=f"A model of {rows:,} rows, run again: statements, seconds, and times of dbt-spark's own")
+def _table(figures: Mapping[str, Mapping[str, Measurement]], rows: int) -> Table:
+    table = Table(title=f"A model of {rows:,} rows, later runs: statements, seconds, and ratio to dbt-spark")
     table.add_column("materialization")
     for kind in next(iter(figures.values())):
         table.add_column(f"extension {kind}: statements", justify="right")
@@ -216,7 +221,7 @@ def _table(figures: Mapping[str, Mapping[str, Seen]], rows: int) -> Table:
     for name, kinds in figures.items():
         cells = []
         for kind, seen in kinds.items():
-            stock = figures[WAYS[name][1]][kind]
+            stock = figures[VARIANTS[name][1]][kind]
             cells += [
                 str(len(seen.statements)),
                 f"{seen.seconds:.2f}",

@@ -1,4 +1,4 @@
-"""The tables of the benchmark: TPC-H's lineitem and orders, plain and in both bucket layouts."""
+"""Create the tables of the benchmark: TPC-H lineitem and orders, unbucketed and in both bucket layouts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LAYOUTS = ("plain", "spark", "hive")
 BUCKETS = 16
 FINE_BUCKETS = 64
 
-# Table name: (query, bucket column, buckets, partition column)
+# Table name: (query, bucket column, buckets, partition column).
 TABLES: dict[str, tuple[str, str, int, str | None]] = {
     "orders": ("select * from orders", "o_orderkey", BUCKETS, None),
     "lineitem": ("select * from lineitem", "l_orderkey", BUCKETS, None),
@@ -29,12 +29,12 @@ TABLES: dict[str, tuple[str, str, int, str | None]] = {
 
 
 def generate(folder: Path, scale: float, names: Sequence[str] = ("orders", "lineitem")) -> None:
-    """Write tables of TPC-H as Parquet files, unless they are there.
+    """Write TPC-H tables as Parquet files unless they exist.
 
     Args:
-        folder: where to; one file a table.
-        scale: TPC-H's scale factor; 1 makes 6 million lineitems.
-        names: of the tables, lineitem among them.
+        folder: target folder, with one file per table.
+        scale: TPC-H scale factor; 1 makes 6 million lineitems.
+        names: names of the tables, which include lineitem.
     """
     if not (folder / "lineitem.parquet").exists():
         command = [str(Path(sys.executable).parent / "tpchgen-cli"), "parquet", "--scale-factor", str(scale)]
@@ -42,7 +42,7 @@ def generate(folder: Path, scale: float, names: Sequence[str] = ("orders", "line
 
 
 def create(spark: SparkSession, folder: Path) -> None:
-    """Write every table in every layout; each bucket is one file, which the extension's writes see to."""
+    """Write every table in every layout; the extension writes one file per bucket."""
     spark.sql("create database if not exists bench")
     spark.sql("use bench")
     for source in ("orders", "lineitem"):
@@ -67,7 +67,7 @@ def _write(
 
 
 def many_partitions(spark: SparkSession, table: str, partitions: int, *buckets: int) -> None:
-    """Make a table of many partitions, as many of each number of buckets, out of the files of one of each, by links."""
+    """Create a table of many partitions from hard links to a few files; numbers of buckets are evenly distributed."""
     if spark.catalog.tableExists(f"bench.{table}"):
         return
     clustered = "clustered by (k) sorted by (k) into {} buckets"

@@ -1,7 +1,7 @@
-"""TPC-H's 22 queries over bucketed tables, with the session extension and on stock Spark: `make bench-tpch`.
+"""Run TPC-H's 22 queries over bucketed tables, with the extension and on stock Spark: `make bench-tpch`.
 
-Each query runs over whole tables, and over inputs that turn out to be small or empty only when the query runs, which is
-where adaptive execution learns from a shuffle that is not there any more.
+Each query runs over whole tables, and over inputs that turn out to be small or empty only at run time. In the second
+case, adaptive execution normally learns the size from a shuffle, which a bucketed plan no longer has.
 """
 
 from __future__ import annotations
@@ -31,19 +31,23 @@ INPUTS: dict[str, dict[str, str]] = {
     "no orders": {"orders": "o_comment = 'none of them'"},
     "no lineitem": {"lineitem": "l_comment = 'none of them'"},
 }
-WAYS = {"stock": "false", "extension": "true"}
+VARIANTS = {"stock": "false", "extension": "true"}
 
 
 def main() -> None:
-    """Make the tables, run the queries, and write a table and the figures."""
+    """Create the tables, run the queries, and write a table and the figures."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--scale", type=float, default=1, help="TPC-H's scale factor")
-    parser.add_argument("--repetitions", type=int, default=3, help="timed runs of each query in each way")
-    parser.add_argument("--layout", default="hive", choices=["hive", "mixed_hive"], help="which keys and buckets")
-    parser.add_argument("--queries", nargs="*", help="only these, such as q03")
-    parser.add_argument("--inputs", nargs="*", choices=INPUTS, default=list(INPUTS))
-    parser.add_argument("--jobs", action="store_true", help="also write when the jobs of each query's last run ran")
-    parser.add_argument("--folder", type=Path, default=Path(".demo/bench"), help="for data, tables and results")
+    parser.add_argument("--scale", type=float, default=1, help="TPC-H scale factor")
+    parser.add_argument("--repetitions", type=int, default=3, help="timed runs of each query and variant")
+    parser.add_argument(
+        "--layout", default="hive", choices=["hive", "mixed_hive"], help="bucket layout of the test cases"
+    )
+    parser.add_argument("--queries", nargs="*", help="run only these queries, such as q03")
+    parser.add_argument("--inputs", nargs="*", choices=INPUTS, default=list(INPUTS), help="run only over these inputs")
+    parser.add_argument(
+        "--jobs", action="store_true", help="also print the start and end of each job of a query's last run"
+    )
+    parser.add_argument("--folder", type=Path, default=Path(".demo/bench"), help="folder for data, tables and results")
     options = parser.parse_args()
     folder = options.folder.absolute() / f"tpch-{options.scale:g}"
     folder.mkdir(parents=True, exist_ok=True)
@@ -89,20 +93,20 @@ def measure(
     queries: dict[str, str],
     jobs: list[tuple[str, ...]],
 ) -> dict[str, dict[str, dict[str, float]]]:
-    """Run queries over these inputs in all ways, which take turns.
+    """Run queries over these inputs in all variants, which take turns.
 
     Args:
         spark: the session.
-        described: the cases' tables and layouts.
-        options: of the command line.
+        described: tables and layouts of the test cases.
+        options: command line options.
         inputs: a key of INPUTS.
-        queries: texts by name.
-        jobs: takes up the jobs of each query's last run in each way, see _jobs().
+        queries: query texts by name.
+        jobs: receives the jobs of each query's last run, see _jobs().
 
-    Returns: for each query and way the medians in seconds, of planning and of the whole.
+    Returns: the median seconds of planning and of the whole query, by query and variant.
 
     Raises:
-        WrongRowsError: two ways gave different rows.
+        WrongRowsError: two variants returned different rows.
     """
     for name in described["tables"]:
         where = INPUTS[inputs].get(name, "true")
@@ -110,10 +114,10 @@ def measure(
         spark.sql(f"create or replace temporary view {name} as select * from {table} where {where}")
     results = {}
     for query, text in queries.items():
-        seen: dict[str, list[tuple[float, float]]] = {way: [] for way in WAYS}
+        seen: dict[str, list[tuple[float, float]]] = {variant: [] for variant in VARIANTS}
         expected = None
         for repetition in range(options.repetitions + 1):
-            for way, enabled in WAYS.items():
+            for variant, enabled in VARIANTS.items():
                 spark.conf.set("spark.bucketing.enabled", enabled)
                 _wait_for_tasks(spark)
                 before, began = len(all_jobs(spark)), time.time()
@@ -121,44 +125,44 @@ def measure(
                 frame = spark.sql(text)
                 frame._jdf.queryExecution().executedPlan()
                 planned = time.perf_counter() - start
-                rows = [_rounded(row) for row in frame.collect()]
+                rows = [_round(row) for row in frame.collect()]
                 if repetition:
-                    seen[way].append((planned, time.perf_counter() - start))
+                    seen[variant].append((planned, time.perf_counter() - start))
                 if repetition == options.repetitions:
                     _wait_for_tasks(spark)
-                    jobs.extend((query, way, *job) for job in _jobs(all_jobs(spark)[before:], began))
+                    jobs.extend((query, variant, *job) for job in _jobs(all_jobs(spark)[before:], began))
                 rows.sort(key=repr)
                 expected = expected or rows
                 if rows != expected:
-                    raise WrongRowsError(f"{query} over {inputs}: other rows with {way}")
+                    raise WrongRowsError(f"{query} over {inputs}: different rows with {variant}")
         results[query] = {
-            way: dict(zip(("planning", "whole"), map(statistics.median, zip(*runs, strict=True)), strict=True))
-            for way, runs in seen.items()
+            variant: dict(zip(("planning", "whole"), map(statistics.median, zip(*runs, strict=True)), strict=True))
+            for variant, runs in seen.items()
         }
     return results
 
 
 def _wait_for_tasks(spark: SparkSession) -> None:
-    # Adaptive execution answers over an empty input before the tasks that it has cancelled end: the next query, which
-    # is of the other way, would wait for their cores.
+    # Over an empty input, adaptive execution returns before its cancelled tasks end. Without this wait, the next query
+    # would compete with them for cores.
     tracker = spark.sparkContext._jsc.sc().statusTracker()
     while any(executor.numRunningTasks() for executor in tracker.getExecutorInfos()):
         time.sleep(0.01)
 
 
 def all_jobs(spark: SparkSession) -> list[Any]:
-    """All jobs that Spark still knows of, in their order."""
+    """Return all jobs that Spark still remembers, in order."""
     found = spark.sparkContext._jsc.sc().statusStore().jobsList(None)
     return sorted((found.apply(i) for i in range(found.size())), key=lambda job: int(job.jobId()))
 
 
 def _jobs(found: list[Any], began: float) -> list[tuple[str, ...]]:
-    # What each job is for, when it began and ended, in seconds from the query's start, and how.
+    # For each job: its purpose, its start and end in seconds after the query's start, and its status.
     def moment(time: Any) -> str:
         return f"{time.get().getTime() / 1000 - began:.2f}" if time.isDefined() else ""
 
     def purpose(job: Any) -> str:
-        # Spark marks the jobs of broadcasts by a tag, and no others.
+        # Spark tags only the jobs of broadcasts.
         return "broadcast" if "broadcast exchange" in job.jobTags().mkString(" ") else "shuffle, or result"
 
     times = ((job, moment(job.submissionTime()), moment(job.completionTime())) for job in found)
@@ -166,14 +170,14 @@ def _jobs(found: list[Any], began: float) -> list[tuple[str, ...]]:
 
 
 def _job_table(inputs: str, jobs: list[tuple[str, ...]]) -> Table:
-    table = Table("query", "way", "job", "from s", "to s", "tasks", "end", title=f"Jobs, {inputs}")
+    table = Table("query", "variant", "job", "start s", "end s", "tasks", "status", title=f"Jobs, {inputs}")
     for job in jobs:
         table.add_row(*job)
     return table
 
 
-def _rounded(row: tuple[object, ...]) -> tuple[object, ...]:
-    # Sums of doubles depend on the order of the rows.
+def _round(row: tuple[object, ...]) -> tuple[object, ...]:
+    # Floating-point sums depend on the order of rows.
     return tuple(round(value, 2) if isinstance(value, float) else value for value in row)
 
 
@@ -182,7 +186,9 @@ def _table(title: str, results: dict[str, dict[str, dict[str, float]]]) -> Table
     for column in ("query", "stock s", "extension s", "extension / stock", "planning s", "with extension"):
         table.add_column(column, justify="right")
     kinds = ("planning", "whole")
-    sums = {way: {kind: sum(each[way][kind] for each in results.values()) for kind in kinds} for way in WAYS}
+    sums = {
+        variant: {kind: sum(each[variant][kind] for each in results.values()) for kind in kinds} for variant in VARIANTS
+    }
     for query, seen in {**results, "sum": sums}.items():
         stock, ours = seen["stock"], seen["extension"]
         figures = [stock["whole"], ours["whole"], ours["whole"] / stock["whole"], stock["planning"], ours["planning"]]

@@ -1,4 +1,4 @@
-"""TPC-H as a dbt project: its eight tables as models, made from Parquet files, and 22 queries as models over them."""
+"""Write TPC-H as a dbt project: eight table models from Parquet files, and 22 query models over them."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from spark_bucketing.extension.settings import extension_settings
 
 ROOT = Path(__file__).parents[1]
 CASES = ROOT / "tests" / "cases" / "tpch"
-# Of the project as it is, and as it is advised: the schemas of their tables.
-WAYS = {"before": "tpch", "after": "tpch_advised"}
-# Views in a database that is there: the metastore takes no file for a table's folder.
+# Schemas of the tables before and after the advice.
+VARIANTS = {"before": "tpch", "after": "tpch_advised"}
+# Views in an existing database, because the metastore does not accept a file as a table location.
 _RAW = """\
 {% macro raw_tables() %}
 {% for name in TABLES %}
@@ -28,17 +28,17 @@ _RAW = """\
 
 
 def table_names() -> list[str]:
-    """Names of TPC-H's tables."""
+    """Return the names of TPC-H's tables."""
     return list(yaml.safe_load((CASES / "tables.yml").read_text())["tables"])
 
 
 def queries() -> dict[str, str]:
-    """Texts of the queries by their names."""
+    """Return the query texts by name."""
     return {path.stem: path.read_text() for path in sorted(CASES.glob("q*.sql"))}
 
 
 def layouts() -> dict[str, dict[str, dict[str, object]]]:
-    """Layouts of the test cases: configs of tables by the layouts' names."""
+    """Return the model configs of the test cases' layouts, by layout and table."""
     return {
         name: {
             table: {
@@ -54,12 +54,12 @@ def layouts() -> dict[str, dict[str, dict[str, object]]]:
 
 
 def make_project(folder: Path, data: Path, more: Mapping[str, str]) -> None:
-    """Write the project, all of whose models are plain tables, into before/, and profiles beside it.
+    """Write the project, without buckets, into before/, and its profiles next to it.
 
     Args:
-        folder: where Spark keeps its tables and its metastore; it is absolute, and is emptied.
-        data: folder with a Parquet file of each table.
-        more: settings of its Spark, which win.
+        folder: absolute folder for the tables and the metastore; its content is deleted.
+        data: folder with a Parquet file for each table.
+        more: Spark settings that override the defaults.
     """
     shutil.rmtree(folder, ignore_errors=True)
     names = table_names()
@@ -81,7 +81,10 @@ def make_project(folder: Path, data: Path, more: Mapping[str, str]) -> None:
     files |= {f"models/queries/{name}.sql": _with_refs(text, names) for name, text in queries().items()}
     files = {f"before/{name}": text for name, text in files.items()}
     settings = {**_settings(folder), **more}
-    files |= {f"profile-{way}/profiles.yml": json.dumps(_profile(schema, settings)) for way, schema in WAYS.items()}
+    files |= {
+        f"profile-{variant}/profiles.yml": json.dumps(_profile(schema, settings))
+        for variant, schema in VARIANTS.items()
+    }
     for name, text in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text)
@@ -110,14 +113,14 @@ def _settings(folder: Path) -> dict[str, str]:
         f" -Dlog4j2.configurationFile={ROOT}/scripts/log4j2.properties",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        # What is asked for the bytes of each stage.
+        # The benchmark reads the shuffle bytes of every stage from Spark's status store.
         "spark.ui.retainedJobs": "100000",
         "spark.ui.retainedStages": "100000",
     }
 
 
 def _with_refs(sql: str, names: list[str]) -> str:
-    """A query that names models in place of tables; all else as it is."""
+    """Replace table names in a query with refs, and leave all other text unchanged."""
     tables = [table for table in parse_one(sql, read="spark").find_all(exp.Table) if table.name in names]
     for table in sorted(tables, key=lambda table: table.this.meta["start"], reverse=True):
         alias = "" if table.alias else f" as {table.name}"

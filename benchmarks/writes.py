@@ -1,4 +1,4 @@
-"""How long it takes to write a table, and what of that is for its buckets."""
+"""Time writing a table, and show how much of the time its buckets cost."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from tables import BUCKETS, TABLES
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-PLAIN = "plain CTAS"
-# Each does what the one before it does, and one thing more.
+PLAIN = "unbucketed CTAS"
+# Each step adds one operation to the previous step.
 STEPS = {
     PLAIN: "create table {new} using parquet as {query}",
     "and a shuffle": "create table {new} using parquet as select /*+ repartition({buckets}, {key}) */ * from ({query})",
@@ -23,14 +23,14 @@ STEPS = {
 }
 
 
-def writing(spark: SparkSession, repetitions: int) -> Table:
-    """Write orders and lineitem in each way, in turns, and show medians and their ratio to plain tables."""
+def time_writes(spark: SparkSession, repetitions: int) -> Table:
+    """Write orders and lineitem with each step, in turns; return medians and their ratio to the unbucketed table."""
     title = f"Writing a table of {BUCKETS} buckets, medians of {repetitions}"
-    table = Table("table", "written as", "seconds", "x plain", title=title)
+    table = Table("table", "written as", "seconds", "x unbucketed", title=title)
     for name in ("orders", "lineitem"):
         query, key, buckets, _ = TABLES[name]
         taken: dict[str, list[float]] = {step: [] for step in STEPS}
-        # The first turn warms up.
+        # The first run is a warm-up.
         for turn in range(repetitions + 1):
             for step, statement in STEPS.items():
                 _drop_and_create(spark, query, key if "insert" in statement else None, buckets)

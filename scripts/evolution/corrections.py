@@ -1,10 +1,10 @@
-"""Merges late corrections of a week into the showcase's flights, organized by time, and shows which files change.
+"""Merge a week of late corrections into the showcase's flights, and show which files change.
 
-A copy of the showcase gets a model more, whose files have ranges of departure times. A second run corrects the
-delays of a week, takes out flights that never were, and adds one that was missing. The table is compared with one that
-is computed anew.
+A copy of the showcase gets another model, whose files have ranges of departure times. A second run corrects the delays
+of one week, deletes flights that never took place, and adds one that was missing. Finally, the script compares the
+table with a full recomputation.
 
-Exit codes: 0 all rows are right, 1 some are not, 2 it could not run.
+Exit codes: 0 all rows are right, 1 some rows are wrong, 2 the script could not run.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ select * from corrections
 select flight_id, hour_at, carrier, origin, dest, departure_delay, flight_month from {{ ref('stg_flights') }}
 {% endif %}
 """
-# A week of Delta's flights, a day of which a carrier had not flown, and a flight that nobody had recorded.
+# Delays of Delta's flights in one week, a day on which Southwest did not fly, and a flight that was not recorded.
 CORRECTIONS = """
     select flight_id, hour_at, carrier, origin, dest, departure_delay + 15 as departure_delay, flight_month,
         'U' as operation
@@ -70,7 +70,7 @@ def run() -> None:
 
 
 def files(spark: SparkSession) -> dict[str, tuple[str, str, int, int]]:
-    """Of each file the first and last hour, rows and bytes, by the file statistics."""
+    """Return the first and last hour, rows and bytes of each file, from the file statistics."""
     rows = spark.sql(
         f"select file, lower.hour_at, upper.hour_at, rows, bytes from file_statistics('{TABLE}') order by 1"
     ).collect()
@@ -78,7 +78,7 @@ def files(spark: SparkSession) -> dict[str, tuple[str, str, int, int]]:
 
 
 def show(before: dict[str, tuple[str, str, int, int]], after: dict[str, tuple[str, str, int, int]]) -> None:
-    """Print the files of June, and which of them have come and gone."""
+    """Print the files of June, and mark the added and the deleted ones."""
     table = Table("", "first hour", "last hour", "rows", "bytes", "file", title=f"{TABLE}, flight_month=2013-06")
     june = {name: of for name, of in {**before, **after}.items() if "2013-06" in name}
     for name, (first, last, rows, size) in sorted(june.items(), key=lambda item: (item[1][0], item[0] in after)):
@@ -91,13 +91,13 @@ def show(before: dict[str, tuple[str, str, int, int]], after: dict[str, tuple[st
     new = [of for name, of in after.items() if name not in before]
     gone = [of for name, of in before.items() if name not in after]
     console.print(
-        f"{len(gone)} of {len(before)} files have gone, and {len(new)} have come: {sum(of[3] for of in new):,} bytes "
-        f"of {sum(of[3] for of in after.values()):,}. The others are what they were.\n"
+        f"{len(gone)} of {len(before)} files were replaced by {len(new)} new ones: {sum(of[3] for of in new):,} bytes "
+        f"of {sum(of[3] for of in after.values()):,}. All other files are unchanged.\n"
     )
 
 
 def main() -> int:
-    """Build the table, correct it, and compare; returns the exit code."""
+    """Build the table, merge the corrections, and compare; return the exit code."""
     try:
         project = copy_showcase(FOLDER)
         (project / "models" / "marts" / "flights_in_time.sql").write_text(MODEL)
@@ -122,7 +122,7 @@ def main() -> int:
     except (BucketingError, OSError, subprocess.CalledProcessError) as error:
         print(f"\n{error}", file=sys.stderr)
         return 2
-    print("All rows are those of a table that is computed anew." if not wrong else f"{wrong:,} rows are wrong.")
+    print("All rows equal those of a full recomputation." if not wrong else f"{wrong:,} rows are wrong.")
     return 1 if wrong else 0
 
 

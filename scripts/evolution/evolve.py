@@ -1,11 +1,11 @@
-"""Changes the buckets of the showcase's flights_by_month while the months of 2013 go by, and looks at the plans.
+"""Change the buckets of the showcase's flights_by_month from step to step, and show the plans after each run.
 
-The showcase is copied into a folder of its own. There the model's config is edited as its author would do it, from a
-plain incremental table to buckets by another column, and each `dbt run` writes some months. After every run come the
-specs of the months, and what Spark does for a join and a grouping, with the session extension and without it. The rows
-of every query are compared with those of the same query of stg_flights, a view of the CSV files.
+The script copies the showcase and edits the model's config as its author would: from an unbucketed incremental table to
+buckets by another column. Each `dbt run` writes some months of 2013. After every run, the script prints the bucket
+specs of the months, and the plans of a join and an aggregate, with the extension and on stock Spark. It compares the
+rows of every query with the same query over stg_flights, a view of the CSV files.
 
-Exit codes: 0 all rows are right, 1 some are not, 2 it could not run.
+Exit codes: 0 all rows are right, 1 some rows are wrong, 2 the script could not run.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import os
 import subprocess
 import sys
 
-from answers import drawn
+from answers import plan_lines
 from showcase import ROOT, Showcase, WrongRowsError
 from steps import OTHERS, QUERIES, STEPS, Step, month_name
 
@@ -23,11 +23,11 @@ from spark_bucketing.errors import BucketingError
 FOLDER = ROOT / os.environ.get("SPARK_BUCKETING_DEMO", ".demo") / "evolution"
 
 
-def look(showcase: Showcase, step: Step) -> None:
-    """Print what the queries do after a step.
+def show_plans(showcase: Showcase, step: Step) -> None:
+    """Print the plans of the queries after a step.
 
     Raises:
-        WrongRowsError: a query has other rows than it has of the CSV files.
+        WrongRowsError: a query returns other rows than over the CSV files.
     """
     for first, last in (None, None), *step.looked_at:
         months, selected = "all months", "true"
@@ -37,8 +37,8 @@ def look(showcase: Showcase, step: Step) -> None:
             selected = "f.flight_month between '{}' and '{}'".format(*names)
         for name, query in QUERIES.items():
             answer, stock = showcase.compare(f"{name}, {months}", query, selected)
-            print(f"\n{name}, {months}: {answer.moves} (stock Spark: {stock.moves})")
-            print(*(f"    {line}" for line in drawn(answer.plan.root)), sep="\n")
+            print(f"\n{name}, {months}: {answer.shuffles_and_sorts} (stock Spark: {stock.shuffles_and_sorts})")
+            print(*(f"    {line}" for line in plan_lines(answer.plan.root)), sep="\n")
     others = OTHERS if step.others else {}
     for name, query in others.items():
         showcase.compare(name, query, "true")
@@ -47,7 +47,7 @@ def look(showcase: Showcase, step: Step) -> None:
 
 
 def main() -> int:
-    """Go through the steps; returns the exit code."""
+    """Run all steps; return the exit code."""
     try:
         showcase = Showcase(FOLDER)
         for number, step in enumerate(STEPS, 1):
@@ -55,7 +55,7 @@ def main() -> int:
             showcase.run(step)
             print()
             showcase.show_specs()
-            look(showcase, step)
+            show_plans(showcase, step)
         showcase.spark.stop()
     except WrongRowsError as error:
         print(f"\nWrong rows. {error}", file=sys.stderr)

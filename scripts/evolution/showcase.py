@@ -1,4 +1,4 @@
-"""A copy of the showcase whose model is edited and run."""
+"""Copy the showcase, edit its model, and run it."""
 
 from __future__ import annotations
 
@@ -35,20 +35,20 @@ SCHEMA = "nycflights13"
 NAME = "flights_by_month"
 MODEL = Path("models", "marts", f"{NAME}.sql")
 TABLE = f"{SCHEMA}.{NAME}"
-# Instead of the months that the table does not have yet, those that the command line names.
+# Replaces the model's own condition: the command line names the months to write.
 CONDITION = """where flight_month in ('{{ var("months") | join("', '") }}')"""
 
 
 class WrongRowsError(Exception):
-    """A query of the table has other rows than the same query of the CSV files."""
+    """A query of the table returns other rows than the same query of the CSV files."""
 
 
 def copy_showcase(folder: Path) -> Path:
-    """Copy the showcase below a folder, which is made anew; returns the copy."""
+    """Copy the showcase into an empty folder; return the copy."""
     project = folder / "project"
     if folder.exists():
         shutil.rmtree(folder)
-    # profiles.yml and the models' sources ask for it.
+    # profiles.yml and the sources of the models read this variable.
     os.environ["SPARK_BUCKETING_DEMO"] = str(folder)
     subprocess.run([sys.executable, str(ROOT / "scripts" / "get_data.py")], check=True)
     for name in ("macros", "models"):
@@ -59,18 +59,18 @@ def copy_showcase(folder: Path) -> Path:
 
 
 def open_spark(project: Path, settings: Mapping[str, str] | None = None) -> SparkSession:
-    """A Spark for a copy, with the session extension; dbt will take it."""
-    # Relative paths of the profile start there.
+    """Open a Spark session for a copy, with the extension; dbt uses the same session."""
+    # The profile has paths relative to the repository.
     os.chdir(ROOT)
     profile = read_target(Place(project, project))
     return open_session({**profile.settings, **extension_settings(build_jar()), **(settings or {})})
 
 
 def run_dbt(folder: Path, *arguments: str, says: Callable[[Any], None] = lambda _: None) -> None:
-    """Call dbt for the copy below a folder.
+    """Run dbt for the copy in a folder.
 
     Raises:
-        ProjectError: it failed.
+        ProjectError: dbt failed.
     """
     from dbt.cli.main import dbtRunner
 
@@ -82,20 +82,20 @@ def run_dbt(folder: Path, *arguments: str, says: Callable[[Any], None] = lambda 
 
 
 class Showcase:
-    """The showcase below a folder, with a Spark and a metastore of its own.
+    """A copy of the showcase with its own Spark and metastore.
 
     Args:
-        folder: which is made anew.
+        folder: its folder; existing content is deleted.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.project = folder, copy_showcase(folder)
         self.months: set[int] = set()
-        # Buckets as small as these would be read several as one, which those of a real table are not.
+        # The extension coalesces buckets as small as these; the buckets of a real table are larger.
         self.spark = open_spark(self.project, {**PLAN_SETTINGS, "spark.bucketing.read.partitionBytes": "0"})
 
     def run(self, step: Step) -> None:
-        """Edit the model and call `dbt run`.
+        """Edit the model and run `dbt run`.
 
         Raises:
             ProjectError: the run failed.
@@ -105,14 +105,14 @@ class Showcase:
         variables = json.dumps({"months": [month_name(month) for month in step.months]})
         print(f"{MODEL.name}: {', '.join(f'{key}={value!r}' for key, value in step.config.items())}")
         print(f"dbt run --select {' '.join(models)} --vars '{variables}'")
-        run_dbt(self.folder, "run", "--select", *models, "--vars", variables, says=_say)
+        run_dbt(self.folder, "run", "--select", *models, "--vars", variables, says=_print_macro_logs)
         if not self.months:
-            # A view of CSV files, which is read once for all comparisons.
+            # Read the view of CSV files once for all comparisons.
             self.spark.table(f"{SCHEMA}.stg_flights").localCheckpoint().createOrReplaceTempView("csv_flights")
         self.months.update(step.months)
 
     def show_specs(self) -> None:
-        """Print what `spark-bucketing table show` does."""
+        """Print the output of `spark-bucketing table show`."""
         warehouse = Warehouse(SessionStatements(self.spark).rows)
         with warehouse.with_needed_settings():
             try:
@@ -124,10 +124,10 @@ class Showcase:
     def compare(self, name: str, query: str, selected: str) -> tuple[Answer, Answer]:
         """Run a query of the table, and compare its rows with those of the CSV files.
 
-        Returns: the answers with the extension and without it.
+        Returns: the answers with the extension and on stock Spark.
 
         Raises:
-            WrongRowsError: they differ.
+            WrongRowsError: the rows differ.
         """
         months = ", ".join(f"'{month_name(month)}'" for month in sorted(self.months))
         csv_files = f"(select * from csv_flights where flight_month in ({months}))"
@@ -142,10 +142,10 @@ class Showcase:
 
 
 def edited(model: str, config: Mapping[str, object]) -> str:
-    """The text of a model with another config, and with a variable for the months that it writes.
+    """Replace the config of a model, and make the months that it writes a variable.
 
     Raises:
-        ProjectError: there is no config, or no condition for increments.
+        ProjectError: the model has no config or no incremental condition.
     """
     call = re.search(r"(?<=\{\{ )config\(.*?\)(?= \}\})", model, re.DOTALL)
     condition = re.search(r"\{% if is_incremental\(\) %\}.*?\{% endif %\}", model, re.DOTALL)
@@ -157,7 +157,7 @@ def edited(model: str, config: Mapping[str, object]) -> str:
     return model.replace(call[0], f"config(\n{lines})").replace(condition[0], CONDITION)
 
 
-def _say(event: Any) -> None:
-    """Of all that dbt says, pass on what the macros do."""
+def _print_macro_logs(event: Any) -> None:
+    """Print only dbt's log lines that come from macros."""
     if event.info.name == "JinjaLogInfo":
         print(event.info.msg)

@@ -1,4 +1,4 @@
-"""What happens to the model, and what is asked of its table after each run."""
+"""Define the changes of the model's config, and the queries that run after each change."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 PLAIN: Mapping[str, object] = {"materialized": "incremental"}
 EVOLVING: Mapping[str, object] = {"materialized": "bucketed_incremental", "on_bucket_change": "evolve"}
-# All that a step says of the model's config; the rest is the showcase's own.
+# Config keys that the steps change; the other keys keep the showcase's values.
 KEYS = ("materialized", "on_bucket_change", "clustered_by", "buckets")
 
 
 def by_plane(buckets: int) -> Mapping[str, object]:
-    """Config of a model whose table is bucketed by plane, as that of planes is."""
+    """Return the config of a model with buckets by plane, like the table of planes."""
     return {**EVOLVING, "clustered_by": ["tailnum"], "buckets": buckets}
 
 
@@ -21,11 +21,11 @@ class Step:
     """A change of the model's config, and a run.
 
     Args:
-        title: what happens.
-        config: what the model's author writes.
-        months: of 2013, which the run writes.
-        looked_at: first and last month of queries; those of all months come before them.
-        others: whether the rows of all other queries are compared, too.
+        title: what the step does.
+        config: the model's new config.
+        months: months of 2013 that the run writes.
+        looked_at: first and last month of further queries; queries of all months run first.
+        others: whether to compare the rows of OTHERS, too.
     """
 
     title: str
@@ -36,8 +36,8 @@ class Step:
 
 
 STEPS = (
-    Step("A plain incremental table", PLAIN, (1, 2, 3), [(3, 3)]),
-    Step("It becomes a bucketed one: 8 buckets by plane for new months", by_plane(8), (4, 5, 6), [(5, 5)]),
+    Step("An unbucketed incremental table", PLAIN, (1, 2, 3), [(3, 3)]),
+    Step("The table becomes bucketed: 8 buckets by plane for new months", by_plane(8), (4, 5, 6), [(5, 5)]),
     Step("8 buckets grow to 16", by_plane(16), (7, 8, 9), [(4, 9), (8, 8)]),
     Step(
         "Another column: buckets by carrier, the fourth spec",
@@ -47,14 +47,14 @@ STEPS = (
         others=True,
     ),
     Step(
-        "By plane again: the months that are plain or by carrier are written once more",
+        "By plane again: rewrite the months that are unbucketed or by carrier",
         by_plane(16),
         (1, 2, 3, 10, 11, 12),
         [(11, 11)],
     ),
 )
 
-# {flights} and {planes} stand for tables, {selected} for a condition on f.flight_month.
+# {flights} and {planes} are replaced with tables, {selected} with a condition on f.flight_month.
 QUERIES = {
     "join with planes": (
         "select f.flight_id, p.seats from {flights} as f join {planes} as p on f.tailnum = p.tailnum where {selected}"
@@ -63,7 +63,7 @@ QUERIES = {
         "select f.tailnum, count(*), sum(f.arrival_delay) from {flights} as f where {selected} group by f.tailnum"
     ),
 }
-# Of all months; only their rows are looked at.
+# Queries of all months; only their rows are compared.
 OTHERS = {
     "left join": """
         select f.origin, p.manufacturer, count(*)
@@ -97,5 +97,5 @@ OTHERS = {
 
 
 def month_name(month: int) -> str:
-    """A month as the column flight_month has it."""
+    """Return a month as the value of flight_month."""
     return f"2013-{month:02}"

@@ -1,4 +1,4 @@
-"""Which of dbt's tests for adapters are run, and what comes out differently, each with its reason."""
+"""List the dbt adapter tests to run, and the known differences with their reasons."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from dbt.tests.adapter.simple_copy.test_simple_copy import SimpleCopyBase
 
 @dataclass(frozen=True)
 class Case:
-    """A class of dbt's tests, what its models are bucketed by, whether it is run always, and config of incremental models."""
+    """A dbt test class with its models' bucket column, whether it is quick, and config of incremental models."""
 
     base: type
     by: str = "id"
@@ -51,7 +51,7 @@ CASES = [
     Case(BaseSampleModeTest),
     Case(variants.Aliases, by="tablename"),
     Case(SimpleCopyBase),
-    Case(variants.PredicatesOfMerge),
+    Case(variants.MergePredicates),
     Case(variants.TableConstraintsColumnsEqual, by="id"),
     Case(variants.IncrementalConstraintsColumnsEqual, by="id"),
     Case(variants.ConstraintsRollback),
@@ -61,16 +61,16 @@ CASES = [
     Case(variants.PersistDocs),
 ]
 
-STOCK_APPENDS = "dbt-spark merges only into Delta, Iceberg and Hudi; in Parquet it appends, whatever the key"
-FOUND_EARLIER = "a key that does not exist is found in the first run, before anything is written, and dbt's test expects that to pass"
-KEEPS_COLUMNS = "dbt-spark neither drops a column of a Parquet table nor fills one that the model has no more"
-REFUSES_MERGE = "dbt-spark merges only into Delta, Iceberg and Hudi, and refuses it for Parquet"
-NO_COMMENTS = "dbt-spark leaves the comments of columns out of catalog.json"
-NO_CONSTRAINTS = "dbt-spark puts constraints on the table after it has written it, which Parquet tables refuse"
-NO_COLUMN_COMMENTS = "dbt-spark persists the comments of columns of Delta, Iceberg and Hudi tables only"
-NO_VIEWS = "Spark has no materialized views outside of pipelines"
+STOCK_APPENDS = "dbt-spark supports merge only for Delta, Iceberg and Hudi; for Parquet it appends and ignores the key"
+FOUND_EARLIER = "the first run already rejects a missing key, but dbt's test expects it to pass"
+KEEPS_COLUMNS = "dbt-spark neither drops columns of a Parquet table nor fills columns that the model no longer has"
+REFUSES_MERGE = "dbt-spark supports merge only for Delta, Iceberg and Hudi, and refuses it for Parquet"
+NO_COMMENTS = "dbt-spark omits column comments from catalog.json"
+NO_CONSTRAINTS = "dbt-spark adds constraints after writing the table, which Parquet tables do not support"
+NO_COLUMN_COMMENTS = "dbt-spark persists column comments only for Delta, Iceberg and Hudi tables"
+NO_VIEWS = "Spark supports materialized views only in pipelines"
 
-# What fails: (class, test, "stock" or "bucketed"): why.
+# Expected failures: (class, test, "stock" or "bucketed"): reason.
 DIFFERENCES: dict[tuple[str, str, str], str] = {
     ("BaseIncrementalUniqueKey", "test__bad_unique_key", "stock"): STOCK_APPENDS,
     ("BaseIncrementalUniqueKey", "test__bad_unique_key_list", "stock"): STOCK_APPENDS,
@@ -88,7 +88,7 @@ DIFFERENCES: dict[tuple[str, str, str], str] = {
     ("TableConstraintsColumnsEqual", "test__constraints_wrong_column_order", "stock"): NO_CONSTRAINTS,
     ("IncrementalConstraintsColumnsEqual", "test__constraints_wrong_column_order", "stock"): NO_CONSTRAINTS,
     ("PersistDocs", "test_has_comments_pglike", "stock"): NO_COLUMN_COMMENTS,
-    ("PredicatesOfMerge", "test__incremental_predicates", "stock"): REFUSES_MERGE,
+    ("MergePredicates", "test__incremental_predicates", "stock"): REFUSES_MERGE,
     **{
         ("BaseIncrementalUniqueKey", f"test__{name}", "stock"): STOCK_APPENDS
         for name in (

@@ -1,4 +1,4 @@
-"""dbt's own fixtures for adapters, whose models are written as they are (stock) or with bucketed materializations."""
+"""dbt's fixtures for adapter tests; models run unchanged (stock) or with bucketed materializations."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from pyspark.sql import SparkSession
 
 from conftest import REPOSITORY
 
-# All of them but those below are dbt's. In a test's module, they come before those of the same names in conftest.py.
+# Use all of dbt's fixtures. In a test module, they override the fixtures of the same name in conftest.py.
 globals().update({name: value for name, value in vars(fixtures).items() if type(value).__name__.startswith("Fixture")})
 
 MATERIALIZED = re.compile(r"""(\+?materialized['"]?\s*[=:]\s*)(['"])(table|incremental)\2""")
 BY_VARIABLE = 'materialized=var("materialized_var", "table")'
 
 
-# dbt's tests write dates and numbers as text, as Spark 3 let them; and tiny tables need no six tasks.
+# dbt's tests rely on implicit casts from strings, as in Spark 3. Tiny tables need only one shuffle partition.
 SETTINGS = {
     "spark.sql.storeAssignmentPolicy": "LEGACY",
     "spark.sql.ansi.enabled": "false",
@@ -32,8 +32,8 @@ SETTINGS = {
 
 
 @pytest.fixture(scope="module", autouse=True)
-def session_of_dbts_tests(spark: SparkSession) -> Iterator[None]:
-    """The session that dbt takes, since it is there; its seeds have nulls, as over any other connection, for empty fields."""
+def session_for_dbt_tests(spark: SparkSession) -> Iterator[None]:
+    """Make dbt reuse this session, and load empty seed fields as NULL, as other connections do."""
     as_text = SessionConnectionWrapper._fix_binding
     with settled(spark, SETTINGS), pytest.MonkeyPatch.context() as patch:
         null_or_text = staticmethod(lambda value: "null" if value is None else as_text(value))
@@ -67,12 +67,12 @@ def project_files(
     packages_yml: object,
     dbt_project_yml: object,
 ) -> None:
-    """Write dbt's project, with this repository installed, and its models bucketed if the class says so."""
+    """Write dbt's project with this repository as a package; bucket its models if the test class is bucketed."""
     case = request.cls.case if request.cls.bucketed else None
-    written = {name: bucketed(text, case) if case else text for name, text in {**models, **properties}.items()}
+    written = {name: bucketed_model(text, case) if case else text for name, text in {**models, **properties}.items()}
     if case and written == {**models, **properties}:
         pytest.fail(
-            f"No model of {request.cls.__name__} is materialized as a table or incremental, so that none is bucketed."
+            f"No model of {request.cls.__name__} is materialized as table or incremental. Expected at least one, which this suite buckets."
         )
     folders = [("models", written), ("macros", macros), ("snapshots", snapshots), ("seeds", seeds), ("tests", tests)]
     for folder, files in [*folders, ("analyses", analyses)]:
@@ -81,25 +81,25 @@ def project_files(
 
 
 @pytest.fixture(scope="class", autouse=True)
-def written_by_tests(request: pytest.FixtureRequest) -> Iterator[None]:
-    """What a test writes in its course is bucketed as well."""
+def bucket_models_that_tests_write(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Bucket the models that a test writes while it runs."""
     with pytest.MonkeyPatch.context() as patch:
         modules = [sys.modules[base.__module__] for base in getattr(request.cls, "__mro__", ())]
         for module in modules if request.cls and request.cls.bucketed else []:
             write = getattr(module, "write_file", None)
             if write:
-                patch.setattr(module, "write_file", _bucketing(write, request.cls.case))
+                patch.setattr(module, "write_file", _bucket_text(write, request.cls.case))
         yield
 
 
-def _bucketing(write: Callable[..., None], case: Case) -> Callable[..., None]:
-    return lambda text, *path: write(bucketed(text, case), *path)
+def _bucket_text(write: Callable[..., None], case: Case) -> Callable[..., None]:
+    return lambda text, *path: write(bucketed_model(text, case), *path)
 
 
-def bucketed(text: Any, case: Case) -> Any:
-    """A model's file with the bucketed materialization in the place of dbt-spark's, and what that needs."""
+def bucketed_model(text: Any, case: Case) -> Any:
+    """Replace dbt-spark's materializations in a model's file with the bucketed ones, and add their config."""
     if not isinstance(text, str):
-        return {name: bucketed(below, case) for name, below in text.items()}
+        return {name: bucketed_model(below, case) for name, below in text.items()}
     if "def model(" in text:
         return text
     more = {"clustered_by": case.by, "buckets": 3}

@@ -1,4 +1,4 @@
-"""Classes of dbt's tests whose SQL, types or strategies are another database's, in those of Spark."""
+"""Adapt dbt test classes to Spark where their SQL, types or strategies belong to another database."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from dbt.tests.util import relation_from_name, run_dbt
 AS_TABLE = "{{ config(materialized='table') }}\n"
 
 
-class PredicatesOfMerge(BaseIncrementalPredicates):
+class MergePredicates(BaseIncrementalPredicates):
     @pytest.fixture(scope="class")
     def project_config_update(self) -> dict[str, Any]:
         predicates = ["DBT_INTERNAL_DEST.id != 2"]
@@ -36,7 +36,7 @@ SCHEMA = constraints.model_schema_yml.replace("data_type: text", "data_type: str
 
 
 class _ColumnsEqual(BaseConstraintsColumnsEqual):
-    # Models of a wrong order and of a wrong name.
+    # Models with columns in the wrong order, and with a wrong column name.
     wrong: tuple[str, str]
 
     @pytest.fixture(scope="class")
@@ -46,7 +46,7 @@ class _ColumnsEqual(BaseConstraintsColumnsEqual):
 
     @pytest.fixture(scope="class", autouse=True)
     def models_with_a_bucket_column(self) -> Iterator[None]:
-        """One column of any type cannot be what a table is bucketed by."""
+        """Add an id column, because the only column of dbt's models has types that cannot be bucketed."""
         sql = constraints.my_model_data_type_sql.replace("select\n", "select\n  1 as id,\n")
         column = "      - name: id\n        data_type: int\n"
         schema = constraints.model_data_type_schema_yml.replace("columns:\n", f"columns:\n{column}")
@@ -79,7 +79,7 @@ class IncrementalConstraintsColumnsEqual(_ColumnsEqual):
 
 
 class ConstraintsRollback(BaseConstraintsRollback):
-    """A row that breaks a constraint is not loaded, and the previous table stays."""
+    """Rows that violate a constraint are not loaded, and the previous table stays."""
 
     @pytest.fixture(scope="class")
     def models(self) -> dict[str, str]:
@@ -112,7 +112,7 @@ class StoreTestFailures(BaseStoreTestFailures):
 
 
 class Hooks(BaseTestPrePost):
-    """Hooks of a model see the table before and after it is replaced, and are run in their order."""
+    """Hooks of a model run in order, and see the table before and after the replacement."""
 
     @pytest.fixture(scope="class", autouse=True)
     def setUp(self, project: Any) -> None:
@@ -133,7 +133,7 @@ class Hooks(BaseTestPrePost):
         """
         return {"hooks.sql": sql, "schema.yml": properties}
 
-    def test_hooks_are_run_before_and_after(self, project: Any) -> None:
+    def test_hooks_run_before_and_after_the_replacement(self, project: Any) -> None:
         for _ in range(2):
             run_dbt(["run"])
         relation = relation_from_name(project.adapter, "hooked")
@@ -150,13 +150,13 @@ class Aliases(BaseAliases):
 
 
 class PersistDocs(BasePersistDocs):
-    """Comments of Spark's tables, which dbt-spark does not bring into catalog.json."""
+    """Check comments in Spark's tables, because dbt-spark does not copy them to catalog.json."""
 
     def test_has_comments_pglike(self, project: Any) -> None:
         relation = relation_from_name(project.adapter, "table_model")
         found = {row[0]: row[-1] or "" for row in project.run_sql(f"describe {relation}", fetch="all")}
         assert found["id"].startswith("id Column description"), found
         self._assert_common_comments(found["id"])
-        told = {row[0]: row[1] for row in project.run_sql(f"describe extended {relation}", fetch="all")}
-        assert told["Comment"].startswith("Table model description")
-        self._assert_common_comments(told["Comment"])
+        described = {row[0]: row[1] for row in project.run_sql(f"describe extended {relation}", fetch="all")}
+        assert described["Comment"].startswith("Table model description")
+        self._assert_common_comments(described["Comment"])

@@ -1,6 +1,6 @@
-"""dbt's tests for adapters, run with dbt-spark's materializations and with the bucketed ones in their place.
+"""Run dbt's adapter tests with dbt-spark's materializations and with the bucketed ones.
 
-Each class of dbt's is run twice. What fails is written down with its reason (adapter_cases.DIFFERENCES), and fails always.
+Each dbt class runs twice. adapter_cases.DIFFERENCES lists the expected failures with their reasons; each must fail.
 """
 
 from __future__ import annotations
@@ -9,22 +9,22 @@ from types import FunctionType
 
 import pytest
 from adapter_cases import CASES, DIFFERENCES, Case
-from adapter_fixtures import *  # noqa: F403 - as a conftest.py would, of which there can be only one
+from adapter_fixtures import *  # noqa: F403 - fixtures; a second conftest.py would conflict
 
 
 def suite(case: Case, kind: str) -> type:
-    """One of dbt's classes as one that pytest runs, with its expected failures marked."""
+    """Turn a dbt class into a test class for pytest, and mark its expected failures."""
     content: dict[str, object] = {"case": case, "bucketed": kind == "bucketed"}
     for name in (name for name in dir(case.base) if name.startswith("test_")):
         reason = DIFFERENCES.get((case.base.__name__, name, kind))
         if reason:
-            content[name] = pytest.mark.xfail(reason=reason, strict=True)(_copied(getattr(case.base, name)))
+            content[name] = pytest.mark.xfail(reason=reason, strict=True)(_copy(getattr(case.base, name)))
     made = type(f"Test{case.base.__name__.removeprefix('Base')}_{kind}", (case.base,), content)
     return made if case.quick and kind == "bucketed" else pytest.mark.long(made)
 
 
-def _copied(function: FunctionType) -> FunctionType:
-    # A mark on dbt's own function would be there for the other kind as well.
+def _copy(function: FunctionType) -> FunctionType:
+    # A mark on dbt's own function would also affect the other kind.
     code, defaults = function.__code__, function.__defaults__
     copy = FunctionType(code, function.__globals__, function.__name__, defaults, function.__closure__)
     copy.__dict__.update(function.__dict__, pytestmark=list(getattr(function, "pytestmark", [])))
@@ -37,6 +37,6 @@ for _case in CASES:
         globals()[_class.__name__] = _class
 
 
-def test_every_difference_is_of_a_test_that_is_run() -> None:
+def test_every_listed_difference_refers_to_an_existing_test() -> None:
     known = {(case.base.__name__, name) for case in CASES for name in dir(case.base)}
     assert {(name, test) for name, test, _ in DIFFERENCES} <= known

@@ -1,4 +1,4 @@
-"""A cluster for each module of these tests; without PostgreSQL they are skipped. To be imported with a star."""
+"""Fixtures that start a cluster for each test module, and skip it without PostgreSQL. Import them with a star."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from spark_servers import asking
 from spark_bucketing.extension.build import build_jar
 from spark_bucketing.extension.settings import server_settings
 
-# Joins as those of large tables; a lost or slow task runs again elsewhere.
+# Plan joins as for large tables, and run a lost or slow task again on another worker.
 SETTINGS = {
     "spark.sql.autoBroadcastJoinThreshold": "-1",
     "spark.bucketing.read.partitionBytes": "0",
@@ -25,8 +25,8 @@ _numbers = itertools.count(1)
 
 
 @pytest.fixture(scope="module")
-def company() -> Iterator[Cluster]:
-    """A cluster whose Thrift Server has the extension."""
+def running_cluster() -> Iterator[Cluster]:
+    """Start a cluster whose Thrift Server has the extension."""
     if lacking := missing():
         pytest.skip(lacking)
     with cluster(server_settings(build_jar()) | SETTINGS) as made:
@@ -34,18 +34,18 @@ def company() -> Iterator[Cluster]:
 
 
 @pytest.fixture
-def project(company: Cluster) -> ClusterProject:
-    """An empty project with a schema of its own, while all of the cluster runs."""
-    company.start_others()
-    return ClusterProject(company, f"s{next(_numbers)}")
+def project(running_cluster: Cluster) -> ClusterProject:
+    """Create an empty project with its own schema, after checking that the whole cluster runs."""
+    running_cluster.start_others()
+    return ClusterProject(running_cluster, f"s{next(_numbers)}")
 
 
 @pytest.fixture
-def query(company: Cluster) -> Query:
-    """Function that asks the Thrift Server, each time in a new session."""
+def query(running_cluster: Cluster) -> Query:
+    """Return a function that sends a query to the Thrift Server in a new session."""
 
     def ask(sql: str) -> list[tuple[Any, ...]]:
-        with asking(company.ports["thrift"]) as asked:
+        with asking(running_cluster.ports["thrift"]) as asked:
             return asked(sql)
 
     return ask

@@ -1,6 +1,6 @@
-"""What a fault of one process of the cluster does to a table that is being written: nothing is lost, and the user is told.
+"""Crash one process of the cluster while a table is written: no row is lost, and the user gets a clear message.
 
-What each of them showed is written down in docs/explanation/failures.md.
+docs/explanation/failures.md describes the results.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 from cluster import Cluster
-from cluster_fixtures import *  # noqa: F403 - as a conftest.py would, of which there can be only one
+from cluster_fixtures import *  # noqa: F403 - fixtures; a second conftest.py would conflict
 from cluster_fixtures import Query
 from cluster_projects import ClusterProject, Ended, Running
 
@@ -32,13 +32,13 @@ def content(query: Query, table: str) -> list[tuple[object, ...]]:
     return query(f"select version, count(*), count(distinct k), sum(k) from {table} group by version order by version")
 
 
-def complete(number: int) -> list[tuple[object, ...]]:
-    """What content() says of a table of one version."""
+def expected_content(number: int) -> list[tuple[object, ...]]:
+    """Return the result of content() for a complete table of one version."""
     return [(number, ROWS, ROWS, ROWS * (ROWS - 1) // 2)]
 
 
-def say(title: str, ended: Ended) -> None:
-    """Print what a user saw."""
+def print_output(title: str, ended: Ended) -> None:
+    """Print the output that a user sees."""
     shown = [
         line
         for line in ended.output.splitlines()
@@ -52,7 +52,7 @@ def has_files(folder: Path) -> bool:
 
 
 def is_writing(folder: Path) -> bool:
-    """Whether tasks write below a folder."""
+    """Tell whether tasks write below a folder."""
     return any(folder.glob("_temporary/0/_temporary/*/*")) or any(
         folder.glob(".spark-staging*/_temporary/0/_temporary/*/*")
     )
@@ -60,38 +60,42 @@ def is_writing(folder: Path) -> bool:
 
 @pytest.fixture
 def built(project: ClusterProject) -> ClusterProject:
-    """A project whose model m, a bucketed table, is built."""
+    """Build a model m, a bucketed table."""
     project.model("m", SQL, materialized="bucketed_table", clustered_by="k", buckets=8)
-    project.dbt(*version(1)).well()
+    project.dbt(*version(1)).checked_output()
     return project
 
 
-def assert_the_next_run_completes(project: ClusterProject, query: Query, number: int) -> None:
+def assert_next_run_completes(project: ClusterProject, query: Query, number: int) -> None:
     again = project.dbt(*version(number))
-    say("the next run", again)
+    print_output("the next run", again)
     assert again.code == 0, again.output
     table = f"{project.schema}.m"
-    assert content(query, table) == complete(number)
+    assert content(query, table) == expected_content(number)
     assert {row[1] for row in query(f"show tables in {project.schema}")} == {"m"}
     assert {row[0] for row in query(f"select status from bucket_specs('{table}')")} == {"sealed"}
 
 
-def test_a_worker_is_killed_during_a_write(company: Cluster, built: ClusterProject, query: Query) -> None:
+def test_run_completes_when_a_worker_is_killed_during_a_write(
+    running_cluster: Cluster, built: ClusterProject, query: Query
+) -> None:
     run = built.start_dbt(*version(2))
     run.until(lambda: is_writing(built.table("m__dbt_tmp")))
-    company.kill("worker-2")
+    running_cluster.kill("worker-2")
     ended = run.end()
-    say("dbt run", ended)
+    print_output("dbt run", ended)
     assert ended.code == 0, ended.output
-    assert "Lost executor" in company.tail("thrift", 10**7)
-    assert content(query, f"{built.schema}.m") == complete(2)
+    assert "Lost executor" in running_cluster.tail("thrift", 10**7)
+    assert content(query, f"{built.schema}.m") == expected_content(2)
     assert query(f"select status, num_buckets, max_files_per_bucket from bucket_specs('{built.schema}.m')") == [
         ("sealed", 8, 1)
     ]
 
 
-def test_a_worker_is_killed_during_a_bucketed_join(company: Cluster, built: ClusterProject, query: Query) -> None:
-    # Each row some seconds of work for the tasks.
+def test_run_completes_when_a_worker_is_killed_during_a_bucketed_join(
+    running_cluster: Cluster, built: ClusterProject, query: Query
+) -> None:
+    # Each row keeps its task busy for some seconds.
     join = (
         f"select count(*), sum(a.k), sum(length(sha2(repeat(cast(a.k as string), 40), 512))) "
         f"from {built.schema}.m as a join {built.schema}.m as b on a.k = b.k"
@@ -101,20 +105,20 @@ def test_a_worker_is_killed_during_a_bucketed_join(company: Cluster, built: Clus
     expected = [(ROWS, ROWS * (ROWS - 1) // 2, 128 * ROWS)]
     found: list[object] = []
     asking = threading.Thread(target=lambda: found.extend(query(join)))
-    begun = len(company.tail("thrift", 10**8))
+    log_start = len(running_cluster.tail("thrift", 10**8))
     asking.start()
-    while "Starting task" not in company.tail("thrift", 10**8)[begun:]:
+    while "Starting task" not in running_cluster.tail("thrift", 10**8)[log_start:]:
         time.sleep(0.05)
     time.sleep(1)
-    company.kill("worker-1")
+    running_cluster.kill("worker-1")
     asking.join(300)
     assert found == expected
-    assert re.search("Lost task|Resubmitted|Lost executor", company.tail("thrift", 10**8)[begun:])
+    assert re.search("Lost task|Resubmitted|Lost executor", running_cluster.tail("thrift", 10**8)[log_start:])
 
 
 PHASES: dict[str, Callable[[ClusterProject], bool]] = {
-    "its new rows are written": lambda project: is_writing(project.table("m__dbt_tmp")),
-    "its new rows are there": lambda project: has_files(project.table("m__dbt_tmp")),
+    "new rows are being written": lambda project: is_writing(project.table("m__dbt_tmp")),
+    "new rows are complete": lambda project: has_files(project.table("m__dbt_tmp")),
     "the old table is the backup": lambda project: project.table("m__dbt_backup").exists(),
     "the new table is in place": lambda project: (
         project.table("m__dbt_backup").exists() and has_files(project.table("m"))
@@ -123,40 +127,40 @@ PHASES: dict[str, Callable[[ClusterProject], bool]] = {
 
 
 @pytest.mark.parametrize("phase", PHASES)
-def test_the_thrift_server_is_killed_in_a_swap(
-    company: Cluster, built: ClusterProject, query: Query, phase: str
+def test_killed_thrift_server_in_a_swap_loses_no_row(
+    running_cluster: Cluster, built: ClusterProject, query: Query, phase: str
 ) -> None:
     run = built.start_dbt(*version(2))
     run.until(lambda: PHASES[phase](built))
-    company.kill("thrift")
+    running_cluster.kill("thrift")
     ended = run.end()
-    say(phase, ended)
+    print_output(phase, ended)
     assert ended.code in (1, 2), ended.output
     assert not re.search(r"Traceback", ended.output), ended.output
-    company.start("thrift")
+    running_cluster.start("thrift")
     tables = {row[1] for row in query(f"show tables in {built.schema}")}
     print("tables", tables)
     left = content(query, f"{built.schema}.m") if "m" in tables else content(query, f"{built.schema}.m__dbt_backup")
-    assert left in (complete(1), complete(2))
-    assert_the_next_run_completes(built, query, 3)
+    assert left in (expected_content(1), expected_content(2))
+    assert_next_run_completes(built, query, 3)
 
 
 @pytest.fixture
 def partitioned(project: ClusterProject) -> ClusterProject:
-    """A project whose model m is built, and whose runs merge all rows of both partitions."""
+    """Build a model m whose later runs merge all rows of both partitions."""
     project.model(
         "m", SQL, materialized="bucketed_incremental", incremental_strategy="merge", unique_key="k", partition_by="p",
         clustered_by="k", buckets=4,
     )  # fmt: skip
-    project.dbt(*version(1)).well()
+    project.dbt(*version(1)).checked_output()
     return project
 
 
-# Of the project, and the files of the table before the run. A folder without files is there for too short a time to be seen.
+# Phases by the state of the project and its files. A folder without files exists too briefly to be observed.
 REPLACING: dict[str, Callable[[ClusterProject, set[Path]], bool]] = {
-    "its rows are staged": lambda project, _: is_writing(project.table("m__dbt_staged")),
-    "partitions are written": lambda project, _: is_writing(project.table("m")),
-    "partitions are replaced": lambda project, before: not before <= files_of_partitions(project),
+    "rows are being staged": lambda project, _: is_writing(project.table("m__dbt_staged")),
+    "partitions are being written": lambda project, _: is_writing(project.table("m")),
+    "partitions are being replaced": lambda project, before: not before <= files_of_partitions(project),
 }
 
 
@@ -165,65 +169,65 @@ def files_of_partitions(project: ClusterProject) -> set[Path]:
 
 
 @pytest.mark.parametrize("phase", REPLACING)
-def test_the_thrift_server_is_killed_in_a_merge(
-    company: Cluster, partitioned: ClusterProject, query: Query, phase: str
+def test_killed_thrift_server_in_a_merge_loses_no_row(
+    running_cluster: Cluster, partitioned: ClusterProject, query: Query, phase: str
 ) -> None:
     before = files_of_partitions(partitioned)
     run = partitioned.start_dbt(*version(2))
     run.until(lambda: REPLACING[phase](partitioned, before))
-    company.kill("thrift")
+    running_cluster.kill("thrift")
     ended = run.end()
-    say(phase, ended)
+    print_output(phase, ended)
     assert ended.code in (1, 2) and "Traceback" not in ended.output, ended.output
-    company.start("thrift")
-    assert_the_next_run_completes(partitioned, query, 2)
+    running_cluster.start("thrift")
+    assert_next_run_completes(partitioned, query, 2)
 
 
-def end_or_complete(project: ClusterProject, query: Query, run: Running, title: str) -> None:
-    """After a fault a run has succeeded, or has failed with all rows still there; the next one succeeds in any case."""
+def assert_complete_or_unchanged(project: ClusterProject, query: Query, run: Running, title: str) -> None:
+    """Check that a run succeeded, or failed with all rows intact, and that the next run succeeds."""
     ended = run.end()
-    say(title, ended)
+    print_output(title, ended)
     assert "Traceback" not in ended.output, ended.output
     table = f"{project.schema}.m"
     if ended.code == 0:
-        assert content(query, table) == complete(2)
+        assert content(query, table) == expected_content(2)
     else:
-        put_back(project, query)
+        undo_interrupted_rename(project, query)
         there = [name for name in ("m", "m__dbt_backup") if project.table(name).exists()]
-        assert content(query, f"{project.schema}.{there[0]}") in (complete(1), complete(2))
-    assert_the_next_run_completes(project, query, 3)
+        assert content(query, f"{project.schema}.{there[0]}") in (expected_content(1), expected_content(2))
+    assert_next_run_completes(project, query, 3)
 
 
-def put_back(project: ClusterProject, query: Query) -> None:
-    """Where the metastore crashed within a rename, a table and its folder have two names: a run says so, and the folder is moved."""
+def undo_interrupted_rename(project: ClusterProject, query: Query) -> None:
+    """Rename the folder if the metastore crashed between renaming it and its table; the next run must ask for this."""
     tables = {row[1] for row in query(f"show tables in {project.schema}")}
     table, other = ("m", "m__dbt_backup") if "m" in tables else ("m__dbt_backup", "m")
     if project.table(table).exists() or other in tables:
         return
     stopped = project.dbt(*version(3))
-    say("the run after a rename that was cut off", stopped)
+    print_output("the run after an interrupted rename", stopped)
     assert stopped.code == 1 and f"a directory {other} without a table" in stopped.output, stopped.output
     project.table(other).rename(project.table(table))
 
 
-# Tasks write, an INSERT commits, and the old table is renamed; and how long the metastore is away then.
+# The metastore is killed while tasks write, an INSERT commits, or the old table is renamed; seconds until it restarts.
 AWAY = dict(zip(PHASES, (30, 3, 0), strict=False))
 
 
 @pytest.mark.parametrize(("phase", "seconds"), AWAY.items())
-def test_the_metastore_is_killed_and_restarted(
-    company: Cluster, built: ClusterProject, query: Query, phase: str, seconds: float
+def test_killed_metastore_loses_no_row(
+    running_cluster: Cluster, built: ClusterProject, query: Query, phase: str, seconds: float
 ) -> None:
     run = built.start_dbt(*version(2))
     run.until(lambda: PHASES[phase](built))
-    company.kill("metastore")
+    running_cluster.kill("metastore")
     time.sleep(seconds)
-    company.start("metastore")
-    end_or_complete(built, query, run, f"{phase}, away for {seconds} s")
+    running_cluster.start("metastore")
+    assert_complete_or_unchanged(built, query, run, f"{phase}, away for {seconds} s")
 
 
-def test_the_metastore_is_killed_and_restarted_during_alter(
-    company: Cluster, project: ClusterProject, query: Query
+def test_killed_metastore_during_alter_leaves_a_consistent_spec(
+    running_cluster: Cluster, project: ClusterProject, query: Query
 ) -> None:
     table = f"{project.schema}.t"
     query(f"create database {project.schema}")
@@ -234,35 +238,37 @@ def test_the_metastore_is_killed_and_restarted_during_alter(
     query(f"insert into {table} partition (p = 1) select id, id * 7 from range(1000)")
     said = []
     for number in range(5, 13):
-        killed = threading.Timer(0.05 * (number - 5), company.kill, ("metastore",))
+        killed = threading.Timer(0.05 * (number - 5), running_cluster.kill, ("metastore",))
         killed.start()
         try:
             query(f"alter table {table} clustered by (k) sorted by (k) into {number} buckets")
         except Exception as error:
             said.append(str(error)[:600])
         killed.join()
-        company.start("metastore")
+        running_cluster.start("metastore")
         query(f"refresh table {table}")
         assert query(f"select count(*), sum(v) from {table} where k = k") == [(1000, 7 * 999 * 500)]
-        # The table's own spec is one of the two, in all of the places where it is written down.
+        # The spec is the old or the new one, and the same wherever the metastore keeps it.
         query(f"insert overwrite table {table} partition (p = 1) select id, id * 7 from range(1000)")
         spec = query(f"select status, num_buckets from bucket_specs('{table}')")
         described = [row[1] for row in query(f"describe extended {table}") if row[0] == "Num Buckets"]
         assert spec[0][0] == "sealed" and described == [str(spec[0][1])], (spec, described)
-    print("\n### ALTER failed", len(said), "times of 8:", *set(said), sep="\n")
+    print(f"\n### ALTER failed {len(said)} of 8 times:", *set(said), sep="\n")
 
 
 @pytest.mark.parametrize("phase", AWAY)
-def test_postgresql_is_restarted(company: Cluster, built: ClusterProject, query: Query, phase: str) -> None:
+def test_restarted_postgresql_loses_no_row(
+    running_cluster: Cluster, built: ClusterProject, query: Query, phase: str
+) -> None:
     run = built.start_dbt(*version(2))
     run.until(lambda: PHASES[phase](built))
-    company.restart("postgres")
-    end_or_complete(built, query, run, f"PostgreSQL restarted while {phase}")
+    running_cluster.restart("postgres")
+    assert_complete_or_unchanged(built, query, run, f"PostgreSQL restarted while {phase}")
 
 
 @contextmanager
 def small_disk(folder: Path, megabytes: int) -> Iterator[None]:
-    """A file system of this size in a folder's place, for as long as the block runs."""
+    """Mount a file system of this size in place of a folder."""
     folder.mkdir(parents=True, exist_ok=True)
     if (
         os.geteuid() != 0
@@ -270,30 +276,30 @@ def small_disk(folder: Path, megabytes: int) -> Iterator[None]:
             ["mount", "-t", "tmpfs", "-o", f"size={megabytes}m", "tmpfs", str(folder)], check=False
         ).returncode
     ):
-        pytest.skip("a small disk is mounted by root only")
+        pytest.skip("only root can mount a small disk")
     try:
         yield
     finally:
         subprocess.run(["umount", "--lazy", str(folder)], check=True)
 
 
-def test_the_disk_of_a_worker_is_full(company: Cluster, built: ClusterProject, query: Query) -> None:
-    with small_disk(company.local("worker-2"), 8):
-        company.restart("worker-2")
+def test_full_disk_of_a_worker_loses_no_row(running_cluster: Cluster, built: ClusterProject, query: Query) -> None:
+    with small_disk(running_cluster.local("worker-2"), 8):
+        running_cluster.restart("worker-2")
         run = built.start_dbt(*version(2))
-        end_or_complete(built, query, run, "the local disk of worker-2 is full")
-    company.restart("worker-2")
+        assert_complete_or_unchanged(built, query, run, "the local disk of worker-2 is full")
+    running_cluster.restart("worker-2")
 
 
-def test_the_disk_of_the_warehouse_is_full(company: Cluster, built: ClusterProject, query: Query) -> None:
+def test_full_disk_of_the_warehouse_loses_no_row(running_cluster: Cluster, built: ClusterProject, query: Query) -> None:
     folder = built.table("m__dbt_tmp").parent / "m__dbt_tmp"
     with small_disk(built.home / "disk", 6):
         text = (built.home / "models" / "m.sql").read_text()
         built.write("models/m.sql", text.replace("config(", f"config(location_root='{built.home / 'disk'}', ", 1))
         failed = built.dbt(*version(2))
-        say("the disk of the new table is full", failed)
+        print_output("the disk of the new table is full", failed)
         assert failed.code == 1 and "No space left" in failed.output, failed.output
-        assert content(query, f"{built.schema}.m") == complete(1)
+        assert content(query, f"{built.schema}.m") == expected_content(1)
         built.write("models/m.sql", text)
-        assert_the_next_run_completes(built, query, 3)
+        assert_next_run_completes(built, query, 3)
     assert not folder.exists()

@@ -1,4 +1,4 @@
-"""What may happen to the files of a table of the Hive layout behind Spark's back."""
+"""Damage the files of a Hive-layout table without using Spark."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from bucketed_tables import Tables, put
 
-# Each is a method below, but for none, which most tables have.
+# Names of the methods below; "none", which most tables have, leaves the files unchanged.
 BREAKAGES = ("none",) * 32 + (
     "hive names", "swap", "loose", "high id", "lose", "copy", "foreign", "version", "empty", "cut", "touch", "other file",
     "other length", "restore", "copy of all", "rename of all",
@@ -17,13 +17,13 @@ BREAKAGES = ("none",) * 32 + (
 
 
 class Files:
-    """Breaks the files of one table, which was created with so many buckets; `pick` makes the choices."""
+    """Damages the files of a table with this many buckets; `pick` makes the random choices."""
 
     def __init__(self, tables: Tables, pick: random.Random, name: str, buckets: int) -> None:
         self.tables, self.random, self.name, self.buckets = tables, pick, name, buckets
 
     def damage(self, how: str) -> None:
-        """Do one of BREAKAGES to the files, if there are any."""
+        """Apply one of BREAKAGES to the files, if there are any."""
         files = [self.tables.folder(self.name) / path for path in self.tables.files(self.name)]
         if how == "version":
             self.tables.sql(f"alter table {self.name} set tblproperties ('bucketing_version' = '2')")
@@ -57,23 +57,23 @@ class Files:
         files[0].with_name("00000_0_nothing").touch()
 
     def _cut(self, files: list[Path]) -> None:
-        """Files of another number of buckets, under names that are in range."""
+        """Add files for another number of buckets, with bucket ids that are valid here."""
         for path in files:
             _move(path, path.with_name(f"{int(path.name[:5]) // 2:05d}_0_half_{path.name[:5]}"))
 
     def _touch(self, files: list[Path]) -> None:
-        """Times as after a copy."""
+        """Change the modification times, as copying the files does."""
         for path in self.random.sample(files, self.random.randint(1, len(files))):
             os.utime(path)
 
     def _other_file(self, files: list[Path]) -> None:
-        """Other rows under the name and the time of a file; the length tells, where it is another one."""
+        """Replace a file's rows but keep its name and time; only the size may differ."""
         path, other = self.random.choice(files), self.random.choice(files)
         same_length = other.stat().st_size == path.stat().st_size
         put(path, other.read_bytes(), path.stat().st_mtime_ns + 10**6 * same_length)
 
     def _other_length(self, files: list[Path]) -> None:
-        """Other rows under two names, each with the time that was there."""
+        """Replace the rows of two files but keep their names and times."""
         first, last = files[0], files[-1]
         times = [path.stat().st_mtime_ns for path in (first, last)]
         differ = first.stat().st_size != last.stat().st_size
@@ -82,7 +82,7 @@ class Files:
         put(last, data, times[1] * differ)
 
     def _restore(self, files: list[Path]) -> None:
-        """From a backup that keeps times, after some were lost."""
+        """Restore files from a backup that preserves times, after some were lost."""
         for path in self.random.sample(files, self.random.randint(1, len(files))):
             backup = path.with_name(f".backup-{path.name}")
             shutil.copy2(path, backup)
@@ -90,12 +90,12 @@ class Files:
             backup.rename(path)
 
     def _copy_of_all(self, files: list[Path]) -> None:
-        """Every row twice."""
+        """Duplicate every row."""
         for number, path in enumerate(files):
             shutil.copy2(path, path.with_name(f"{path.name[:5]}_0_again_{number}"))
 
     def _rename_of_all(self, files: list[Path]) -> None:
-        """Every file is of the next bucket by its name."""
+        """Rename every file to the next bucket."""
         for number, path in enumerate(files):
             _move(path, path.with_name(f"{(int(path.name[:5]) + 1) % self.buckets:05d}_0_next_{number}"))
 

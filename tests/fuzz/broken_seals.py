@@ -1,4 +1,4 @@
-"""What may happen to the seals of a table, to its partitions and to its columns, behind the extension's back."""
+"""Damage the seals, partitions and columns of a table without using the extension."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from bucketed_tables import Tables
 from partition_specs import put_parameters, put_schema, seal_of
 from pyspark.errors import AnalysisException
 
-# Each is of VALUES, of STATEMENTS, or a method below. Some are of partitions, and do nothing to a table without.
+# Keys of VALUES or STATEMENTS, or names of methods below. Those for partitions do not affect unpartitioned tables.
 SEAL_BREAKAGES = (
     "other number", "other columns", "other order", "other schema", "other hash", "other counts", "other digest", "no seal",
     "broken", "of another", "described otherwise", "stock overwrite", "stock append", "retyped", "reordered",
@@ -23,7 +23,7 @@ SEAL_BREAKAGES = (
 )  # fmt: skip
 PARTITION_BREAKAGES = ("wiped", "location", "copied location", "added", "rename", "swapped names", "added again")
 KEYS = ("spec_version", "num_buckets", "columns", "sort_columns", "hash", "schema", "files", "bytes", "digest")
-# Values that no seal has: another version, no JSON, no number, and what contradicts the rest.
+# Invalid seals: another version, no JSON, no number, and contradictory fields.
 UNREADABLE: tuple[dict[str, str | None], ...] = (
     {"spec_version": "1"}, {"hash": "murmur3"}, {"columns": "k"}, {"columns": '["k", "k"]'}, {"sort_columns": '{"k": 1}'},
     {"schema": "[]"}, {"schema": '[{"name": "k"}]'}, {"num_buckets": "-4"}, {"num_buckets": "many"}, {"num_buckets": "0"},
@@ -32,7 +32,7 @@ UNREADABLE: tuple[dict[str, str | None], ...] = (
 
 
 class Seals:
-    """Breaks the seals of one table; `pick` chooses among `keys` to bucket by, and `others` whose seals can be copied."""
+    """Damages the seals of a table with these bucket columns; `pick` chooses, and `others` have seals to copy."""
 
     def __init__(
         self, tables: Tables, pick: random.Random, name: str, rows: str, keys: tuple[str, ...], others: list[str]
@@ -41,7 +41,7 @@ class Seals:
         self.partitions = self._partitions(name)
 
     def damage(self, how: str) -> None:
-        """Do one of the breakages to a partition, or to the table where it has none."""
+        """Damage the seal of a random partition, or of an unpartitioned table."""
         if self.partitions:
             partition = self.random.choice(self.partitions)
             if how in VALUES:
@@ -53,7 +53,7 @@ class Seals:
             self.tables.sql(f"refresh table {self.name}")
 
     def _partitions(self, name: str) -> list[str]:
-        """The empty text for the whole of a table without partition columns."""
+        """Return the partition names, or an empty name for an unpartitioned table."""
         described = self.tables.sql(f"describe extended {name}")
         if not any(row[0] == "# Partition Information" for row in described):
             return [""]
@@ -92,14 +92,14 @@ class Seals:
         self._put(partition, self.random.choice((missing, *UNREADABLE)))
 
     def _of_another(self, partition: str) -> None:
-        """The seal of another table, or of another partition."""
+        """Copy the seal of another table or another partition."""
         name = self.random.choice([*self.others, self.name])
         other = self.random.choice(self._partitions(name) or [""])
         seal = seal_of(self.tables, name, other and f"p={other}")
         self._put(partition, {key: seal.get(f"bucketing.{key}") for key in KEYS})
 
     def _write(self, how: str, partition: str) -> None:
-        """By stock Spark: buckets of the table's spec; or none, as after a query in the same session."""
+        """Write with stock Spark: with the table's buckets, or without any, as after a query in the same session."""
         if self.random.random() < 0.5:
             self.tables.sql(f"refresh table {self.name}")
         else:
@@ -117,13 +117,13 @@ class Seals:
         return [f"{name} {kind}" for name, kind, _ in described if name != "p"]
 
     def _retyped(self, _: str) -> None:
-        """Read as a wider type, negative numbers hash otherwise."""
+        """Negative numbers hash differently when they are read as a wider type."""
         put_schema(self.tables, self.name, ", ".join(self._columns()).replace("k int", "k bigint"))
 
     def _reordered(self, _: str) -> None:
         columns = self._columns()
         self.random.shuffle(columns)
-        # The metastore does not take every type for every other one.
+        # The metastore does not allow every type change.
         with suppress(AnalysisException):
             put_schema(self.tables, self.name, ", ".join(columns))
 
@@ -136,7 +136,7 @@ class Seals:
         self.tables.sql(f"{self._of(partition)} set location '{other}'")
 
     def _copied_location(self, partition: str) -> None:
-        """Also with times kept: then the files of another partition are not those that were sealed here, either."""
+        """Copies may preserve file times: the files of another partition still differ from the sealed ones."""
         other = self._folder(self.random.choice(self.partitions))
         copy = self.tables.folder(self.name) / f".copy-{self.random.randrange(10**9)}"
         keeps = self.random.choice((shutil.copy, shutil.copy2))
@@ -148,7 +148,7 @@ class Seals:
         self.tables.sql(f"alter table {self.name} add if not exists partition (p = 'w') location '{folder}'")
 
     def _added_again(self, partition: str) -> None:
-        """Dropped without its files, and found again."""
+        """Drop the partition but keep its files, and add it again."""
         folder, aside = self._folder(partition), self.tables.folder(self.name) / ".aside"
         if folder.exists():
             folder.rename(aside)
@@ -166,18 +166,18 @@ class Seals:
                 self.tables.sql(f"{self._of(before)} rename to partition (p = '{after}')")
 
 
-# What is put into a seal.
+# Changes to the fields of a seal.
 VALUES: dict[str, Callable[[Seals], dict[str, str | None]]] = {
-    # The digest is of the spec as well: another number alone fits no files.
+    # The digest covers the spec, so changing only the number of buckets invalidates the seal.
     "other number": lambda seals: {"num_buckets": str(seals.number())},
     "other hash": lambda seals: {"hash": seals.random.choice(("hive", "spark"))},
     "other counts": lambda seals: {seals.random.choice(("files", "bytes")): str(seals.number())},
     "other digest": lambda seals: {"digest": f"{seals.random.getrandbits(128):032x}"},
     "no seal": lambda _: dict.fromkeys(KEYS),
 }
-# What is said to the table, or to a partition of it, by the statement's beginning for that.
+# Statements on the table or a partition; `of` is their ALTER TABLE prefix.
 STATEMENTS: dict[str, Callable[[Seals, str], str]] = {
-    # Where a partition's seal does not agree, it goes.
+    # Spark removes a partition's seal if it becomes inconsistent.
     "described otherwise": lambda seals, of: f"{of} {seals.spec()}",
     "wiped": lambda _, of: f"{of.replace('alter', 'analyze')} compute statistics noscan",
     "not clustered": lambda seals, _: f"alter table {seals.name} not clustered",

@@ -1,4 +1,4 @@
-"""Random tables, whole and broken, and random queries over them: the same seed gives the same ones."""
+"""Generate random tables, valid and damaged, and random queries; the same seed gives the same ones."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bucketed_tables import Tables
 from partition_specs import put_field_ids
 from pyspark.errors import AnalysisException
 
-# The share of tables whose partitions have specs of their own, which are broken more often than not.
+# The share of tables with mixed bucket specs; most of them are damaged.
 EVOLVED = float(os.environ.get("EVOLVED", "0.3"))
 COLUMNS = {
     "k": ("int", "if(id % 23 = 0, null, cast(pmod(id * {a} + {b}, {m}) - 20 as int))"),
@@ -23,16 +23,17 @@ COLUMNS = {
     "n": ("decimal(9,2)", "cast(pmod(id * {b}, {m}) / 4 as decimal(9,2))"),
     "v": ("double", "if(id % 31 = 0, null, id / 8)"),
 }
-# How rows are written: by the extension, which seals them, or by stock Spark, in so many tasks; then sealed or not.
+# How rows are written: by the extension, which seals them, or by stock Spark in this many tasks, then sealed or not.
 FILLS = ("extension",) * 4 + ("stock sealed",) * 3 + ("1 sealed", "3 sealed", "stock")
-# What is done once all is broken.
+# Statements to run after all damage.
 CURES = ("",) * 4 + ("seal", "append", "overwrite")
 KEYS = ("k", "k", "k", "t", "l", "d", "n")
-# How tables are stored, by layout and format; no other formats are sealed, and none but EVOLVABLE evolve and break.
+# Storage clauses by layout and format. Other formats are not sealed, and only EVOLVABLE ones change specs or get
+# damaged.
 SEALED = ("parquet", "orc")
 EVOLVABLE = ("hive parquet",) * 3 + ("hive orc", "hive orc")
 LAYOUTS = (*EVOLVABLE, "hive textfile", "spark parquet", "spark parquet", "spark orc", "spark json", "spark csv")
-# Stock Spark, too, looks for rows in the buckets of what was written: of what CSV trims it would find nothing.
+# Stock Spark also uses the buckets of written text, and would not find rows whose text CSV trims.
 OPTIONS = {"spark csv": " options (ignoreLeadingWhiteSpace 'false', ignoreTrailingWhiteSpace 'false')"}
 SCHEMA = ", ".join(f"{name} {sql_type}" for name, (sql_type, _) in COLUMNS.items())
 CONDITIONS = ("",) * 3 + (
@@ -50,7 +51,7 @@ LITERALS = {
 
 @dataclass(frozen=True)
 class Table:
-    """A table as it was made, and what was done to it."""
+    """A generated table, and the damage done to it."""
 
     name: str
     keys: tuple[str, ...]
@@ -76,7 +77,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Query:
-    """A query, and how many of its rows are asked for; all of them if that is not said."""
+    """A query, and the number of rows that its LIMIT asks for, if any."""
 
     rows: str
     limit: int | None = None
@@ -86,20 +87,20 @@ class Query:
         return self.rows if self.limit is None else f"{self.rows} limit {self.limit}"
 
     def is_answered(self, found: list[str], all_rows: list[str]) -> bool:
-        """Whether these are the rows, or as many of them as were asked for."""
+        """Tell whether rows are a correct result, given all rows without the LIMIT."""
         if self.limit is None:
             return found == all_rows
         return len(found) == min(self.limit, len(all_rows)) and not Counter(found) - Counter(all_rows)
 
 
 class Generator:
-    """Makes tables and queries from a seed."""
+    """Generates tables and queries from a seed."""
 
     def __init__(self, tables: Tables, seed: int) -> None:
         self.tables, self.random = tables, random.Random(seed)
 
     def table(self, name: str, others: list[str]) -> Table:
-        """Create a table, fill it, and perhaps break it."""
+        """Create a table, fill it, and possibly damage it."""
         pick = self.random
         keys = tuple(dict.fromkeys(pick.choice(KEYS) for _ in range(pick.choice((1, 1, 1, 2)))))
         evolves = pick.random() < EVOLVED
@@ -107,7 +108,7 @@ class Generator:
         hive = layout in EVOLVABLE
         breakage = pick.choice(BREAKAGES) if hive else "none"
         breakages = SEAL_BREAKAGES[:9] if not hive else SEAL_BREAKAGES + PARTITION_BREAKAGES * partitioned
-        # Of another version of the hash nothing is altered.
+        # A table with another bucketing version cannot be altered.
         breakable = breakage != "version" and pick.random() < 0.25 and layout.endswith(SEALED)
         sorted_by_text = ", ".join(dict.fromkeys((*keys, "t")))
         made = Table(
@@ -118,7 +119,7 @@ class Generator:
             layout=layout,
             fills=tuple(pick.choice(FILLS) for _ in range(3 if evolves else pick.choice((1, 1, 2, 2, 3)))),
             partitioned=partitioned,
-            # Stock Spark believes in buckets of the Spark layout also where it reads their columns as NULL.
+            # For the Spark layout, stock Spark relies on buckets even if it reads their columns as NULL.
             numbered=pick.choice(("", "", "", "", "first", "last") if layout.startswith("hive") else ("",)),
             evolved=self._evolution(keys) if evolves else (),
             breakage=breakage,
@@ -135,7 +136,7 @@ class Generator:
         return made
 
     def _cure(self, table: Table) -> None:
-        """What may make a table whole, or more of it broken; refused for another version of the hash."""
+        """Run a statement that may repair the table or damage it further; some damage makes Spark refuse it."""
         into = " partition (p = 'x')" if table.partitioned else ""
         statement = {
             "seal": f"alter table {table.name} seal buckets",
@@ -150,7 +151,7 @@ class Generator:
                 raise
 
     def _evolution(self, keys: tuple[str, ...]) -> tuple[tuple[str, int], ...]:
-        """Bucket columns and numbers of the second partition and the third: other numbers mostly, sometimes other columns."""
+        """Choose specs for the second and the third partition: mostly other numbers, sometimes other columns."""
         pick = self.random
         return tuple(
             (", ".join(keys) if pick.random() < 0.8 else pick.choice(KEYS), pick.choice((2, 4, 8, 12)))
@@ -159,7 +160,7 @@ class Generator:
 
     def _make(self, table: Table) -> None:
         kind, file_format = table.layout.split()
-        # Spark asks for sort columns only together with an order; a table may have none.
+        # Spark requires sort columns together with a sort order; a table may have neither.
         self.tables.make(
             table.name,
             SCHEMA,
@@ -190,7 +191,7 @@ class Generator:
         if how == "extension":
             self.tables.sql(f"insert into {table.name} {rows}")
         elif how == "stock" and table.layout.startswith("spark"):
-            # Spark's own hash spreads rows over tasks as it spreads them over buckets.
+            # Spark distributes rows over tasks and over buckets by the same hash.
             self.tables.sql(
                 f"stock:insert into {table.name} select /*+ REPARTITION({buckets}, {by}) */ * from ({rows})"
             )
@@ -207,12 +208,12 @@ class Generator:
         return f"select {columns} from range({pick.choice((0, 3, 60, 150))})"
 
     def settings(self) -> dict[str, str]:
-        """Settings of Spark and of the extension for one query."""
+        """Choose settings of Spark and of the extension for one query."""
         pick = self.random.choice
         return {
             "spark.sql.adaptive.enabled": pick(("true", "true", "false")),
             "spark.sql.autoBroadcastJoinThreshold": pick(("-1", "-1", "-1", "10485760")),
-            # Small data are read sooner than code is compiled for them.
+            # Reading small data is faster than compiling code for it.
             "spark.sql.codegen.wholeStage": pick(("true", "false", "false", "false")),
             "spark.sql.codegen.factoryMode": pick(("FALLBACK", "NO_CODEGEN", "NO_CODEGEN", "NO_CODEGEN")),
             "spark.sql.join.preferSortMergeJoin": pick(("true", "false")),
@@ -231,7 +232,7 @@ class Generator:
         }
 
     def reader(self) -> dict[str, str]:
-        """Settings of Spark's that decide what it reads, for a query and for the one of stock Spark that it is compared with."""
+        """Choose settings that change what Spark reads, for both the query and its stock Spark counterpart."""
         pick = self.random.choice
         return {
             "spark.sql.orc.impl": pick(("native", "native", "hive")),
@@ -248,7 +249,7 @@ class Generator:
         table = self.random.choice(pool)
         where = self.random.choice(CONDITIONS)
         if table.partitioned and self.random.random() < 0.5:
-            # The last is known only when the query runs.
+            # The last condition is known only at run time.
             values = self.random.choice(("'x'", "'y'", "'x', 'z'", "'y', 'x'", f"(select max(p) from {table.name})"))
             where += f"{' and' if where else ' where'} p in ({values})"
         if self.random.random() < 0.2:
@@ -282,7 +283,7 @@ class Generator:
         )
 
     def _counts(self, pool: list[Table]) -> str:
-        """Several tables, whatever their numbers of buckets, joined by the same column."""
+        """Join several tables by the same column, whatever their numbers of buckets."""
         sources = [self._source(pool) for _ in range(self.random.choice((2, 3, 4)))]
         key = self.random.choice(sources[0][1].keys)
         joins = "".join(

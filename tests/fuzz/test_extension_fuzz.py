@@ -1,7 +1,8 @@
-"""Random queries over random tables, whole and broken: the same rows with the extension and without.
+"""Random queries over random tables, valid and damaged, return the same rows with and without the extension.
 
-A short run is part of `make test`; `make fuzz SEED=7 CASES=2000` runs more, and names the seed and the case that fails. With
-`EVOLVED=1` partitions of all tables have specs of their own.
+`make test` includes a short run. `make fuzz SEED=7 CASES=2000` runs more, and reports the seed and the case of a
+failure.
+With `EVOLVED=1`, all tables have mixed bucket specs.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from pyspark.sql import SparkSession
 
 SEED = int(os.environ.get("SEED", "1"))
 CASES = int(os.environ.get("CASES", "14"))
-# Stock Spark answers a query once, and the extension under several settings.
+# Stock Spark runs each query once, the extension under several settings.
 SETTINGS_PER_QUERY = 4
 STOCK = {
     "spark.bucketing.enabled": "false",
@@ -29,9 +30,9 @@ STOCK = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
-# Spark reads no files without ids for columns that have ids, even where it does not look for them. And Hive's classes write tables of text.
+# By default, Spark refuses files without field ids for columns that have ids. Hive's classes write text tables.
 ALWAYS = {"spark.sql.parquet.fieldId.read.ignoreMissing": "true", "hive.exec.dynamic.partition.mode": "nonstrict"}
-# Of how many cases with tables that evolved it is certain that some are read as bucketed.
+# From this many cases on, some tables with mixed specs are certainly read as bucketed.
 ENOUGH = 60
 TABLES, CASES_PER_POOL = 6 if CASES >= ENOUGH else 5, 240
 
@@ -44,7 +45,7 @@ def test_random_queries_return_the_same_rows(spark: SparkSession) -> None:
 
 
 def compare_all(tables: Tables) -> None:
-    """Run all cases, and look at which of them were read as bucketed."""
+    """Run all cases, and check that enough of them read buckets."""
     began = monotonic()
     seen: Counter[str] = Counter()
     mixed, broken, codes = seen.copy(), seen.copy(), seen.copy()
@@ -69,11 +70,11 @@ def compare_all(tables: Tables) -> None:
         print(f"\n{seen.total()} cases of seed {SEED} in {monotonic() - began:.0f} s: {dict(seen)}", flush=True)
         print(f"of mixed specs: {dict(mixed)}, of broken tables: {dict(broken)}, codes: {dict(codes)}", flush=True)
     assert seen["bucketed"] > 0
-    # Each pool has a few tables that evolved, by chance none; of several pools some have.
+    # Each pool has a few tables with mixed specs, or none by chance; several pools have some.
     if EVOLVED * CASES >= ENOUGH:
         assert mixed["bucketed"] > 0, "no table of mixed specs was read as bucketed"
         assert broken["bucketed"] > 0, "no broken table was read as bucketed"
-        assert broken["plain"] > 0, "no broken table was read plainly"
+        assert broken["plain"] > 0, "no broken table was read by an ordinary scan"
 
 
 Outcome = tuple[list[str], str] | str
@@ -82,26 +83,26 @@ Outcome = tuple[list[str], str] | str
 def compare(
     tables: Tables, settings: dict[str, str], pool: list[Table], query: Query, stock: Outcome, case: str
 ) -> tuple[str, str]:
-    """Run one query with the extension; returns what the plan did, and the plan."""
+    """Run a query with the extension; return the kind of its plan, and the plan."""
     found = outcome(tables, query.text, settings)
     if isinstance(stock, str):
         return "fails without the extension as well", ""
     described = f"{case}\n{query.text}\n{settings}\n" + "\n".join(map(str, pool))
     assert not isinstance(found, str), f"{found}\n{described}"
     rows, plan = found
-    assert query.is_answered(rows, stock[0]), f"{rows[:5]}, and not {stock[0][:5]}\n{described}\n{plan}"
+    assert query.is_answered(rows, stock[0]), f"{rows[:5]}, expected {stock[0][:5]}\n{described}\n{plan}"
     return "bucketed" if "Bucketed: true (" in plan else "plain", plan
 
 
 def refresh(tables: Tables, read: list[Table]) -> None:
-    """Spark keeps the reader of a table USING orc, whatever the setting is by now."""
+    """Refresh Spark-layout ORC tables, because Spark caches their reader even if its setting changes."""
     for table in read:
         if table.layout == "spark orc":
             tables.sql(f"refresh table {table.name}")
 
 
 def outcome(tables: Tables, query: str, settings: dict[str, str]) -> Outcome:
-    """Rows and plan, or the message of an error."""
+    """Return rows and plan, or the message of an error."""
     try:
         with tables.settings(settings):
             return tables.run(query)

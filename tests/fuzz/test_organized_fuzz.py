@@ -1,6 +1,7 @@
-"""Random merges, crashes, restores from backups and damaged records of organized tables: the rows are those of the files that count, or a clear error.
+"""Random merges, crashes, restores and damage: organized tables return the right rows or a clear error.
 
-A short run is part of `make test`; `make fuzz SEED=7 CASES=2000` takes more steps, and names the seed and the step that fails.
+`make test` includes a short run. `make fuzz SEED=7 CASES=2000` takes more steps, and reports the seed and the step of a
+failure.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ REFUSED = re.compile(r"Cannot tell which files of the table count: .*Expected .*
 
 
 class Walk:
-    """Steps of one table, each followed by a look at its rows."""
+    """A sequence of random steps on one table; each step is followed by a check of the rows."""
 
     def __init__(self, table: OrganizedTable, other: SparkSession, chosen: random.Random) -> None:
         self.table, self.other, self.random = table, other, chosen
@@ -36,7 +37,7 @@ class Walk:
         self.is_damaged = False
 
     def step(self) -> str:
-        """One step, by its name."""
+        """Perform one step, given by name."""
         kinds = {"merge": 5, "crash": 4, "restore_table": 2, "restore_partition": 3, "restore_file": 2, "backup": 3}
         kinds |= {"append": 2, "overwrite": 1, "damage_done": 1, "damage_map": 1, "map_again": 1}
         if self.table.pending:
@@ -73,7 +74,7 @@ class Walk:
         return random_rows(self.random, range(self.key - number, self.key))
 
     def _delta(self) -> tuple[list[Row], list[int]]:
-        """Some rows of a run of values, with others in their place, deleted, and new ones."""
+        """Choose rows in a range of values; replace some, delete some, and insert others."""
         low = self.random.randrange(900)
         there = [row for row in self.table.expected() if low <= row[1] < low + 100]
         keys = sorted({row[0] for row in there if self.random.random() < 0.5})
@@ -96,7 +97,7 @@ class Walk:
         last = self.random.choice(STEPS)
         damage = self.random.choice([None, None, None, *DAMAGES, *([] if last == "done" else ["folder"])])
         self.table.crash(self.table.stage(upserts, deleted), last, damage)
-        # What one that is done lists is of no account.
+        # The content of a completed record has no effect.
         self.is_damaged = damage is not None and last != "done"
         is_new = STEPS.index(last) >= STEPS.index("committed")
         assert self.table.expected() == (merged(before, upserts, deleted) if is_new else before)
@@ -141,7 +142,7 @@ class Walk:
                 self.table.refresh(self.other)
 
     def _damage_done(self) -> None:
-        """The last record, under a name by which no session knows it."""
+        """Damage the last record under a new name, so that no session has it in its cache."""
         records = sorted((self.table.location / "_replaced").glob("*/done"))
         if records and not self.table.pending and (records[-1].parent / "committed").exists():
             record = records[-1].parent
@@ -149,7 +150,7 @@ class Walk:
             self.table.damage(record / "committed", self.random.choice(list(DAMAGES)))
 
     def _damage_map(self) -> None:
-        """A part that nobody has read, or one that has another name now."""
+        """Damage a part of the file statistics, renamed so that no session has it in its cache."""
         parts = sorted((self.table.location / "_file_statistics").rglob("part-*.parquet"))
         if parts:
             part = self.random.choice(parts)
@@ -187,7 +188,7 @@ def walk(spark: SparkSession, folder: Path, number: int, steps: int) -> Counter[
 
 
 @pytest.mark.usefixtures("extension")
-def test_random_steps_leave_the_rows_that_count(spark: SparkSession, tmp_path: Path) -> None:
+def test_random_steps_leave_the_expected_rows(spark: SparkSession, tmp_path: Path) -> None:
     taken: Counter[str] = Counter()
     with setting(spark, "spark.sql.shuffle.partitions", "2"):
         for number in range(-(-CASES // STEPS_PER_TABLE)):

@@ -1,4 +1,4 @@
-"""Advice on a real Spark: live against what dbt built and then once more with the edits made, and offline."""
+"""Tests of `advise` on a real Spark: live and applied to a project that dbt built, and offline."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ GIB = 2**30
 SMALL = ("--smallest", "1", "--target-file-size", "1KiB")
 
 
-def advised(project: Project, *arguments: str) -> dict[str, Any]:
+def advise(project: Project, *arguments: str) -> dict[str, Any]:
     result = command(project, "advise", "--format", "json", *SMALL, *arguments)
     assert result.exception is None or isinstance(result.exception, SystemExit), result.output
     assert result.exit_code == 0, result.output
@@ -36,7 +36,7 @@ def advised(project: Project, *arguments: str) -> dict[str, Any]:
     return found
 
 
-def test_live_advice_is_profiled_applied_and_true_of_what_is_built_by_it(
+def test_live_advice_matches_the_tables_built_after_apply(
     new_project: Callable[..., Project], extension: None, no_broadcast: None
 ) -> None:
     project = new_project()
@@ -48,7 +48,7 @@ def test_live_advice_is_profiled_applied_and_true_of_what_is_built_by_it(
         project.model(f"joined{number}", join + f" where a.url > '{number}'", **plain)
     project.model("bits", "select bit, collect_list(url) as urls from {{ ref('clicks') }} group by bit", **plain)
     project.dbt("run")
-    report = advised(project, "--profile", "--apply")
+    report = advise(project, "--profile", "--apply")
     changes = {one["model"]: one["config"] for one in report["changes"]}
     assert {name: config["clustered_by"] for name, config in changes.items()} == {
         "clicks": ["user_id"],
@@ -58,15 +58,15 @@ def test_live_advice_is_profiled_applied_and_true_of_what_is_built_by_it(
     assert "only 2 distinct values" in few["bit",]
     assert report["applied"] and report["total"]["planned"] == report["total"]["models"] == 8
     project.dbt("run", "--full-refresh")
-    # What was said of the proposal is what Spark plans now.
-    again = advised(project)
+    # The plans of the proposal are now Spark's real plans.
+    again = advise(project)
     assert again["changes"] == []
     for when in ("exchanges", "sorts"):
         assert again["total"]["before"][when] == report["total"]["after"][when] < report["total"]["before"][when]
     assert command(project, "advise", "--explain", "clicks", *SMALL).exit_code == 0
 
 
-def test_the_run_after_apply_gives_new_partitions_buckets_and_rebuilds_what_has_none(
+def test_run_after_apply_writes_new_partitions_in_buckets_and_rebuilds_other_tables(
     new_project: Callable[..., Project], extension: None, no_broadcast: None, spark: SparkSession
 ) -> None:
     project = new_project()
@@ -79,7 +79,7 @@ def test_the_run_after_apply_gives_new_partitions_buckets_and_rebuilds_what_has_
     for number in range(6):
         project.model(f"j{number}", join, materialized="table", file_format="parquet")
     project.dbt("run")
-    report = advised(project, "--apply")
+    report = advise(project, "--apply")
     changes = {one["model"]: one for one in report["changes"]}
     assert {name: one["config"]["on_bucket_change"] for name, one in changes.items()} == {
         "parts": "evolve",
@@ -97,7 +97,7 @@ def test_the_run_after_apply_gives_new_partitions_buckets_and_rebuilds_what_has_
     assert described["Num Buckets"] == str(buckets["whole"])
 
 
-def test_what_analyze_has_found_of_columns_is_known(spark: SparkSession, tmp_path: Path) -> None:
+def test_column_statistics_from_analyze_are_used(spark: SparkSession, tmp_path: Path) -> None:
     planner = SessionPlanner("live", spark)
     spark.sql("create database if not exists analyzed")
     half = "if(id < 5000, 7, id)"
@@ -114,7 +114,7 @@ def test_what_analyze_has_found_of_columns_is_known(spark: SparkSession, tmp_pat
     assert found["few"].distinct == 3 and found["k"].distinct == pytest.approx(10000, rel=0.1)
     assert found["gaps"].largest == pytest.approx(0.25) and found["lopsided"].largest == pytest.approx(0.5, abs=0.02)
     assert found["few"].largest == pytest.approx(1 / 3, abs=0.02) and found["k"].largest == 0 and "nowhere" not in found
-    # A sample says the same, by one query for each column.
+    # A sample gives the same result, with one query per column.
     sampled = column_facts(planner, one, names, profile=True).columns
     assert sampled["few"] == ColumnStatistics(3, 0.3334)
     assert sampled["gaps"] == ColumnStatistics(7501, 0.25) and sampled["lopsided"].largest == 0.5
@@ -127,7 +127,7 @@ def test_what_analyze_has_found_of_columns_is_known(spark: SparkSession, tmp_pat
 
 @pytest.fixture
 def offline(tmp_path: Path) -> Path:
-    """A project whose sizes are in a catalog, none of whose tables is there."""
+    """Create a project whose catalog.json has the sizes; none of its tables exists."""
     project = dbt_project(tmp_path / "p")
     columns = [{"name": name, "data_type": "bigint"} for name in ("k", "j", "v")]
     source = {"name": "raw", "schema": "raw", "tables": [{"name": "big", "columns": columns}]}
@@ -158,7 +158,7 @@ def run_offline(project: Path, *arguments: str) -> subprocess.CompletedProcess[s
     )  # fmt: skip
 
 
-def test_offline_keys_are_found_through_views_and_ephemeral_models(offline: Path) -> None:
+def test_offline_finds_keys_through_views_and_ephemeral_models(offline: Path) -> None:
     result = run_offline(offline, "--format", "json")
     assert result.returncode == 0, result.stderr
     report = json.loads(result.stdout)
@@ -175,14 +175,14 @@ def test_offline_keys_are_found_through_views_and_ephemeral_models(offline: Path
     assert [one["table"] for one in report["sources"]] == ["raw.big"]
     assert "+++ b/models/fact.sql" in report["diff"]
     assert "bucketed" not in (offline / "models" / "fact.sql").read_text()
-    # The same once more, and less where only so much may be written anew.
+    # Repeat the same, then limit the bytes that may be rewritten.
     within = run_offline(offline, "--format", "json", "--budget", "95GiB")
     assert sum(one["bytes"] for one in json.loads(within.stdout)["changes"]) <= 95 * GIB
     text = run_offline(offline, "--explain", "fact")
     assert "proposed" in text.stdout and "used by other" in text.stdout
 
 
-def test_offline_keys_are_found_through_unions_in_part_of_a_joins_keys_and_behind_casts(offline: Path) -> None:
+def test_offline_finds_keys_through_unions_partial_join_keys_and_casts(offline: Path) -> None:
     columns = "cast(k as bigint) as k, cast(j as int) as j, v"
     models = dict.fromkeys(
         ("a", "b", "events", "visits", "narrow"),
@@ -210,7 +210,7 @@ def test_offline_keys_are_found_through_unions_in_part_of_a_joins_keys_and_behin
         for one in report["models"]
     }
     assert configs["a"] == configs["b"] and plans["u0"] == (1, 0, 1)
-    # The grouping has but one of the join's keys, and the join wants its order.
+    # The aggregate has only one of the join's keys, and the join requires their order.
     assert configs["events"]["clustered_by"] == configs["visits"]["clustered_by"] == ["k"]
     assert configs["events"]["sorted_by"] == configs["visits"]["sorted_by"] == ["k", "j"]
     assert plans["s0"] == (2, 0, 0) and plans["g0"] == (1, 0, 0)
@@ -219,7 +219,7 @@ def test_offline_keys_are_found_through_unions_in_part_of_a_joins_keys_and_behin
     assert configs["dim"]["sorted_by"] == ["k", "v"] and plans["w0"] == (1, 0, 0)
 
 
-def test_offline_a_query_that_cannot_be_planned_is_named_and_nothing_is_claimed_of_it(offline: Path) -> None:
+def test_offline_names_a_query_that_cannot_be_planned_and_makes_no_claim_about_it(offline: Path) -> None:
     (offline / "models" / "broken.sql").write_text("select no_such_function(v) from {{ ref('fact') }}\n")
     result = run_offline(offline, "--format", "json")
     assert result.returncode == 2
@@ -229,7 +229,7 @@ def test_offline_a_query_that_cannot_be_planned_is_named_and_nothing_is_claimed_
     assert report["total"]["planned"] == report["total"]["models"] - 1
 
 
-def test_offline_on_the_showcase(tmp_path: Path) -> None:
+def test_offline_advice_covers_the_showcase(tmp_path: Path) -> None:
     report = tmp_path / "advice.html"
     arguments = ["advise", "--offline", "--assume-size", "100GiB", "--format", "html", "--output", str(report)]
     variables = environment() | {"DBT_TARGET_PATH": str(tmp_path / "target")}

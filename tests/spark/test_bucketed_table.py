@@ -1,4 +1,4 @@
-"""bucketed_table: one sorted file for each bucket, rows where their hash says, whatever comes in."""
+"""Tests that bucketed_table writes one sorted file per bucket, with every row in its bucket, for any input."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ TYPED_KEYS = {
 
 
 def buckets_of(project: Project, table: str, bucket_hash: str) -> dict[str, list[int]]:
-    """Bucket ids in the file names of each folder of a table."""
+    """Return the bucket ids in the file names of each folder of a table."""
     found = defaultdict(list)
     for path in project.files(table):
         match = BUCKET[bucket_hash].search(path.name)
-        assert match, f"{path} carries no bucket id"
+        assert match, f"{path} has no bucket id"
         found[str(path.parent)].append(int(match.group(1)))
     return found
 
@@ -42,7 +42,7 @@ def assert_one_file_per_bucket(project: Project, table: str, bucket_hash: str, b
 
 
 def assert_sorted(project: Project, table: str, columns: list[str]) -> None:
-    """Compares each row with the one before it in its file; the files are far smaller than a split."""
+    """Compare each row with the previous one in its file; the files are far smaller than a split."""
     names = ", ".join(f"`{column}`" for column in columns)
     query = f"""
         select count(*) from (
@@ -84,7 +84,7 @@ SKEWED = """
 
 @pytest.fixture(scope="module")
 def matrix(new_project: Callable[..., Project]) -> Project:
-    """A project with one table for each case, built from 600 rows with skewed and missing keys."""
+    """Build a table for each case from 600 rows with skewed and missing keys."""
     project = new_project()
     for name, config in MATRIX.items():
         project.model(name, SKEWED, materialized="bucketed_table", buckets=8, **config)
@@ -110,7 +110,7 @@ def test_every_layout_has_one_sorted_file_per_bucket_and_all_rows(matrix: Projec
     assert len(buckets_of(matrix, table, bucket_hash)) == folders
 
 
-def test_rows_lie_in_the_bucket_of_hives_own_hash(project: Project) -> None:
+def test_rows_are_in_the_bucket_of_hives_hash(project: Project) -> None:
     for sql_type, expression in TYPED_KEYS.items():
         project.model(
             "t_" + re.sub(r"\W", "_", sql_type),
@@ -119,7 +119,7 @@ def test_rows_lie_in_the_bucket_of_hives_own_hash(project: Project) -> None:
             clustered_by=["k", "k2"],
             buckets=7,
         )
-    # Spark 3.5 refuses to write days before 1582 unless it is told how.
+    # Spark 3.5 refuses to write dates before 1582 without this setting.
     with setting(project.spark, "spark.sql.parquet.datetimeRebaseModeInWrite", "CORRECTED"):
         project.dbt("run")
     for sql_type in TYPED_KEYS:

@@ -1,4 +1,4 @@
-"""The corpus of tests/cases: verdicts and reasons on a real Spark, and what becomes of the verdict when a fix is applied."""
+"""Tests of all cases in tests/cases: verdicts and reasons on a real Spark, and the verdict after each fix."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FOLDER = Path(__file__).parents[1] / "cases"
 
 @dataclass(frozen=True)
 class Case:
-    """A query, and what the check is to say of each of its operators: `join one-sided: reason, reason`."""
+    """A query, and the expected result for each of its operators: `join one-sided: reason, reason`."""
 
     file: str
     name: str
@@ -48,7 +48,7 @@ def _cases() -> Iterator[Case]:
 CASES = tuple(_cases())
 
 
-# One file for each kind of fix: the first case of each is enough for a quick run.
+# A quick run tests one case, the first, of each kind of fix.
 FILES = (
     "side-not-bucketed",
     "hive-layout-without-extension",
@@ -67,12 +67,12 @@ def checked(spark: SparkSession) -> Checked:
     return made_tables
 
 
-# No plan is not understood; and a session of many cores has a test of its own.
+# Every plan is understood; sessions with many cores have a separate test.
 OTHERWISE = ("unexplained", "too-few-buckets")
 
 
 def said(checked: Checked, case: Case, aqe: str) -> list[str]:
-    """What the check says, in the words of the cases."""
+    """Return the result of `check` in the notation of the cases."""
     found = []
     for result in checked.judge(case.sql, {**case.settings, "spark.sql.adaptive.enabled": aqe}):
         reasons = ", ".join(sorted({finding.reason for finding in result.findings}))
@@ -85,7 +85,7 @@ def said(checked: Checked, case: Case, aqe: str) -> list[str]:
 
 @pytest.mark.parametrize("aqe", ["true", pytest.param("false", marks=pytest.mark.long)])
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.file}: {case.name}")
-def test_verdicts_and_reasons(checked: Checked, case: Case, aqe: str) -> None:
+def test_check_reports_the_expected_verdicts_and_reasons(checked: Checked, case: Case, aqe: str) -> None:
     assert said(checked, case, aqe) == list(case.operators)
 
 
@@ -96,27 +96,27 @@ def test_each_fix_changes_the_verdict_as_promised(checked: Checked, case: Case) 
 
 
 @pytest.mark.parametrize("slug", [reason.slug for reason in REASONS if reason.slug not in OTHERWISE])
-def test_each_reason_has_cases_with_it_and_without_it(slug: str) -> None:
+def test_each_reason_has_positive_and_negative_cases(slug: str) -> None:
     own = [case for case in CASES if case.file == slug]
     assert {slug in case.reasons for case in own} == {True, False}
 
 
 @pytest.mark.parametrize(("number", "found"), [(3, "sort-free"), (64, "shuffled: too-few-buckets")])
-def test_buckets_that_are_too_few_for_the_cores(checked: Checked, number: int, found: str) -> None:
+def test_too_few_buckets_for_the_cores_are_shuffled(checked: Checked, number: int, found: str) -> None:
     settings = {"spark.bucketing.enabled": "true", "spark.bucketing.read.maxPartitionBytes": "1"}
     case = Case("", "", "select k, count(*) from h1 group by k", (f"aggregate {found}",), settings, None)
     with cores(checked.spark, number):
         assert said(checked, case, "true") == list(case.operators)
 
 
-def test_a_fix_that_takes_two_changes_says_both(checked: Checked) -> None:
+def test_fix_of_two_changes_lists_both(checked: Checked) -> None:
     (case,) = [case for case in CASES if case.name == "neither side sorted, with the extension"]
     applied = list(apply_fixes(checked, case.name, case.sql, case.settings))
     assert [(fix.fix.verdict.value, fix.kept, len(fix.fix.also)) for fix in applied] == [("sort-free", True, 1)] * 2
     assert all("h_unsorted with" in fix.fix.text and "h_unsorted2 with" in fix.fix.text for fix in applied)
 
 
-def test_no_fix_of_two_changes_where_one_of_them_is_a_fix_by_itself(checked: Checked) -> None:
+def test_single_change_fix_excludes_fixes_of_two_changes(checked: Checked) -> None:
     (join,) = checked.judge("select * from s8 join s12 on s8.k = s12.k", {"spark.bucketing.enabled": "false"})
     found = {finding.reason: finding for finding in join.findings}
     assert found["bucket-count-mismatch"].fixes and not any(fix.also for fix in found["bucket-count-mismatch"].fixes)
@@ -125,8 +125,8 @@ def test_no_fix_of_two_changes_where_one_of_them_is_a_fix_by_itself(checked: Che
     )
 
 
-@pytest.mark.parametrize("name", ["partitions that OR selects", "partitions of a long list"])
-def test_the_rewrite_is_of_partitions_that_the_query_selects(checked: Checked, name: str) -> None:
+@pytest.mark.parametrize("name", ["partitions selected with OR", "partitions selected by a long list"])
+def test_rewrite_fix_covers_only_the_selected_partitions(checked: Checked, name: str) -> None:
     (case,) = [case for case in CASES if case.name == name]
     (join,) = checked.judge(case.sql, case.settings)
     (finding,) = join.findings

@@ -1,4 +1,4 @@
-"""The check on a real Spark: live against what dbt built, and offline against empty stubs of it."""
+"""Tests of `check` on a real Spark: live on a project that dbt built, and offline on stub tables."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def check(project: Project, *arguments: str) -> Result:
 
 
 def checked(project: Project, *arguments: str) -> dict[str, dict[str, Any]]:
-    """The models of the JSON report by name."""
+    """Return the models of the JSON report by name."""
     result = check(project, "--format", "json", *arguments)
     assert result.exception is None or isinstance(result.exception, SystemExit), result.output
     return {model["name"]: model for model in json.loads(result.stdout)["models"]}
@@ -43,7 +43,7 @@ def checked(project: Project, *arguments: str) -> dict[str, dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def built(new_project: Callable[..., Project]) -> Project:
-    """A project of a few bucketed tables, built, and models that join them well and badly."""
+    """Build a project of a few bucketed tables, and models whose joins use the buckets or do not."""
     project = new_project()
     project.write("seeds/people.csv", "user_id,born\n1,2000-01-01\n2,1990-05-05\n")
     bucketed = {"materialized": "bucketed_table", "bucket_hash": "spark", "clustered_by": "user_id"}
@@ -65,7 +65,7 @@ def built(new_project: Callable[..., Project]) -> Project:
 
 @pytest.fixture
 def shop(built: Project) -> Iterator[Project]:
-    """The project, which loses the models that a test adds."""
+    """Return the project without the models that a test has added."""
     models = {path: path.read_text() for path in (built.folder / "models").iterdir()}
     yield built
     for path in (built.folder / "models").iterdir():
@@ -75,7 +75,7 @@ def shop(built: Project) -> Iterator[Project]:
             path.write_text(models[path])
 
 
-def test_live_every_model_is_checked_and_the_bad_join_is_found_at_its_line(shop: Project) -> None:
+def test_live_checks_every_model_and_locates_the_bad_join(shop: Project) -> None:
     result = check(shop, "--format", "json")
     report = json.loads(result.stdout)
     models = {model["name"]: model for model in report["models"]}
@@ -91,7 +91,7 @@ def test_live_every_model_is_checked_and_the_bad_join_is_found_at_its_line(shop:
     assert edges["model.t.bad"] in ("shuffled", "one-sided")
 
 
-def test_live_a_manifest_is_compiled_once_and_dbt_s_own_artifacts_are_left_alone(shop: Project) -> None:
+def test_live_compiles_a_manifest_once_and_keeps_dbts_own_artifacts(shop: Project) -> None:
     before = (shop.folder / "target" / "run_results.json").read_bytes()
     checked(shop, "--compile")
     own = shop.folder / "target" / "spark-bucketing" / "manifest.json"
@@ -103,7 +103,7 @@ def test_live_a_manifest_is_compiled_once_and_dbt_s_own_artifacts_are_left_alone
     assert "fresh" in checked(shop, "--select", "fresh")
 
 
-def test_live_an_existing_manifest_is_taken_as_it_is_and_nothing_is_compiled(shop: Project, tmp_path: Path) -> None:
+def test_live_uses_an_existing_manifest_without_compiling(shop: Project, tmp_path: Path) -> None:
     checked(shop, "--select", "good", "--compile")
     own = shop.folder / "target" / "spark-bucketing" / "manifest.json"
     data, written = json.loads(own.read_text()), own.stat().st_mtime_ns
@@ -125,7 +125,7 @@ def test_live_an_existing_manifest_is_taken_as_it_is_and_nothing_is_compiled(sho
     assert wrong.exit_code == 2 and "not a supported manifest" in wrong.output
 
 
-def test_live_dbt_s_selectors_choose(shop: Project) -> None:
+def test_live_supports_dbt_selectors(shop: Project) -> None:
     assert set(checked(shop, "--select", "+good", "--exclude", "users")) == {"clicks", "good"}
     assert set(checked(shop, "--select", "config.materialized:view,bad+")) == {"bad", "above"}
     wrong = check(shop, "--select", "nope:x")
@@ -136,7 +136,7 @@ def test_live_dbt_s_selectors_choose(shop: Project) -> None:
 
 TEXTS = {
     "bi.sql": "-- a dashboard\nselect * from {s}.clicks a join {s}.odd b\n  on a.user_id = b.user_id;\n",
-    # Names without a schema are those of the target.
+    # Names without a schema are in the target's schema.
     "unqualified.sql": "select * from clicks a join odd b on a.user_id = b.user_id",
     "gone.sql": "select * from {s}.no_such_table",
     "typo.sql": "selct 1",
@@ -145,14 +145,14 @@ TEXTS = {
 }
 
 
-def test_live_files_are_checked_each_by_itself_and_never_run(shop: Project, tmp_path: Path) -> None:
+def test_live_checks_files_without_running_them(shop: Project, tmp_path: Path) -> None:
     def session() -> tuple[str, str | None]:
         return shop.spark.catalog.currentDatabase(), shop.spark.conf.get("spark.sql.debug.maxToStringFields")
 
     for name, text in TEXTS.items():
         (tmp_path / name).write_text(text.format(s=shop.schema))
     files, before = [str(tmp_path / name) for name in TEXTS], session()
-    # What is found in some would go before what could not be told of others.
+    # Findings in some files must not hide that others could not be checked.
     options = ("--format", "json", "--fail-on", "never")
     result = check(shop, *options, *files, str(shop.folder / "analyses" / "question.sql"))
     models = {model["name"].rsplit("/", 1)[-1]: model for model in json.loads(result.stdout)["models"]}
@@ -169,16 +169,16 @@ def test_live_files_are_checked_each_by_itself_and_never_run(shop: Project, tmp_
     assert session() == before
 
 
-def test_what_spark_refuses_is_said_by_the_report_alone(spark: SparkSession, capfd: pytest.CaptureFixture[str]) -> None:
+def test_errors_from_spark_appear_only_in_the_report(spark: SparkSession, capfd: pytest.CaptureFixture[str]) -> None:
     session = SessionPlanner("live", spark)
     for planner in (session, SqlPlanner("live (thrift)", session.rows)):
         with pytest.raises(SparkError, match="TABLE_OR_VIEW_NOT_FOUND"):
             planner.explain("select * from no_such_table")
-    # PySpark would log it as a line of JSON, with the stack of Java.
+    # PySpark would log the error as a JSON line with a Java stack trace.
     assert "no_such_table" not in "".join(capfd.readouterr())
 
 
-def test_live_sizes_are_those_of_the_files_where_nobody_has_counted(spark: SparkSession, project: Project) -> None:
+def test_live_uses_file_sizes_of_tables_without_statistics(spark: SparkSession, project: Project) -> None:
     table = f"{project.schema}.days"
     columns = "(k bigint) partitioned by (d int) clustered by (k) into 2 buckets stored as parquet"
     spark.sql(f"create table {table} {columns}")
@@ -191,14 +191,14 @@ def test_live_sizes_are_those_of_the_files_where_nobody_has_counted(spark: Spark
     assert operator.findings[0].bytes_shuffled == size
 
 
-def test_live_models_that_do_not_compile_or_are_not_built_are_unknown_and_the_others_go_on(shop: Project) -> None:
+def test_live_models_that_cannot_be_checked_are_unknown(shop: Project) -> None:
     for name in ("broken", "torn"):
         raising = f"exceptions.raise_compiler_error('{name}!')"
         shop.write(f"models/{name}.sql", f"select 1 as a {{% if execute %}}{{{{ {raising} }}}}{{% endif %}}")
     shop.model("child", "select * from {{ ref('broken') }}", materialized="view")
     shop.model("unbuilt", "select 1 as a", materialized="view")
     shop.model("reader", "select * from {{ ref('unbuilt') }}", materialized="view")
-    # What is found in the good one would go before what could not be told.
+    # Findings in the valid model must not hide that others could not be checked.
     result = check(shop, "--select", "broken+ torn good reader", "--format", "json", "--fail-on", "never")
     errors = {model["name"]: model["error"] for model in json.loads(result.stdout)["models"]}
     assert result.exit_code == 2
@@ -207,7 +207,7 @@ def test_live_models_that_do_not_compile_or_are_not_built_are_unknown_and_the_ot
     assert "TABLE_OR_VIEW_NOT_FOUND" in errors["reader"] and "--offline" in errors["reader"]
 
 
-def test_live_a_table_that_is_configured_with_buckets_and_built_without_says_so(shop: Project) -> None:
+def test_live_reports_a_configured_table_that_was_built_without_buckets(shop: Project) -> None:
     rows = "select id as user_id from range(10)"
     shop.model("later", rows, materialized="table", file_format="parquet")
     shop.model("reader", "select user_id, count(*) as c from {{ ref('later') }} group by user_id", materialized="view")
@@ -217,7 +217,7 @@ def test_live_a_table_that_is_configured_with_buckets_and_built_without_says_so(
     assert "is configured with 8 buckets by user_id, not built yet" in operator["description"]
 
 
-def test_live_fixes_are_tried_out_over_views_too(shop: Project) -> None:
+def test_live_verifies_fixes_through_views(shop: Project) -> None:
     sql = "select a.user_id, b.name from {{ ref('bad') }} as b join {{ ref('clicks') }} as a on a.user_id = b.user_id"
     shop.model("over_view", sql, materialized="view")
     found = checked(shop, "--select", "over_view")["over_view"]
@@ -232,7 +232,7 @@ def test_offline_requires_its_own_process(shop: Project) -> None:
     assert result.exit_code == 2 and "in its own process" in " ".join(result.output.split())
 
 
-def test_a_model_s_meta_allows_and_a_baseline_accepts(shop: Project, tmp_path: Path) -> None:
+def test_meta_allows_findings_and_a_baseline_accepts_them(shop: Project, tmp_path: Path) -> None:
     baseline = tmp_path / "baseline.json"
     assert check(shop, "--select", "bad").exit_code == 1
     assert check(shop, "--select", "bad", "--write-baseline", str(baseline)).exit_code == 0
@@ -245,7 +245,7 @@ def test_a_model_s_meta_allows_and_a_baseline_accepts(shop: Project, tmp_path: P
     assert wrong.exit_code == 2 and "'bad'" in wrong.output and "bucket-count-mismatch" in wrong.output
 
 
-def test_ctrl_c_leaves_a_report_of_what_was_done(spark: SparkSession) -> None:
+def test_ctrl_c_leaves_a_report_of_the_checked_models(spark: SparkSession) -> None:
     planner = SessionPlanner("live", spark)
     subjects = [Subject(name, name, "select 1 as a") for name in ("a", "b", "c")]
 
@@ -258,8 +258,8 @@ def test_ctrl_c_leaves_a_report_of_what_was_done(spark: SparkSession) -> None:
     assert report.unfinished == ("b", "c")
 
 
-def test_offline_alone_from_the_command_line(shop: Project, tmp_path: Path) -> None:
-    """Without the warehouse: nothing of what was built is there."""
+def test_offline_command_line_agrees_with_live(shop: Project, tmp_path: Path) -> None:
+    """No built table exists; the check runs without the warehouse."""
     profiles = yaml.safe_load((shop.folder / "profiles.yml").read_text())
     profiles["t"]["outputs"]["t"] |= {"method": "thrift", "host": "nowhere.invalid", "port": 1, "user": "me"}
     (tmp_path / "profiles.yml").write_text(yaml.safe_dump(profiles))
@@ -273,7 +273,7 @@ def test_offline_alone_from_the_command_line(shop: Project, tmp_path: Path) -> N
     assert report["planner"].startswith("offline, Spark ")
     found = {model["name"]: model for model in report["models"]}
     assert all(model["error"] is None for model in found.values())
-    # The session of the tests sorts files that it has looked at, and stock Spark none.
+    # Live and offline must agree, although only the live session has seen the files.
     assert {name: verdicts(model) for name, model in found.items()} == {
         name: verdicts(model) for name, model in live.items()
     }

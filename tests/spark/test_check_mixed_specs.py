@@ -1,4 +1,4 @@
-"""The check of a query on a table whose partitions have different buckets: which ones stand in the way, and the cure."""
+"""Tests that `check` on a table with mixed bucket specs names the incompatible partitions and the fix."""
 
 from __future__ import annotations
 
@@ -33,7 +33,9 @@ MIXED = {"2024-01": 3, "2024-02": 4, "2024-03": 3, "2024-04": 8}
 COMMAND = f"""spark-bucketing table rewrite {DB}.mixed --where "ds in ('2024-01', '2024-03')\""""
 
 
-def test_the_mixed_partitions_and_the_smallest_rewrite_are_named(tables: SpecEvolution, project: Project) -> None:
+def test_finding_names_incompatible_partitions_and_the_smallest_rewrite(
+    tables: SpecEvolution, project: Project
+) -> None:
     tables.evolved("mixed", MIXED)
     result = check(project, JOIN)
     found = [line.strip() for line in result.output.splitlines()]
@@ -51,7 +53,7 @@ def test_the_mixed_partitions_and_the_smallest_rewrite_are_named(tables: SpecEvo
     assert (fix["kind"], fix["where"]) == ("rewrite_files", "ds in ('2024-01', '2024-03')")
 
 
-def test_partitions_without_buckets_are_counted_behind_the_first_name(tables: SpecEvolution, project: Project) -> None:
+def test_finding_counts_further_partitions_without_buckets(tables: SpecEvolution, project: Project) -> None:
     tables.evolved("mixed", {"a": 4, "b": 4, "c": 4})
     for value in ("a", "b"):
         tables.sql(f"alter table mixed partition (ds = '{value}') not clustered")

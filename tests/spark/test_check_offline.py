@@ -1,4 +1,4 @@
-"""The check without the warehouse: empty stubs of tables, and the same verdicts as live."""
+"""Tests of offline `check`: it plans over empty stub tables, with the same verdicts as live."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def stub_of(whatif: WhatIf, nodes: list[Node], catalog: dict[str, CatalogTable] 
     return stub
 
 
-def test_stubs_have_the_layout_and_the_size_of_the_tables(whatif: WhatIf) -> None:
+def test_stubs_have_the_layout_and_size_of_their_tables(whatif: WhatIf) -> None:
     config = {"clustered_by": ["k"], "buckets": 8, "partition_by": ["ds"], "sorted_by": ["k", "v"]}
     columns = {"k": "bigint", "v": "string", "ds": "date"}
     source = Node("source.p.a", "a", "source", "m.yml", "s.a", "source", columns=columns)
@@ -63,7 +63,7 @@ def test_stubs_have_the_layout_and_the_size_of_the_tables(whatif: WhatIf) -> Non
     assert {node.table for node in whatif.plan("select * from s.v").walk() if node.table} == {"s.b"}
 
 
-def test_no_stub_is_broadcast_for_being_empty_but_a_small_table_is(whatif: WhatIf) -> None:
+def test_only_small_tables_are_broadcast_although_all_stubs_are_empty(whatif: WhatIf) -> None:
     specs = {"plain": None, "hive": BucketSpec(4, ("k",), ("k",), "hive"), "spark": BucketSpec(4, ("k",), (), "spark")}
     broadcast = {"spark.sql.autoBroadcastJoinThreshold": "10485760"}
     for kind, spec in specs.items():
@@ -75,7 +75,7 @@ def test_no_stub_is_broadcast_for_being_empty_but_a_small_table_is(whatif: WhatI
             assert "Broadcast" in whatif.explain(join.format("small"), settings=broadcast).formatted, (kind, by)
 
 
-def test_what_has_no_stub_says_why_in_the_errors_of_its_readers(whatif: WhatIf) -> None:
+def test_missing_stubs_are_explained_to_their_readers(whatif: WhatIf) -> None:
     stub = stub_of(whatif, [Node("source.p.a", "a", "source", "m.yml", "s.a", "source", columns={"k": None})])
     assert "source 'a'" in stub.missing["s.a"]
     with pytest.raises(SparkError) as error:
@@ -87,7 +87,7 @@ ON = {"spark.bucketing.enabled": "true", "spark.sql.autoBroadcastJoinThreshold":
 JOIN = "select * from s.a join s.b on a.k = b.k"
 
 
-def test_a_question_has_tables_and_settings_of_its_own(whatif: WhatIf, spark: SparkSession) -> None:
+def test_query_has_its_own_tables_and_settings(whatif: WhatIf, spark: SparkSession) -> None:
     by = BucketSpec(8, ("k",), ("k",), "hive")
     tables = [HypotheticalTable(f"s.{name}", {"k": "bigint", "v": "string"}, by) for name in "ab"]
     for table in tables:
@@ -103,7 +103,7 @@ def test_a_question_has_tables_and_settings_of_its_own(whatif: WhatIf, spark: Sp
     assert not spark.catalog.databaseExists("s") and not spark.catalog.databaseExists("spark_bucketing_whatif")
 
 
-def test_files_that_a_bucket_has_too_many_of_are_sorted_unless_they_are_merged(whatif: WhatIf) -> None:
+def test_several_files_per_bucket_are_sorted_unless_merging_is_enabled(whatif: WhatIf) -> None:
     for hash_ in ("hive", "spark"):
         by = BucketSpec(8, ("k",), ("k",), hash_)
         for name, files in (("a", 3), ("b", 1)):
@@ -115,8 +115,8 @@ def test_files_that_a_bucket_has_too_many_of_are_sorted_unless_they_are_merged(w
 
 
 @pytest.mark.long
-def test_offline_and_live_agree_on_the_showcase(tmp_path: Path) -> None:
-    """What make demo builds, checked in its warehouse and without it."""
+def test_offline_and_live_verdicts_agree_on_the_showcase(tmp_path: Path) -> None:
+    """Build the showcase like `make demo`, and check it live and offline."""
     demo = tmp_path / "demo"
     variables = environment() | {"SPARK_BUCKETING_DEMO": str(demo), "DBT_TARGET_PATH": str(tmp_path / "target")}
     subprocess.run([sys.executable, "scripts/get_data.py"], cwd=REPOSITORY, env=variables, check=True)
@@ -146,7 +146,7 @@ def test_offline_and_live_agree_on_the_showcase(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_ctrl_c_at_the_command_line(tmp_path: Path) -> None:
+def test_ctrl_c_stops_the_command_line(tmp_path: Path) -> None:
     dbt_project(tmp_path)
     for i in range(400):
         (tmp_path / "models" / f"m{i}.sql").write_text(f"select {i} as a group by 1")

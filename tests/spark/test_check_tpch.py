@@ -1,4 +1,4 @@
-"""All 22 queries of TPC-H in several layouts: every Exchange and Sort has a reason, and every fix keeps its promise."""
+"""Tests on TPC-H's 22 queries in several layouts: every Exchange and Sort has a reason, and every fix works."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ EVERYWHERE = [
 ]
 FIXED = [
     ("mixed", OFF, ("q04",)),
-    # Tables of the Spark layout without files are not left to stock Spark.
+    # Empty Spark-layout tables are read by the extension, not left to stock Spark.
     ("mixed", ON, ("q02",)),
     *(pytest.param(*case, QUERIES, marks=pytest.mark.long) for case in product(DESCRIBED["layouts"], (OFF, ON))),
 ]
@@ -65,7 +65,7 @@ def _settings(extension: str, aqe: str) -> dict[str, str]:
 
 
 def unexplained(checked: Checked, sql: str, settings: dict[str, str]) -> list[str]:
-    """Exchanges and Sorts on a bucketed table's way that no finding, or only a helpless one, stands for."""
+    """Return the exchanges and sorts above bucketed tables that no finding, or only an undetermined one, explains."""
     missing = []
     judged = checked.judge(sql, settings)
     assert checked.query
@@ -92,7 +92,7 @@ def test_every_exchange_and_sort_has_a_reason(
 
 
 @pytest.mark.parametrize(("layout", "extension", "queries"), FIXED)
-def test_every_fix_keeps_its_promise(
+def test_every_fix_changes_the_verdict_as_promised(
     layouts: dict[str, Checked], layout: str, extension: str, queries: Collection[str]
 ) -> None:
     checked = _ready(layouts, layout)

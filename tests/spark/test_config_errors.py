@@ -1,4 +1,4 @@
-"""Whatever the config asks that cannot be had is an error that names the model, the value and what to write instead."""
+"""Tests that every invalid config is an error that names the model, the value and what to write instead."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CASES: dict[str, dict[str, Any]] = yaml.safe_load(
 
 @pytest.fixture(scope="module")
 def messages(new_project: Callable[..., Project]) -> dict[str, str]:
-    """What dbt says of each faulty model, and under the empty name the statements that it sent all the same."""
+    """Return dbt's message for each invalid model; the empty name has the statements that dbt sent."""
     project = new_project()
     for name, case in CASES.items():
         project.model(name, case.get("sql", SQL), **case["config"])
@@ -35,18 +35,18 @@ def messages(new_project: Callable[..., Project]) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_config_error_names_model_value_and_remedy(messages: dict[str, str], name: str) -> None:
+def test_config_error_names_model_value_and_remedy(messages: dict[str, str], name: str) -> None:
     message = messages[name]
     assert f"model '{name}'" in message
     for part in ["found:", "expected:", "instead:", *CASES[name]["message"]]:
         assert part in message, message
 
 
-def test_nothing_is_written_for_a_faulty_config(messages: dict[str, str]) -> None:
+def test_invalid_configs_write_nothing(messages: dict[str, str]) -> None:
     assert [sent for sent in messages[""].splitlines() if not sent.lower().startswith("create schema")] == []
 
 
-def test_reads_are_told_from_changes() -> None:
+def test_reading_statements_are_recognized() -> None:
     assert READS.match("/* {} */ describe table x") and not READS.match("/* {} */ drop table x")
 
 
@@ -60,7 +60,7 @@ def test_reads_are_told_from_changes() -> None:
         ("spark.sql.parser.escapedStringLiterals", "true"),
     ],
 )
-def test_a_session_that_cannot_write_buckets_is_an_error(project: Project, key: str, value: str) -> None:
+def test_session_that_cannot_write_buckets_is_an_error(project: Project, key: str, value: str) -> None:
     project.model("m", SQL, **TABLE)
     message = rf"'m' cannot be written in this session.\s+found: +{key} = {value}"
     with setting(project.spark, key, value), pytest.raises(Failed, match=message):

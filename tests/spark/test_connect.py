@@ -1,4 +1,4 @@
-"""Over Spark Connect: the plans, rows and seals of a session in the driver's own process."""
+"""Tests that Spark Connect has the same plans, rows and seals as a session in the driver process."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ pytestmark = [
 ]
 
 ON, OFF = ({"spark.bucketing.enabled": value} for value in ("true", "false"))
-# Plans are those of large tables.
+# Plan joins as for large tables.
 LARGE = {"spark.sql.autoBroadcastJoinThreshold": "-1", "spark.bucketing.read.partitionBytes": "0"}
 TABLE = "(k bigint, v bigint) clustered by (k) sorted by (k) into 4 buckets stored as parquet"
 SEALED = "select status, num_buckets, files, max_files_per_bucket from bucket_specs('connected.{}')"
 
-# A session of PySpark's client is no subclass of the other, although it has the same methods.
+# The session class of PySpark's client has the same methods but is not a subclass.
 Session = Any
 QUERIES: dict[str, Callable[[Session], Any]] = {
     "sql join": lambda session: session.sql("""
@@ -54,7 +54,7 @@ def seal(session: Session, table: str) -> list[tuple[object, ...]]:
 
 
 def write(session: Session) -> None:
-    """One table by SQL, one by a DataFrame, and one without the extension, which is left to be sealed."""
+    """Write one table by SQL, one from a DataFrame, and an unsealed one without the extension."""
     session.sql("create database connected")
     for table in "abc":
         session.sql(f"create table connected.{table} {TABLE}")
@@ -66,7 +66,7 @@ def write(session: Session) -> None:
 
 @pytest.fixture(scope="module")
 def remote(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
-    """A session of PySpark's client, which has nothing of the extension; the server has it."""
+    """Return a client session; only the server has the extension."""
     from pyspark.sql.connect.session import SparkSession as RemoteSession
 
     with connect_server(tmp_path_factory.mktemp("connect"), server_settings(build_jar()) | LARGE) as address:
@@ -78,14 +78,14 @@ def remote(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
 
 @pytest.fixture(scope="module")
 def classic(spark: SparkSession) -> Iterator[SparkSession]:
-    """The session of this process, with the extension and tables of the same content."""
+    """Return this process's session, with the extension and the same tables."""
     with settled(spark, ON | LARGE):
         write(spark)
         yield spark
 
 
 def read(session: Session, name: str) -> tuple[Plan, list[tuple[object, ...]]]:
-    """The plan of a query, as its user sees it, and its rows."""
+    """Return the plan of a query as its user sees it, and its rows."""
     found, printed = QUERIES[name](session), io.StringIO()
     with redirect_stdout(printed):
         found.explain()
@@ -93,7 +93,7 @@ def read(session: Session, name: str) -> tuple[Plan, list[tuple[object, ...]]]:
 
 
 @pytest.mark.parametrize("query", QUERIES)
-def test_a_query_has_the_same_plan_and_rows(remote: Session, classic: SparkSession, query: str) -> None:
+def test_query_has_the_same_plan_and_rows(remote: Session, classic: SparkSession, query: str) -> None:
     plan, rows = read(remote, query)
     expected_plan, expected_rows = read(classic, query)
     assert rows and rows == expected_rows
@@ -105,11 +105,11 @@ def test_a_query_has_the_same_plan_and_rows(remote: Session, classic: SparkSessi
 
 
 @pytest.mark.parametrize("table", "ab")
-def test_an_insert_seals_its_buckets(remote: Session, classic: SparkSession, table: str) -> None:
+def test_insert_seals_its_buckets(remote: Session, classic: SparkSession, table: str) -> None:
     assert seal(remote, table) == seal(classic, table) == [("sealed", 4, 4, 1)]
 
 
-def test_files_are_sealed_by_a_statement(remote: Session) -> None:
+def test_seal_statement_seals_files(remote: Session) -> None:
     assert [row[0] for row in seal(remote, "c")] == ["not-sealed"]
     remote.sql("alter table connected.c seal buckets").collect()
     assert [row[0] for row in seal(remote, "c")] == ["sealed"]

@@ -1,7 +1,8 @@
-"""Runs that crash, of dbt and of `spark-bucketing table rewrite`: no row is lost, and the next run finishes.
+"""Tests that crashes of dbt and of `spark-bucketing table rewrite` lose no row, and that the next run finishes.
 
-Most tests find out which statements a run makes, then repeat it, crashing before each statement that changes anything.
-(Dying after one is the same as crashing before the next.) Others kill processes, Spark with them, at any moment.
+Most tests record the statements of a run. They then repeat the run, and crash before each statement that changes
+anything; a crash after a statement equals one before the next. Other tests kill processes, including Spark, at any
+time.
 """
 
 from __future__ import annotations
@@ -26,13 +27,13 @@ from conftest import Project, all_long_but, data_files
 from spark_bucketing.session import setting
 from spark_bucketing.table.warehouse import Warehouse
 
-# Another sequence of moments: SEED=7.
+# SEED=7 kills at other random moments.
 SEED = int(os.environ.get("SEED", "1"))
 KILLS = int(os.environ.get("KILLS", "4"))
 TABLE: dict[str, Any] = {"materialized": "bucketed_table", "clustered_by": ["k"], "buckets": 2}
 PARTITIONED = TABLE | {"materialized": "bucketed_incremental", "partition_by": ["ds"]}
 MERGE = PARTITIONED | {"incremental_strategy": "merge", "unique_key": "k"}
-# Two versions of a model, and where a row of it is moved.
+# Two versions of a model; the second moves a row.
 ONE, OTHER = {"VERSION": "one", "PLACE": "1", "BUCKETS": "2"}, {"VERSION": "other", "PLACE": "7", "BUCKETS": "4"}
 VERSIONED = "select id as k, id % 2 as ds, '{{ env_var('VERSION') }}' as version from range(10)"
 MOVES_A_ROW = """
@@ -45,34 +46,34 @@ MOVES_A_ROW = """
 SURVIVORS: dict[str, tuple[str, dict[str, Any]]] = {
     "table": (VERSIONED, TABLE | {"partition_by": ["ds"]}),
     "external": (VERSIONED, TABLE | {"partition_by": ["ds"]}),
-    # Its row leaves a partition empty.
+    # This row leaves its partition empty.
     "merge": (MOVES_A_ROW, MERGE),
     "merge, spark": (MOVES_A_ROW, MERGE | {"bucket_hash": "spark"}),
     "merge, unpartitioned": (MOVES_A_ROW, MERGE | {"partition_by": []}),
 }
 
 
-# dbt, statement by statement.
+# Crashes of dbt before each statement.
 
 
 @pytest.mark.parametrize("name", all_long_but("table" if can(SCRIPTS) else ("table", "merge"), SURVIVORS))
-def test_a_model_survives_every_crash(project: Project, name: str) -> None:
+def test_model_survives_a_crash_before_each_statement(project: Project, name: str) -> None:
     sql, config = SURVIVORS[name]
     place = {"location_root": str(project.folder / "external")} if name == "external" else {}
     project.model("m", sql, **config, **place)
     assert_survives_every_crash(project, ONE, OTHER)
     if place:
         builds = [path.name for path in (project.folder / "external" / "m").iterdir()]
-        assert builds == [project.location("m").name], "a build directory was left behind"
+        assert builds == [project.location("m").name], "an unexpected build directory exists"
         warehouse = Path(str(project.spark.conf.get("spark.sql.warehouse.dir")).removeprefix("file:"))
-        assert list((warehouse / f"{project.schema}.db").iterdir()) == [], "an empty directory was left behind"
+        assert list((warehouse / f"{project.schema}.db").iterdir()) == [], "an unexpected empty directory exists"
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", ["table", "merge", "merge, unpartitioned"])
-def test_a_model_survives_every_crash_where_scripts_are_off(project: Project, name: str) -> None:
+def test_model_survives_a_crash_before_each_statement_without_scripts(project: Project, name: str) -> None:
     with setting(project.spark, "spark.sql.scripting.enabled", "false"):
-        test_a_model_survives_every_crash(project, name)
+        test_model_survives_a_crash_before_each_statement(project, name)
 
 
 @pytest.mark.parametrize(
@@ -82,7 +83,7 @@ def test_a_model_survives_every_crash_where_scripts_are_off(project: Project, na
         pytest.param("`m__dbt_tmp` rename", "`no_such_table` rename", "The previous one is restored", id="second"),
     ],
 )
-def test_a_failing_rename_leaves_the_previous_table(project: Project, rename: str, instead: str, said: str) -> None:
+def test_failed_rename_keeps_the_previous_table(project: Project, rename: str, instead: str, said: str) -> None:
     second = "no_such_table" in instead and not has_scripts(project.spark)
     said = "no_such_table" if second else said
     project.model("m", "select '{{ var('v') }}' as k", **TABLE)
@@ -97,8 +98,8 @@ def test_a_failing_rename_leaves_the_previous_table(project: Project, rename: st
     assert project.tables() == {"m"}
 
 
-def test_staged_rows_that_do_not_say_what_they_replace_are_dropped(project: Project) -> None:
-    """Such as those of a statement that went on when its client had crashed."""
+def test_staged_rows_without_a_replacement_record_are_dropped(project: Project) -> None:
+    """A statement may continue after its client has crashed, and stage such rows."""
     project.build("select 1 as k, 2 as ds", **PARTITIONED)
     made = "using parquet tblproperties ('bucketing.staging' = 'increment') as select 7 as k, 2 as ds"
     project.spark.sql(f"create table {project.table('m__dbt_staged')} {made}")
@@ -107,10 +108,10 @@ def test_staged_rows_that_do_not_say_what_they_replace_are_dropped(project: Proj
     assert project.tables() == {"m"}
 
 
-def test_rows_that_were_staged_in_another_time_zone_are_not_applied(project: Project) -> None:
+def test_rows_staged_in_another_time_zone_are_not_applied(project: Project) -> None:
     sql = "select 1 as k, timestamp_seconds(3600 * id) as at from range(2)"
     project.build(sql, **PARTITIONED | {"partition_by": ["at"]})
-    crash_staged(project)
+    crash_after_staging(project)
     with setting(project.spark, "spark.sql.session.timeZone", "Asia/Tokyo"):
         _, failure = project.attempt("run")
     assert "the table has changed since" in failure and "Asia/Tokyo" in failure
@@ -119,17 +120,17 @@ def test_rows_that_were_staged_in_another_time_zone_are_not_applied(project: Pro
     assert len(content(project)) == 6
 
 
-def crash_staged(project: Project, **variables: str) -> None:
-    """A run crashes when its rows are staged."""
+def crash_after_staging(project: Project, **variables: str) -> None:
+    """Crash a run after it has staged its rows."""
     with statements(crash_before="insert overwrite"):
         _, failure = project.attempt("run", **variables)
     assert "the process crashed here" in failure and "m__dbt_staged" in project.tables()
 
 
-def test_staged_rows_of_another_build_stop_the_run_until_a_full_refresh(project: Project) -> None:
+def test_staged_rows_of_another_build_stop_runs_until_a_full_refresh(project: Project) -> None:
     project.model("m", "select 1 as k, 2 as ds, '{{ var('v') }}' as v", **PARTITIONED)
     project.dbt("run", v="first")
-    crash_staged(project, v="third")
+    crash_after_staging(project, v="third")
     project.spark.sql(f"alter table {project.table('m')} set tblproperties ('bucketing.build' = 'build-1')")
     project.spark.sql(f"insert overwrite table {project.table('m')} values (9, 'newer', 2)")
     _, failure = project.attempt("run", v="fourth")
@@ -141,7 +142,7 @@ def test_staged_rows_of_another_build_stop_the_run_until_a_full_refresh(project:
     assert project.tables() == {"m"}
 
 
-def test_directories_that_a_dead_run_left_without_their_tables_are_cleared(project: Project) -> None:
+def test_orphaned_directories_of_a_crashed_run_are_removed(project: Project) -> None:
     project.spark.sql(f"drop schema {project.schema}")
     project.spark.sql(f"create schema {project.schema} location '{project.folder / 'a place%20'}'")
     os.environ.update(OTHER)
@@ -156,7 +157,7 @@ def test_directories_that_a_dead_run_left_without_their_tables_are_cleared(proje
 
 
 @pytest.mark.parametrize("how", all_long_but(("managed", "partitioned"), ("managed", "partitioned", "external")))
-def test_a_table_whose_files_somebody_deleted_can_be_built_again(project: Project, how: str) -> None:
+def test_table_with_deleted_files_can_be_rebuilt(project: Project, how: str) -> None:
     place = {"location_root": str(project.folder / "external")} if how == "external" else {}
     project.build("select 1 as k, 1 as p", **TABLE, **place, partition_by=["p"] if how == "partitioned" else [])
     shutil.rmtree(project.location("m"))
@@ -165,7 +166,7 @@ def test_a_table_whose_files_somebody_deleted_can_be_built_again(project: Projec
     assert project.tables() == {"m"}
 
 
-def test_another_nodes_table_is_never_taken_for_a_leftover(project: Project) -> None:
+def test_table_of_another_node_is_never_treated_as_a_leftover(project: Project) -> None:
     project.model("m", "select 1 as k", **TABLE)
     project.model("other", "select 'precious' as v", materialized="table", file_format="parquet", alias="m__dbt_input")
     project.dbt("run", "--select", "other")
@@ -174,8 +175,9 @@ def test_another_nodes_table_is_never_taken_for_a_leftover(project: Project) -> 
     assert [row.v for row in project.rows("select v from {schema}.m__dbt_input")] == ["precious"]
 
 
-# Renames of a swap, and what Hive's metastore leaves that crashes within the last of them: when it has moved the directory and not written
-# the name down, or has written it down, was not told so, and has moved the directory back. What to do then; nothing where the next run does it.
+# Renames of a swap, and the state after a crash of Hive's metastore in the last one. Either it moved the directory but
+# did not store the new name. Or it stored the name, lost the reply and moved the directory back. The last item is the
+# suggested repair, or empty if the next run repairs it.
 FIRST, SECOND = [("m", "m__dbt_backup")], [("m", "m__dbt_backup"), ("m__dbt_tmp", "m")]
 CUT_RENAMES: dict[str, tuple[list[tuple[str, str]], str, str]] = {
     "first, moved": (FIRST, "m__dbt_backup", "move the files to the directory m "),
@@ -187,7 +189,7 @@ CUT_RENAMES: dict[str, tuple[list[tuple[str, str]], str, str]] = {
 
 @pytest.mark.parametrize("partition_by", all_long_but("ds", ("ds", "")))
 @pytest.mark.parametrize("cut", all_long_but(("first, moved", "second, named"), CUT_RENAMES))
-def test_a_rename_that_was_cut_off_loses_no_row(project: Project, cut: str, partition_by: str) -> None:
+def test_interrupted_rename_loses_no_row(project: Project, cut: str, partition_by: str) -> None:
     renames, stray, instead = CUT_RENAMES[cut]
     config = PARTITIONED | {"partition_by": partition_by or []}
     project.model("m", "select 1 as k, 2 as ds, '{{ var('v') }}' as v", **config)
@@ -199,11 +201,11 @@ def test_a_rename_that_was_cut_off_loses_no_row(project: Project, cut: str, part
         project.spark.sql(f"alter table {project.table(name)} rename to {project.table(to)}")
     interrupted_rename(project, renames[-1], schema, stray)
     for command in (("run",), ("run", "--full-refresh")) if instead else ():
-        # A session that was there when the process crashed has the files in its cache.
+        # A session that survived the crash has the files in its cache.
         project.spark._jsparkSession.sessionState().catalog().invalidateAllCachedTables()
         _, failure = project.attempt(*command, v="second")
         assert f"a directory {stray} without a table" in failure and instead in failure, failure
-        assert list((schema / stray).rglob("*.parquet")), "perhaps the only copy of the rows"
+        assert list((schema / stray).rglob("*.parquet")), "the only copy of the rows may be here"
     if stray == "m__dbt_backup" or (stray == "m" and renames is FIRST):
         ours = "m" if stray == "m__dbt_backup" else "m__dbt_backup"
         shutil.rmtree(schema / ours, ignore_errors=True)
@@ -216,7 +218,7 @@ def test_a_rename_that_was_cut_off_loses_no_row(project: Project, cut: str, part
 
 
 def interrupted_rename(project: Project, rename: tuple[str, str], schema: Path, stray: str) -> None:
-    """Leave the directory of a table that was renamed under one of its names, and the table under the other."""
+    """Put a renamed table's directory under one of its names, and the table under the other."""
     name, to = rename
     if stray == to:
         project.spark.sql(f"alter table {project.table(to)} rename to {project.table(name)}")
@@ -238,7 +240,7 @@ select id as k, 'first' as v, id % 3 as ds from range(12)
 @pytest.mark.long
 @pytest.mark.usefixtures("extension")
 @pytest.mark.parametrize("strategy", ["insert_overwrite", "merge"])
-def test_an_evolving_table_survives_every_crash(project: Project, strategy: str) -> None:
+def test_evolving_table_survives_a_crash_before_each_statement(project: Project, strategy: str) -> None:
     project.write("models/m.sql", EVOLVED_MODEL.format(strategy=strategy))
     attempt = project.attempt
 
@@ -247,14 +249,14 @@ def test_an_evolving_table_survives_every_crash(project: Project, strategy: str)
         assert_files_match_seals(project, "m")
         return outcome
 
-    # After every run and every crash.
+    # Check after every run and every crash.
     with patch.object(project, "attempt", checked):
         assert_survives_every_crash(project, ONE, OTHER)
 
 
 @pytest.mark.long
 @pytest.mark.usefixtures("extension")
-def test_a_plain_table_that_becomes_bucketed_survives_every_crash(new_project: Callable[..., Project]) -> None:
+def test_unbucketed_table_that_becomes_bucketed_survives_every_crash(new_project: Callable[..., Project]) -> None:
     rows = "select id as k, {} as v, id % 3 as ds from range(12)"
     evolving = EVOLVING | {"buckets": 4, "incremental_strategy": "merge", "unique_key": "k"}
 
@@ -276,13 +278,13 @@ def test_a_plain_table_that_becomes_bucketed_survives_every_crash(new_project: C
         assert_files_match_seals(project, "m")
 
 
-# The command, statement by statement.
+# Crashes of the rewrite command before each statement.
 
 STEPS = ("create table", "alter table", "insert overwrite", "drop table")
 
 
 @pytest.mark.usefixtures("extension", "no_broadcast")
-def test_a_crash_before_any_statement_of_a_rewrite(tables: SpecEvolution) -> None:
+def test_rewrite_survives_a_crash_before_each_statement(tables: SpecEvolution) -> None:
     rows, buckets = tables.evolved("mortal", {"a": 4, "b": 8}), 8
     with crashing(None) as sent:
         tables.said("rewrite", "mortal")
@@ -303,13 +305,13 @@ def test_a_crash_before_any_statement_of_a_rewrite(tables: SpecEvolution) -> Non
 
 
 @pytest.mark.usefixtures("extension", "no_broadcast")
-def test_a_crash_within_sparks_overwrite_takes_no_row_away(tables: SpecEvolution) -> None:
+def test_crash_within_sparks_overwrite_loses_no_row(tables: SpecEvolution) -> None:
     rows = tables.evolved("halved", {"a": 4, "b": 4, "c": 8})
-    # Spark deletes a partition's folder, and renames the new one to it.
+    # Spark deletes a partition's folder, then renames the new one to it.
     with crashing("insert overwrite", lambda: shutil.rmtree(tables.locations("halved")["ds=a"])):
         tables.said("rewrite", "halved", code=2)
     assert tables.sums("halved") == rows[1:]
-    # Whatever is asked of the next run.
+    # The next command repairs this first, whatever partitions it selects.
     tables.said("rewrite", "halved", "--where", "ds = 'c'")
     tables.assert_whole("halved", rows, a=8, b=8, c=8)
 
@@ -327,11 +329,11 @@ def test_a_crash_within_sparks_overwrite_takes_no_row_away(tables: SpecEvolution
                 "insert overwrite table t partition (ds = 'a') select 1, 1",
             ],
             ["no longer fit the table", "build-7", f"DROP TABLE `{DB}`.`t__dbt_staged`"],
-            id="another table",
+            id="different table",
         ),
     ],
 )
-def test_rows_that_came_after_a_crash_are_not_overwritten(
+def test_rows_added_after_a_crash_are_not_overwritten(
     tables: SpecEvolution, since: list[str], parts: list[str]
 ) -> None:
     tables.evolved("t", {"a": 4, "b": 4, "c": 8})
@@ -349,7 +351,7 @@ def test_rows_that_came_after_a_crash_are_not_overwritten(
 
 
 @pytest.mark.usefixtures("extension", "no_broadcast")
-def test_rows_that_change_while_they_are_staged_are_not_overwritten(tables: SpecEvolution) -> None:
+def test_rows_changed_during_staging_are_not_overwritten(tables: SpecEvolution) -> None:
     tables.evolved("changing", {"a": 4, "b": 8})
     real = Warehouse.change
 
@@ -370,11 +372,11 @@ def test_rows_that_change_while_they_are_staged_are_not_overwritten(tables: Spec
     tables.assert_whole("changing", rows, a=8, b=8)
 
 
-# Each finishes what the other has left.
+# dbt and the rewrite command complete each other's interrupted work.
 
 
 @pytest.mark.usefixtures("extension")
-def test_a_dbt_run_finishes_a_rewrite(project: Project) -> None:
+def test_dbt_run_completes_an_interrupted_rewrite(project: Project) -> None:
     sql = "select id as k, id % 2 as ds from range(10) {% if is_incremental() %} where id < 0 {% endif %}"
     project.build(sql, **PARTITIONED)
     before = content(project)
@@ -389,10 +391,10 @@ def test_a_dbt_run_finishes_a_rewrite(project: Project) -> None:
 
 
 @pytest.mark.usefixtures("extension")
-def test_a_rewrite_finishes_a_dbt_run(project: Project) -> None:
+def test_rewrite_completes_an_interrupted_dbt_run(project: Project) -> None:
     os.environ.update(OTHER)
     project.build(MOVES_A_ROW, **MERGE)
-    crash_staged(project)
+    crash_after_staging(project)
     assert content(project) == [("1", "first", "0"), ("3", "first", "1"), ("5", "first", "2")]
     result = table_commands(project)("rewrite", f"{project.schema}.m")
     assert result.exit_code == 0, result.output
@@ -401,9 +403,9 @@ def test_a_rewrite_finishes_a_dbt_run(project: Project) -> None:
     assert "m__dbt_staged" not in project.tables()
 
 
-# Processes that are interrupted, or killed.
+# Interrupted and killed processes.
 
-# The statement that is running when the process crashes, by a part of its text, and the seconds that it has been running.
+# Part of the statement that runs when the process is killed, and its run time in seconds until then.
 MOMENTS = [
     ("rename to `s`.`t__dbt_backup`", 0.0),
     ("rename to `s`.`t__dbt_backup`", 0.3),
@@ -426,8 +428,8 @@ MODELS = {
 
 
 @pytest.mark.long
-def test_the_run_after_a_killed_one_has_all_rows_once(tmp_path: Path) -> None:
-    """On stock Spark."""
+def test_run_after_a_kill_has_all_rows_exactly_once(tmp_path: Path) -> None:
+    """Run on stock Spark."""
     subprocess_spark, log = SparkSubprocess(tmp_path, "s", extension=False), tmp_path / "logs" / "dbt.log"
     subprocess_spark.install(MODELS)
     versions = dict.fromkeys(range(20), 0)
@@ -457,7 +459,7 @@ TABLES = "show tables in s"
 
 
 def evolved_in_subprocess(folder: Path, rows: int) -> tuple[SparkSubprocess, list[Any]]:
-    """A table of 5 partitions with 4 buckets that is to have 8, and its sums."""
+    """Create a table of 5 partitions with 4 buckets whose spec has 8; return its sums."""
     subprocess_spark = SparkSubprocess(folder, "s")
     *_, sums = subprocess_spark.run(
         *CREATE,
@@ -468,8 +470,8 @@ def evolved_in_subprocess(folder: Path, rows: int) -> tuple[SparkSubprocess, lis
     return subprocess_spark, sums
 
 
-def assert_nothing_is_left(subprocess_spark: SparkSubprocess, specs: list[Any], tables: list[Any]) -> None:
-    """No table, and no folder with data files that are of no partition, but those of Spark's overwrite that was killed."""
+def assert_no_leftovers(subprocess_spark: SparkSubprocess, specs: list[Any], tables: list[Any]) -> None:
+    """Check that no extra table and no orphaned data folder exists, except that of Spark's own killed overwrite."""
     assert [table[1] for table in tables] == ["t"]
     used = {Path("/" + spec[2].removeprefix("file:").lstrip("/")) for spec in specs}
     data = {path.parent for path in data_files(subprocess_spark.folder / "warehouse" / "s.db")}
@@ -477,28 +479,28 @@ def assert_nothing_is_left(subprocess_spark: SparkSubprocess, specs: list[Any], 
 
 
 def assert_rewritten(subprocess_spark: SparkSubprocess, rows: list[Any], buckets: int) -> str:
-    """The next rewrite leaves all rows in so many buckets, and nothing else; gives what it says."""
+    """Check that the next rewrite succeeds, and leaves all rows in this many buckets; return its output."""
     found, done, specs, verified, again, tables = subprocess_spark.run(
         ROWS, ("rewrite", "s.t"), SPECS, ("seal", "s.t", "--dry-run"), ROWS, TABLES
     )
     assert all(row in rows for row in found) and again == rows
     assert (done[0], verified[0]) == (0, 0), (done[1], verified[1])
     assert {spec[1] for spec in specs} == {buckets}
-    assert_nothing_is_left(subprocess_spark, specs, tables)
+    assert_no_leftovers(subprocess_spark, specs, tables)
     return str(done[1])
 
 
 @pytest.mark.long
-def test_ctrl_c_cancels_what_spark_does(tmp_path: Path) -> None:
+def test_ctrl_c_cancels_the_running_statement(tmp_path: Path) -> None:
     subprocess_spark, rows = evolved_in_subprocess(tmp_path, 3000000)
     assert "brought to the table's spec" not in "".join(interrupted(tmp_path / "warehouse", subprocess_spark.place))
-    assert not list(tmp_path.glob("warehouse/s.db/t__dbt_staged/part-*")), "the statement has gone on to its end"
+    assert not list(tmp_path.glob("warehouse/s.db/t__dbt_staged/part-*")), "the statement was not canceled"
     assert subprocess_spark.run(ROWS) == [rows]
     assert "5 partitions brought to the table's spec" in assert_rewritten(subprocess_spark, rows, 8)
 
 
 @pytest.mark.long
-def test_a_rewrite_that_is_killed_at_any_moment(tmp_path: Path) -> None:
+def test_rewrite_survives_a_kill_at_any_moment(tmp_path: Path) -> None:
     subprocess_spark, rows = evolved_in_subprocess(tmp_path, 2000)
     moments, buckets, killed = random.Random(SEED), 8, 0
     for _ in range(KILLS):
@@ -507,10 +509,10 @@ def test_a_rewrite_that_is_killed_at_any_moment(tmp_path: Path) -> None:
             [*COMMAND, "rewrite", "s.t", *subprocess_spark.place], lambda output: "[1/" in output, delay
         )
         found, specs, verified = subprocess_spark.run(ROWS, SPECS, ("seal", "s.t", "--dry-run"))
-        # Within Spark's overwrite a partition may be missing; the next run writes it.
+        # During Spark's overwrite a partition may be missing; the next run writes it.
         assert all(row in rows for row in found), delay
         if {spec[1] for spec in specs} == {buckets} and found == rows:
-            # It had come to its end, all but; the next one has something to do again.
+            # The killed run had almost finished; create new work for the next one.
             assert verified[0] == 0, verified[1]
             buckets = {8: 16, 16: 4, 4: 8}[buckets]
             subprocess_spark.run(f"alter table s.t clustered by (k) sorted by (k) into {buckets} buckets")
@@ -527,7 +529,7 @@ MODEL = """
 
 
 @pytest.mark.long
-def test_a_dbt_run_that_evolves_and_is_killed_at_any_moment(tmp_path: Path) -> None:
+def test_evolving_dbt_run_survives_a_kill_at_any_moment(tmp_path: Path) -> None:
     subprocess_spark, moments = SparkSubprocess(tmp_path, "s"), random.Random(SEED)
     subprocess_spark.install({"t": MODEL})
 
@@ -536,7 +538,7 @@ def test_a_dbt_run_that_evolves_and_is_killed_at_any_moment(tmp_path: Path) -> N
         return "run", "--vars", f"{{run: {run}, buckets: {buckets}, strategy: {strategy}}}"
 
     def complete(run: int, buckets: int) -> list[Any]:
-        """What is there after the run that was killed, before the one that is not; which has to end well."""
+        """Observe the state after the killed run and before the next one, which must succeed."""
         before = (ROWS, SPECS) if run else ()
         *killed, done, found, specs, verified, tables = subprocess_spark.run(
             *before, ("dbt", *command(run, buckets)), ROWS, SPECS, ("seal", "s.t", "--dry-run"), TABLES
@@ -545,7 +547,7 @@ def test_a_dbt_run_that_evolves_and_is_killed_at_any_moment(tmp_path: Path) -> N
         assert found == expected(run)
         recorded = {spec[0]: spec[1] for spec in specs}
         assert [recorded["p=0"], recorded["p=1"], recorded["p=3"]] == [buckets, buckets, 4]
-        assert_nothing_is_left(subprocess_spark, specs, tables)
+        assert_no_leftovers(subprocess_spark, specs, tables)
         return killed
 
     def expected(run: int) -> list[list[int]]:

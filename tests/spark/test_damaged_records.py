@@ -1,4 +1,4 @@
-"""What an organized table keeps beside its rows, when it is damaged: a clear error, or the right rows."""
+"""Tests that damaged metadata of an organized table cause a clear error or do not affect the rows."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def is_refused(table: OrganizedTable, found: str) -> None:
             act()
 
 
-def test_a_record_that_is_not_done(table: OrganizedTable) -> None:
-    """Its file is named, by every reader and statement; when it is mended all goes on."""
+def test_damaged_record_of_an_unfinished_replacement_is_named(table: OrganizedTable) -> None:
+    """Every reader and statement names the damaged file; after its repair, everything works again."""
     upserts = random_rows(random.Random(2), range(50, 70))
     before = table.expected()
     for how in [*DAMAGES, "folder"]:
@@ -47,8 +47,8 @@ def test_a_record_that_is_not_done(table: OrganizedTable) -> None:
             before = expected
 
 
-def test_a_record_that_is_done(table: OrganizedTable) -> None:
-    """It hides nothing, whatever is left of it."""
+def test_damaged_record_of_a_finished_replacement_is_ignored(table: OrganizedTable) -> None:
+    """A finished record hides no file, however it is damaged."""
     for how in DAMAGES:
         upserts = random_rows(random.Random(how), range(50, 70))
         expected = merged(table.expected(), upserts, [])
@@ -59,7 +59,7 @@ def test_a_record_that_is_done(table: OrganizedTable) -> None:
     assert table.read() == table.learn() == merged(expected, [], [3])
 
 
-def test_folders_and_files_in_each_others_place(table: OrganizedTable) -> None:
+def test_swapped_folders_and_files_are_errors(table: OrganizedTable) -> None:
     expected = table.expected()
     records = table.location / "_replaced"
     records.write_text("")
@@ -73,8 +73,8 @@ def test_folders_and_files_in_each_others_place(table: OrganizedTable) -> None:
 
 
 @pytest.mark.parametrize("how", [*DAMAGES, "folder"])
-def test_a_part_of_the_file_statistics(table: OrganizedTable, how: str) -> None:
-    """All files are read, by filters and by merges."""
+def test_damaged_file_statistics_are_ignored(table: OrganizedTable, how: str) -> None:
+    """Filters and merges read all files instead."""
     (part,) = (table.location / "_file_statistics").rglob("part-*.parquet")
     table.damage(part, how)
     row = table.expected()[7]
@@ -86,15 +86,15 @@ def test_a_part_of_the_file_statistics(table: OrganizedTable, how: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", '["o', "{}", "[1]", "o"])
-def test_the_names_of_columns(table: OrganizedTable, text: str) -> None:
+def test_damaged_range_property_is_an_error(table: OrganizedTable, text: str) -> None:
     table.sql(f"alter table {{db}}.m set tblproperties ('bucketing.range_by'='{text}')")
     with pytest.raises(AnalysisException, match=r"has the property bucketing.range_by.*JSON array.*full-refresh"):
         table.sql("select * from file_statistics('{db}.m')")
     assert table.read() == table.expected()
 
 
-def test_old_files_that_are_restored(table: OrganizedTable) -> None:
-    """Beside new ones they count as in stock Spark, when the replacement is done; before, it is refused where new ones are missing."""
+def test_restored_old_files_count_unless_new_ones_are_missing(table: OrganizedTable) -> None:
+    """Restored files count as in stock Spark; in an unfinished replacement, missing new files are an error."""
     backup = table.backup()
     before = table.expected()
     upserts = random_rows(random.Random(3), range(0, 60, 3))
@@ -115,7 +115,7 @@ def test_old_files_that_are_restored(table: OrganizedTable) -> None:
     assert table.read() == table.learn() == before
 
 
-def test_a_full_refresh_gets_out_of_it(project: Project, extension: None) -> None:
+def test_full_refresh_repairs_a_damaged_table(project: Project, extension: None) -> None:
     config = {"materialized": "organized_incremental", "range_by": "o", "incremental_strategy": "append"}
     project.build("select id, cast(id as int) as o from range(100)", **config, target_file_size="1KiB")
     record = project.location("m") / "_replaced" / "20260101000000000000-0"

@@ -1,4 +1,4 @@
-"""What dbt-spark's own materializations honour, these honour, too."""
+"""Tests that the bucketed materializations support dbt's features as dbt-spark's own do."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def comments(project: Project, table: str) -> dict[str, str]:
     return {field.name: field.metadata["comment"] for field in fields if "comment" in field.metadata}
 
 
-def test_docs_are_persisted_and_follow_changes(project: Project) -> None:
+def test_persisted_docs_follow_changes(project: Project) -> None:
     def document(text: str) -> None:
         of_m = [{"name": "K", "description": f"key's {text}"}, {"name": "p", "description": "part"}]
         of_i = [{"name": "k", "description": f"key {text}"}]
@@ -42,7 +42,7 @@ def test_docs_are_persisted_and_follow_changes(project: Project) -> None:
     assert project.detail("i", "Num Buckets") == "2"
 
 
-def test_properties_options_tags_and_hooks(project: Project) -> None:
+def test_model_keeps_properties_options_tags_and_hooks(project: Project) -> None:
     for bucket_hash in ("hive", "spark"):
         project.model(
             bucket_hash,
@@ -79,7 +79,7 @@ def test_external_tables_keep_their_files_below_location_root(project: Project) 
             assert [r.v for r in project.rows(f"select distinct v from {project.table(name)}")] == [version]
 
 
-def test_files_of_a_foreign_external_table_are_left_alone(project: Project) -> None:
+def test_files_of_a_replaced_external_table_are_kept(project: Project) -> None:
     foreign = project.folder / "foreign" / "m"
     project.spark.sql(f"create table {project.table('m')} using parquet location '{foreign}' as select 1 as precious")
     project.build("select 1 as k", **TABLE, location_root=str(foreign.parent))
@@ -87,7 +87,7 @@ def test_files_of_a_foreign_external_table_are_left_alone(project: Project) -> N
     assert project.spark.table(f"{project.schema}.m").columns == ["k"]
 
 
-def test_a_view_or_a_plain_table_in_the_way_is_replaced(project: Project) -> None:
+def test_existing_view_or_unbucketed_table_is_replaced(project: Project) -> None:
     for name, materialized in (("was_view", "view"), ("was_table", "table")):
         project.model(name, "select 1 as old", materialized=materialized)
     project.dbt("run")
@@ -112,7 +112,7 @@ def test_contracts_are_enforced(project: Project) -> None:
         project.dbt("run")
 
 
-def test_a_model_with_hooks_asks_for_the_settings_of_the_session_once(project: Project) -> None:
+def test_model_with_hooks_reads_session_settings_once(project: Project) -> None:
     incremental = INCREMENTAL | {"incremental_strategy": "merge", "unique_key": "k"}
     project.model(
         "m", "select 1 as k, 2 as ds", **incremental, partition_by=["ds"], pre_hook="select 1", post_hook="select 2"
@@ -123,8 +123,8 @@ def test_a_model_with_hooks_asks_for_the_settings_of_the_session_once(project: P
     assert sent.count("set") == 1
 
 
-def test_grants_are_sent_as_dbt_spark_sends_them(project: Project) -> None:
-    # Stock Spark has no GRANT; what matters is that it is asked, for the finished table.
+def test_grants_equal_those_of_dbt_spark(project: Project) -> None:
+    # Stock Spark has no GRANT; the test checks that dbt sends it for the finished table.
     project.model("m", "select 1 as k", **TABLE, grants={"select": ["reporter"]})
     with statements() as sent:
         _, failure = project.attempt("run")
@@ -144,7 +144,7 @@ ODD: dict[str, Any] = INCREMENTAL | {
     "clustered_by": ["userid", "a.b", "back`tick"], "sorted_by": ["a b", "USERID"], "partition_by": ["Bucket"],
     "incremental_strategy": "merge", "unique_key": "userid", "buckets": 3,
 }  # fmt: skip
-# SQL and config of a model, a query of its table, and the rows of that.
+# SQL and config of a model, a query of its table, and the expected rows.
 BUILT: dict[str, tuple[str, dict[str, Any], str, list[tuple[Any, ...]]]] = {
     "wide_structs": (WIDE, TABLE, "select s.f59, t[0].a from {t}", [(59, "b")]),
     "names_like_headings": (
@@ -189,7 +189,7 @@ BUILT: dict[str, tuple[str, dict[str, Any], str, list[tuple[Any, ...]]]] = {
         "select 1 as k", TABLE | dict.fromkeys(["event_type", "actions", "budgets", "hash", "properties", "strategy", "tasks"], "x"),
         "select k from {t}", [(1,)],
     ),
-    # Names that join to the same text.
+    # Names whose concatenations are equal.
     "x_m": ("select 'x_m' as k", TABLE, "select k from {t}", [("x_m",)]),
     "m": ("select 'm' as k", TABLE | {"schema": "x"}, "select k from {schema}_x.m", [("m",)]),
     **{
@@ -212,7 +212,7 @@ BUILT: dict[str, tuple[str, dict[str, Any], str, list[tuple[Any, ...]]]] = {
 
 @pytest.fixture(scope="module")
 def built(new_project: Callable[..., Project]) -> Project:
-    """All of these models, side by side, and those once more to which a second run may do something else."""
+    """Build all models in parallel, and run those a second time that a second run may treat differently."""
     project = new_project()
     for name, (sql, config, _, _) in BUILT.items():
         project.model(name, sql, **config)
@@ -223,7 +223,7 @@ def built(new_project: Callable[..., Project]) -> Project:
 
 
 @pytest.mark.parametrize("name", BUILT)
-def test_models_are_built_as_they_are_written(built: Project, name: str) -> None:
+def test_models_are_built_as_written(built: Project, name: str) -> None:
     _, config, query, rows = BUILT[name]
     assert built.rows(query.replace("{t}", built.table(name))) == rows
     if "schema" not in config:
@@ -231,16 +231,16 @@ def test_models_are_built_as_they_are_written(built: Project, name: str) -> None
 
 
 @pytest.mark.parametrize(("bucket_hash", "file_format"), LAYOUTS, ids="_".join)
-def test_names_keep_their_case_as_far_as_the_metastore_knows_it(
+def test_names_keep_their_case_as_far_as_the_metastore_allows(
     built: Project, bucket_hash: str, file_format: str
 ) -> None:
     found = built.spark.table(built.table(f"Select_{bucket_hash}_{file_format}")).columns
-    # Hive's metastore knows lower case only; Spark keeps what is not part of the bucket spec.
+    # Hive's metastore stores lower-case names; Spark preserves case only outside the bucket spec.
     assert found[0] == ("userid" if bucket_hash == "hive" else "UserId")
     assert found[-1].lower() == "bucket"
 
 
-def test_a_run_leaves_no_setting_and_no_view_behind(project: Project) -> None:
+def test_run_leaves_no_setting_and_no_view_behind(project: Project) -> None:
     project.model("good", "select 1 as k", **TABLE)
     project.model("bad", "select assert_true(false) as a, 1 as k", **TABLE)
     before = {row.key: row.value for row in project.spark.sql("set").collect()}
@@ -250,7 +250,7 @@ def test_a_run_leaves_no_setting_and_no_view_behind(project: Project) -> None:
     assert not [row for row in project.spark.sql("show views").collect() if "good" in row.viewName]
 
 
-def test_a_failing_query_leaves_the_old_table(project: Project) -> None:
+def test_failing_query_leaves_the_old_table(project: Project) -> None:
     sql = "select cast({{ 'raise_error(\"boom\")' if var('fail') else 1 }} as int) as k"
     for name, config in (("t", TABLE), ("i", INCREMENTAL)):
         project.model(name, sql, **config)
@@ -263,7 +263,7 @@ def test_a_failing_query_leaves_the_old_table(project: Project) -> None:
     assert project.tables() == {"t", "i"}
 
 
-def test_full_refresh_is_refused_where_the_model_says_so(project: Project) -> None:
+def test_full_refresh_is_refused_if_the_model_disables_it(project: Project) -> None:
     project.build("select {{ 2 if is_incremental() else 1 }} as k", **INCREMENTAL, full_refresh=False)
     project.dbt("run", "--full-refresh")
     assert sorted(row.k for row in project.rows("select * from {schema}.m")) == [1, 2]

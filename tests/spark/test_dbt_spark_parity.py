@@ -1,4 +1,4 @@
-"""What dbt-spark's own materializations do with types, docs, constraints and keys, or a reason why not, before anything is written."""
+"""Tests that types, docs, constraints and keys work as in dbt-spark, or fail with a reason before any write."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ MERGE = INCREMENTAL | {"incremental_strategy": "merge"}
 
 
 def warnings(project: Project, *arguments: str) -> str:
-    """What a run would only warn of, as the failure that --warn-error makes of it."""
+    """Return the warnings of a run, as errors under --warn-error."""
     return project.attempt("run", "--warn-error", *arguments)[1]
 
 
 def describe(project: Project, *names: str, **properties: object) -> None:
-    """What a file of properties says of these models, or of m."""
+    """Write a properties file for these models, or for m."""
     project.describe(*({"name": name, **properties} for name in names or ("m",)))
 
 
@@ -33,7 +33,7 @@ DOCUMENTED = {
 }
 
 
-def test_a_comment_that_the_metastore_cannot_hold_is_cut_with_a_warning(project: Project) -> None:
+def test_comment_too_long_for_the_metastore_is_truncated_with_a_warning(project: Project) -> None:
     def document(text: str) -> None:
         columns = [{"name": "k", "description": text}, {"name": "p", "description": "p"}]
         describe(project, *DOCUMENTED, description=text * 20, columns=columns)
@@ -53,7 +53,7 @@ def test_a_comment_that_the_metastore_cannot_hold_is_cut_with_a_warning(project:
         assert project.detail(name, "Comment") == ("\U0001f600" + LONG) * 20
 
 
-def test_columns_that_are_documented_and_not_there_are_named(project: Project) -> None:
+def test_documented_columns_that_do_not_exist_are_named(project: Project) -> None:
     describe(project, "t", "i", columns=[{"name": "K"}, {"name": "gone", "description": "no more"}])
     for name, config in (("t", TABLE), ("i", INCREMENTAL)):
         project.model(name, "select 1 as k", **config, persist_docs={"columns": True})
@@ -65,7 +65,7 @@ def test_columns_that_are_documented_and_not_there_are_named(project: Project) -
         project.dbt("run")
 
 
-def test_a_quoted_column_is_documented_only_in_its_own_case(project: Project) -> None:
+def test_quoted_column_is_documented_only_in_its_own_case(project: Project) -> None:
     quoted = {"name": "MyCol", "quote": True, "description": "of MyCol"}
     columns = [quoted, {"name": "Other", "quote": False, "description": "of any case"}]
     models = {"t": TABLE, "i": INCREMENTAL, "s": TABLE | {"bucket_hash": "spark"}}
@@ -93,7 +93,7 @@ def test_a_quoted_column_is_documented_only_in_its_own_case(project: Project) ->
         assert project.spark.table(project.table(name)).schema["MyCol"].metadata["comment"] == "of MyCol"
 
 
-def test_constraints_of_a_contract_hold_for_each_row_that_is_written(project: Project) -> None:
+def test_contract_constraints_hold_for_every_written_row(project: Project) -> None:
     positive = {"type": "check", "expression": "v > 0", "name": "positive"}
     constraints = {"k": [{"type": "not_null"}], "v": [positive]}
     columns = [{"name": name, "data_type": "int", "constraints": of} for name, of in constraints.items()]
@@ -118,7 +118,7 @@ def test_constraints_of_a_contract_hold_for_each_row_that_is_written(project: Pr
     ],
     ids=["not_null", "check"],
 )
-def test_constraints_of_nothing_are_errors_of_the_config(
+def test_empty_constraints_are_config_errors(
     project: Project, constraint: dict[str, str], missing: str, instead: str
 ) -> None:
     contract = {"config": {"contract": {"enforced": True}}, "columns": [{"name": "k", "data_type": "int"}]}
@@ -129,7 +129,7 @@ def test_constraints_of_nothing_are_errors_of_the_config(
     assert project.tables() == set()
 
 
-def test_constraints_that_no_single_row_can_break_are_warned_of(project: Project) -> None:
+def test_constraints_across_rows_cause_a_warning(project: Project) -> None:
     constraint = {"type": "unique", "columns": ["k"]}
     contract = {"config": {"contract": {"enforced": True}}, "columns": [{"name": "k", "data_type": "int"}]}
     describe(project, **contract, constraints=[constraint])
@@ -139,7 +139,7 @@ def test_constraints_that_no_single_row_can_break_are_warned_of(project: Project
     assert not warnings(project)
 
 
-def test_a_merge_without_a_key_appends_with_a_warning(project: Project) -> None:
+def test_merge_without_a_key_appends_with_a_warning(project: Project) -> None:
     project.model("m", "select 1 as k", **MERGE)
     assert "without `unique_key` appends" in warnings(project)
     project.dbt("run")
@@ -147,16 +147,16 @@ def test_a_merge_without_a_key_appends_with_a_warning(project: Project) -> None:
     assert [row.k for row in project.rows("select k from {schema}.m")] == [1, 1]
 
 
-def test_a_key_that_the_table_does_not_have_leaves_nothing_behind(project: Project) -> None:
+def test_missing_key_column_fails_and_leaves_nothing_behind(project: Project) -> None:
     project.build("select 1 as k", **MERGE, unique_key="k")
-    # The query has it, and the table ignores new columns.
+    # The query has the column, but the table ignores new columns.
     project.model("m", "select 1 as k, 2 as nk", **MERGE, unique_key="nk")
     with pytest.raises(Failed, match=r"Invalid `unique_key` of model 'm'[^$]*found: +nk"):
         project.dbt("run")
     assert project.tables() == {"m"}
 
 
-def test_sizes_are_in_dbts_catalog_where_stock_has_them(project: Project) -> None:
+def test_catalog_has_sizes_as_with_stock_dbt_spark(project: Project) -> None:
     project.model("stock", "select id as k from range(100)", materialized="table", file_format="parquet")
     for bucket_hash in ("hive", "spark"):
         project.model(bucket_hash, "select id as k from range(100)", **TABLE, bucket_hash=bucket_hash)
@@ -168,10 +168,10 @@ def test_sizes_are_in_dbts_catalog_where_stock_has_them(project: Project) -> Non
 
 
 @pytest.mark.long
-def test_an_error_of_the_metastore_is_said_as_it_is(project: Project) -> None:
+def test_metastore_error_is_shown_unchanged(project: Project) -> None:
     project.model("m", "select '{{ var('v') }}' as k", **TABLE)
     project.dbt("run", v="old")
-    # The metastore's database holds keys of 256 characters, and Spark gives the error that says so no SQLSTATE.
+    # The metastore limits keys to 256 characters, and Spark reports this error without a SQLSTATE.
     project.model("m", "select '{{ var('v') }}' as k", **TABLE, tblproperties={"long" * 70: "v"})
     _, failure = project.attempt("run", v="new")
     assert "TABLE_PARAMS" in failure and "NullPointerException" not in failure
@@ -181,7 +181,7 @@ def test_an_error_of_the_metastore_is_said_as_it_is(project: Project) -> None:
     assert project.tables() == {"m"}
 
 
-def test_buckets_for_hardly_any_rows_are_warned_of(project: Project) -> None:
+def test_too_many_buckets_for_few_rows_cause_a_warning(project: Project) -> None:
     project.model("m", "select id as k from range(1000)", **TABLE | {"buckets": 1000})
     found = warnings(project)
     assert "buckets=1000" in found and "very small files" in found and "Try buckets=1" in found

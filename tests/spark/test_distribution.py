@@ -1,4 +1,4 @@
-"""How rows reach the tasks that write them: every bucket its own task, whatever the session and the input are like."""
+"""Tests that every bucket is written by its own task, for any session settings and any input."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ EVERY: dict[str, dict[str, object]] = {
     ],
     ids=lambda conf: "_".join(key.removeprefix("spark.sql.") for key in conf),
 )  # fmt: skip
-def test_the_sessions_settings_do_not_matter(project: Project, conf: dict[str, str]) -> None:
+def test_session_settings_do_not_affect_the_files(project: Project, conf: dict[str, str]) -> None:
     rows = "select id % 40 as k, id % 3 as p from range(0, 400, 1, 5) union all select 7, 1 from range(100)"
     for name, config in EVERY.items():
         project.model(name, rows, **TABLE | config)
     with settled(project.spark, conf):
         project.dbt("run")
-        assert {key: project.spark.conf.get(key) for key in conf} == conf, "a run changed a setting"
+        assert {key: project.spark.conf.get(key) for key in conf} == conf, "the run changed a setting"
     for name, config in EVERY.items():
         assert_one_file_per_bucket(project, name, str(config["bucket_hash"]), 8)
         assert project.rows(f"select count(*) from {project.table(name)}")[0][0] == 500
 
 
 @pytest.mark.parametrize("bucket_hash", ["hive", "spark"])
-def test_every_bucket_has_a_task_of_its_own(project: Project, bucket_hash: str) -> None:
+def test_every_bucket_is_written_by_its_own_task(project: Project, bucket_hash: str) -> None:
     for name, partition_by in (("whole", []), ("one_partition", ["p"])):
         config = TABLE | {"buckets": 64, "bucket_hash": bucket_hash, "partition_by": partition_by}
         project.model(name, "select id as k, 'x' as p from range(3000)", **config)
@@ -55,7 +55,7 @@ def test_every_bucket_has_a_task_of_its_own(project: Project, bucket_hash: str) 
         assert set(tasks.values()) == {1}
 
 
-def test_many_partitions_are_written_by_more_tasks_than_buckets(project: Project) -> None:
+def test_many_partitions_use_more_tasks_than_buckets(project: Project) -> None:
     query = "select id as k, id % 30 as p from range(3000)"
     project.model("by_session", query, **TABLE | {"buckets": 2, "partition_by": ["p"]})
     project.model("by_config", query, **TABLE | {"buckets": 2, "partition_by": ["p"], "write_tasks": 9})
@@ -69,14 +69,14 @@ def test_many_partitions_are_written_by_more_tasks_than_buckets(project: Project
         assert_one_file_per_bucket(project, table, "hive", buckets)
 
 
-def test_partitions_share_the_tasks_evenly(project: Project) -> None:
+def test_partitions_share_tasks_evenly(project: Project) -> None:
     rows = "select id div 24 as k, id % 24 as p from range(6000)"
     project.build(rows, **TABLE | {"partition_by": ["p"], "write_tasks": 8})
     assert set(writing_tasks(project.files("m")).values()) == {24}
 
 
 @pytest.mark.parametrize("numbers", all_long_but(((1, 2, 100),), [(1, 2, 100), (1024,), (4096,)]))
-def test_from_one_to_thousands_of_buckets(project: Project, numbers: tuple[int, ...]) -> None:
+def test_one_to_thousands_of_buckets_are_written(project: Project, numbers: tuple[int, ...]) -> None:
     cases = [
         (n, bucket_hash) for n, bucket_hash in product(numbers, ("hive", "spark")) if n < 100 or bucket_hash == "hive"
     ]
@@ -99,7 +99,7 @@ def test_empty_input_makes_an_empty_table(project: Project) -> None:
         assert project.detail(table, "Num Buckets") == "8"
 
 
-def test_one_key_and_only_null_keys_make_one_file(project: Project) -> None:
+def test_single_key_and_null_keys_make_one_file(project: Project) -> None:
     project.model("skewed", "select 5 as k, id from range(1000)", **TABLE)
     project.model("nulls", "select cast(null as string) as k, id from range(1000)", **TABLE)
     project.dbt("run")
@@ -107,8 +107,8 @@ def test_one_key_and_only_null_keys_make_one_file(project: Project) -> None:
         assert list(buckets_of(project, table, "hive").values()) == [[bucket]]
 
 
-def test_a_stock_insert_after_a_select_would_have_lost_the_buckets(project: Project) -> None:
-    """The trap that the package closes: DESCRIBE says eight buckets, and the files have none."""
+def test_stock_insert_after_a_select_loses_the_buckets(project: Project) -> None:
+    """The package exists to prevent this: DESCRIBE shows eight buckets, but the files have none."""
     config = {"materialized": "bucketed_incremental", "partition_by": ["p"], "incremental_strategy": "insert_overwrite"}
     project.build("select id as k, 0 as p from range(100)", **TABLE | config)
     project.rows("select * from {schema}.m")
@@ -120,7 +120,7 @@ def test_a_stock_insert_after_a_select_would_have_lost_the_buckets(project: Proj
     assert_one_file_per_bucket(project, "m", "hive", 8)
 
 
-def test_a_table_written_without_buckets_never_replaces_the_old_one(project: Project) -> None:
+def test_table_written_without_buckets_never_replaces_the_old_one(project: Project) -> None:
     project.model("m", "select id as k, '{{ var('v') }}' as v from range(100)", **TABLE)
     project.dbt("run", v="old")
 
@@ -135,7 +135,7 @@ def test_a_table_written_without_buckets_never_replaces_the_old_one(project: Pro
     assert {row.v for row in project.rows("select distinct v from {schema}.m")} == {"old"}
 
 
-def test_rows_that_were_added_without_buckets_are_written_again_by_the_next_run(project: Project) -> None:
+def test_next_run_rewrites_rows_added_without_buckets(project: Project) -> None:
     config = TABLE | {"materialized": "bucketed_incremental", "partition_by": ["p"]}
     project.build("select id as k, 0 as p from range(100)", **config)
 

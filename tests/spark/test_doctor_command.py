@@ -1,4 +1,4 @@
-"""`spark-bucketing doctor` of a real session."""
+"""Tests of `spark-bucketing doctor` on a real session."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ RECORDS = "spark.sql.files.maxRecordsPerFile"
 
 
 @pytest.mark.usefixtures("extension")
-def test_what_breaks_buckets_in_a_session_is_found(project: Project) -> None:
+def test_doctor_finds_settings_that_break_buckets(project: Project) -> None:
     result = command(project, "doctor", "--format", "json")
     found = {one["subject"]: one for one in json.loads(result.stdout)["examined"]}
     assert result.exit_code == 0 and {one["state"] for one in found.values()} == {"ok"}, result.output

@@ -1,7 +1,7 @@
-"""Bucket evolution as dbt users see it: a table of flights by month whose buckets change while the months go by.
+"""Tests of bucket evolution in dbt: a table of flights by month whose buckets change between runs.
 
-The two cases of the talk "Bucketing 2.0": a plain incremental table becomes bucketed, and X buckets grow to 2X, neither by
-a rewrite; and a table whose months were written by four specs. Rows are compared with those of the same query of plain rows.
+They follow the two cases of the talk "Bucketing 2.0": an unbucketed incremental table becomes bucketed, and X buckets
+grow to 2X, both without a rewrite. A second table has months of four specs. Expected rows come from unbucketed tables.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ PLAIN = {
 }  # fmt: skip
 EVOLVING: dict[str, Any] = PLAIN | {"materialized": "bucketed_incremental", "on_bucket_change": "evolve"}
 BY_PLANE: dict[str, Any] = EVOLVING | {"clustered_by": ["tailnum"], "sorted_by": ["tailnum", "flight"]}
-# For each run, the config and the months (as last digits) that it writes: of the table of the talk, and of that with four specs.
+# For each run, the config and the months (last digits) that it writes, for the talk's table and the one with four
+# specs.
 RUNS: list[tuple[dict[str, Any], str, dict[str, Any], str]] = [
     (PLAIN, "12", PLAIN, "1"),
     (BY_PLANE | {"buckets": 8}, "3", BY_PLANE | {"buckets": 8}, "2"),
@@ -37,7 +38,7 @@ RUNS: list[tuple[dict[str, Any], str, dict[str, Any], str]] = [
 ]
 JOIN = "select f.month, f.flight, p.seats from {flights} f join planes p on f.tailnum = p.tailnum"
 GROUPING = "select tailnum, count(*), sum(delay) from {flights} group by tailnum"
-# How many tables they read as bucketed where the months are of four specs: planes alone is, unless the months fit together.
+# Number of bucketed scans over months of four specs: only planes is bucketed, unless the months are compatible.
 QUERIES = {
     JOIN: 1,
     GROUPING: 0,
@@ -47,8 +48,8 @@ QUERIES = {
 }
 
 
-class Seen:
-    """What the join, the grouping and the join within one month do after a run, and what the plans say."""
+class Observation:
+    """Results and plans of the join, the aggregate and the join within one month after a run."""
 
     def __init__(self, tables: Tables) -> None:
         queries = [query.format(flights="flights") for query in (JOIN, GROUPING, JOIN + " where month = '2013-03'")]
@@ -59,11 +60,11 @@ class Seen:
 
 
 class Story:
-    """The project of the two tables, run by run."""
+    """The project of the two tables, with one method call per run."""
 
     def __init__(self, project: Project) -> None:
         self.project, self.tables, self.months = project, Tables(project.spark, project.schema), ["", ""]
-        self.seen: list[Seen] = []
+        self.seen: list[Observation] = []
         project.model("all_flights", SOURCE, materialized="view")
         project.model(
             "planes", "select distinct tailnum, carrier, length(tailnum) * 30 as seats from {{ ref('all_flights') }} where flight % 3 = 0",
@@ -78,14 +79,14 @@ class Story:
         selected = ["--select", "flights", *["four_specs"] * bool(other_months)] if number else []
         self.project.dbt("run", *selected, months=written)
         self.months = ["".join(sorted({*self.months[0], *months})), "".join(sorted({*self.months[1], *other_months}))]
-        self.seen.append(Seen(self.tables))
+        self.seen.append(Observation(self.tables))
         self.assert_rows("flights", self.months[0], [JOIN, GROUPING])
 
     def names(self, months: str) -> str:
         return " ".join(f"2013-0{month}" for month in months)
 
     def assert_rows(self, table: str, months: str, queries: list[str]) -> None:
-        """The queries have the rows of plain ones, with the extension and without it."""
+        """Check that the queries return the rows of unbucketed tables, with and without the extension."""
         listed = ", ".join(f"'{name}'" for name in self.names(months).split())
         plain = f"(select tailnum, flight, carrier, delay, month from all_flights where month in ({listed}))"
         for query in queries:
@@ -105,26 +106,26 @@ def story(new_project: Callable[..., Project]) -> Iterator[Story]:
         yield story
 
 
-# Exchanges of the join, of the grouping, and of the join within the third month, which is not there after the first run. A
-# plain table of flights moves to the buckets of planes.
+# Exchanges of the join, the aggregate and the join within the third month, which the first run does not write. An
+# unbucketed table of flights is shuffled to the buckets of planes.
 SEEN = {
-    "a plain table": ((1, 1, 0), ""),
-    "a bucketed month": ((1, 1, 0), "[not-sealed] (partition month=2013-01 and 1 more: "),
+    "unbucketed table": ((1, 1, 0), ""),
+    "one bucketed month": ((1, 1, 0), "[not-sealed] (partition month=2013-01 and 1 more: "),
     "all months bucketed": ((0, 0, 0), "8 Hive buckets"),
-    "a month of twice as many buckets": ((0, 0, 0), "8 Hive buckets of partitions with 8, 16"),
-    "all months of twice as many": ((0, 0, 0), "16 Hive buckets"),
+    "one month with twice as many buckets": ((0, 0, 0), "8 Hive buckets of partitions with 8, 16"),
+    "all months with twice as many buckets": ((0, 0, 0), "16 Hive buckets"),
 }
 
 
 @pytest.mark.parametrize("run", range(len(RUNS)), ids=SEEN)
-def test_queries_use_the_buckets_that_their_months_have(story: Story, run: int) -> None:
+def test_queries_use_the_buckets_of_their_months(story: Story, run: int) -> None:
     seen, (exchanges, said) = story.seen[run], [*SEEN.values()][run]
     assert seen.exchanges == exchanges, seen.plan
     assert said in seen.plan
-    assert seen.stock == Shape(2, 2, 0), "stock Spark, before and after"
+    assert seen.stock == Shape(2, 2, 0), "stock Spark shuffles both sides after every run"
 
 
-def test_a_table_of_four_specs_has_them(story: Story) -> None:
+def test_table_has_four_specs(story: Story) -> None:
     rows = story.project.rows("select partition, num_buckets, bucket_columns from bucket_specs('{schema}.four_specs')")
     assert {row.partition: (row.num_buckets, row.bucket_columns) for row in rows} == {
         "month=2013-01": (None, None),
@@ -135,6 +136,6 @@ def test_a_table_of_four_specs_has_them(story: Story) -> None:
 
 
 @pytest.mark.parametrize("query", QUERIES)
-def test_every_query_of_four_specs_has_the_rows_of_a_plain_table(story: Story, query: str) -> None:
+def test_queries_over_four_specs_return_the_rows_of_an_unbucketed_table(story: Story, query: str) -> None:
     assert story.tables.shape(query.format(flights="four_specs")).bucketed == QUERIES[query]
     story.assert_rows("four_specs", "1234", [query])

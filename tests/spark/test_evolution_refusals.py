@@ -1,4 +1,4 @@
-"""What cannot evolve, or not in this session, is an error that says so before anything changes."""
+"""Tests that unsupported spec changes, and sessions that cannot evolve, fail before anything changes."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 from bucketed_tables import no_extension
 from crashes import statements
-from test_evolution_runs import EVOLVING, ROWS, alterations, days, files_of, records, source, spec
+from test_evolution_runs import EVOLVING, ROWS, alterations, days, files_of, sealed_specs, source, spec
 
 from conftest import Failed, Project
 from spark_bucketing.session import setting
 
 pytestmark = pytest.mark.usefixtures("extension")
 
-# What evolve refuses of a table that there is: (config of the first run, changes, parts of the message).
+# Changes that `evolve` refuses for an existing table: (config of the first run, changes, parts of the message).
 REFUSED: dict[str, tuple[dict[str, Any], dict[str, Any], list[str]]] = {
     "format": ({"buckets": 4}, {"file_format": "orc"}, ["parquet, partitioned by (ds)", "file_format=orc"]),
     "partitions": ({"buckets": 4}, {"partition_by": ["v"]}, ["partitioned by (ds)", "partition_by=[v]"]),
@@ -28,7 +28,7 @@ REFUSED: dict[str, tuple[dict[str, Any], dict[str, Any], list[str]]] = {
 
 
 @pytest.mark.long
-def test_what_is_no_bucket_spec_does_not_evolve(new_project: Callable[..., Project]) -> None:
+def test_other_layout_changes_do_not_evolve(new_project: Callable[..., Project]) -> None:
     project = source(new_project())
     for name, (first, _, _) in REFUSED.items():
         project.model(name, ROWS, **EVOLVING | first)
@@ -47,7 +47,7 @@ def test_what_is_no_bucket_spec_does_not_evolve(new_project: Callable[..., Proje
     assert project.tables() == {*REFUSED, "rows"}
 
 
-def test_a_session_that_cannot_evolve_is_told_so_before_anything_changes(project: Project) -> None:
+def test_unsupported_session_fails_before_anything_changes(project: Project) -> None:
     spark = source(project).spark
     project.model("m", ROWS, **EVOLVING, buckets=4)
     project.dbt("run", run=0, days=days())
@@ -72,7 +72,7 @@ def test_a_session_that_cannot_evolve_is_told_so_before_anything_changes(project
             refused("another function has the name `bucket_specs`", "GenericUDFHash", "drop or rename that function")
         finally:
             spark.sql("drop temporary function bucket_specs")
-        # A full refresh rebuilds all, and needs no extension for it.
+        # A full refresh rebuilds all partitions and needs no extension.
         project.dbt("run", "--full-refresh", run=1, days=days(1))
-    assert records(project, "m") == {"1": spec(8)}
+    assert sealed_specs(project, "m") == {"1": spec(8)}
     assert project.detail("m", "Num Buckets") == "8"

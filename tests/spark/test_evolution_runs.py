@@ -1,4 +1,4 @@
-"""on_bucket_change='evolve': the table and the partitions that a run writes get the new spec, all others keep theirs."""
+"""Tests that on_bucket_change='evolve' changes the spec of the table and the written partitions, and no other."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from test_bucketed_table import assert_one_file_per_bucket
 from conftest import Project
 from spark_bucketing.session import setting
 
-# Many runs of dbt; the story of test_evolution_dbt.py is told by a few.
+# These tests run dbt often; test_evolution_dbt.py covers the main cases in a few runs.
 pytestmark = pytest.mark.long
 
 EVOLVING: dict[str, Any] = {
     "materialized": "bucketed_incremental", "clustered_by": ["k"], "partition_by": ["ds"], "on_bucket_change": "evolve",
 }  # fmt: skip
-# The first run fills the first three days; each later one brings new rows for those of its variable.
+# The first run fills three days; each later run adds rows for the days in its variable.
 ROWS = "select k, v, ds from {{ ref('rows') }}"
 ALL = "select k, v, ds from {{schema}}.{}"
 SOURCE = """
@@ -48,8 +48,8 @@ def days(*numbers: int) -> str:
     return "array(" + ", ".join(f"date'2024-01-0{number}'" for number in numbers) + ")"
 
 
-def records(project: Project, table: str) -> dict[str, Spec]:
-    """The bucket spec that each partition is sealed with, which its descriptor must agree with; PLAIN without a seal."""
+def sealed_specs(project: Project, table: str) -> dict[str, Spec]:
+    """Return the sealed spec of each partition, which must equal its descriptor; PLAIN without a seal."""
     rows = project.rows(f"select * from bucket_specs('{project.schema}.{table}')")
     found: dict[str, Spec] = {}
     for row in rows:
@@ -69,7 +69,7 @@ def source(project: Project) -> Project:
 
 
 def files_of(project: Project, table: str) -> dict[str, set[tuple[str, int]]]:
-    """The files of each partition, with the time of their last change."""
+    """Return the files of each partition with their modification times."""
     found: dict[str, set[tuple[str, int]]] = {}
     for path in project.files(table):
         changed = (project.location(table) / path).stat().st_mtime_ns
@@ -78,12 +78,12 @@ def files_of(project: Project, table: str) -> dict[str, set[tuple[str, int]]]:
 
 
 def assert_files_match_seals(project: Project, table: str) -> None:
-    """Names and rows of the files of each partition are those of its seal, one file for each bucket."""
+    """Check that the files of each partition have the names and rows of its seal, one file per bucket."""
     for row in project.rows(f"select * from bucket_specs('{project.schema}.{table}')"):
         files = [path.name for path in project.files(table) if path.parent.name == row.partition]
         ids = [int(found[1]) for file in files if (found := re.match(r"(\d+)_\d+_part", file))]
         if row.status == "not-sealed":
-            assert not ids, f"{row.partition} has buckets"
+            assert not ids, f"{row.partition} has files with bucket ids"
             continue
         assert files and row.status == "sealed", row
         assert len(ids) == len(files) == len(set(ids)) and max(ids) < row.num_buckets, (row, files)
@@ -99,13 +99,13 @@ def alterations(sent: list[str]) -> list[str]:
     return [statement for statement in sent if "clustered" in statement.lower() and statement.startswith("alter")]
 
 
-# Every strategy, and both kinds of table before, at least once; the others take long.
+# Cover every strategy and both kinds of initial table once; the other combinations are long tests.
 CASES = ["bucketed_append", "bucketed_microbatch", "plain_insert_overwrite"]
 OTHERS = sorted({f"{before}_{strategy}" for before in ("bucketed", "plain") for strategy in STRATEGIES} - {*CASES})
 
 
 class History:
-    """Tables of every strategy that have gone through runs with changing specs, and what was seen after each run."""
+    """Tables of every strategy that ran with changing specs, and the observations after each run."""
 
     def __init__(self, project: Project, cases: list[str]) -> None:
         self.project, self.cases = project, cases
@@ -131,7 +131,7 @@ class History:
         with statements() as sent:
             self.project.dbt("run", *batches, run=len(self.sent), days=days(*numbers))
         self.sent.append(sent)
-        self.records.append({case: records(self.project, case) for case in self.cases})
+        self.records.append({case: sealed_specs(self.project, case) for case in self.cases})
         self.files.append({case: files_of(self.project, case) for case in self.cases})
         self.rows.append({case: content(self.project, ALL.format(case), case) for case in self.cases})
 
@@ -169,10 +169,10 @@ def test_untouched_partitions_are_not_rewritten(history: History) -> None:
         assert second["1"] == first["1"] == fourth["1"]
         assert third["2"] == second["2"] == fourth["2"]
         assert fourth["4"] == third["4"]
-        assert not second["2"] & first["2"], "the touched partition is wholly new"
+        assert not second["2"] & first["2"], "every file of the touched partition must be new"
 
 
-def test_no_row_is_lost_or_doubled(history: History) -> None:
+def test_no_row_is_lost_or_duplicated(history: History) -> None:
     for case in history.cases:
         project, strategy = history.project, case.split("_", 1)[1]
         rows: dict[tuple[int, int, int], str] = {}
@@ -192,18 +192,18 @@ def test_no_row_is_lost_or_doubled(history: History) -> None:
             assert content(project, ALL.format(case), case) == expected
 
 
-def test_files_are_what_the_seals_say(history: History) -> None:
+def test_files_match_their_seals(history: History) -> None:
     for case in history.cases:
         assert_files_match_seals(history.project, case)
 
 
-def test_the_table_is_altered_once_for_each_change_and_never_without_one(history: History) -> None:
+def test_table_is_altered_once_per_spec_change(history: History) -> None:
     assert [len(alterations(sent)) for sent in history.sent] == [0, len(history.cases), 0, len(history.cases)]
     assert all(" partition " not in statement for sent in history.sent for statement in alterations(sent))
     assert {history.project.detail(case, "Provider") for case in history.cases} == {"hive"}
 
 
-# Together with the other configs of a model.
+# Combine the spec change with other model configs.
 
 SECOND_COLUMNS = {
     "append_new_columns": "select 7L as k, 'x' as v, 5L as w, date'2024-01-02' as ds",
@@ -223,21 +223,21 @@ def test_columns_and_buckets_may_change_together(new_project: Callable[..., Proj
     for name in names:
         mode = name.split("_", 1)[1]
         sql = f"{{% if is_incremental() %}}{SECOND_COLUMNS[mode]}{{% else %}}select 1{{% endif %}}"
-        # The new column is the new key.
+        # The new column is the new bucket column.
         project.model(name, sql, **EVOLVING | {"buckets": 8, "clustered_by": ["w"], "on_schema_change": mode})
     project.dbt("run", run=1, days=days())
     for name in names:
         assert project.rows(f"select count(*), count(w) from {project.table(name)}")[0][:] == (61, 1)
         old = spec(4) if name.startswith("bucketed") else PLAIN
-        # Columns that go are gone from every file, so that all of the table is written anew.
+        # Removed columns must disappear from every file, so dbt rewrites the whole table.
         others = old if name.endswith("append_new_columns") else spec(8, "w")
-        assert records(project, name) == {"1": others, "2": spec(8, "w"), "3": others}
+        assert sealed_specs(project, name) == {"1": others, "2": spec(8, "w"), "3": others}
         assert_files_match_seals(project, name)
 
 
 @pytest.mark.usefixtures("extension")
-def test_everything_else_of_a_run_is_as_before(project: Project) -> None:
-    """Capital letters, odd partition values, comments, a contract, --empty, a full refresh and going back."""
+def test_other_features_work_while_specs_change(project: Project) -> None:
+    """Cover upper-case names, special values, comments, a contract, --empty, full refresh and a reverted spec."""
     sql = """
         select cast(id as bigint) as Key, cast(id as string) as v, array('a b', 'c%d', 'e+f', null, "x'/y")[id % 5] as `Day`
         from {{ ref('numbers') }} {% if is_incremental() %}where id % 5 <> 1{% endif %}"""
@@ -251,7 +251,7 @@ def test_everything_else_of_a_run_is_as_before(project: Project) -> None:
     for buckets in (4, 8, 4):
         project.build(sql, **base, buckets=buckets)
         found = {row.partition: row.num_buckets for row in project.rows("select * from bucket_specs('{schema}.m')")}
-        assert found.pop("day=c%25d") is None, "it was not written, and is not sealed"
+        assert found.pop("day=c%25d") is None, "a partition that was not written must not be sealed"
         assert list(found.values()) == [buckets] * 4, found
         assert project.detail("m", "Num Buckets") == str(buckets)
     project.model("m", sql, **base, buckets=16)

@@ -1,4 +1,4 @@
-"""`make evolution`: the two cases of the talk "Bucketing 2.0", and four specs, on the flights of the showcase."""
+"""Tests of `make evolution`: the two cases of the talk "Bucketing 2.0", and four specs, on the showcase's flights."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from conftest import REPOSITORY
 pytestmark = pytest.mark.long
 
 PROGRAM = REPOSITORY / "scripts" / "evolution"
-# The same program, in which a statement is sent after the first `dbt run`, and the steps from the second one are left out.
+# The same program, which sends a statement after the first `dbt run` and skips all later steps.
 SABOTAGE = f"""
 import sys
 
@@ -55,13 +55,13 @@ def output(demo: Path) -> str:
     return done.stdout
 
 
-def test_the_rows_of_all_queries_were_compared(output: str) -> None:
+def test_rows_of_all_queries_are_compared(output: str) -> None:
     assert re.findall(r"^These (.*) have the rows of the CSV files\.$", output, re.MULTILINE) == [
         "4 queries", "4 queries", "6 queries", "6 queries and 11 others", "4 queries",
     ]  # fmt: skip
 
 
-def test_documents_quote_what_is_printed(output: str) -> None:
+def test_docs_quote_the_printed_output(output: str) -> None:
     printed = [line.strip() for line in output.splitlines()]
     section = (REPOSITORY / "docs" / "evolution.md").read_text().rpartition("make evolution")[2].split("\n## ")[0]
     quoted = "".join(re.findall(r"```text\n(.*?)```", section, re.DOTALL)).splitlines()
@@ -69,7 +69,7 @@ def test_documents_quote_what_is_printed(output: str) -> None:
     assert [line for line in quoted if line.strip() not in printed] == []
 
 
-def test_nothing_is_left_outside_of_its_folder(output: str, demo: Path) -> None:
+def test_program_writes_only_to_its_folder(output: str, demo: Path) -> None:
     assert [path.name for path in demo.iterdir()] == ["evolution"]
 
 
@@ -80,18 +80,18 @@ def test_nothing_is_left_outside_of_its_folder(output: str, demo: Path) -> None:
             "insert into nycflights13.flights_by_month select * from nycflights13.flights_by_month "
             "where flight_month = '2013-05' and tailnum = 'N14228' limit 1",
             r"join with planes, all months, with the extension: 1 row too many, such as \('UA-",
-            id="a row twice",
+            id="duplicate row",
         ),
         pytest.param(
             "insert overwrite nycflights13.flights_by_month partition (flight_month = '2013-05') "
             "select tailnum, flight_id, flight_date, carrier, origin, dest, is_cancelled, departure_delay, "
             "if(tailnum = 'N14228', 0, arrival_delay) from nycflights13.stg_flights where flight_month = '2013-05'",
             r"grouping by plane, all months, with the extension: 1 row too many, such as \('N14228', .*; 1 row missing",
-            id="a wrong value",
+            id="wrong value",
         ),
     ],
 )
-def test_a_wrong_row_is_found(tmp_path: Path, statement: str, found: str) -> None:
+def test_wrong_row_is_found(tmp_path: Path, statement: str, found: str) -> None:
     done = evolve(tmp_path, "-c", SABOTAGE, statement)
     assert done.returncode == 1, done.stderr
     assert re.search(f"^Wrong rows. {found}", done.stderr, re.MULTILINE), done.stderr

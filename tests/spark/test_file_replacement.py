@@ -1,4 +1,4 @@
-"""Files of organized tables that are replaced: what readers see meanwhile, and what a crash leaves."""
+"""Tests of file replacement in organized tables: what concurrent readers see, and recovery after a crash."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from conftest import Failed, Project
 from spark_bucketing.session import setting
 
 ROWS: list[Row] = [(i, i, 0, "old", "a" if i < 200 else "b") for i in range(400)]
-# Rows that are updated, deleted, moved to another partition, and a partition that is new; one loses all of its rows.
+# Rows that are updated, deleted or moved to another partition; one partition is new, another loses all rows.
 DELTA = [
     *[(i, i, 1, "new", "a", "U") for i in range(100, 110)],
     *[(i, i, 1, "moved", "c", "U") for i in range(200, 400)],
@@ -41,26 +41,26 @@ MERGED = sorted(
 OLD = sorted(ROWS, key=str)
 
 
-def crashed_before_replacing(project: Project) -> tuple[list[tuple[Path, Path]], list[Path]]:
-    """A run that has written the new files, as pairs of where they are and where they are going to be; and those that go."""
+def crash_before_replacing(project: Project) -> tuple[list[tuple[Path, Path]], list[Path]]:
+    """Crash a run that has staged its files; return (staged, final) path pairs, and the files to replace."""
     start(project, ROWS, partition_by=["ds"])
     write(project.spark, project.table("delta"), DELTA, f"{COLUMNS}, op string")
     with statements(crash_before="replace files"), pytest.raises(Failed, match="crashed here"):
         project.dbt("run")
     table, staged = project.location("m"), project.location("m__dbt_staged")
-    coming = [(staged / path, table / path) for path in data_files(project, "m__dbt_staged")]
+    new_files = [(staged / path, table / path) for path in data_files(project, "m__dbt_staged")]
     listed = project.rows("select distinct file from {schema}.m__dbt_touched where file is not null")
-    return coming, [Path(row.file.removeprefix("file:").replace("///", "/")) for row in listed]
+    return new_files, [Path(row.file.removeprefix("file:").replace("///", "/")) for row in listed]
 
 
 def begin(
-    project: Project, coming: list[tuple[Path, Path]], going: list[Path], name: str = "20260101000000000000-0"
+    project: Project, new_files: list[tuple[Path, Path]], old_files: list[Path], name: str = "20260101000000000000-0"
 ) -> Path:
     record = project.location("m") / "_replaced" / name
     record.mkdir(parents=True)
     lists = {
-        "added": [str(to.relative_to(project.location("m"))) for _, to in coming],
-        "removed": [str(path.relative_to(project.location("m"))) for path in going],
+        "added": [str(to.relative_to(project.location("m"))) for _, to in new_files],
+        "removed": [str(path.relative_to(project.location("m"))) for path in old_files],
         "created": [{"ds": "c"}],
     }
     (record / "begun").write_text(json.dumps(lists))
@@ -73,19 +73,25 @@ def move(paths: list[tuple[Path, Path]]) -> None:
         source.rename(target)
 
 
-def take(step: str, project: Project, record: Path, coming: list[tuple[Path, Path]], going: list[Path]) -> None:
-    """One of the steps of a replacement that has begun."""
+def take_step(
+    step: str, project: Project, record: Path, new_files: list[tuple[Path, Path]], old_files: list[Path]
+) -> None:
+    """Perform one step of a replacement that has started."""
     if step == "half-moved":
         project.spark.sql(f"alter table {project.table('m')} add partition (ds='c')")
-        move(coming[::2])
+        move(new_files[::2])
     elif step == "moved":
-        move(coming[1::2])
+        move(new_files[1::2])
         for part in (project.location("m__dbt_staged") / "_file_statistics").glob("[0-9]*"):
             part.rename(project.location("m") / "_file_statistics" / part.name)
     elif step in ("committed", "undone"):
         (record / "begun").rename(record / step)
     else:
-        paths = {"half-undone": [to for _, to in coming[::2]], "half-deleted": going[::2], "deleted": going[1::2]}
+        paths = {
+            "half-undone": [to for _, to in new_files[::2]],
+            "half-deleted": old_files[::2],
+            "deleted": old_files[1::2],
+        }
         for path in paths[step]:
             path.unlink()
 
@@ -111,12 +117,14 @@ LONG = pytest.mark.long
         pytest.param("deleted", marks=LONG),
     ],
 )
-def test_a_crash_while_files_are_replaced(project: Project, extension: None, state: str) -> None:
-    """Readers with the extension have the old or the new rows in each state, and the next run ends with the new ones."""
-    coming, going = crashed_before_replacing(project)
-    record = begin(project, coming, going)
+def test_readers_and_the_next_run_survive_a_crash_during_replacement(
+    project: Project, extension: None, state: str
+) -> None:
+    """In every state, readers with the extension see the old or the new rows; the next run completes."""
+    new_files, old_files = crash_before_replacing(project)
+    record = begin(project, new_files, old_files)
     for step in STEPS[state]:
-        take(step, project, record, coming, going)
+        take_step(step, project, record, new_files, old_files)
     committed = (record / "committed").exists()
     assert rows_of(project) == (MERGED if committed else OLD)
     if not state.startswith("half"):
@@ -125,7 +133,7 @@ def test_a_crash_while_files_are_replaced(project: Project, extension: None, sta
         assert rows_of(project) == (MERGED if committed else OLD)
     project.dbt("run")
     assert rows_of(project) == MERGED
-    assert not list(project.location("m").glob("ds=b*/part-*")), "a partition without rows has gone"
+    assert not list(project.location("m").glob("ds=b*/part-*")), "a partition without rows must be dropped"
     assert [row.partition for row in project.rows("show partitions {schema}.m")] == ["ds=a", "ds=c"]
     assert project.tables() == {"m", "base", "delta"}
     assert len(list((project.location("m") / "_replaced").iterdir())) == 1
@@ -141,11 +149,11 @@ def replace(project: Project) -> Any:
     ).collect()
 
 
-def test_what_cannot_be_replaced_is_undone(project: Project, extension: None) -> None:
-    """A file that cannot be moved, and one that somebody has changed: nothing is left of the new files."""
-    coming, _ = crashed_before_replacing(project)
+def test_failed_replacement_is_undone(project: Project, extension: None) -> None:
+    """If a file cannot be moved, or another writer has changed one, no new file remains."""
+    new_files, _ = crash_before_replacing(project)
     before = data_files(project, "m")
-    coming[-1][1].mkdir(parents=True)
+    new_files[-1][1].mkdir(parents=True)
     with pytest.raises(Exception, match="cannot be renamed"):
         replace(project)
     assert rows_of(project) == OLD and data_files(project, "m") == before
@@ -154,14 +162,14 @@ def test_what_cannot_be_replaced_is_undone(project: Project, extension: None) ->
     assert rows_of(project) == MERGED
 
 
-def test_another_run_that_takes_this_one_for_dead(project: Project, extension: None) -> None:
-    """One of them has its way, and no row is lost: what was undone cannot be committed, nor the other way round."""
-    coming, going = crashed_before_replacing(project)
+def test_concurrent_recovery_and_replacement_have_one_winner(project: Project, extension: None) -> None:
+    """A replacement that was undone cannot be committed, and a committed one cannot be undone; no row is lost."""
+    new_files, old_files = crash_before_replacing(project)
     done = threading.Event()
 
     def recover() -> None:
         while not done.is_set():
-            # Both may drop the same partition, and one of them finds none.
+            # Both may drop the same partition; one of them no longer finds it.
             with suppress(PySparkException, Py4JError):
                 project.spark.sql(f"alter table {project.table('m')} recover files")
 
@@ -169,9 +177,9 @@ def test_another_run_that_takes_this_one_for_dead(project: Project, extension: N
     other.start()
     try:
         replace(project)
-        expected, there, gone = MERGED, [to for _, to in coming], going
+        expected, there, gone = MERGED, [to for _, to in new_files], old_files
     except (PySparkException, Py4JError):
-        expected, there, gone = OLD, going, [to for _, to in coming]
+        expected, there, gone = OLD, old_files, [to for _, to in new_files]
     finally:
         done.set()
         other.join()
@@ -179,24 +187,24 @@ def test_another_run_that_takes_this_one_for_dead(project: Project, extension: N
     assert all(path.exists() for path in there) and not any(path.exists() for path in gone)
 
 
-def test_what_is_committed_is_not_undone(project: Project, extension: None) -> None:
-    coming, going = crashed_before_replacing(project)
-    record = begin(project, coming, going)
+def test_committed_replacement_cannot_be_undone(project: Project, extension: None) -> None:
+    new_files, old_files = crash_before_replacing(project)
+    record = begin(project, new_files, old_files)
     jvm: Any = project.spark._jvm
     records = jvm.org.apache.spark.sql.bucketing.metadata
     path = jvm.org.apache.hadoop.fs.Path(str(project.location("m")))
     conf = project.spark._jsc.hadoopConfiguration()
     fs = path.getFileSystem(conf)
-    begun = records.Replacement.records(path, conf).last()
-    assert records.Replacement.commit(begun, fs) and not records.Replacement.undo(begun, fs)
+    started = records.Replacement.records(path, conf).last()
+    assert records.Replacement.commit(started, fs) and not records.Replacement.undo(started, fs)
     (record / "committed").rename(record / "begun")
-    assert records.Replacement.undo(begun, fs) and records.Replacement.undo(begun, fs)
-    assert not records.Replacement.commit(begun, fs) and (record / "undone").exists()
+    assert records.Replacement.undo(started, fs) and records.Replacement.undo(started, fs)
+    assert not records.Replacement.commit(started, fs) and (record / "undone").exists()
 
 
-def test_files_that_others_have_changed_are_not_replaced(project: Project, extension: None) -> None:
-    _, going = crashed_before_replacing(project)
-    going[0].touch()
+def test_files_changed_by_other_writers_are_not_replaced(project: Project, extension: None) -> None:
+    _, old_files = crash_before_replacing(project)
+    old_files[0].touch()
     with pytest.raises(Exception, match=r"changed or deleted since it was read.*run it again"):
         replace(project)
     assert rows_of(project) == OLD
@@ -207,7 +215,7 @@ def test_files_that_others_have_changed_are_not_replaced(project: Project, exten
 
 @pytest.mark.long
 @pytest.mark.parametrize("statement", ["__dbt_files`", "__dbt_staged` ", "_file_statistics/", "drop table"])
-def test_a_crash_between_statements_of_a_merge(project: Project, extension: None, statement: str) -> None:
+def test_merge_survives_a_crash_between_statements(project: Project, extension: None, statement: str) -> None:
     start(project, ROWS, partition_by=["ds"])
     write(project.spark, project.table("delta"), DELTA, f"{COLUMNS}, op string")
     with (
@@ -221,15 +229,15 @@ def test_a_crash_between_statements_of_a_merge(project: Project, extension: None
     assert project.tables() == {"m", "base", "delta"}
 
 
-def test_readers_see_the_old_rows_or_the_new_ones(project: Project, extension: None, spark: SparkSession) -> None:
-    """A second session counts while rows are merged, and move between partitions."""
+def test_readers_see_either_old_or_new_rows(project: Project, extension: None, spark: SparkSession) -> None:
+    """A second session counts rows while a merge moves some of them between partitions."""
     start(project, [(i, i, 0, "x", "a") for i in range(400)], partition_by=["ds"])
     other = spark.newSession()
     other.conf.set("spark.bucketing.enabled", "true")
     found: list[Any] = []
     done = threading.Event()
 
-    def counted() -> Any:
+    def count_rows() -> Any:
         try:
             return tuple(other.sql(f"select count(*), sum(s) from {project.table('m')}").collect()[0])
         except (PySparkException, Py4JError) as error:
@@ -237,7 +245,7 @@ def test_readers_see_the_old_rows_or_the_new_ones(project: Project, extension: N
 
     def read() -> None:
         while not done.is_set():
-            found.append(counted())
+            found.append(count_rows())
 
     reader = threading.Thread(target=read)
     reader.start()
@@ -250,12 +258,12 @@ def test_readers_see_the_old_rows_or_the_new_ones(project: Project, extension: N
         done.set()
         reader.join()
     sums = {(400, 100 * run) for run in range(4)}
-    # A query that was planned before, and reads a file when it is gone, fails, as it does of any overwrite.
+    # A query that was planned earlier fails if it reads a deleted file, as with any overwrite.
     wrong = [one for one in found if one not in sums and not re.search("FILE_NOT_EXIST|does not exist", str(one))]
     assert not wrong and len(found) > 20
 
 
-def test_a_model_of_others_is_not_touched(project: Project, extension: None) -> None:
+def test_tables_without_file_statistics_have_no_replacement(project: Project, extension: None) -> None:
     project.build("select 1 as id", materialized="bucketed_table", clustered_by=["id"], buckets=1)
     with pytest.raises(Exception, match=r"without file statistics.*INSERT OVERWRITE"):
         project.spark.sql(
@@ -269,9 +277,9 @@ def test_a_model_of_others_is_not_touched(project: Project, extension: None) -> 
         project.spark.sql(f"alter table {project.table('m')} replace files")
 
 
-def test_tables_of_another_run_replace_nothing(project: Project, extension: None) -> None:
-    """A run that takes this one for dead has made its own table of new files, and has not written them yet."""
-    crashed_before_replacing(project)
+def test_tables_of_another_run_cannot_start_a_replacement(project: Project, extension: None) -> None:
+    """A concurrent run has created its table of new files, but has not filled it yet."""
+    crash_before_replacing(project)
     listed, staged = project.table("m__dbt_touched"), project.table("m__dbt_staged")
     statement = f"alter table {project.table('m')} replace files listed in {listed} with {staged}"
     columns = "(id bigint, o int, s int, v string, ds string) using parquet partitioned by (ds)"
@@ -285,8 +293,8 @@ def test_tables_of_another_run_replace_nothing(project: Project, extension: None
 
 
 @pytest.mark.long
-def test_a_clock_that_was_ahead(project: Project, extension: None) -> None:
-    """The last replacement is the last by its name, whatever the time of the one before."""
+def test_replacements_stay_in_order_when_a_clock_was_ahead(project: Project, extension: None) -> None:
+    """The order of replacements follows their names, not the clock."""
     start(project, ROWS, partition_by=["ds"])
     for v in ("one", "two"):
         write(project.spark, project.table("delta"), [(5, 5, 1, v, "a", "U")], f"{COLUMNS}, op string")
@@ -299,10 +307,10 @@ def test_a_clock_that_was_ahead(project: Project, extension: None) -> None:
 
 
 @pytest.mark.parametrize("config", [{"partition_by": ["ds"]}, pytest.param({}, marks=LONG)])
-def test_a_session_that_has_listed_files_long_ago(
+def test_session_with_an_old_listing_reads_the_current_files(
     project: Project, extension: None, spark: SparkSession, config: dict[str, Any]
 ) -> None:
-    """Of two replacements the second has replaced the files of the first: nothing tells that the listing is older than both."""
+    """The second replacement has replaced files of the first, so no record refers to the files in the listing."""
     start(project, ROWS, **config)
     spark.sql(f"analyze table {project.table('m')} compute statistics")
     other = spark.newSession()
@@ -312,7 +320,7 @@ def test_a_session_that_has_listed_files_long_ago(
     for s in (1, 2):
         write(project.spark, project.table("delta"), [(5, 5, s, "new", "a", "U")], f"{COLUMNS}, op string")
         project.dbt("run")
-    assert "400 rows" not in str(project.detail("m", "Statistics")), "what ANALYZE has said is true no more"
+    assert "400 rows" not in str(project.detail("m", "Statistics")), "outdated statistics from ANALYZE must be removed"
     (done,) = (project.location("m") / "_replaced").glob("*/done")
     os.utime(done, (done.stat().st_mtime - 3600,) * 2)
     for _ in range(2):
@@ -320,10 +328,10 @@ def test_a_session_that_has_listed_files_long_ago(
 
 
 @pytest.mark.parametrize("is_undone", [pytest.param(False, marks=LONG), True])
-def test_a_listing_that_is_older_than_what_is_over(
+def test_outdated_listing_counts_only_committed_rows(
     project: Project, extension: None, spark: SparkSession, is_undone: bool
 ) -> None:
-    """Another replacement has begun since, or was undone, and what it had moved was listed: rows of the last one that is committed count."""
+    """A listing has files of a later replacement that is unfinished or undone; only committed rows count."""
     start(project, ROWS)
     other = spark.newSession()
     other.conf.set("spark.bucketing.enabled", "true")
@@ -344,7 +352,7 @@ def test_a_listing_that_is_older_than_what_is_over(
         (row,) = project.spark.sql(f"alter table {project.table('m')} recover files").collect()
         assert row.recovered == "nothing"
         assert other.sql(query).collect()[0] == (500, 100)
-        # The run that began it was alive, and moves some more before it finds out.
+        # The run that started the replacement is still alive, and moves more files before it notices.
         shutil.copy(one, copied)
         assert other.sql(query).collect()[0] == (500, 100) and len(rows_of(project)) == 500
     write(project.spark, project.table("delta"), [(1000, 1000, 2, "new", "a", "U")], f"{COLUMNS}, op string")
@@ -356,8 +364,8 @@ def test_a_listing_that_is_older_than_what_is_over(
     assert not record.exists() and not copied.exists()
 
 
-def test_two_partitions_in_one_folder(project: Project, extension: None) -> None:
-    """Rows of a file would be those of both, and written for each."""
+def test_two_partitions_in_one_folder_are_refused(project: Project, extension: None) -> None:
+    """A file's rows would belong to both partitions, and would be written twice."""
     start(project, [(i, i, 0, "x", "a") for i in range(100)], unique_key=["id", "ds"], partition_by=["ds"])
     folder = project.location("m") / "ds=a"
     project.spark.sql(f"alter table {project.table('m')} add partition (ds='b') location '{folder}'")
@@ -369,8 +377,8 @@ def test_two_partitions_in_one_folder(project: Project, extension: None) -> None
 
 
 @pytest.mark.long
-def test_a_name_that_an_undone_replacement_had(project: Project, extension: None) -> None:
-    """A clock was ahead, and a run crashed in what follows: the session does not take the next record for that one."""
+def test_reused_name_of_an_undone_replacement_is_not_confused(project: Project, extension: None) -> None:
+    """A clock was ahead, and the next run crashed; the session must not confuse the next record with that one."""
     start(project, [(i, i, 0, "x", "a") for i in range(400)], partition_by=["ds"])
     files = sorted(project.location("m") / path for path in data_files(project, "m"))
     (project.location("m") / "_replaced" / "20990101000000000000-0").mkdir(parents=True)
@@ -382,10 +390,10 @@ def test_a_name_that_an_undone_replacement_had(project: Project, extension: None
 
 
 @pytest.mark.long
-def test_a_copy_of_a_table_recovers_its_own_files(project: Project, extension: None) -> None:
-    """The record was copied with the files while they were replaced; the original has the new ones by now."""
-    coming, going = crashed_before_replacing(project)
-    begin(project, coming, going)
+def test_copied_table_recovers_only_its_own_files(project: Project, extension: None) -> None:
+    """The table was copied, with its record, during a replacement that the original has completed since."""
+    new_files, old_files = crash_before_replacing(project)
+    begin(project, new_files, old_files)
     copy = project.location("m").parent / "copied"
     shutil.copytree(project.location("m"), copy)
     (created,) = project.spark.sql(f"show create table {project.table('m')}").collect()[0]
@@ -402,11 +410,11 @@ def test_a_copy_of_a_table_recovers_its_own_files(project: Project, extension: N
 
 @pytest.mark.long
 @pytest.mark.parametrize("state", ["moved", "half-deleted"])
-def test_a_table_that_is_renamed_after_a_crash(project: Project, extension: None, state: str) -> None:
-    coming, going = crashed_before_replacing(project)
-    record = begin(project, coming, going)
+def test_table_renamed_after_a_crash_recovers(project: Project, extension: None, state: str) -> None:
+    new_files, old_files = crash_before_replacing(project)
+    record = begin(project, new_files, old_files)
     for step in STEPS[state]:
-        take(step, project, record, coming, going)
+        take_step(step, project, record, new_files, old_files)
     project.spark.sql(f"alter table {project.table('m')} rename to {project.table('n')}")
     (row,) = project.spark.sql(f"alter table {project.table('n')} recover files").collect()
     assert row.recovered == ("undone" if state == "moved" else "completed")
@@ -414,12 +422,12 @@ def test_a_table_that_is_renamed_after_a_crash(project: Project, extension: None
     assert sorted(map(tuple, found), key=str) == (OLD if state == "moved" else MERGED)
     shutil.rmtree(project.location("n") / "_replaced")
     project.spark.sql(f"refresh table {project.table('n')}")
-    assert len(project.rows("select id from {schema}.n")) == len(found), "the record hides nothing"
+    assert len(project.rows("select id from {schema}.n")) == len(found), "the record must not hide any row"
 
 
 @pytest.mark.long
-def test_files_of_the_same_names_in_two_partitions(project: Project, extension: None) -> None:
-    """A partition was copied, with its files' names, to a folder elsewhere."""
+def test_partitions_may_have_files_with_the_same_names(project: Project, extension: None) -> None:
+    """A partition was copied to another folder with its file names."""
     keys = {"unique_key": ["id", "ds"], "partition_by": ["ds"], "merge_checks": True}
     start(project, [(i, i, 0, "x", "a") for i in range(100)], **keys)
     clone = project.location("m").parent / "clone" / "ds=a"
@@ -438,8 +446,8 @@ def test_files_of_the_same_names_in_two_partitions(project: Project, extension: 
     shutil.rmtree(clone.parent)
 
 
-def test_rows_of_a_partition_that_was_dropped_do_not_come_back(project: Project, extension: None) -> None:
-    """Of an external table the files stay, and a new partition would have them."""
+def test_rows_of_a_dropped_partition_do_not_come_back(project: Project, extension: None) -> None:
+    """An external table keeps the files of a dropped partition, and a new partition would include them."""
     root = str(project.folder / "external")
     start(project, [(i, i, 0, "x", "ab"[i % 2]) for i in range(100)], partition_by=["ds"], location_root=root)
     project.spark.sql(f"alter table {project.table('m')} drop partition (ds='b')")
@@ -453,7 +461,7 @@ def test_rows_of_a_partition_that_was_dropped_do_not_come_back(project: Project,
 
 
 @pytest.mark.parametrize("config", [{"partition_by": ["ds"]}, pytest.param({}, marks=LONG)])
-def test_a_session_reads_on_after_a_merge_that_adds_no_file(
+def test_session_keeps_reading_after_a_merge_that_adds_no_file(
     project: Project, extension: None, spark: SparkSession, config: dict[str, Any]
 ) -> None:
     start(project, ROWS[190:210], **config)
@@ -482,8 +490,8 @@ def stock_rows(project: Project) -> list[Row]:
         pytest.param(".", shutil.copy, marks=LONG),
     ],
 )
-def test_a_backup_of_before_a_merge_is_restored(project: Project, extension: None, what: str, copy: Any) -> None:
-    """A partition, or the table, with the files' times and with others: its rows count, and the next merge finds them."""
+def test_backup_from_before_a_merge_can_be_restored(project: Project, extension: None, what: str, copy: Any) -> None:
+    """Restore a partition or the table, with old or new file times: the rows count, and a merge finds them."""
     start(project, ROWS, partition_by=["ds"], merge_checks=True)
     backup = project.folder / "backup"
     shutil.copytree(project.location("m"), backup)
@@ -500,8 +508,8 @@ def test_a_backup_of_before_a_merge_is_restored(project: Project, extension: Non
 
 
 @pytest.mark.long
-def test_a_file_is_restored_beside_the_one_that_has_its_rows(project: Project, extension: None) -> None:
-    """Its rows are there twice, as for stock Spark, and no merge takes one of them for the other."""
+def test_restored_file_may_duplicate_rows_of_a_new_one(project: Project, extension: None) -> None:
+    """The rows exist twice, as for stock Spark, and a merge must not confuse them."""
     start(project, ROWS, merge_checks=True)
     (old,) = [path for path in data_files(project, "m") if 100 in ids_of(project, path)]
     backup = shutil.copy2(project.location("m") / old, project.folder / "backup")

@@ -1,4 +1,4 @@
-"""The generic tests of the number and sizes of files fail on tables that have others, and never pass when they can't tell."""
+"""Tests of the generic tests for the number and size of files, which must never pass if inconclusive."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from test_organized_table import TABLE
 from conftest import Project
 
 AT_MOST, BETWEEN = "files_at_most", "file_sizes_between"
-# Failing rows of tests of two tables: one without partitions, of 4 files of about 41 KB; and one of 5, 2 and 1 files of 8 KB and less.
+# Expected failures for two tables: one unpartitioned with 4 files of about 41 KB, one with 5, 2 and 1 files up to 8 KB.
 TESTS: list[tuple[str, str, dict[str, object], int]] = [
     ("whole", AT_MOST, {"n": 4}, 0),
     ("whole", AT_MOST, {"n": 3}, 1),
@@ -24,7 +24,7 @@ TESTS: list[tuple[str, str, dict[str, object], int]] = [
     ("whole", BETWEEN, {"at_least": 30000}, 0),
     ("whole", BETWEEN, {"at_least": "60KiB"}, 4),
     ("whole", BETWEEN, {"at_most": "10KiB"}, 4),
-    # The one of the partition that has one is as small as it must be.
+    # The partition with a single file cannot have a larger one.
     ("parts", BETWEEN, {"at_least": "7KiB", "at_most": "1MiB"}, 0),
     ("parts", BETWEEN, {"at_least": "1MiB"}, 7),
     ("parts", BETWEEN, {"at_most": 500}, 8),
@@ -54,7 +54,7 @@ def test_files_are_counted_and_measured(built: Project) -> None:
     assert [results[f"t{number}"].failures for number in range(len(TESTS))] == [failures for *_, failures in TESTS]
 
 
-def test_what_cannot_be_told_is_no_pass(built: Project) -> None:
+def test_inconclusive_results_never_pass(built: Project) -> None:
     tests: list[object] = [
         {f"spark_bucketing.{AT_MOST}": {"name": "view", "arguments": {"n": 1}}},
         {f"spark_bucketing.{AT_MOST}": {"name": "none", "arguments": {"n": 0}}},

@@ -1,4 +1,4 @@
-"""spark-bucketing files plan: what a model would get is what it gets."""
+"""Tests that `spark-bucketing files plan` predicts the files that a run writes."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from spark_bucketing.organize.murmur3 import hash_of, hash_of_int, shuffle_keys
 TEXTS = ["", "a", "ab", "abc", "abcd", "é", "日本", "😀😀x", "2024-01-31"]
 
 
-def planned(project: Project, *arguments: str) -> dict[str, Any]:
+def plan_files(project: Project, *arguments: str) -> dict[str, Any]:
     result = command(project, "files", "plan", *arguments, "--format", "json")
     assert result.exit_code == 0, result.output
     data: dict[str, Any] = json.loads(result.stdout)
     return data
 
 
-def test_the_hash_and_the_keys_are_those_of_spark(project: Project) -> None:
+def test_hash_and_keys_equal_sparks(project: Project) -> None:
     texts = ", ".join(f"('{text}', {number * 10**12 - 3}L)" for number, text in enumerate(TEXTS))
     for text, number, hashed, of_int in project.rows(
         f"select t, n, hash(t, n, null), hash(cast(pmod(n, 2147483647) as int)) from values {texts} as v(t, n)"
@@ -35,7 +35,7 @@ def test_the_hash_and_the_keys_are_those_of_spark(project: Project) -> None:
     assert sorted(row[0] for row in found) == list(range(365))
 
 
-def test_a_plan_is_what_a_run_makes(project: Project) -> None:
+def test_plan_predicts_the_files_of_a_run(project: Project) -> None:
     for size in ({"rows_per_file": 60}, {"target_file_size": "1KiB"}, {"num_files": 9}, {"files_per_partition": 18}):
         project.model("m", SKEWED, **TABLE, partition_by=["ds"], **size)
         if "target_file_size" in size:
@@ -43,7 +43,7 @@ def test_a_plan_is_what_a_run_makes(project: Project) -> None:
                 project, "files", "plan", "m", "--manifest", str(project.folder / "target" / "manifest.json")
             )
             assert result.exit_code == 0
-        plan = planned(project, "m")
+        plan = plan_files(project, "m")
         project.dbt("run")
         found = {key: len(files) for key, files in rows_of_files(project, "m", "ds").items()}
         assert {one["values"]["ds"]: one["files"] for one in plan["partitions"]} == found, size
@@ -51,7 +51,7 @@ def test_a_plan_is_what_a_run_makes(project: Project) -> None:
     assert plan["measured"]["rows"] == 900 and plan["bytes"] == plan["measured"]["bytes"]
 
 
-def test_a_plan_says_why_and_can_be_of_any_model(project: Project) -> None:
+def test_plan_explains_itself_for_any_model(project: Project) -> None:
     project.model("m", SKEWED + "-- the end", materialized="table", partition_by="ds")
     said = command(project, "files", "plan", "m", "--target-file-size", "1KiB", "--bytes-per-row", "8").output
     assert "m: 9 files for 900 rows in 3 partitions, about 7.0 KiB" in said
@@ -82,19 +82,19 @@ def test_a_plan_says_why_and_can_be_of_any_model(project: Project) -> None:
         (["broken", "--num-files", "2"], "nowhere"),
     ],
 )
-def test_what_cannot_be_planned_is_a_message(project: Project, arguments: list[str], message: str) -> None:
+def test_model_without_a_plan_gets_a_message(project: Project, arguments: list[str], message: str) -> None:
     project.model("m", "select 1 as k", materialized="view")
     project.model("broken", "select * from nowhere", materialized="table")
     result = command(project, "files", "plan", *arguments)
     assert result.exit_code == 2 and message in result.output and "Traceback" not in result.output
 
 
-def test_a_plan_of_ranges_is_what_a_run_makes(project: Project) -> None:
-    """NULLs of the ordering column have a file of their own, and '' of a split column is another value than NULL."""
+def test_plan_of_ranges_predicts_the_files_of_a_run(project: Project) -> None:
+    """NULLs of the range column have a separate file; '' and NULL of an implicit partition column differ."""
     rows = "select if(id < 300, null, id) as o, if(id % 3 = 0, '', if(id % 3 = 1, null, 'x')) as s from range(600)"
     config = {**TABLE, "range_by": "o", "implicit_partition_by": "s", "rows_per_file": 30}
     project.model("m", rows, **config)
-    plan = planned(project, "m")
+    plan = plan_files(project, "m")
     project.dbt("run")
     assert (
         plan["files"] == 15 and len([path for path in project.files("m") if path.parts[0] != "_file_statistics"]) == 15

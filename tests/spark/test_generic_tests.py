@@ -1,4 +1,4 @@
-"""The generic tests fail on tables that violate what they assert, pass on others, and never pass when they can't tell."""
+"""Tests of the generic tests: they fail on violations, pass on valid tables, and never pass if inconclusive."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ ALL_TESTS: dict[str, dict[str, object]] = {
 }  # fmt: skip
 PLAIN_TESTS = [*FILE_TESTS, SKEW, SPEC_TEST]
 CASES = [f"{h}_{f}_{p}" for h, f, p in product(("hive", "spark"), ("parquet", "orc"), ("whole", "parts"))]
-# Every two of layout, format and partitioning meet in one of these.
+# These cases cover every pair of layout, format and partitioning.
 VIOLATED_CASES = ["hive_parquet_whole", "hive_orc_parts", "spark_parquet_parts", "spark_orc_whole"]
 ROWS = """
     select nullif(id, 7) as k, cast(id % 5 as string) as v,
            array(double('NaN'), double('-0.0'), null, 0.0, 2.5)[id % 5] as d, array('a b', 'c%d')[id % 2] as ds
     from range(900)"""
-# A semi-join with more than Spark broadcasts.
+# A semi-join whose right side is too large to broadcast.
 SHUFFLING = "k not in (select id + 900 from range(3000000))"
 BUCKET = re.compile(r"^(0000)(\d)(?=_)|(_0000)(\d)(?=\.)")
 
@@ -41,32 +41,32 @@ def bucket_of(file: Path) -> int:
     return int(match.group(2) or match.group(4))
 
 
-def renamed(file: Path, bucket: int) -> Path:
-    """The path of a file that claims another bucket."""
+def path_with_bucket(file: Path, bucket: int) -> Path:
+    """Return the path of a file with another bucket id in its name."""
     return file.with_name(BUCKET.sub(lambda m: f"{m.group(1) or m.group(3)}{bucket}", file.name))
 
 
 def clone(project: Project, source: str, name: str, rest: str = "") -> Path:
-    """Create a table with the spec of another and copies of its files; returns its folder."""
+    """Create a table like another one, with copies of its files; return its folder."""
     project.spark.sql(f"create table {project.table(name)} like {project.table(source)} {rest}")
-    without_checksums(project.location(source), project.location(name))
+    copy_without_checksums(project.location(source), project.location(name))
     if source.endswith("parts"):
         project.spark.sql(f"msck repair table {project.table(name)}")
     return project.location(name)
 
 
-def named(file: Path, word: str) -> Path:
-    """Another name of the same bucket."""
+def path_with_word(file: Path, word: str) -> Path:
+    """Return another file name for the same bucket."""
     return file.with_name(file.name.replace("part-", f"part-{word}-"))
 
 
 def copy_again(file: Path, *_: object) -> None:
-    shutil.copy(file, named(file, "again"))
+    shutil.copy(file, path_with_word(file, "again"))
 
 
 def exchange_names(first: Path, *_: object) -> None:
     second, kept = data_files(first.parent)[1], first.with_name("kept")
-    a, b = renamed(first, bucket_of(second)), renamed(second, bucket_of(first))
+    a, b = path_with_bucket(first, bucket_of(second)), path_with_bucket(second, bucket_of(first))
     first.rename(kept)
     second.rename(b)
     kept.rename(a)
@@ -76,47 +76,47 @@ def add_a_file_without_rows(file: Path, project: Project, case: str) -> None:
     empty = project.folder / f"empty_{case}"
     rows = project.spark.sql("select cast(1 as bigint) as k where false").coalesce(1)
     rows.write.format(case.split("_")[1]).save(str(empty))
-    shutil.copy(data_files(empty)[0], named(file, "empty"))
+    shutil.copy(data_files(empty)[0], path_with_word(file, "empty"))
 
 
-# What is done to the first file of a good table, and the file tests that must fail then, by the number of failing rows.
+# Ways to damage the first file of a valid table, and the failing rows of each file test afterwards.
 VIOLATIONS: dict[str, tuple[Callable[[Path, Project, str], object], dict[str, int]]] = {
     "copy_again": (copy_again, {"one_file_per_bucket": 1}),
     "exchange_names": (exchange_names, {"rows_in_their_buckets": 2}),
-    "claim_too_high_a_bucket": (
-        lambda file, *_: file.rename(renamed(file, BUCKETS + 3)), {"one_file_per_bucket": 1, "rows_in_their_buckets": 1},
+    "rename_to_an_invalid_bucket": (
+        lambda file, *_: file.rename(path_with_bucket(file, BUCKETS + 3)), {"one_file_per_bucket": 1, "rows_in_their_buckets": 1},
     ),
-    "lose_the_bucket_id": (
+    "remove_the_bucket_id": (
         lambda file, *_: file.rename(file.with_name("part-00000-copied" + "".join(file.suffixes[-2:]))),
         {"one_file_per_bucket": 1, "rows_in_their_buckets": 1},
     ),
-    "take_a_file_sorted_otherwise": (
+    "replace_with_another_sort_order": (
         lambda file, project, case: shutil.copy(data_files(project.location(f"otherwise_{case}"))[0], file),
         {"sorted_within_buckets": 1},
     ),
     "add_a_file_without_rows": (add_a_file_without_rows, {"one_file_per_bucket": 1}),
-    "add_a_file_of_zero_bytes": (lambda file, *_: named(file, "zero").touch(), {}),
+    "add_a_file_of_zero_bytes": (lambda file, *_: path_with_word(file, "zero").touch(), {}),
 }  # fmt: skip
 
 
 class Tables:
-    """Hand-made tables of a project, as sources with tests."""
+    """Tables that the tests create by hand, declared as sources with generic tests."""
 
     def __init__(self, project: Project) -> None:
         self.project = project
         self.tables: dict[str, list[object]] = {}
 
     def tests(self, table: str, *tests: str | Mapping[str, object]) -> None:
-        """Attach tests to a table; the result of each is that of `table__test`.
+        """Attach tests to a table; the result of each is named `table__test`.
 
-        tests: the name of a test, or {test: its name, as: another name for the result, and settings of dbt}
+        Each test is a name, or a mapping: {test: its name, as: another name for the result, and dbt settings}.
         """
-        named = self.tables.setdefault(table, [])
+        attached = self.tables.setdefault(table, [])
         for test in tests:
             settings: dict[str, object] = {"test": test} if isinstance(test, str) else dict(test)
             kind = str(settings.pop("test"))
             name = f"{table}__{settings.pop('as', kind)}"
-            named.append({f"spark_bucketing.{kind}": {"name": name, **settings}})
+            attached.append({f"spark_bucketing.{kind}": {"name": name, **settings}})
 
     def run(self) -> dict[str, NodeResult]:
         tables = [{"name": name, "data_tests": tests} for name, tests in self.tables.items()]
@@ -132,7 +132,7 @@ def rows_of(project: Project, result: NodeResult) -> list[Row]:
 
 
 def failed(results: dict[str, NodeResult]) -> dict[str, int | None]:
-    """Failing rows of the tests that did not pass; None for those that could not tell."""
+    """Return the failing rows of each test that did not pass; None for inconclusive ones."""
     return {
         name: result.failures if result.status == "fail" else None
         for name, result in results.items()
@@ -141,7 +141,7 @@ def failed(results: dict[str, NodeResult]) -> dict[str, int | None]:
 
 
 def create(project: Project, name: str, case: str, query: str, sorted_by: str = "v, d") -> None:
-    """Create a bucketed table by plain Spark SQL. Written by one task, it has one file for each bucket."""
+    """Create a bucketed table with plain Spark SQL; a single task writes one file per bucket."""
     bucket_hash, file_format, parts = case.split("_")
     clauses = [
         f"create table {project.table(name)} (k bigint, v string, d double, ds string)",
@@ -161,7 +161,7 @@ def insert(project: Project, name: str, case: str, query: str) -> None:
 
 @pytest.fixture(scope="module")
 def good(new_project: Callable[..., Project]) -> Project:
-    """A good table for each case, and one with the same rows sorted otherwise for those that are violated."""
+    """Create a valid table for each case, and one with another sort order for the violated cases."""
     project = new_project()
     for case in CASES:
         create(project, f"ok_{case}", case, ROWS)
@@ -171,17 +171,17 @@ def good(new_project: Callable[..., Project]) -> Project:
 
 
 def of_table(results: dict[str, NodeResult], table: str) -> dict[str, int | None]:
-    """Failing rows of the tests of one table that did not pass."""
+    """Return the failing rows of each test of one table that did not pass."""
     prefix = f"{table}__"
     return failed({name.removeprefix(prefix): result for name, result in results.items() if name.startswith(prefix)})
 
 
-def without_checksums(source: Path, target: Path) -> None:
+def copy_without_checksums(source: Path, target: Path) -> None:
     shutil.copytree(source, target, ignore=shutil.ignore_patterns(".*.crc"), dirs_exist_ok=True)
 
 
 def inserted_tables(good: Project, tables: Tables) -> None:
-    """What INSERT may leave."""
+    """Create tables in every state that INSERT can leave."""
     create(good, "twice", "hive_parquet_whole", ROWS)
     for name, case in (("trapped", "hive_parquet_whole"), ("nothing", "spark_orc_parts")):
         create(good, name, case, f"{ROWS} where false")
@@ -215,7 +215,7 @@ def inserted_tables(good: Project, tables: Tables) -> None:
 
 
 def moved_tables(good: Project, tables: Tables) -> None:
-    """Files and partitions that somebody else named, moved or dropped."""
+    """Create tables whose files or partitions were renamed, moved or dropped."""
     file = data_files(clone(good, "ok_spark_orc_parts", "half") / "ds=a b")[0]
     copy_again(file)
     exchange_names(file)
@@ -227,15 +227,15 @@ def moved_tables(good: Project, tables: Tables) -> None:
         file.rename(file.with_name(f"{bucket_of(file):06d}_0"))
     tables.tests("named_by_hive", *FILE_TESTS)
 
-    # Partitions elsewhere count.
+    # Partitions in other folders count.
     create(good, "moved", "hive_orc_parts", ROWS)
-    without_checksums(good.location("moved") / "ds=a b", good.folder / "moved")
+    copy_without_checksums(good.location("moved") / "ds=a b", good.folder / "moved")
     for file in data_files(good.folder / "moved"):
         shutil.copy(file, file.with_name(f"{file.name}.again"))
     good.spark.sql(f"alter table {good.table('moved')} partition (ds = 'a b') set location '{good.folder / 'moved'}'")
     tables.tests("moved", "one_file_per_bucket", "rows_in_their_buckets")
 
-    # The files of a dropped partition of an external table stay, and are not the table's any more.
+    # The files of a dropped partition of an external table remain, but no longer belong to the table.
     folder = clone(good, "ok_spark_parquet_parts", "left_over", f"location '{good.folder / 'left over'}'")
     good.spark.sql(f"alter table {good.table('left_over')} drop partition (ds = 'a b')")
     copy_again(data_files(folder / "ds=a b")[0])
@@ -244,7 +244,7 @@ def moved_tables(good: Project, tables: Tables) -> None:
 
 @pytest.fixture(scope="module")
 def results(good: Project) -> dict[str, NodeResult]:
-    """Results on the good tables, on all violations, and on tables that are special in one way each, by one run of dbt."""
+    """Run dbt once, and return all results: valid tables, all violations, and tables with one special property each."""
     tables = Tables(good)
     for case in CASES:
         tables.tests(f"ok_{case}", *FILE_TESTS, {"test": SKEW, "arguments": {"ratio": 1.3}})
@@ -257,13 +257,13 @@ def results(good: Project) -> dict[str, NodeResult]:
     return tables.run()
 
 
-def test_two_inserts_leave_two_files_in_a_bucket(good: Project, results: dict[str, NodeResult]) -> None:
+def test_two_inserts_leave_two_files_per_bucket(good: Project, results: dict[str, NodeResult]) -> None:
     found = rows_of(good, results["twice__one_file_per_bucket"])
     assert [(row.bucket, row.files) for row in found] == [(bucket, 2) for bucket in range(BUCKETS)]
     assert found[0].directory.endswith("/twice")
 
 
-def test_settings_of_dbt_tests_keep_their_meaning(good: Project, results: dict[str, NodeResult]) -> None:
+def test_dbts_test_settings_keep_their_meaning(good: Project, results: dict[str, NodeResult]) -> None:
     assert of_table(results, "twice") == {"one_file_per_bucket": 4, "limited": 2, "warned": None, "summed": 8}
     assert results["twice__warned"].status == "warn"
     stored = results["trapped__stored"]
@@ -271,21 +271,21 @@ def test_settings_of_dbt_tests_keep_their_meaning(good: Project, results: dict[s
     assert [row.misplaced_rows for row in good.spark.table(stored.node.relation_name).collect()] == [900]
 
 
-def test_an_insert_after_a_select_writes_no_buckets(good: Project, results: dict[str, NodeResult]) -> None:
+def test_insert_after_a_select_writes_no_buckets(good: Project, results: dict[str, NodeResult]) -> None:
     files = rows_of(good, results["trapped__one_file_per_bucket"])
     assert [(row.bucket, row.files) for row in files] == [(None, 1)]
     rows = rows_of(good, results["trapped__rows_in_their_buckets"])
     assert [tuple(row)[1:] for row in rows] == [(None, 0, BUCKETS - 1, 900)]
     skewed = rows_of(good, results["trapped__bucket_skew_below"])
     assert [(row.bucket, row.bucket_rows) for row in skewed] == [(None, 900)]
-    # Rows whose place in their file is lost are no pass.
+    # Rows without a known position in their file must not pass.
     assert {results[f"trapped__shuffled_{test}"].status for test in FILE_TESTS} == {"fail"}
 
 
 FOUND: dict[str, dict[str, int]] = {
     **{f"ok_{case}": {} for case in CASES},
     **{f"{name}_{case}": found for case, (name, (_, found)) in product(VIOLATED_CASES, VIOLATIONS.items())},
-    # The files that count are those of the selected partitions.
+    # Only files of the selected partitions count.
     "half": {"one_file_per_bucket_bad_half": 1, "rows_in_their_buckets_bad_half": 2},
     "named_by_hive": {},
     "moved": {"one_file_per_bucket": 2},
@@ -300,7 +300,7 @@ def test_exactly_the_violated_tests_fail(results: dict[str, NodeResult], table: 
 
 
 def buckets_of_rows(project: Project, table: str) -> list[Row]:
-    """How many rows each bucket of a table of the Spark layout has, by its hash."""
+    """Return the number of rows per bucket of a Spark-layout table, by hash."""
     counted = "select pmod(hash(k), 4) as b, count(*) as n from {schema}.%s group by b order by n desc"
     return project.rows(counted % table)
 
@@ -324,7 +324,7 @@ def test_misplaced_rows_are_counted_by_file(good: Project, results: dict[str, No
 
 
 @pytest.mark.parametrize("file_format", ["parquet", "orc"])
-def test_sorting_is_seen_across_the_splits_of_a_file(good: Project, file_format: str) -> None:
+def test_sort_order_is_checked_across_splits_of_a_file(good: Project, file_format: str) -> None:
     tables = Tables(good)
     with setting(good.spark, "spark.sql.files.maxPartitionBytes", "300000"):
         for name, late in (("in_order", "false"), ("two_late", "k in (30000, 61234)")):
@@ -351,7 +351,7 @@ def test_sorting_is_seen_across_the_splits_of_a_file(good: Project, file_format:
 
 
 KEYED = "create table {{}} (k {}) clustered by (k) into 4 buckets stored as orc {}"
-# A table, how it is made, the tests that cannot tell anything of it with their arguments, and a part of what they say.
+# A table, its DDL, the inconclusive tests with their arguments, and part of the message.
 CANNOT_TELL: list[tuple[str, str, dict[str, dict[str, object]], str]] = [
     ("a_view", "create view {} as select 1 as k", ALL_TESTS, "found: a view"),
     ("nowhere", "", ALL_TESTS, "no table with this name"),
@@ -369,7 +369,7 @@ WRONG_ARGUMENTS: dict[str, tuple[str, dict[str, object], str]] = {
 }
 
 
-def test_what_cannot_be_told_is_an_error(project: Project) -> None:
+def test_inconclusive_tests_are_errors(project: Project) -> None:
     tables = Tables(project)
     for table, ddl, tests, _ in CANNOT_TELL:
         if ddl:
@@ -380,7 +380,7 @@ def test_what_cannot_be_told_is_an_error(project: Project) -> None:
         for test in tests:
             result = results[f"{table}__{test}"]
             assert result.status == "error" and message in " ".join(str(result.message).split()), (table, test)
-    # Neither of these needs the tables, nor an answer.
+    # These two queries need neither tables nor results.
     assert project.attempt("compile")[1] == ""
     project.spark.sql(f"drop schema {project.schema} cascade")
     assert project.attempt("compile")[1] == ""
@@ -392,14 +392,14 @@ def test_wrong_arguments_are_errors(results: dict[str, NodeResult], name: str) -
     assert result.status == "error" and WRONG_ARGUMENTS[name][2] in str(result.message)
 
 
-def test_a_plain_table_fails_with_a_message(good: Project, results: dict[str, NodeResult]) -> None:
+def test_unbucketed_table_fails_with_a_message(good: Project, results: dict[str, NodeResult]) -> None:
     for name in PLAIN_TESTS:
         result = results[f"plain__{name}"]
         assert result.status == "fail" and result.failures == 1
         assert "a table without buckets" in rows_of(good, result)[0].problem
 
 
-# A property's right value and a wrong one, and what is said of these: expected, and found.
+# A property's correct and wrong value, and both values as the message shows them.
 SPEC: dict[str, tuple[object, object, str, str]] = {
     "clustered_by": (["k"], ["k", "v"], "k, v", "k"),
     "buckets": (4, 8, "8", "4"),
@@ -412,21 +412,21 @@ SPEC: dict[str, tuple[object, object, str, str]] = {
 
 
 def compared_tables(good: Project, tables: Tables) -> None:
-    """Specs and other arguments that are right and wrong."""
+    """Compare specs and other arguments that are correct and wrong."""
     clone(good, "ok_hive_orc_parts", "compared")
     for name, (test, arguments, _) in WRONG_ARGUMENTS.items():
         tables.tests("compared", {"test": test, "as": name, "arguments": arguments})
-    wanted: dict[str, dict[str, object]] = {
+    expected_specs: dict[str, dict[str, object]] = {
         "right": {name: value for name, (value, _, _, _) in SPEC.items()},
         "wrong": {name: value for name, (_, value, _, _) in SPEC.items()},
         "part": {"buckets": 5},
     }
-    tables.tests("compared", *({"test": SPEC_TEST, "as": name, "arguments": of} for name, of in wanted.items()))
+    tables.tests("compared", *({"test": SPEC_TEST, "as": name, "arguments": of} for name, of in expected_specs.items()))
     good.spark.sql(f"create table {good.table('without')} (k int) using orc")
     tables.tests("without", {"test": SPEC_TEST, "arguments": {"buckets": 4}})
 
 
-def test_a_spec_is_compared_property_by_property(good: Project, results: dict[str, NodeResult]) -> None:
+def test_spec_is_compared_property_by_property(good: Project, results: dict[str, NodeResult]) -> None:
     assert results["compared__right"].status == "pass"
     found = rows_of(good, results["compared__wrong"])
     assert {tuple(row) for row in found} == {(name, *said) for name, (_, _, *said) in SPEC.items()}
@@ -436,7 +436,7 @@ def test_a_spec_is_compared_property_by_property(good: Project, results: dict[st
 
 @pytest.fixture(scope="module")
 def models(new_project: Callable[..., Project]) -> Iterator[Project]:
-    """The project of tests/projects/generic_tests, in a session that broadcasts nothing."""
+    """Build tests/projects/generic_tests in a session that never broadcasts."""
     project = new_project("generic_tests")
     unbucketed = f"create table {project.table('unbucketed')} using parquet as select string(id) as v from range(9)"
     project.spark.sql(unbucketed)
@@ -444,7 +444,7 @@ def models(new_project: Callable[..., Project]) -> Iterator[Project]:
         yield project
 
 
-def test_the_tests_arguments_are_documented(models: Project) -> None:
+def test_arguments_of_generic_tests_are_documented(models: Project) -> None:
     assert models.attempt("parse", "--warn-error", "--no-partial-parse")[1] == ""
 
 
@@ -479,13 +479,13 @@ def test_shuffles_are_counted_in_the_plan(models: Project, adaptive: str) -> Non
 
 def test_refs_are_deferred(models: Project, new_project: Callable[..., Project]) -> None:
     models.dbt("run")
-    elsewhere = new_project("generic_tests")
+    other_project = new_project("generic_tests")
     state = ("--defer", "--state", str(models.folder / "target"))
-    results = elsewhere.dbt("test", "--select", "test_name:shuffles_at_most,no_shuffle_by_macro", *state)
+    results = other_project.dbt("test", "--select", "test_name:shuffles_at_most,no_shuffle_by_macro", *state)
     assert [result.status for result in results.values()] == ["pass"]
 
 
-def test_a_changed_spec_is_a_difference_to_the_config(models: Project) -> None:
+def test_spec_change_is_reported_as_a_difference_to_the_config(models: Project) -> None:
     models.dbt("run", "--select", "keys")
     select = ("test", "--select", "keys,test_name:bucket_spec_matches_config")
     results = models.attempt(*select)[0]

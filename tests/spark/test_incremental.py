@@ -1,4 +1,4 @@
-"""bucketed_incremental: every strategy gives the rows that dbt promises, and keeps one sorted file per bucket."""
+"""Tests that every strategy of bucketed_incremental returns dbt's rows, and keeps one sorted file per bucket."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from conftest import Project
 
 INCREMENTAL: dict[str, Any] = {"materialized": "bucketed_incremental", "clustered_by": ["k"], "buckets": 4}
 STRATEGIES = ("append", "insert_overwrite", "merge")
-# Every strategy, hash and partitioning.
+# Every combination of strategy, hash and partitioning.
 EVERY: dict[str, dict[str, Any]] = {
     f"{strategy}_{bucket_hash}_{len(partition_by)}": {
         "incremental_strategy": strategy, "bucket_hash": bucket_hash, "partition_by": partition_by, "unique_key": "k",
@@ -29,7 +29,7 @@ def versions(first: str, later: str) -> str:
 
 
 def run_twice(project: Project, **models: tuple[str, dict[str, Any]]) -> None:
-    """Models by their names, as (SQL, config beside that of all), after a first and a second run."""
+    """Run models twice, given by name as (SQL, config in addition to the common config)."""
     for name, (sql, config) in models.items():
         project.model(name, sql, **INCREMENTAL | config)
     for _ in range(2):
@@ -51,7 +51,7 @@ def test_only_touched_partitions_are_rewritten(project: Project) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("partitions", [120, 1500])
-def test_an_increment_may_touch_many_partitions(project: Project, partitions: int) -> None:
+def test_increment_may_touch_many_partitions(project: Project, partitions: int) -> None:
     query = f"select id as k, '{{}}' as v, id as p, concat('p', id) as q from range({partitions})"
     sql, merge = versions(query.format("old"), query.format("new")), EVERY["merge_hive_1"]
     run_twice(project, one=(sql, merge | {"partition_by": ["p"]}), two=(sql, merge | {"partition_by": ["p", "q"]}))
@@ -63,9 +63,9 @@ def test_an_increment_may_touch_many_partitions(project: Project, partitions: in
 NO_TEXT = "select cast(unhex(hex(id + 240)) as string) as k, 1 as p from range(12) union all select 'b', 1"
 A_DATE = versions("select 1 as k, date'2024-01-01' as v", "select 2 as k, null as v")
 WIDER = f"select id as k, 0 as p, {versions('cast(id as int)', 'id')} as n from range(3)"
-# An int hashes differently from the bigint that it becomes in a Spark-layout table.
+# An int has another hash than the bigint that it becomes in a Spark-layout table.
 NARROWER = f"select {versions('id', 'cast(id as int)')} as k, 0 as p from range(50)"
-# SQL and config of a model, a query of its table after two runs, and the rows of that.
+# SQL and config of a model, a query of its table after two runs, and the expected rows.
 TWICE: dict[str, tuple[str, dict[str, Any], str, list[tuple[Any, ...]]]] = {
     **{
         f"bytes_that_are_no_text_{strategy}": (versions("select 'a' as k, 1 as p", NO_TEXT), EVERY[f"{strategy}_hive_1"], "select count(*) from {t}", [(count,)])
@@ -111,7 +111,7 @@ def after_two_runs(new_project: Callable[..., Project]) -> Project:
 
 
 @pytest.mark.parametrize("name", TWICE)
-def test_a_second_run_leaves(after_two_runs: Project, name: str) -> None:
+def test_second_run_leaves_the_expected_rows(after_two_runs: Project, name: str) -> None:
     _, config, query, rows = TWICE[name]
     assert after_two_runs.rows(query.replace("{t}", after_two_runs.table(name))) == rows
     assert_one_file_per_bucket(after_two_runs, name, str(config.get("bucket_hash", "hive")), 4)
@@ -123,16 +123,16 @@ READS_ITSELF = (
 )
 SPELLED = versions("select id as Key, 1 as Part from range(4)", "select id as KEY, 1 as pART from range(2, 6)")
 ODD = {"clustered_by": ["key"], "partition_by": ["part"], "unique_key": "kEY", "on_schema_change": "fail"}
-# SQL and config of models of every strategy, and how many rows a second run leaves.
+# SQL and config of models of every strategy, and the number of rows after a second run.
 COUNTS: dict[str, tuple[str, dict[str, Any], dict[str, int]]] = {
-    "a column spelled otherwise": (SPELLED, ODD, {"append": 8, "insert_overwrite": 4, "merge": 6}),
+    "a column in other case": (SPELLED, ODD, {"append": 8, "insert_overwrite": 4, "merge": 6}),
     "a model that reads itself": (READS_ITSELF, {}, {"append": 19, "insert_overwrite": 9, "merge": 10}),
 }
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("case", COUNTS)
-def test_every_strategy_with(project: Project, case: str) -> None:
+def test_every_strategy_returns_the_expected_rows(project: Project, case: str) -> None:
     sql, config, counts = COUNTS[case]
     every = {name: own | config for name, own in EVERY.items() if own["partition_by"] or not config}
     run_twice(project, **{name: (sql, own) for name, own in every.items()})
@@ -154,7 +154,7 @@ def test_predicates_decide_which_new_rows_match(project: Project, partition_by: 
     assert project.rows("select k, v, p from {schema}.m order by p") == [(1, "A", 1), (1, "B", 2)]
 
 
-def test_a_predicate_that_cannot_be_resolved_is_named_and_leaves_nothing(project: Project) -> None:
+def test_unresolvable_predicate_is_named_and_leaves_nothing(project: Project) -> None:
     merging = {
         "incremental_strategy": "merge",
         "unique_key": "k",
@@ -168,7 +168,7 @@ def test_a_predicate_that_cannot_be_resolved_is_named_and_leaves_nothing(project
     assert project.tables() == {"m"} and [row.v for row in project.rows("select v from {schema}.m")] == ["first"]
 
 
-def test_is_incremental_is_true_only_when_there_is_a_table_to_add_to(project: Project) -> None:
+def test_is_incremental_is_true_only_if_the_table_exists(project: Project) -> None:
     project.write("macros/m.sql", "{% macro nested() %}{{ return(is_incremental()) }}{% endmacro %}")
     sql = "select 1 as k, '{{ is_incremental() }} {{ nested() }} {{ spark_bucketing.is_incremental() }}' as v"
     project.model("m", sql, **INCREMENTAL | {"incremental_strategy": "insert_overwrite"})
@@ -178,7 +178,7 @@ def test_is_incremental_is_true_only_when_there_is_a_table_to_add_to(project: Pr
         assert [row.v for row in project.rows("select v from {schema}.m")] == [" ".join([answer] * 3)]
 
 
-def test_a_table_that_a_hook_drops_is_built_from_the_text_of_a_full_build(project: Project) -> None:
+def test_table_dropped_by_a_hook_gets_a_full_build(project: Project) -> None:
     drop = "{{ 'drop table ' ~ this if var('drop', false) else 'select 1' }}"
     sql = "select 1 as k, '{{ spark_bucketing.is_incremental() }}' as v"
     project.build(sql, **INCREMENTAL, pre_hook=drop)

@@ -1,4 +1,4 @@
-"""Random tables and increments: what each strategy leaves in the table, against the same strategy in plain Python."""
+"""Tests that compare every strategy on random tables and increments with the same strategy in plain Python."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Row = tuple[Any, ...]
 Config = dict[str, Any]
 SCHEMA = "k bigint, k2 string, v int, w string, p bigint, q string, r string, d date"
 COLUMNS = tuple(column.split()[0] for column in SCHEMA.split(", "))
-# What each column may hold. Of the strings that partitions are named by, r's are such as the metastore cannot filter by.
+# Possible values of each column. The metastore cannot filter by the strings of r, a partition column.
 VALUES: dict[str, list[Any]] = {
     "k": [None, 0, 1, 2, 3, 4, 5, -(2**62), 2**62],
     "k2": [None, "", "a", "é", "null", "x/y=z", " "],
@@ -34,7 +34,7 @@ def layout(bucket_hash: str, file_format: str, clustered_by: list[str], buckets:
     return config | {"buckets": buckets, "partition_by": [*partition_by]}
 
 
-# Every strategy with partitions and without, and all that a merge may be told.
+# Every strategy with and without partitions, and all options of a merge.
 CASES: dict[str, Config] = {
     "append": APPEND | layout("spark", "orc", ["k"], 1),
     "append_partitions": APPEND | layout("hive", "parquet", ["k2"], 3, "p"),
@@ -53,20 +53,20 @@ CASES: dict[str, Config] = {
 
 
 def random_layout(dice: random.Random) -> Config:
-    """Another layout for a case."""
+    """Return a random layout for a case."""
     clustered_by, partition_by = dice.choice([["k"], ["k2"], ["k2", "k"]]), dice.choice(["", "p", "q", "r", "pq", "qd"])
     hash_and_format = dice.choice(["hive", "spark"]), dice.choice(["parquet", "orc"])
     return layout(*hash_and_format, clustered_by, dice.choice([1, 3, 8]), *partition_by)
 
 
 def distinct_keys(rows: list[Row], key: list[str]) -> list[Row]:
-    """One row for each key, since MERGE refuses two new rows for one old row."""
+    """Keep one row per key, because MERGE refuses two new rows for one old row."""
     positions = [COLUMNS.index(name) for name in key]
     return list({tuple(row[i] for i in positions): row for row in rows}.values())
 
 
 def stored(row: Row, config: Config) -> Row:
-    """A partition column has NULL for the empty string."""
+    """Return a row as it is stored: a partition column turns the empty string into NULL."""
     return tuple(
         None if value == "" and name in config["partition_by"] else value
         for name, value in zip(COLUMNS, row, strict=True)
@@ -74,7 +74,7 @@ def stored(row: Row, config: Config) -> Row:
 
 
 def after(config: Config, old: list[Row], new: list[Row]) -> list[Row]:
-    """The table after an increment, by the strategy's definition."""
+    """Return the table after an increment, computed from the strategy's definition."""
     strategy, new = config["incremental_strategy"], [stored(row, config) for row in new]
     partition = [COLUMNS.index(name) for name in config["partition_by"]]
     if strategy == "append":
@@ -98,7 +98,7 @@ def after(config: Config, old: list[Row], new: list[Row]) -> list[Row]:
 
 
 @pytest.mark.parametrize("seed", all_long_but(1, range(1, 12)))
-def test_strategies_against_plain_python(project: Project, seed: int) -> None:
+def test_strategies_equal_plain_python(project: Project, seed: int) -> None:
     dice, root = random.Random(seed), project.folder / "external"
     place = {} if seed % 2 else {"location_root": str(root)}
     cases = {name: config | ({} if seed == 1 else random_layout(dice)) for name, config in CASES.items()}
@@ -107,7 +107,7 @@ def test_strategies_against_plain_python(project: Project, seed: int) -> None:
         sql = f"select * from {project.schema}_feed.{name}"
         project.model(name, sql, materialized="bucketed_incremental", **config, **place)
     expected: dict[str, list[Row]] = {name: [] for name in cases}
-    # An increment without rows changes nothing but the whole of a table.
+    # An increment without rows changes nothing, unless it replaces the whole table.
     for turn, count in enumerate((30, dice.choice([3, 25]), 0)):
         for name, config in cases.items():
             rows = [tuple(map(dice.choice, VALUES.values())) for _ in range(count)]
@@ -123,7 +123,7 @@ def test_strategies_against_plain_python(project: Project, seed: int) -> None:
             if found:
                 assert_one_file_per_bucket(project, name, config["bucket_hash"], config["buckets"])
                 assert_sorted(project, name, config["clustered_by"])
-    assert project.tables() == {*cases}, "something is left beside the tables"
+    assert project.tables() == {*cases}, "unexpected tables are left"
     for name in cases if place else ():
         assert project.detail(name, "Type") == "EXTERNAL"
         assert [path.name for path in (root / name).iterdir()] == [project.location(name).name]

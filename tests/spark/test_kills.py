@@ -1,4 +1,4 @@
-"""Runs that are killed in any of their statements, several times: readers see a whole table, and the next run leaves the right rows and nothing else."""
+"""Tests that runs killed in any statement leave a whole table to readers, and that the next run completes."""
 
 from __future__ import annotations
 
@@ -33,9 +33,10 @@ pytestmark = pytest.mark.usefixtures("extension")
 class Kind:
     """A kind of model.
 
-    sql: of a run that adds to the table; its number is the variable RUN of the environment, and it may come several times
-    rows: of the table after the runs up to a number
-    switches_by: what one change of the metastore replaces: the table, or a partition
+    Args:
+        sql: query of a run that adds to the table; RUN is the run's number, and a number may repeat.
+        rows: function from the number of the last run to the table's rows.
+        switches_by: what one metastore change replaces: the table or a partition.
     """
 
     config: dict[str, Any]
@@ -53,7 +54,7 @@ OLD = [(k, 0, k % 3) for k in range(12)]
 
 
 def updated(run: int, new: Rows) -> Rows:
-    """Row 1 is updated, and others are inserted."""
+    """Return the old rows with row 1 updated, plus the new rows."""
     return sorted([*((k, run if k == 1 else v, p) for k, v, p in OLD), *new])
 
 
@@ -133,7 +134,7 @@ KINDS = {
 
 
 def started(new_project: Callable[..., Project], kind: Kind) -> Project:
-    """A project whose model has been built."""
+    """Create a project and build its model."""
     project = new_project()
     for name, (sql, config) in kind.inputs.items():
         project.model(name, sql, **config)
@@ -146,10 +147,10 @@ def started(new_project: Callable[..., Project], kind: Kind) -> Project:
 
 
 def assert_survives(project: Project, kind: Kind, run: int, chosen: Choice, how: str, thorough: bool = True) -> None:
-    """
-    A run is killed in a statement, the next one in the same, and the one after them has nothing in its way.
+    """Kill a run in a statement, kill the next one in the same statement, and let the one after them finish.
 
-    thorough: whether one more run follows, and another one is killed between these two while it recovers
+    Args:
+        thorough: whether to kill another run in between, during its recovery, and to add one more run at the end.
     """
     os.environ["RUN"] = str(run)
     number, statement = assert_readable_when_killed(project, kind, run, chosen, how)
@@ -164,17 +165,17 @@ def assert_survives(project: Project, kind: Kind, run: int, chosen: Choice, how:
 
 
 def assert_readable_when_killed(project: Project, kind: Kind, run: int, chosen: Choice, how: str) -> tuple[int, str]:
-    """Returns the number and the text of the last statement."""
+    """Kill a run, check that readers see a whole table, and return the number and the text of the last statement."""
     with killed(project, chosen, how) as sent:
         _, failure = project.attempt("run", *kind.later)
-    # The one that finds all its work done may have none of the statement.
+    # A run whose work is already complete may not send the statement.
     assert not failure or "the process was killed here" in failure, (how, sent[-1], failure)
     assert_readable(project, kind, run, f"{how} {sent[-1]}")
     return len(sent) - 1, sent[-1]
 
 
 def assert_readable(project: Project, kind: Kind, run: int, where: str) -> None:
-    """Each part of the table that changes as a whole is as it was before the run, or as it is after it."""
+    """Check that each part of the table that changes atomically is in its state before or after the run."""
     table = "m" if "m" in project.tables() else "m__dbt_backup"
     found, before, after = content(project, table), kind.rows(run - 1), kind.rows(run)
     for part in {row[-1] for row in [*found, *before, *after]} if kind.switches_by == "partition" else [None]:
@@ -207,7 +208,7 @@ SAMPLE = {
 
 
 @pytest.mark.parametrize("name", SAMPLE)
-def test_runs_survive_kills(new_project: Callable[..., Project], name: str) -> None:
+def test_runs_survive_sampled_kills(new_project: Callable[..., Project], name: str) -> None:
     project = started(new_project, KINDS[name])
     for run, (statement, how) in enumerate(SAMPLE[name], 1):
         assert_survives(project, KINDS[name], run, matching(statement), how, thorough=False)

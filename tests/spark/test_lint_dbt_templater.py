@@ -1,4 +1,4 @@
-"""The rules in the editor with sqlfluff's templater for dbt, which compiles the project itself, on a Spark of its own."""
+"""Tests of the lint rules with sqlfluff's dbt templater, which compiles the project on its own Spark."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ profiles_dir = ./
 """
 
 
-def test_the_templater_for_dbt_lints_and_fixes_as_the_other_does(tmp_path: Path) -> None:
+def test_dbt_templater_lints_and_fixes_like_the_jinja_templater(tmp_path: Path) -> None:
     project = dbt_project(tmp_path / "project")
     files = {
         "models/visits.sql": _VISITS,

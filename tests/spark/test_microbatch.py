@@ -1,4 +1,4 @@
-"""incremental_strategy='microbatch': the batches of dbt-core, each replacing its own partitions."""
+"""Tests of incremental_strategy='microbatch': dbt-core's batches, each of which replaces its own partitions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MICROBATCH: dict[str, Any] = {
 
 @pytest.fixture
 def events(project: Project) -> Project:
-    """Ten days of one hundred events each; the model copies them and says which version of the source it saw."""
+    """Create ten days of one hundred events each, and a model that copies them with the version of the source."""
     project.model(
         "events",
         "select id as k, date_add(date'2024-01-01', cast(id % 10 as int)) as day, '{{ var('v') }}' as v from range(1000)",
@@ -37,12 +37,12 @@ def days(project: Project) -> dict[str, tuple[str, int]]:
 
 
 def written_batches(sent: list[str]) -> int:
-    """Batches that were written, into the table under construction or over partitions of the existing one."""
+    """Return the batches that were written, to the table under construction or over existing partitions."""
     writes = re.compile(r"insert (overwrite table \S+`m`|into table \S+`m__dbt_tmp`)")
     return len([statement for statement in sent if writes.match(statement)])
 
 
-def test_first_run_builds_all_batches_since_begin_and_later_ones_the_chosen(events: Project) -> None:
+def test_first_run_builds_all_batches_and_later_runs_the_selected_ones(events: Project) -> None:
     with statements() as sent:
         events.dbt("run", "--event-time-end", "2024-01-06", "--event-time-start", "2024-01-01", v="one")
     assert written_batches(sent) == 5
@@ -53,7 +53,7 @@ def test_first_run_builds_all_batches_since_begin_and_later_ones_the_chosen(even
     assert_one_file_per_bucket(events, "m", "hive", 2)
 
 
-def test_only_the_batchs_rows_of_the_input_are_read(events: Project) -> None:
+def test_input_is_filtered_to_the_batch(events: Project) -> None:
     sql = "select * from {{ ref('events') }} -- {{ model.batch.event_time_start.date() if model.batch }}"
     events.model("m", sql, **MICROBATCH)
     with statements(ignored=re.compile("no statement")) as sent:
@@ -73,7 +73,7 @@ def test_only_the_batchs_rows_of_the_input_are_read(events: Project) -> None:
         pytest.param("year", "2021-06-01", "2024-01-01", 3, marks=pytest.mark.long),
     ],
 )
-def test_batches_of_every_size(project: Project, size: str, begin: str, end: str, expected: int) -> None:
+def test_batches_of_every_size_are_built(project: Project, size: str, begin: str, end: str, expected: int) -> None:
     sql = "select 1 as k, '{{ model.batch.event_time_start if model.batch }}' as day"
     project.model("m", sql, **MICROBATCH | {"batch_size": size, "begin": begin})
     with statements() as sent:
@@ -85,7 +85,7 @@ def test_batches_of_every_size(project: Project, size: str, begin: str, end: str
     ("lookback", "batches"),
     [(None, 2), pytest.param(0, 1, marks=pytest.mark.long), pytest.param(3, 4, marks=pytest.mark.long)],
 )
-def test_a_later_run_looks_back(project: Project, lookback: int | None, batches: int) -> None:
+def test_lookback_reprocesses_earlier_batches(project: Project, lookback: int | None, batches: int) -> None:
     config = MICROBATCH | {"begin": "2024-01-01"} | ({} if lookback is None else {"lookback": lookback})
     project.model("m", "select 1 as k, '{{ model.batch.event_time_start if model.batch }}' as day", **config)
     project.dbt("run", "--event-time-start", "2024-01-01", "--event-time-end", "2024-01-02")
@@ -94,15 +94,15 @@ def test_a_later_run_looks_back(project: Project, lookback: int | None, batches:
     assert written_batches(sent) == batches
 
 
-def left_out(project: Project) -> list[str]:
-    """What the log says of batches that were not run, and takes it off the log."""
+def skipped_batches(project: Project) -> list[str]:
+    """Return the counts of skipped batches from the log, and clear the log."""
     log = project.folder / "logs" / "dbt.log"
     found = re.findall(r"(\d+ of \d+) batches of \S+ have no rows", log.read_text())
     log.write_text("")
     return found
 
 
-# Four times, seldom enough, with the size of batches, the last of them, and how many batches are written.
+# Four sparse timestamps: the batch size, the end, the expression, the batches written, and the logged count.
 SPARSE = {
     "date": ("day", "2024-01-25", "date_add(date'2024-01-01', cast(id * 7 as int))", 4, "20 of 24"),
     "timestamp_ntz": ("day", "2024-01-25", "timestamp_ntz'2024-01-01 23:30:00' + make_dt_interval(cast(id * 7 as int))", 4, "20 of 24"),
@@ -112,7 +112,7 @@ SPARSE = {
 
 
 @pytest.mark.parametrize("type_", SPARSE)
-def test_batches_without_rows_are_left_out(project: Project, type_: str) -> None:
+def test_batches_without_rows_are_skipped(project: Project, type_: str) -> None:
     size, end, at, batches, said = SPARSE[type_]
     project.model("events", f"select id as k, {at} as at from range(4)", materialized="view", event_time="at")
     day = "floor(unix_seconds(at) / 3600)" if size == "hour" else "date_format(at, 'yyyy-MM-dd')"
@@ -123,43 +123,43 @@ def test_batches_without_rows_are_left_out(project: Project, type_: str) -> None
     for _ in ("built", "overwritten"):
         with setting(project.spark, "spark.sql.session.timeZone", "Asia/Kolkata"), statements() as sent:
             project.dbt("run", "--event-time-start", "2024-01-01", "--event-time-end", end)
-        assert written_batches(sent) == batches and left_out(project) == ([said] if said else [])
-        # Texts are compared as texts: a day is less than its midnight.
+        assert written_batches(sent) == batches and skipped_batches(project) == ([said] if said else [])
+        # Strings compare as strings: a date is less than its midnight.
         expected = {1, 2, 3} if type_ == "string" else {0, 1, 2, 3}
         assert {row.k for row in project.rows("select k from {schema}.m")} == expected
 
 
-def test_a_model_that_has_rows_without_input_runs_all_batches(events: Project) -> None:
+def test_model_with_rows_despite_empty_input_runs_all_batches(events: Project) -> None:
     day = "date'{{ model.batch.event_time_start.date() if model.batch else '2024-01-01' }}'"
     events.model(
         "m", f"select 1 as k, {day} as day, cast(count(*) as string) as v from {{{{ ref('events') }}}}", **MICROBATCH
     )
     events.dbt("run", "--event-time-start", "2023-12-30", "--event-time-end", "2024-01-02", v="one")
-    assert days(events) == {"30": ("0", 1), "31": ("0", 1), "01": ("100", 1)} and not left_out(events)
+    assert days(events) == {"30": ("0", 1), "31": ("0", 1), "01": ("100", 1)} and not skipped_batches(events)
 
 
-def test_a_batch_without_rows_leaves_the_partitions_that_it_had(events: Project) -> None:
+def test_empty_batch_keeps_its_existing_partitions(events: Project) -> None:
     events.model("m", "select * from {{ ref('events') }} where '{{ var('v') }}' = 'one'", **MICROBATCH)
     days_of_view = "select id as k, date_add(date'2024-01-01', cast(id % 10 as int)) as day, '{{ var('v') }}' as v from range(1000)"
     window = ("--event-time-start", "2024-01-01", "--event-time-end", "2024-01-04")
     events.dbt("run", *window, v="one")
     events.dbt("run", *window, v="none at all")
-    assert days(events) == {f"0{day}": ("one", 100) for day in (1, 2, 3)} and not left_out(events)
+    assert days(events) == {f"0{day}": ("one", 100) for day in (1, 2, 3)} and not skipped_batches(events)
     events.model("events", f"{days_of_view} where id % 10 != 1", materialized="view", event_time="day")
     events.model("m", "select * from {{ ref('events') }}", **MICROBATCH)
     events.dbt("run", *window, v="two")
     assert days(events) == {"01": ("two", 100), "02": ("one", 100), "03": ("two", 100)}
-    assert left_out(events) == ["1 of 3"]
+    assert skipped_batches(events) == ["1 of 3"]
 
 
-def test_a_run_whose_batches_all_are_without_rows_makes_the_table_and_keeps_it(events: Project) -> None:
+def test_run_with_only_empty_batches_creates_and_keeps_the_table(events: Project) -> None:
     for expected in ("31 of 31", "31 of 31"):
         events.dbt("run", "--event-time-start", "2025-01-01", "--event-time-end", "2025-02-01", v="one")
-        assert days(events) == {} and left_out(events) == [expected]
+        assert days(events) == {} and skipped_batches(events) == [expected]
     assert events.tables() == {"events", "m"}
 
 
-# A change of the config, and what is said of it; dbt-core asks for the first four as well.
+# A config change and the error; dbt-core itself requires the first four.
 WRONG: list[tuple[dict[str, Any], str]] = [
     *(({key: None}, f"Invalid `{key}` of model 'm'") for key in ("event_time", "begin", "batch_size", "partition_by")),
     *(({"begin": begin}, "begin") for begin in ("2024-13-01", "2024-01-41", "yesterday", "2024-01-01T25")),
@@ -168,14 +168,14 @@ WRONG: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("change", "message"), WRONG, ids=[str(change) for change, _ in WRONG])
-def test_a_wrong_config_is_an_error(project: Project, change: dict[str, Any], message: str) -> None:
+def test_invalid_config_is_an_error(project: Project, change: dict[str, Any], message: str) -> None:
     config = {key: value for key, value in (MICROBATCH | change).items() if value is not None}
     project.model("m", "select 1 as k, date'2024-01-01' as day", **config)
     with pytest.raises(Failed, match=message):
         project.dbt("run")
 
 
-def test_a_failing_batch_of_a_first_run_leaves_nothing_and_of_a_rebuild_the_old_table(events: Project) -> None:
+def test_failed_batch_leaves_no_new_table_and_keeps_an_old_one(events: Project) -> None:
     bad = "select * from {{ ref('events') }} where {{ 'k' if not var('bad', false) else \"raise_error('boom')\" }} >= 0"
     events.model("m", bad, **MICROBATCH)
     window = ("--event-time-start", "2024-01-01", "--event-time-end", "2024-01-03")
@@ -209,7 +209,7 @@ MONTHLY = MICROBATCH | {"partition_by": ["month"]}
 MONTHS = "select *, date_format(day, 'yyyy-MM') as month from {{ ref('events') }}"
 
 
-def test_a_batch_that_would_overwrite_rows_of_other_batches_is_refused(events: Project) -> None:
+def test_batch_that_would_overwrite_other_batches_is_refused(events: Project) -> None:
     events.model("m", MONTHS, **MONTHLY)
     window = ("--event-time-start", "2024-01-01", "--event-time-end")
     with pytest.raises(Failed, match=r"Invalid `partition_by` of model 'm'.\n *found: .*2 batches write to .*month="):
@@ -223,7 +223,7 @@ def test_a_batch_that_would_overwrite_rows_of_other_batches_is_refused(events: P
     assert days(events) == {"01": ("again", 100)}
 
 
-def test_a_microbatch_without_its_own_event_time_warns(events: Project) -> None:
+def test_microbatch_without_its_own_event_time_warns(events: Project) -> None:
     events.model("m", "select k, day as d, v from {{ ref('events') }}", **MICROBATCH | {"partition_by": ["d"]})
     window = ("--event-time-start", "2024-01-01", "--event-time-end", "2024-01-02")
     events.dbt("run", *window, v="one")
@@ -232,13 +232,13 @@ def test_a_microbatch_without_its_own_event_time_warns(events: Project) -> None:
         events.dbt("--warn-error", "run", *window, v="three")
 
 
-def test_a_sample_narrows_the_batches_further(events: Project) -> None:
+def test_sample_narrows_the_batches_further(events: Project) -> None:
     sample = ("--sample", "{'start': '2024-01-02', 'end': '2024-01-03'}")
     events.dbt("run", *sample, "--event-time-start", "2024-01-01", "--event-time-end", "2024-01-05", v="one")
     assert days(events) == {"02": ("one", 100)}
 
 
-def test_a_deferred_input_is_read_by_batches_too(events: Project) -> None:
+def test_deferred_input_is_filtered_to_the_batch(events: Project) -> None:
     window = ("--event-time-start", "2024-01-02", "--event-time-end", "2024-01-03")
     events.dbt("run", "--select", "events", v="production")
     (events.folder / "target").rename(events.folder / "state")

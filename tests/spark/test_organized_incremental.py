@@ -1,4 +1,4 @@
-"""organized_incremental: each run writes files of the right number, and changes no file that it does not replace."""
+"""Tests that organized_incremental writes the planned number of files, and keeps all files that it does not replace."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from test_organized_table import rows_of_files
 from conftest import Failed, Project
 
 MODEL: dict[str, Any] = {"materialized": "organized_incremental", "rows_per_file": 50, "partition_by": ["p"]}
-# Days 0 to 2 at first, then 2 to 4, of 10, 110, 210 and so on rows.
+# The first run writes days 0 to 2, the second days 2 to 4, with 10, 110, 210 and more rows.
 FIRST = "select id as k, cast(d as string) as p from (select explode(sequence(0, 2)) as d), range(300) where id < 10 + 100 * d"
 QUERY = """
     {{% if is_incremental() %}}
@@ -30,7 +30,7 @@ def model(project: Project, more: str = "", **config: object) -> None:
 
 @pytest.mark.parametrize("file_format", ["parquet", "orc"])
 @pytest.mark.parametrize("strategy", ["append", "insert_overwrite"])
-def test_a_run_adds_files_or_replaces_partitions(project: Project, strategy: str, file_format: str) -> None:
+def test_run_adds_files_or_replaces_partitions(project: Project, strategy: str, file_format: str) -> None:
     model(project, incremental_strategy=strategy, file_format=file_format)
     project.dbt("run")
     before = set(project.files("m"))
@@ -46,7 +46,7 @@ def test_a_run_adds_files_or_replaces_partitions(project: Project, strategy: str
     assert project.tables() == {"m"}
 
 
-def test_without_partitions_the_table_grows_or_is_replaced(project: Project) -> None:
+def test_table_without_partitions_grows_or_is_replaced(project: Project) -> None:
     for strategy in ("append", "insert_overwrite"):
         sql = "select id as k from range({% if is_incremental() %}20{% else %}30{% endif %})"
         config = {**MODEL, "partition_by": None, "rows_per_file": 10, "incremental_strategy": strategy}
@@ -57,7 +57,7 @@ def test_without_partitions_the_table_grows_or_is_replaced(project: Project) -> 
         assert rows_of_files(project, strategy) == {None: [10] * (rows // 10)}
 
 
-def test_no_new_rows_leave_the_table_as_it_is(project: Project) -> None:
+def test_run_without_new_rows_keeps_the_table(project: Project) -> None:
     for strategy in ("append", "insert_overwrite"):
         project.model(
             "m", f"{FIRST} {{% if is_incremental() %}} and false {{% endif %}}", **MODEL, incremental_strategy=strategy
@@ -85,7 +85,7 @@ def test_new_columns_are_added_and_other_layouts_refused(project: Project) -> No
 
 
 @pytest.mark.long
-def test_a_run_that_crashes_adds_nothing_or_all_and_is_cleared_up(project: Project) -> None:
+def test_crashed_run_is_atomic_and_cleaned_up(project: Project) -> None:
     model(project, incremental_strategy="insert_overwrite")
     for _ in range(2):
         project.dbt("run")

@@ -1,4 +1,4 @@
-"""Merges into organized tables: they rewrite the files that they touch, and the rows are those of a plain recomputation."""
+"""Tests of merges into organized tables: they rewrite only affected files, and rows equal a recomputation."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Row = tuple[Any, ...]
 
 
 def row(chosen: random.Random, key: int) -> Row:
-    """A row of COLUMNS, with NULLs, values that many rows have, and rows far from all others."""
+    """Return a row of COLUMNS, with NULLs, frequent values and outliers."""
     value = chosen.choice(
         [None, 7, *[chosen.randrange(1000)] * 8, chosen.randrange(5000, 9000) if chosen.random() < 0.1 else 3]
     )
@@ -42,8 +42,8 @@ def write(spark: SparkSession, table: str, rows: list[Row], columns: str = COLUM
     spark.createDataFrame(rows, columns).write.mode("overwrite").saveAsTable(table)
 
 
-def merged(before: list[Row], delta: list[Row], keys: list[int], updates: list[int] | None = None) -> list[Row]:
-    """The rows after a merge, by key; the last element of a row of the delta says what is done with it."""
+def expected_rows(before: list[Row], delta: list[Row], keys: list[int], updates: list[int] | None = None) -> list[Row]:
+    """Return the rows after a merge, by key; the last element of a delta row is its operation."""
     rows: dict[Any, Row] = {}
 
     def of(row: Row) -> Row:
@@ -70,7 +70,7 @@ def rows_of(project: Project) -> list[Row]:
 
 
 def model(project: Project, **config: Any) -> None:
-    """Rows of `base` at first, and of `delta` then, whose column `op` the table does not have."""
+    """Write a model that selects from `base` first and then from `delta`, whose column `op` is not in the table."""
     sql = (
         "{% if is_incremental() %}select * from {{ target.schema }}.delta"
         "{% else %}select * from {{ target.schema }}.base{% endif %}"
@@ -85,7 +85,7 @@ def start(project: Project, rows: list[Row], **config: Any) -> None:
 
 
 def merge(project: Project, delta: list[Row]) -> tuple[set[Any], set[Any]]:
-    """Files before and after."""
+    """Merge a delta, and return the files before and after."""
     write(project.spark, project.table("delta"), delta, f"{COLUMNS}, op string")
     before = {path: (project.location("m") / path).stat().st_mtime_ns for path in data_files(project, "m")}
     project.dbt("run")
@@ -94,7 +94,7 @@ def merge(project: Project, delta: list[Row]) -> tuple[set[Any], set[Any]]:
 
 
 def assert_file_statistics_are_exact(project: Project, overlaps: bool = False) -> None:
-    """Each file is known to the map, by a range of its own, and what the map says of it is so."""
+    """Check that the statistics contain every file, with disjoint ranges and correct values."""
     partition = "partition" if "ds=" in str(data_files(project, "m")) else "1"
     found = project.rows(
         f"select *, {partition} as g from file_statistics('{project.table('m')}') order by g, lower nulls last"
@@ -129,8 +129,8 @@ CONFIGS: list[dict[str, Any]] = [
 ]
 
 
-def test_merges_are_as_recomputed(project: Project, extension: None) -> None:
-    """Rows that move between partitions, splits and files; in ORC."""
+def test_merges_equal_a_recomputation(project: Project, extension: None) -> None:
+    """Rows move between partitions, implicit partitions and files; some tables are ORC."""
     assert_merges(project, 2, (0.2,))
 
 
@@ -141,12 +141,12 @@ def test_columns_that_are_not_updated_stay(project: Project, extension: None) ->
 
 @pytest.mark.long
 @pytest.mark.parametrize("number", range(7))
-def test_many_merges_are_as_recomputed(project: Project, extension: None, number: int) -> None:
+def test_many_merges_equal_a_recomputation(project: Project, extension: None, number: int) -> None:
     assert_merges(project, number, (0.01, 0.2, 0, 1))
 
 
 def assert_merges(project: Project, number: int, shares: tuple[float, ...]) -> None:
-    """Random deltas: updates, deletes and inserts, of rows that move between files and partitions, and none at all."""
+    """Merge random deltas: updates, deletes and inserts of rows that move, and empty deltas."""
     chosen, config = random.Random(number), CONFIGS[number]
     names = ["id", "o", "s", "v", "ds"]
     keys = [names.index(name) for name in config.get("unique_key", ["id"])]
@@ -169,13 +169,13 @@ def assert_merges(project: Project, number: int, shares: tuple[float, ...]) -> N
         unique = {tuple(one[key] for key in keys): one for one in delta}
         delta = list(unique.values())
         merge(project, delta)
-        expected = merged(expected, delta, keys, updates)
+        expected = expected_rows(expected, delta, keys, updates)
         assert rows_of(project) == expected, share
         assert_file_statistics_are_exact(project)
         assert project.tables() == {"m", "base", "delta"}
 
 
-# The ordering column of a row, from a number n below 1000.
+# The range column of a row, from a number n below 1000.
 TYPES = {
     "double": "case when n % 7 = 0 then double('NaN') when n % 11 = 0 then -0.0D when n % 13 = 0 then 0.0D when n % 17 = 0 then double('-Infinity')"
     " when n % 19 = 0 then double('Infinity') when n % 23 = 0 then null else n / 7D - 50 end",
@@ -192,7 +192,7 @@ TYPES = {
 
 @pytest.mark.long
 @pytest.mark.parametrize("kind", TYPES)
-def test_values_of_each_type(project: Project, extension: None, kind: str) -> None:
+def test_merges_work_for_range_columns_of_each_type(project: Project, extension: None, kind: str) -> None:
     value = TYPES[kind]
     project.spark.sql(
         f"create table {project.table('base')} using parquet as"
@@ -215,8 +215,8 @@ def test_values_of_each_type(project: Project, extension: None, kind: str) -> No
             f" union all select id, o, v from {delta} where op <> 'D'"
         )
         found = project.spark.sql(f"select id, o, v from {project.table(name)}")
-        wanted = project.spark.sql(f"select id, o, v from ({expected})")
-        assert found.exceptAll(wanted).count() == wanted.exceptAll(found).count() == 0
+        expected_frame = project.spark.sql(f"select id, o, v from ({expected})")
+        assert found.exceptAll(expected_frame).count() == expected_frame.exceptAll(found).count() == 0
         (overlaps,) = project.rows(
             "select count(*) as n from (select lower.o <= max(upper.o) over (order by lower.o, file rows between unbounded preceding and 1 preceding) as overlap"
             f" from file_statistics('{project.table(name)}') where lower.o is not null) where overlap"
@@ -224,16 +224,16 @@ def test_values_of_each_type(project: Project, extension: None, kind: str) -> No
         assert overlaps.n == 0
 
 
-def test_only_files_of_the_delta_are_written(project: Project, extension: None) -> None:
-    """Others stay byte for byte; beyond all ranges there are new files; a file that grows is split."""
+def test_only_affected_files_are_written(project: Project, extension: None) -> None:
+    """Other files stay unchanged; rows beyond all ranges get new files; a file that grows is split."""
     start(project, [(i, i, 0, "x", "a") for i in range(0, 1000)], partition_by=["ds"], merge_checks=True)
     before, after = merge(project, [(i, i, 0, "y", "a", "U") for i in range(105, 110)])
     assert len(before) == len(after) == 25 and len(before - after) == 1
-    # A scan that names a file opens no other one, just after a replacement as well.
+    # A scan that selects a file by name opens no other file, even right after a replacement.
     ((path, _),) = after - before
     named = project.spark.sql(f"select id from {project.table('m')} where _metadata.file_name = '{path.name}'")
     assert len(named.collect()) == 40 and read_files(named) == 1
-    # Beyond all ranges, and in a partition that is new.
+    # Beyond all ranges, and in a new partition.
     added = [(i, i, 0, "z", "b" if i >= 3000 else "a", "I") for i in [*range(2000, 2100), *range(3000, 3010)]]
     before, after = merge(project, added)
     assert before < after and len(after - before) == 4
@@ -242,11 +242,11 @@ def test_only_files_of_the_delta_are_written(project: Project, extension: None) 
     assert_file_statistics_are_exact(project)
 
 
-def test_files_that_lose_all_rows_touch_no_neighbour(project: Project, extension: None) -> None:
+def test_deleted_files_do_not_affect_adjacent_files(project: Project, extension: None) -> None:
     start(project, [(i, i, 0, "x", "a") for i in range(400)], merge_checks=True)
     before, after = merge(project, [(i, i, 0, "x", "a", "D") for i in [*range(40), *range(80, 120), *range(200, 240)]])
     assert after < before and len(before - after) == 3
-    # One that grows beside one that goes is still one file.
+    # Rows added next to a deleted file still fit into one file.
     gone = [(i, i, 0, "x", "a", "D") for i in range(160, 200)]
     before, after = merge(project, [*gone, *[(1000 + i, 150, 0, "y", "a", "I") for i in range(25)]])
     assert len(before - after) == 2 and len(after - before) == 1
@@ -259,8 +259,8 @@ def ranges(project: Project) -> list[tuple[int, int]]:
 
 
 @pytest.mark.long
-def test_neighbours_that_do_not_shrink_keep_their_ranges(project: Project, extension: None) -> None:
-    """Where rows of the same merge split another file, of which alone rows are looked at."""
+def test_adjacent_files_that_do_not_shrink_keep_their_ranges(project: Project, extension: None) -> None:
+    """The same merge splits another file, and only that file's rows are sampled."""
     start(project, [(i, i, 0, "x", "a") for i in range(400)])
     built = ranges(project)
     before, after = merge(project, [(i, i, 0, "y", "a", "U") for i in (5, 45, 85)])
@@ -287,13 +287,13 @@ def test_neighbours_that_do_not_shrink_keep_their_ranges(project: Project, exten
 
 
 @pytest.mark.long
-def test_files_that_shrink_are_merged_with_a_neighbour(project: Project, extension: None) -> None:
+def test_files_that_shrink_are_merged_with_an_adjacent_file(project: Project, extension: None) -> None:
     start(project, [(i, i, 0, "x", "a") for i in range(0, 400)])
     before, after = merge(project, [(i, i, 0, "x", "a", "D") for i in range(120, 155)])
     assert (len(before), len(after)) == (10, 9) and len(before - after) == 2
     before, after = merge(project, [(i, i, 0, "x", "a", "D") for i in range(0, 35)])
     assert len(after) == 8 and len(before - after) == 2
-    # A small file that nobody rewrites stays, and goes with the next one that is rewritten beside it.
+    # A small file stays until a file next to it is rewritten.
     before, after = merge(project, [(i, i, 0, "y", "a", "I") for i in range(1000, 1005)])
     assert before < after
     before, after = merge(project, [(i, i, 0, "y", "a", "I") for i in range(1010, 1040)])
@@ -304,8 +304,8 @@ def test_files_that_shrink_are_merged_with_a_neighbour(project: Project, extensi
     assert rows_of(project) == [(1, 1, 1, "n", "a")]
 
 
-def test_a_file_of_one_oversized_value_is_no_neighbour(project: Project, extension: None) -> None:
-    """It would stay as large as it is, and be written by each merge into the small file beside it."""
+def test_oversized_file_of_one_value_is_not_merged(project: Project, extension: None) -> None:
+    """Merging would not shrink it, and every merge would rewrite it with the small file next to it."""
     ordinary = [(i, i, 0, "x", "a") for i in [*range(80), *range(200, 280)]]
     start(project, [*ordinary, *[(1000 + i, 100, 0, "heavy", "a") for i in range(200)]])
     assert ranges(project) == [(0, 39), (40, 79), (100, 100), (200, 239), (240, 279)]
@@ -335,7 +335,7 @@ REFUSED: list[tuple[list[Row], dict[str, Any], str]] = [
 ]  # fmt: skip
 
 
-def test_what_does_not_fit_changes_nothing(project: Project, extension: None) -> None:
+def test_invalid_merge_changes_nothing(project: Project, extension: None) -> None:
     checked = {"merge_checks": True, "insert_when": "op = 'I'", "update_when": "op = 'U'"}
     start(project, [*[(i, i, 0, "x", "a") for i in range(100)], (7, 50, 0, "twice", "a")], **checked)
     before = rows_of(project), data_files(project, "m")
@@ -355,8 +355,8 @@ def test_what_does_not_fit_changes_nothing(project: Project, extension: None) ->
         assert (rows_of(project), data_files(project, "m")) == before, message
 
 
-def test_rows_that_were_merged_may_come_again(project: Project, extension: None) -> None:
-    """From a run that was killed after its commit; but not where the table is another one by now."""
+def test_rows_that_were_already_merged_may_repeat(project: Project, extension: None) -> None:
+    """A run killed after its commit repeats its rows; this is an error if the table has changed since."""
     start(project, [(i, i, 0, "x", "a") for i in range(100)], merge_checks=True, insert_when="op = 'I'")
     delta = [(1, 1, 0, "y", "a", "U"), (500, 5, 0, "n", "a", "I"), (2, 2, 0, "x", "a", "D")]
     merge(project, delta)
@@ -385,10 +385,10 @@ def test_rows_that_were_merged_may_come_again(project: Project, extension: None)
         (r"_metadata\.file_name in \(.*?\)", "false", "old file.s. that differ from their file statistics"),
     ],
 )
-def test_new_files_that_are_wrong_do_not_come(
+def test_wrong_new_files_are_not_committed(
     project: Project, extension: None, written: str, instead: str, found: str
 ) -> None:
-    """What is written is compared with what the table has, whatever has made it wrong."""
+    """dbt compares the written rows with the table, whatever the cause of a difference."""
     start(project, [(i, i, 0, "x", "a") for i in range(400)], merge_checks=True)
     before = rows_of(project), data_files(project, "m")
     changed: list[str] = []
@@ -406,8 +406,8 @@ def test_new_files_that_are_wrong_do_not_come(
 
 
 @pytest.mark.long
-def test_a_file_whose_name_others_have_chosen(project: Project, extension: None) -> None:
-    """Names with spaces and with escapes of their own are found again."""
+def test_files_with_names_from_other_writers_are_found(project: Project, extension: None) -> None:
+    """File names may contain spaces and escape sequences."""
     start(project, [(i, i, 0, "x", "a") for i in range(400)], merge_checks=True)
     for number, path in enumerate(sorted((project.location("m")).glob("part-*"))[:5]):
         path.rename(path.with_name(f"part %20{number}+é'.parquet"))
@@ -415,20 +415,20 @@ def test_a_file_whose_name_others_have_chosen(project: Project, extension: None)
     assert project.rows("select count(*), count_if(v = 'y') from {schema}.m")[0] == (350, 50)
 
 
-def test_without_the_extension_it_is_refused(project: Project) -> None:
+def test_merge_without_the_extension_is_refused(project: Project) -> None:
     start(project, [(1, 1, 1, "x", "a")])
     with pytest.raises(Failed, match=r"(?s)`incremental_strategy`.*session extension.*insert_overwrite"):
         merge(project, [(1, 2, 1, "y", "a", "U")])
 
 
-def test_rows_to_delete_are_none_of_a_build(project: Project, extension: None) -> None:
+def test_rows_to_delete_are_excluded_from_a_build(project: Project, extension: None) -> None:
     sql = "select id, cast(id as int) as o, if(id % 4 = 0, 'D', 'I') as op from range(100)"
     project.build(sql, **MODEL, delete_when="op = 'D'")
     assert project.rows("select count(*) from {schema}.m")[0] == (75,)
 
 
-def test_a_slip_in_what_says_which_rows_to_delete(project: Project, extension: None) -> None:
-    """A query that has a column of nearly that name does not build a table with the rows to delete."""
+def test_misspelled_delete_condition_fails_the_build(project: Project, extension: None) -> None:
+    """The query has a column of a similar name; the build must not include the rows to delete."""
     rows = "select id, cast(id as int) as o, if(id < 3, 'D', 'U') as operation from range(10)"
     project.model("m", rows, **MODEL, delete_when="operatoin = 'D'")
     with pytest.raises(Failed, match=r"(?s)`delete_when`.*which has no column operatoin.*instead:  operation"):
@@ -436,8 +436,8 @@ def test_a_slip_in_what_says_which_rows_to_delete(project: Project, extension: N
     assert project.tables() == set()
 
 
-def test_columns_that_are_new_and_files_of_others(project: Project, extension: None) -> None:
-    """Rows that others have added are merged as well, and files of before a column are what the map says."""
+def test_merge_covers_new_columns_and_files_of_other_writers(project: Project, extension: None) -> None:
+    """Merges cover rows of other writers; for files from before a column was added, the statistics are unknown."""
     start(project, [(i, i, 0, "x", "a") for i in range(200)], on_schema_change="append_new_columns", merge_checks=True)
     project.spark.sql(
         f"insert into {project.table('m')} select id, cast(id as int), 0, 'other', 'b' from range(300, 400, 1, 2)"
@@ -457,7 +457,7 @@ def test_columns_that_are_new_and_files_of_others(project: Project, extension: N
         200,
     )
     unknown = project.rows(f"select count(*) from file_statistics('{project.table('m')}') where rows is null")[0][0]
-    assert unknown in (0, 1), "others' files without rows of the run stay unknown"
+    assert unknown in (0, 1), "unaffected files of other writers stay unknown"
     merge_again = [(i, i, 0, "again", "a", "D" if i % 2 else "U", None) for i in range(0, 60)]
     write(project.spark, project.table("delta"), merge_again, f"{COLUMNS}, op string, extra int")
     project.dbt("run")
@@ -481,8 +481,8 @@ def test_filters_find_rows_of_new_files(project: Project, extension: None, spark
         assert found["true"] == found["false"], condition
 
 
-def test_a_file_of_several_splits_is_read(project: Project, extension: None) -> None:
-    """Others do not split rows over files; the map has a row of such a file for each of its values."""
+def test_file_of_several_input_splits_is_merged(project: Project, extension: None) -> None:
+    """Other writers do not split rows over files by value; the statistics have a row for each value in such a file."""
     start(project, [(i, i, i % 3, "x", "a") for i in range(90)], implicit_partition_by=["s"])
     project.spark.sql(
         f"insert into {project.table('m')} select id, cast(id as int), cast(id % 3 as int), 'o', 'a' from range(500, 530, 1, 1)"
@@ -495,8 +495,8 @@ def test_a_file_of_several_splits_is_read(project: Project, extension: None) -> 
     assert len(files_of(project, "m", groups="s")) == 3
 
 
-def both(project: Project, columns: str, **config: Any) -> None:
-    """A table of 400 rows of these columns, and a merge with the checks that updates the first ten of them, and adds ten."""
+def assert_checked_merge(project: Project, columns: str, **config: Any) -> None:
+    """Create a table of 400 rows, and run a checked merge that updates ten rows and adds ten."""
     for name, rows in (("base", "select {}, 'old' as v from range(400)"), ("delta", "select {}, 'new' as v, 'U' as op from (select id from range(10) union all select id from range(400, 410))")):  # fmt: skip
         project.spark.sql(f"create table {project.table(name)} using parquet as {rows.format(columns)}")
     model(project, merge_checks=True, **config)
@@ -507,16 +507,16 @@ def both(project: Project, columns: str, **config: Any) -> None:
 
 
 @pytest.mark.long
-def test_columns_of_names_that_a_merge_uses_itself(project: Project, extension: None) -> None:
+def test_columns_may_have_names_that_a_merge_uses(project: Project, extension: None) -> None:
     columns = (
         "id as there, id as o, id % 2 as hash, id % 3 as copies, id % 2 as file, id % 3 as rows, id % 5 as checksum"
     )
-    both(project, columns, unique_key=["there"], partition_by=["file"], implicit_partition_by=["rows"])
+    assert_checked_merge(project, columns, unique_key=["there"], partition_by=["file"], implicit_partition_by=["rows"])
 
 
 @pytest.mark.long
-def test_names_in_another_case(project: Project, extension: None) -> None:
-    """The query of a later run spells its columns otherwise: the map goes on to know the files."""
+def test_column_names_may_change_case(project: Project, extension: None) -> None:
+    """A later run spells its columns differently; the statistics must still cover all files."""
     sql = (
         "{% if is_incremental() %}select id as ID, id as O, id % 2 as S, 'b' as DS from range(390, 410)"
         "{% else %}select id, id as o, id % 2 as s, 'a' as ds from range(400){% endif %}"
@@ -528,8 +528,8 @@ def test_names_in_another_case(project: Project, extension: None) -> None:
     assert not project.rows(f"select * from file_statistics('{project.table('m')}') where rows is null")
 
 
-def test_a_table_without_files_that_are_known(project: Project, extension: None, spark: SparkSession) -> None:
-    """All rows were deleted, or the map was: sizes are of a sample, and there are no bounds to go by."""
+def test_table_without_known_files_gets_new_ranges(project: Project, extension: None, spark: SparkSession) -> None:
+    """All rows or the statistics were deleted: sizes come from a sample, and no range boundaries exist."""
 
     def act(execute: Callable[[str], None], sql: str) -> None:
         spark.conf.set("spark.sql.ansi.enabled", "true")
@@ -552,15 +552,15 @@ def test_a_table_without_files_that_are_known(project: Project, extension: None,
     assert project.rows("select count(*), count_if(v = 'z') from {schema}.m")[0] == (60, 20)
 
 
-def test_rows_that_predicates_leave_out_stay(project: Project, extension: None) -> None:
-    """As in dbt: the new row of such a key is one more."""
+def test_rows_excluded_by_predicates_stay(project: Project, extension: None) -> None:
+    """As in dbt, a new row with such a key is added."""
     rows: list[Row] = [(i, i, i % 2, "x", "a") for i in range(100)]
     start(project, rows, incremental_predicates=["DBT_INTERNAL_DEST.s = 1"], merge_checks=True)
     merge(project, [(i, i, 5, "y", "a", "U") for i in range(50, 54)])
     assert project.rows("select count(*), count_if(v = 'y') from {schema}.m")[0] == (102, 4)
 
 
-def test_a_key_that_is_no_column_is_found_by_the_first_run(project: Project, extension: None) -> None:
+def test_missing_key_column_is_found_by_the_first_run(project: Project, extension: None) -> None:
     write(project.spark, project.table("base"), [(1, 1, 1, "x", "a")])
     model(project, unique_key=["idd"])
     with pytest.raises(Failed, match=r"(?s)`unique_key`.*idd"):

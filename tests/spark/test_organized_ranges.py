@@ -1,4 +1,4 @@
-"""range_by and implicit_partition_by: files of ranges that do not overlap, and queries that leave out files by them."""
+"""Tests that range_by and implicit_partition_by write files of disjoint ranges, and that queries skip files by them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from conftest import Failed, Project
 from spark_bucketing.session import setting
 
 ORGANIZED = {**TABLE, "range_by": "o", "rows_per_file": 40}
-# NULLs, a value that a third of the rows have, and types whose order is not that of their text.
+# NULLs, a value that a third of the rows share, and types that sort differently from their text.
 ROWS = """
     select id, if(id % 5 = 0, null, if(id % 3 = 0, 7, (id * 37) % 1000 - 300)) as o, id % 3 as s,
         if(id < 500, 'a b', nullif('c%d', if(id > 900, 'c%d', ''))) as ds
@@ -25,7 +25,7 @@ ROWS = """
 
 
 def files_of(project: Project, table: str, order: str = "o", groups: str = "''") -> dict[Any, list[Any]]:
-    """What each file has of the ordering column, by the groups' values, in their order; NULLs last."""
+    """Return the range and the row counts of each file, by implicit partition and in order; NULLs last."""
     found = defaultdict(list)
     query = f"""
         select {groups} as g, count(distinct {groups}, 1) as several, min({order}) as lower, max({order}) as upper,
@@ -50,21 +50,21 @@ def data_files(project: Project, table: str) -> list[Any]:
         ({"partition_by": ["ds"], "implicit_partition_by": ["s"]}, "struct(ds, s)"),
     ],
 )
-def test_each_file_has_an_range_of_its_own(project: Project, config: dict[str, Any], groups: str) -> None:
+def test_file_ranges_do_not_overlap(project: Project, config: dict[str, Any], groups: str) -> None:
     project.build(ROWS, **ORGANIZED, **config)
     found = files_of(project, "m", groups=groups)
     for files in found.values():
-        assert [row.valued for row in files if row.lower is None] in ([], [0]), "NULLs are in a file of their own"
+        assert [row.valued for row in files if row.lower is None] in ([], [0]), "NULLs must have a separate file"
         valued = [row for row in files if row.lower is not None]
         assert all(row.valued == row.n for row in valued)
         assert all(one.upper < other.lower for one, other in pairwise(valued)), files
-        # Sampled whole: nobody but the value that many rows have makes a file larger than was wanted.
+        # The sample contains all rows. Only the value that many rows share may exceed the planned file size.
         assert all(row.n <= 45 or row.lower <= 7 <= row.upper for row in valued), files
     assert sum(map(len, found.values())) == len(data_files(project, "m"))
     assert_same_rows(project, ROWS)
 
 
-def test_files_have_one_value_of_the_split_columns(project: Project) -> None:
+def test_each_file_has_one_value_of_the_implicit_partition_columns(project: Project) -> None:
     project.build(SKEWED, **TABLE, partition_by=["ds"], implicit_partition_by=["n", "region"], rows_per_file=100)
     query = "select count(distinct struct(n, region)) as several from {} group by input_file_name()"
     assert {row.several for row in project.rows(query.format(project.table("m")))} == {1}
@@ -82,7 +82,7 @@ TYPES = {
 }
 
 
-def test_values_of_any_type_have_ranges(project: Project) -> None:
+def test_values_of_every_type_have_ranges(project: Project) -> None:
     for kind, value in TYPES.items():
         project.model(f"m_{kind}", f"select id, {value} as o from range(0, 1000, 1, 3)", **ORGANIZED)
     project.dbt("--warn-error", "run")
@@ -93,7 +93,7 @@ def test_values_of_any_type_have_ranges(project: Project) -> None:
 
 
 def read_files(frame: Any) -> int:
-    """How many files a query's scans have opened."""
+    """Return the number of files that a query's scans opened."""
     leaves = frame._jdf.queryExecution().executedPlan().collectLeaves()
     return sum(leaves.apply(i).metrics().apply("numFiles").value() for i in range(leaves.size()))
 
@@ -106,7 +106,7 @@ FILTERS = (
 )  # fmt: skip
 
 
-def test_filters_leave_out_files_and_no_rows(project: Project, extension: None, spark: SparkSession) -> None:
+def test_filters_skip_files_but_no_rows(project: Project, extension: None, spark: SparkSession) -> None:
     project.build(ROWS, **ORGANIZED, partition_by=["ds"], implicit_partition_by=["s"])
     choose = random.Random(1)
     fewer = 0
@@ -126,8 +126,8 @@ def test_filters_leave_out_files_and_no_rows(project: Project, extension: None, 
     assert fewer >= 12
 
 
-def test_a_file_that_is_not_the_mapped_one_is_read(project: Project, extension: None, spark: SparkSession) -> None:
-    """Rows of others, a file that was replaced under its name, and a map that is damaged or gone."""
+def test_file_without_valid_statistics_is_read(project: Project, extension: None, spark: SparkSession) -> None:
+    """Cover rows of other writers, a file replaced under its name, and damaged or deleted file statistics."""
     project.build("select id as o from range(0, 400, 1, 2)", **ORGANIZED)
     table, folder = project.table("m"), project.location("m")
 
@@ -152,8 +152,8 @@ def test_a_file_that_is_not_the_mapped_one_is_read(project: Project, extension: 
     assert found(398) == [398, 399, 1000]
 
 
-def test_a_map_may_have_timestamps_in_milliseconds(project: Project, extension: None, spark: SparkSession) -> None:
-    """As the session is set that writes it, while the files have microseconds."""
+def test_statistics_may_have_timestamps_in_milliseconds(project: Project, extension: None, spark: SparkSession) -> None:
+    """The session that writes the statistics uses milliseconds; the files have microseconds."""
     project.build("select timestamp_micros(id * 1001) as o from range(0, 200, 1, 2)", **ORGANIZED)
     with setting(spark, "spark.sql.parquet.outputTimestampType", "TIMESTAMP_MILLIS"):
         assert command(project, "table", "stats", project.table("m"), "--repair").exit_code == 0
@@ -162,7 +162,7 @@ def test_a_map_may_have_timestamps_in_milliseconds(project: Project, extension: 
         assert len(found) == 1, number
 
 
-def test_increments_add_their_files_to_the_map(project: Project, extension: None, spark: SparkSession) -> None:
+def test_increments_add_their_files_to_the_statistics(project: Project, extension: None, spark: SparkSession) -> None:
     config = {**ORGANIZED, "materialized": "organized_incremental", "partition_by": ["ds"]}
     day = "select id as o, '{}' as ds from range({}, {}, 1, 2)"
     project.build(day.format("a", 0, 200) + " union all " + day.format("b", 0, 200), **config)
@@ -181,8 +181,8 @@ LINES = "select id div 3 * 7 as order_id, id as line, if(id % 2 = 0, 'a', 'b') a
 
 
 @pytest.mark.parametrize("groups", [{}, {"partition_by": ["ds"]}, {"implicit_partition_by": ["ds"]}])
-def test_a_table_is_written_by_the_bounds_of_another(project: Project, groups: dict[str, Any]) -> None:
-    """The files of one have the ranges of the other's, as far as there are rows; a partition that that one has not is a file."""
+def test_ranges_follow_the_boundaries_of_another_table(project: Project, groups: dict[str, Any]) -> None:
+    """Each file has a range of the other table; a partition that the other table lacks is one file."""
     orders = "select id * 7 as o, if(id % 2 = 0, 'a', 'b') as ds from range(0, 280, 1, 3)"
     project.model("orders", orders, **ORGANIZED, **groups)
     config = {**TABLE, "range_by": "order_id", "range_boundaries_from": "ref('orders')", **groups}
@@ -200,7 +200,7 @@ def test_a_table_is_written_by_the_bounds_of_another(project: Project, groups: d
     assert_same_rows(project, lines, "lines")
 
 
-def test_bounds_are_of_a_table_that_has_some(project: Project) -> None:
+def test_boundaries_require_a_table_with_ranges(project: Project) -> None:
     project.model("plain", "select 1 as o", materialized="table")
     project.model("parted", "select id as o, 'a' as ds from range(9)", **ORGANIZED, partition_by=["ds"])
     project.dbt("run")
@@ -221,7 +221,7 @@ def test_bounds_are_of_a_table_that_has_some(project: Project) -> None:
 
 
 @pytest.mark.parametrize(("nulls", "files"), [(500, 6), (950, 2), (998, 2), (1000, 1)])
-def test_nulls_do_not_count_where_files_are_planned(project: Project, nulls: int, files: int) -> None:
+def test_nulls_are_ignored_when_files_are_planned(project: Project, nulls: int, files: int) -> None:
     sql = f"select if(id < {nulls}, null, id) as o, id as k from range(0, 1000, 1, 3)"
     project.model("m", sql, **{**ORGANIZED, "rows_per_file": 100})
     project.dbt("--warn-error", "run")
@@ -231,9 +231,7 @@ def test_nulls_do_not_count_where_files_are_planned(project: Project, nulls: int
     assert all(row.n == 100 or files == 2 for row in found if row.lower is not None)
 
 
-def test_timestamps_of_orc_are_those_of_the_readers_time_zone(
-    project: Project, extension: None, spark: SparkSession
-) -> None:
+def test_orc_timestamps_depend_on_the_readers_time_zone(project: Project, extension: None, spark: SparkSession) -> None:
     config = {**TABLE, "range_by": "ts", "rows_per_file": 40, "file_format": "orc"}
     times = "select timestamp'2024-01-01' + make_interval(0, 0, 0, 0, cast(id as int)) as ts from range(400)"
     project.model("m", times, **config)
@@ -249,7 +247,7 @@ def test_timestamps_of_orc_are_those_of_the_readers_time_zone(
     assert len(frame.collect()) == 1 and read_files(frame) == len(data_files(project, "m")) > 1
 
 
-# Values with those that are equal though they are written otherwise, or that have an order of their own; literals to compare them with.
+# Values, including equal values in different notation and types with a special order, and literals to compare with.
 COMPARED = {
     "text": (
         "case id % 7 when 0 then '' when 1 then concat('x', repeat(' ', cast(id % 3 as int))) else concat(char(cast(65 + id % 60 as int)), id) end",
@@ -269,7 +267,7 @@ COMPARISONS = (
 
 
 @pytest.mark.parametrize("file_format", ["orc", pytest.param("parquet", marks=pytest.mark.long)])
-def test_filters_of_any_type_find_the_same_rows(
+def test_filters_of_every_type_find_the_same_rows(
     project: Project, extension: None, spark: SparkSession, file_format: str
 ) -> None:
     for name, (value, _) in COMPARED.items():

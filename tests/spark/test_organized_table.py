@@ -1,4 +1,4 @@
-"""organized_table: the planned files, each written by a task of its own, whatever the partitions are like."""
+"""Tests that organized_table writes exactly the planned files, each in its own task, for any distribution of rows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from conftest import Project
 
 TABLE = {"materialized": "organized_table"}
 STRATEGIES = ("exact", "coalesce", "repartition", "by_column", "by_column_salted", "by_range")
-# 900 rows: of one partition 700, of another 180, of NULL 20, and half of them equal to others.
+# 900 rows: 700 in one partition, 180 in another, 20 in NULL; half of them are duplicates.
 SKEWED = """
     select cast(id % 350 as string) as v, if(id % 7 = 0, null, id % 5) as n, array(id % 2) as a, ds, region
     from (
@@ -28,7 +28,7 @@ ROWS_OF = {"a b": 700, None: 183, "c%d": 17}
 
 
 def rows_of_files(project: Project, table: str = "m", partition: str = "null") -> dict[Any, list[int]]:
-    """Rows of each file that has some, by partition, largest first."""
+    """Return the number of rows of each nonempty file, by partition, largest first."""
     found = defaultdict(list)
     query = (
         f"select {partition} as p, count(*) as n from {project.table(table)} group by {partition}, input_file_name()"
@@ -39,14 +39,14 @@ def rows_of_files(project: Project, table: str = "m", partition: str = "null") -
 
 
 def even(rows: int, files: int) -> list[int]:
-    """As many rows for each file as for any other, but for one."""
+    """Return the sizes of evenly filled files, largest first."""
     return sorted(((i + 1) * rows // files - i * rows // files for i in range(files)), reverse=True)
 
 
 def assert_exact(
     project: Project, planned: dict[Any, int], rows: dict[Any, int], table: str = "m", partition: str = "ds"
 ) -> None:
-    """Just these files, of even sizes, each by a task that writes no other."""
+    """Check the number and the sizes of files, and that each task wrote a single file."""
     assert rows_of_files(project, table, partition) == {key: even(rows[key], files) for key, files in planned.items()}
     assert len(project.files(table)) == sum(planned.values())
     tasks = writing_tasks(project.files(table))
@@ -56,13 +56,15 @@ def assert_exact(
 def assert_same_rows(project: Project, sql: str, table: str = "m") -> None:
     written = f"select * from {project.table(table)}"
     columns = ", ".join(project.spark.table(project.table(table)).columns)
-    wanted = f"select {columns} from ({sql.replace(chr(39) * 2, 'null')})"
-    for one, other in ((written, wanted), (wanted, written)):
+    expected = f"select {columns} from ({sql.replace(chr(39) * 2, 'null')})"
+    for one, other in ((written, expected), (expected, written)):
         assert project.rows(f"({one}) except all ({other})") == []
 
 
 @pytest.mark.parametrize("file_format", ["parquet", "orc"])
-def test_partitions_of_unlike_sizes_get_unlike_numbers_of_files(project: Project, file_format: str, aqe: None) -> None:
+def test_partitions_of_different_sizes_get_different_numbers_of_files(
+    project: Project, file_format: str, aqe: None
+) -> None:
     project.build(SKEWED, **TABLE, partition_by=["ds"], rows_per_file=60, file_format=file_format)
     assert_exact(project, {"a b": 12, None: 4, "c%d": 1}, ROWS_OF)
     assert_same_rows(project, SKEWED)
@@ -71,7 +73,7 @@ def test_partitions_of_unlike_sizes_get_unlike_numbers_of_files(project: Project
     assert project.tables() == {"m"}
 
 
-def test_every_way_to_say_how_many(project: Project) -> None:
+def test_every_config_for_the_number_of_files_is_exact(project: Project) -> None:
     ways: dict[str, tuple[dict[str, Any], dict[Any, int]]] = {
         "total": ({"num_files": 9}, {None: 9}),
         "one": ({"num_files": 1}, {None: 1}),
@@ -82,7 +84,7 @@ def test_every_way_to_say_how_many(project: Project) -> None:
     }
     for name, (config, _) in ways.items():
         project.model(name, SKEWED, **TABLE, **config)
-    # Another number of files than planned would be warned of.
+    # dbt warns if the number of files differs from the plan.
     project.dbt("--warn-error", "run")
     for name, (config, planned) in ways.items():
         partitioned = "partition_by" in config
@@ -90,7 +92,7 @@ def test_every_way_to_say_how_many(project: Project) -> None:
         assert_same_rows(project, SKEWED, name) if partitioned else None
 
 
-def test_each_strategy_writes_the_same_rows(project: Project) -> None:
+def test_all_strategies_write_the_same_rows(project: Project) -> None:
     for strategy in STRATEGIES:
         config = {"file_strategy": strategy} | ({"scale_factor": 2.5} if strategy == "by_column_salted" else {})
         project.model(strategy, SKEWED, **TABLE, partition_by=["region", "ds"], rows_per_file=100, **config)
@@ -98,17 +100,17 @@ def test_each_strategy_writes_the_same_rows(project: Project) -> None:
     for strategy in STRATEGIES:
         assert_same_rows(project, SKEWED, strategy)
     files = {strategy: len(project.files(strategy)) for strategy in STRATEGIES}
-    # Each of five partitions is written by one task.
+    # One task writes each of five partitions.
     assert files["by_column"] == 5 and files["exact"] == 12 and files["by_column_salted"] <= 12 < files["repartition"]
     assert project.tables() == set(STRATEGIES)
 
 
-def test_rows_that_are_all_equal_are_spread_evenly(project: Project) -> None:
+def test_identical_rows_are_spread_evenly(project: Project) -> None:
     project.build("select 1 as k, 'x' as v from range(0, 1000, 1, 3)", **TABLE, num_files=7)
     assert_exact(project, {None: 7}, {None: 1000}, partition="null")
 
 
-def test_no_rows_and_one_row(project: Project) -> None:
+def test_empty_input_and_single_row_make_at_most_one_file(project: Project) -> None:
     for name, rows in (("none", 0), ("one", 1)):
         for part, config in (("whole", {}), ("parts", {"partition_by": ["p"]})):
             for size in ({"rows_per_file": 10}, {"target_file_size": "1MiB"}, {"num_files": 4}):
@@ -122,7 +124,7 @@ def test_no_rows_and_one_row(project: Project) -> None:
         assert len(project.files(table)) <= 1
 
 
-# Enough values that do not repeat for files of a few kilobytes, and text of another length in one of the partitions.
+# Enough distinct values for files of a few kilobytes; one partition has longer text.
 WIDE = "select id, uuid() as u, repeat(uuid(), if(id % 4 = 0, 3, 1)) as v, cast(id % 4 = 0 as string) as p from range(0, 20000, 1, 5)"
 
 
@@ -135,7 +137,7 @@ def samples(sent: list[str]) -> list[str]:
 
 
 @pytest.mark.parametrize(("file_format", "partition_by"), [("parquet", []), ("orc", ["p"])])
-def test_a_size_is_had_by_measuring_files_that_were_written(
+def test_target_file_size_is_met_by_measuring_written_files(
     project: Project, file_format: str, partition_by: list[str]
 ) -> None:
     config = {**TABLE, "target_file_size": "200KiB", "file_format": file_format, "partition_by": partition_by}
@@ -149,7 +151,7 @@ def test_a_size_is_had_by_measuring_files_that_were_written(
         assert len(found) >= 5 and sum(found) / len(found) > 0.6 * 200 * 1024
         assert max(found) < 1.35 * 200 * 1024, found
         assert set(writing_tasks(project.files("m")).values()) == {1}
-    assert len(built[2]) > len(built[1]), "files that are compressed less need to be more"
+    assert len(built[2]) > len(built[1]), "weaker compression must produce more files"
 
 
 @pytest.mark.parametrize(
@@ -163,14 +165,14 @@ def test_a_size_is_had_by_measuring_files_that_were_written(
     ],
     ids=lambda conf: "_".join(key.removeprefix("spark.sql.") for key in conf),
 )  # fmt: skip
-def test_the_sessions_settings_do_not_matter(project: Project, conf: dict[str, str]) -> None:
+def test_session_settings_do_not_affect_the_files(project: Project, conf: dict[str, str]) -> None:
     with settled(project.spark, conf):
         project.build(SKEWED, **TABLE, partition_by=["ds"], rows_per_file=60)
         assert_exact(project, {"a b": 12, None: 4, "c%d": 1}, ROWS_OF)
 
 
 @pytest.mark.long
-def test_a_failed_build_leaves_the_table_and_the_next_one_clears_up(project: Project) -> None:
+def test_failed_build_keeps_the_table_and_the_next_run_cleans_up(project: Project) -> None:
     project.build("select id as k from range(10)", **TABLE, num_files=2)
     project.model("m", "select id as k from range(20)", **TABLE, num_files=4)
     with statements() as sent:
@@ -189,7 +191,7 @@ def test_a_failed_build_leaves_the_table_and_the_next_one_clears_up(project: Pro
         assert project.tables() == {"m"}, sent[number]
 
 
-def test_docs_grants_contracts_and_places_are_those_of_other_tables(project: Project, tmp_path: Any) -> None:
+def test_docs_grants_contracts_and_locations_work_as_for_other_tables(project: Project, tmp_path: Any) -> None:
     project.describe({
         "name": "m", "description": "All of them", "config": {"contract": {"enforced": True}, "persist_docs": {"relation": True, "columns": True}},
         "columns": [{"name": "k", "data_type": "bigint", "description": "the key", "constraints": [{"type": "not_null"}]},
@@ -217,8 +219,8 @@ def test_docs_grants_contracts_and_places_are_those_of_other_tables(project: Pro
     assert project.rows("select count(k) from {schema}.m")[0][0] == 30
 
 
-def test_partitions_of_any_type(project: Project, extension: None) -> None:
-    """With the session extension, which is of no use here and in nobody's way."""
+def test_partitions_of_every_type_are_written(project: Project, extension: None) -> None:
+    """Run with the session extension, which must not affect the result."""
     values = {
         "i": "if(id % 3 = 0, null, cast(id % 3 as int))",
         "d": "date_add(date'1583-01-01', cast(id % 3 as int) * 400000)",
@@ -231,27 +233,27 @@ def test_partitions_of_any_type(project: Project, extension: None) -> None:
     }
     nested = "named_struct('a b', id, 'l', array(named_struct('x', id))) as deep, map('k', id) as m, cast('' as binary) as bin"
     columns = ", ".join(f"{value} as {name}" for name, value in values.items())
-    # A partition's empty string is NULL, and Spark pads a column of CHAR.
+    # Spark stores an empty partition string as NULL, and pads CHAR columns.
     content = "select id, to_json(struct(i, d, t, n, f, b, nullif(s, ''), rtrim(c), deep, m, bin)) from {} order by id"
     for pair in ("id", "tn", "fb", "sc"):
         sql = f"select id, {nested}, {columns} from range(0, 99, 1, 4)"
         project.model(pair, sql, **TABLE, partition_by=list(pair), rows_per_file=10)
     project.dbt("run")
-    wanted = project.rows(content.format(f"(select id, {nested}, {columns} from range(99))"))
+    expected = project.rows(content.format(f"(select id, {nested}, {columns} from range(99))"))
     for pair in ("id", "tn", "fb", "sc"):
         partition = f"concat_ws(',', {', '.join(pair)})"
         assert sorted(rows_of_files(project, pair, partition).values()) == [[9, 8, 8, 8]] * 3, pair
         assert set(writing_tasks(project.files(pair)).values()) == {1}
-        assert project.rows(content.format(project.table(pair))) == wanted, pair
+        assert project.rows(content.format(project.table(pair))) == expected, pair
 
 
-def test_a_name_that_is_needed_is_refused(project: Project) -> None:
+def test_reserved_column_name_is_refused(project: Project) -> None:
     project.model("m", "select 1 as `_Metadata`, 2 as k", **TABLE, num_files=2)
     _, failure = project.attempt("run")
     assert "Invalid column in model 'm'" in failure and "_Metadata" in failure and project.tables() == set()
 
 
-def test_more_files_than_tasks_can_write_are_refused(project: Project) -> None:
+def test_more_files_than_tasks_are_refused(project: Project) -> None:
     project.build("select 1 as id", **TABLE, num_files=1)
     project.model("m", "select id from range(100001)", **TABLE, rows_per_file=1)
     _, failure = project.attempt("run")
@@ -262,19 +264,19 @@ def test_more_files_than_tasks_can_write_are_refused(project: Project) -> None:
     ):
         assert part in failure
     assert project.rows("select count(*) from {schema}.m")[0][0] == 1
-    # What is left of it goes also when the model is another one by then.
+    # The remainder is cleaned up even if the model has changed meanwhile.
     assert {"m__dbt_input", "m__dbt_plan"} < project.tables()
     project.build("select 2 as id", materialized="bucketed_table", clustered_by=["id"], buckets=2)
     assert project.tables() == {"m"}
 
 
-def test_other_files_than_planned_are_warned_of(project: Project) -> None:
-    """As something might have spread the rows that is not known yet."""
+def test_unplanned_files_cause_a_warning(project: Project) -> None:
+    """Simulate an unknown cause that distributes rows differently."""
 
-    def disturbed(execute: Callable[[str], None], sql: str) -> None:
+    def disturb(execute: Callable[[str], None], sql: str) -> None:
         execute(re.sub(r"repartition\(4, `__spark_bucketing_key`\)", "coalesce(1)", sql))
 
     project.model("m", "select id from range(10)", **TABLE, num_files=4)
-    with executing(disturbed):
+    with executing(disturb):
         _, failure = project.attempt("--warn-error", "run")
     assert "Spark wrote 1 files instead of the planned 4" in failure

@@ -1,4 +1,4 @@
-"""A dbt package and a session extension of two releases: dbt says so, once in a run, without asking anything for it."""
+"""Tests that dbt warns once per run if the releases of package and extension differ, without extra queries."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ OLDER = """
 
 
 @contextmanager
-def recorded(description: str | None = None) -> Iterator[list[str]]:
-    """What dbt asks about functions; the extension's own is described in these words, where they are given."""
+def record_queries(description: str | None = None) -> Iterator[list[str]]:
+    """Record dbt's queries about functions, and replace the description of the extension's function if one is given."""
     asked: list[str] = []
 
     def act(execute: Callable[[str], None], sql: str) -> None:
@@ -38,26 +38,26 @@ def recorded(description: str | None = None) -> Iterator[list[str]]:
 
 @pytest.fixture
 def models(project: Project) -> Project:
-    """A project of several models, written by several threads."""
+    """Create a project of several models that several threads build."""
     for name in "abcd":
         project.model(name, "select id as k from range(10)", **MODEL)
     return project
 
 
 @pytest.mark.usefixtures("extension")
-def test_two_releases_are_said_once_and_nothing_more_is_asked(models: Project) -> None:
-    with recorded() as asked:
+def test_version_mismatch_is_reported_once_per_run(models: Project) -> None:
+    with record_queries() as asked:
         assert not warnings(models)
-    with recorded(OLDER) as asked_of_older:
+    with record_queries(OLDER) as asked_of_older:
         found = warnings(models)
     assert found.count(SAID) == 1 and "`dbt deps`" in found and "extension build" in found, found
-    assert not [name for name in models.tables() if "__dbt_" in name], "it is said when something is written already"
-    # Threads may ask one question at the same moment.
+    assert not [name for name in models.tables() if "__dbt_" in name], "the warning came after the first write"
+    # Several threads may send the same query at the same moment.
     assert set(asked) == set(asked_of_older)
-    with recorded(OLDER):
-        assert SAID in warnings(models), "the next run is silent"
+    with record_queries(OLDER):
+        assert SAID in warnings(models), "the next run must warn again"
 
 
-def test_without_the_extension_nothing_is_compared(models: Project) -> None:
-    with recorded(OLDER):
+def test_versions_are_not_compared_without_the_extension(models: Project) -> None:
+    with record_queries(OLDER):
         assert not warnings(models)

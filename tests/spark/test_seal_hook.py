@@ -1,4 +1,4 @@
-"""`seal_buckets`: files that something else has written are sealed by a hook of the model, or by `dbt run-operation`."""
+"""Tests of `seal_buckets` as a model hook and with `dbt run-operation`, for files that other writers wrote."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from bucketed_tables import no_extension
 from conftest import Project
 
 HOOK = "{{ spark_bucketing.seal_buckets(this) }}"
-# dbt-spark's own table: written without a seal, since tests start with the extension switched off.
+# A dbt-spark table is written without a seal, because tests start with the extension disabled.
 STOCK = {"materialized": "table", "file_format": "parquet", "clustered_by": "k", "buckets": 2}
 ROWS = "select /*+ repartition(1) */ id as k from range(20)"
 
@@ -18,7 +18,7 @@ def statuses(project: Project, name: str) -> dict[str, str]:
 
 
 def operation(project: Project, arguments: str) -> tuple[bool, str]:
-    """Run the macro by itself; returns whether dbt succeeded, and what it said."""
+    """Run the macro alone; return whether dbt succeeded, and its messages."""
     from dbt.cli.main import dbtRunner
 
     said: list[str] = []
@@ -28,7 +28,7 @@ def operation(project: Project, arguments: str) -> tuple[bool, str]:
     return bool(outcome.success), "\n".join([str(outcome.exception), *said])
 
 
-def test_a_hook_seals_what_the_model_wrote(project: Project) -> None:
+def test_hook_seals_the_models_files(project: Project) -> None:
     project.model("plain", ROWS, **STOCK)
     project.model("m", ROWS, **STOCK, post_hook=HOOK)
     project.dbt("run")
@@ -36,7 +36,7 @@ def test_a_hook_seals_what_the_model_wrote(project: Project) -> None:
     assert statuses(project, "m") == {"": "sealed"}
 
 
-def test_an_operation_seals_a_source_and_warns_of_what_is_refused(project: Project) -> None:
+def test_operation_seals_a_source_and_warns_about_refused_files(project: Project) -> None:
     table = project.table("raw")
     project.spark.sql(
         f"create table {table} (k int) partitioned by (ds string) clustered by (k) into 2 buckets stored as parquet"
@@ -46,7 +46,7 @@ def test_an_operation_seals_a_source_and_warns_of_what_is_refused(project: Proje
     done, said = operation(project, f"{{relation: '{project.schema}.raw', where: \"ds = 'a'\"}}")
     assert done and "Not sealed" not in said, said
     assert statuses(project, "raw") == {"ds=a": "sealed", "ds=b": "not-sealed"}
-    # A row in the file of another bucket.
+    # Add a row to the file of another bucket.
     written = next(project.location("raw").glob("ds=b/0*.parquet"))
     written.rename(written.with_name({"0": "1", "1": "0"}[written.name[4]].join([written.name[:4], written.name[5:]])))
     done, said = operation(project, f"{{relation: '{project.schema}.raw'}}")
@@ -55,7 +55,7 @@ def test_an_operation_seals_a_source_and_warns_of_what_is_refused(project: Proje
     assert statuses(project, "raw") == {"ds=a": "sealed", "ds=b": "not-sealed"}
 
 
-def test_without_the_extension_it_says_so(project: Project) -> None:
+def test_missing_extension_is_reported(project: Project) -> None:
     project.model("m", ROWS, **STOCK, post_hook=HOOK)
     with no_extension(project.spark):
         _, failure = project.attempt("run")

@@ -1,4 +1,4 @@
-"""Generic tests ask the seals, and read rows only of what is not sealed; what has no buckets is left out, and said."""
+"""Tests that generic tests rely on seals, read only unsealed rows, and report partitions without buckets."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ PARTITIONED = "create table {t} (k bigint) partitioned by (p int) {buckets} stor
 FOUR = "clustered by (k) sorted by (k) into 4 buckets"
 EIGHT = "alter table {t} clustered by (k) sorted by (k) into 8 buckets"
 FIRST, SECOND = (f"insert into table {{t}} partition (p) {ROWS.format(p)}" for p in (0, 1))
-# p=0 of 4 buckets, p=1 of 8, both sealed.
+# p=0 has 4 buckets, p=1 has 8; both are sealed.
 MIXED = (PARTITIONED.replace("{buckets}", FOUR), FIRST, EIGHT, SECOND)
 PLAIN = (PARTITIONED.replace("{buckets}", ""), FIRST, EIGHT)
 WHOLE = (f"create table {{t}} (k bigint) {FOUR} stored as parquet", "insert into table {t} select id from range(100)")
-# One more file for each bucket, which belongs to no seal.
+# Add one file per bucket that no seal covers.
 REFRESH = "refresh table {t}"
 BY_STOCK = f"stock:insert into table {{t}} partition (p) select /*+ coalesce(1) */ * from ({ROWS.format(1)})"
-# How each table is made, and the tests that fail, by the number of failing rows.
+# DDL of each table, and the failing tests with their numbers of failing rows.
 MADE: dict[str, tuple[tuple[str, ...], dict[str, int]]] = {
     "mixed": (MIXED, {}),
     "several": ((*MIXED, SECOND), {"one_file_per_bucket": 1}),
@@ -67,11 +67,11 @@ def shop(new_project: Callable[..., Project]) -> Shop:
 
 
 @pytest.mark.parametrize("name", MADE)
-def test_what_is_not_sealed_fails(shop: Shop, name: str) -> None:
+def test_unsealed_violations_fail(shop: Shop, name: str) -> None:
     assert of_table(shop.results, name) == MADE[name][1]
 
 
-def test_rows_are_read_only_of_what_is_not_sealed(shop: Shop) -> None:
+def test_only_unsealed_rows_are_read(shop: Shop) -> None:
     for name in TESTS:
         assert "input_file_name" not in shop.results[f"mixed__{name}"].node.compiled_code
     broken = rows_of(shop.project, shop.results[f"unsealed__{VALID}"])
@@ -80,7 +80,7 @@ def test_rows_are_read_only_of_what_is_not_sealed(shop: Shop) -> None:
     assert "cast('1' as int)" in code and "cast('0' as int)" not in code
 
 
-def test_partitions_without_buckets_are_left_out_counted_and_said(shop: Shop) -> None:
+def test_partitions_without_buckets_are_skipped_and_reported(shop: Shop) -> None:
     log = (shop.project.folder / "logs" / "dbt.log").read_text()
     for name in TESTS:
         for table, counted in (("plain", "1 of 1 partition(s)"), ("plain_and_more", "1 of 2 partition(s)")):
@@ -89,11 +89,11 @@ def test_partitions_without_buckets_are_left_out_counted_and_said(shop: Shop) ->
             )
 
 
-def test_a_seal_of_several_files_for_a_bucket_says_so(shop: Shop) -> None:
+def test_seal_with_several_files_per_bucket_fails(shop: Shop) -> None:
     assert rows_of(shop.project, shop.results["several__one_file_per_bucket"])[0].files == "2"
 
 
-def test_without_the_extension_every_file_is_looked_at(project: Project) -> None:
+def test_every_file_is_read_without_the_extension(project: Project) -> None:
     project.model(
         "m", "select id as k, id % 2 as ds from range(80)",
         materialized="bucketed_table", clustered_by="k", buckets=4, partition_by="ds",
@@ -102,7 +102,7 @@ def test_without_the_extension_every_file_is_looked_at(project: Project) -> None
     tables.tests("m", *TESTS, {"test": "bucket_skew_below", "arguments": {"ratio": 3}})
     with no_extension(project.spark):
         project.dbt("run")
-        # Only a session with the extension can tell what is sealed.
+        # Only a session with the extension can read seals.
         assert of_table(tables.run(), "m") == {VALID: None}
         first, second, *_ = sorted((project.location("m") / "ds=0").glob("0*"))
         first.rename(first.with_name(first.name.replace(first.name[:5], second.name[:5], 1)))

@@ -1,4 +1,4 @@
-"""Statements in the Spark of this process, and how far they are."""
+"""Tests of statements in the Spark of this process, and of their progress."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from pyspark.sql import SparkSession
 
 from spark_bucketing.session import SessionStatements
 
-# Eight tasks that take a third of a second each.
+# Eight tasks of a third of a second each.
 SLOW = "select id from range(0, 8, 1, 8) where java_method('java.lang.Thread', 'sleep', 300L + id) is not null"
 
 
-def test_a_statement_shows_how_many_of_its_tasks_are_done(spark: SparkSession) -> None:
+def test_statement_reports_completed_tasks(spark: SparkSession) -> None:
     seen: list[tuple[int, int]] = []
     with closing(SessionStatements(spark, lambda done, total: seen.append((done, total)))) as statements:
         assert len(statements.rows(SLOW)) == 8

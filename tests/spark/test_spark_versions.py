@@ -1,4 +1,4 @@
-"""What differs between versions of Spark; the rest is shown by the same tests on each version."""
+"""Tests of differences between Spark versions; all other tests run on every version."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MODEL: dict[str, Any] = {"materialized": "bucketed_table", "clustered_by": "k", 
 
 
 @pytest.mark.parametrize("version", ["4.1.0", "4.1.3", "4.2.0", "4.1.1-amzn-0"])
-def test_versions_whose_unions_are_wrong_are_known(spark: SparkSession, version: str) -> None:
+def test_versions_with_incorrect_unions_are_known(spark: SparkSession, version: str) -> None:
     bugs = spark.sparkContext._jvm.org.apache.spark.sql.bucketing.compat.KnownBugs  # type: ignore[union-attr]
     assert bugs.hasWrongUnions(version)
     for right in ("4.1.4", "4.1.10", "4.2.1", "4.3.0", "3.5.9", "4.0.5"):
@@ -36,16 +36,16 @@ PROBES = {
 
 
 @pytest.mark.parametrize("feature", PROBES)
-def test_this_spark_can_do_what_its_version_says(project: Project, spark: SparkSession, feature: str) -> None:
+def test_this_spark_supports_its_versions_features(project: Project, spark: SparkSession, feature: str) -> None:
     table = project.table("probe")
     spark.sql(f"create table {table} (k date, p int) using parquet partitioned by (p)")
     statement = PROBES[feature].replace("probe", table)
-    # What PySpark raises differs, and a syntax error may be one of Java.
+    # The exception of PySpark varies, and a syntax error may be a Java exception.
     with nullcontext() if can(feature) else pytest.raises(Exception, match=r"(?i)pars|syntax|script|ANCIENT"):
         spark.sql(statement)
 
 
-def test_a_session_without_scripts_writes_the_same(new_project: Callable[..., Project], spark: SparkSession) -> None:
+def test_session_without_scripts_writes_the_same(new_project: Callable[..., Project], spark: SparkSession) -> None:
     project = new_project()
     with setting(spark, "spark.sql.scripting.enabled", "false"), statements(ignored=NOTHING) as sent:
         for version in ("one", "other"):
@@ -54,7 +54,7 @@ def test_a_session_without_scripts_writes_the_same(new_project: Callable[..., Pr
     assert project.tables() == {"m"} and not [sql for sql in sent if "begin" in sql.split()]
 
 
-def test_a_spark_that_is_too_old_is_named(project: Project) -> None:
+def test_too_old_spark_is_named(project: Project) -> None:
     older = "select '3.4.1 0000' as version"
     said = r"(?s)cannot be written in this session.*found: +Spark 3.4.1.*3.5 or newer"
     with (
@@ -65,7 +65,7 @@ def test_a_spark_that_is_too_old_is_named(project: Project) -> None:
     assert project.tables() == set()
 
 
-def test_a_place_that_cannot_be_looked_at_stops_the_run(project: Project) -> None:
+def test_unreadable_location_stops_the_run(project: Project) -> None:
     project.build("select 1 as k", **MODEL)
     with executing(lambda execute, sql: execute(sql.replace("from binaryFile.", "from noSuchFormat."))):
         _, failure = project.attempt("run")
@@ -73,8 +73,8 @@ def test_a_place_that_cannot_be_looked_at_stops_the_run(project: Project) -> Non
     assert [row.k for row in project.rows("select k from {schema}.m")] == [1]
 
 
-def test_an_overwrite_of_partitions_leaves_the_others_and_no_setting(project: Project, spark: SparkSession) -> None:
-    """Also of a table that says by itself how it is overwritten, as that of a Spark without options of writes does."""
+def test_partition_overwrite_keeps_other_partitions_and_settings(project: Project, spark: SparkSession) -> None:
+    """Cover a table with its own overwrite mode, as on a Spark version without write options."""
     key = "spark.sql.sources.partitionOverwriteMode"
     before = spark.conf.get(key)
     overwriting = MODEL | {"materialized": "bucketed_incremental", "incremental_strategy": "insert_overwrite"}
@@ -83,11 +83,11 @@ def test_an_overwrite_of_partitions_leaves_the_others_and_no_setting(project: Pr
     project.build(rows.format("first", 0), **config)
     for number, version in enumerate(("second", "third"), 1):
         project.build(rows.format(version, number), **config)
-        told = f"alter table {project.table('m')} set serdeproperties ('partitionOverwriteMode' = 'dynamic')"
+        statement = f"alter table {project.table('m')} set serdeproperties ('partitionOverwriteMode' = 'dynamic')"
         assert ("partitionOverwriteMode=dynamic" in (project.detail("m", "Storage Properties") or "")) == (
             not can(WRITE_OPTIONS) or version == "third"
         )
-        spark.sql(told)
+        spark.sql(statement)
     found = project.rows("select p, k from {schema}.m order by p")
     assert [row.k for row in found] == ["first", "second", "third"]
     assert spark.conf.get(key) == before

@@ -1,4 +1,4 @@
-"""Errors within the swap of two names: what can be undone is undone and says why; what cannot is cured by the next run."""
+"""Tests of errors within a swap of two table names: the run reverts it and says why, or the next run repairs it."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from spark_features import has_scripts, needs_scripts
 from conftest import Project
 from spark_bucketing.session import setting
 
-# How Hive's client renames.
+# The rename call of Hive's client.
 RENAME = "alter_table_with_environmentContext"
 MODEL: dict[str, Any] = {"materialized": "bucketed_table", "clustered_by": "k", "buckets": 2}
 
 
-def refused(spark: SparkSession, number: int) -> AbstractContextManager[list[str]]:
-    """The metastore refuses the rename of this number in words of its own; all renames are collected."""
+def refuse_rename(spark: SparkSession, number: int) -> AbstractContextManager[list[str]]:
+    """Make the metastore refuse the given rename with its own message, and collect all renames."""
     jvm: Any = spark.sparkContext._jvm
     error = jvm.org.apache.hadoop.hive.metastore.api.MetaException("failed on purpose")
     return failing(spark, RENAME, number, Py4JJavaError("an error of the metastore", error))
 
 
-def test_a_directory_in_the_new_tables_way_brings_the_previous_relation_back(project: Project) -> None:
+def test_directory_in_the_way_restores_the_previous_relation(project: Project) -> None:
     project.model("m", "select 1 as k", materialized="view")
     project.model("other", "select 1 as k", **MODEL)
     project.dbt("run")
@@ -48,7 +48,7 @@ def test_a_directory_in_the_new_tables_way_brings_the_previous_relation_back(pro
 
 
 @pytest.mark.parametrize("command", [("run",), ("run", "--full-refresh")], ids=" ".join)
-def test_a_directory_in_the_backups_way_is_named_and_nothing_is_changed(
+def test_directory_in_the_backups_way_stops_the_run_before_any_change(
     project: Project, command: tuple[str, ...]
 ) -> None:
     project.model("m", "select '{{ var('v') }}' as k", **MODEL)
@@ -63,7 +63,7 @@ def test_a_directory_in_the_backups_way_is_named_and_nothing_is_changed(
     assert content(project) == [("new",)]
 
 
-def test_a_directory_in_a_backups_way_is_not_in_that_of_an_external_table(project: Project) -> None:
+def test_directory_in_the_backups_way_does_not_affect_an_external_table(project: Project) -> None:
     project.model("m", "select '{{ var('v') }}' as k", **MODEL, location_root=str(project.folder / "external"))
     project.dbt("run", v="old")
     project.model("other", "select 1 as k", **MODEL)
@@ -74,7 +74,7 @@ def test_a_directory_in_a_backups_way_is_not_in_that_of_an_external_table(projec
 
 
 @pytest.mark.parametrize("materialized", ["bucketed_table", "bucketed_incremental"])
-def test_a_view_of_a_table_that_is_gone_is_replaced(project: Project, materialized: str) -> None:
+def test_view_of_a_missing_table_is_replaced(project: Project, materialized: str) -> None:
     project.spark.sql(f"create table {project.table('gone')} as select 1 as k")
     project.spark.sql(f"create view {project.table('m')} as select * from {project.table('gone')}")
     in_the_way = project.location("gone").with_name("m")
@@ -90,37 +90,37 @@ def test_a_view_of_a_table_that_is_gone_is_replaced(project: Project, materializ
 
 
 @needs_scripts
-def test_a_script_has_no_words_for_an_error_of_the_metastore_with_a_handler_or_without(project: Project) -> None:
-    """Why swap_relations() tries beforehand whether the metastore lets these tables be altered."""
+def test_script_cannot_read_the_message_of_a_metastore_error(project: Project) -> None:
+    """This is why swap_relations() first tests whether the metastore permits altering these tables."""
     spark, table = project.spark, project.table("m")
     project.model("m", "select 1 as k", **MODEL)
     project.dbt("run")
     rename = f"alter table {table} rename to {project.table('n')}"
     handler = "declare exit handler for sqlexception begin select 'handled'; end;"
-    with refused(spark, 1), pytest.raises(Exception, match="failed on purpose"):
+    with refuse_rename(spark, 1), pytest.raises(Exception, match="failed on purpose"):
         spark.sql(rename)
     for script in (
         f"begin {rename}; end",
         f"begin {handler} {rename}; end",
         f"begin execute immediate '{rename}'; end",
     ):
-        with refused(spark, 1), pytest.raises(Exception, match="NullPointerException") as error:
+        with refuse_rename(spark, 1), pytest.raises(Exception, match="NullPointerException") as error:
             spark.sql(script)
         assert "sqlState" in str(error.value) and "failed on purpose" not in str(error.value)
     assert content(project) == [("1",)]
 
 
 @pytest.mark.parametrize("number", [1, 2])
-def test_a_metastore_that_fails_within_the_swap_is_cured_by_the_next_run(project: Project, number: int) -> None:
+def test_next_run_repairs_a_failed_swap(project: Project, number: int) -> None:
     project.model("m", "select '{{ var('v') }}' as k", **MODEL)
     project.dbt("run", v="old")
     renames: list[str] = []
     scripts = has_scripts(project.spark)
 
     def watched(execute: Callable[[str], None], sql: str) -> None:
-        # Where there is no script, the second rename is the only one of its statement.
+        # Without scripts, the second rename is the only one in its statement.
         nth = number if scripts or len(renames) + 1 < number else 1
-        with refused(project.spark, nth) if "rename to" in sql else nullcontext([]) as calls:
+        with refuse_rename(project.spark, nth) if "rename to" in sql else nullcontext([]) as calls:
             try:
                 execute(sql)
             finally:
@@ -145,7 +145,7 @@ def test_a_metastore_that_fails_within_the_swap_is_cured_by_the_next_run(project
     ],
     ids=["without seals", "sealed", "sealed partitions"],
 )
-def test_a_table_that_another_run_has_built_is_not_swapped_in(
+def test_table_built_by_another_run_is_not_swapped_in(
     project: Project, seals: str, config: dict[str, object], last: str
 ) -> None:
     query = "select '{{ var('v', 'old') }}' as k" + (", 1 as p" if config else "")

@@ -1,4 +1,4 @@
-"""What happens to an incremental table when the config's layout or the query's columns are no longer the table's."""
+"""Tests of incremental tables whose configured layout or whose query's columns change."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ CHANGES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 
 @pytest.fixture(scope="module")
 def changed(new_project: Callable[..., Project]) -> tuple[Project, str]:
-    """Tables whose layout the config changes before the second run, and what the run with 'fail' said."""
+    """Change the layout of tables before the second run; return the message of 'fail'."""
     project = new_project()
     for name, (before, _) in CHANGES.items():
         project.model(name, SQL, **(PLAIN if before is PLAIN else BASE | before))
@@ -49,7 +49,7 @@ def changed(new_project: Callable[..., Project]) -> tuple[Project, str]:
 
 
 @pytest.mark.parametrize("name", CHANGES)
-def test_a_changed_layout_fails_by_default_and_says_both(changed: tuple[Project, str], name: str) -> None:
+def test_layout_change_fails_by_default_and_shows_both_layouts(changed: tuple[Project, str], name: str) -> None:
     message = changed[1].split(f"{name}: Comp")[1]
     assert "on_bucket_change" in message and "the layout of the table:" in message
     if name == "buckets":
@@ -60,7 +60,7 @@ def test_a_changed_layout_fails_by_default_and_says_both(changed: tuple[Project,
 
 
 @pytest.mark.parametrize("name", CHANGES)
-def test_rebuild_brings_all_rows_into_the_new_layout(changed: tuple[Project, str], name: str) -> None:
+def test_rebuild_writes_all_rows_in_the_new_layout(changed: tuple[Project, str], name: str) -> None:
     project = changed[0]
     config = BASE | CHANGES[name][1]
     assert project.rows(f"select count(*), count(distinct k) from {project.table(name)}")[0][:] == (24, 24)
@@ -74,7 +74,7 @@ STRATEGIES: dict[str, dict[str, Any]] = {
     "insert_overwrite": {"partition_by": ["p"]},
     "merge": {"unique_key": "k", "partition_by": ["p"]},
 }
-# The columns and the number of rows after an increment by append of one row.
+# Columns and number of rows after an append of one row.
 MODES = {
     "append_new_columns": (["added", "k", "p", "v"], 21),
     "sync_all_columns": (["added", "k", "p", "v2"], 21),
@@ -83,7 +83,7 @@ MODES = {
 
 
 @pytest.mark.parametrize("strategy", all_long_but("merge", STRATEGIES))
-def test_schema_changes(project: Project, strategy: str) -> None:
+def test_schema_change_mode_gives_the_expected_columns(project: Project, strategy: str) -> None:
     new = "select cast(1 as bigint) as k, cast(1 as bigint) as p, {}, 1.5 as added"
     for mode in MODES:
         column = "cast(2 as bigint) as v2" if mode == "sync_all_columns" else "'x' as v"
@@ -102,7 +102,7 @@ def test_schema_changes(project: Project, strategy: str) -> None:
 
 
 @pytest.mark.parametrize("ansi", ["true", "false"])
-def test_a_value_that_does_not_fit_the_new_type_fails_the_run_and_not_the_rows(project: Project, ansi: str) -> None:
+def test_value_that_does_not_fit_the_new_type_fails_the_run_and_keeps_the_rows(project: Project, ansi: str) -> None:
     sql = "select id as k, " + versions("'x'", "1") + " as n from range(3)"
     project.build(sql, **BASE, on_schema_change="sync_all_columns")
     with (
@@ -114,7 +114,7 @@ def test_a_value_that_does_not_fit_the_new_type_fails_the_run_and_not_the_rows(p
 
 
 STRUCT = "select id as k, id % 2 as p, named_struct('void_reason', 'x', 'n', id) as v from range(20)"
-# on_schema_change, the query of the second run, and a part of the message; and another query for the first one.
+# on_schema_change, the query of the second run, part of the message, and optionally another first query.
 REFUSED = {
     "added": ("fail", "select id as k, id % 2 as p, 'x' as v, 1 as added from range(1)", "new in the query: added"),
     "gone": ("fail", "select id as k, id % 2 as p from range(1)", "missing in the query: v"),
@@ -131,7 +131,7 @@ REFUSED = {
 }
 
 
-def test_schema_changes_that_cannot_be_had_are_errors(project: Project) -> None:
+def test_unsupported_schema_changes_are_errors(project: Project) -> None:
     for name, (mode, new, _, *first) in REFUSED.items():
         project.model(name, versions(first[0] if first else OLD, new), **BASE, on_schema_change=mode)
     project.dbt("run")
@@ -145,7 +145,7 @@ def test_schema_changes_that_cannot_be_had_are_errors(project: Project) -> None:
     "partition_by", [pytest.param([], marks=pytest.mark.long), ["p"]], ids=["whole", "partitioned"]
 )
 @pytest.mark.parametrize("change", all_long_but(("columns", "added"), ("columns", "added", "layout")))
-def test_a_merge_that_fails_changes_nothing(project: Project, partition_by: list[str], change: str) -> None:
+def test_failed_merge_changes_nothing(project: Project, partition_by: list[str], change: str) -> None:
     config = BASE | {"incremental_strategy": "merge", "unique_key": "k", "partition_by": partition_by}
     first = "select 1 as k, 0 as p, 'precious' as v"
     project.build(first, **config)
@@ -163,7 +163,7 @@ def test_a_merge_that_fails_changes_nothing(project: Project, partition_by: list
 
 
 @pytest.mark.parametrize("strategy", all_long_but("merge", ("merge", "append", "insert_overwrite")))
-def test_new_rows_and_a_new_layout_arrive_together(project: Project, strategy: str) -> None:
+def test_new_rows_and_new_layout_arrive_together(project: Project, strategy: str) -> None:
     config = BASE | {"incremental_strategy": strategy, "partition_by": ["p"], "unique_key": "k"}
     table = "select id as k, if(id < 4, null, id % 3) as p, concat('v', id) as v from range(10)"
     new = "select id as k, cast(null as bigint) as p, 'new' as v from range(3, 6)"

@@ -1,4 +1,4 @@
-"""`spark-bucketing table rewrite`: the partitions that it brings to the table's spec, and those that it refuses."""
+"""Tests of `spark-bucketing table rewrite`: the partitions that it rewrites, and those that it refuses."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ pytestmark = pytest.mark.usefixtures("extension", "no_broadcast")
 
 
 @pytest.mark.parametrize("stored", ["parquet", pytest.param("orc", marks=pytest.mark.long)])
-def test_a_rewrite_brings_the_selected_partitions(tables: SpecEvolution, stored: str) -> None:
+def test_rewrite_changes_only_the_selected_partitions(tables: SpecEvolution, stored: str) -> None:
     rows = tables.evolved("rewritten", {"a": 4, "b": 6, "c": 8}, f"stored as {stored}")
     before = {path: path.stat().st_mtime_ns for path in tables.locations("rewritten")["ds=c"].glob("0*")}
     dry = tables.said("rewrite", "rewritten", "--dry-run")
     assert "ds=a: 4 files, " in dry and "ds=c: already has the table's spec" in dry
     assert "2 partitions to rewrite with 8 buckets by (k), sorted by (k): 10 files and " in dry
     assert tables.record("rewritten") == sealed(a=4, b=6, c=8)
-    # The command has settings of its own.
+    # The command uses its own settings.
     with tables.settings({"spark.sql.hive.manageFilesourcePartitions": "false"}):
         tables.said("rewrite", "rewritten", "--where", "ds < 'b'")
     assert tables.record("rewritten") == sealed(a=8, b=6, c=8)
@@ -37,7 +37,7 @@ def test_a_rewrite_brings_the_selected_partitions(tables: SpecEvolution, stored:
 
 
 @pytest.mark.long
-def test_partitions_with_hard_names(tables: SpecEvolution) -> None:
+def test_partitions_with_special_characters_are_rewritten(tables: SpecEvolution) -> None:
     tables.new("hard", "ds string, n int")
     for ds in HARD:
         place = f"ds = {literal(ds)}, n = {'null' if ds is None else 7}"
@@ -55,7 +55,7 @@ def test_partitions_with_hard_names(tables: SpecEvolution) -> None:
 
 
 @pytest.mark.long
-def test_other_readers_of_the_path_find_what_was_rewritten(tables: SpecEvolution, tmp_path: Path) -> None:
+def test_readers_by_path_see_the_rewritten_files(tables: SpecEvolution, tmp_path: Path) -> None:
     stored = f"stored as parquet location '{tmp_path / 'outside'}'"
     rows = tables.evolved("outside", {"a": 4, "b": 8}, stored)
     places = tables.locations("outside")
@@ -69,7 +69,7 @@ def test_other_readers_of_the_path_find_what_was_rewritten(tables: SpecEvolution
 
 
 @pytest.mark.long
-def test_a_value_that_sql_cannot_name_does_not_stop_the_others(tables: SpecEvolution) -> None:
+def test_partition_value_without_sql_literal_does_not_block_the_others(tables: SpecEvolution) -> None:
     tables.new("spelled", "ds decimal(10,2)")
     for ds in ("1.00", "2.00"):
         tables.sql(f"insert into spelled partition (ds = {ds}) select cast(id as int), id from range(40)")
@@ -84,7 +84,7 @@ def test_a_value_that_sql_cannot_name_does_not_stop_the_others(tables: SpecEvolu
     assert ("sealed", 8, 1) in tables.record("spelled").values()
 
 
-def test_a_partition_above_another_ones_folder_is_refused(tables: SpecEvolution) -> None:
+def test_partition_above_another_partitions_folder_is_refused(tables: SpecEvolution) -> None:
     tables.evolved("nested", {"a": 4, "b": 8})
     inner = tables.locations("nested")["ds=a"] / "inner"
     tables.sql(f"alter table nested add partition (ds = 'c') location '{inner}'")
@@ -95,7 +95,7 @@ def test_a_partition_above_another_ones_folder_is_refused(tables: SpecEvolution)
 
 
 @pytest.mark.long
-def test_a_file_that_cannot_be_read_is_not_replaced_by_what_can(tables: SpecEvolution) -> None:
+def test_unreadable_file_prevents_the_rewrite_of_its_partition(tables: SpecEvolution) -> None:
     tables.evolved("corrupt", {"a": 4, "b": 8})
     path = sorted(tables.locations("corrupt")["ds=a"].glob("0*"))[0]
     put(path, b"broken")
@@ -110,7 +110,7 @@ def test_a_file_that_cannot_be_read_is_not_replaced_by_what_can(tables: SpecEvol
         tables.assert_whole("corrupt", rows)
 
 
-def test_what_a_stock_insert_has_added_is_compacted(tables: SpecEvolution) -> None:
+def test_files_from_a_stock_insert_are_compacted(tables: SpecEvolution) -> None:
     tables.evolved("added", {"a": 8, "b": 8})
     # After a SELECT, stock Spark writes files without buckets.
     tables.sql("refresh table added")
@@ -126,7 +126,7 @@ def test_what_a_stock_insert_has_added_is_compacted(tables: SpecEvolution) -> No
     tables.assert_whole("added", rows, a=8, b=8)
 
 
-def test_partitions_without_rows_are_left(tables: SpecEvolution) -> None:
+def test_partitions_without_rows_are_skipped(tables: SpecEvolution) -> None:
     tables.evolved("empty", {"a": 4, "b": 8})
     tables.sql("alter table empty add partition (ds = 'c')")
     with tables.settings({"spark.sql.sources.bucketing.enabled": "false", "spark.bucketing.enabled": "false"}):
@@ -137,7 +137,7 @@ def test_partitions_without_rows_are_left(tables: SpecEvolution) -> None:
 
 
 @pytest.mark.long
-def test_a_partition_stays_in_a_folder_elsewhere(tables: SpecEvolution, tmp_path: Path) -> None:
+def test_partition_in_another_folder_stays_there(tables: SpecEvolution, tmp_path: Path) -> None:
     rows = tables.evolved("elsewhere", {"a": 4, "b": 8})
     place = tmp_path / "föo = 1%"
     shutil.move(tables.locations("elsewhere")["ds=a"], place)
@@ -149,7 +149,7 @@ def test_a_partition_stays_in_a_folder_elsewhere(tables: SpecEvolution, tmp_path
     tables.assert_whole("elsewhere", rows, a=8, b=8)
 
 
-def test_several_batches(tables: SpecEvolution, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rewrite_works_in_several_batches(tables: SpecEvolution, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = tables.evolved("batches", {"a": 4, "b": 4, "c": 4, "d": 8})
     monkeypatch.setattr("spark_bucketing.table.rewrite._BATCH_PARTITIONS", 2)
     said = tables.said("rewrite", "batches")
@@ -157,7 +157,7 @@ def test_several_batches(tables: SpecEvolution, monkeypatch: pytest.MonkeyPatch)
     tables.assert_whole("batches", rows, a=8, b=8, c=8, d=8)
 
 
-def test_files_are_compressed_as_the_table_says(tables: SpecEvolution) -> None:
+def test_rewritten_files_use_the_tables_compression(tables: SpecEvolution) -> None:
     tables.new("gzip", stored="stored as parquet tblproperties ('parquet.compression' = 'GZIP')")
     tables.write("gzip", "a")
     tables.alter("gzip", 8)

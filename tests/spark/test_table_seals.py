@@ -1,4 +1,4 @@
-"""`table show`, `table verify` and `table seal` on real tables: what they show, find and seal."""
+"""Tests of `table show`, `table verify` and `table seal` on real tables."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from conftest import all_long_but
 pytestmark = pytest.mark.usefixtures("extension", "no_broadcast")
 
 
-def test_specs_are_shown_as_ranges(tables: SpecEvolution) -> None:
+def test_show_groups_specs_into_ranges(tables: SpecEvolution) -> None:
     tables.evolved("shown", {"a": 4, "b": 4, "c": 8})
     lines = [" ".join(line.split()) for line in tables.said("show", "shown").splitlines()]
     assert f"{DB}.shown: 8 buckets by (k), sorted by (k), 3 partitions" in lines
@@ -36,9 +36,9 @@ def test_specs_are_shown_as_ranges(tables: SpecEvolution) -> None:
     assert (shown["spec"]["num_buckets"], data["all_partitions"]["num_buckets"]) == (8, None)
 
 
-# It divides the other one, half of it does, it has nothing in common.
+# Next to 4 buckets: a multiple, a number with the common factor 2, and a coprime number.
 @pytest.mark.parametrize("second", all_long_but((8, 5), (8, 6, 5)))
-def test_what_show_says_of_reading_is_what_the_planner_does(tables: SpecEvolution, second: int) -> None:
+def test_show_predicts_the_planners_scan(tables: SpecEvolution, second: int) -> None:
     tables.evolved("planned", {"a": 4, "b": second})
     together = tables.report("show", "planned")["tables"][0]["seals"]["all_partitions"]["num_buckets"]
     expected = f"Bucketed: true ({together} Hive buckets" if together else "Bucketed: false"
@@ -46,14 +46,14 @@ def test_what_show_says_of_reading_is_what_the_planner_does(tables: SpecEvolutio
 
 
 HARM: dict[str, Callable[[SpecEvolution], object]] = {
-    # As another engine may make the record lose a key, and as a copy of the files is later.
+    # Another engine may drop a seal's key; copied files have later times.
     "seal-unreadable": lambda tables: put_parameters(tables, "broken", "ds=a", {"bucketing.hash": None}),
     "seal-broken": lambda tables: [*map(os.utime, tables.locations("broken")["ds=a"].glob("0*"))],
 }
 
 
 @pytest.mark.parametrize("status", HARM)
-def test_a_broken_seal_is_found_and_repaired(tables: SpecEvolution, status: str) -> None:
+def test_broken_seal_is_found_and_repaired(tables: SpecEvolution, status: str) -> None:
     tables.evolved("broken", {"a": 4, "b": 8})
     HARM[status](tables)
     before = tables.record("broken")
@@ -72,7 +72,7 @@ def test_a_broken_seal_is_found_and_repaired(tables: SpecEvolution, status: str)
     assert again == [("ds=a", "unchanged", 0), ("ds=b", "unchanged", 0)]
 
 
-def test_files_that_are_no_buckets_are_named(tables: SpecEvolution) -> None:
+def test_files_without_valid_bucket_ids_are_named(tables: SpecEvolution) -> None:
     rows = tables.evolved("loose", {"a": 4, "b": 4})
     first, second = sorted(tables.locations("loose")["ds=a"].glob("0*"))[:2]
     data = first.read_bytes()
@@ -90,7 +90,7 @@ def test_files_that_are_no_buckets_are_named(tables: SpecEvolution) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("numbers", [(8, 4), (4, 8)], ids=["fewer", "more"])
-def test_files_of_another_partition_are_sealed_as_what_they_are(
+def test_files_copied_from_another_partition_are_sealed_by_their_content(
     tables: SpecEvolution, numbers: tuple[int, int]
 ) -> None:
     tables.evolved("stale", {"a": numbers[0], "b": numbers[1]})
@@ -104,7 +104,7 @@ def test_files_of_another_partition_are_sealed_as_what_they_are(
     assert tables.record("stale") == sealed(a=numbers[1], b=numbers[1])
 
 
-def test_a_table_without_partitions_is_sealed(tables: SpecEvolution) -> None:
+def test_unpartitioned_table_is_sealed(tables: SpecEvolution) -> None:
     tables.create("whole (k int) clustered by (k) sorted by (k) into 4 buckets stored as parquet")
     tables.sql("stock:insert into whole select cast(id as int) from range(40)")
     query = "select k, count(*) from whole group by k"
@@ -138,7 +138,7 @@ REFUSED = [
 
 @pytest.fixture(scope="module")
 def refused(tables: SpecEvolution) -> None:
-    """Tables of all kinds of which the commands want nothing."""
+    """Create tables of all kinds that the commands refuse."""
     for statement in (
         "create or replace view a_view as select 1 as a",
         "create table one (k int) clustered by (k) into 4 buckets stored as parquet",
@@ -157,7 +157,7 @@ def refused(tables: SpecEvolution) -> None:
 
 
 @pytest.mark.parametrize(("arguments", "said"), [case[1:] for case in REFUSED], ids=[case[0] for case in REFUSED])
-def test_what_cannot_be_done_is_said(
+def test_refused_tables_get_a_message(
     tables: SpecEvolution, refused: None, arguments: tuple[str, ...], said: str
 ) -> None:
     result = tables.command(*arguments)
@@ -166,14 +166,14 @@ def test_what_cannot_be_done_is_said(
     assert "mistake of this program" not in result.output and "Traceback" not in result.output
 
 
-def test_a_session_without_the_extension_says_what_to_do(tables: SpecEvolution, refused: None) -> None:
+def test_session_without_the_extension_gets_instructions(tables: SpecEvolution, refused: None) -> None:
     with no_extension(tables.spark):
         for name in ("seal", "rewrite"):
             assert "spark-bucketing extension conf --format profiles" in tables.said(name, "refused", code=2)
         assert "Its seals are unknown" in tables.said("verify", "refused", code=2)
 
 
-def test_settings_under_which_rows_are_left_out_come_back(tables: SpecEvolution) -> None:
+def test_settings_that_hide_rows_are_restored(tables: SpecEvolution) -> None:
     tables.evolved("settled", {"a": 4, "b": 8})
     loose = {"spark.sql.files.ignoreMissingFiles": "true", "spark.bucketing.write.distribute": "false"}
     with tables.settings(loose):

@@ -1,4 +1,4 @@
-"""`table show`: files that Spark wrote, also where they break the table's promise."""
+"""Tests that `table show` reads the layout of files from Spark, including files that violate the spec."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ ROWS = "insert into {t} select /*+ repartition(4, k) */ * from (select id as k, 
 
 APPEND = "insert into {t} select 4, 'z'"
 HIVE = "stored as parquet"
-# How a table of four buckets is stored and filled, without dbt; its rows, where they are known, its state, and why.
+# How a table of four buckets is stored and filled without dbt; its rows if known, its state, and the reason.
 CASES: dict[str, tuple[str, tuple[str, ...], int | None, str, str]] = {
     "spark_parquet": ("using parquet", (ROWS,), 1000, "ok", ""),
     "spark_orc": ("using orc", (ROWS,), 1000, "ok", ""),
     "hive_parquet": (HIVE, (ROWS, APPEND), 1001, "wrong", "more than one file"),
     "hive_orc": ("stored as orc", (ROWS, APPEND), 1001, "wrong", "more than one file"),
-    # One file is there again, as that of a bucket beyond the last one.
+    # A copy of one file has a bucket id beyond the last bucket.
     "beyond": ("using parquet", (ROWS,), 1228, "wrong", "bucket id above 3"),
-    # One file is no file of Parquet.
+    # One file is not a Parquet file.
     "broken": (HIVE, (ROWS,), None, "unknown", ""),
     "text": ("stored as textfile", (APPEND,), None, "unknown", ""),
 }
 
 
 def create(project: Project, name: str, stored: str, *statements: str) -> None:
-    """Using comes before clustered by, stored as after it."""
+    """USING precedes CLUSTERED BY, STORED AS follows it."""
     using, stored = ("", stored) if stored.startswith("stored") else (stored, "")
     table, buckets = project.table(name), "clustered by (k) sorted by (k) into 4 buckets"
     for statement in (f"create table {{t}} (k bigint, region string) {using} {buckets} {stored}", *statements):
@@ -53,14 +53,14 @@ def read(project: Project, *names: str) -> dict[str, BucketedFiles]:
     before = project.spark.conf.get("spark.sql.sources.bucketing.enabled")
     with closing(SessionStatements(project.spark)) as statements:
         found = list(read_overviews(Warehouse(statements.rows), project.schema, names))
-    assert project.spark.conf.get("spark.sql.sources.bucketing.enabled") == before, "a setting was not put back"
+    assert project.spark.conf.get("spark.sql.sources.bucketing.enabled") == before, "the setting was not restored"
     assert not project.spark.catalog.tableExists("spark_bucketing_listing")
     return {one.files.name.rpartition(".")[2]: one.files for one in found if one.files}
 
 
 @pytest.fixture(scope="module")
 def shop(new_project: Callable[..., Project]) -> Project:
-    """All cases, and tables that have no buckets."""
+    """Create a table for each case, and tables without buckets."""
     project = new_project()
     for name, (stored, statements, *_) in CASES.items():
         create(project, name, stored, *statements)
@@ -78,7 +78,7 @@ def layouts(shop: Project) -> dict[str, BucketedFiles]:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_files_are_read_and_judged(shop: Project, layouts: dict[str, BucketedFiles], name: str) -> None:
+def test_layout_and_state_are_read_from_files(shop: Project, layouts: dict[str, BucketedFiles], name: str) -> None:
     (_, _, rows, state, found), layout = CASES[name], layouts[name]
     assert (layout.state, layout.rows) == (state, layout.rows if rows is None else rows)
     assert not found or found in layout.findings[0]
@@ -111,14 +111,14 @@ def test_each_partition_has_its_own_files(project: Project) -> None:
 
 
 def days(project: Project, buckets: int) -> str:
-    """A table of the Hive layout that is partitioned by days."""
+    """Create a Hive-layout table partitioned by days."""
     clustered = f"partitioned by (day string) clustered by (k) sorted by (k) into {buckets} buckets"
     project.spark.sql(f"create table {project.table('t')} (k bigint) {clustered} stored as parquet")
     return project.table("t")
 
 
 @pytest.mark.usefixtures("extension")
-def test_partitions_are_judged_by_their_own_buckets(project: Project) -> None:
+def test_partitions_are_checked_against_their_own_buckets(project: Project) -> None:
     spark, table = project.spark, days(project, 8)
     with setting(spark, "spark.bucketing.enabled", "true"):
         for day, buckets in {"é a%b/=": 8, "b": 4, "c": 16}.items():
@@ -130,12 +130,12 @@ def test_partitions_are_judged_by_their_own_buckets(project: Project) -> None:
     assert (layout.skew, layout.state) == (1.0, "ok")
     with setting(spark, "spark.bucketing.enabled", "false"):
         spark.sql(f"insert overwrite table {table} partition (day = 'c') select id from range(8)")
-    # What stock Spark has written is not what was sealed: the table's own buckets are what there is to go by.
+    # Stock Spark replaced the sealed files, so the table's own buckets apply.
     assert sorted(part.spec.num_buckets for part in read(project)["t"].by_spec) == [4, 8]
 
 
 @pytest.mark.usefixtures("extension")
-def test_a_partition_with_two_files_of_a_bucket_is_written_anew_alone(project: Project) -> None:
+def test_rewrite_covers_only_partitions_with_several_files_per_bucket(project: Project) -> None:
     spark, table = project.spark, days(project, 2)
     with setting(spark, "spark.bucketing.enabled", "true"):
         for day in ("2024-01-01", "it's", "2024-01-01"):
@@ -146,12 +146,12 @@ def test_a_partition_with_two_files_of_a_bucket_is_written_anew_alone(project: P
     assert finding.endswith(f"rewrite these partitions ({command}).")
 
 
-def test_a_missing_schema_is_an_error(spark: SparkSession) -> None:
+def test_missing_schema_is_an_error(spark: SparkSession) -> None:
     with pytest.raises(SparkError, match="no_such_schema"):
         list(read_overviews(Warehouse(SessionStatements(spark).rows), "no_such_schema"))
 
 
-def test_the_command_tells_findings_by_its_exit_code(project: Project) -> None:
+def test_exit_code_reports_findings(project: Project) -> None:
     create(project, "good", "using parquet", ROWS)
     clean = command(project, "table", "show")
     assert clean.exit_code == 0, clean.output
@@ -169,7 +169,7 @@ def test_the_command_tells_findings_by_its_exit_code(project: Project) -> None:
     assert "bad: 1 file without a bucket id" in found.output
 
 
-def test_a_schema_without_bucketed_tables_is_clean(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_schema_without_bucketed_tables_has_no_findings(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(project.folder)
     result = CliRunner().invoke(main, ["table", "show"])
     assert (result.exit_code, result.output) == (0, f"Schema {project.schema} has no bucketed or organized tables.\n")

@@ -1,4 +1,4 @@
-"""`table stats` and `table verify` of organized tables: the statistics are exact, or the commands say that they are not."""
+"""Tests that `table stats` and `table verify` of organized tables show exact statistics, or report differences."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def verified(project: Project, expected: int = 0) -> list[dict[str, Any]]:
     "config",
     [{"partition_by": ["ds"], "implicit_partition_by": ["s"]}, {"implicit_partition_by": ["s"], "range_by": None}, {}],
 )
-def test_the_map_is_true_until_files_change(project: Project, config: dict[str, Any]) -> None:
-    """A query of the macros' wrote it, and the command's compares it: they are the same."""
+def test_statistics_are_correct_until_files_change(project: Project, config: dict[str, Any]) -> None:
+    """The macros write the statistics, and the command computes them separately: both must agree."""
     project.build(ROWS, **ORGANIZED | config)
     files = verified(project)
     assert {one["state"] for one in files} == {"mapped"} and not any(one["overlaps"] for one in files)
@@ -56,7 +56,7 @@ def test_the_map_is_true_until_files_change(project: Project, config: dict[str, 
     assert sum(one["overlaps"] for one in repaired) == ("range_by" not in config)
 
 
-def test_a_map_that_is_wrong_or_gone(project: Project) -> None:
+def test_wrong_or_missing_statistics_are_repaired(project: Project) -> None:
     project.build(ROWS, **ORGANIZED)
     (part,) = (project.location("m") / "_file_statistics").iterdir()
     project.spark.sql(f"create temporary view wrong as select * from parquet.`{part}`")
@@ -65,7 +65,7 @@ def test_a_map_that_is_wrong_or_gone(project: Project) -> None:
     project.spark.sql(f"insert overwrite directory '{part}' using parquet {wrong}")
     project.spark.sql("drop view wrong")
     states = [one["state"] for one in verified(project, expected=1)]
-    assert states.count("wrong") == len(states) - 1, "all but the one of NULLs"
+    assert states.count("wrong") == len(states) - 1, "all except the file of NULLs"
     result = command(project, "table", "verify", project.table("m"), "--deep")
     assert result.exit_code == 1 and "table stats" in result.output
     assert command(project, "table", "stats", project.table("m"), "--repair").exit_code == 0
@@ -75,9 +75,7 @@ def test_a_map_that_is_wrong_or_gone(project: Project) -> None:
     assert {one["state"] for one in verified(project, expected=1)} == {"not-mapped"}
 
 
-def test_folders_are_listed_once_for_a_map_and_for_reads_after_it(
-    project: Project, extension: None, spark: SparkSession
-) -> None:
+def test_reads_list_folders_once_for_the_statistics(project: Project, extension: None, spark: SparkSession) -> None:
     project.build(ROWS, **ORGANIZED, partition_by=["ds"])
     project.rows("select count(*) from {schema}.m")
     listed = f"select file, rows, count(*) over (partition by rows) as n from file_statistics('{project.table('m')}')"
@@ -91,27 +89,27 @@ def test_folders_are_listed_once_for_a_map_and_for_reads_after_it(
             before = listings(spark)
             project.rows(query)
             assert len(listings(spark) - before) == expected, query
-    # And it is listed anew for each query.
+    # Each query lists the folder again.
     for path in sorted((project.location("m")).glob("ds=*/part-*"))[:2]:
         path.unlink()
     assert len(project.rows(listed)) == len(data_files(project, "m"))
 
 
 def listings(spark: SparkSession) -> set[int]:
-    """Jobs, of the last ones, that have listed folders of the partitions of `ds`."""
+    """Return the latest jobs that listed partition folders of `ds`."""
     return {number for number, description in jobs(spark).items() if re.search("Listing .*/ds=", description)}
 
 
 def jobs(spark: SparkSession) -> dict[int, str]:
-    """Descriptions of the last jobs."""
+    """Return the descriptions of the latest jobs."""
     context = spark.sparkContext._jsc.sc()
     context.listenerBus().waitUntilEmpty()
     found = context.statusStore().jobsList(None)
     return {job.jobId(): str(job.description()) for job in map(found.apply, range(found.size()))}
 
 
-def test_all_parts_of_a_map_are_read_by_one_scan(project: Project, extension: None, spark: SparkSession) -> None:
-    """One for each schema: a column may have had another type once, and what such a part says is not of this table."""
+def test_one_scan_reads_all_parts_of_the_statistics(project: Project, extension: None, spark: SparkSession) -> None:
+    """Each schema takes a scan; a part with another type of a former column is ignored."""
     incremental = {**ORGANIZED, "materialized": "organized_incremental", "incremental_strategy": "append"}
     project.build(ROWS, **incremental)
     for _ in range(2):
@@ -123,7 +121,7 @@ def test_all_parts_of_a_map_are_read_by_one_scan(project: Project, extension: No
     parts = sorted(folder.iterdir())
     assert len(parts) == 3
     for other, read in (("once", 1), ("of_another_type", 2)):
-        # What lies elsewhere has not been read.
+        # The copied folder has not been read before, so nothing of it is cached.
         copy = project.location("m").with_name(other)
         (statement,) = spark.sql(f"show create table {project.table('m')}").collect()[0]
         spark.sql(statement.replace(".m (", f".{other} (", 1))
@@ -135,14 +133,14 @@ def test_all_parts_of_a_map_are_read_by_one_scan(project: Project, extension: No
         before = jobs(spark)
         found = project.rows(query.format(table=project.table(other)))
         assert sorted(found) == expected
-        assert len(jobs(spark).keys() - before.keys()) == read + 1, "and the query's own"
+        assert len(jobs(spark).keys() - before.keys()) == read + 1, "one more job for the query itself"
     assert command(project, "table", "stats", project.table("m"), "--repair").exit_code == 0
-    assert [path.parent for path in folder.rglob("part-*")] == [folder], "one is left"
+    assert [path.parent for path in folder.rglob("part-*")] == [folder], "exactly one part must remain"
     assert sorted(project.rows(query.format(table=project.table("m")))) == expected
     assert {one["state"] for one in verified(project, expected=1)} == {"mapped"}
 
 
-def test_tables_without_a_map(project: Project) -> None:
+def test_commands_report_tables_without_statistics(project: Project) -> None:
     project.build("select 1 as k", materialized="table")
     result = command(project, "table", "stats", project.table("m"))
     assert result.exit_code == 2 and "`range_by` or `implicit_partition_by`" in result.output

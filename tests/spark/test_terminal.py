@@ -1,4 +1,4 @@
-"""What a user reads on the terminal of a run that succeeds, with Spark's own default of what it logs."""
+"""Tests of the terminal output of successful runs, with Spark's default log level."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ MODELS = {
 
 
 @pytest.mark.parametrize("extension", [True, pytest.param(False, marks=pytest.mark.long)], ids=["extension", "stock"])
-def test_a_run_that_succeeds_prints_no_stack_trace(tmp_path: Path, extension: bool) -> None:
-    elsewhere = SparkSubprocess(tmp_path, "s", extension=extension)
-    elsewhere.install(MODELS)
+def test_successful_run_prints_no_stack_trace(tmp_path: Path, extension: bool) -> None:
+    subprocess_spark = SparkSubprocess(tmp_path, "s", extension=extension)
+    subprocess_spark.install(MODELS)
     for arguments in (["run"], ["run"], ["run", "--full-refresh"]):
         done = subprocess.run(
-            elsewhere.dbt(*arguments), cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
+            subprocess_spark.dbt(*arguments), cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
         )  # fmt: skip
         assert done.returncode == 0, done.stdout
         assert not STACK_TRACE.search(done.stdout), done.stdout

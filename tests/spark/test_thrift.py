@@ -1,4 +1,4 @@
-"""The same package over the wire: dbt-spark's thrift connection to a Spark Thrift Server, a session for each thread."""
+"""Tests over dbt-spark's thrift connection to a Spark Thrift Server, with a session per thread."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from conftest import Project
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
-    """Port of a server of stock Spark."""
+    """Start a server of stock Spark, and return its port."""
     with thrift_server(tmp_path_factory.mktemp("thrift")) as port:
         yield port
 
@@ -43,7 +43,9 @@ STRATEGIES = {"append": 20, "insert_overwrite": 15, "merge": 15}
         pytest.param("spark", STRATEGIES, id="spark", marks=pytest.mark.long),
     ],
 )
-def test_strategies_over_thrift(server: int, project: Project, bucket_hash: str, strategies: Collection[str]) -> None:
+def test_strategies_work_over_thrift(
+    server: int, project: Project, bucket_hash: str, strategies: Collection[str]
+) -> None:
     schema = f"w_{bucket_hash}_{len(strategies)}"
     connect(project, server, schema, threads=4)
     later = "select id as k, 'new' as v, 1 as p from range(5, 15)"
@@ -65,7 +67,7 @@ def test_strategies_over_thrift(server: int, project: Project, bucket_hash: str,
     project.dbt("run")
     project.dbt("run")
     with asking(server) as query:
-        # 5 rows and 15.
+        # 5 rows and 15 rows.
         assert query(
             f"select count(*), sum(n) from (select count(*) as n from {schema}.organized group by input_file_name())"
         ) == [(2 + 4, 20)]
@@ -81,13 +83,13 @@ def test_strategies_over_thrift(server: int, project: Project, bucket_hash: str,
         assert len(query(f"show tables in {schema}")) == len(strategies) + 2
 
 
-def test_the_check_asks_over_thrift(server: int, project: Project) -> None:
+def test_check_works_over_thrift(server: int, project: Project) -> None:
     connect(project, server, "checked")
     for name, buckets in (("a", 4), ("b", 4), ("c", 3)):
         project.model(name, "select id as k from range(10)", materialized="bucketed_table", clustered_by="k",
                       buckets=buckets, bucket_hash="spark")  # fmt: skip
     for name, other in (("good", "b"), ("bad", "c")):
-        # Without the hint, tables as small as these are broadcast.
+        # Without the hint, Spark would broadcast tables as small as these.
         sql = f"select /*+ merge(y) */ x.k from {{{{ ref('a') }}}} as x join {{{{ ref('{other}') }}}} as y on x.k = y.k"
         project.model(name, sql, materialized="view")
     project.dbt("run")
@@ -98,16 +100,14 @@ def test_the_check_asks_over_thrift(server: int, project: Project) -> None:
     assert [model["error"] for model in models.values()] == [None] * 5
     assert [operator["exchanges"] for operator in models["good"]["operators"]] == [0]
     found = {finding["reason"] for operator in models["bad"]["operators"] for finding in operator["findings"]}
-    # This server leaves the order of sorted files unused, so that the side that stays is sorted.
+    # This server does not use the ordering of sorted files, so Spark sorts the side that it does not shuffle.
     assert found == {"bucket-count-mismatch", "scan-ordering-disabled"}
     connect(project, 1, "checked")
     away = command(project, "check")
     assert away.exit_code == 2 and "connect" in away.output and "Traceback" not in away.output
 
 
-def test_advice_over_thrift_takes_sizes_and_values_from_the_server_and_plans_beside_it(
-    server: int, project: Project
-) -> None:
+def test_advise_over_thrift_reads_statistics_from_the_server_and_plans_locally(server: int, project: Project) -> None:
     connect(project, server, "advised")
     plain = {"materialized": "table", "file_format": "parquet"}
     project.model("clicks", "select id % 5000 as user_id, id % 2 as bit, id % 3 as p from range(20000)", **plain)
@@ -118,7 +118,7 @@ def test_advice_over_thrift_takes_sizes_and_values_from_the_server_and_plans_bes
     project.model("bits", "select bit, collect_list(p) as p from {{ ref('clicks') }} group by bit", **plain)
     project.dbt("run")
     size = ["--smallest", "1", "--target-file-size", "1KiB", "--format", "json"]
-    # It plans on a Spark of its own, of which a process has one.
+    # `advise` plans on its own Spark, and a process can have only one.
     result = subprocess.run(
         [*COMMAND[:-1], "advise", "--profile", *size, *project.place],
         capture_output=True, text=True, env=environment(), check=False,
@@ -131,14 +131,14 @@ def test_advice_over_thrift_takes_sizes_and_values_from_the_server_and_plans_bes
         files = query(
             "select sum(size) from (select distinct _metadata.file_path as path, _metadata.file_size as size from advised.clicks)"
         )
-    # A server of stock Spark: the layout that it reads, and equal numbers.
+    # A server of stock Spark gets the layout it can read, and equal numbers of buckets.
     assert changes["clicks"]["config"]["bucket_hash"] == "spark" and changes["clicks"]["bytes"] == files[0][0]
     reasons = {(one["table"], *one["keys"]): one["reason"] for one in report["left_out"]}
     assert "only 2 distinct values for" in reasons["advised.clicks", "bit"], reasons
 
 
 @pytest.mark.long
-def test_the_commands_of_evolution_over_thrift(tmp_path: Path, project: Project) -> None:
+def test_evolution_commands_work_over_thrift(tmp_path: Path, project: Project) -> None:
     from spark_bucketing.extension.build import build_jar
     from spark_bucketing.extension.settings import server_settings
 
@@ -152,7 +152,7 @@ def test_the_commands_of_evolution_over_thrift(tmp_path: Path, project: Project)
         before = query(rows)
         interrupted(tmp_path / "warehouse", project.place)
         assert query(rows) == before
-        # What it was doing has ended.
+        # The server must have cancelled the statement.
         time.sleep(2)
         assert not list(tmp_path.glob("warehouse/s.db/t__dbt_staged/part-*"))
         done = command(project, "table", "rewrite", "t", "--where", "p < 9")

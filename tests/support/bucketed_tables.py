@@ -1,4 +1,4 @@
-"""Bucketed tables for the tests of the extension, what their files say of a write, and what their queries do."""
+"""Create bucketed tables, inspect the files that a write left, and compare queries with stock Spark."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from pyspark.sql import SparkSession
 from conftest import data_files
 from spark_bucketing.session import setting
 
-# How a table is declared, and the bucket of a row on stock Spark.
+# DDL of each layout, and the expression for a row's bucket on stock Spark.
 LAYOUTS = {
     "hive-parquet": ("stored as parquet", "hive_bucket({buckets}, {keys})"),
     "hive-orc": ("stored as orc", "hive_bucket({buckets}, {keys})"),
     "spark-parquet": ("using parquet", "pmod(hash({keys}), {buckets})"),
 }
 
-# Five tasks, each with rows of every bucket, and a key that most rows have.
+# Five tasks with rows of every bucket, and a key that most rows share.
 SCATTERED = """
     select /*+ repartition(5) */ if(id % 3 = 0, 7, id % 90) as k, cast(id as string) as v, id % 3 as p from range(600)
 """
 
 
 class Shape(NamedTuple):
-    """How often a plan moves rows, sorts them, and reads a table as bucketed."""
+    """The exchanges, sorts and bucketed scans of a plan."""
 
     exchanges: int
     sorts: int
@@ -38,7 +38,7 @@ class Shape(NamedTuple):
 
 
 class Plan(str):
-    """A plan that was run, as text."""
+    """The text of an executed plan."""
 
     @property
     def shape(self) -> Shape:
@@ -47,7 +47,7 @@ class Plan(str):
 
 
 class Sealed(NamedTuple):
-    """What SEAL BUCKETS says of a partition, or of a table without partitions."""
+    """A result row of SEAL BUCKETS, for a partition or an unpartitioned table."""
 
     partition: str
     status: str
@@ -61,20 +61,20 @@ class Sealed(NamedTuple):
 
 
 class Tables:
-    """A database of tables, written by stock Spark with one sorted file per bucket unless asked otherwise, and sealed."""
+    """A database of tables that stock Spark writes with one sorted file per bucket, and that are then sealed."""
 
     def __init__(self, spark: SparkSession, database: str) -> None:
         self.spark, self.database = spark, database
         spark.sql(f"create database if not exists {database}")
 
     def sql(self, text: str) -> list[tuple[object, ...]]:
-        """Rows of a statement in this database; one that starts with `stock:` runs without the extension."""
+        """Run a statement in this database; the prefix `stock:` runs it without the extension."""
         self.spark.sql(f"use {self.database}")
         with settled(self.spark, {"spark.bucketing.enabled": "false"} if text.startswith("stock:") else {}):
             return [tuple(row) for row in self.spark.sql(text.removeprefix("stock:")).collect()]
 
     def create(self, table: str) -> None:
-        """Create a table by the rest of the statement, in the place of one that may be there."""
+        """Create a table from the given DDL, and drop an existing one first."""
         self.sql(f"drop table if exists {table.split()[0]}")
         self.sql(f"create table {table}")
 
@@ -90,7 +90,7 @@ class Tables:
         stored: str = "stored as parquet",
         sealed: bool = True,
     ) -> None:
-        """Create a table, of the Hive layout unless asked otherwise, and fill it, if there is a query."""
+        """Create a table, in the Hive layout by default, and fill it from a query if there is one."""
         order = "" if sorted_by == "" else f"sorted by ({sorted_by or by})"
         spark_layout = stored.startswith("using")
         head, tail = (f"{stored} {rest}", "") if spark_layout else (rest, stored)
@@ -99,14 +99,14 @@ class Tables:
             self.fill(name, query, how="insert overwrite table", sealed=sealed)
 
     def fill(self, name: str, query: str, how: str = "insert into", files: int = 1, sealed: bool = True) -> None:
-        """Write rows by stock Spark with so many tasks, each of which sorts and writes a file for each bucket. Then seal them."""
+        """Write rows with stock Spark in this many tasks, each with one sorted file per bucket; then seal them."""
         self.sql(f"refresh table {name}")
         self.sql(f"stock:{how} {name} select /*+ REPARTITION({files}) */ * from ({query})")
         if sealed:
             self.seal(name)
 
     def seal(self, name: str, rest: str = "") -> list[Sealed]:
-        """Seal a table's files, and say what became of each partition."""
+        """Seal a table's files, and return the result for each partition."""
         return [Sealed(*row) for row in self.sql(f"alter table {name} seal buckets {rest}")]  # type: ignore[arg-type]
 
     def folder(self, name: str) -> Path:
@@ -117,7 +117,7 @@ class Tables:
         return data_files(self.folder(name))
 
     def rename(self, name: str, new_name: str, pattern: str = r"^(\d+)_0_part.*$") -> None:
-        """Rename files by a pattern of the old name, with its checksum, as another writer would name them."""
+        """Rename files, and their checksum files, as if another writer had written them."""
         for path in self.files(name):
             target = path.with_name(re.sub(pattern, new_name, path.name))
             path.rename(target)
@@ -125,21 +125,21 @@ class Tables:
         self.sql(f"refresh table {name}")
 
     def rows(self, query: str) -> list[str]:
-        """Rows in any order, comparable."""
+        """Return the rows of a query, sorted by their text."""
         return sorted(map(repr, self.sql(query)))
 
     def plan(self, query: str) -> Plan:
         return self.run(query)[1]
 
     def read(self, query: str, empty: bool = False) -> Plan:
-        """The plan that was run; its rows have to be those of stock Spark, and some, unless there are to be none."""
+        """Return the executed plan; check that the rows equal stock Spark's, and that there are some unless `empty`."""
         rows, plan = self.run(query)
         assert rows == self.stock_rows(query), query
         assert empty != bool(rows), f"{len(rows)} rows of {query}"
         return plan
 
     def run(self, query: str) -> tuple[list[str], Plan]:
-        """Rows in any order, comparable, and the plan that was run."""
+        """Return the rows of a query, sorted by their text, and the executed plan."""
         self.spark.sql(f"use {self.database}")
         frame = self.spark.sql(query)
         rows = sorted(repr(tuple(row)) for row in frame.collect())
@@ -156,7 +156,7 @@ class Tables:
 
 
 def put(path: Path, content: bytes, time: int = 0) -> None:
-    """Another file under a name, without the checksum of the old one; its time in nanoseconds, or a new one."""
+    """Overwrite a file without updating its checksum; set the time in nanoseconds if it is given."""
     path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
     path.unlink(missing_ok=True)
     path.write_bytes(content)
@@ -174,7 +174,7 @@ def settled(spark: SparkSession, values: Mapping[str, str]) -> Iterator[None]:
 
 @contextmanager
 def cores(spark: SparkSession, number: int) -> Iterator[None]:
-    """Let Spark take itself for one of so many cores."""
+    """Make Spark assume this many cores."""
     conf = spark.sparkContext._jsc.sc().conf()
     before = conf.get("spark.default.parallelism")
     conf.set("spark.default.parallelism", str(number))
@@ -186,7 +186,7 @@ def cores(spark: SparkSession, number: int) -> Iterator[None]:
 
 @contextmanager
 def no_extension(spark: SparkSession) -> Iterator[None]:
-    """The extension's functions are not known during a block, as where it is not loaded."""
+    """Hide the extension's functions in a block, as in a session without the extension."""
     registry = spark._jsparkSession.sessionState().tableFunctionRegistry()
     listed = registry.listFunction()
     name = next(listed.apply(i) for i in range(listed.size()) if listed.apply(i).funcName() == "bucket_specs")
@@ -199,7 +199,7 @@ def no_extension(spark: SparkSession) -> Iterator[None]:
 
 
 def _as_run(plan: str) -> str:
-    """The plan without those that adaptive execution started from."""
+    """Return the final plan without the initial plan of adaptive execution."""
     kept, skipped_below = [], 0
     for line in plan.splitlines():
         depth = len(line) - len(line.lstrip(" :+-"))
@@ -213,7 +213,7 @@ def _as_run(plan: str) -> str:
 
 def create(tables: Tables, name: str, layout: str, partitioned: bool = False, buckets: int = 8) -> None:
     stored = LAYOUTS[layout][0]
-    # A partition column is one of the others with Spark's own DDL, and beside them with Hive's.
+    # Spark's DDL lists partition columns with the other columns; Hive's DDL lists them separately.
     columns, by = (
         ("k bigint, v string", "p bigint") if layout.startswith("hive") else ("k bigint, v string, p bigint", "p")
     )
@@ -224,7 +224,7 @@ def create(tables: Tables, name: str, layout: str, partitioned: bool = False, bu
 
 
 def buckets_of_files(tables: Tables, name: str) -> dict[tuple[str, int | None], int]:
-    """How many files each bucket of each partition has, by their names; None is a file without a bucket."""
+    """Count the files of each bucket of each partition by name; None stands for files without a bucket id."""
     found: Counter[tuple[str, int | None]] = Counter()
     for path in tables.files(name):
         match = re.search(r"_(\d+)\.c\d+", path.name)
@@ -233,7 +233,7 @@ def buckets_of_files(tables: Tables, name: str) -> dict[tuple[str, int | None], 
 
 
 def assert_bucketed(tables: Tables, name: str, layout: str, buckets: int = 8, keys: str = "k", files: int = 1) -> None:
-    """One file per bucket (or so many), each with the rows of its bucket only, in order."""
+    """Check that each bucket has one file (or `files`), which contains only its rows, in order."""
     names = buckets_of_files(tables, name)
     assert names and set(names.values()) == {files}, names
     assert None not in {bucket for _, bucket in names}, names
@@ -250,7 +250,7 @@ def assert_bucketed(tables: Tables, name: str, layout: str, buckets: int = 8, ke
 
 
 def writing_tasks(files: Iterable[Path]) -> dict[str, int]:
-    """For each task that wrote a table, how many of its files: the number after 'part-' is the task's."""
+    """Count the files of each task of a write; the number after 'part-' identifies the task."""
     return Counter(path.name.split("part-")[1].split("-")[0] for path in files)
 
 
@@ -259,7 +259,7 @@ def explain(tables: Tables, statement: str) -> str:
 
 
 def last_insert(spark: SparkSession) -> str:
-    """The plan of the session's last INSERT, as it ran; Spark notes plans in a thread of its own, which lags behind."""
+    """Return the executed plan of the session's last INSERT, which Spark records in a separate thread."""
     spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
     executions = spark._jsparkSession.sharedState().statusStore().executionsList()
     plans = [executions.apply(i).physicalPlanDescription() for i in range(executions.size())]

@@ -1,6 +1,6 @@
-"""What the check says of queries on tables that are made for it, and what it says once a fix is applied.
+"""Create the tables of check cases, run `check` on queries over them, and again after each fix.
 
-Tables are empty unless a case writes rows: the planner looks at metadata, file names and statistics only.
+Tables are empty unless a case writes rows: the planner reads only metadata, file names and statistics.
 """
 
 from __future__ import annotations
@@ -37,18 +37,18 @@ PLANNING = {"spark.sql.autoBroadcastJoinThreshold": "-1", "spark.sql.debug.maxTo
 
 @dataclass(frozen=True)
 class CaseTable:
-    """A table as a case describes it.
+    """A table of a case.
 
     Args:
         columns: names and types.
-        spec: its buckets, or None.
-        partitioned: its partition columns, the last ones of the columns.
-        size: bytes in its statistics.
-        rows: queries that are inserted one after the other.
-        files: tasks that write each of them; 0 for one file for each bucket.
-        rename: a pattern of the files' names and what is put there instead, to break the table's word.
-        earlier: partitions that were written before the table got its spec, by the value of ds: as how many buckets; 0
-            for a partition that is recorded as one without buckets.
+        spec: its bucket spec, or None.
+        partitioned: its partition columns, which come last in columns.
+        size: its size in bytes, as statistics.
+        rows: queries to insert one after the other.
+        files: number of tasks that write each query; 0 writes one file per bucket.
+        rename: a pattern in file names and its replacement, to violate the bucket spec.
+        earlier: partitions written before the table got its spec: the number of buckets by the value of ds; 0 for a
+            partition without buckets.
     """
 
     columns: Mapping[str, str]
@@ -62,7 +62,7 @@ class CaseTable:
 
 
 def made(text: Mapping[str, Any]) -> CaseTable:
-    """A table out of YAML."""
+    """Parse a table from YAML."""
     columns = dict(part.strip().split(" ", 1) for part in str(text["columns"]).split(";"))
     spec = None
     if "by" in text:
@@ -88,7 +88,7 @@ class Checked:
             self.make(name, table)
 
     def forget(self) -> None:
-        """What was known of tables may be so no more."""
+        """Forget cached facts about tables, which may have changed."""
         self.facts = Facts(SessionPlanner("", self.spark))
 
     def make(self, name: str, table: CaseTable) -> None:
@@ -117,10 +117,10 @@ class Checked:
         tables, table = Tables(self.spark, self.database), full.split(".")[1]
         before = tables.files(table)
         tables.rename(table, name, pattern)
-        assert tables.files(table) != before, f"no file of {full} is named like {pattern}"
+        assert tables.files(table) != before, f"no file of {full} matches {pattern}"
 
     def judge(self, sql: str, settings: Mapping[str, str]) -> tuple[OperatorResult, ...]:
-        """What the check says of a query, by the planner of this session, and the fixes of one beside it."""
+        """Return the check of a query by this session's planner, with fixes verified by a separate planner."""
         with settled(self.spark, {**PLANNING, **settings}):
             self.spark.sql(f"use {self.database}")
             planner = SessionPlanner("", self.spark)
@@ -142,14 +142,14 @@ class Checked:
 
     @contextmanager
     def beside(self, settings: Mapping[str, str]) -> Iterator[WhatIf]:
-        """One planner of hypothetical tables for all, with the settings of a query."""
+        """Reuse one planner of hypothetical tables, with the settings of a query."""
         if self._whatif is None:
             self._whatif = self._opened.enter_context(whatif_beside(self.spark, True))
         with settled(self._whatif.session, settings):
             yield self._whatif
 
     def _rewrite(self, full: str, where: str) -> None:
-        """What `spark-bucketing table rewrite --where` does."""
+        """Rewrite partitions as `spark-bucketing table rewrite --where` does."""
         self.forget()
         with Warehouse(SessionStatements(self.spark).rows).with_needed_settings() as warehouse:
             table = read_table(warehouse, full)
@@ -159,7 +159,7 @@ class Checked:
 
     @contextmanager
     def fixed(self, fix: Fix) -> Iterator[dict[str, str]]:
-        """The tables with a fix applied, and what goes along with it; yields the settings."""
+        """Apply a fix and its additional changes; yield the settings."""
         before = dict(self.tables)
         after: dict[str, CaseTable] = {}
         rewritten: set[str] = set()
@@ -178,7 +178,7 @@ class Checked:
             for name, table in after.items():
                 self.make(name, table)
             self.forget()
-            # The jar is loaded when a session starts; the tests' session has it.
+            # A session loads the jar only at its start; the tests' session has it.
             settings = {key: value for part in (fix, *fix.also) for key, value in part.settings.items()}
             yield {key: value for key, value in settings.items() if key != "spark.sql.extensions"}
         finally:
@@ -196,7 +196,7 @@ def _clustered(table: CaseTable, buckets: int) -> str:
 
 @dataclass(frozen=True)
 class Applied:
-    """A fix, and what became of the operator."""
+    """A fix, and the operator's verdict after it."""
 
     query: str
     operator: str
@@ -212,10 +212,10 @@ class Applied:
 def apply_fixes(
     checked: Checked, name: str, sql: str, settings: Mapping[str, str], rewritten: str | None = None
 ) -> Iterator[Applied]:
-    """Apply each fix for a query by itself, and judge again."""
+    """Apply each fix of a query alone, and check the query again."""
     judged = checked.judge(sql, settings)
     for place, item in enumerate(judged):
-        # The same fix may be one of several findings.
+        # Several findings may have the same fix.
         fixes: dict[str, tuple[Finding, Fix]] = {}
         for finding in item.findings:
             for fix in finding.fixes:
@@ -228,7 +228,7 @@ def apply_fixes(
 
 
 def _same(before: tuple[OperatorResult, ...], after: tuple[OperatorResult, ...], place: int) -> str:
-    """The verdict on the operator that has the same place among those of its kind."""
+    """Return the verdict on the corresponding operator, by its position among operators of its kind."""
     kind = before[place].kind
     index = sum(item.kind == kind for item in before[:place])
     alike = [item for item in after if item.kind == kind]
@@ -244,7 +244,7 @@ def _ddl(full: str, table: CaseTable) -> str:
     text = ", ".join(f"{name} {kind}" for name, kind in columns.items())
     by = ", ".join(f"{name} {table.columns[name]}" if hive else name for name in table.partitioned)
     partitioned = f"partitioned by ({by})" if by else ""
-    # Hive's own statistics, which Spark takes where it finds none of its own: the table itself is empty.
+    # Spark uses Hive's statistics if its own are missing; the table itself is empty.
     size = f"tblproperties ('totalSize' = '{table.size}', 'numRows' = '{table.size // 100}')" if table.size else ""
     buckets = _clustered(table, table.spec.num_buckets) if table.spec else ""
     using, stored = ("", "stored as parquet") if hive else ("using parquet", "")

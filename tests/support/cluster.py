@@ -1,6 +1,7 @@
-"""What a company has, on the loopback address and below one folder: PostgreSQL, a Hive metastore service, Spark's master and workers, a Thrift Server.
+"""Run a cluster on the loopback address: PostgreSQL, a Hive metastore, a Spark master, workers and a Thrift Server.
 
-Run as a program it starts all of them, says where they are, and waits for Ctrl-C:
+All files lie below one folder. As a program, this module starts the cluster, prints its addresses, and waits for
+Ctrl-C:
 
     python tests/support/cluster.py
 """
@@ -30,12 +31,12 @@ HOST = "127.0.0.1"
 PYSPARK = Path(pyspark.__file__).parent
 JDBC_JAR = Path("/usr/share/java/postgresql.jar")
 WORKERS = ("worker-1", "worker-2")
-# PostgreSQL refuses to run as root: these are tried in turn.
+# PostgreSQL refuses to run as root. The first existing user of these runs it.
 UNPRIVILEGED = ("postgres", "nobody")
 INSTALL = "apt-get install postgresql libpostgresql-jdbc-java util-linux"
 _JAVA_LANG = ("java.lang", "java.net", "java.util", "java.lang.reflect", "java.util.concurrent")
 _JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData"
-# Hive 2.3 binds its metastore service to every address and has no setting for that: Java drops the connections of others.
+# Hive 2.3 binds its metastore service to all addresses, so a Java security policy rejects connections from other hosts.
 _POLICY = """grant {
   permission java.net.SocketPermission "127.0.0.1:*", "accept,connect,listen,resolve";
   permission java.net.SocketPermission "localhost:0-", "listen,resolve";
@@ -59,11 +60,11 @@ _POLICY = """grant {
 
 
 class ClusterError(Exception):
-    """A process of the cluster did not start, or ended; the text has the end of its log."""
+    """A process of the cluster did not start, or ended early; the message has the end of its log."""
 
 
 def missing() -> str | None:
-    """What has to be installed for a cluster, as a sentence; None where everything is there."""
+    """Return a sentence about the software that a cluster lacks, or None."""
     lacking = [
         what
         for what, there in (
@@ -80,13 +81,13 @@ def missing() -> str | None:
 
 
 def _postgres_folder() -> Path | None:
-    """Folder of the newest PostgreSQL that Debian's packages have installed."""
+    """Return the folder of the newest PostgreSQL that Debian packages have installed."""
     found = sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"), key=lambda path: int(path.parts[-3]))
     return found[-1].parent if found else None
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that nobody has, below those that the kernel gives to clients: one of these could have it when a service is started again."""
+    """Return free ports below the kernel's ephemeral range, so that no client takes them before a restart."""
     ports: list[int] = []
     candidates = iter(random.sample(range(20000, 32000), 1000))
     while len(ports) < count:
@@ -103,7 +104,7 @@ def listens(port: int) -> bool:
 
 
 def submit_command(main_class: str, settings: Mapping[str, str]) -> list[str]:
-    """How a program of Spark's own is started with these settings; its arguments follow."""
+    """Return the command line of a Spark program with these settings, without the program's own arguments."""
     conf = [argument for key, value in settings.items() for argument in ("--conf", f"{key}={value}")]
     return [str(PYSPARK / "bin" / "spark-submit"), *conf, "--class", main_class, "spark-internal"]
 
@@ -117,28 +118,29 @@ def thrift_command(settings: Mapping[str, str], port: int) -> list[str]:
 
 @dataclass
 class Service:
-    """A process of the cluster: how it is started, and how one sees that it is ready."""
+    """A process of the cluster: its command, and how to tell that it is ready."""
 
     command: list[str]
     port: int
     environment: dict[str, str] = field(default_factory=dict)
-    # The signal by which it ends at once and in order.
+    # The signal for an immediate, clean shutdown.
     ends_by: signal.Signals = signal.SIGTERM
 
 
 class Cluster:
     """Processes by name: `postgres`, `metastore`, `master`, `worker-1`, `worker-2` and `thrift`.
 
-    Each is the leader of a process group of its own, to which what it starts belongs (a worker's executors), and by
-    whose number it ends. Should the thread end that has started it, the kernel kills it.
+    Each process leads its own process group, which includes its children, such as a worker's executors. Ending the
+    process
+    ends the group. If the thread that started it ends, the kernel kills it.
     """
 
     def __init__(self, folder: Path, settings: Mapping[str, str] | None = None) -> None:
-        """Describe a cluster; nothing is started.
+        """Describe a cluster without starting it.
 
         Args:
-            folder: an empty folder which PostgreSQL's user may enter.
-            settings: Spark's settings of the Thrift Server beside those that it needs.
+            folder: an empty folder that PostgreSQL's user can enter.
+            settings: additional Spark settings of the Thrift Server.
         """
         self.folder = folder
         self.running: dict[str, subprocess.Popen[bytes]] = {}
@@ -162,19 +164,19 @@ class Cluster:
         return self.folder / "logs" / name
 
     def local(self, worker: str) -> Path:
-        """Where a worker's executors spill and keep shuffles."""
+        """Return the folder where a worker's executors spill and keep shuffle files."""
         return self.folder / worker / "local"
 
     def start(self, *names: str) -> None:
-        """Start these processes in their order, and wait until each is ready.
+        """Start these processes in order, and wait until each is ready.
 
         Raises:
-            ClusterError: one runs already, ended, or was not ready after two minutes.
+            ClusterError: a process is already running, ended, or was not ready within two minutes.
         """
         for name in names:
             service = self.services[name]
             if listens(service.port):
-                raise ClusterError(f"{name} runs already.")
+                raise ClusterError(f"{name} is already running.")
             if name == "postgres" and not (self.folder / "postgres" / "PG_VERSION").exists():
                 self._make_database()
             with self.log(name).open("ab") as log:
@@ -186,16 +188,16 @@ class Cluster:
             self._wait_until_ready(name)
 
     def start_others(self) -> None:
-        """Start those that do not run."""
+        """Start all processes that are not running."""
         self.start(*(name for name in self.services if name not in self.running))
 
     def kill(self, *names: str) -> None:
-        """Kill processes, and what they have started, without a chance to do anything."""
+        """Kill processes and their children with SIGKILL."""
         for name in names:
             self._end(name, signal.SIGKILL)
 
     def stop(self, *names: str) -> None:
-        """End processes, or all of them, the last first; the ones that do not end in half a minute are killed."""
+        """End the given processes, or all, in reverse order; kill those that do not end within 30 seconds."""
         for name in reversed(names or tuple(self.services)):
             if name in self.running:
                 self._end(name, self.services[name].ends_by)
@@ -211,7 +213,7 @@ class Cluster:
             with suppress(subprocess.TimeoutExpired):
                 process.wait(30)
         finally:
-            # What it started is in its group, which may outlive it.
+            # Its children are in its group, which may outlive it.
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
@@ -221,7 +223,7 @@ class Cluster:
         end = time.monotonic() + 120
         while not listens(port):
             if process.poll() is not None:
-                raise ClusterError(f"{name} ended with {process.returncode}:\n{self.tail(name)}")
+                raise ClusterError(f"{name} ended with exit code {process.returncode}:\n{self.tail(name)}")
             if time.monotonic() > end:
                 raise ClusterError(f"{name} does not listen on port {port}:\n{self.tail(name)}")
             time.sleep(0.1)
@@ -239,7 +241,7 @@ class Cluster:
     def _services(self) -> dict[str, Service]:
         spark_class = str(PYSPARK / "bin" / "spark-class")
         ports = self.ports
-        # The Thrift Server would take them for its own.
+        # The Thrift Server would read these variables as its own.
         daemon = {
             "SPARK_DAEMON_MEMORY": "256m",
             "SPARK_DAEMON_JAVA_OPTS": f"-Djava.io.tmpdir={self.folder / 'tmp'} {_JAVA}",
@@ -283,12 +285,13 @@ class Cluster:
                 "javax.jdo.option.ConnectionPassword": "hive",
                 "datanucleus.schema.autoCreateTables": "true",
                 "datanucleus.schema.autoCreateColumns": "true",
-                # With constraints it waits for itself on PostgreSQL at the first CREATE TABLE.
+                # With constraints, the first CREATE TABLE deadlocks in PostgreSQL.
                 "datanucleus.schema.autoCreateAll": "false",
                 "datanucleus.schema.autoCreateConstraints": "false",
                 "hive.metastore.schema.verification": "false",
-                # Hive 2.3 casts the partitions of all tables to the type of a filter's column, which PostgreSQL refuses
-                # where others have text. Then it asks in another way, and that one knows no numbers without this.
+                # Hive 2.3 casts all partition values to the type of the filtered column, and PostgreSQL rejects values
+                # that are not numbers. Hive then falls back to another query, which supports numbers only with this
+                # setting.
                 "hive.metastore.integral.jdo.pushdown": "true",
                 "hive.metastore.warehouse.dir": str(self.folder / "warehouse"),
             },
@@ -299,7 +302,7 @@ class Cluster:
             *(f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _JAVA_LANG),
             "-cp", f"{conf / 'metastore'}:{JDBC_JAR}:{PYSPARK / 'jars'}/*",
             "org.apache.hadoop.hive.metastore.HiveMetaStore", "-p", str(self.ports["metastore"]),
-            # Its own way to log would want a library that Spark does not have.
+            # Its default log configuration needs a library that Spark does not include.
             "--hiveconf", "hive.async.log.enabled=false",
         ]  # fmt: skip
 
@@ -309,7 +312,7 @@ class Cluster:
         return thrift_command(self.spark_settings("thrift") | self._settings, self.ports["thrift"])
 
     def spark_settings(self, application: str) -> dict[str, str]:
-        """Settings of an application of this cluster: two executors of two cores, one on each worker, and its metastore."""
+        """Return the settings of an application here: an executor of two cores per worker, and the metastore."""
         home = self.folder / application
         home.mkdir(exist_ok=True)
         return {
@@ -328,7 +331,7 @@ class Cluster:
         }
 
     def _make_database(self) -> None:
-        """PostgreSQL's files, with a superuser for the metastore."""
+        """Initialize PostgreSQL with a superuser for the metastore."""
         data = self.folder / "postgres"
         data.mkdir(mode=0o700)
         password = self.folder / "conf" / "password"
@@ -346,7 +349,7 @@ class Cluster:
 
 
 def _other_user() -> pwd.struct_passwd | None:
-    """Who runs PostgreSQL where this process is root's; None where it runs as this process does."""
+    """Return the user for PostgreSQL if this process runs as root; otherwise None."""
     if os.geteuid() != 0:
         return None
     known = {user.pw_name: user for user in pwd.getpwall()}
@@ -354,7 +357,7 @@ def _other_user() -> pwd.struct_passwd | None:
 
 
 def _unprivileged() -> list[str]:
-    """What is put before a command so that it does not run as root; the process keeps its number."""
+    """Return a command prefix that drops root privileges and keeps the process id."""
     user = _other_user()
     if not user:
         return []
@@ -370,14 +373,14 @@ def _write_hive_site(folder: Path, properties: Mapping[str, str]) -> None:
 
 @contextmanager
 def cluster(settings: Mapping[str, str] | None = None, names: Sequence[str] = ()) -> Iterator[Cluster]:
-    """A running cluster in a temporary folder; everything has ended and is gone afterwards, however it ends.
+    """Run a cluster in a temporary folder, and remove everything afterwards.
 
     Args:
-        settings: Spark's settings of the Thrift Server beside those that it needs.
-        names: the processes to start; none for all.
+        settings: additional Spark settings of the Thrift Server.
+        names: the processes to start; by default, all.
     """
     folder = Path(tempfile.mkdtemp(prefix="spark-bucketing-cluster-"))
-    # PostgreSQL's user goes through it to a folder of its own.
+    # PostgreSQL's user must be able to traverse this folder.
     folder.chmod(0o711)
     made = Cluster(folder, settings)
     try:
@@ -394,7 +397,7 @@ def main() -> None:
 
     if lacking := missing():
         sys.exit(lacking)
-    # Also where it was started in the background, where a shell lets it ignore Ctrl-C.
+    # A shell makes background processes ignore Ctrl-C; restore the handler.
     for number in signal.SIGINT, signal.SIGTERM:
         signal.signal(number, signal.default_int_handler)
     with suppress(KeyboardInterrupt), cluster(server_settings(build_jar())) as made:

@@ -1,4 +1,4 @@
-"""dbt projects on a cluster: their commands are processes of their own, which may run at once, and be watched."""
+"""Run dbt projects on a cluster; each command is a separate process that tests can observe."""
 
 from __future__ import annotations
 
@@ -18,49 +18,51 @@ class Ended(NamedTuple):
     code: int
     output: str
 
-    def well(self) -> str:
-        """The output of a command that has to have succeeded."""
+    def checked_output(self) -> str:
+        """Check that the command succeeded, and return its output."""
         assert self.code == 0, self.output
         return self.output
 
 
 class Running(NamedTuple):
-    """A command that has been started; its output grows in a file."""
+    """A running command; its output goes to a file."""
 
     process: subprocess.Popen[bytes]
     log: Path
 
     def end(self, seconds: float = 300) -> Ended:
-        """Wait for its end; a command that has not ended by then is killed, and the test fails."""
+        """Wait until the command ends; kill it and fail after a timeout."""
         try:
             return Ended(self.process.wait(seconds), self.log.read_text())
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
-            raise AssertionError(f"It hangs:\n{self.log.read_text()}") from None
+            raise AssertionError(f"The command did not end in time:\n{self.log.read_text()}") from None
 
     def until(self, happened: Callable[[], bool], seconds: float = 120) -> None:
-        """Wait until something has happened; the test fails where the command ends before, or nothing happens."""
+        """Wait for a condition; fail if the command ends first, or after a timeout."""
         end = time.monotonic() + seconds
         while not happened():
-            assert self.process.poll() is None, f"It ended before:\n{self.log.read_text()}"
-            assert time.monotonic() < end, f"Nothing happened:\n{self.log.read_text()}"
+            assert self.process.poll() is None, f"The command ended first:\n{self.log.read_text()}"
+            assert time.monotonic() < end, f"The condition was not met in time:\n{self.log.read_text()}"
             time.sleep(0.005)
 
 
 class ClusterProject:
-    """A dbt project whose target is the cluster's Thrift Server, in a folder of its own.
+    """A dbt project on the cluster, in its own folder.
 
-    Targets: `thrift`; and `session`, an embedded Spark with the same metastore and the settings that are given.
+    Targets: `thrift`, the cluster's Thrift Server; and `session`, an embedded Spark with the same metastore and the
+    given
+    settings.
     """
 
     def __init__(
         self, cluster: Cluster, schema: str, *, project: Path | None = None, session: Mapping[str, str] | None = None
     ) -> None:
-        """Make the project.
+        """Create the project.
 
         Args:
-            project: a project that exists, which is run as it is; None for a new one with this repository installed.
+            project: an existing project to run in place; None creates one with this repository installed.
             session: settings of the target `session`.
         """
         self.cluster, self.schema = cluster, schema
@@ -96,7 +98,7 @@ class ClusterProject:
         self.write(f"models/{name}.sql", f"{{{{ config({arguments}) }}}}\n{sql}\n")
 
     def table(self, name: str) -> Path:
-        """Folder of a managed table."""
+        """Return the folder of a managed table."""
         return self.cluster.folder / "warehouse" / f"{self.schema}.db" / name
 
     def start(self, command: list[str], **environment: str) -> Running:

@@ -1,4 +1,4 @@
-"""The commands: the check in a process of its own, with what its JSON report says, and those on tables in this one."""
+"""Run the commands: `check` in a separate process with its JSON report, and `table` in this one."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def explained(model: dict[str, Any]) -> list[tuple[str, str, list[str]]]:
 
 
 def command(project: Project, *arguments: str) -> Result:
-    """`spark-bucketing` for a project, run in this process with its session."""
+    """Run `spark-bucketing` for a project, in this process and session."""
     from click.testing import CliRunner
 
     from spark_bucketing.cli import main
@@ -39,5 +39,5 @@ def command(project: Project, *arguments: str) -> Result:
 
 
 def table_commands(project: Project) -> Callable[..., Result]:
-    """`spark-bucketing table`, run in the same way."""
+    """Run `spark-bucketing table`, in this process and session."""
     return lambda *arguments: command(project, "table", *arguments)

@@ -1,4 +1,4 @@
-"""Crashes between statements: of dbt runs, and of `spark-bucketing table rewrite`."""
+"""Simulate crashes between statements of dbt runs and of `spark-bucketing table rewrite`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from spark_features import has_scripts
 from conftest import Project
 from spark_bucketing.table.warehouse import Warehouse
 
-# What changes nothing that outlives the session.
+# Statements without effects outside the session.
 READS = re.compile(
     r"\s*(/\*.*?\*/)?\s*(describe|show|set|select|explain|refresh|create or replace temporary|drop view)\b",
     re.IGNORECASE | re.DOTALL,
@@ -22,7 +22,7 @@ READS = re.compile(
 
 @contextmanager
 def executing(act: Callable[[Callable[[str], None], str], None]) -> Iterator[None]:
-    """Give each statement that dbt sends to Spark to a function, with another one that executes it."""
+    """Pass each statement that dbt sends to Spark to `act`, with a function that executes it."""
     from dbt.adapters.spark.session import Cursor
 
     execute = Cursor.execute
@@ -36,23 +36,24 @@ def executing(act: Callable[[Callable[[str], None], str], None]) -> Iterator[Non
 
 @contextmanager
 def statements(crash_before: int | str | None = None, ignored: re.Pattern[str] = READS) -> Iterator[list[str]]:
-    """Record the statements that dbt sends to Spark, without the ignored.
+    """Record the statements that dbt sends to Spark, except the ignored ones.
 
-    Raises instead of sending the one of this number, or the first one with this text, and whatever comes after it.
+    Raise an error instead of sending the statement with this number, or the first one with this text, and for all later
+    ones.
     """
     from dbt_common.exceptions import DbtRuntimeError
 
     sent: list[str] = []
 
-    dead: list[str] = []
+    crashed: list[str] = []
 
     def watched(execute: Callable[[str], None], sql: str) -> None:
-        if dead:
+        if crashed:
             raise DbtRuntimeError("the process is dead")
         if not ignored.match(sql):
             sent.append(" ".join(re.sub(r"/\*.*?\*/", "", sql, flags=re.DOTALL).split()))
             if len(sent) - 1 == crash_before or (isinstance(crash_before, str) and crash_before in sent[-1]):
-                dead.append(sql)
+                crashed.append(sql)
                 raise DbtRuntimeError("the process crashed here")
         execute(sql)
 
@@ -69,21 +70,22 @@ Rows = list[tuple[object, ...]]
 
 
 def assert_survives_a_crash(project: Project, number: int, statement: str, before: Rows, after: Rows) -> None:
-    """A run crashes before one of its statements: its table is the old one or the new one, and the next run finishes."""
+    """Crash a run before a statement: the table must be the old or the new one, and the next run must finish."""
     with statements(crash_before=number):
         _, failure = project.attempt("run")
     assert "the process crashed here" in failure, statement
     assert_old_or_new(project, before, after, f"after crashing before #{number}: {statement}")
     project.dbt("run")
-    assert content(project) == after, f"next run after crashing before #{number}: {statement}"
+    assert content(project) == after, f"wrong rows in the run after a crash before #{number}: {statement}"
     assert project.tables() == {"m"}, statement
 
 
 def assert_old_or_new(project: Project, before: Rows, after: Rows, where: str) -> None:
-    """The table has the old rows or the new ones.
+    """Check that the table has the old rows or the new ones.
 
-    There is a moment more of a merge: the new rows are there, and old ones still in a partition that is to be empty. And, without
-    SQL scripts, another one: the table's name is gone, and its rows are in the backup.
+    A merge has one more state: the new rows exist, and old ones remain in a partition that will become empty. Without
+    SQL
+    scripts there is another: the table's name is gone, and its rows are in the backup.
     """
     if not has_scripts(project.spark) and "m" not in project.tables():
         assert content(project, "select * from {schema}.m__dbt_backup", "m__dbt_backup") == before, where
@@ -92,7 +94,7 @@ def assert_old_or_new(project: Project, before: Rows, after: Rows, where: str) -
 
 
 def assert_survives_every_crash(project: Project, one: dict[str, str], other: dict[str, str]) -> None:
-    """Let two versions of the model, told by the environment, replace each other, crashing before each changing statement."""
+    """Replace two versions of a model by each other, and crash before each changing statement."""
     versions = [one, other]
     expected = []
     for version in versions * 2:
@@ -109,12 +111,12 @@ def assert_survives_every_crash(project: Project, one: dict[str, str], other: di
 
 
 class Crashed(Exception):
-    """The process is dead."""
+    """The simulated process has crashed."""
 
 
 @contextmanager
 def crashing(before: str | None, last_act: Callable[[], object] = lambda: None) -> Iterator[list[str]]:
-    """Record the statements by which a rewrite changes something that outlives it; from one on, only `last_act` happens."""
+    """Record the changing statements of a rewrite; from the given one on, run only `last_act`."""
     sent: list[str] = []
     real = Warehouse.change
 

@@ -1,4 +1,4 @@
-"""dbt projects of a few files, and what dbt leaves in them."""
+"""Write small dbt projects, and read the artifacts of dbt."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ VERSION = {"dbt_schema_version": "https://schemas.getdbt.com/dbt/manifest/v12.js
 
 
 def dbt_project(folder: Path, profile: str = "p", **output: Any) -> Path:
-    """A project without models, whose profile's target t is a session, or whatever this output says."""
+    """Write a project without models, whose target t is a session or the given output."""
     (folder / "models").mkdir(parents=True)
     (folder / "dbt_project.yml").write_text(json.dumps({"name": "p", "profile": profile}))
     target = {"type": "spark", "method": "session", "host": "NA", "schema": "s", **output}
@@ -21,14 +21,14 @@ def dbt_project(folder: Path, profile: str = "p", **output: Any) -> Path:
 
 
 def later(path: Path, seconds: int) -> None:
-    """Change a file, or make it, that many seconds from now."""
+    """Write a file with a modification time this many seconds in the future."""
     path.parent.mkdir(exist_ok=True)
     path.touch()
     os.utime(path, (time.time() + seconds,) * 2)
 
 
 def compiled(project: Path, **arguments: object) -> Path:
-    """A manifest of ten seconds from now, and the results of the same run of dbt with these arguments."""
+    """Compile with these arguments; return the manifest, dated ten seconds ahead, and the run's results."""
     metadata = VERSION | {"invocation_id": "1"}
     target = project / "target"
     target.mkdir()

@@ -1,4 +1,4 @@
-"""Pages of HTML, read as strictly as no browser does."""
+"""Parse HTML pages strictly, without a browser's error recovery."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from html.parser import HTMLParser
 
 
 class Page(HTMLParser):
-    """Counts tags, and checks that each is closed in its turn."""
+    """Counts tags, and checks that each is closed in the right order."""
 
     VOID = ("meta", "br", "hr", "input")
 

@@ -1,4 +1,4 @@
-"""Kills of dbt runs before, within and after their statements."""
+"""Kill dbt runs before, within and after their statements."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from crashes import READS, executing
 from conftest import Project
 
 Rows = list[tuple[object, ...]]
-# Whether a run is killed in a statement, by its number among those that change something, and its text.
+# Chooses whether to kill a run in a statement, from its number among the changing statements and its text.
 Choice = Callable[[int, str], bool]
 
-# Statements that are killed before they are sent, when half of their work is done, or when all of it is.
+# Kill a run before a statement is sent, after half of its work, or after all of it.
 BEFORE, WITHIN, AFTER = "before", "within", "after"
-# The backup is left out: its folder without its table looks like a rename that was cut off, which no run repairs (docs/explanation/replacing-rows.md).
+# The backup is excluded: a folder without its table looks like an interrupted rename, which no run repairs
+# (docs/explanation/replacing-rows.md).
 DEFINES = re.compile(r"(?:create|drop) table (?:if exists )?(`\w+`\.`\w+`)(?<!__dbt_backup`)")
 WRITES = re.compile(r"insert (?:into|overwrite) table (`\w+`\.`\w+`)")
 RENAMES = re.compile(r"begin .*?(alter table `\w+`\.`\w+` rename to `\w+`\.`\w+__dbt_backup`)")
@@ -33,7 +34,7 @@ def matching(pattern: str) -> Choice:
 
 
 def plain(sql: str) -> str:
-    """A statement without comments, line breaks, and the numbers that a run makes up."""
+    """Return a statement without comments, line breaks and generated numbers."""
     text = " ".join(re.sub(r"/\*.*?\*/", "", sql, flags=re.DOTALL).split())
     return re.sub(r"\d{14,}", "<time>", text)
 
@@ -44,7 +45,7 @@ def can_be_half_done(statement: str) -> bool:
 
 @contextmanager
 def killed(project: Project, chosen: Choice, how: str) -> Iterator[list[str]]:
-    """Collect the statements that change something, and kill the run in the first chosen one, if any."""
+    """Collect the changing statements, and kill the run in the first chosen one, if any."""
     from dbt_common.exceptions import DbtRuntimeError
 
     sent: list[str] = []
@@ -68,14 +69,14 @@ def killed(project: Project, chosen: Choice, how: str) -> Iterator[list[str]]:
 
     with executing(act):
         yield sent
-    # Another process has listed no files yet.
+    # A new process has no cached file listing.
     project.spark._jsparkSession.sessionState().catalog().invalidateAllCachedTables()
 
 
 def execute_half(project: Project, execute: Callable[[str], None], sql: str, statement: str) -> None:
-    """Execute a statement as far as a process may have come that ends within it."""
+    """Execute a statement only partially, as a process does that is killed within it."""
     if found := DEFINES.match(statement):
-        # The folder and files are there, and the table is not.
+        # The folder and files exist, but the table does not.
         name = found[1].split("`")[-2]
         if statement.startswith("create"):
             execute(sql)
@@ -86,7 +87,7 @@ def execute_half(project: Project, execute: Callable[[str], None], sql: str, sta
             project.spark.sql(f"drop table {found[1]}")
             aside.rename(folder)
     elif found := WRITES.match(statement):
-        # Files are written, and not committed.
+        # Files are written but not committed.
         attempt = project.location(found[1].split("`")[-2]) / "_temporary" / "0" / "_temporary" / "attempt_0"
         attempt.mkdir(parents=True, exist_ok=True)
         (attempt / "part-00000.parquet").write_text("half of a file")

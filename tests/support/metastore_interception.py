@@ -1,4 +1,4 @@
-"""Calls of Spark and of the extension to the metastore, which a test sees, fails or follows up."""
+"""Observe, fail or extend calls from Spark and the extension to the metastore."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
-# Is given the metastore's client and a function that makes the call; what it returns is the call's result.
+# Receives the metastore client and a function that makes the call; its result is the call's result.
 Act = Callable[[Any, Callable[[], Any]], Any]
 
 
 class _Handler:
-    """Java's InvocationHandler in Python: passes every call on, but those of one name to `act`."""
+    """Implements Java's InvocationHandler: passes calls on, except that those of one name go to `act`."""
 
     def __init__(self, client: Any, name: str, act: Act) -> None:
         self.client, self.name, self.act = client, name, act
@@ -24,7 +24,7 @@ class _Handler:
             try:
                 return method.invoke(self.client, arguments)
             except Py4JJavaError as error:
-                # What the metastore threw, and not that it was thrown by a method.
+                # Raise the metastore's exception itself, not the reflection error around it.
                 raise Py4JJavaError("", error.java_exception.getCause()) from error
 
         return self.act(self.client, call) if method.getName() == self.name else call()
@@ -35,13 +35,13 @@ class _Handler:
 
 @contextmanager
 def intercepted(spark: SparkSession, name: str, act: Act) -> Iterator[None]:
-    """Give each call of this name from this thread to a function, during a block."""
+    """Pass each call of this name from this thread to a function, during a block."""
     from pyspark.java_gateway import ensure_callback_server_started
 
     gateway: Any = spark.sparkContext._gateway
     jvm: Any = spark.sparkContext._jvm
     ensure_callback_server_started(gateway)  # type: ignore[no-untyped-call]
-    # Spark's own client becomes that of this thread with its first call.
+    # Spark creates this thread's client with its first call.
     spark.sql("show databases").collect()
     conf = spark._jsparkSession.sharedState().externalCatalog().unwrapped().client().conf()
     hive = jvm.org.apache.hadoop.hive.ql.metadata.Hive.get(conf)
@@ -66,7 +66,7 @@ def intercepted(spark: SparkSession, name: str, act: Act) -> Iterator[None]:
 
 @contextmanager
 def failing(spark: SparkSession, name: str, number: int = 0, error: Exception | None = None) -> Iterator[list[str]]:
-    """Calls of this name fail during a block, or the one of this number, counted from 1; all of them are collected."""
+    """Fail all calls of this name during a block, or only the given one (from 1); return all of them."""
     seen: list[str] = []
 
     def act(_: Any, call: Callable[[], Any]) -> Any:

@@ -1,4 +1,4 @@
-"""An organized table without dbt: statements of a merge, crashes within it, and files that come back from backups."""
+"""Create an organized table without dbt, and run merges, crashes and restores from backups on it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from spark_bucketing.session import setting
 
 Row = tuple[Any, ...]
 COLUMNS = "id bigint, o int, v int, ds string"
-# What is left of a file of a record; None for a half of it.
+# The content of a damaged record; None keeps the first half.
 DAMAGES = {
     "empty": b"",
     "cut": None,
@@ -28,7 +28,7 @@ DAMAGES = {
     "numbers": b'{"added": [1], "removed": [], "created": []}',
     "garbage": bytes(range(256)),
 }
-# How far a replacement of files has come; the new rows are those of the table from `committed` on.
+# Steps of a file replacement; from `committed` on, the table has the new rows.
 STEPS = ("begun", "half-moved", "moved", "committed", "half-deleted", "deleted", "done")
 
 
@@ -38,14 +38,14 @@ class Backup(NamedTuple):
 
 
 class Staged(NamedTuple):
-    """Files that are going to come, each with where it is now, and those that are going to go, as names below the table's folder."""
+    """The new files with their staged paths, and the old files, all named relative to the table's folder."""
 
     coming: dict[str, Path]
     going: list[str]
 
 
 class OrganizedTable:
-    """One table `m` of a database; `rows_of` has the rows of every file that it ever had, whose names never come twice."""
+    """The table `m` of a database; `rows_of` keeps the rows of every file that ever existed, by unique name."""
 
     def __init__(self, spark: SparkSession, database: str, backups: Path, partitioned: bool) -> None:
         self.spark, self.database, self.backups, self.partitioned = spark, database, backups, partitioned
@@ -74,14 +74,14 @@ class OrganizedTable:
     def sql(self, text: str) -> list[Any]:
         return self.spark.sql(text.replace("{db}", self.database)).collect()
 
-    # What is on disk, and what it is to be read as.
+    # The state of the files, and the rows that a read must return.
 
     def files(self) -> list[str]:
         names = (str(path.relative_to(self.location)) for path in data_files(self.location))
         return sorted(name for name in names if not name.startswith("_"))
 
     def lists(self) -> dict[str, list[str]]:
-        """Files that come and go with the replacement that is pending."""
+        """Return the added and removed files of the pending replacement."""
         return json.loads((self.pending / "lists").read_text()) if self.pending else {"added": [], "removed": []}
 
     def is_committed(self) -> bool:
@@ -91,7 +91,7 @@ class OrganizedTable:
         return set(self.lists()["removed" if self.is_committed() else "added"])
 
     def is_ambiguous(self) -> bool:
-        """Whether new files are missing beside old ones, of what is committed and not done."""
+        """Tell whether a committed but unfinished replacement lacks new files next to old ones."""
         found, lists = set(self.files()), self.lists()
         folders = {Path(name).parent for name in lists["removed"] if name in found}
         return self.is_committed() and any(
@@ -102,14 +102,14 @@ class OrganizedTable:
         return sorted(row for name in self.files() if name not in self.hidden() for row in self.rows_of[name])
 
     def learn(self) -> list[Row]:
-        """The rows of all files by stock Spark, which are remembered."""
+        """Read the rows of all files with stock Spark, and remember them."""
         with setting(self.spark, "spark.bucketing.enabled", "false"):
             self.sql("refresh table {db}.m")
             found = self.sql("select _metadata.file_path as path, id, o, v, ds from {db}.m")
         of: dict[str, list[Row]] = {}
         for path, *row in found:
             of.setdefault(path.split(str(self.location) + "/")[1], []).append(tuple(row))
-        # Spark writes a file without rows where there are none.
+        # Spark writes an empty file if there are no rows.
         self.rows_of |= {name: [] for name in self.files() if name not in self.rows_of} | of
         return sorted(row for rows in of.values() for row in rows)
 
@@ -117,10 +117,10 @@ class OrganizedTable:
         found = (session or self.spark).sql(f"select id, o, v, ds from {self.database}.m where {condition}")
         return sorted(map(tuple, found.collect()))
 
-    # Writes.
+    # Operations that write.
 
     def insert(self, rows: Iterable[Row], mapped: bool = True, overwrite: str = "into") -> None:
-        """`overwrite`: what follows INSERT."""
+        """Insert rows; `overwrite` is the keyword after INSERT."""
         before = set(self.files())
         self._write("m", _values(rows), overwrite)
         if self.pending and not self.pending.exists():
@@ -133,7 +133,7 @@ class OrganizedTable:
         self.sql(f"insert {how} {{db}}.{table} select /*+ repartition_by_range(3, o) */ id, o, v, ds from ({rows})")
 
     def write_file_statistics_report(self, table: str, files: set[str] | None = None) -> None:
-        """A part of the file statistics, of these files or of all."""
+        """Write a part of the file statistics for these files, or for all."""
         location, depth = self.location if table == "m" else self.staged, -2 if self.partitioned else -1
         chosen = (
             "" if files is None else f" where _metadata.file_name in ({_texts({Path(name).name for name in files})})"
@@ -180,7 +180,7 @@ class OrganizedTable:
         return str(row.recovered)
 
     def crash(self, staged: Staged, last: str, damage: str | None = None) -> None:
-        """The steps of a replacement by hand, up to the last one, and perhaps a record that is damaged before anybody has read it."""
+        """Perform the steps of a replacement up to `last`, and optionally damage its unread record."""
         others = [path.name.split("-")[0] for path in (self.location / "_replaced").glob("*")]
         record = self.location / "_replaced" / f"{int(max([*others, '20260101000000000000'])) + 1}-{uuid4().hex[:8]}"
         record.mkdir(parents=True)
@@ -219,7 +219,7 @@ class OrganizedTable:
             self.pending = None
         self.learn()
 
-    # What happens to files behind everybody's back.
+    # Changes to files without using Spark.
 
     @staticmethod
     def damage(file: Path, how: str) -> None:
@@ -232,7 +232,7 @@ class OrganizedTable:
             file.write_bytes(text[: len(text) // 2] if left is None else left)
 
     def mend(self) -> None:
-        """Put the file of a record that is damaged back, as from a backup."""
+        """Restore the damaged file of a record, as from a backup."""
         assert self.pending
         file = next(path for path in self.pending.iterdir() if path.name in ("begun", "committed"))
         shutil.rmtree(file) if file.is_dir() else file.unlink()
@@ -250,7 +250,7 @@ class OrganizedTable:
         self.refresh()
 
     def restore_partition(self, backup: Backup, partition: str) -> None:
-        """`partition`: the name of a folder; empty for the files of a table without partitions."""
+        """Restore the files of a partition folder; an empty name selects an unpartitioned table."""
         for path in (self.location / partition).glob("[!_.]*.parquet"):
             path.unlink()
         for path in (backup.folder / partition).glob("[!_.]*.parquet"):
@@ -275,7 +275,7 @@ class OrganizedTable:
 def organized(
     spark: SparkSession, database: str, backups: Path, partitioned: bool, rows: list[Row]
 ) -> Iterator[OrganizedTable]:
-    """A table with these rows, which is dropped in the end."""
+    """Create a table with these rows, and drop it at the end."""
     table = OrganizedTable(spark, database, backups, partitioned)
     try:
         table.insert(rows)

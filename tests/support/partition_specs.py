@@ -1,4 +1,4 @@
-"""Tables whose partitions have bucket specs of their own, their seals, and what else the metastore keeps of them."""
+"""Create tables with mixed bucket specs, and read and write their seals and metadata."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 from spark_features import SPARK
 
-# Of tables whose partitions are written by different specs.
+# Columns and rows of tables with mixed bucket specs.
 SCHEMA = "k int, j int, v bigint"
 NUMBERS = "select cast(pmod(id * 37 + {n}, 90) - 20 as int) as k, cast(pmod(id * {n}, 70) as int) as j, id as v from range(400)"
 NEW_ROWS = "select id as k, cast(id as string) as v, id % 2 as p from range(40)"
 
 
 class StoredSpec(NamedTuple):
-    """The number of buckets that a partition is sealed with, or the code of its seal, None without one; and its descriptor's."""
+    """The sealed number of buckets of a partition (or its reason code, or None), and the number in its descriptor."""
 
     of_seal: int | str | None
     described: int
 
 
 def create(tables: Tables, name: str, buckets: int = 4, partition: str = "p bigint", stored: str = "parquet") -> None:
-    """A partitioned table of the Hive layout without rows."""
+    """Create an empty partitioned table in the Hive layout."""
     rest = f"partitioned by ({partition})"
     tables.make(name, "k bigint, v string", "k", buckets, rest=rest, stored=f"stored as {stored}")
 
 
 def evolve(tables: Tables, name: str, specs: dict[str, tuple[str, int]]) -> None:
-    """A table of which each partition is written by another spec: (column, number)."""
+    """Create a table whose partitions have the given specs: (column, number of buckets)."""
     (_, (column, buckets)), *_ = specs.items()
     tables.make(name, SCHEMA, column, buckets, rest="partitioned by (ds string)")
     for number, (day, (column, buckets)) in enumerate(specs.items(), 1):
@@ -45,7 +45,7 @@ def evolve(tables: Tables, name: str, specs: dict[str, tuple[str, int]]) -> None
 
 
 def odd_tables(tables: Tables) -> None:
-    """Tables of all kinds whose buckets cannot be altered or sealed, or not like this."""
+    """Create tables of all kinds whose buckets cannot be altered or sealed, or only in other ways."""
     two, parquet = "clustered by (k) into 2 buckets", "stored as parquet"
     for statement in (
         "create or replace view a_view as select 1 as k",
@@ -62,32 +62,32 @@ def odd_tables(tables: Tables) -> None:
 
 
 def filled(tables: Tables, name: str, rows: str = "select * from new_rows", **how: Any) -> None:
-    """The same with rows, whose partitions the extension seals."""
+    """Create the same table with rows; the extension seals its partitions."""
     create(tables, name, **how)
     tables.sql(f"insert into {name} {rows}")
 
 
 def refused(tables: Tables, statement: str, message: str) -> None:
-    """A statement is an error with this message, which keeps what PySpark, and dbt with it, may ask of an error."""
+    """Check that a statement fails with this message, and that the exception supports what dbt calls."""
     with pytest.raises(PySparkException) as caught:
         tables.sql(statement)
     error = caught.value
-    # PySpark 3.5 asks for less.
+    # PySpark 3.5 has fewer methods.
     for said in (str(error), error.getMessage() if hasattr(error, "getMessage") else str(error)):
         assert re.search(message, said, re.DOTALL | re.IGNORECASE), said
-    # In Spark 3.5 an error of the parser's own has no condition.
+    # In Spark 3.5, errors of the parser have no condition.
     if SPARK >= (4, 0) or not isinstance(error, ParseException):
         assert condition_of(error) and error.getMessageParameters() is not None
     assert "SET LOCATION" not in str(error)
 
 
 def condition_of(error: PySparkException) -> str | None:
-    """The name of an error, for which PySpark 3.5 has another method."""
+    """Return an error's condition, which PySpark 3.5 names differently."""
     return error.getCondition() if hasattr(error, "getCondition") else error.getErrorClass()
 
 
 def kept(tables: Tables, name: str) -> dict[str, StoredSpec]:
-    """What is kept of each partition; seals and descriptors of the same number have to be equal."""
+    """Return the stored spec of each partition; check that equal numbers of buckets have equal columns."""
     rows = tables.sql(
         "select partition, status, num_buckets, bucket_columns, sort_columns, "
         "descriptor_num_buckets, descriptor_bucket_columns, descriptor_sort_columns "
@@ -109,7 +109,7 @@ def metastore(spark: SparkSession) -> JavaObject:
 
 
 def put_parameters(tables: Tables, name: str, partition: str, parameters: dict[str, str | None]) -> None:
-    """Write parameters of a partition, or of the table for none, by hand; None removes one."""
+    """Set parameters of a partition, or of the table if its name is empty; None removes a parameter."""
     with _altered(tables, name, partition) as found:
         for key, value in parameters.items():
             if value is None:
@@ -131,13 +131,13 @@ def _stored(tables: Tables, name: str, partition: str) -> JavaObject:
 
 
 def put_descriptor(tables: Tables, name: str, partition: str, buckets: int) -> None:
-    """Write another number of buckets into the descriptor of a partition, or of the table for none, by hand."""
+    """Set another number of buckets in the descriptor of a partition, or of the table if its name is empty."""
     with _altered(tables, name, partition) as found:
         found.getSd().setNumBuckets(buckets)
 
 
 def put_schema(tables: Tables, name: str, columns: str | StructType) -> None:
-    """Other data columns for the files that there are."""
+    """Replace the data columns without changing the files."""
     types = tables.spark.sparkContext._jvm.org.apache.spark.sql.types  # type: ignore[union-attr]
     of_ddl = types.StructType.fromDDL
     schema = of_ddl(columns) if isinstance(columns, str) else types.DataType.fromJson(columns.json())
@@ -145,7 +145,7 @@ def put_schema(tables: Tables, name: str, columns: str | StructType) -> None:
 
 
 def put_field_ids(tables: Tables, name: str, first: int = 1) -> None:
-    """Number the data columns, so that Spark may look for them in Parquet files by these ids."""
+    """Give the data columns field ids, by which Spark can resolve them in Parquet files."""
     catalog = tables.spark._jsparkSession.sharedState().externalCatalog()
     columns = StructType.fromJson(json.loads(catalog.getTable(tables.database, name).dataSchema().json()))
     for number, field in enumerate(columns, first):
@@ -155,13 +155,13 @@ def put_field_ids(tables: Tables, name: str, first: int = 1) -> None:
 
 
 def seal_of(tables: Tables, name: str, partition: str = "") -> dict[str, str]:
-    """The parameters of a partition, or of a table, that are a seal's."""
+    """Return the parameters that make up the seal of a partition or a table."""
     found = _stored(tables, name, partition).getParameters()
     return {str(key): str(found[key]) for key in found if str(key).startswith("bucketing.")}
 
 
 class Places(NamedTuple):
-    """A table's buckets in the places that keep them."""
+    """The three copies of a table's bucket spec."""
 
     descriptor: tuple[int, list[str], list[str]]
     properties: dict[str, str]
@@ -169,7 +169,7 @@ class Places(NamedTuple):
 
 
 def places(tables: Tables, name: str) -> Places:
-    """A table's descriptor, Spark's properties on buckets, and what Spark makes of them."""
+    """Return a table's descriptor, Spark's bucket properties, and the spec that Spark reads from them."""
     table = metastore(tables.spark).getTable(tables.database, name)
     descriptor = table.getSd()
     prefix = "spark.sql.sources.schema."
@@ -193,7 +193,7 @@ def places(tables: Tables, name: str) -> Places:
 
 @contextmanager
 def logged(spark: SparkSession, logger: str) -> Iterator[list[str]]:
-    """Collects the lines of a logger in the JVM during a block; the list is filled at its end."""
+    """Collect the lines of a JVM logger during a block; the list is filled at the end."""
     jvm: Any = spark.sparkContext._jvm
     log4j = jvm.org.apache.logging.log4j
     context = log4j.LogManager.getContext(False)
@@ -216,7 +216,7 @@ def logged(spark: SparkSession, logger: str) -> Iterator[list[str]]:
 
 @contextmanager
 def metastore_calls(spark: SparkSession) -> Iterator[list[str]]:
-    """Names of the calls that reach the metastore during a block; the list is filled at its end."""
+    """Collect the names of metastore calls during a block; the list is filled at the end."""
     calls: list[str] = []
     with logged(spark, "org.apache.hadoop.hive.metastore.HiveMetaStore.audit") as lines:
         yield calls

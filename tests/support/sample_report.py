@@ -1,4 +1,4 @@
-"""A report with something of everything, for the tests of its formats."""
+"""Build a report with every kind of content, to test the report formats."""
 
 from __future__ import annotations
 

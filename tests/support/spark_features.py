@@ -1,4 +1,4 @@
-"""What a test needs of Spark's version: the data of the table in docs/reference/versions.md."""
+"""Skip tests by Spark version, with the data of the table in docs/reference/versions.md."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 VERSIONS = ((3, 5), (4, 0), (4, 1), (4, 2), (4, 3))
 SPARK = tuple(map(int, pyspark.__version__.split(".")[:2]))
 
-# What not every version can do, in the table's words, and the first one that can.
+# Features as the table names them, with the first version that has them.
 SCRIPTS = "Swap, and `merge` that empties partitions, in one statement"
 WRITE_OPTIONS = "A partial overwrite of the Spark layout that leaves no option on the table"
 PARAMETERS = "Parameters (`:name`, `?`) in `ALTER TABLE ... CLUSTERED BY` and `SEAL BUCKETS`"
@@ -33,12 +33,12 @@ SINCE = {
 
 
 def can(feature: str) -> bool:
-    """Whether this process's Spark has it, with the settings that it comes with."""
+    """Tell whether this process's Spark has a feature, with default settings."""
     return SINCE[feature] <= SPARK
 
 
 def has_scripts(spark: SparkSession) -> bool:
-    """Whether the session runs SQL scripts; where it does not, what is one script elsewhere is several statements."""
+    """Tell whether the session runs SQL scripts; without them, dbt sends several statements."""
     return SPARK >= (4, 0) and spark.conf.get("spark.sql.scripting.enabled") == "true"
 
 

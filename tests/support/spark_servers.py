@@ -1,4 +1,4 @@
-"""A Spark Thrift Server, or a Spark Connect server, on the loopback address, with a metastore of its own."""
+"""Start a Spark Thrift Server or a Spark Connect server on the loopback address, with its own metastore."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from conftest import QUICK_JVM
 
 @contextmanager
 def thrift_server(home: Path, settings: Mapping[str, str] | None = None) -> Iterator[int]:
-    """The port of a server that keeps its files in an empty folder, with settings beside those that it needs."""
+    """Start a server that keeps its files in an empty folder, and return its port."""
     (port,) = free_ports(1)
-    # Hive deletes a session's folder of resources when it closes: one that all sessions share would go while others
-    # open. Its default has one for each session, in the temporary folder.
+    # Hive deletes a session's resource folder when the session closes, which would break others that share it. By
+    # default, each session has its own folder in the temporary folder.
     with _server(home, thrift_command(_settings(home) | dict(settings or {}), port), port):
         yield port
 
 
 @contextmanager
 def connect_server(home: Path, settings: Mapping[str, str]) -> Iterator[str]:
-    """The address, for PySpark's client, of a Spark Connect server that keeps its files in an empty folder."""
+    """Start a Spark Connect server that keeps its files in an empty folder, and return its address."""
     (port,) = free_ports(1)
     where = {
         "spark.connect.grpc.binding.address": HOST,
@@ -48,7 +48,7 @@ def _settings(home: Path) -> dict[str, str]:
 
 @contextmanager
 def _server(home: Path, command: list[str], port: int) -> Iterator[None]:
-    """A process of Spark's that listens on a port, until the block ends."""
+    """Run a Spark process that listens on a port, until the block ends."""
     with (home / "log").open("w") as log:
         process = subprocess.Popen(
             command, cwd=home, stdout=log, stderr=log, env=os.environ | {"SPARK_HOME": str(PYSPARK)}
@@ -60,7 +60,7 @@ def _server(home: Path, command: list[str], port: int) -> Iterator[None]:
                 break
             time.sleep(0.5)
         else:
-            pytest.fail(f"did not start: {' '.join(command)}")
+            pytest.fail(f"The server did not start: {' '.join(command)}")
         yield
     finally:
         process.terminate()
@@ -69,7 +69,7 @@ def _server(home: Path, command: list[str], port: int) -> Iterator[None]:
 
 @contextmanager
 def asking(port: int) -> Iterator[Callable[[str], list[tuple[Any, ...]]]]:
-    """Function that asks the server a query, in one session."""
+    """Return a function that sends queries to the server in one session."""
     from pyhive import hive
 
     with hive.connect(HOST, port) as connection, connection.cursor() as cursor:

@@ -1,6 +1,7 @@
-"""Spark in processes of their own, with a metastore that they share one after the other.
+"""Run Spark in subprocesses that share one metastore, one after the other.
 
-Run as a program it reads a request from its input, and writes the rows of each statement, and the output of each command.
+As a program, this module reads a request from standard input, and writes the rows of each statement and the output of
+each command.
 """
 
 from __future__ import annotations
@@ -21,20 +22,20 @@ REPOSITORY = Path(__file__).parents[2]
 PROGRAM = [sys.executable, "-c", "from spark_bucketing.cli import main; main(prog_name='spark-bucketing')"]
 COMMAND = [*PROGRAM, "table"]
 DBT = [sys.executable, "-c", "from dbt.cli.main import cli; cli()"]
-# A table that may evolve.
+# A table with mixed bucket specs.
 CREATE = (
     "create database s",
     "create table s.t (k bigint, v bigint) partitioned by (p int) clustered by (k) sorted by (k) into 4 buckets "
     "stored as parquet",
 )
-# Many small statements, each with code of its own, which is run too seldom to be worth the best compiler.
+# Tests run many small statements, and each generates code that runs only a few times: skip the optimizing compiler.
 QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:-UsePerfData"
 _MARK = "the results: "
 Step = str | tuple[str, ...]
 
 
 def settings_below(home: Path, memory: str = "1g", java: str = QUICK_JVM) -> dict[str, str]:
-    """Settings of a Spark in a process of its own, which keeps all of its files below one folder."""
+    """Return the settings of a Spark subprocess that keeps all files below one folder."""
     return {
         "spark.master": "local[2]",
         "spark.driver.memory": memory,
@@ -46,7 +47,7 @@ def settings_below(home: Path, memory: str = "1g", java: str = QUICK_JVM) -> dic
 
 
 class SparkSubprocess:
-    """A new folder with a warehouse, a metastore and a profile of dbt for the processes, whose Spark has the extension or not."""
+    """A new folder with a warehouse, a metastore and a dbt profile, with or without the extension."""
 
     def __init__(self, folder: Path, schema: str, extension: bool = True) -> None:
         from spark_bucketing.extension.build import build_jar
@@ -54,7 +55,7 @@ class SparkSubprocess:
 
         self.folder = folder
         extended = extension_settings(build_jar()) | {"spark.hadoop.hive.exec.dynamic.partition.mode": "nonstrict"}
-        # Unlike that of the other tests, the metastore's database has to survive a crash.
+        # Here the metastore's database must survive a crash.
         self.settings = (extended if extension else {}) | settings_below(folder)
         self.settings["spark.local.dir"] = str(folder / "local")
         self.settings["spark.hadoop.hive.downloaded.resources.dir"] = str(folder / "resources")
@@ -65,7 +66,7 @@ class SparkSubprocess:
             (folder / name).write_text(yaml.safe_dump(content))
 
     def install(self, models: dict[str, str]) -> None:
-        """Make the folder a project with these models, which has this repository installed."""
+        """Turn the folder into a dbt project with these models and this repository installed."""
         (self.folder / "packages.yml").write_text(f"packages: [{{local: '{REPOSITORY}'}}]")
         for folder in ("dbt_packages", "models"):
             (self.folder / folder).mkdir()
@@ -77,9 +78,9 @@ class SparkSubprocess:
         return [*DBT, *arguments, *self.place]
 
     def run(self, *steps: Step) -> list[Any]:
-        """Run statements, and commands of `spark-bucketing table` and, if they start with `dbt`, of dbt.
+        """Run SQL statements, commands of `spark-bucketing table`, and dbt commands, which start with `dbt`.
 
-        Gives the rows of each statement, and (exit code, output) of each command.
+        Returns the rows of each statement, and (exit code, output) of each command.
         """
         request = {"settings": self.settings, "steps": steps, "folder": str(self.folder)}
         done = subprocess.run(
@@ -90,7 +91,7 @@ class SparkSubprocess:
         return list(json.loads(done.stdout.split(_MARK, 1)[1]))
 
     def kill(self, command: list[str], when: Callable[[str], bool], delay: float) -> bool:
-        """Kill a command and the Spark below it, so many seconds after its output is such; tells whether it had not ended."""
+        """Kill a command and its Spark some seconds after a certain output; return whether it was still running."""
         log = self.folder / "killed.log"
         with (
             log.open("w") as output,
@@ -111,7 +112,7 @@ class SparkSubprocess:
 
 
 def interrupted(warehouse: Path, place: list[str]) -> list[str]:
-    """Start a rewrite of the table, interrupt it while it stages rows, and give the lines that it says."""
+    """Start a rewrite of the table, interrupt it while it stages rows, and return its output lines."""
     command = [*COMMAND, "rewrite", "s.t", *place]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
         while process.poll() is None and not (warehouse / "s.db" / "t__dbt_staged" / "_temporary").exists():

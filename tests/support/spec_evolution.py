@@ -1,4 +1,4 @@
-"""Tables whose partitions differ in their specs, and what the commands of `spark-bucketing table` say of them."""
+"""Create tables with mixed bucket specs, and run the commands of `spark-bucketing table` on them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ HARD = ("it's", 'a "b" c', "x/y=z%", "${spark.master}", "b\\c", "ü ~", None)
 
 
 class SpecEvolution(Tables):
-    """The database of these tables, and the commands, run in this process with this session."""
+    """The database of these tables, and the commands, which run in this process and session."""
 
     def __init__(self, spark: SparkSession, project: Project) -> None:
         spark.sql(f"create database if not exists {DB} location '{project.folder / 'a place%20'}'")
@@ -27,17 +27,17 @@ class SpecEvolution(Tables):
         self.command = table_commands(project)
 
     def said(self, command: str, name: str, *arguments: str, code: int = 0) -> str:
-        """What a command says of a table; it has to end with this exit code."""
+        """Run a command on a table, check its exit code, and return its output."""
         result = self.command(command, f"{DB}.{name}", *arguments)
         assert result.exit_code == code, result.output
         return result.output
 
     def report(self, command: str, name: str, code: int = 0) -> dict[str, Any]:
-        """The same as JSON."""
+        """Run a command with a JSON report, and return the report."""
         return dict(json.loads(self.said(command, name, "--format", "json", code=code)))
 
     def new(self, name: str, columns: str = "ds string", stored: str = "stored as parquet") -> None:
-        """A table of 4 buckets without partitions."""
+        """Create a table of 4 buckets without partitions."""
         self.make(name, "k int, v bigint", "k", 4, rest=f"partitioned by ({columns})", stored=stored)
 
     def write(self, name: str, ds: str | None, rows: int = 40, how: str = "overwrite") -> None:
@@ -49,7 +49,7 @@ class SpecEvolution(Tables):
         self.sql(f"alter table {name} clustered by (k) sorted by (k) into {buckets} buckets")
 
     def evolved(self, name: str, specs: Mapping[str, int], stored: str = "stored as parquet") -> list[str]:
-        """A table with partitions of these numbers of buckets, whose own spec is the last one; gives its sums."""
+        """Create partitions with these numbers of buckets, the last of them the table's; return the sums of its rows."""
         self.new(name, stored=stored)
         for ds, buckets in specs.items():
             self.alter(name, buckets)
@@ -57,7 +57,7 @@ class SpecEvolution(Tables):
         return self.sums(name)
 
     def record(self, name: str) -> dict[str, tuple[object, ...]]:
-        """Status of each partition, number of buckets of its seal, and most files of a bucket."""
+        """Return each partition's status, sealed number of buckets, and maximum number of files per bucket."""
         rows = self.sql(f"select partition, status, num_buckets, max_files_per_bucket from bucket_specs('{DB}.{name}')")
         return {str(row[0]): row[1:] for row in rows}
 
@@ -70,9 +70,9 @@ class SpecEvolution(Tables):
         return self.rows(f"select ds, count(*), sum(v), count(distinct k) from {name} group by ds")
 
     def assert_whole(self, name: str, rows: list[str], **buckets: int) -> None:
-        """These rows are there, in partitions that are sealed with so many buckets, and nothing is left of what was done.
+        """Check the rows, that partitions are sealed with these numbers of buckets, and that nothing else is left.
 
-        Every folder below the table's is a partition's, none is hidden, and no other table is beside it.
+        Every folder below the table's is a partition's, none is hidden, and the database has no other table.
         """
         assert self.sums(name) == rows
         if buckets:
@@ -80,7 +80,7 @@ class SpecEvolution(Tables):
         folder = self.folder(name)
         data = {path.parent for path in data_files(folder)}
         left = data - set(self.locations(name).values()) | {path for path in folder.rglob(".*") if path.is_dir()}
-        assert not left, f"left behind: {left}"
+        assert not left, f"unexpected folders: {left}"
         assert not self.sql(f"show tables like '{name}__*'")
         assert not list(folder.parent.glob(f"{name}__*"))
 
@@ -91,7 +91,7 @@ def evolving_tables(spark: SparkSession, new_project: Callable[..., Project]) ->
 
 
 def sealed(**buckets: int) -> dict[str, tuple[object, ...]]:
-    """What record() says of partitions ds=a and so on that are sealed with so many buckets, one file for each."""
+    """Return the expected record() of partitions ds=a and so on, sealed with one file for each bucket."""
     return {f"ds={ds}": ("sealed", number, 1) for ds, number in buckets.items()}
 
 

@@ -1,4 +1,4 @@
-"""What one version of Spark writes another one reads as bucketed: seals and records are of one format."""
+"""Tests that every Spark version reads the buckets that another one wrote: the format of seals is the same."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ VERSIONS = [*os.environ.get("VERSIONS", "").split(), DEFAULT]
 
 
 def run(home: Path, action: str, spark: str, *tables: str) -> dict[str, Any]:
-    """What the script finds with the Spark of this version."""
+    """Run the script with the Spark of this version, and return its result."""
     environment = {name: value for name, value in os.environ.items() if name != "SPARK_HOME"}
     if spark != DEFAULT:
         environment["PYTHONPATH"] = str(ENVIRONMENTS / f"spark-{spark}")
@@ -30,14 +30,14 @@ def run(home: Path, action: str, spark: str, *tables: str) -> dict[str, Any]:
     )  # fmt: skip
     assert done.returncode == 0, done.stdout[-1000:] + done.stderr[-3000:]
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    assert spark == DEFAULT or found["spark"].startswith(f"{spark}."), "another Spark ran than the one that was meant"
+    assert spark == DEFAULT or found["spark"].startswith(f"{spark}."), "expected the Spark of this version"
     tables_found: dict[str, Any] = found["tables"]
     return tables_found
 
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A metastore in which each version has written its tables, each of them sealed."""
+    """Create a metastore in which each version has written and sealed its tables."""
     home = tmp_path_factory.mktemp("versions")
     for spark in VERSIONS:
         assert run(home, "write", spark, spark) == {name: ["sealed"] for name in TABLES}
@@ -50,5 +50,5 @@ def test_tables_of_all_versions_are_bucketed_in_each(home: Path, spark: str) -> 
     assert len(found) == len(TABLES) * len(VERSIONS)
     for name, join in found.items():
         assert join["equal"] and join["rows"], name
-        # Buckets without an order are sorted.
+        # Spark sorts buckets without a recorded order.
         assert join["shape"] == [0, 2 if name.startswith("by_value") else 0, 2], name

@@ -1,4 +1,4 @@
-"""ALTER TABLE ... CLUSTERED BY and NOT CLUSTERED: all places that keep a spec change, and old partitions keep theirs."""
+"""ALTER TABLE ... CLUSTERED BY and NOT CLUSTERED change the spec everywhere, and existing partitions keep theirs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from spark_features import needs_sql_parameters
 pytestmark = pytest.mark.usefixtures("extension", "dynamic_partitions")
 
 
-def test_the_table_changes_in_all_places(tables: Tables) -> None:
+def test_alter_changes_every_copy_of_the_spec(tables: Tables) -> None:
     create(tables, "t")
     tables.sql("alter table t clustered by (v, k) sorted by (v asc) into 8 buckets")
     found = places(tables, "t")
@@ -26,7 +26,7 @@ def test_the_table_changes_in_all_places(tables: Tables) -> None:
     assert places(tables, "t") == ((-1, [], []), {}, "")
 
 
-def test_a_statement_that_changes_nothing_brings_the_places_into_step(tables: Tables) -> None:
+def test_repeated_alter_changes_nothing(tables: Tables) -> None:
     create(tables, "t")
     before = places(tables, "t")
     with metastore_calls(tables.spark) as calls:
@@ -37,26 +37,26 @@ def test_a_statement_that_changes_nothing_brings_the_places_into_step(tables: Ta
 
 FOUR = (4, ["k"], ["k"])
 EIGHT: tuple[int, list[str], list[str]] = (8, ["k"], [])
-# Statements, and the buckets of the table after them.
+# Statements, and the table's buckets after them.
 SPELLINGS = {
     "capitals": ("ALTER TABLE t CLUSTERED BY (k) INTO 8 BUCKETS", EIGHT),
-    "behind a comment": ('/* {"app": "dbt", "node_id": "model.t"} */\nalter table t clustered by (k) into 8 buckets', EIGHT),
+    "after a comment": ('/* {"app": "dbt", "node_id": "model.t"} */\nalter table t clustered by (k) into 8 buckets', EIGHT),
     "comments": ("-- by hand\n alter /* the */ table\n`alter_buckets`.`t` Clustered By(`K`)Into 8 Buckets ; -- done\n;", EIGHT),
     "catalog": ("alter table spark_catalog.alter_buckets.t clustered by (k) into 8 buckets /* ; */", EIGHT),
     "variable": ("alter table t clustered by (k) into ${t.buckets} buckets", EIGHT),
     "long": (f"/* {'x' * 500_000} */ alter table t {' ' * 100_000} clustered by (k) into 8 buckets", EIGHT),
-    # Other statements, of any length, are left to Spark.
+    # Spark handles all other statements, short or long.
     "blank lines": ("\n" * 200_000 + "select 1 as x", FOUR),
     "long comments": ("-- a comment\n" * 20_000 + "select 1 as x", FOUR),
     "a long comment": (f"/* {'x' * 500_000} */ select 1 as x", FOUR),
     "a string": (f"alter table t set tblproperties ('note' = '{'x' * 3_000}')", FOUR),
     "a nested comment": ("/* an /* inner */ alter table t clustered by (k) into 3 buckets */ select 1 as x", FOUR),
-    "a word that begins alike": ("select 1 as x -- alter table t clustered by (k) into 3 buckets", FOUR),
+    "a comment with the statement": ("select 1 as x -- alter table t clustered by (k) into 3 buckets", FOUR),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("how", SPELLINGS)
-def test_the_statement_is_understood_however_it_is_written_and_no_other_one_is(tables: Tables, how: str) -> None:
+def test_statement_is_recognized_in_every_spelling(tables: Tables, how: str) -> None:
     create(tables, "t")
     before = places(tables, "t")
     statement, descriptor = SPELLINGS[how]
@@ -69,7 +69,7 @@ def test_the_statement_is_understood_however_it_is_written_and_no_other_one_is(t
 @pytest.mark.parametrize(
     "explain", ["explain {}", "EXPLAIN EXTENDED -- the plan\n{}", "explain formatted {}", "explain cost /* of it */ {}"]
 )
-def test_the_statement_is_explained_and_not_run(tables: Tables, explain: str) -> None:
+def test_explain_does_not_run_the_statement(tables: Tables, explain: str) -> None:
     create(tables, "t")
     ((plan,),) = tables.sql(explain.format("alter table t clustered by (k) into 8 buckets"))
     assert "AlterBucketsCommand" in str(plan)
@@ -79,7 +79,7 @@ def test_the_statement_is_explained_and_not_run(tables: Tables, explain: str) ->
 
 
 @needs_sql_parameters
-def test_parameters_stand_for_partition_values(tables: Tables) -> None:
+def test_parameters_work_as_partition_values(tables: Tables) -> None:
     filled(tables, "t")
     tables.spark.sql("alter table t partition (p = :p) clustered by (k) into 8 buckets", args={"p": 1})
     assert kept(tables, "t") == {"p=0": StoredSpec(4, 4), "p=1": StoredSpec(None, 8)}
@@ -98,7 +98,7 @@ OTHERS = [
 ]
 
 
-def test_other_statements_are_left_to_spark(tables: Tables) -> None:
+def test_spark_handles_other_statements(tables: Tables) -> None:
     tables.create("`not` (k int) stored as parquet")
     for statement in OTHERS:
         tables.sql(statement)
@@ -111,7 +111,7 @@ def test_partitions_keep_their_seals(tables: Tables) -> None:
     filled(tables, "t", "select k, v, k % 3 from new_rows")
     with metastore_calls(tables.spark) as calls:
         tables.sql("alter table t clustered by (k) sorted by (k) into 8 buckets")
-    assert not [call for call in calls if "partition" in call], "only the table changes"
+    assert not [call for call in calls if "partition" in call], "only the table may change"
     tables.sql("insert into t values (1, 'x', 3)")
     tables.sql("alter table t partition (p = 1) not clustered")
     tables.sql("alter table t partition (p = 0) clustered by (k) sorted by (k) into 4 buckets")
@@ -123,7 +123,7 @@ def test_partitions_keep_their_seals(tables: Tables) -> None:
     tables.read("select * from t")
 
 
-def test_a_partial_specification_is_of_all_partitions_that_match(tables: Tables) -> None:
+def test_partial_partition_spec_alters_all_matching_partitions(tables: Tables) -> None:
     create(tables, "t", partition="d date, n int")
     tables.sql(
         "insert into t select k, v, date_add(date'2024-01-01', int(p)), int(k % 2) + 1 from new_rows where k < 4"
@@ -139,7 +139,7 @@ def test_a_partial_specification_is_of_all_partitions_that_match(tables: Tables)
     assert places(tables, "t").descriptor == (4, ["k"], ["k"])
 
 
-def test_a_partition_alone_is_described_otherwise(tables: Tables) -> None:
+def test_alter_of_one_partition_changes_only_its_descriptor(tables: Tables) -> None:
     filled(tables, "t")
     tables.sql("alter table t partition (p = 1) clustered by (k) into 2 buckets")
     assert kept(tables, "t") == {"p=0": StoredSpec(4, 4), "p=1": StoredSpec(None, 2)}
@@ -148,7 +148,7 @@ def test_a_partition_alone_is_described_otherwise(tables: Tables) -> None:
     assert not [call for call in calls if call.startswith("alter")]
 
 
-def test_an_unpartitioned_table_changes_its_spec_alone(tables: Tables) -> None:
+def test_unpartitioned_table_changes_only_its_spec(tables: Tables) -> None:
     tables.make("u", "k bigint, v string", "k", 4, "select k, v from new_rows")
     before = tables.rows("select * from u")
     tables.sql("alter table u clustered by (k) sorted by (k) into 8 buckets")
@@ -158,7 +158,7 @@ def test_an_unpartitioned_table_changes_its_spec_alone(tables: Tables) -> None:
     tables.read("select a.k, b.v from u a join u b on a.k = b.k")
 
 
-def test_what_the_session_knows_of_a_table_is_forgotten(tables: Tables) -> None:
+def test_alter_invalidates_the_sessions_table_cache(tables: Tables) -> None:
     filled(tables, "t")
     tables.sql("select * from t")
     tables.sql("alter table t clustered by (k) sorted by (k) into 8 buckets")
@@ -167,7 +167,7 @@ def test_what_the_session_knows_of_a_table_is_forgotten(tables: Tables) -> None:
     assert len([path for path in tables.files("t") if path.parent.name == "p=5"]) == 8
 
 
-def test_what_the_session_cached_is_read_anew(tables: Tables) -> None:
+def test_alter_refreshes_cached_tables(tables: Tables) -> None:
     filled(tables, "t")
     tables.sql("cache table t")
     tables.sql("alter table t clustered by (k) sorted by (k) into 8 buckets")
@@ -176,7 +176,7 @@ def test_what_the_session_cached_is_read_anew(tables: Tables) -> None:
     tables.sql("uncache table t")
 
 
-# What is refused of which table, and what the message has to say.
+# Refused statements by kind of table, and the expected message.
 REFUSED = [
     ("alter table t clustered by (x) into 8 buckets", "no column x.*columns among k, v"),
     ("alter table t clustered by (p) into 8 buckets", "partition column p.*columns among k, v"),
@@ -220,13 +220,13 @@ REFUSED = [
 
 
 @pytest.fixture(scope="module")
-def to_refuse(tables: Tables) -> None:
+def refused_table(tables: Tables) -> None:
     create(tables, "t")
     odd_tables(tables)
 
 
-@pytest.mark.usefixtures("to_refuse")
+@pytest.mark.usefixtures("refused_table")
 @pytest.mark.parametrize(("statement", "message"), REFUSED, ids=[statement for statement, _ in REFUSED])
-def test_what_cannot_be_had_is_an_error(tables: Tables, statement: str, message: str) -> None:
+def test_invalid_statements_are_refused(tables: Tables, statement: str, message: str) -> None:
     refused(tables, statement, message)
     assert places(tables, "t").descriptor == (4, ["k"], ["k"])

@@ -1,4 +1,4 @@
-"""Partitions by Spark's own interface to a catalog: what there is where Hive's client is not the one that comes with Spark."""
+"""Partition access through Spark's own catalog interface, for metastore clients that Spark does not ship."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.usefixtures("extension", "dynamic_partitions")
 
 
 class Store:
-    """The store of any catalog, over the catalog of this session."""
+    """A metadata store over the catalog interface of this session."""
 
     def __init__(self, tables: Tables, table: str) -> None:
         jvm: Any = tables.spark.sparkContext._jvm
@@ -34,7 +34,7 @@ class Store:
         return {str(partition.name()): partition for partition in listed}
 
 
-def test_partitions_are_those_that_hives_client_finds(tables: Tables) -> None:
+def test_partitions_equal_those_of_hives_client(tables: Tables) -> None:
     rows = "select k, v, p, if(k % 3 = 0, null, concat('x/=', k % 3)) from new_rows"
     filled(tables, "t", rows, partition="p bigint, s string")
     store = Store(tables, "t")
@@ -51,7 +51,7 @@ def test_partitions_are_those_that_hives_client_finds(tables: Tables) -> None:
     assert set(store.list(p="1")) == {name for name in expected if name.startswith("p=1/")}
 
 
-def test_a_seal_is_written_and_its_descriptor_is_said_to_be_behind(tables: Tables) -> None:
+def test_seal_is_written_and_the_stale_descriptor_is_reported(tables: Tables) -> None:
     filled(tables, "t")
     before = seal_of(tables, "t", "p=0")
     store = Store(tables, "t")
@@ -63,12 +63,12 @@ def test_a_seal_is_written_and_its_descriptor_is_said_to_be_behind(tables: Table
         change = store.bucketing.PartitionChange(store.list()["p=0"], option.apply(some), described)
         store.java.change(store.table, store.jvm.PythonUtils.toSeq([change]), False)
     assert "descriptors of 1 partitions of" in lines[0] and "spark.sql.hive.metastore.jars" in lines[0]
-    # By Spark's own interface a descriptor loses its buckets.
+    # Spark's catalog interface drops the buckets of a descriptor.
     assert kept(tables, "t") == {"p=0": StoredSpec(4, 0), "p=1": StoredSpec(4, 4)}
     assert seal_of(tables, "t", "p=0") == before
 
 
-def test_the_spec_of_a_table_cannot_be_changed(tables: Tables) -> None:
+def test_table_spec_cannot_be_changed(tables: Tables) -> None:
     create(tables, "t")
     store = Store(tables, "t")
     change = store.bucketing.TableChange(store.table.bucketSpec(), store.jvm.PythonUtils.toScalaMap({}), False)
@@ -80,8 +80,8 @@ def test_the_spec_of_a_table_cannot_be_changed(tables: Tables) -> None:
 
 
 @pytest.mark.long
-def test_a_client_of_its_own_seals_and_reads_buckets(tmp_path: Path) -> None:
-    """In a process of its own, which may hold one metastore client only."""
+def test_session_with_another_client_seals_and_reads_buckets(tmp_path: Path) -> None:
+    """Use a subprocess, because a process holds only one metastore client."""
     subprocess_spark = SparkSubprocess(tmp_path, "s")
     subprocess_spark.settings |= {
         "spark.sql.hive.metastore.jars": "path",

@@ -1,4 +1,4 @@
-"""The places that keep a spec change together or not at all, where the metastore fails or others write meanwhile."""
+"""Spec changes are atomic when the metastore fails or other writers run at the same time."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class State(NamedTuple):
 
 
 class Change(NamedTuple):
-    """A statement, the calls at which it may fail, and what is kept after it of p=0, p=1 and a new partition."""
+    """A statement, the calls at which it may fail, and the stored specs afterwards of p=0, p=1 and a new partition."""
 
     stored: str
     statement: str
@@ -44,12 +44,12 @@ EIGHT = (8, ["k"], ["k"])
 CHANGES = {
     "more buckets": Change("stored as parquet", CLUSTERED, (TABLE,), [FOUR] * 2, EIGHT, StoredSpec(8, 8)),
     "no buckets": Change("stored as orc", "alter table t not clustered", (TABLE,), [FOUR] * 2, (-1, [], []), NONE),
-    "a partition": Change("stored as parquet", ONE_NOT, (PARTITIONS,), [FOUR, NONE], (4, ["k"], ["k"]), FOUR),
-    "plain parquet": Change("using parquet", CLUSTERED, (PARTITIONS, TABLE), [NONE] * 2, EIGHT, StoredSpec(8, 8)),
-    "plain orc": Change("using orc", CLUSTERED, (PARTITIONS, TABLE), [NONE] * 2, EIGHT, StoredSpec(8, 8)),
+    "one partition": Change("stored as parquet", ONE_NOT, (PARTITIONS,), [FOUR, NONE], (4, ["k"], ["k"]), FOUR),
+    "unbucketed parquet": Change("using parquet", CLUSTERED, (PARTITIONS, TABLE), [NONE] * 2, EIGHT, StoredSpec(8, 8)),
+    "unbucketed orc": Change("using orc", CLUSTERED, (PARTITIONS, TABLE), [NONE] * 2, EIGHT, StoredSpec(8, 8)),
 }
-# The crashes of these are in the same code as those of others.
-ALIKE = ("no buckets", "plain orc")
+# Statements whose failures exercise the same code as another one.
+ALIKE = ("no buckets", "unbucketed orc")
 CRASHES = [
     pytest.param(change, call, id=f"{name}, {call}", marks=pytest.mark.long if name in ALIKE else ())
     for name, change in CHANGES.items()
@@ -58,7 +58,7 @@ CRASHES = [
 
 
 def prepare(tables: Tables, stored: str) -> None:
-    """A table with two partitions, sealed where it has buckets."""
+    """Create a table with two partitions, sealed if it has buckets."""
     if stored.startswith("using"):
         tables.create(f"t (k bigint, v string, p bigint) {stored} partitioned by (p)")
     else:
@@ -72,14 +72,14 @@ def state(tables: Tables) -> State:
 
 
 def rows(tables: Tables) -> list[list[str]]:
-    """Rows of the queries. Stock Spark reads the same from the table as it is now."""
+    """Return the rows of the queries, and check that stock Spark returns the same."""
     tables.sql("refresh table t")
     tables.read("select * from t")
     return [tables.rows(query) for query in QUERIES]
 
 
-def failed(tables: Tables, statement: str, call: str, number: int = 1) -> list[list[str]]:
-    """A statement fails at its call of this number, and nothing has changed; gives the rows of the queries."""
+def fail_call(tables: Tables, statement: str, call: str, number: int = 1) -> list[list[str]]:
+    """Fail the given call of a statement, check that nothing has changed, and return the rows of the queries."""
     before, expected = state(tables), rows(tables)
     with failing(tables.spark, call, number) as seen, pytest.raises(FAILURES, match="on purpose"):
         tables.sql(statement)
@@ -90,9 +90,9 @@ def failed(tables: Tables, statement: str, call: str, number: int = 1) -> list[l
 
 
 @pytest.mark.parametrize(("change", "call"), CRASHES)
-def test_a_change_that_fails_leaves_the_old_spec_and_can_be_repeated(tables: Tables, change: Change, call: str) -> None:
+def test_failed_change_keeps_the_old_spec_and_can_be_repeated(tables: Tables, change: Change, call: str) -> None:
     prepare(tables, change.stored)
-    expected = failed(tables, change.statement, call)
+    expected = fail_call(tables, change.statement, call)
     tables.sql(change.statement)
     now = state(tables)
     assert (now.provider, now.partitions) == ("hive", change.after)
@@ -105,27 +105,27 @@ def test_a_change_that_fails_leaves_the_old_spec_and_can_be_repeated(tables: Tab
 
 
 @pytest.mark.long
-def test_more_partitions_than_go_into_one_call_fail_and_are_repeated(tables: Tables) -> None:
-    """Of a thousand partitions at a time: those of the first call are of the Hive layout when the second one fails."""
+def test_change_of_many_partitions_can_be_repeated_after_a_failed_batch(tables: Tables) -> None:
+    """A call changes up to a thousand partitions; the first call succeeds and the second one fails."""
     prepare(tables, "using parquet")
     tables.sql("alter table t add " + " ".join(f"partition (p = {p})" for p in range(2, 1002)))
-    expected = failed(tables, CLUSTERED, PARTITIONS, 2)
+    expected = fail_call(tables, CLUSTERED, PARTITIONS, 2)
     tables.sql(CLUSTERED)
     assert state(tables).table.descriptor == EIGHT
     assert rows(tables) == expected
 
 
-def test_of_two_statements_on_the_same_metadata_the_later_wins_and_rows_stay_right(tables: Tables) -> None:
-    """As with SET TBLPROPERTIES, which reads the table, and writes it as it was a moment later."""
+def test_last_of_two_concurrent_statements_wins_and_rows_stay_correct(tables: Tables) -> None:
+    """SET TBLPROPERTIES reads the table and writes it back a moment later."""
 
-    def put_back(client: Any, call: Callable[[], Any]) -> Any:
+    def write_back_old_table(client: Any, call: Callable[[], Any]) -> Any:
         before = client.getTable(DATABASE, "t")
         result = call()
         client.alter_table(DATABASE, "t", before)
         return result
 
     filled(tables, "t")
-    with intercepted(tables.spark, TABLE, put_back):
+    with intercepted(tables.spark, TABLE, write_back_old_table):
         tables.sql(CLUSTERED)
     query = "select a.k, b.v from t a join t b on a.k = b.k"
     assert places(tables, "t").descriptor == (4, ["k"], ["k"])

@@ -1,4 +1,4 @@
-"""Tables whose partitions have bucket specs of their own: read by these where they fit together, plainly where not."""
+"""Tests of tables with mixed bucket specs: compatible specs are read as buckets, others in an ordinary scan."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from partition_specs import NUMBERS, SCHEMA, evolve
 
 pytestmark = pytest.mark.usefixtures("extension", "dynamic_partitions", "no_broadcast")
 
-# The partitions of `grown`, in the order in which they are written: by which columns, and into how many buckets.
+# Bucket columns and numbers of buckets of the partitions of `grown`, in write order.
 SPECS = {"a": ("k", 4), "b": ("k", 8), "c": ("k", 16), "d": ("j", 8), "e": ("k", 6)}
 
 
 @pytest.fixture(scope="module")
 def tables(tables: Tables) -> Tables:
-    """A table that grew, and tables to join it with."""
+    """Create a table that has grown, and tables to join it with."""
     evolve(tables, "grown", SPECS)
     for buckets in (4, 8, 16):
         tables.make(f"h{buckets}", SCHEMA, "k", buckets, NUMBERS.format(n=5))
@@ -33,33 +33,33 @@ READ = {
     "X and 2X": (f"select * from {days('a', 'b')} t join h4 on t.k = h4.k", (0, 0, 2), "(4 Hive buckets of partitions with 4, 8, merged)"),
     "X, 2X and 4X": (f"select t.k, count(*), sum(h4.v) from {days('a', 'b', 'c')} t join h4 on t.k = h4.k group by t.k", (0, 0, 2), "(4 Hive buckets of partitions with 4, 8, 16, merged)"),
     "2X and 4X": (f"select * from {days('b', 'c')} t full join h8 on t.k = h8.k", (0, 0, 2), "(8 Hive buckets of partitions with 8, 16, merged)"),
-    "with a table of 4X": (f"select * from {days('b', 'c')} t left join h16 on t.k = h16.k", (0, 0, 2), "(8 Hive buckets of partitions with 8, 16, merged)"),
+    "joined with 4X": (f"select * from {days('b', 'c')} t left join h16 on t.k = h16.k", (0, 0, 2), "(8 Hive buckets of partitions with 8, 16, merged)"),
     "groups": (f"select k, sum(v) from {days('a', 'c')} group by k", (0, 0, 1), "(4 Hive buckets of partitions with 4, 16)"),
     "window": (f"select k, rank() over (partition by k order by v) from {days('a', 'b')}", (0, 1, 1), "(4 Hive buckets of partitions with 4, 8)"),
     "a common divisor": (f"select k, count(*) from {days('b', 'e')} group by k", (0, 0, 1), "(2 Hive buckets of partitions with 6, 8)"),
-    "other column": (f"select j, count(*) from {days('d')} group by j", (0, 0, 1), "(8 Hive buckets, sorted)"),
-    "no longer by k": (f"select k, count(*) from {days('d')} group by k", (1, 0, 0), "false [column-not-read] (bucket column j is not read)"),
-    "two columns": (f"select k, count(*) from {days('a', 'b', 'd')} group by k", (1, 0, 0), "false [mixed-specs] (its bucket specs differ: by k in ds=a and 1 more, by j in ds=d)"),
+    "spec with another column": (f"select j, count(*) from {days('d')} group by j", (0, 0, 1), "(8 Hive buckets, sorted)"),
+    "grouped by another column": (f"select k, count(*) from {days('d')} group by k", (1, 0, 0), "false [column-not-read] (bucket column j is not read)"),
+    "different bucket columns": (f"select k, count(*) from {days('a', 'b', 'd')} group by k", (1, 0, 0), "false [mixed-specs] (its bucket specs differ: by k in ds=a and 1 more, by j in ds=d)"),
     "none": ("select k, count(*) from grown where ds = 'nothing' group by k", (0, 0, 1), "(6 Hive buckets, sorted)"),
 }
 # fmt: on
 
 
 @pytest.mark.parametrize("name", READ)
-def test_partitions_are_read_by_the_spec_that_fits_all(tables: Tables, aqe: None, name: str) -> None:
+def test_compatible_specs_read_their_common_buckets(tables: Tables, aqe: None, name: str) -> None:
     query, shape, read = READ[name]
     plan = tables.read(query, empty=name == "none")
     assert read in plan and plan.shape == shape, plan
 
 
-def test_numbers_are_not_brought_together_where_that_is_switched_off(tables: Tables) -> None:
+def test_different_bucket_counts_are_not_coalesced_when_disabled(tables: Tables) -> None:
     with tables.settings({"spark.bucketing.join.alignment": "off"}):
         plan = tables.read(f"select k, count(*) from {days('a', 'c')} group by k")
     assert "[mixed-specs] (its bucket specs differ: 4 buckets in ds=a, 16 buckets in ds=c" in plan
 
 
-def test_partitions_that_are_left_out_while_the_query_runs(tables: Tables, aqe: str) -> None:
-    """What they are is known too late: all of them count, and those of one spec are read by it."""
+def test_partitions_pruned_at_runtime_still_count_for_the_common_spec(tables: Tables, aqe: str) -> None:
+    """Runtime pruning happens after planning, so the plan is valid for all partitions."""
     for names, bucketed in (("'a', 'b', 'c'", 1), ("'a', 'b', 'c', 'd'", 0)):
         query = (
             f"select k, count(*) from (select * from grown where ds in ({names})) t "
@@ -69,7 +69,7 @@ def test_partitions_that_are_left_out_while_the_query_runs(tables: Tables, aqe: 
             assert tables.read(query).shape.bucketed == bucketed
 
 
-def test_a_table_that_is_no_longer_clustered_is_read_plainly(tables: Tables) -> None:
+def test_table_altered_to_not_clustered_gets_an_ordinary_scan(tables: Tables) -> None:
     evolve(tables, "plain_again", {"a": ("k", 4), "b": ("k", 8)})
     tables.sql("alter table plain_again not clustered")
     query = "select k, count(*) from plain_again group by k"
@@ -80,20 +80,20 @@ def test_a_table_that_is_no_longer_clustered_is_read_plainly(tables: Tables) -> 
     assert "4 Hive buckets of partitions with 4, 8" in tables.read(query.replace("group", "where ds < 'c' group"))
 
 
-# What is done to a partition so that it has no files, and what makes its record one that does not fit.
+# Ways to get a partition without files, some with a spec of another column.
 ADDED = "alter table sparse add partition (ds = 'n')"
 EMPTIED = {
     "added": [ADDED],
-    "of another column": [ADDED, "alter table sparse partition (ds = 'n') clustered by (j) into 8 buckets"],
-    "of no buckets": [ADDED, "alter table sparse partition (ds = 'n') not clustered"],
-    "elsewhere": [f"{ADDED} location '{{folder}}/elsewhere'"],
+    "with another bucket column": [ADDED, "alter table sparse partition (ds = 'n') clustered by (j) into 8 buckets"],
+    "without buckets": [ADDED, "alter table sparse partition (ds = 'n') not clustered"],
+    "in another folder": [f"{ADDED} location '{{folder}}/elsewhere'"],
     "truncated": ["insert into sparse values (1, 1, 1, 'n')", "truncate table sparse partition (ds = 'n')"],
 }
 
 
 @pytest.fixture
 def sparse(tables: Tables) -> Tables:
-    """A table whose partitions with files fit together, and whose own spec is of another column."""
+    """Create a table whose partitions with files are compatible, while its own spec has another column."""
     evolve(tables, "sparse", {"a": ("k", 4), "b": ("k", 8)})
     tables.sql("alter table sparse clustered by (j) sorted by (j) into 8 buckets")
     return tables
@@ -103,7 +103,7 @@ BY_K = "select k, count(*), sum(v) from sparse group by k"
 
 
 @pytest.mark.parametrize("how", EMPTIED)
-def test_a_partition_without_files_fits_every_spec(sparse: Tables, aqe: None, how: str) -> None:
+def test_partition_without_files_is_compatible_with_every_spec(sparse: Tables, aqe: None, how: str) -> None:
     for statement in EMPTIED[how]:
         sparse.sql(statement.format(folder=sparse.folder("sparse")))
     for query in (BY_K, BY_K.replace("group", "where ds in ('b', 'n') group")):
@@ -112,8 +112,8 @@ def test_a_partition_without_files_fits_every_spec(sparse: Tables, aqe: None, ho
     assert sparse.read(alone, empty=True).shape == (0, 0, 1)
 
 
-def test_a_partition_that_was_empty_when_the_query_was_planned(sparse: Tables) -> None:
-    """Rows that a stream, say, brings between planning and execution belong to the next query."""
+def test_rows_added_to_an_empty_partition_after_planning_are_ignored(sparse: Tables) -> None:
+    """Rows that arrive between planning and execution, for example from a stream, belong to the next query."""
     sparse.sql(ADDED)
     before = sparse.rows(BY_K)
     frame = sparse.spark.sql(BY_K)
@@ -126,7 +126,7 @@ def test_a_partition_that_was_empty_when_the_query_was_planned(sparse: Tables) -
     assert sparse.rows(BY_K) == before
 
 
-def test_only_the_order_that_all_partitions_have_is_relied_on(tables: Tables) -> None:
+def test_scan_claims_only_the_ordering_that_all_partitions_share(tables: Tables) -> None:
     tables.make("orders", SCHEMA, "k", 4, rest="partitioned by (ds string)", sorted_by="k, v")
     tables.sql(f"insert into orders select *, 'a' as ds from ({NUMBERS.format(n=1)})")
     tables.sql("alter table orders clustered by (k) sorted by (k) into 4 buckets")
@@ -136,7 +136,7 @@ def test_only_the_order_that_all_partitions_have_is_relied_on(tables: Tables) ->
     assert tables.read(ranked.format(days="in ('a', 'b')")).shape == (0, 1, 1)
 
 
-def test_what_another_session_altered_is_seen(tables: Tables) -> None:
+def test_alter_in_another_session_is_seen(tables: Tables) -> None:
     evolve(tables, "shared", {"a": ("k", 4)})
     query = "select k, count(*), sum(v) from shared group by k"
     assert "(4 Hive buckets, sorted)" in tables.plan(query)

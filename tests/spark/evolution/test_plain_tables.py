@@ -1,4 +1,4 @@
-"""A plain table of Spark's own becomes one of the Hive layout by ALTER TABLE ... CLUSTERED BY, without a rewrite."""
+"""ALTER TABLE ... CLUSTERED BY turns an unbucketed Spark table into a Hive-layout table without a rewrite."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ VALUES = """select id, id * 1.5, timestamp'2024-01-01 01:02:03.456789' + make_dt
 
 @pytest.mark.parametrize("file_format", ["parquet", pytest.param("orc", marks=pytest.mark.long)])
 @pytest.mark.parametrize("how", all_long_but(("managed", "unpartitioned"), ("managed", "external", "unpartitioned")))
-def test_a_plain_table_gets_buckets(tables: Tables, file_format: str, how: str, tmp_path: Path) -> None:
+def test_alter_adds_buckets_to_an_unbucketed_table(tables: Tables, file_format: str, how: str, tmp_path: Path) -> None:
     partitioned = "" if how == "unpartitioned" else "partitioned by (Ds)"
     location = f"location '{tmp_path}/a place'" if how == "external" else ""
     compressed = "options (compression 'zlib')" if file_format == "orc" else "options (compression 'gzip')"
@@ -46,16 +46,16 @@ def test_a_plain_table_gets_buckets(tables: Tables, file_format: str, how: str, 
     hives = "select id, n, at, c, vc, s, b, d from p where ds is null or ds <> 'x'"
     expected = tables.rows(hives)
     with tables.settings(serde):
-        assert tables.rows(hives) == expected, "Hive's own classes read the table as well"
+        assert tables.rows(hives) == expected, "Hive's own classes must read the same rows"
 
 
-def test_a_plain_table_stays_one_when_it_is_to_have_no_buckets(tables: Tables) -> None:
+def test_not_clustered_leaves_an_unbucketed_table_unchanged(tables: Tables) -> None:
     tables.create("p (k int, ds string) using parquet partitioned by (ds)")
     tables.sql("alter table p not clustered")
     assert ("Provider", "parquet", "") in tables.sql("describe formatted p")
 
 
-def test_what_hive_has_no_types_for_is_refused(tables: Tables) -> None:
+def test_types_without_hive_equivalent_are_refused(tables: Tables) -> None:
     tables.create("p (k int, at timestamp_ntz, ds string) using parquet partitioned by (ds)")
     tables.sql("insert into p values (1, timestamp_ntz'2024-01-01', 'x')")
     refused(tables, CLUSTERED, r"`p`: found columns that Spark could not put .*: k, at")
@@ -69,7 +69,7 @@ def test_names_that_hive_cannot_read_are_refused(tables: Tables) -> None:
     refused(tables, CLUSTERED, "`p`: found the column name a,b with a comma")
 
 
-def test_a_table_whose_partitions_the_metastore_does_not_know_is_refused(tables: Tables, tmp_path: Path) -> None:
+def test_table_with_partitions_unknown_to_the_metastore_is_refused(tables: Tables, tmp_path: Path) -> None:
     tables.spark.range(3).selectExpr("id as k", "id as p").write.partitionBy("p").parquet(str(tmp_path / "files"))
     with tables.settings({"spark.sql.hive.manageFilesourcePartitions": "false"}):
         tables.create(f"p using parquet location '{tmp_path}/files'")

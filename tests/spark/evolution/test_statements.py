@@ -1,4 +1,4 @@
-"""What other statements do to the seal of a partition and to its descriptor, and how the table is read after each."""
+"""Effects of other statements on the seals and descriptors of partitions, and on later reads."""
 
 from __future__ import annotations
 
@@ -16,17 +16,19 @@ from conftest import all_long_but
 
 pytestmark = pytest.mark.usefixtures("extension", "dynamic_partitions", "no_broadcast")
 
-FOUR, SIX, WIPED, UNKNOWN = StoredSpec(4, 4), StoredSpec(6, 6), StoredSpec(6, 0), StoredSpec(None, 6)
+FOUR, SIX, CLEARED, UNKNOWN = StoredSpec(4, 4), StoredSpec(6, 6), StoredSpec(6, 0), StoredSpec(None, 6)
 BROKEN_FOUR, BROKEN_SIX = StoredSpec("seal-broken", 4), StoredSpec("seal-broken", 6)
-# What the planner says of a scan. Of 4 and 6 buckets neither divides the other.
+# Planner messages of a scan. Neither of 4 and 6 buckets divides the other.
 BY_FOUR, BY_SIX, TOGETHER = "true (4 Hive", "true (6 Hive", "true (2 Hive buckets of partitions with 4, 6"
 BROKEN, NONE = "false [seal-broken]", "false [not-sealed]"
 
 
 class Case(NamedTuple):
-    """Statements, what is kept afterwards of the partitions of which that changed, and how each is read alone.
+    """Statements, the stored specs of changed partitions afterwards, and how Spark reads each partition.
 
-    None is a partition that is gone. All together are read plainly where one of them is, and else as `together` says.
+    None stands for a dropped partition. A read of all partitions is an ordinary scan if one of them needs one;
+    otherwise
+    `together` says how.
     """
 
     statements: tuple[str, ...]
@@ -38,44 +40,44 @@ class Case(NamedTuple):
         return {name: of for name, of in ({"p=0": FOUR, "p=1": SIX} | self.changed).items() if of}
 
     def reads(self) -> dict[str, str]:
-        """What the planner says of each partition that there is, and of all together."""
+        """Return what the planner says about each existing partition, and about all of them."""
         alone = {"p=0": BY_FOUR, "p=1": BY_SIX} | (self.read or {})
         there = {name: alone[name] for name in self.kept()}
         objections = [said for said in there.values() if said.startswith("false")]
-        # What has no seal is known before any file is listed.
+        # The planner rejects unsealed partitions before it lists any file.
         return there | {"true": max(objections, key=lambda said: said == NONE) if objections else self.together}
 
 
-# The table has 6 buckets; of its partitions p=0 was written with 4, p=1 with 6.
+# The table has 6 buckets; partition p=0 was written with 4, p=1 with 6.
 CASES = {
-    "ANALYZE of a partition wipes its descriptor": Case(("analyze table t partition (p = 1) compute statistics",), {"p=1": WIPED}),
-    "automatic statistics after an INSERT by stock Spark wipe the descriptor": Case(
+    "ANALYZE of a partition clears its descriptor": Case(("analyze table t partition (p = 1) compute statistics",), {"p=1": CLEARED}),
+    "automatic statistics after an INSERT by stock Spark clear the descriptor": Case(
         ("set spark.sql.statistics.size.autoUpdate.enabled = true", "stock:insert into t values (8, 'x', 0)"),
         {"p=0": StoredSpec("seal-broken", 0)}, {"p=0": BROKEN},
     ),
     "ADD COLUMNS": Case(("alter table t add columns (w int)",), {}),
-    "SET LOCATION leaves the seal of the files that it turns away from": Case(
+    "SET LOCATION leaves the seal of the previous files": Case(
         ("alter table t partition (p = 1) set location '{folder}/p=0'",), {"p=1": StoredSpec("seal-broken", 0)}, {"p=1": BROKEN},
     ),
-    "SET LOCATION of the table is for partitions to come": Case(
+    "SET LOCATION of the table affects new partitions": Case(
         ("alter table t set location '{folder}-moved'", "insert into t values (8, 'x', 7)"), {"p=7": SIX}, {"p=7": BY_SIX},
     ),
-    "MSCK REPAIR finds files, and SEAL BUCKETS reads them": Case(
+    "MSCK REPAIR finds files that SEAL BUCKETS seals": Case(
         ("!cp {folder}/p=1 {folder}/p=7", "msck repair table t", "alter table t seal buckets where p = 7"),
         {"p=7": SIX}, {"p=7": BY_SIX},
     ),
     "MSCK REPAIR finds no files": Case(("!mkdir {folder}/p=7", "msck repair table t"), {"p=7": UNKNOWN}, {"p=7": BY_SIX}),
-    "ADD PARTITION has the spec of the table by its descriptor alone": Case(
+    "ADD PARTITION copies the table's spec to the descriptor": Case(
         ("!cp {folder}/p=0 {folder}/p=7", "alter table t add partition (p = 7)"), {"p=7": UNKNOWN}, {"p=7": NONE},
     ),
-    "DROP PARTITION, and the same again": Case(
+    "DROP PARTITION and ADD PARTITION": Case(
         ("alter table t drop partition (p = 0)", "alter table t add partition (p = 0)"), {"p=0": UNKNOWN}, {"p=0": BY_SIX}, BY_SIX,
     ),
-    "DROP PARTITION, and its files found again": Case(
+    "DROP PARTITION and MSCK REPAIR of its files": Case(
         ("!cp {folder}/p=0 {folder}/.p", "alter table t drop partition (p = 0)", "!cp {folder}/.p {folder}/p=0", "msck repair table t"),
         {"p=0": UNKNOWN}, {"p=0": NONE},
     ),
-    "RENAME of a partition takes the seal along, and wipes the descriptor": Case(
+    "RENAME of a partition keeps the seal and clears the descriptor": Case(
         ("alter table t partition (p = 0) rename to partition (p = 7)",), {"p=0": None, "p=7": StoredSpec(4, 0)}, {"p=7": BY_FOUR},
     ),
     "TRUNCATE of a partition": Case(("truncate table t partition (p = 1)",), {}),
@@ -86,11 +88,11 @@ CASES = {
     "INSERT by stock Spark after a SELECT, without buckets": Case(
         ("stock:select * from t", "stock:insert overwrite table t partition (p = 1) values (8, 'x')"), {"p=1": BROKEN_SIX}, {"p=1": BROKEN},
     ),
-    "LOAD DATA moves foreign files to those that are sealed": Case(
+    "LOAD DATA adds files to a sealed partition": Case(
         ("!cp {folder}/p=0 {folder}/.stage", "load data inpath '{folder}/.stage' into table t partition (p = 1)"),
         {"p=1": BROKEN_SIX}, {"p=1": BROKEN},
     ),
-    "INSERT with the extension mends what was wiped": Case(
+    "INSERT with the extension repairs the descriptor": Case(
         ("analyze table t partition (p) compute statistics", "insert overwrite table t partition (p) select k, v, p from both"),
         {"p=0": SIX, "p=1": SIX}, {"p=0": BY_SIX}, BY_SIX,
     ),
@@ -99,7 +101,7 @@ CASES = {
 
 @pytest.fixture(scope="module")
 def database(spark: SparkSession) -> Tables:
-    """A database for tables of which the metadata is changed."""
+    """Create a database for tables whose metadata changes."""
     made = Tables(spark, "statements")
     made.sql(
         "create or replace temporary view both as "
@@ -110,7 +112,7 @@ def database(spark: SparkSession) -> Tables:
 
 @pytest.fixture
 def tables(database: Tables) -> Iterator[Tables]:
-    """A table of 6 buckets with one partition of 4, and one of 6, with the same keys."""
+    """Create a table of 6 buckets with one partition of 4 and one of 6, with the same keys."""
     with database.settings({"spark.sql.statistics.size.autoUpdate.enabled": "false"}):
         create(database, "t")
         database.sql("insert into t select k, v, p from both where p = 0")
@@ -119,7 +121,7 @@ def tables(database: Tables) -> Iterator[Tables]:
         assert kept(database, "t") == {"p=0": FOUR, "p=1": SIX}
         folder = database.folder("t")
         yield database
-        # It may be elsewhere by now, and no table is made in a folder that there is already.
+        # The table may have moved, and Spark refuses to create a table in an existing folder.
         shutil.rmtree(folder)
 
 
@@ -135,7 +137,7 @@ def _run(tables: Tables, statement: str) -> None:
         tables.sql(statement)
 
 
-# Of one partition or of all, by their buckets.
+# One partition or all, by their numbers of buckets.
 GROUPS = "select k, count(*), min(v), max(v), sum(p) from t where {} group by k"
 QUERIES = (
     "select a.k, a.p, b.p, b.v from t a join t b on a.k = b.k where a.p <> 1 and b.p = 1",
@@ -143,12 +145,12 @@ QUERIES = (
 )
 
 
-# The rest is as good, and takes long.
-QUICK = ("ANALYZE of a partition", "SET LOCATION leaves", "DROP PARTITION, and", "INSERT", "LOAD")
+# The other statements exercise similar code and take long.
+QUICK = ("ANALYZE of a partition", "SET LOCATION leaves", "DROP PARTITION", "INSERT", "LOAD")
 
 
 @pytest.mark.parametrize("name", all_long_but(tuple(name for name in CASES if name.startswith(QUICK)), CASES))
-def test_seals_and_reads_after_a_statement(tables: Tables, name: str) -> None:
+def test_statement_leaves_the_expected_seals_and_reads(tables: Tables, name: str) -> None:
     case = CASES[name]
     for statement in case.statements:
         _run(tables, statement)

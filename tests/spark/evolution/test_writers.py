@@ -1,4 +1,4 @@
-"""Several writers of one table while its buckets change, and writes that end before their seals: what holds."""
+"""Concurrent writers of one table whose buckets change, and writes that end before their seals are stored."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ QUERIES = (
     "select a.k, b.v from t a join t b on a.k = b.k where a.p = 0 and b.p = 1",
     "select * from t where k = 6",
 )
-# Of its own for each job; jobs that share a folder fail each other, on stock Spark as well.
+# One staging folder for each job; jobs that share one make each other fail, on stock Spark as well.
 FOLDER = {"spark.sql.hive.convertInsertingPartitionedTable": "false"}
 
 
@@ -39,7 +39,7 @@ def session(spark: SparkSession, settings: dict[str, str]) -> Tables:
 
 
 def fill(tables: Tables) -> None:
-    """Two partitions with the same keys."""
+    """Write two partitions with the same keys."""
     tables.sql("insert into t select k, v, 0 from new_rows union all select k, v, 1 from new_rows")
 
 
@@ -49,8 +49,8 @@ def assert_rows_are_those_of_stock_spark(tables: Tables) -> None:
         tables.read(query)
 
 
-class Way(NamedTuple):
-    """How to write a partition, and whether its old rows are gone then."""
+class WriteMode(NamedTuple):
+    """A way to write a partition, and whether it replaces the old rows."""
 
     statement: str
     settings: dict[str, str]
@@ -58,18 +58,18 @@ class Way(NamedTuple):
 
 
 WAYS = {
-    "dynamic": Way(
+    "dynamic": WriteMode(
         "insert overwrite table t partition (p) select k, v, {p} as p from ({rows})",
         {"spark.sql.sources.partitionOverwriteMode": "dynamic"},
     ),
-    "static": Way("insert overwrite table t partition (p = {p}) {rows}", FOLDER),
-    "append": Way("insert into t partition (p = {p}) {rows}", FOLDER, overwrites=False),
+    "static": WriteMode("insert overwrite table t partition (p = {p}) {rows}", FOLDER),
+    "append": WriteMode("insert into t partition (p = {p}) {rows}", FOLDER, overwrites=False),
 }
 PARTITIONS, ROUNDS = 3, 2
 
 
-def write(tables: Tables, way: Way, writer: int) -> list[tuple[int, str, int]]:
-    """Each of the writer's partitions is written new, and once more; gives all rows."""
+def write(tables: Tables, way: WriteMode, writer: int) -> list[tuple[int, str, int]]:
+    """Write each partition of the writer twice; return all rows."""
     written = []
     for number in range(ROUNDS):
         for p in range(writer, writer + 2 * PARTITIONS, 2):
@@ -81,7 +81,7 @@ def write(tables: Tables, way: Way, writer: int) -> list[tuple[int, str, int]]:
 
 
 def alter_until(tables: Tables, done: Event) -> int:
-    """Alter the table's spec again and again; gives how often."""
+    """Alter the table's spec repeatedly; return the number of changes."""
     for count, buckets in enumerate(cycle((8, 16, 4))):
         if done.is_set():
             return count
@@ -90,7 +90,7 @@ def alter_until(tables: Tables, done: Event) -> int:
 
 
 @pytest.mark.parametrize("how", all_long_but("dynamic", WAYS))
-def test_two_writers_beside_a_changing_spec(tables: Tables, how: str) -> None:
+def test_two_writers_keep_their_rows_while_the_spec_changes(tables: Tables, how: str) -> None:
     create(tables, "t")
     way, done = WAYS[how], Event()
     with ThreadPoolExecutor(3) as pool:
@@ -105,12 +105,12 @@ def test_two_writers_beside_a_changing_spec(tables: Tables, how: str) -> None:
     assert sorted(tables.sql("select k, v, p from t")) == sorted(written)
     assert_rows_are_those_of_stock_spark(tables)
     numbers = {of.of_seal for of in kept(tables, "t").values()}
-    # Files that were appended by two specs are the buckets of neither.
+    # A partition with appends of two specs has no valid buckets.
     assert numbers <= {4, 8, 16, *(() if way.overwrites else (None,))}, numbers
 
 
-def test_of_two_writes_into_one_partition_the_seal_may_be_that_of_the_files_that_are_gone(tables: Tables) -> None:
-    """A write of 6 buckets begins and ends between the files of another one, of 4, and the seal of these."""
+def test_concurrent_writes_to_one_partition_may_leave_a_stale_seal(tables: Tables) -> None:
+    """A write of 6 buckets runs between the commit and the seal of a write of 4 buckets."""
     create(tables, "t", buckets=8)
     fill(tables)
     late: list[Callable[[], Any]] = []
@@ -132,7 +132,7 @@ def test_of_two_writes_into_one_partition_the_seal_may_be_that_of_the_files_that
     assert_rows_are_those_of_stock_spark(tables)
 
 
-def test_a_partition_that_another_statement_alters_while_its_files_are_listed_stays_as_that_left_it(
+def test_partition_altered_during_a_file_listing_keeps_the_alteration(
     tables: Tables,
 ) -> None:
     create(tables, "t")

@@ -1,4 +1,4 @@
-"""Formats, and settings of their readers: rows are those of stock Spark, whatever reads the files."""
+"""Tests that queries return the rows of stock Spark for all formats and reader settings."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.usefixtures("extension", "no_broadcast")
 ENCRYPT = "orc.encrypt"
 HIVES_ORC = {"spark.sql.orc.impl": "hive"}
 BY_IDS = {"spark.sql.parquet.fieldId.read.enabled": "true"}
-# Otherwise Spark reads no files without ids for columns that have ids, even if it does not look for them.
+# Without this setting, Spark refuses files without field ids for columns that have ids.
 IDS_ARE_MISSING = {"spark.sql.parquet.fieldId.read.ignoreMissing": "true"}
 ROWS = "select cast(id % 10 as string) as k, cast(id as string) as s, id as v from range(200)"
 GROUPED = "select k, count(*) from t group by k"
@@ -33,7 +33,7 @@ def tables(spark: SparkSession) -> Iterator[Tables]:
 
 
 def make(tables: Tables, stored: str, columns: str = "k string, s string, v bigint", rows: str = ROWS) -> None:
-    """The table `t` with two sorted files for each bucket."""
+    """Create the table `t` with two sorted files per bucket."""
     tables.make("t", columns, "k", 2, stored=stored)
     for _ in range(2):
         tables.sql(f"insert into t {rows}")
@@ -42,7 +42,7 @@ def make(tables: Tables, stored: str, columns: str = "k string, s string, v bigi
 
 @pytest.mark.parametrize("file_format", ["json", "csv", "text"])
 def test_other_formats_are_left_to_stock_spark(tables: Tables, file_format: str) -> None:
-    """Their readers use one row for all files of a task, and may return other text than was written."""
+    """Their readers reuse one row object for all files of a task, and may return other text than was written."""
     columns, rows = (
         ("k string", "select k from ({})") if file_format == "text" else ("k string, s string, v bigint", "{}")
     )
@@ -55,14 +55,14 @@ def test_other_formats_are_left_to_stock_spark(tables: Tables, file_format: str)
     )
 
 
-def test_text_that_csv_trims_is_in_another_order(tables: Tables) -> None:
+def test_text_trimmed_by_csv_is_not_considered_sorted(tables: Tables) -> None:
     tables.make("t", "k int, s string, v bigint", "k", 1, sorted_by="k, s", stored="using csv")
     tables.sql("insert into t values (1, ' b', 1), (1, 'a', 2), (1, 'c', 3)")
     tables.read(RANKED)
 
 
 @pytest.mark.parametrize("stored", ["stored as orc", "using orc"])
-def test_hives_reader_of_orc_is_not_merged(tables: Tables, stored: str) -> None:
+def test_files_read_by_hives_orc_reader_are_not_merged(tables: Tables, stored: str) -> None:
     make(tables, stored)
     with tables.settings(HIVES_ORC):
         tables.read(JOINED)
@@ -74,19 +74,19 @@ def test_hives_reader_of_orc_is_not_merged(tables: Tables, stored: str) -> None:
     assert "merged" in tables.read(JOINED)
 
 
-def test_columns_that_files_have_by_other_field_ids(tables: Tables) -> None:
-    """Such columns are read as NULL, so that rows of one key are in every bucket."""
+def test_columns_with_mismatched_field_ids_get_an_ordinary_scan(tables: Tables) -> None:
+    """Spark reads such columns as NULL, so rows with the same key are in every bucket."""
     make(tables, "stored as parquet")
     put_field_ids(tables, "t")
     with tables.settings(IDS_ARE_MISSING):
-        assert "merged" in tables.read(JOINED), "ids that nobody asks for"
+        assert "merged" in tables.read(JOINED), "field ids have no effect unless Spark reads them"
     with tables.settings(IDS_ARE_MISSING | BY_IDS):
         assert tables.rows(GROUPED) == ["(None, 400)"]
         assert "Bucketed: false [field-ids]" in tables.read(GROUPED)
         refused(tables, "alter table t seal buckets", "fieldId.read.enabled is true.*SET it to its default")
 
 
-def test_field_ids_of_the_spark_layout_are_left_to_stock_spark(tables: Tables) -> None:
+def test_spark_layout_with_field_ids_is_left_to_stock_spark(tables: Tables) -> None:
     make(tables, "using parquet")
     put_field_ids(tables, "t")
     with tables.settings(IDS_ARE_MISSING | BY_IDS):
@@ -94,8 +94,8 @@ def test_field_ids_of_the_spark_layout_are_left_to_stock_spark(tables: Tables) -
 
 
 @pytest.mark.parametrize("by_table", [True, False])
-def test_columns_that_orc_may_have_encrypted(tables: Tables, by_table: bool) -> None:
-    """A session without the key reads NULL in their place."""
+def test_encrypted_orc_columns_get_an_ordinary_scan(tables: Tables, by_table: bool) -> None:
+    """A session without the key reads NULL instead of encrypted values."""
     make(tables, "stored as orc")
     property_of_table = f"tblproperties ('{ENCRYPT}' = 'pii:k')" if by_table else ""
     if by_table:
@@ -104,13 +104,13 @@ def test_columns_that_orc_may_have_encrypted(tables: Tables, by_table: bool) -> 
         assert f"Bucketed: false [unsupported-reader] ({ENCRYPT} is set" in tables.read(GROUPED)
         refused(tables, "alter table t seal buckets", f"{ENCRYPT} is set")
         tables.make("t", "k string, s string, v bigint", "k", 2, stored=f"stored as orc {property_of_table}")
-        # There is no key here to write rows with.
+        # Without a key, only an empty insert succeeds.
         tables.sql(f"insert into t {ROWS.replace('200', '0')}")
     assert seal_of(tables, "t") == {}
 
 
 @pytest.mark.skipif(not can(COLLATIONS), reason=COLLATIONS)
-def test_an_order_ends_at_text_with_a_collation(tables: Tables) -> None:
+def test_sealed_ordering_ends_at_text_with_a_collation(tables: Tables) -> None:
     texts = "select explode(array('a', 'B', 'b', 'A', 'c')) as s"
     for kind in ("string collate utf8_lcase", "string"):
         tables.make("t", f"k int, s {kind}", "k", 1, sorted_by="k, s", stored="using parquet")
@@ -131,7 +131,7 @@ PADDED: tuple[dict[str, str], ...] = (
 @pytest.mark.parametrize(
     "stored", all_long_but("stored as orc", ["stored as orc", "stored as parquet", "using parquet", "using orc"])
 )
-def test_an_order_ends_at_text_that_may_be_padded(tables: Tables, stored: str, kind: str) -> None:
+def test_sealed_ordering_ends_at_padded_text(tables: Tables, stored: str, kind: str) -> None:
     texts = "select explode(array('a', 'a\\t', 'a ', 'b', ' ', '')) as s"
     for created in PADDED[:2]:
         with tables.settings(created):

@@ -1,6 +1,6 @@
-"""The SQL functions hive_hash and hive_bucket: Hive's own buckets, with and without generated code, and their refusals.
+"""The SQL functions hive_hash and hive_bucket compute Hive's hash and bucket, with and without generated code.
 
-The extension is switched off, as in all tests that do not ask for it: its functions stay.
+The extension is disabled, as in all tests that do not request it; its functions stay available.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from spark_features import needs_collations
 from conftest import Project
 from spark_bucketing.session import setting
 
-# Values as SQL prints them, with their hashes by Hive's own ObjectInspectorUtils, version 1.
+# SQL literals and their hashes of version 1, computed by Hive's ObjectInspectorUtils.
 HASHES: dict[str, dict[str | None, int]] = {
     "boolean": {"true": 1, "false": 0, None: 0},
     "tinyint": {"0": 0, "-128": -128, "127": 127, None: 0},
@@ -70,7 +70,7 @@ def generated(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[N
     with (
         setting(spark, "spark.sql.codegen.wholeStage", request.param),
         setting(spark, "spark.sql.codegen.factoryMode", mode),
-        # Constants are otherwise computed by the optimizer, and never by generated code.
+        # The optimizer folds constants, so they would never reach generated code.
         setting(spark, "spark.sql.optimizer.excludedRules", FOLDING),
     ):
         yield
@@ -78,14 +78,14 @@ def generated(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[N
 
 @pytest.mark.usefixtures("generated")
 @pytest.mark.parametrize("sql_type", HASHES)
-def test_a_hash_is_hives_own(spark: SparkSession, sql_type: str) -> None:
+def test_hash_equals_hives_hash(spark: SparkSession, sql_type: str) -> None:
     values = ", ".join(literal(value, sql_type) for value in HASHES[sql_type])
     rows = spark.sql(f"select v, hive_hash(v) from (select explode(array({values})) as v from range(1))").collect()
     assert [hashed for _, hashed in rows] == [*HASHES[sql_type].values()], rows
 
 
 @pytest.mark.usefixtures("generated")
-def test_a_hash_of_several_columns_is_hives_own(spark: SparkSession) -> None:
+def test_hash_of_several_columns_equals_hives_hash(spark: SparkSession) -> None:
     types = ["string", "bigint", "date", "decimal(10,2)", "double", "boolean"]
     for turn in range(8):
         row = [[*HASHES[sql_type].items()][turn % len(HASHES[sql_type])] for sql_type in types]
@@ -95,27 +95,27 @@ def test_a_hash_of_several_columns_is_hives_own(spark: SparkSession) -> None:
         assert spark.sql(query).collect() == [((hashed & 0x7FFFFFFF) % 64,)]
 
 
-def test_the_bucket_is_the_hash_without_its_sign(spark: SparkSession) -> None:
+def test_bucket_is_the_unsigned_hash_modulo_the_number_of_buckets(spark: SparkSession) -> None:
     rows = spark.sql("select hive_hash(id, 'x'), hive_bucket(64, id, 'x') from range(-500, 500)").collect()
     assert all(bucket == (hashed & 0x7FFFFFFF) % 64 for hashed, bucket in rows)
     found = spark.sql("select hive_hash(null), hive_hash('Spark', 1), hive_bucket(8, 'Spark', 1)").collect()
     assert found == [(0, -1812310812, 4)]
 
 
-def test_they_are_compiled_into_the_query(spark: SparkSession) -> None:
+def test_functions_generate_code(spark: SparkSession) -> None:
     plan = spark.sql("explain codegen select hive_bucket(8, id) from range(10)").collect()[0][0]
     assert "Found 1 WholeStageCodegen subtrees" in plan
     assert "HiveHasher.hashLong" in plan
 
 
-def test_the_writer_and_the_function_agree(spark: SparkSession) -> None:
-    """So that a query by hive_bucket finds the rows that INSERT put into a file."""
+def test_function_and_writer_compute_the_same_bucket(spark: SparkSession) -> None:
+    """A query by hive_bucket must find the rows that INSERT wrote to a file."""
     spark.sql("drop table if exists by_function")
     columns = "s string, d date, n decimal(10, 2), b boolean, i int, l bigint, f double, g float"
     spark.sql(
         f"create table by_function ({columns}) clustered by (s, d, n, b, i, l, f, g) into 16 buckets stored as parquet"
     )
-    # Spark 3.5 asks first how ancient dates are meant.
+    # Spark 3.5 refuses ancient dates without this setting.
     with setting(spark, "spark.sql.parquet.datetimeRebaseModeInWrite", "CORRECTED"):
         spark.sql(f"insert into by_function select s, d, n, b, i, l, f, g from ({ODD_ROWS})")
     query = "select distinct input_file_name(), hive_bucket(16, s, d, n, b, i, l, f, g) from by_function"
@@ -153,7 +153,7 @@ def test_the_writer_and_the_function_agree(spark: SparkSession) -> None:
         ("hive_hash(c)", "Spark's for CHAR(5) differs"),
     ],
 )
-def test_what_is_not_hives_hash_is_refused(spark: SparkSession, call: str, message: str) -> None:
+def test_unsupported_types_and_arguments_are_refused(spark: SparkSession, call: str, message: str) -> None:
     spark.sql("create table if not exists default.refused_types (vc varchar(5), c char(5), i int) using parquet")
     with pytest.raises(AnalysisException) as error:
         spark.sql(f"select {call} from default.refused_types")
@@ -161,20 +161,20 @@ def test_what_is_not_hives_hash_is_refused(spark: SparkSession, call: str, messa
     assert ".." not in str(error.value).split("SQLSTATE")[0]
 
 
-def test_a_char_column_can_be_hashed_as_a_string(spark: SparkSession) -> None:
+def test_char_column_is_hashed_as_a_string(spark: SparkSession) -> None:
     spark.sql("create table if not exists default.refused_types (vc varchar(5), c char(5), i int) using parquet")
     hashed = "select hive_hash(cast(vc as string), cast(c as string)) from default.refused_types"
     assert spark.sql(hashed).collect() == []
 
 
-def test_they_are_documented(spark: SparkSession) -> None:
+def test_functions_are_documented(spark: SparkSession) -> None:
     for name in ("hive_hash", "hive_bucket"):
         text = "\n".join(row[0] for row in spark.sql(f"describe function extended {name}").collect())
         assert f"Usage: {name}(" in text and f"SELECT {name}(" in text and "Since: 0.1.0" in text
 
 
-def test_the_macros_use_the_function_and_their_fallback_gives_the_same_buckets(project: Project) -> None:
-    """The UDF of Hive sees values through Java's types; bucket_id() makes up for what is lost on the way."""
+def test_macro_fallback_computes_the_same_buckets_as_the_function(project: Project) -> None:
+    """Hive's UDF sees values as Java types; bucket_id() compensates for what this conversion loses."""
     project.spark.sql(f"create or replace temporary view odd_rows as {ODD_ROWS}")
     columns = [{"name": name, "type": sql_type} for name, sql_type in ODD_TYPES.items()]
     one_by_one = [[column] for column in columns]
@@ -204,12 +204,12 @@ def test_the_macros_use_the_function_and_their_fallback_gives_the_same_buckets(p
     assert chosen == [(10, 1, "hive_hash")]
 
 
-# The macros and the session extension read from names of files what Python does.
+# The macros and the extension must parse file names like the Python package.
 NAMES = yaml.safe_load((Path(__file__).parents[2] / "cases" / "shared" / "file_names.yml").read_text())
 BUCKETS = {case["name"]: (case["hive"], case["spark"]) for case in NAMES}
 
 
-def test_the_extension_reads_names(spark: SparkSession) -> None:
+def test_extension_parses_file_names(spark: SparkSession) -> None:
     assert spark.sparkContext._jvm is not None
     bucketing = spark.sparkContext._jvm.org.apache.spark.sql.bucketing
 
@@ -220,7 +220,7 @@ def test_the_extension_reads_names(spark: SparkSession) -> None:
     assert {name: (read(name, "hive"), read(name, "spark")) for name in BUCKETS} == BUCKETS
 
 
-def test_the_macros_read_names(project: Project) -> None:
+def test_macros_parse_file_names(project: Project) -> None:
     paths = ", ".join(f"'file:/w/t_00009.x/{name}'" for name in BUCKETS)
     read = "{{ spark_bucketing.bucket_id_of_path('path', '%s') }} as %s"
     columns = ", ".join(read % (layout, layout) for layout in ("hive", "spark"))

@@ -1,4 +1,4 @@
-"""Sessions in which another engine puts columnar operators in the place of Spark's."""
+"""Sessions in which another engine replaces Spark's operators with columnar ones."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Extension extends (SparkSessionExtensions => Unit) {
 
 
 def plan(session: SparkSession, folder: Path) -> str:
-    """How a session reads a sealed table of the Spark layout."""
+    """Plan a query on a sealed Spark-layout table in a new session."""
     with active_session(session):
         session.sql(
             f"create table t (k bigint, v string) using parquet clustered by (k) sorted by (k) into 8 buckets "
@@ -36,7 +36,7 @@ def plan(session: SparkSession, folder: Path) -> str:
 
 
 @pytest.mark.long
-def test_tables_are_left_to_spark(spark: SparkSession, tmp_path: Path) -> None:
+def test_extension_leaves_tables_to_spark(spark: SparkSession, tmp_path: Path) -> None:
     source, jar = tmp_path / "Engine.scala", tmp_path / "engine.jar"
     source.write_text(ENGINE)
     _compile(find_spark(), [source], jar)

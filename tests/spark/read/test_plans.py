@@ -1,4 +1,4 @@
-"""What the extension's plans move and sort: (query, exchanges, sorts, scans read as bucketed), AQE on and off."""
+"""Plans with the extension: (query, exchanges, sorts, bucketed scans), with AQE on and off."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ pytestmark = pytest.mark.usefixtures("extension", "aqe", "no_broadcast")
 
 @pytest.fixture(scope="module")
 def tables(tables: Tables) -> Tables:
-    """Tables of 8 buckets of k, and some that differ in one thing."""
+    """Create tables with 8 buckets of k, and variants that differ in one property."""
     numbers = "select cast(id{} as int) as k, id as {} from range({})"
     rows = "select cast(id % 700 as int) as k, id as v, cast(id % 5 as string) as s from range(2000)"
     tables.make("a", "k int, v bigint, s string", "k", 8, rows)
@@ -44,7 +44,7 @@ def tables(tables: Tables) -> Tables:
 
 # fmt: off
 CASES = [
-    # Joins of every type.
+    # Joins of all types.
     ("select * from a join b on a.k = b.k", 0, 0, 2),
     ("select * from a left join b on a.k = b.k", 0, 0, 2),
     ("select * from a right join b on a.k = b.k", 0, 0, 2),
@@ -56,7 +56,7 @@ CASES = [
     ("select * from a x join a y on x.k = y.k", 0, 0, 2),
     ("select * from a join b on a.k = b.k join o on b.k = o.k", 0, 0, 3),
     ("select * from a join b on a.k = b.k and length(b.w) < a.v", 0, 0, 2),
-    # Grouping, distinct rows, windows.
+    # Aggregates, distinct, windows.
     ("select k, count(*), sum(v) from a group by k", 0, 0, 1),
     ("select distinct k from a", 0, 0, 1),
     ("select k, count(distinct s) from a group by k", 0, 0, 1),
@@ -72,13 +72,13 @@ CASES = [
     ("select * from m join m2 on m.k = m2.k", 2, 2, 0),
     ("select t, k, count(*) from m group by t, k", 0, 0, 1),
     ("select k, count(*) from m group by k", 1, 0, 0),
-    # Through views, CTEs, projections, new names, filters, subqueries.
+    # Views, CTEs, projections, renamed columns, filters and subqueries preserve buckets.
     ("select * from seen join b on seen.key = b.k", 0, 0, 2),
     ("with c as (select k as i from a where s = '1') select * from c join b on c.i = b.k where b.w <> 'w7'", 0, 0, 2),
     ("select * from (select k as x, v from a) join (select k as y from b) on x = y", 0, 0, 2),
     ("select * from a join b on a.k = b.k where a.v > (select avg(u) from plain)", 1, 0, 2),
     ("select * from a where k in (select k from b)", 0, 0, 2),
-    # One side only is bucketed: the other one moves, to Hive's buckets.
+    # Only one side is bucketed: the other is shuffled by Hive's hash.
     ("select * from a join plain on a.k = plain.k", 1, 1, 1),
     ("select * from a full join plain on a.k = plain.k", 1, 1, 1),
     ("select * from m join plain p on m.k = p.k and m.t = cast(p.u as string)", 1, 1, 1),
@@ -86,31 +86,31 @@ CASES = [
     ("select a.k, count(*) from a join plain on a.k = plain.k group by a.k", 1, 1, 1),
     ("select a.k, count(*) from a full join plain on a.k = plain.k join c6 on a.k = c6.k group by a.k", 2, 2, 1),
     ("select c.k, count(*) from a join c6 c on a.k = c.k join b on b.k = c.k group by c.k", 1, 1, 2),
-    # Keys of another type, or behind an expression, are other keys.
+    # Keys of another type, and expressions over keys, do not match the bucket columns.
     ("select * from a join long_keys l on a.k = l.k", 2, 2, 0),
     ("select * from a join b on a.k + 1 = b.k", 1, 1, 1),
     ("select cast(k as bigint), count(*) from a group by cast(k as bigint)", 1, 0, 0),
-    # Without an operator that needs the buckets the scan is a plain one.
+    # Without an operator that requires buckets, the scan is not bucketed.
     ("select * from a", 0, 0, 0),
     ("select count(*) from a", 1, 0, 0),
     ("select s, count(*) from a group by s", 1, 0, 0),
     ("select * from a order by k", 1, 1, 0),
     ("select /*+ broadcast(b) */ * from a join b on a.k = b.k", 0, 0, 0),
     ("select k, count(*) from (select /*+ repartition(3) */ * from a) group by k", 2, 0, 0),
-    # No order is claimed where the table has none; one bucket is one partition; ORC is as Parquet.
+    # No claimed ordering without sort columns; a single partition for one bucket; ORC like Parquet.
     ("select * from unsorted u join b on u.k = b.k", 0, 1, 2),
     ("select sum(v) over (order by k) from one", 0, 0, 1),
     ("select max(k), sum(v) from one", 1, 0, 0),
     ("select * from o join b on o.k = b.k", 0, 0, 2),
-    # One partition of a partitioned table is one file per bucket.
+    # A partition of a partitioned table has one file per bucket.
     ("select * from days join b on days.k = b.k where ds = '2024-01-01'", 0, 0, 2),
     ("select k, count(*) from days group by k", 0, 0, 1),
-    # Several sorted files per bucket are merged where an order is needed, and only there.
+    # Several sorted files of a bucket are merged only if an operator requires the ordering.
     ("select * from days join b on days.k = b.k", 0, 0, 2),
     ("select * from (select input_file_name() as f, k from days) d join b on d.k = b.k", 0, 1, 2),
     ("select * from grown join b on grown.k = b.k", 0, 0, 2),
     ("select * from grown g full join days d on g.k = d.k", 0, 0, 2),
-    # N against k x N buckets; others are shuffled.
+    # Numbers of buckets that are multiples are coalesced; others are shuffled.
     ("select * from a join c16 c on a.k = c.k", 0, 0, 2),
     ("select * from c16 c full join a on a.k = c.k", 0, 0, 2),
     ("select * from one join a on one.k = a.k", 0, 0, 2),
@@ -119,13 +119,13 @@ CASES = [
     ("select a.k, count(*) from a join c16 c on a.k = c.k group by a.k", 0, 0, 2),
     ("select a.k, count(*) from a join c6 c on a.k = c.k group by a.k", 1, 1, 1),
     ("select a.k, count(*) from a join s8 on a.k = s8.k group by a.k", 1, 1, 1),
-    # Unions of inputs that are bucketed alike.
+    # Unions of inputs with the same buckets.
     ("select k, count(*) from (select k from a union all select k from b) group by k", 0, 0, 2),
     ("select * from (select k, v from a where k > 3 union all select k, v from days) u join b on u.k = b.k", 0, 0, 3),
     ("select k, count(*) from (select k from a union all select k from c16) group by k", 1, 0, 0),
     ("select k, count(*) from (select k from a union all select k from plain) group by k", 1, 0, 0),
     ("select k, count(*) from (select k, v from m union all select k, u from plain) group by k", 1, 0, 0),
-    # The same for Spark's own layout.
+    # The Spark layout behaves the same.
     ("select * from s8 join s8b on s8.k = s8b.k", 0, 0, 2),
     ("select * from s8 join s16 on s8.k = s16.k", 0, 0, 2),
     ("select * from (select k from s8 where v > 3 union all select k from s8b) u join s8 on u.k = s8.k", 0, 0, 3),
@@ -135,7 +135,9 @@ CASES = [
 
 
 @pytest.mark.parametrize(("query", "exchanges", "sorts", "bucketed"), CASES, ids=[case[0] for case in CASES])
-def test_plan_and_rows(tables: Tables, query: str, exchanges: int, sorts: int, bucketed: int) -> None:
+def test_plan_has_the_expected_shape_and_rows(
+    tables: Tables, query: str, exchanges: int, sorts: int, bucketed: int
+) -> None:
     assert tables.read(query).shape == (exchanges, sorts, bucketed)
 
 
@@ -149,22 +151,22 @@ ALIGNMENTS = {
 @pytest.mark.long
 @pytest.mark.parametrize("how", ["join", "left join", "right join", "full join", "left semi join", "left anti join"])
 @pytest.mark.parametrize("alignment", ALIGNMENTS)
-def test_one_to_many_joins_can_be_chosen(tables: Tables, alignment: str, how: str) -> None:
-    shape, told = ALIGNMENTS[alignment]
+def test_join_alignment_setting_coalesces_or_splits_buckets(tables: Tables, alignment: str, how: str) -> None:
+    shape, said = ALIGNMENTS[alignment]
     with tables.settings({"spark.bucketing.join.alignment": alignment}):
         plan = tables.read(f"select * from a {how} c16 c on a.k = c.k")
-        assert plan.shape == shape and told in plan, plan
+        assert plan.shape == shape and said in plan, plan
         tables.read(f"select * from c16 c {how} a on a.k = c.k", empty=how == "left anti join")
 
 
 DAYS = "select * from days join b on days.k = b.k"
 UNION = "select k, count(*) from (select k from a union all select k from b) group by k"
-# What a setting changes: (its name, its value, query, shape with it).
+# Effects of settings: (name, value, query, shape with the setting).
 SETTINGS = [
     ("spark.bucketing.join.alignment", "off", "select * from (select k, v from a union all select k, v from unsorted) u join c16 c on u.k = c.k", (1, 1, 1)),
     ("spark.bucketing.read.mergeFiles", "0", DAYS, (0, 1, 2)),
     ("spark.bucketing.read.mergeBytes", "1k", DAYS, (0, 1, 2)),
-    # A join is not forced into too few tasks, unless that is asked for.
+    # Joins avoid plans with too few tasks unless a setting allows them.
     ("spark.bucketing.join.alignment", "auto", "select * from one join c16 on one.k = c16.k", (1, 1, 1)),
     ("spark.bucketing.join.alignment", "coalesce", "select * from one join c16 on one.k = c16.k", (0, 0, 2)),
     ("spark.sql.optimizer.singleTaskExecution.enabled", "true", "select k, count(*) from a group by k", (0, 0, 1)),
@@ -172,14 +174,14 @@ SETTINGS = [
     ("spark.bucketing.enabled", "false", UNION, (1, 0, 0)),
     ("spark.bucketing.enabled", "false", "select * from a join b on a.k = b.k", (2, 2, 0)),
     ("spark.bucketing.read.sparkLayout", "false", "select * from s8 join s8b on s8.k = s8b.k", (0, 2, 2)),
-    # A part of the keys is not shuffled by where the user asks for all.
+    # Spark does not use a subset of the keys if the setting requires all cluster keys.
     ("spark.sql.requireAllClusterKeysForCoPartition", "true", "select * from m join plain p on m.k = p.k and m.t = cast(p.u as string) and m.v = p.u", (2, 2, 0)),
     ("spark.sql.codegen.wholeStage", "false", "select * from a join b on a.k = b.k", (0, 0, 2)),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("setting", "value", "query", "shape"), SETTINGS)
-def test_settings_change_the_plan_and_no_row(
+def test_settings_change_plans_but_not_rows(
     tables: Tables, setting: str, value: str, query: str, shape: tuple[int, int, int]
 ) -> None:
     with tables.settings({setting: value}):
@@ -188,14 +190,14 @@ def test_settings_change_the_plan_and_no_row(
     assert setting != "spark.bucketing.enabled" or "Bucket" not in plan
 
 
-def test_an_input_whose_order_nobody_needs_is_not_merged(tables: Tables) -> None:
+def test_input_without_required_ordering_is_not_merged(tables: Tables) -> None:
     query = "select /*+ shuffle_hash(d) */ a.k, sum(d.v), max(a.v) from a join days d on a.k = d.k group by a.k"
     assert "merged" not in tables.read(query)
 
 
 @pytest.mark.parametrize("alignment", ["auto", "coalesce", "split"])
-def test_three_tables_whose_numbers_do_not_all_divide(tables: Tables, alignment: str) -> None:
-    """12 buckets are read as 4 for the first join, and cannot be read as 8 for the second one."""
+def test_three_way_join_with_incompatible_bucket_counts_is_correct(tables: Tables, alignment: str) -> None:
+    """The first join reads 12 buckets as 4; the second would need 8, which is impossible."""
     for buckets, rows in ((12, 300), (4, 200), (8, 90000), (6, 300), (2, 300)):
         query = f"select cast(id as int) as k, id as n{buckets} from range({rows})"
         tables.make(f"n{buckets}", f"k int, n{buckets} bigint", "k", buckets, query)
@@ -204,14 +206,14 @@ def test_three_tables_whose_numbers_do_not_all_divide(tables: Tables, alignment:
         tables.read("select * from n4 join n2 using (k) join n6 using (k)")
 
 
-def test_dynamic_pruning_reads_the_right_partitions_of_a_bucketed_scan(tables: Tables) -> None:
+def test_dynamic_pruning_selects_partitions_of_a_bucketed_scan(tables: Tables) -> None:
     query = "select /*+ broadcast(c) */ a.k, d.v from days d join calendar c on d.ds = c.ds join a on a.k = d.k where c.day = 'Tue'"
     plan = tables.read(query)
     assert "dynamicpruning" in plan and plan.shape.bucketed == 2
     assert "Exchange hashpartitioning" not in plan
 
 
-def test_a_cached_table_keeps_its_buckets(tables: Tables) -> None:
+def test_cached_table_keeps_its_buckets(tables: Tables) -> None:
     tables.sql("cache table kept as select k, v from a where v > 3")
     try:
         assert tables.shape("select * from kept join b on kept.k = b.k")[:2] == (0, 0)
@@ -222,7 +224,7 @@ def test_a_cached_table_keeps_its_buckets(tables: Tables) -> None:
         tables.sql("drop view kept")
 
 
-def test_filters_and_columns_are_still_pushed_down(tables: Tables) -> None:
+def test_bucketed_scan_pushes_down_filters_and_columns(tables: Tables) -> None:
     plan = tables.plan("select k, count(v) from a where v > 100 group by k")
     assert "PushedFilters: [IsNotNull(v), GreaterThan(v,100)]" in plan
     assert "ReadSchema: struct<k:int,v:bigint>" in plan and "Batched: true, Bucketed: true" in plan

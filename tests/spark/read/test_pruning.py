@@ -1,4 +1,4 @@
-"""Filters on bucket columns leave out files of the other buckets: which filters, how many buckets, and when."""
+"""Filters on bucket columns prune the files of other buckets."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def tables(tables: Tables) -> Tables:
     return tables
 
 
-# A filter, and how many buckets it leaves; None where it leaves all.
+# A filter and the number of buckets it leaves; None if it prunes nothing.
 FILTERS = [
     ("a", "k = 5", 1),
     ("a", "5 = k", 1),
@@ -62,7 +62,7 @@ FILTERS = [
 
 
 @pytest.mark.parametrize(("table", "where", "buckets"), FILTERS)
-def test_buckets_left_by_a_filter(tables: Tables, table: str, where: str, buckets: int | None) -> None:
+def test_filter_prunes_buckets(tables: Tables, table: str, where: str, buckets: int | None) -> None:
     query = f"select * from {table} where {where}"
     plan = tables.read(query, empty=buckets == 0)
     found = re.search(r"SelectedBucketsCount: (\d+) out of", plan)
@@ -72,17 +72,17 @@ def test_buckets_left_by_a_filter(tables: Tables, table: str, where: str, bucket
         assert (found and int(found[1])) == buckets, plan
 
 
-def test_nothing_is_left_out_of_files_that_are_not_sealed(tables: Tables) -> None:
+def test_unsealed_files_are_not_pruned(tables: Tables) -> None:
     tables.make("u", "k int, t string, v bigint", "k", 8, ROWS, sealed=False)
     assert "SelectedBucketsCount" not in tables.read("select * from u where k = 5")
 
 
-# Of partitions that differ in their numbers of buckets.
+# Partitions with different numbers of buckets.
 
 SPECS = {"a": ("k", 4), "b": ("k", 8), "c": ("k", 16)}
 Buckets = dict[str, set[int]]
 ALL: Buckets = {"a": set(range(4)), "b": set(range(8)), "c": set(range(16))}
-# The buckets in which the rows with k = 7 may be, whose hash is 7: by the partitions' own numbers.
+# The buckets that may contain k = 7, whose hash is 7, for each partition's number of buckets.
 OWN: Buckets = {"a": {3}, "b": {7}, "c": {7}}
 QUERIES = ["select * from pruned where k = 7", "select k, count(*), sum(v) from pruned where k = 7 group by k"]
 
@@ -96,7 +96,7 @@ def _buckets(files: Iterable[object]) -> Buckets:
 
 
 def _scan(plan: Any) -> Any:
-    """The one scan of a plan that was run."""
+    """Return the only scan of an executed plan."""
     name = plan.getClass().getSimpleName()
     if name == "AdaptiveSparkPlanExec":
         return _scan(plan.executedPlan())
@@ -106,7 +106,7 @@ def _scan(plan: Any) -> Any:
 
 
 def read(tables: Tables, query: str) -> Buckets:
-    """The buckets whose files a query reads, of each partition. Its rows are compared with those of stock Spark."""
+    """Return the buckets that a query reads from each partition, and compare its rows with stock Spark."""
     expected = tables.stock_rows(query)
     frame = tables.spark.sql(query)
     assert sorted(repr(tuple(row)) for row in frame.collect()) == expected != []
@@ -117,7 +117,7 @@ def read(tables: Tables, query: str) -> Buckets:
 
 
 @pytest.mark.usefixtures("dynamic_partitions")
-def test_files_are_left_out_by_each_partitions_own_number(tables: Tables) -> None:
+def test_pruning_uses_each_partitions_number_of_buckets(tables: Tables) -> None:
     evolve(tables, "pruned", SPECS)
     assert _buckets(tables.files("pruned")) == ALL
     for query in QUERIES:

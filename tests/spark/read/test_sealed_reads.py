@@ -1,4 +1,4 @@
-"""Sealed buckets serve every operator from the first query on: limits, cursors, caches, writes and overwrites."""
+"""Every operator can use sealed buckets from the first query on: limits, cursors, caches, writes and overwrites."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ JOIN = "select t.k, t.v, good.v as w from t join good on t.k = good.k"
 
 @pytest.fixture(scope="module")
 def tables(tables: Tables) -> Tables:
-    """Two tables of 8 buckets and one of 16, sealed by the writes."""
+    """Create two tables of 8 buckets and one of 16, sealed by the writes."""
     for name, rows, buckets in (("t", 900, 8), ("good", 700, 8), ("finer", 600, 16)):
         tables.make(name, "k int, v bigint", "k", buckets)
         with tables.settings({"spark.bucketing.enabled": "true"}):
@@ -30,8 +30,8 @@ def tables(tables: Tables) -> Tables:
 
 
 @pytest.fixture
-def fresh(tables: Tables) -> DataFrame:
-    """The join in a session that has read nothing before."""
+def plan_in_new_session(tables: Tables) -> DataFrame:
+    """Plan the join in a new session."""
     session = tables.spark.newSession()
     session.conf.set("spark.bucketing.enabled", "true")
     session.conf.set("spark.sql.autoBroadcastJoinThreshold", "-1")
@@ -52,11 +52,11 @@ WAYS: dict[str, Callable[[DataFrame], object]] = {
 
 
 @pytest.mark.parametrize("how", WAYS)
-def test_the_first_query_of_a_session_uses_buckets(tables: Tables, fresh: DataFrame, how: str) -> None:
-    plan = str(fresh._jdf.queryExecution().executedPlan().toString())
+def test_first_query_of_a_session_reads_buckets(tables: Tables, plan_in_new_session: DataFrame, how: str) -> None:
+    plan = str(plan_in_new_session._jdf.queryExecution().executedPlan().toString())
     assert plan.count("Bucketed: true (8 Hive buckets, sorted)") == 2 and "Exchange" not in plan
-    assert rows_of(WAYS[how](fresh)) == tables.stock_rows(JOIN)
-    fresh.unpersist()
+    assert rows_of(WAYS[how](plan_in_new_session)) == tables.stock_rows(JOIN)
+    plan_in_new_session.unpersist()
 
 
 @pytest.mark.parametrize(
@@ -70,14 +70,14 @@ def test_the_first_query_of_a_session_uses_buckets(tables: Tables, fresh: DataFr
         ("select * from (select k, rank() over (partition by k order by v) as r from t) where r <= 1 limit 9", 1),
     ],
 )
-def test_a_limit_reads_buckets(tables: Tables, aqe: None, query: str, bucketed: int) -> None:
+def test_limit_reads_buckets(tables: Tables, aqe: None, query: str, bucketed: int) -> None:
     assert tables.shape(query).bucketed == bucketed
     found, everything = tables.rows(query), tables.stock_rows(query.partition(" limit")[0])
     assert len(found) == min(len(everything), int(query.partition("limit ")[2].split()[0]))
     assert set(found) <= set(everything)
 
 
-def test_a_limit_ordered_takes_the_first_rows(tables: Tables) -> None:
+def test_ordered_limit_returns_the_first_rows(tables: Tables) -> None:
     assert tables.read(f"select * from ({JOIN}) order by v, w limit 7").shape.bucketed == 2
 
 
@@ -116,12 +116,12 @@ def test_writes_and_overwrites_read_buckets(tables: Tables, aqe: None) -> None:
         "select k, count(*) from (select k, v, rank() over (partition by v order by k) as r from t) where r < 2 group by k",
     ],
 )
-def test_queries_of_all_kinds(tables: Tables, query: str) -> None:
+def test_all_kinds_of_queries_return_the_rows_of_stock_spark(tables: Tables, query: str) -> None:
     tables.read(query)
 
 
 @pytest.mark.parametrize("codegen", ["true", pytest.param("false", marks=pytest.mark.long)])
-def test_a_join_that_a_task_reads_twice_has_all_of_its_rows_both_times(tables: Tables, codegen: str) -> None:
+def test_bucket_read_twice_by_one_task_returns_all_rows_both_times(tables: Tables, codegen: str) -> None:
     with tables.settings({"spark.sql.codegen.wholeStage": codegen}):
         rows = tables.spark.sql("select k from uses_of_seals.t join uses_of_seals.good using (k) where k < 5").rdd
         count = rows.count()
@@ -132,8 +132,8 @@ GROUPED = "select k, sum(v) from r group by k"
 REPLACED = ("select r.k, r.v, good.v as w from r join good on r.k = good.k", GROUPED)
 
 
-def planned(tables: Tables, query: str = GROUPED) -> DataFrame:
-    """A query whose files are listed, and read by their buckets, and which has not run."""
+def planned_frame(tables: Tables, query: str = GROUPED) -> DataFrame:
+    """Return a query that is planned over listed, bucketed files, but has not run."""
     tables.sql(f"use {tables.database}")
     frame = tables.spark.sql(query)
     assert "Bucketed: true" in str(frame._jdf.queryExecution().executedPlan().toString())
@@ -148,12 +148,11 @@ def replaceable(tables: Tables) -> Tables:
 
 
 @pytest.mark.parametrize(
-    ("query", "other"), [*((query, True) for query in REPLACED), pytest.param(GROUPED, False, id="told by its time")]
+    ("query", "other"),
+    [*((query, True) for query in REPLACED), pytest.param(GROUPED, False, id="different modification time")],
 )
-def test_a_file_that_is_replaced_while_the_query_runs_fails_it_clearly(
-    replaceable: Tables, query: str, other: bool
-) -> None:
-    tables, frame = replaceable, planned(replaceable, query)
+def test_file_replaced_during_a_query_fails_it_with_a_clear_error(replaceable: Tables, query: str, other: bool) -> None:
+    tables, frame = replaceable, planned_frame(replaceable, query)
     first, second, *_ = tables.files("r")
     put(second, (first if other else second).read_bytes())
     with pytest.raises(ERRORS, match=r"r was replaced while the query ran.*REFRESH TABLE"):
@@ -162,30 +161,30 @@ def test_a_file_that_is_replaced_while_the_query_runs_fails_it_clearly(
     assert "Bucketed: false [seal-broken]" in tables.read(query)
 
 
-def test_a_store_that_tells_of_one_file_in_whole_seconds_replaces_nothing(replaceable: Tables) -> None:
-    """As some do that list files with milliseconds."""
+def test_modification_time_truncated_to_seconds_is_no_replacement(replaceable: Tables) -> None:
+    """Some stores list files with milliseconds but return single files with whole seconds."""
     tables, second = replaceable, 1_700_000_000 * 10**9
     for path in tables.files("r"):
         os.utime(path, ns=(second, second + 345_000_000))
     tables.sql("refresh table r")
     tables.seal("r")
-    frame = planned(tables)
+    frame = planned_frame(tables)
     for path in tables.files("r"):
         os.utime(path, ns=(second, second))
     assert rows_of(frame.collect()) == tables.stock_rows(GROUPED)
 
 
-def test_files_that_are_missing_are_ignored_where_that_is_asked_for(replaceable: Tables) -> None:
+def test_missing_files_are_ignored_if_configured(replaceable: Tables) -> None:
     tables = replaceable
     with tables.settings({"spark.sql.files.ignoreMissingFiles": "true"}):
-        frame = planned(tables)
+        frame = planned_frame(tables)
         tables.files("r")[0].unlink()
         found = rows_of(frame.collect())
         tables.sql("refresh table r")
         assert found == tables.stock_rows(GROUPED)
 
 
-def test_a_stream_reads_the_table_as_stock_spark_does(tables: Tables) -> None:
+def test_stream_reads_the_table_like_stock_spark(tables: Tables) -> None:
     tables.make("streamed", "k int, v bigint", "k", 8, stored="using parquet")
     tables.sql(f"insert into streamed {NUMBERS.format(300)}")
     stream = tables.spark.readStream.table("uses_of_seals.streamed").groupBy("k").count()
@@ -197,7 +196,7 @@ def test_a_stream_reads_the_table_as_stock_spark_does(tables: Tables) -> None:
         query.stop()
 
 
-def test_a_frame_may_be_older_than_the_seal(tables: Tables) -> None:
+def test_dataframe_created_before_the_seal_can_use_it(tables: Tables) -> None:
     tables.make("late", "k int, v bigint", "k", 8, NUMBERS.format(300), sealed=False)
     frame = tables.spark.table(f"{tables.database}.late")
 

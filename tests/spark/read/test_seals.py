@@ -1,4 +1,4 @@
-"""Whatever happens to files, seals and columns: a query returns the rows of stock Spark, and EXPLAIN says by a code why."""
+"""Damaged files, seals and columns: queries return the rows of stock Spark, and EXPLAIN shows the reason code."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ Act = Callable[[Tables], None]
 
 @pytest.fixture(scope="module")
 def database(spark: SparkSession) -> Tables:
-    """A database with a table to join, and one whose files are others of the same names and buckets."""
+    """Create a table to join with, and a table with other files under the same names and buckets."""
     made = Tables(spark, "seals")
     for name, rows in (("good", 900), ("other", 2500)):
         made.make(name, "k int, v bigint", "k", 4, NUMBERS.format(rows))
@@ -47,19 +47,19 @@ def database(spark: SparkSession) -> Tables:
 
 @pytest.fixture
 def tables(database: Tables) -> Iterator[Tables]:
-    """The table `t`, written and sealed by an INSERT."""
+    """Create the table `t`, written and sealed by an INSERT."""
     database.make("t", "k int, v bigint", "k", 4)
     database.sql(f"insert into t {NUMBERS.format(900)}")
     folder = database.folder("t")
     yield database
-    # It may be elsewhere by now, and no table is made in a folder that there is already.
+    # The table may have moved, and Spark refuses to create a table in an existing folder.
     for there in (folder, database.folder("t")):
         shutil.rmtree(there, ignore_errors=True)
     database.sql("drop table t")
 
 
-def code_of(tables: Tables, query: str = QUERIES[1]) -> str:
-    """By which code a query reads `t` plainly; empty where it is read by its buckets."""
+def reason_code(tables: Tables, query: str = QUERIES[1]) -> str:
+    """Return the reason code of an ordinary scan of `t`, or an empty string for a bucketed scan."""
     plan = explain(tables, query)
     found = re.search(r"Bucketed: false \[([a-z-]+)\]", plan)
     assert found or "Bucketed: true" in plan, plan
@@ -67,50 +67,50 @@ def code_of(tables: Tables, query: str = QUERIES[1]) -> str:
 
 
 def stock_rows(tables: Tables) -> list[list[str]]:
-    """Rows of the queries; none where stock Spark cannot read the files."""
+    """Return the rows of the queries, or none if stock Spark cannot read the files."""
     try:
         return [tables.stock_rows(query) for query in QUERIES]
     except (PySparkException, Py4JJavaError):
         return []
 
 
-def first(act: Callable[[Path], Any]) -> Act:
-    """To the first file of the table."""
+def change_first_file(act: Callable[[Path], Any]) -> Act:
+    """Apply a change to the first file of the table."""
     return lambda tables: act(tables.files("t")[0])
 
 
-def swapped(tables: Tables, own_time: bool = False) -> None:
-    """The other table's under this one's name, with the time of either; the other table stays as it is, for other tests."""
+def replace_file(tables: Tables, own_time: bool = False) -> None:
+    """Replace a file with one of the other table, and keep the modification time of either."""
     mine, theirs = tables.files("t")[0], tables.files("other")[0]
     assert mine.stat().st_size != theirs.stat().st_size
     put(mine, theirs.read_bytes(), (mine if own_time else theirs).stat().st_mtime_ns)
 
 
-def moved(tables: Tables, copy: Callable[..., Any]) -> None:
-    """To another folder, as by a backup that was restored or a table that was copied."""
+def move_table(tables: Tables, copy: Callable[..., Any]) -> None:
+    """Move the table to another folder, as a restored backup or a copied table would."""
     folder, target = tables.folder("t"), tables.folder("t").with_name("t_moved")
     shutil.rmtree(target, ignore_errors=True)
     shutil.copytree(folder, target, copy_function=copy)
     tables.sql(f"alter table t set location '{target}'")
 
 
-def touched(tables: Tables) -> None:
-    """As by a store whose renames are copies, and whose times are whole seconds."""
+def touch_files(tables: Tables) -> None:
+    """Change all file times to whole seconds, as stores do that rename by copying."""
     for path in tables.files("t"):
         os.utime(path, (1_700_000_000, 1_700_000_000))
 
 
-def nested(tables: Tables) -> None:
+def add_nested_folder(tables: Tables) -> None:
     (tables.folder("t") / "more").mkdir()
     shutil.copy2(tables.files("other")[0], tables.folder("t") / "more")
 
 
-def altered(key: str, value: str | None) -> Act:
+def set_parameter(key: str, value: str | None) -> Act:
     return lambda tables: put_parameters(tables, "t", "", {key: value})
 
 
 def two_appends(tables: Tables) -> None:
-    """Both add to the seal that they found, and the second one to write takes the first one's addition away."""
+    """Both appends extend the seal that they found; the second one overwrites the first one's update."""
     before = seal_of(tables, "t")
     tables.sql(INSERT)
     put_parameters(tables, "t", "", dict(before))
@@ -118,7 +118,7 @@ def two_appends(tables: Tables) -> None:
 
 
 def crash(statement: str, then: str = "select 1") -> Act:
-    """Between the commit and the seal."""
+    """Crash between commit and seal."""
 
     def act(tables: Tables) -> None:
         with failing(tables.spark, "alter_table_with_environmentContext") as failed:
@@ -129,7 +129,7 @@ def crash(statement: str, then: str = "select 1") -> Act:
     return act
 
 
-def loaded(tables: Tables) -> None:
+def load_data(tables: Tables) -> None:
     shutil.copytree(tables.folder("other"), tables.folder("t") / ".stage")
     tables.sql(f"load data inpath '{tables.folder('t')}/.stage' into table t")
 
@@ -143,14 +143,14 @@ def statements(*texts: str) -> Act:
     return act
 
 
-def forgetful(tables: Tables) -> None:
+def without_bucket_spec(tables: Tables) -> None:
     """After a SELECT, stock Spark writes files without buckets."""
     tables.sql("stock:select count(*) from t")
     tables.sql(f"stock:{INSERT}")
 
 
 class Case(NamedTuple):
-    """What is done, the code of a read then, and what SEAL BUCKETS makes of it; None for a statement that is refused."""
+    """A kind of damage, the reason code of a read, and the result of SEAL BUCKETS; None if the statement is refused."""
 
     do: Act
     code: str
@@ -160,66 +160,74 @@ class Case(NamedTuple):
 CASES = {
     "nothing": Case(statements(), SEALED, "unchanged"),
     "a file added": Case(
-        first(lambda path: shutil.copy2(path, path.with_name(f"{path.name[:5]}_0_copy_1"))), BROKEN, "sealed"
+        change_first_file(lambda path: shutil.copy2(path, path.with_name(f"{path.name[:5]}_0_copy_1"))),
+        BROKEN,
+        "sealed",
     ),
-    "a file removed": Case(first(Path.unlink), BROKEN, "sealed"),
-    "files swapped between tables": Case(swapped, BROKEN, "sealed"),
-    "a file replaced by one of its length": Case(
-        first(lambda path: put(path, path.read_bytes(), path.stat().st_mtime_ns + 2_000_000)), BROKEN, "sealed"
+    "a file removed": Case(change_first_file(Path.unlink), BROKEN, "sealed"),
+    "a file from another table": Case(replace_file, BROKEN, "sealed"),
+    "a file replaced with the same size": Case(
+        change_first_file(lambda path: put(path, path.read_bytes(), path.stat().st_mtime_ns + 2_000_000)),
+        BROKEN,
+        "sealed",
     ),
-    "a file replaced by one of its time": Case(lambda tables: swapped(tables, own_time=True), BROKEN, "sealed"),
-    "a file truncated": Case(first(lambda path: put(path, path.read_bytes()[:-9])), BROKEN, None),
-    "a file emptied": Case(first(lambda path: put(path, b"")), BROKEN, "sealed"),
-    "restored with its times": Case(lambda tables: moved(tables, shutil.copy2), SEALED, "unchanged"),
-    "copied": Case(lambda tables: moved(tables, shutil.copy), BROKEN, "sealed"),
-    "times changed": Case(touched, BROKEN, "sealed"),
-    # Spark does not look into it; others may.
-    "a folder among the files": Case(nested, SEALED, "refused"),
+    "a file replaced with the same time": Case(lambda tables: replace_file(tables, own_time=True), BROKEN, "sealed"),
+    "a file truncated": Case(change_first_file(lambda path: put(path, path.read_bytes()[:-9])), BROKEN, None),
+    "a file emptied": Case(change_first_file(lambda path: put(path, b"")), BROKEN, "sealed"),
+    "restored with file times": Case(lambda tables: move_table(tables, shutil.copy2), SEALED, "unchanged"),
+    "copied without file times": Case(lambda tables: move_table(tables, shutil.copy), BROKEN, "sealed"),
+    "times changed": Case(touch_files, BROKEN, "sealed"),
+    # Spark ignores this folder; other engines may not.
+    "a nested folder": Case(add_nested_folder, SEALED, "refused"),
     "a wider type": Case(lambda tables: put_schema(tables, "t", "k bigint, v bigint"), "columns-changed", "refused"),
-    "another number in Spark's": Case(altered("spark.sql.sources.schema.numBuckets", "16"), SEALED, "unchanged"),
-    "another number in the descriptor": Case(lambda tables: put_descriptor(tables, "t", "", 16), SEALED, "unchanged"),
-    "another number in the seal": Case(altered("bucketing.num_buckets", "16"), BROKEN, "sealed"),
-    "another column in the seal": Case(altered("bucketing.sort_columns", "[]"), BROKEN, "sealed"),
-    "another digest": Case(altered("bucketing.digest", "0" * 32), BROKEN, "sealed"),
-    "a key of the seal is missing": Case(altered("bucketing.bytes", None), "seal-unreadable", "sealed"),
-    "a later version of seals": Case(altered("bucketing.spec_version", "3"), "seal-unreadable", "sealed"),
+    "another number in Spark's table property": Case(
+        set_parameter("spark.sql.sources.schema.numBuckets", "16"), SEALED, "unchanged"
+    ),
+    "another number in the metastore descriptor": Case(
+        lambda tables: put_descriptor(tables, "t", "", 16), SEALED, "unchanged"
+    ),
+    "another number in the seal": Case(set_parameter("bucketing.num_buckets", "16"), BROKEN, "sealed"),
+    "other sort columns in the seal": Case(set_parameter("bucketing.sort_columns", "[]"), BROKEN, "sealed"),
+    "another digest": Case(set_parameter("bucketing.digest", "0" * 32), BROKEN, "sealed"),
+    "a missing key of the seal": Case(set_parameter("bucketing.bytes", None), "seal-unreadable", "sealed"),
+    "a newer seal version": Case(set_parameter("bucketing.spec_version", "3"), "seal-unreadable", "sealed"),
     "the seal of another table": Case(
         lambda tables: put_parameters(tables, "t", "", dict(seal_of(tables, "other"))), BROKEN, "sealed"
     ),
-    "hashes of version 2": Case(statements(VERSION_2), "bucketing-version", None),
-    "two appends at once": Case(two_appends, BROKEN, "sealed"),
+    "bucketing_version 2": Case(statements(VERSION_2), "bucketing-version", None),
+    "two appends at the same time": Case(two_appends, BROKEN, "sealed"),
     "an append that crashes before its seal": Case(crash(INSERT), BROKEN, "sealed"),
     "an overwrite that crashes before its seal": Case(crash(OVERWRITE), BROKEN, "sealed"),
     "an append": Case(statements(INSERT, INSERT), SEALED, "unchanged"),
-    "an append after one that crashed": Case(crash(INSERT, then=INSERT), BROKEN, "sealed"),
+    "an append after a crashed append": Case(crash(INSERT, then=INSERT), BROKEN, "sealed"),
     "an append by stock Spark": Case(statements(f"stock:{INSERT}"), BROKEN, "sealed"),
-    "an append to that": Case(statements(f"stock:{INSERT}", INSERT), BROKEN, "sealed"),
-    "an overwrite of that": Case(statements(f"stock:{INSERT}", OVERWRITE), SEALED, "unchanged"),
+    "an append after an append by stock Spark": Case(statements(f"stock:{INSERT}", INSERT), BROKEN, "sealed"),
+    "an overwrite after an append by stock Spark": Case(statements(f"stock:{INSERT}", OVERWRITE), SEALED, "unchanged"),
     "an overwrite by stock Spark": Case(statements(f"stock:{OVERWRITE}"), BROKEN, "sealed"),
-    "an append by stock Spark that forgets the buckets": Case(forgetful, BROKEN, "refused"),
-    "LOAD DATA": Case(loaded, BROKEN, "sealed"),
+    "an append by stock Spark without buckets": Case(without_bucket_spec, BROKEN, "refused"),
+    "LOAD DATA": Case(load_data, BROKEN, "sealed"),
     "TRUNCATE": Case(statements("truncate table t"), SEALED, "empty"),
     "TRUNCATE and INSERT": Case(statements("truncate table t", INSERT), SEALED, "unchanged"),
     "TRUNCATE and INSERT by stock Spark": Case(statements("truncate table t", f"stock:{INSERT}"), BROKEN, "sealed"),
-    "another number for what is written next": Case(statements(TWELVE), SEALED, "unchanged"),
-    "an append by another number": Case(statements(TWELVE, INSERT), "not-sealed", "refused"),
+    "another number for later writes": Case(statements(TWELVE), SEALED, "unchanged"),
+    "an append with another number of buckets": Case(statements(TWELVE, INSERT), "not-sealed", "refused"),
 }
 
-# The rest is as good, and takes long.
+# The other kinds of damage exercise similar code and take long.
 QUICK = (
-    "nothing", "a file", "files swapped", "copied", "times", "a wider type", "another number", "the seal", "two appends",
+    "nothing", "a file", "copied", "times", "a wider type", "another number", "the seal", "two appends",
     "an append", "TRUNCATE and INSERT",
 )  # fmt: skip
 
 
 @pytest.mark.parametrize("name", all_long_but(tuple(name for name in CASES if name.startswith(QUICK)), CASES))
-def test_damage_is_read_plainly_and_may_be_sealed_again(tables: Tables, name: str) -> None:
+def test_damage_causes_an_ordinary_scan_and_may_be_sealed_again(tables: Tables, name: str) -> None:
     case = CASES[name]
     case.do(tables)
     tables.sql("refresh table t")
-    assert code_of(tables) == case.code
+    assert reason_code(tables) == case.code
     if name == "a wider type" and not can(WIDER_TYPES):
-        pytest.skip("Spark reads the integers of a file as bigint from 4.0 on")
+        pytest.skip("Spark 4.0 and newer read the integers of a file as bigint")
     expected = stock_rows(tables)
     assert [tables.rows(query) for query in QUERIES[: len(expected)]] == expected
     if case.then is None:
@@ -230,7 +238,7 @@ def test_damage_is_read_plainly_and_may_be_sealed_again(tables: Tables, name: st
         assert outcome.status == case.then, outcome
         assert (outcome.problem is not None) == (case.then == "refused"), outcome
         if case.then in ("sealed", "unchanged"):
-            assert code_of(tables) == SEALED
+            assert reason_code(tables) == SEALED
             assert [tables.rows(query) for query in QUERIES] == expected
 
 
@@ -250,7 +258,7 @@ KEYS = {
 @pytest.mark.long
 @pytest.mark.parametrize("sql_type", KEYS)
 @pytest.mark.parametrize("by", ["writes", "statement"])
-def test_every_type_of_key_is_sealed_and_read_right(tables: Tables, sql_type: str, by: str) -> None:
+def test_every_key_type_is_sealed_and_read_correctly(tables: Tables, sql_type: str, by: str) -> None:
     rows = f"select cast({KEYS[sql_type]} as {sql_type}) as k, id as v from range(900)"
     for name in ("t", "u"):
         tables.make(name, f"k {sql_type}, v bigint", "k", 8)
@@ -272,28 +280,28 @@ def test_every_type_of_key_is_sealed_and_read_right(tables: Tables, sql_type: st
         ("char(9)", "cast(id as string)"),
     ],
 )
-def test_keys_that_engines_hash_differently_are_never_sealed(tables: Tables, sql_type: str, value: str) -> None:
+def test_key_types_with_engine_specific_hashes_are_never_sealed(tables: Tables, sql_type: str, value: str) -> None:
     tables.make("t", f"k {sql_type}, v bigint", "k", 8)
     tables.sql(f"insert into t select cast({value} as {sql_type}), id from range(300)")
     assert seal_of(tables, "t") == {}
-    assert code_of(tables) == "not-sealed"
+    assert reason_code(tables) == "not-sealed"
     (outcome,) = tables.seal("t")
     assert outcome.status == "refused" and "of a type" in str(outcome.problem)
     tables.read("select k, count(*) from t group by k")
 
 
-def test_a_session_that_finds_other_columns_in_the_files_reads_them_plainly(tables: Tables) -> None:
-    """By position, or by the case of their names, a column may be another one than it was when the files were sealed."""
+def test_session_with_other_column_resolution_gets_an_ordinary_scan(tables: Tables) -> None:
+    """If columns are resolved by position or with other case sensitivity, a column may differ from the sealed one."""
     tables.make("t", "v bigint, k bigint", "k", 4, stored="stored as orc")
     tables.sql("insert into t select id, id % 40 from range(300)")
     put_schema(tables, "t", "k bigint, v bigint")
     tables.sql("refresh table t")
-    assert code_of(tables) == "columns-changed", "a column has another place"
-    assert tables.seal("t")[0].status == "sealed" and code_of(tables) == SEALED
+    assert reason_code(tables) == "columns-changed", "the position of a column differs"
+    assert tables.seal("t")[0].status == "sealed" and reason_code(tables) == SEALED
     codes = {"orc.force.positional.evolution": "positional-columns", "spark.sql.caseSensitive": "ambiguous-column"}
     for setting, code in codes.items():
         with tables.settings({setting: "true"}):
-            assert code_of(tables) == code
+            assert reason_code(tables) == code
             assert [tables.rows(query) for query in QUERIES] == stock_rows(tables)
             with pytest.raises(PySparkException, match=setting):
                 tables.seal("t")
@@ -306,17 +314,17 @@ def test_decimals_of_different_scale_are_different_keys(tables: Tables) -> None:
     tables.read("select * from t full join u on t.k = u.k")
 
 
-def test_a_table_that_is_read_by_hives_classes_is_left_alone(tables: Tables) -> None:
+def test_table_read_by_hives_serde_is_unchanged(tables: Tables) -> None:
     with tables.settings({"spark.sql.hive.convertMetastoreParquet": "false"}):
         assert "Bucketed" not in tables.plan(QUERIES[1].replace("from t ", "from other "))
 
 
-def test_the_spark_layout_is_left_to_stock_spark_until_it_is_sealed(tables: Tables) -> None:
+def test_unsealed_spark_layout_is_left_to_stock_spark(tables: Tables) -> None:
     tables.make("s", "k int, v bigint", "k", 4, stored="using parquet")
     tables.sql(f"stock:insert into s select /*+ REPARTITION(4, k) */ * from ({NUMBERS.format(500)})")
     query = "select * from s a join s b on a.k = b.k"
     plan = tables.plan(query)
-    assert plan.shape == (0, 2, 2) and "4 Spark buckets" not in plan, "as stock Spark plans it"
+    assert plan.shape == (0, 2, 2) and "4 Spark buckets" not in plan, "expected the plan of stock Spark"
     assert [of.status for of in tables.seal("s")] == ["sealed"]
     assert tables.shape(query) == (0, 0, 2)
     assert "true (4 Spark buckets, sorted)" in tables.read(query)
@@ -324,7 +332,7 @@ def test_the_spark_layout_is_left_to_stock_spark_until_it_is_sealed(tables: Tabl
     assert "true (4 Spark buckets, merged)" in tables.read(query)
 
 
-def test_a_table_without_files_is_read_by_its_own_spec(tables: Tables) -> None:
+def test_table_without_files_uses_its_own_spec(tables: Tables) -> None:
     tables.make("none", "k int, v bigint", "k", 16)
     assert tables.shape("select * from none join good on none.k = good.k").bucketed == 2
     assert "true (16 Hive buckets" in tables.plan("select k, count(*) from none group by k")

@@ -1,6 +1,6 @@
-"""Rows that come from buckets in the order of their groups are grouped one group at a time, without a hash table.
+"""Aggregates over buckets sorted by the grouping keys run without a hash table.
 
-Spark does so itself since 4.3, where a sort aggregate of groups generates code; it needs an order to see.
+Since Spark 4.3, a sort aggregate with grouping keys generates code, so Spark prefers it if the input is ordered.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ ROWS = """
 
 @pytest.fixture(scope="module")
 def tables(tables: Tables) -> Tables:
-    """Tables of one key and of two, sorted and not, each with NULL as a key."""
+    """Create tables of one and two keys, sorted and unsorted, each with a NULL key."""
     columns = "k int, s string, v bigint, d decimal(9, 2)"
     tables.make("a", columns, "k", 4, ROWS)
     tables.make("by_s", columns, "k", 4, ROWS, "k, s")
@@ -34,15 +34,15 @@ def tables(tables: Tables) -> Tables:
     return tables
 
 
-def kinds(plan: Plan) -> tuple[int, int, int]:
-    """How many aggregates go by order and how many by a hash table, and how many sorts there are."""
+def count_operators(plan: Plan) -> tuple[int, int, int]:
+    """Count sort aggregates, hash aggregates and sorts in a plan."""
     sorted_ones = len(re.findall(r"\bSortAggregate\(", plan))
     return sorted_ones, len(re.findall(r"\b(?:Object)?HashAggregate\(", plan)), plan.shape.sorts
 
 
 # fmt: off
 CASES = [
-    # Groups in the order of the rows; there may be more sorted columns.
+    # The rows are ordered by the groups; the table may have more sort columns.
     ("select k, count(*), sum(v), avg(d) from a group by k", (1, 0, 0)),
     ("select distinct k from a", (1, 0, 0)),
     ("select k, s, max(v) from by_s group by k, s", (1, 0, 0)),
@@ -56,16 +56,16 @@ CASES = [
     ("select k, sum(v) filter (where s = 's1') from a where v > 2 group by k having count(*) > 3", (1, 0, 0)),
     ("select k, count(distinct s) from by_s group by k", (2, 0, 0)),
     ("select k, sort_array(collect_list(v)), approx_count_distinct(s) from a group by k", (1, 0, 0)),
-    # The order of a join's rows; an input that had to be sorted; the groups of one are the input of the next.
+    # Groups in the order of a join's output, of a sorted input, and of another aggregate's output.
     ("select a.k, count(*), sum(w) from a join b on a.k = b.k group by a.k", (1, 0, 0)),
     ("select b.k, count(v), sum(w) from b left join a on a.k = b.k group by b.k", (1, 0, 0)),
     ("select a.k, count(*) from a join plain p on a.k = p.k group by a.k", (1, 0, 1)),
     ("select k, max(n) from (select k, s, count(*) n from by_s group by k, s) group by k", (2, 0, 0)),
-    # What was sorted for the operator above is in order already.
+    # The operator above has already required this order.
     ("select * from (select k, sum(v) from a group by k) x join b on x.k = b.k", (1, 0, 0)),
     ("select * from (select k, sum(v) from unsorted group by k) x join b on x.k = b.k", (0, 1, 1)),
     ("select k, n, rank() over (partition by k order by n) from (select k, count(*) n from a group by k)", (1, 0, 1)),
-    # A key that is computed, one of the other input, and no key.
+    # A computed key, a key of the other input, and no key.
     ("select k + 1, count(*) from a group by k + 1", (0, 2, 0)),
     ("select sum(v) from a join b on a.k = b.k", (0, 2, 0)),
     ("select a.k, w, count(*) from a join b on a.k = b.k group by a.k, w", (0, 1, 0)),
@@ -76,7 +76,7 @@ CASES = [
 @pytest.mark.parametrize(("query", "expected"), CASES, ids=[case[0] for case in CASES])
 def test_groups_in_order_need_no_hash_table(tables: Tables, query: str, expected: tuple[int, int, int]) -> None:
     plan = tables.read(query)
-    assert kinds(plan) == expected or not BY_ORDER, plan
+    assert count_operators(plan) == expected or not BY_ORDER, plan
 
 
 FUNCTIONS = (
@@ -95,11 +95,11 @@ KEYS = ("k", "s, k", "k, s", "k, v", "k, length(s)")
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_rows_are_those_of_stock_spark(tables: Tables, seed: int) -> None:
+def test_rows_equal_stock_spark(tables: Tables, seed: int) -> None:
     choose = random.Random(seed)
     found = 0
     for _ in range(12):
         keys, read = choose.choice(KEYS), choose.choice(INPUTS)
         query = f"select {keys}, {', '.join(choose.sample(FUNCTIONS, 3))} from {read} group by {keys}"
-        found += kinds(tables.read(query, empty="where false" in query))[0]
+        found += count_operators(tables.read(query, empty="where false" in query))[0]
     assert found > 3 or not BY_ORDER

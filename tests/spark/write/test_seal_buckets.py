@@ -1,4 +1,4 @@
-"""ALTER TABLE ... SEAL BUCKETS: files of others are read once, and sealed as far as they are what the table says."""
+"""Tests that ALTER TABLE ... SEAL BUCKETS reads unsealed files once, and seals those that match the bucket spec."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def tables(tables: Tables) -> Tables:
     return tables
 
 
-def unsealed(tables: Tables, files: int = 1) -> None:
-    """The table `t` as stock Spark writes it."""
+def create_unsealed(tables: Tables, files: int = 1) -> None:
+    """Create the table `t` as stock Spark writes it."""
     tables.make("t", SCHEMA, "k", 8)
     tables.fill("t", "select * from numbers", files=files, sealed=False)
 
@@ -41,7 +41,7 @@ ROWS = "select cast(id * 8 as int) as k, id as v, id as n from range(90) union a
 
 
 class Case(NamedTuple):
-    """What is done to the files or to the table, what SEAL BUCKETS makes of it, its problem, and how a join reads it then."""
+    """A change to files or table, the result of SEAL BUCKETS, its problem, and the plan of a later join."""
 
     do: Callable[[Tables], object]
     status: str = "refused"
@@ -49,12 +49,12 @@ class Case(NamedTuple):
     read: str = "false [not-sealed]"
 
 
-def renamed(name: str) -> Callable[[Tables], object]:
+def rename_files(name: str) -> Callable[[Tables], object]:
     return lambda tables: tables.rename("t", name)
 
 
-def with_row(row: str) -> Callable[[Tables], object]:
-    """Another file under the name of the table's first one."""
+def replace_rows(row: str) -> Callable[[Tables], object]:
+    """Replace the table's first file with rows of a query, under the same name."""
 
     def act(tables: Tables) -> None:
         rows = ROWS.format(row)
@@ -65,36 +65,38 @@ def with_row(row: str) -> Callable[[Tables], object]:
     return act
 
 
-def altered(spec: str) -> Callable[[Tables], object]:
+def alter_table(spec: str) -> Callable[[Tables], object]:
     return lambda tables: tables.sql(f"alter table t clustered by (k) {spec} buckets")
 
 
 SORTED, UNSORTED = "true (8 Hive buckets, sorted)", "true (8 Hive buckets)"
 CASES = {
-    "names of another engine": Case(renamed(r"0\1_0"), "sealed", read=SORTED),
-    "names of its copies": Case(renamed(r"0\1_0_copy_1"), "sealed", read=SORTED),
-    "several files of a bucket": Case(
-        lambda tables: unsealed(tables, 3), "sealed", read="true (8 Hive buckets, merged)"
+    "Hive file names": Case(rename_files(r"0\1_0"), "sealed", read=SORTED),
+    "Hive copy file names": Case(rename_files(r"0\1_0_copy_1"), "sealed", read=SORTED),
+    "several files per bucket": Case(
+        lambda tables: create_unsealed(tables, 3), "sealed", read="true (8 Hive buckets, merged)"
     ),
-    "a smaller key at the end": Case(with_row("16, 1L, 900L"), "sealed", "not sorted by k.*00000_0_part", UNSORTED),
-    # As Hive's descending order or another engine has it.
-    "NULL last": Case(with_row("null, 1L, 900L"), "sealed", "not sorted by k.*00000_0_part", UNSORTED),
-    "another order": Case(altered("sorted by (v) into 8"), "sealed", "not sorted by v", UNSORTED),
-    "another number": Case(altered("sorted by (k) into 16"), problem="a row of bucket"),
-    "a row of another bucket": Case(
-        with_row("801, 1L, 900L"), problem="a row of bucket 1 in a file of bucket 0: 00000_0_part"
+    "smaller key at the end": Case(replace_rows("16, 1L, 900L"), "sealed", "not sorted by k.*00000_0_part", UNSORTED),
+    # Hive's descending order, or another engine's order.
+    "NULL last": Case(replace_rows("null, 1L, 900L"), "sealed", "not sorted by k.*00000_0_part", UNSORTED),
+    "other sort columns": Case(alter_table("sorted by (v) into 8"), "sealed", "not sorted by v", UNSORTED),
+    "other number of buckets": Case(alter_table("sorted by (k) into 16"), problem="a row of bucket"),
+    "row of another bucket": Case(
+        replace_rows("801, 1L, 900L"), problem="a row of bucket 1 in a file of bucket 0: 00000_0_part"
     ),
-    "no bucket": Case(renamed(r"part-\1"), problem="no bucket in the name of a file: part-0000"),
-    "the Spark layout's names": Case(renamed(r"part-\1-x_\1.c000"), problem="no bucket in the name"),
-    "ids above the number": Case(renamed(r"00008_0_\1"), problem="a file of bucket 8, where there are 8"),
-    "another bucket's name": Case(renamed(r"00001_0_\1"), problem="a row of bucket"),
+    "file names without bucket ids": Case(
+        rename_files(r"part-\1"), problem="no bucket in the name of a file: part-0000"
+    ),
+    "Spark-layout file names": Case(rename_files(r"part-\1-x_\1.c000"), problem="no bucket in the name"),
+    "bucket ids out of range": Case(rename_files(r"00008_0_\1"), problem="a file of bucket 8, where there are 8"),
+    "file name of another bucket": Case(rename_files(r"00001_0_\1"), problem="a row of bucket"),
 }
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_files_are_sealed_as_far_as_they_are_what_the_table_says(tables: Tables, name: str) -> None:
+def test_only_files_that_match_the_spec_are_sealed(tables: Tables, name: str) -> None:
     case = CASES[name]
-    unsealed(tables)
+    create_unsealed(tables)
     case.do(tables)
     assert "Bucketed: false [not-sealed]" in tables.plan(GROUPED)
     (outcome,) = tables.seal("t")
@@ -109,8 +111,8 @@ def test_files_are_sealed_as_far_as_they_are_what_the_table_says(tables: Tables,
     same_rows(tables)
 
 
-def test_sealed_files_are_not_read_again_and_an_append_alone_is(tables: Tables) -> None:
-    unsealed(tables)
+def test_sealed_files_are_not_read_again(tables: Tables) -> None:
+    create_unsealed(tables)
     assert (tables.seal("t")[0].status, tables.seal("t")[0].files_read) == ("sealed", 0)
     again = tables.seal("t")[0]
     assert (again.status, again.files, again.files_read) == ("unchanged", 8, 0)
@@ -121,8 +123,8 @@ def test_sealed_files_are_not_read_again_and_an_append_alone_is(tables: Tables) 
     same_rows(tables)
 
 
-def test_a_dry_run_says_the_same_and_writes_nothing(tables: Tables) -> None:
-    unsealed(tables)
+def test_dry_run_reports_the_same_and_writes_nothing(tables: Tables) -> None:
+    create_unsealed(tables)
     dry = tables.seal("t", "dry run")
     assert seal_of(tables, "t") == {} and "[not-sealed]" in tables.plan(GROUPED)
     assert tables.seal("t") == dry and dry[0].status == "sealed"
@@ -131,7 +133,7 @@ def test_a_dry_run_says_the_same_and_writes_nothing(tables: Tables) -> None:
 
 @pytest.fixture
 def days(tables: Tables) -> Tables:
-    """A table whose partitions p=0 and p=1 stock Spark wrote, and which has an empty one."""
+    """Create a table whose partitions p=0 and p=1 stock Spark wrote, and an empty partition."""
     create(tables, "days")
     tables.sql("stock:insert into days select * from new_rows")
     tables.sql("alter table days add partition (p = 7)")
@@ -158,18 +160,18 @@ def test_where_selects_partitions(days: Tables, where: str, sealed: set[str]) ->
     assert ("Bucketed: true" in days.read(query)) == (len(whole) == 2)
 
 
-def test_a_partition_is_named_by_its_values(days: Tables) -> None:
+def test_partition_is_selected_by_its_values(days: Tables) -> None:
     outcomes = [tuple(row) for row in days.sql("alter table days partition (p = 1) seal buckets")]
     assert [row[:2] for row in outcomes] == [("p=1", "sealed")]
     assert kept(days, "days")["p=0"] == StoredSpec(None, 4)
 
 
-def test_partitions_of_several_specs_are_sealed_by_what_their_descriptors_say(days: Tables) -> None:
+def test_mixed_partitions_are_sealed_by_their_descriptors(days: Tables) -> None:
     days.sql("alter table days clustered by (k) sorted by (k) into 8 buckets")
     assert {of.partition: of.buckets for of in days.seal("days") if of.files} == {"p=0": 4, "p=1": 4}
 
 
-def test_a_partition_that_does_not_hold_leaves_the_others(days: Tables) -> None:
+def test_refused_partition_does_not_affect_the_others(days: Tables) -> None:
     shutil.rmtree(days.folder("days") / "p=0")
     days.sql("alter table days partition (p = 0) clustered by (v) into 4 buckets")
     shutil.copytree(days.folder("days") / "p=1", days.folder("days") / "p=0")
@@ -205,18 +207,18 @@ def refusing(tables: Tables) -> Tables:
 
 
 @pytest.mark.parametrize(("statement", "message"), REFUSED, ids=[statement for statement, _ in REFUSED])
-def test_what_cannot_be_had_is_an_error(refusing: Tables, statement: str, message: str) -> None:
+def test_invalid_statements_are_errors(refusing: Tables, statement: str, message: str) -> None:
     refused(refusing, f"alter table {statement}", message)
 
 
-def test_the_statement_is_explained_and_not_run(tables: Tables) -> None:
-    unsealed(tables)
+def test_explain_does_not_run_the_statement(tables: Tables) -> None:
+    create_unsealed(tables)
     assert "SealBucketsCommand" in str(tables.sql("explain alter table t seal buckets"))
     assert seal_of(tables, "t") == {}
 
 
-def test_it_works_where_the_extension_is_switched_off(tables: Tables) -> None:
-    unsealed(tables)
+def test_statement_works_with_the_extension_disabled(tables: Tables) -> None:
+    create_unsealed(tables)
     with tables.settings({"spark.bucketing.enabled": "false"}):
         assert tables.seal("t")[0].status == "sealed"
     assert "Bucketed: true" in tables.plan(GROUPED)

@@ -1,4 +1,4 @@
-"""Every INSERT with the extension seals what it wrote, and keeps the descriptors of partitions in step with the seals."""
+"""Tests that every INSERT with the extension seals its files, and updates partition descriptors with the seals."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.usefixtures("extension", "dynamic_partitions", "no_broa
 
 CONVERT, NULL = "spark.sql.hive.convertMetastoreParquet", "__HIVE_DEFAULT_PARTITION__"
 FOUR, EIGHT, PLAIN = StoredSpec(4, 4), StoredSpec(8, 8), StoredSpec(None, 0)
-# Statements on a table of 8 buckets, with partitions p=0 and p=1 of 4; what is kept of the partitions that they write.
+# Statements on a table of 8 buckets whose partitions p=0 and p=1 have 4, and the stored specs of written partitions.
 WRITES: list[tuple[str, dict[str, StoredSpec]]] = [
     ("insert into t partition (p = 5) select k, v from new_rows", {"p=5": EIGHT}),
     ("insert into t partition (p = 5) select k, v from new_rows where false", {"p=5": EIGHT}),
@@ -41,7 +41,7 @@ WRITES: list[tuple[str, dict[str, StoredSpec]]] = [
     ("statement", "written"),
     [pytest.param(*case, id=case[0][:70], marks=pytest.mark.long if "false" in case[0] else ()) for case in WRITES],
 )
-def test_a_write_seals_what_it_wrote(
+def test_write_seals_its_partitions(
     tables: Tables, statement: str, written: dict[str, StoredSpec], command: str
 ) -> None:
     convert = str(command == "InsertIntoHadoopFsRelationCommand").lower()
@@ -52,14 +52,14 @@ def test_a_write_seals_what_it_wrote(
         assert kept(tables, "t") == old
         tables.sql("alter table t clustered by (k) sorted by (k) into 8 buckets")
         explained = str(tables.sql(f"explain {statement}"))
-        assert f"Execute {command} " in explained, "EXPLAIN reads as on stock Spark"
+        assert f"Execute {command} " in explained, "EXPLAIN must look as on stock Spark"
         tables.sql(statement)
     assert kept(tables, "t") == old | written
     tables.read("select * from t")
 
 
 def digest_of(seal: dict[str, str], files: list[tuple[str, int, int]]) -> str:
-    """As docs/reference/seal-format.md has it: names, bytes and milliseconds of the files, and the spec."""
+    """Compute the digest as docs/reference/seal-format.md defines it: names, bytes and milliseconds, and the spec."""
     spec = "\n".join(seal[f"bucketing.{key}"] for key in ("num_buckets", "columns", "sort_columns", "hash", "schema"))
     sums = [0, 0]
     for text in (spec, *(f"{name}\n{length}\n{modified}" for name, length, modified in files)):
@@ -73,7 +73,7 @@ def listed(files: list[Path]) -> list[tuple[str, int, int]]:
     return [(path.name, path.stat().st_size, path.stat().st_mtime_ns // 10**6) for path in files]
 
 
-def test_the_seal_is_as_the_documents_say(tables: Tables) -> None:
+def test_seal_matches_its_documentation(tables: Tables) -> None:
     tables.make("t", "V string, K bigint", "v, K", 3, rest="partitioned by (p bigint)", sorted_by="v")
     tables.sql("insert into t select v, k, p from new_rows")
     for partition in ("p=0", "p=1"):
@@ -98,7 +98,7 @@ def test_the_seal_is_as_the_documents_say(tables: Tables) -> None:
         )  # fmt: skip
 
 
-def test_stock_spark_computes_the_digest_by_the_query_of_the_documents(tables: Tables) -> None:
+def test_documented_query_computes_the_digest_on_stock_spark(tables: Tables) -> None:
     text = (REPOSITORY / "docs" / "seal.md").read_text()
     query = text.partition("```sql\n")[2].partition("```")[0]
     tables.make("t", "k bigint, v string", "k", 4)
@@ -114,7 +114,7 @@ def test_stock_spark_computes_the_digest_by_the_query_of_the_documents(tables: T
     assert json.loads(seal["bucketing.schema"]) == [{"name": "k", "position": 0, "type": "bigint"}]
 
 
-def test_files_of_others_keep_a_partition_without_a_seal(tables: Tables) -> None:
+def test_files_of_other_writers_leave_a_partition_unsealed(tables: Tables) -> None:
     create(tables, "t")
     tables.sql("stock:insert into t select * from new_rows where p = 0")
     tables.sql("insert into t select * from new_rows")
@@ -123,7 +123,7 @@ def test_files_of_others_keep_a_partition_without_a_seal(tables: Tables) -> None
     assert kept(tables, "t")["p=0"] == FOUR
 
 
-def test_tables_without_buckets_pay_nothing(tables: Tables) -> None:
+def test_tables_without_buckets_cost_no_metastore_calls(tables: Tables) -> None:
     tables.create("plain (k bigint, v string) partitioned by (p bigint) stored as parquet")
     with metastore_calls(tables.spark) as calls:
         tables.sql("insert into plain select * from new_rows")
@@ -131,16 +131,16 @@ def test_tables_without_buckets_pay_nothing(tables: Tables) -> None:
     assert kept(tables, "plain") == {"p=0": PLAIN, "p=1": PLAIN}
 
 
-def test_an_append_costs_three_calls_for_all_partitions(tables: Tables) -> None:
+def test_append_makes_three_calls_for_all_partitions(tables: Tables) -> None:
     filled(tables, "t")
     with metastore_calls(tables.spark) as calls:
         tables.sql("insert into t select * from new_rows")
-    # Before their files are looked at, and once more before they are written as a whole.
+    # Partitions are fetched before their files are listed, and again before they are written.
     assert [calls.count(name) for name in ("get_partitions_by_names", "alter_partitions")] == [2, 1]
     assert kept(tables, "t") == dict.fromkeys(["p=0", "p=1"], FOUR)
 
 
-def test_a_descriptor_out_of_step_is_mended_by_the_next_write(tables: Tables) -> None:
+def test_next_write_repairs_an_inconsistent_descriptor(tables: Tables) -> None:
     create(tables, "t")
     with tables.settings({"spark.sql.statistics.size.autoUpdate.enabled": "true"}):
         tables.sql("insert into t select * from new_rows")
@@ -154,7 +154,7 @@ def test_a_descriptor_out_of_step_is_mended_by_the_next_write(tables: Tables) ->
 HARD = ["a b", "x=1/y", "it's", 'say "hi"', "100%", "é", NULL]
 
 
-def test_partitions_of_every_name_are_sealed(tables: Tables) -> None:
+def test_partitions_with_special_names_are_sealed(tables: Tables) -> None:
     create(tables, "hard", partition="Ds string, d date, N int")
     values = ", ".join(f'"{value}"' if '"' not in value else f"'{value}'" for value in HARD)
     query = f"""
@@ -167,7 +167,7 @@ def test_partitions_of_every_name_are_sealed(tables: Tables) -> None:
     assert "Bucketed: true" in tables.read("select k, count(*) from hard group by k")
 
 
-# What a seal may have become, and what bucket_specs says of it.
+# Damaged seals, and what bucket_specs reports.
 DAMAGED: list[tuple[dict[str, str | None], str, str]] = [
     ({"hash": None}, "seal-unreadable", "bucketing.hash is missing"),
     ({"hash": "murmur"}, "seal-unreadable", "bucketing.hash is murmur, expected hive"),
@@ -187,7 +187,7 @@ DAMAGED: list[tuple[dict[str, str | None], str, str]] = [
 ]
 
 
-def test_a_damaged_seal_is_named_and_an_overwrite_replaces_it(tables: Tables) -> None:
+def test_damaged_seal_is_named_and_replaced_by_an_overwrite(tables: Tables) -> None:
     filled(tables, "t", f"select k, v, k % {len(DAMAGED)} from new_rows")
     for number, (change, _, _) in enumerate(DAMAGED):
         put_parameters(tables, "t", f"p={number}", {f"bucketing.{key}": value for key, value in change.items()})
@@ -203,7 +203,7 @@ def test_a_damaged_seal_is_named_and_an_overwrite_replaces_it(tables: Tables) ->
 
 
 @pytest.mark.parametrize("partitioned", [True, False])
-def test_a_seal_that_cannot_be_written_does_not_fail_the_insert(tables: Tables, partitioned: bool) -> None:
+def test_insert_succeeds_if_its_seal_cannot_be_written(tables: Tables, partitioned: bool) -> None:
     if partitioned:
         create(tables, "t")
     else:
@@ -220,7 +220,7 @@ def test_a_seal_that_cannot_be_written_does_not_fail_the_insert(tables: Tables, 
     assert "ALTER TABLE `spark_catalog`.`seals_of_writes`.`t` SEAL BUCKETS" in warning
 
 
-# What may come back out of the files as other rows, or in another order, is not sealed.
+# Files that may return other rows, or another order, are not sealed.
 
 
 def status(tables: Tables) -> list[tuple[object, ...]]:
@@ -235,7 +235,9 @@ def status(tables: Tables) -> list[tuple[object, ...]]:
         ("parquet", {"spark.sql.hive.convertMetastoreParquet": "false"}),
     ],
 )
-def test_dates_that_calendars_count_differently(tables: Tables, stored: str, settings: dict[str, str]) -> None:
+def test_dates_that_differ_between_calendars_are_not_sealed(
+    tables: Tables, stored: str, settings: dict[str, str]
+) -> None:
     tables.make("t", "d date, v int", "d", 8, stored=f"stored as {stored}")
     with tables.settings(settings):
         tables.sql("insert into t values (date'1582-10-10', 1), (date'1500-01-01', 2), (date'2024-01-01', 3)")
@@ -250,7 +252,7 @@ def test_dates_that_calendars_count_differently(tables: Tables, stored: str, set
 
 @pytest.mark.parametrize("planned", ["true", "false"])
 @pytest.mark.parametrize("distribute", ["true", "false"])
-def test_rows_that_come_in_the_opposite_order(tables: Tables, planned: str, distribute: str) -> None:
+def test_rows_in_descending_order_are_sorted_again_or_not_sealed(tables: Tables, planned: str, distribute: str) -> None:
     tables.make("t", "k int, v int", "k", 8)
     settings = {"spark.bucketing.write.distribute": distribute, "spark.sql.optimizer.plannedWrite.enabled": planned}
     source = "select cast(id as int) as k, cast(id as int) as v from range(300)"
@@ -262,7 +264,7 @@ def test_rows_that_come_in_the_opposite_order(tables: Tables, planned: str, dist
     assert status(tables) == [("sealed" if distribute == "true" else "not-sealed",)]
 
 
-def test_a_timestamp_ends_the_order(tables: Tables) -> None:
+def test_timestamps_end_the_sealed_ordering(tables: Tables) -> None:
     tables.make("t", "k int, at timestamp, x int", "k", 8, sorted_by="k, at, x")
     rows = "values (1, timestamp'2024-01-01 00:00:00.000100', 9), (1, timestamp'2024-01-01 00:00:00.000200', 5)"
     with tables.settings({"spark.sql.parquet.outputTimestampType": "TIMESTAMP_MILLIS"}):
@@ -272,7 +274,7 @@ def test_a_timestamp_ends_the_order(tables: Tables) -> None:
     assert tables.shape(query).sorts == 2
 
 
-def test_tasks_that_have_several_files_open(tables: Tables) -> None:
+def test_tasks_with_several_open_files_leave_partitions_unsealed(tables: Tables) -> None:
     tables.create("t (k int) partitioned by (p int) clustered by (k) into 4 buckets stored as parquet")
     with tables.settings({"spark.sql.maxConcurrentOutputFileWriters": "4"}):
         tables.sql("insert into t select cast(id as int), cast(id % 2 as int) from range(40)")

@@ -1,4 +1,4 @@
-"""The plans of writes with the extension: one shuffle or none, never two; and the writes that are refused."""
+"""Tests of write plans with the extension: at most one shuffle, and the writes that are refused."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.usefixtures("extension", "dynamic_partitions")
 
 @pytest.fixture(scope="module")
 def tables(tables: Tables) -> Tables:
-    """Tables of 8 buckets and fewer to write from; the session has 3 cores."""
+    """Create source tables of at most 8 buckets; the session has 3 cores."""
     for name, buckets in (("from8", 8), ("other8", 8), ("from4", 4), ("from2", 2)):
         tables.make(
             name, "k bigint, v string", "k", buckets, "select id as k, cast(id % 40 as string) as v from range(300)"
@@ -28,7 +28,7 @@ def tables(tables: Tables) -> Tables:
     return tables
 
 
-# (what is written, exchanges)
+# (source of the write, exchanges).
 SHUFFLES = {
     "insert into t select k, v from scattered": 1,
     "insert into t select /*+ repartition(3, v) */ k, v from scattered_once": 1,
@@ -54,7 +54,7 @@ SHUFFLES = {
 
 
 @pytest.mark.usefixtures("aqe")
-def test_a_write_shuffles_once_and_not_at_all_where_its_rows_lie_right(tables: Tables) -> None:
+def test_write_shuffles_at_most_once(tables: Tables) -> None:
     tables.sql(
         "create or replace temporary view scattered_once as select id as k, cast(id as string) as v from range(600)"
     )
@@ -65,7 +65,7 @@ def test_a_write_shuffles_once_and_not_at_all_where_its_rows_lie_right(tables: T
     with setting(tables.spark, "spark.sql.autoBroadcastJoinThreshold", "-1"):
         for statement, exchanges in SHUFFLES.items():
             plan = explain(tables, statement)
-            # The view of scattered rows has a shuffle of its own.
+            # The view `scattered` contains a shuffle.
             found = len(re.findall(r"\bExchange ", plan)) - plan.count("RoundRobinPartitioning")
             assert found == exchanges, f"{statement}\n{plan}"
             name = statement.split()[2]
@@ -74,14 +74,14 @@ def test_a_write_shuffles_once_and_not_at_all_where_its_rows_lie_right(tables: T
             assert set(buckets_of_files(tables, name).values()) <= {1}, statement
 
 
-def test_order_that_a_value_depends_on_is_kept(tables: Tables) -> None:
+def test_required_input_order_is_preserved(tables: Tables) -> None:
     create(tables, "t", "hive-parquet")
     query = "select k, v, monotonically_increasing_id() as p from (select * from scattered order by cast(v as int))"
     assert "Exchange rangepartitioning" in explain(tables, f"insert into t {query}")
     assert "Exchange rangepartitioning" not in explain(tables, "insert into t select * from scattered order by v")
 
 
-def test_tables_without_buckets_and_sessions_without_the_extension_are_left_alone(tables: Tables) -> None:
+def test_writes_without_buckets_or_extension_are_unchanged(tables: Tables) -> None:
     tables.sql("create table if not exists flat (k bigint, v string, p bigint) using parquet")
     create(tables, "t", "spark-parquet")
     statement = "insert into {} select * from scattered"
@@ -101,7 +101,7 @@ WRITES: dict[str, Callable[[Tables], object]] = {
 
 @pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
 @pytest.mark.parametrize("stored", ["parquet", pytest.param("textfile", marks=pytest.mark.long)])
-def test_a_table_of_bucketing_version_2_is_refused(
+def test_table_of_bucketing_version_2_is_refused(
     tables: Tables, write: Callable[[Tables], object], stored: str
 ) -> None:
     create(tables, "two", "hive-parquet")
@@ -124,7 +124,7 @@ def test_a_table_of_bucketing_version_2_is_refused(
     assert tables.files("two")
 
 
-def test_version_2_means_nothing_to_a_table_of_the_spark_layout(tables: Tables) -> None:
+def test_bucketing_version_2_does_not_affect_the_spark_layout(tables: Tables) -> None:
     create(tables, "t", "spark-parquet")
     tables.sql("alter table t set tblproperties ('bucketing_version' = '2')")
     tables.sql("insert into t select * from scattered")
@@ -132,7 +132,9 @@ def test_version_2_means_nothing_to_a_table_of_the_spark_layout(tables: Tables) 
 
 
 @pytest.mark.parametrize("bucket_hash", ["hive", pytest.param("spark", marks=pytest.mark.long)])
-def test_the_macros_shuffle_and_the_extensions_are_one(project: Project, spark: SparkSession, bucket_hash: str) -> None:
+def test_extension_adds_no_shuffle_to_that_of_the_macros(
+    project: Project, spark: SparkSession, bucket_hash: str
+) -> None:
     for buckets, partition_by in ((8, []), (1, []), (4, ["p"])):
         name = f"m{buckets}"
         config = {"clustered_by": ["k"], "buckets": buckets, "bucket_hash": bucket_hash, "partition_by": partition_by}
@@ -148,8 +150,8 @@ def test_the_macros_shuffle_and_the_extensions_are_one(project: Project, spark: 
         assert len(project.files(name)) == buckets * (3 if partition_by else 1)
 
 
-def test_what_is_computed_above_a_shuffle_keeps_it(tables: Tables) -> None:
-    """It may be the reason for the shuffle; a column that is passed on is none."""
+def test_shuffle_below_computed_columns_is_kept(tables: Tables) -> None:
+    """The shuffle may determine a computed value; it does not determine a column that is only passed on."""
     tables.make("spread", "k int, v double", "k", 4)
     rows = "select /*+ REPARTITION(2) */ id from range(9999)"
     for value, exchanges in (("sqrt(id)", 2), ("cast(id as double)", 1)):
@@ -157,7 +159,7 @@ def test_what_is_computed_above_a_shuffle_keeps_it(tables: Tables) -> None:
         assert len(re.findall(r"Exchange (RoundRobin|hive)", plan)) == exchanges
 
 
-def test_a_few_rows_are_written_by_one_task(tables: Tables) -> None:
+def test_few_rows_are_written_by_one_task(tables: Tables) -> None:
     tables.make("tiny", "k int, v double", "k", 64)
     tables.sql("insert into tiny values (1, 1), (2, 2), (3, 3), (4, 4)")
     assert [path.name[:5] for path in tables.files("tiny")] == ["00001", "00002", "00003", "00004"]

@@ -1,4 +1,4 @@
-"""Plain writes into bucketed tables with the extension: one sorted file per bucket, whatever the session is like."""
+"""Tests that plain writes into bucketed tables with the extension make one sorted file per bucket, in any session."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.usefixtures("extension", "dynamic_partitions")
 
 @pytest.mark.usefixtures("aqe")
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_every_way_to_write_makes_one_file_per_bucket(tables: Tables, layout: str) -> None:
+def test_every_kind_of_write_makes_one_file_per_bucket(tables: Tables, layout: str) -> None:
     create(tables, "t", layout)
     for appends in (1, 2):
         tables.sql("insert into t select * from scattered")
@@ -29,17 +29,17 @@ def test_every_way_to_write_makes_one_file_per_bucket(tables: Tables, layout: st
     tables.spark.table("scattered").write.insertInto("t", overwrite=True)
     assert_bucketed(tables, "t", layout)
     assert tables.rows("select * from t") == tables.rows("select * from scattered")
-    assert len(writing_tasks(tables.files("t"))) == 8, "buckets share tasks"
+    assert len(writing_tasks(tables.files("t"))) == 8, "each bucket needs its own task"
 
 
 @pytest.mark.usefixtures("aqe")
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_partitions_have_one_file_per_bucket_each(tables: Tables, layout: str) -> None:
+def test_each_partition_has_one_file_per_bucket(tables: Tables, layout: str) -> None:
     create(tables, "t", layout, partitioned=True)
     tables.sql("insert into t partition (p) select * from scattered")
     assert_bucketed(tables, "t", layout)
     assert len(writing_tasks(tables.files("t"))) == 8, (
-        "buckets of a partition share tasks, or partitions have none in common"
+        "each bucket of a partition needs its own task, and partitions must share tasks"
     )
     with setting(tables.spark, "spark.sql.sources.partitionOverwriteMode", "dynamic"):
         tables.sql("insert overwrite table t partition (p) select * from scattered where p > 0")
@@ -51,13 +51,13 @@ def test_partitions_have_one_file_per_bucket_each(tables: Tables, layout: str) -
 
 
 def assert_sealed(tables: Tables, name: str, layout: str) -> None:
-    """In 8 buckets, of which all partitions have a seal."""
+    """Check that all partitions are sealed with 8 buckets."""
     assert_bucketed(tables, name, layout)
     assert {of.of_seal for of in kept(tables, name).values()} == {8}
 
 
 @pytest.mark.parametrize("layout", ["hive-parquet", "spark-parquet"])
-def test_a_table_created_from_a_query_or_saved_from_a_frame_is_bucketed(tables: Tables, layout: str) -> None:
+def test_ctas_and_save_as_table_write_buckets(tables: Tables, layout: str) -> None:
     stored = LAYOUTS[layout][0]
     head, tail = (stored, "") if stored.startswith("using") else ("", stored)
     buckets = "clustered by (k) sorted by (k) into 8 buckets"
@@ -94,7 +94,7 @@ def test_a_table_created_from_a_query_or_saved_from_a_frame_is_bucketed(tables: 
     ],
     ids=lambda settings: "-".join(f"{key.split('.')[-1]}={value}" for key, value in settings.items()),
 )
-def test_the_sessions_settings_do_not_matter(tables: Tables, settings: dict[str, str]) -> None:
+def test_session_settings_do_not_affect_the_buckets(tables: Tables, settings: dict[str, str]) -> None:
     with tables.settings(settings):
         create(tables, "t", "hive-parquet", partitioned=True)
         create(tables, "u", "hive-parquet")
@@ -105,7 +105,7 @@ def test_the_sessions_settings_do_not_matter(tables: Tables, settings: dict[str,
 
 
 @pytest.mark.parametrize("partitioned", [False, True])
-def test_writers_that_keep_several_files_open_write_one_per_bucket(tables: Tables, partitioned: bool) -> None:
+def test_tasks_with_several_open_files_write_one_file_per_bucket(tables: Tables, partitioned: bool) -> None:
     create(tables, "t", "hive-parquet", partitioned)
     tables.make("t", "k bigint, v string, p bigint", "k", 8, sorted_by="") if not partitioned else None
     into = "t partition (p)" if partitioned else "t"
@@ -120,10 +120,10 @@ SKEW = {
     "spark.sql.adaptive.skewJoin.skewedPartitionFactor": "1.2",
     "spark.sql.adaptive.advisoryPartitionSizeInBytes": "2k",
 }
-# How adaptive execution reads a shuffle anew: settings for it, and its name in a plan.
+# Ways in which adaptive execution changes a shuffle read: the settings and the name in a plan.
 REREADS = {
     "skewed": SKEW,
-    "skewed, even for a shuffle": SKEW | {"spark.sql.adaptive.forceOptimizeSkewedJoin": "true"},
+    "skewed, forced": SKEW | {"spark.sql.adaptive.forceOptimizeSkewedJoin": "true"},
     "local": {"spark.sql.adaptive.autoBroadcastJoinThreshold": "100k"},
     "coalesced": {},
 }
@@ -131,8 +131,8 @@ REREADS = {
 
 @pytest.mark.long
 @pytest.mark.parametrize("reread", REREADS)
-def test_adaptive_execution_does_not_take_buckets_apart(tables: Tables, reread: str) -> None:
-    """The join is spread by the buckets of the table, so that the write needs no shuffle, and relies on the join's."""
+def test_adaptive_execution_does_not_split_buckets(tables: Tables, reread: str) -> None:
+    """The join is already shuffled by the table's buckets, so the write relies on that shuffle."""
     columns = "k bigint, v string"
     tables.make("wide", columns, "k", 6, stored="using parquet")
     tables.create(f"flat_wide ({columns}) using parquet")
@@ -141,14 +141,14 @@ def test_adaptive_execution_does_not_take_buckets_apart(tables: Tables, reread: 
     settings = {"spark.sql.autoBroadcastJoinThreshold": "-1", "spark.sql.shuffle.partitions": "6"} | REREADS[reread]
     with tables.settings(settings):
         tables.sql(f"insert into flat_wide {query}")
-        assert f"Arguments: {reread.split(',')[0]}" in last_insert(tables.spark), "the settings do not do it"
+        assert f"Arguments: {reread.split(',')[0]}" in last_insert(tables.spark), "the settings had no effect"
         tables.sql(f"insert into wide {query}")
     assert_bucketed(tables, "wide", "spark-parquet", 6)
     assert tables.rows("select count(*), sum(k) from wide") == tables.rows("select count(*), sum(k) from flat_wide")
 
 
 @pytest.mark.parametrize("layout", ["hive-parquet", pytest.param("hive-orc", marks=pytest.mark.long)])
-def test_an_insert_after_a_select_keeps_the_buckets(tables: Tables, layout: str) -> None:
+def test_insert_after_a_select_keeps_the_buckets(tables: Tables, layout: str) -> None:
     for partitioned, how in product([False, True], ["insert into", "insert overwrite"]):
         create(tables, "t", layout, partitioned)
         tables.sql("select * from t")
@@ -159,7 +159,7 @@ def test_an_insert_after_a_select_keeps_the_buckets(tables: Tables, layout: str)
         assert_bucketed(tables, "t", layout, files=2 if how == "insert into" else 1)
 
 
-def test_without_its_shuffle_the_buckets_are_still_kept(tables: Tables) -> None:
+def test_buckets_are_kept_without_an_added_shuffle(tables: Tables) -> None:
     create(tables, "t", "hive-parquet")
     tables.sql("select * from t")
     with setting(tables.spark, "spark.bucketing.write.distribute", "false"):
@@ -169,13 +169,13 @@ def test_without_its_shuffle_the_buckets_are_still_kept(tables: Tables) -> None:
     assert max(files.values()) == 5
 
 
-def test_empty_strings_and_nulls_are_one_partition_with_one_file_per_bucket(tables: Tables) -> None:
+def test_empty_strings_and_nulls_share_one_partition(tables: Tables) -> None:
     for stored, columns in (
         ("stored as parquet", ("k bigint", "partitioned by (p string)")),
         ("using parquet", ("k bigint, p string", "partitioned by (p)")),
     ):
         tables.make("t", columns[0], "k", 4, rest=columns[1], stored=stored)
-        # By 7 tasks, since the hashes of the two agree by 6.
+        # Use 7 tasks, because the two hashes are equal modulo 6.
         with setting(tables.spark, "spark.sql.shuffle.partitions", "7"):
             tables.sql("insert into t select id, if(id % 2 = 0, '', null) from range(200)")
         assert set(buckets_of_files(tables, "t")) == {("p=__HIVE_DEFAULT_PARTITION__", bucket) for bucket in range(4)}
@@ -184,7 +184,7 @@ def test_empty_strings_and_nulls_are_one_partition_with_one_file_per_bucket(tabl
 
 @pytest.mark.long
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_keys_of_several_types_and_their_odd_values(tables: Tables, layout: str) -> None:
+def test_special_values_of_several_key_types_are_bucketed(tables: Tables, layout: str) -> None:
     columns = "s string, d date, n decimal(10, 2), b boolean, f double, i int"
     tables.make("t", columns, "s, d, n, b, i", 8, stored=LAYOUTS[layout][0])
     odd = """
@@ -204,7 +204,7 @@ def test_keys_of_several_types_and_their_odd_values(tables: Tables, layout: str)
     assert tables.stock_rows("select * from u") == tables.rows(odd)
 
 
-def test_a_stream_writes_its_batches_bucketed(tables: Tables, tmp_path: Path) -> None:
+def test_stream_writes_bucketed_batches(tables: Tables, tmp_path: Path) -> None:
     create(tables, "t", "hive-parquet")
     source = tmp_path / "source"
     tables.spark.table("scattered").write.parquet(str(source))
@@ -219,14 +219,14 @@ def test_a_stream_writes_its_batches_bucketed(tables: Tables, tmp_path: Path) ->
     assert_bucketed(tables, "t", "hive-parquet")
 
 
-def test_a_storage_that_takes_no_more_is_one_sentence(tables: Tables) -> None:
+def test_full_disk_is_reported_in_one_line(tables: Tables) -> None:
     tables.make("t", "k bigint, v string", "k", 1)
     tables.sql("insert into t values (1, 'before')")
     jvm = tables.spark.sparkContext._jvm
     assert jvm is not None
     pid = jvm.java.lang.ProcessHandle.current().pid()
     limits = resource.prlimit(pid, resource.RLIMIT_FSIZE)
-    # As a full disk, files may not become larger.
+    # A limit on the file size simulates a full disk.
     resource.prlimit(pid, resource.RLIMIT_FSIZE, (16 * 2**20, limits[1]))
     try:
         with pytest.raises(PySparkException) as caught:
@@ -239,11 +239,11 @@ def test_a_storage_that_takes_no_more_is_one_sentence(tables: Tables) -> None:
     assert tables.sql("select v from t") == [("before",)]
 
 
-def test_an_append_that_another_one_cut_off_says_so(tables: Tables) -> None:
+def test_append_interrupted_by_another_one_fails_with_a_clear_error(tables: Tables) -> None:
     tables.make("t", "k bigint, v bigint", "k", 4)
 
     def append(number: int) -> str:
-        """What a statement failed with; empty for none."""
+        """Return the error of an append, or an empty string."""
         try:
             tables.spark.sql(f"insert into {tables.database}.t select id, {number} from range(200)")
         except PySparkException as error:
@@ -251,7 +251,7 @@ def test_an_append_that_another_one_cut_off_says_so(tables: Tables) -> None:
         return ""
 
     with ThreadPoolExecutor(6) as pool:
-        # About one of four fails.
+        # About a quarter of the appends fail.
         failures = [failure for failure in pool.map(append, range(48)) if failure]
     assert failures
     for failure in failures:
@@ -259,7 +259,7 @@ def test_an_append_that_another_one_cut_off_says_so(tables: Tables) -> None:
         assert "Another statement wrote to the table at the same time" in failure and "space" not in failure, failure
 
 
-def test_an_append_whose_commit_another_one_cut_off_says_so(tables: Tables) -> None:
+def test_append_whose_commit_was_interrupted_fails_with_a_clear_error(tables: Tables) -> None:
     jvm = tables.spark.sparkContext._jvm
     assert jvm is not None
     of_storage = jvm.org.apache.spark.sql.bucketing.write.SealedWrites.ofStorage
