@@ -9,12 +9,14 @@ from typing import Any
 
 import pytest
 import yaml
-from bucketed_tables import cores
+from bucketed_tables import cores, settled
 from check_cases import Checked, apply_fixes, made
 from pyspark.sql import SparkSession
 
 from conftest import all_long_but
 from spark_bucketing.check.reasons import REASONS
+from spark_bucketing.plan import parse_plan
+from spark_bucketing.plan.session_planner import SessionPlanner
 
 FOLDER = Path(__file__).parents[1] / "cases"
 
@@ -87,6 +89,31 @@ def said(checked: Checked, case: Case, aqe: str) -> list[str]:
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.file}: {case.name}")
 def test_check_reports_the_expected_verdicts_and_reasons(checked: Checked, case: Case, aqe: str) -> None:
     assert said(checked, case, aqe) == list(case.operators)
+
+
+# Only without adaptive execution does EXPLAIN show which exchanges are reused.
+@pytest.mark.parametrize("aqe", ["false", pytest.param("true", marks=pytest.mark.long)])
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.file}: {case.name}")
+def test_hypothetical_tables_that_change_nothing_change_no_plan(checked: Checked, case: Case, aqe: str) -> None:
+    live, hypothetical = checked.counts(case.sql, {**case.settings, "spark.sql.adaptive.enabled": aqe})
+    assert hypothetical == live
+
+
+TWICE = "select x.n, y.n from grouped x join grouped y on x.v = y.v"
+SUBQUERY = "select v from s8 where v > (select max(v) from s8) and v < 2 * (select max(v) from s8)"
+
+
+@pytest.mark.parametrize(("sql", "aqe"), [(TWICE, "false"), (SUBQUERY, "false")])
+def test_a_cache_or_a_subquery_that_is_read_twice_counts_once(checked: Checked, sql: str, aqe: str) -> None:
+    spark, planner = checked.spark, SessionPlanner("", checked.spark)
+    with settled(spark, {"spark.sql.adaptive.enabled": aqe, "spark.sql.autoBroadcastJoinThreshold": "-1"}):
+        spark.sql(f"use {checked.database}")
+        spark.sql("cache lazy table grouped as select v, count(*) as n from s8 group by v")
+        try:
+            plan = parse_plan(planner.explain(sql).formatted)
+        finally:
+            spark.catalog.dropTempView("grouped")
+    assert plan.counts.exchanges == 1
 
 
 @pytest.mark.parametrize("case", all_long_but(QUICK, CASES), ids=lambda case: f"{case.file}: {case.name}")

@@ -91,6 +91,15 @@ def test_every_exchange_and_sort_has_a_reason(
     assert {query: missing for query, missing in found.items() if missing} == {}
 
 
+@pytest.mark.parametrize(("layout", "extension", "aqe", "queries"), [("hive", ON, OFF, ("q02", "q11", "q21")), *ALL])
+def test_hypothetical_tables_that_change_nothing_change_no_plan(
+    layouts: dict[str, Checked], layout: str, extension: str, aqe: str, queries: Collection[str]
+) -> None:
+    checked, settings = _ready(layouts, layout), _settings(extension, aqe)
+    counts = {query: checked.counts(QUERIES[query], settings) for query in queries}
+    assert {query: found for query, found in counts.items() if found[0] != found[1]} == {}
+
+
 @pytest.mark.parametrize(("layout", "extension", "queries"), FIXED)
 def test_every_fix_changes_the_verdict_as_promised(
     layouts: dict[str, Checked], layout: str, extension: str, queries: Collection[str]

@@ -21,9 +21,10 @@ from spark_bucketing.check.scans import note_of
 from spark_bucketing.check.session_settings import SETTINGS, Settings
 from spark_bucketing.check.table_facts import Facts
 from spark_bucketing.check.verdicts import judge
-from spark_bucketing.check.verified_fixes import Proposals
-from spark_bucketing.plan import Statistics, parse_plan, parse_statistics
+from spark_bucketing.check.verified_fixes import HypotheticalQuery, Proposals
+from spark_bucketing.plan import parse_plan, parse_statistics
 from spark_bucketing.plan.session_planner import SessionPlanner
+from spark_bucketing.plan.tree import PlanCounts
 from spark_bucketing.plan.whatif import WhatIf
 from spark_bucketing.session import SessionStatements, setting
 from spark_bucketing.spec import BucketSpec
@@ -121,6 +122,22 @@ class Checked:
 
     def judge(self, sql: str, settings: Mapping[str, str]) -> tuple[OperatorResult, ...]:
         """Return the check of a query by this session's planner, with fixes verified by a separate planner."""
+        with self.asked(sql, settings) as (query, asked):
+            self.query = query
+            return tuple(Proposals(asked, judge(query)).results())
+
+    def counts(self, sql: str, settings: Mapping[str, str]) -> tuple[PlanCounts, PlanCounts]:
+        """Return the exchanges and sorts of a query in this session, and over identical hypothetical tables."""
+        with self.asked(sql, settings) as (query, asked):
+            planned = asked.planned()
+            assert planned is not None, f"not planned over hypothetical tables: {sql}"
+            return query.plan.counts, planned.counts
+
+    @contextmanager
+    def asked(self, sql: str, settings: Mapping[str, str]) -> Iterator[tuple[Query, HypotheticalQuery]]:
+        """Plan a query in this session, and over hypothetical tables."""
+        # The hypothetical session starts before the query's settings apply, so that every query can change them.
+        self._whatif = self._whatif or self._opened.enter_context(whatif_beside(self.spark, True))
         with settled(self.spark, {**PLANNING, **settings}):
             self.spark.sql(f"use {self.database}")
             planner = SessionPlanner("", self.spark)
@@ -131,20 +148,17 @@ class Checked:
             facts = self.facts.of(plan.tables)
             facts |= {name: self.facts.with_partitions(facts[name]) for name in plainly}
             values = {name: str(self.spark.conf.get(name, "<undefined>")) for name in SETTINGS}
-            sizes = Statistics(folders=parse_statistics(explained.cost).folders)
-            self.query = query = Query(plan, facts, Settings(values), sql, sizes)
-            judged = judge(query)
+            query = Query(plan, facts, Settings(values), sql, parse_statistics(explained.cost))
             live = LiveHypotheticalTables(planner, self.facts, lambda: self.beside({**PLANNING, **settings}))
             with closing(live):
                 asked = live.query(query)
                 assert asked is not None, f"not planned over hypothetical tables: {sql}"
-                return tuple(Proposals(asked, judged).results())
+                yield query, asked
 
     @contextmanager
     def beside(self, settings: Mapping[str, str]) -> Iterator[WhatIf]:
         """Reuse one planner of hypothetical tables, with the settings of a query."""
-        if self._whatif is None:
-            self._whatif = self._opened.enter_context(whatif_beside(self.spark, True))
+        assert self._whatif is not None
         with settled(self._whatif.session, settings):
             yield self._whatif
 

@@ -57,6 +57,8 @@ def test_stub_table_is_stored_as_configured(
 def test_table_of_unknown_size_counts_as_large() -> None:
     assert HypotheticalTable("s.t", {}).size == UNKNOWN_SIZE
     assert HypotheticalTable("s.t", {}, size_bytes=0).size == 1
+    listed = HypotheticalTable("s.t", {}, size_bytes=9, knows_size=False)
+    assert (listed.size, listed.file_bytes) == (UNKNOWN_SIZE, 9)
 
 
 def test_files_of_unknown_size_fit_into_a_file_system(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+from plan_texts import exchange, join, plan, scan, sort
 
 from spark_bucketing.check.checked_query import Query
 from spark_bucketing.check.results import OperatorResult, Verdict
@@ -91,32 +92,6 @@ def test_unrecognized_operator_is_unknown(tables: dict[str, TableFacts], changed
 )
 def test_line_is_the_clause_with_the_operator_s_columns_and_table(sql: str, line: int | None) -> None:
     assert {finding.line for finding in join_of("bucket_counts", TABLES, sql).findings} == {line}
-
-
-def plan(tree: str, *details: str) -> str:
-    return f"== Physical Plan ==\n{tree}\n\n\n" + "\n\n".join(details) + "\n"
-
-
-def scan(number: int, table: str, first: int) -> str:
-    return (
-        f"({number}) Scan parquet spark_catalog.d.{table}\nOutput [2]: [k#{first}, v#{first + 1}L]\n"
-        "Bucketed: true\nLocation: InMemoryFileIndex [file:/x]"
-    )
-
-
-def exchange(number: int, key: str) -> str:
-    return (
-        f"({number}) Exchange\nInput [2]: [{key}, w#99L]\n"
-        f"Arguments: hashpartitioning({key}, 8), ENSURE_REQUIREMENTS, [plan_id=1]"
-    )
-
-
-def sort(number: int, key: str) -> str:
-    return f"({number}) Sort\nInput [2]: [{key}, w#99L]\nArguments: [{key} ASC NULLS FIRST], false, 0"
-
-
-def join(number: int, left: str, right: str, kind: str = "Inner", name: str = "SortMergeJoin") -> str:
-    return f"({number}) {name}\nLeft keys [1]: [{left}]\nRight keys [1]: [{right}]\nJoin type: {kind}\nJoin condition: None"
 
 
 def judged(text: str, sql: str = "") -> list[OperatorResult]:

@@ -170,7 +170,10 @@ def _requirements(op: Operator, side: Side, sizes: Mapping[int, float]) -> tuple
     """Return the requirement for one table or for each input of a UNION ALL; empty if bucketing cannot help."""
     if side.needed is None or not side.keys:
         return ()
-    share = PARTIAL_SHARE if side.needed in _partial(op) else 1
+    share = PARTIAL_SHARE if side.needed in _partial(op) else 1.0
+    if side.needed.number not in side.own:
+        # An exchange that is reused moves its rows once, for the input that it is made for.
+        share = 0.0
     found: dict[tuple[str, tuple[str | None, ...]], Requirement] = {}
     for branch in _branches(side.entry, side.keys):
         table, keys = _table(branch.entry), _columns(branch)
@@ -260,10 +263,10 @@ def _passing(node: PlanNode) -> PlanNode | None:
        +- Scan dimension
     """
     if node.operator == "BroadcastHashJoin":
-        streamed = [child for child in node.children if child.operator != "BroadcastExchange"]
-        return streamed[0] if len(streamed) == 1 and streamed[0].operator != "ReusedExchange" else None
+        streamed = [child for child in node.inputs if child.operator != "BroadcastExchange"]
+        return streamed[0] if len(streamed) == 1 else None
     if node.operator in PASSING:
         return node.children[0]
-    if is_operator(node) or len(node.children) != 1 or node.operator in ("ReusedExchange", "Expand", "Generate"):
+    if is_operator(node) or len(node.children) != 1 or node.operator in ("Expand", "Generate"):
         return None
     return node.children[0]

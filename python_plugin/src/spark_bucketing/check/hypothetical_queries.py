@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import cached_property
 
 from spark_bucketing.check.checked_query import Query
-from spark_bucketing.check.scans import spec_as_read
+from spark_bucketing.check.scans import TableFacts, spec_as_read
 from spark_bucketing.check.session_settings import SPARK_LAYOUT
 from spark_bucketing.check.table_facts import Facts
 from spark_bucketing.check.verified_fixes import HypotheticalQuery
@@ -54,7 +54,9 @@ class LiveHypotheticalTables:
         for name, facts in query.tables.items():
             scans = [scan for node in query.plan.walk() if node.table == name and (scan := query.bucketed(node))]
             files = max((scan.files for scan in scans), default=1)
-            known[name] = replace(facts, spec=spec_as_read(scans), files_per_bucket=files, partitions=None)
+            known[name] = replace(
+                _with_planned_size(facts, query), spec=spec_as_read(scans), files_per_bucket=files, partitions=None
+            )
             if any(scan.left_to_stock for scan in scans):
                 session = {SPARK_LAYOUT: "false"}
         try:
@@ -104,3 +106,11 @@ class LiveHypotheticalTables:
         if facts is None or whatif.table(name):
             raise SparkError(f"Spark cannot describe {name}.")
         whatif.define(facts)
+
+
+def _with_planned_size(facts: TableFacts, query: Query) -> TableFacts:
+    """The same with the size of the partitions that the query selects, by which Spark plans it."""
+    if not facts.partition_columns:
+        return facts
+    size = query.statistics.tables.get(facts.name)
+    return replace(facts, size_bytes=facts.size_bytes if size is None else size, knows_size=size is not None)

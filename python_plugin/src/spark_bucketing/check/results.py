@@ -106,7 +106,7 @@ class OperatorResult:
     verdict: Verdict  # how its rows are brought together
     tables: tuple[str, ...] = ()  # tables that its inputs read, in the plan's order
     # Exchanges between its inputs' tables (or the operators below) and the operator, including limits that collect rows
-    # without an Exchange
+    # without an Exchange; an Exchange that Spark reuses counts for one operator only
     exchanges: int = 0
     sorts: int = 0  # Sorts on these paths
     findings: tuple[Finding, ...] = ()  # one for each Exchange or Sort between a bucketed table and the operator

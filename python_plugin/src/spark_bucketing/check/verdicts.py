@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from spark_bucketing.check.checked_query import Query
 from spark_bucketing.check.reasons import reason_for
@@ -47,8 +48,8 @@ def _judged(query: Query, op: Operator, end: ExchangeOrSort | None, with_reasons
         description=_description(query, op) + unknown,
         verdict=found,
         tables=op.tables,
-        exchanges=len({node.number for side in op.sides for node in side.exchanges}),
-        sorts=len({node.number for side in op.sides for node in side.sorts}),
+        exchanges=len({node.number for side in op.sides for node in side.exchanges} & op.own),
+        sorts=len({node.number for side in op.sides for node in side.sorts} & op.own),
         findings=tuple(map(_finding, exchanges_and_sorts)),
     )
 
@@ -61,7 +62,7 @@ def _finding(exchange_or_sort: ExchangeOrSort) -> Finding:
         tables=tuple(table for table in explanation.tables if table),
         level="note",
         line=exchange_or_sort.query.clauses.line_of(exchange_or_sort.op),
-        bytes_shuffled=_bytes(exchange_or_sort.query, exchange_or_sort.node),
+        bytes_shuffled=0 if exchange_or_sort.is_reused else _bytes(exchange_or_sort.query, exchange_or_sort.node),
         candidates=explanation.candidates,
         explains=exchange_or_sort.explains,
     )
@@ -98,15 +99,20 @@ def _exchanges_and_sorts(query: Query, op: Operator) -> Iterator[ExchangeOrSort]
     """Return the items to explain: each Exchange with its Sorts, and Sorts without an Exchange."""
     if op.kind == "join" and op.keyless and not op.broadcast:
         yield ExchangeOrSort(query, op, 0, op.node, JOIN)
+    # By the node that moves or sorts: both sides of a join may read one exchange.
+    found: dict[int, ExchangeOrSort] = {}
     for place, side in enumerate(op.sides):
         needed = None if op.broadcast else side.needed
         sorts = tuple(node.number for node in side.sorts)
         for node in side.exchanges:
             about = EXCHANGE if node is needed else EXCHANGE_BELOW
             covered = sorts if node is (needed or side.exchanges[0]) else ()
-            yield ExchangeOrSort(query, op, place, node, about, (node.number, *covered))
+            first = found.get(node.number) or ExchangeOrSort(query, op, place, node, about, (node.number,))
+            found[node.number] = replace(first, explains=(*first.explains, *covered))
         if side.local_sorts and not side.exchanges:
-            yield ExchangeOrSort(query, op, place, side.local_sorts[0], SORT, sorts)
+            node = side.local_sorts[0]
+            found[node.number] = ExchangeOrSort(query, op, place, node, SORT, sorts)
+    yield from found.values()
 
 
 def _description(query: Query, op: Operator) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from spark_bucketing.plan.expression_lists import Attribute, ids_in
-from spark_bucketing.plan.tree import AGGREGATES, PlanNode
+from spark_bucketing.plan.tree import AGGREGATES, REUSED, PlanNode
 
 _CAST = re.compile(r"^cast\((?P<of>#\d+) as (?P<type>[a-z]+(?:\([\d,]+\))?)\)$")
 _MAKING = (*AGGREGATES, "Project")
@@ -41,7 +41,7 @@ def _origins(node: PlanNode) -> Mapping[int, Sources]:
     if node.table:
         return {column.id: (Source(node, column),) for column in node.output or ()}
     below = [origins(child) for child in node.children]
-    if node.operator == "ReusedExchange":
+    if node.operator == REUSED:
         # The same columns with other ids.
         pairs = zip(node.output or (), node.children[0].output or (), strict=False) if below else ()
         return {own.id: below[0][there.id] for own, there in pairs if there.id in below[0]}

@@ -11,17 +11,18 @@ An aggregate is one operator, even if Spark plans it as several nodes:
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import takewhile
 
 from spark_bucketing.plan.expression_lists import arguments, canonical, elements, is_balanced, named_expressions
 from spark_bucketing.plan.known_operators import GATHERING, OperatorKind, foreign_kind, is_known
-from spark_bucketing.plan.tree import AGGREGATES, JOINS, PlanNode
+from spark_bucketing.plan.tree import AGGREGATES, JOINS, REUSED, PlanNode
 
 _PARTIAL = re.compile(r"^(?:partial_|merge_)")
 _ORDER = re.compile(r" (?:ASC|DESC) NULLS (?:FIRST|LAST)$")
-PASSING = ("Exchange", "Sort", "AQEShuffleRead", "ShuffleQueryStage", "ColumnarToRow")
+PASSING = ("Exchange", REUSED, "Sort", "AQEShuffleRead", "ShuffleQueryStage", "ColumnarToRow")
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,12 +34,15 @@ class Side:
     keys: tuple[str, ...] | None
     texts: tuple[str, ...]  # the same keys as Spark prints them
     entry: PlanNode  # the uppermost node of the input, below all nodes of the operator itself
-    way: tuple[PlanNode, ...]  # nodes from the operator to the next operators or leaves, including Exchanges and Sorts
+    # Nodes from the operator to the next operators or leaves, including Exchanges and Sorts, and reused ones.
+    way: tuple[PlanNode, ...]
+    # Numbers of the nodes that Spark runs for this input; the others are below a ReusedExchange.
+    own: frozenset[int]
 
     @cached_property
     def exchanges(self) -> tuple[PlanNode, ...]:
         """Return the nodes that redistribute rows on the path: Exchanges, and limits that collect rows without one."""
-        return tuple(node for node in self.way if _moves(node))
+        return tuple(node for node in self.way if node.operator in ("Exchange", *GATHERING))
 
     @cached_property
     def sorts(self) -> tuple[PlanNode, ...]:
@@ -57,7 +61,7 @@ class Side:
             if node.operator in GATHERING:
                 continue
             shuffle = node.shuffle
-            if node.operator == "ReusedExchange" or shuffle is None:
+            if shuffle is None:
                 return node
             by_keys = shuffle.kind in ("hash", "hive") or (shuffle.kind == "single" and not self.keys)
             if not shuffle.requested and by_keys:
@@ -73,6 +77,11 @@ class Operator:
     node: PlanNode  # its uppermost node
     sides: tuple[Side, ...]  # its inputs
     order: tuple[str, ...] = ()  # for a window: its ORDER BY, as Spark prints it
+
+    @cached_property
+    def own(self) -> frozenset[int]:
+        """Return the numbers of the nodes on its paths that Spark runs for this operator."""
+        return frozenset[int]().union(*(side.own for side in self.sides))
 
     @property
     def broadcast(self) -> bool:
@@ -134,14 +143,23 @@ def is_operator(node: PlanNode) -> bool:
     return own or foreign_kind(node) is not None
 
 
-def _moves(node: PlanNode) -> bool:
-    if node.operator == "ReusedExchange":
-        # A reused broadcast is not shuffled again.
-        return not any(child.operator == "BroadcastExchange" for child in node.children)
-    return node.operator == "Exchange" or node.operator in GATHERING
+def _side(
+    keys: tuple[str, ...] | None, texts: tuple[str, ...], entry: PlanNode, before: tuple[PlanNode, ...] = ()
+) -> Side:
+    """Return an input, whose path starts with the nodes between the parts of an aggregate."""
+    way = (*before, *_way(entry))
+    own = [node.number for node in takewhile(_is_run, before)]
+    if len(own) == len(before):
+        own += [node.number for node in _way(entry, _is_run)]
+    return Side(keys, texts, entry, way, frozenset(own))
 
 
-def _way(entry: PlanNode) -> Iterator[PlanNode]:
+def _is_run(node: PlanNode) -> bool:
+    """Return whether the nodes below this one run for it."""
+    return node.operator != REUSED
+
+
+def _way(entry: PlanNode, follows: Callable[[PlanNode], bool] = lambda _: True) -> Iterator[PlanNode]:
     seen: set[int] = set()
     waiting = [entry]
     while waiting:
@@ -153,12 +171,12 @@ def _way(entry: PlanNode) -> Iterator[PlanNode]:
         # well.
         if not is_operator(node) or not is_known(node):
             yield node
-        if not is_operator(node):
+        if not is_operator(node) and follows(node):
             waiting += reversed(node.children)
 
 
 def _foreign(node: PlanNode) -> Operator:
-    sides = tuple(Side(None, (), child, tuple(_way(child))) for child in node.children)
+    sides = tuple(_side(None, (), child) for child in node.children)
     return Operator(foreign_kind(node) or "other", node, sides)
 
 
@@ -167,33 +185,43 @@ def _join(node: PlanNode) -> Operator:
     for child, name in zip(node.children, ("Left keys", "Right keys"), strict=True):
         texts = node.expressions(name)
         keys = None if texts is None else tuple(canonical(text) for text in texts)
-        sides.append(Side(keys, texts or (), child, tuple(_way(child))))
+        sides.append(_side(keys, texts or (), child))
     return Operator("join", node, tuple(sides))
-
-
-def _key_ids(node: PlanNode) -> tuple[int, ...] | None:
-    found = named_expressions(node.expressions("Keys") or ())
-    return None if found is None else tuple(sorted(item.attribute.id for item in found))
 
 
 def _chain(top: PlanNode) -> list[PlanNode]:
     """Return the nodes of one aggregate and the nodes between them, from the top."""
     chain, pending, below = [top], [], top.children[0]
+    # The columns of a reused exchange have other ids at the second read.
+    ids: dict[int, int] = {}
     while True:
         if below.operator in PASSING and below.children:
+            if below.operator == REUSED:
+                made = below.children[0].output or ()
+                ids |= {own.id: there.id for own, there in zip(below.output or (), made, strict=False)}
             pending.append(below)
             below = below.children[0]
             continue
-        if below.operator not in AGGREGATES or not _is_part(below, chain[-1]):
+        if below.operator not in AGGREGATES or not _is_part(below, chain[-1], ids):
             return chain
         chain += [*pending, below]
-        pending, below = [], below.children[0]
+        pending, below, ids = [], below.children[0], {}
 
 
-def _is_part(below: PlanNode, above: PlanNode) -> bool:
-    """Return whether the lower node is the partial aggregate of the upper one: same keys and partial functions."""
+def _is_part(below: PlanNode, above: PlanNode, ids: Mapping[int, int]) -> bool:
+    """Return whether the lower node is the partial aggregate of the upper one: same keys and partial functions.
+
+    Args:
+        below: the lower node.
+        above: the upper node.
+        ids: ids of the lower node's columns by their ids at the upper node, where the two differ.
+    """
     lower, upper = below.expressions("Functions"), above.expressions("Functions")
-    if lower is None or upper is None or _key_ids(below) is None or _key_ids(below) != _key_ids(above):
+    keys, upper_keys = (named_expressions(node.expressions("Keys") or ()) for node in (below, above))
+    if lower is None or upper is None or keys is None or upper_keys is None:
+        return False
+    wanted = sorted(ids.get(key.attribute.id, key.attribute.id) for key in upper_keys)
+    if sorted(key.attribute.id for key in keys) != wanted:
         return False
     return all(_PARTIAL.match(function) for function in lower) if lower else not upper
 
@@ -204,10 +232,10 @@ def _aggregate(chain: list[PlanNode]) -> Operator:
     found = named_expressions(texts)
     keys = None if found is None else tuple(item.attribute.key for item in found)
     below = bottom.children[0]
-    way = (*(node for node in chain[1:] if node.operator not in AGGREGATES), *_way(below))
+    between = tuple(node for node in chain[1:] if node.operator not in AGGREGATES)
     functions = [node.expressions("Functions") for node in chain if node.operator in AGGREGATES]
     kind: OperatorKind = "distinct" if keys and all(found == () for found in functions) else "aggregate"
-    return Operator(kind, top, (Side(keys, texts or (), below, way),))
+    return Operator(kind, top, (_side(keys, texts or (), below, between),))
 
 
 def _window(node: PlanNode) -> Operator:
@@ -221,5 +249,4 @@ def _window(node: PlanNode) -> Operator:
     if len(others) > 1 or len(ordered) > 1 or not is_balanced(text):
         partition = None
     keys = None if partition is None else tuple(canonical(text) for text in partition if text)
-    side = Side(keys, partition or (), node.children[0], tuple(_way(node.children[0])))
-    return Operator("window", node, (side,), order or ())
+    return Operator("window", node, (_side(keys, partition or (), node.children[0]),), order or ())

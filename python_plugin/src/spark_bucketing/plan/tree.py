@@ -21,6 +21,8 @@ from spark_bucketing.plan.expression_lists import (
 
 JOINS = ("SortMergeJoin", "ShuffledHashJoin", "BroadcastHashJoin", "BroadcastNestedLoopJoin", "CartesianProduct")
 AGGREGATES = ("HashAggregate", "SortAggregate", "ObjectHashAggregate")
+# A second read of an exchange that runs elsewhere in the plan; its child is that exchange.
+REUSED = "ReusedExchange"
 # Tables of this catalog and of another one may have the same schema and name.
 SESSION_CATALOG = "spark_catalog."
 _SHUFFLE = re.compile(r"^(?P<how>.*), (?P<origin>[A-Z_]+), \[plan_id=\d+\].*$", re.DOTALL)
@@ -50,6 +52,13 @@ class PlanNode:
     children: tuple[PlanNode, ...] = ()  # its inputs
     # Cache of properties of expressions over its output.
     remembered: dict[str, Any] = field(default_factory=dict, repr=False)
+
+    @property
+    def inputs(self) -> tuple[PlanNode, ...]:
+        """Return its children; a reused exchange stands for its ReusedExchange."""
+        return tuple(
+            child.children[0] if child.operator == REUSED and child.children else child for child in self.children
+        )
 
     def walk(self) -> Iterator[PlanNode]:
         """Yield this operator and all below it, depth first from left to right; each reused operator only once."""

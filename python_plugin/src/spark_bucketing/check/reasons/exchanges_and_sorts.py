@@ -59,6 +59,12 @@ class ExchangeOrSort:
         """Return the input of the operator."""
         return self.op.sides[self.place]
 
+    @property
+    def is_reused(self) -> bool:
+        """Whether Spark runs it for another operator, and reuses it for this one."""
+        ways = (node.number for side in self.op.sides for node in side.way)
+        return self.node.number not in self.op.own and self.node.number in ways
+
     @cached_property
     def other(self) -> ExchangeOrSort | None:
         """Return the same for the other input of a join."""

@@ -19,6 +19,7 @@ from spark_bucketing.check.scans import BucketedScan
 from spark_bucketing.check.session_settings import UNION
 from spark_bucketing.check.sql_text import with_plain_equality, without_casts
 from spark_bucketing.plan.known_operators import GATHERING
+from spark_bucketing.plan.tree import REUSED
 
 
 @reason("the keys have different types, so a cast hides the buckets")
@@ -170,10 +171,8 @@ def repartitioned_below(exchange_or_sort: ExchangeOrSort) -> Explanation | None:
     """
     if exchange_or_sort.about == EXCHANGE_BELOW:
         limit = exchange_or_sort.node.operator in GATHERING
-        above = next(
-            (n for n in exchange_or_sort.side.way if exchange_or_sort.node in n.children and not limit),
-            exchange_or_sort.node,
-        )
+        path = (node for node in exchange_or_sort.side.way if node.operator != REUSED and not limit)
+        above = next((node for node in path if exchange_or_sort.node in node.inputs), exchange_or_sort.node)
         message = f"Below this operator, {doing(above, exchange_or_sort)}. The query itself requires this."
         return Explanation(message, exchange_or_sort.node.tables)
     table, node = exchange_or_sort.read, exchange_or_sort.lost_at

@@ -86,7 +86,7 @@ class Relations:
         if table.spec is None:
             return {}
         folder = self._folder / table.content
-        files = write_files(folder, table.files_per_bucket, table.size, table.spec.bucket_hash == "hive")
+        files = write_files(folder, table.files_per_bucket, table.file_bytes, table.spec.bucket_hash == "hive")
         fields = _iterated(self._schema(table.data_columns()).iterator())
         schema = {str(f.name()).lower(): (i, str(f.dataType().catalogString())) for i, f in enumerate(fields)}
         location = self._option(self._uri(folder.as_uri()))

@@ -26,6 +26,9 @@ class HypotheticalTable:
     spec: BucketSpec | None = None  # its bucket spec; None if it is not bucketed
     partition_columns: tuple[str, ...] = ()  # names of the partition columns
     size_bytes: int | None = None  # total size, which affects broadcasts; None counts as large
+    # Whether Spark knows the size before it lists the files. It does not for a scan of all partitions of a table
+    # without statistics.
+    knows_size: bool = True
     file_format: str = "parquet"  # parquet, orc, csv, json or text; other formats are planned as unbucketed parquet
     # More than one means separately sorted files. For files of several partitions, the table is planned as
     # unpartitioned.
@@ -39,6 +42,11 @@ class HypotheticalTable:
     @property
     def size(self) -> int:
         """Return the size in bytes for planning."""
+        return self.file_bytes if self.knows_size else UNKNOWN_SIZE
+
+    @property
+    def file_bytes(self) -> int:
+        """Return the total size of the files in bytes."""
         return UNKNOWN_SIZE if self.size_bytes is None else max(self.size_bytes, 1)
 
     @property
@@ -75,6 +83,7 @@ class HypotheticalTable:
         """Return a name that is unique to these columns, layout and size, within the metastore's length limit."""
         schema, _, table = self.name.lower().rpartition(".")
         readable = "".join(letter if letter.isalnum() else "_" for letter in f"{schema}_{table}")[:60]
-        layout = (self.spec, self.partition_columns, self.size_bytes, self.format, self.files_per_bucket)
+        size = (self.size_bytes, self.knows_size)
+        layout = (self.spec, self.partition_columns, size, self.format, self.files_per_bucket)
         described = repr((self.name, list(self.columns.items()), *layout))
         return f"{readable}_{sha256(described.encode()).hexdigest()[:16]}"
