@@ -14,7 +14,7 @@ from pyspark.errors import PySparkException
 
 pytestmark = pytest.mark.usefixtures("extension", "dynamic_partitions", "no_broadcast")
 
-DATABASE = "together"
+DATABASE = "atomic_spec_changes"
 PARTITIONS, TABLE = "alter_partitions", "alter_table_with_environmentContext"
 FAILURES = (PySparkException, Py4JJavaError)
 QUERIES = ["select * from t", "select k, count(*), max(v) from t group by k"]

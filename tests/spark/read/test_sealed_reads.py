@@ -90,7 +90,7 @@ def test_writes_and_overwrites_read_buckets(tables: Tables, aqe: None) -> None:
         assert str(tables.sql(f"explain {statement}")).count("Bucketed: true") == 2
         tables.sql(statement)
     assert tables.rows("select * from kept") == tables.stock_rows(COUNT)
-    tables.spark.sql(COUNT).write.mode("overwrite").saveAsTable("uses_of_seals.kept")
+    tables.spark.sql(COUNT).write.mode("overwrite").saveAsTable("sealed_reads.kept")
     assert tables.rows("select * from kept") == tables.stock_rows(COUNT)
 
 
@@ -123,7 +123,7 @@ def test_all_kinds_of_queries_return_the_rows_of_stock_spark(tables: Tables, que
 @pytest.mark.parametrize("codegen", ["true", pytest.param("false", marks=pytest.mark.long)])
 def test_bucket_read_twice_by_one_task_returns_all_rows_both_times(tables: Tables, codegen: str) -> None:
     with tables.settings({"spark.sql.codegen.wholeStage": codegen}):
-        rows = tables.spark.sql("select k from uses_of_seals.t join uses_of_seals.good using (k) where k < 5").rdd
+        rows = tables.spark.sql("select k from sealed_reads.t join sealed_reads.good using (k) where k < 5").rdd
         count = rows.count()
         assert rows.cartesian(rows).count() == count * count
 
@@ -187,7 +187,7 @@ def test_missing_files_are_ignored_if_configured(replaceable: Tables) -> None:
 def test_stream_reads_the_table_like_stock_spark(tables: Tables) -> None:
     tables.make("streamed", "k int, v bigint", "k", 8, stored="using parquet")
     tables.sql(f"insert into streamed {NUMBERS.format(300)}")
-    stream = tables.spark.readStream.table("uses_of_seals.streamed").groupBy("k").count()
+    stream = tables.spark.readStream.table("sealed_reads.streamed").groupBy("k").count()
     query = stream.writeStream.format("memory").queryName("counted").outputMode("complete").start()
     try:
         query.processAllAvailable()
