@@ -114,12 +114,13 @@ bench-merges: setup ## Compare merges into an organized table with rewriting par
 bench-lint: setup ## Compare the sqlfluff rules with `check` on random models, and time both: MODELS=500
 	@$(BIN)/python benchmarks/lint_models.py --models $(or $(MODELS),500)
 
-lint: setup ## Check style, types, imports, SQL and the documentation's links
+lint: setup ## Check style, types, imports, SQL, words and the documentation's links
 	@$(BIN)/ruff check --config $(CONFIG) $(PY)
 	@$(BIN)/ruff format --config $(CONFIG) --check $(PY)
 	@$(BIN)/mypy --config-file $(CONFIG) $(PY)
 	@$(BIN)/lint-imports --config $(CONFIG) --no-cache --no-logo
 	@$(BIN)/sqlfluff lint $(SQL)
+	@git ls-files ':!LICENSE' ':!scripts/retired_words.txt' | xargs $(BIN)/codespell --toml $(CONFIG) -D - -D scripts/retired_words.txt
 	@$(MKDOCS)
 
 format: setup ## Apply the fixes of the linters
