@@ -84,11 +84,11 @@ CASES = {
     "row of another bucket": Case(
         replace_rows("801, 1L, 900L"), problem="a row of bucket 1 in a file of bucket 0: 00000_0_part"
     ),
-    "file names without bucket ids": Case(
-        rename_files(r"part-\1"), problem="no bucket in the name of a file: part-0000"
+    "file names without bucket ids": Case(rename_files(r"part-\1"), problem="no bucket id in the file name: part-0000"),
+    "Spark-layout file names": Case(rename_files(r"part-\1-x_\1.c000"), problem="no bucket id in the file name"),
+    "bucket ids out of range": Case(
+        rename_files(r"00008_0_\1"), problem="a file of bucket 8, but the spec has 8 buckets"
     ),
-    "Spark-layout file names": Case(rename_files(r"part-\1-x_\1.c000"), problem="no bucket in the name"),
-    "bucket ids out of range": Case(rename_files(r"00008_0_\1"), problem="a file of bucket 8, where there are 8"),
     "file name of another bucket": Case(rename_files(r"00001_0_\1"), problem="a row of bucket"),
 }
 

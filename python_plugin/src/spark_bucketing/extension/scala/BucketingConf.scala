@@ -4,10 +4,10 @@ import org.apache.spark.internal.config.{ConfigBuilder, ConfigEntry}
 import org.apache.spark.network.util.ByteUnit
 import org.apache.spark.sql.internal.SQLConf
 
-/** The settings of the extension. They are read for each query, so that SET works in a running session. */
+/** Settings of the extension. Each query reads them, so SET works in a running session. */
 object BucketingConf {
 
-  /** Makes the settings known to SET before the first query; loading this object is what does it. */
+  /** Registers the settings before the first query. Loading this object is sufficient. */
   def register(): Unit = ()
 
   private def conf(name: String, doc: String): ConfigBuilder =
@@ -19,41 +19,43 @@ object BucketingConf {
     .booleanConf.createWithDefault(true)
 
   val MERGE_FILES: ConfigEntry[Int] = conf("read.mergeFiles",
-    "Largest number of sorted files of a bucket that are merged while they are read, to avoid a sort. 0 never merges.")
-    .intConf.checkValue(_ >= 0, "a number of files is not negative").createWithDefault(64)
+    "Maximum number of sorted files of a bucket that a task merges to avoid a sort. 0 disables merging.")
+    .intConf.checkValue(_ >= 0, "The number of files must not be negative.").createWithDefault(64)
 
   val PARTITION_BYTES: ConfigEntry[Long] = conf("read.partitionBytes",
-    "Target size of a task that reads several small buckets as one. Each core keeps at least one task. 0 reads each " +
-      "bucket in its own task.")
+    "Target size of a task that reads several small buckets. Every core keeps at least one task. 0 reads each bucket " +
+      "in its own task.")
     .bytesConf(ByteUnit.BYTE).createWithDefaultString("8m")
 
   val MAX_PARTITION_BYTES: ConfigEntry[Long] = conf("read.maxPartitionBytes",
-    "Larger buckets of the Hive layout are not used if they would leave three quarters of the cores idle, because a " +
-      "shuffle is faster. The limit shrinks as more cores are idle: half of it at seven eighths.")
+    "Maximum size of a bucket of the Hive layout if more than three quarters of the cores would be idle. With a larger " +
+      "bucket, the table gets an ordinary scan, because a shuffle is faster. The limit shrinks as more cores are idle: " +
+      "it is half as large if seven eighths are idle.")
     .bytesConf(ByteUnit.BYTE).createWithDefaultString("1g")
 
   val ALIGNMENT: ConfigEntry[String] = conf("join.alignment",
-    "How tables with N and k x N buckets are joined without a shuffle: 'coalesce' reads k buckets as one (N tasks), " +
-      "'split' reads each of the N buckets k times, for different rows (k x N tasks), 'auto' chooses, 'off' shuffles.")
+    "How to join tables with N and k x N buckets. 'coalesce' reads k buckets in one task (N tasks). 'split' reads each " +
+      "of the N buckets in k tasks, which keep different rows (k x N tasks). 'off' shuffles. 'auto' chooses one of them.")
     .stringConf.checkValues(Set("auto", "coalesce", "split", "off")).createWithDefault("auto")
 
   val UNION: ConfigEntry[Boolean] = conf("union.enabled",
-    "Whether UNION ALL of inputs with the same buckets stays bucketed.")
+    "When true, UNION ALL of inputs with the same buckets stays bucketed.")
     .booleanConf.createWithDefault(true)
 
   val SPARK_LAYOUT: ConfigEntry[Boolean] = conf("read.sparkLayout",
-    "Whether the extension reads sealed tables of the Spark layout: without sort, in one-to-many joins and in " +
-      "unions. When false, stock Spark reads them.")
+    "When true, the extension reads sealed tables of the Spark layout. This avoids sorts. It also avoids shuffles in " +
+      "one-to-many joins and above unions. When false, stock Spark reads them.")
     .booleanConf.createWithDefault(true)
 
   val WRITE_DISTRIBUTE: ConfigEntry[Boolean] = conf("write.distribute",
-    "Whether a write into a bucketed table shuffles its rows, so that every bucket (of every partition) is one file. " +
-      "When false, each task writes a file for every bucket of its rows.")
+    "When true, a write into a bucketed table shuffles its rows, so that every bucket (of every partition) is one " +
+      "file. When false, each task writes one file for each bucket of its rows.")
     .booleanConf.createWithDefault(true)
 
   val MERGE_BYTES: ConfigEntry[Long] = conf("read.mergeBytes",
-    "Largest estimated memory of the files that one task merges: of each file a row group of at most 128 MiB, in the " +
-      "columns that are read. Beyond it rows are sorted, which can spill to disk.")
+    "Maximum estimated memory for the files that one task merges. The estimate counts one row group of at most 128 MiB " +
+      "per file, and only the columns that the query reads. Above the limit, Spark sorts the rows, which can spill to " +
+      "disk.")
     .bytesConf(ByteUnit.BYTE).createWithDefaultString("256m")
 
   def enabled: Boolean = SQLConf.get.getConf(ENABLED)

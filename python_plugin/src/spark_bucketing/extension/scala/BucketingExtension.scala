@@ -9,7 +9,7 @@ import org.apache.spark.sql.bucketing.write._
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.execution.{ColumnarRule, SparkPlan}
 
-/** What `spark.sql.extensions` names: it registers the parts and does nothing else. */
+/** Registers the functions, rules and strategies of the extension. Set `spark.sql.extensions` to this class. */
 class BucketingExtension extends (SparkSessionExtensions => Unit) {
 
   override def apply(extensions: SparkSessionExtensions): Unit = {
@@ -32,7 +32,7 @@ class BucketingExtension extends (SparkSessionExtensions => Unit) {
   }
 }
 
-/** A rule for the physical plan where execution is not adaptive. */
+/** Applies a rule before Spark inserts columnar transitions, with or without adaptive execution. */
 case class PreColumnarRule(rule: Rule[SparkPlan]) extends ColumnarRule {
   override def preColumnarTransitions: Rule[SparkPlan] = rule
 }

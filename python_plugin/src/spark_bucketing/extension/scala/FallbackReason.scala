@@ -1,10 +1,10 @@
 package org.apache.spark.sql.bucketing
 
 /**
- * Why a table is read plainly.
+ * The reason why Spark uses an ordinary scan for a bucketed table.
  *
- * @param code one of those below, for programs
- * @param words for people
+ * @param code identifier for programs, one of the constants of the companion object
+ * @param words explanation for people
  */
 case class FallbackReason(code: String, words: String) {
   override def toString: String = s"[$code] ($words)"
@@ -25,5 +25,5 @@ object FallbackReason {
   val BucketingVersion = "bucketing-version"
   val TooFewBuckets = "too-few-buckets"
 
-  val NotNeeded: FallbackReason = FallbackReason("not-needed", "no operator needs its buckets")
+  val NotNeeded: FallbackReason = FallbackReason("not-needed", "no operator requires its buckets")
 }

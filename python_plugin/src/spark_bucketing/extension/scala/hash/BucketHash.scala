@@ -6,7 +6,7 @@ import org.apache.spark.sql.catalyst.plans.physical.HashPartitioning
 import org.apache.spark.sql.catalyst.util.CharVarcharUtils
 import org.apache.spark.sql.types._
 
-/** The two bucket layouts, which differ in the hash that spreads the rows. */
+/** The hash function of a bucket layout. It assigns rows to buckets. */
 sealed abstract class BucketHash(val name: String) extends Serializable {
   def partitioning(keys: Seq[Expression], n: Int): HashPartitioning
 
@@ -18,9 +18,9 @@ object BucketHash {
   def named(name: String): Option[BucketHash] = Seq(Hive, Spark).find(_.name == name)
 
   /**
-   * Whether equal keys of this type fall into one bucket, whoever wrote them. Left out: what Catalyst's HiveHash hashes
-   * otherwise than Hive (CHAR, VARCHAR, binary, timestamps), and what has several forms of equal values (floating point,
-   * collated strings).
+   * Returns whether all engines assign equal keys of this type to the same bucket. Catalyst's HiveHash differs from Hive
+   * for CHAR, VARCHAR, binary and timestamps. Equal floating-point numbers or collated strings can have different
+   * bytes, and therefore different hashes.
    */
   def spreads(dataType: DataType): Boolean = dataType match {
     case BooleanType | ByteType | ShortType | IntegerType | LongType | DateType | _: DecimalType => true
@@ -28,7 +28,10 @@ object BucketHash {
     case _ => false
   }
 
-  /** The same of a column by its declared type: CHAR and VARCHAR are strings to the planner, and their metadata tells them apart. */
+  /**
+   * Returns the same for the declared type of a column. The planner sees CHAR and VARCHAR as strings, so their types are
+   * only in the metadata.
+   */
   def spreads(field: StructField): Boolean = spreads(rawType(field.dataType, field.metadata))
 
   def rawType(dataType: DataType, metadata: Metadata): DataType = CharVarcharUtils.getRawType(metadata).getOrElse(dataType)

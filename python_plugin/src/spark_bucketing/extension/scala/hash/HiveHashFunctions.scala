@@ -10,8 +10,8 @@ import org.apache.spark.sql.catalyst.util.CharVarcharUtils
 import org.apache.spark.sql.types._
 
 /**
- * `hive_hash(columns...)`: Hive's hash of a row (version 1), an int. Catalyst's own `HiveHash`, with its generated code,
- * for the types where it is Hive's.
+ * Implements `hive_hash(columns...)`, Hive's hash of a row (bucketing version 1) as an int. Uses Catalyst's `HiveHash` and
+ * its generated code, and accepts only types for which it equals Hive's hash.
  */
 case class HiveHashOf(children: Seq[Expression]) extends RuntimeReplaceable {
   override lazy val replacement: Expression = HiveHash(children)
@@ -20,7 +20,7 @@ case class HiveHashOf(children: Seq[Expression]) extends RuntimeReplaceable {
   override protected def withNewChildrenInternal(changed: IndexedSeq[Expression]): Expression = copy(changed)
 }
 
-/** `hive_bucket(n, columns...)`: the bucket, 0 to n - 1, in which Hive (version 1) looks for a row. */
+/** Implements `hive_bucket(n, columns...)`, the bucket id of a row from 0 to n - 1 (bucketing version 1). */
 case class HiveBucketOf(buckets: Expression, columns: Seq[Expression]) extends RuntimeReplaceable {
   override def children: Seq[Expression] = buckets +: columns
 
@@ -28,8 +28,8 @@ case class HiveBucketOf(buckets: Expression, columns: Seq[Expression]) extends R
 
   override def checkInputDataTypes(): TypeCheckResult =
     if (count.exists(_ > 0)) HiveHashFunctions.check(prettyName, columns)
-    else TypeCheckFailure(s"$prettyName takes the number of buckets first, a constant int above 0, " +
-      s"provided: ${buckets.sql}. Write it as in $prettyName(64, a_column)")
+    else TypeCheckFailure(s"The first argument of $prettyName must be the number of buckets, a constant int above 0, " +
+      s"provided: ${buckets.sql}. Example: $prettyName(64, a_column)")
 
   private def count: Option[Int] =
     if (!buckets.foldable) None
@@ -48,29 +48,30 @@ object HiveHashFunctions {
   def register(extensions: SparkSessionExtensions): Unit = {
     extensions.injectFunction((
       FunctionIdentifier("hive_hash"),
-      info[HiveHashOf]("hive_hash", "_FUNC_(columns...) - Hive's hash (version 1) of the columns, an int. -0.0 hashes as 0.0.",
+      info[HiveHashOf]("hive_hash",
+        "_FUNC_(columns...) - Returns Hive's hash (version 1) of the columns as an int. -0.0 hashes as 0.0.",
         "> SELECT _FUNC_('Spark', 1);\n -1812310812"),
       columns => HiveHashOf(columns)))
     extensions.injectFunction((
       FunctionIdentifier("hive_bucket"),
       info[HiveBucketOf]("hive_bucket",
-        "_FUNC_(buckets, columns...) - The bucket, from 0, that Hive (bucketing version 1) puts a row into.",
+        "_FUNC_(buckets, columns...) - Returns the bucket id of a row in Hive (bucketing version 1), starting from 0.",
         "> SELECT _FUNC_(8, 'Spark', 1);\n 4"),
       arguments => HiveBucketOf(arguments.headOption.getOrElse(Literal(0)), arguments.drop(1))))
   }
 
   /**
-   * Left out: binary and timestamps, which Catalyst hashes otherwise than Hive; strings that compare by a collation,
-   * which Hive has not; nested types, of which it is not known. Hive hashes CHAR and VARCHAR otherwise than STRING, and
-   * here they are strings that only remember their type as columns.
+   * Returns a failure for types whose Catalyst hash differs, or may differ, from Hive's hash. Catalyst hashes binary and
+   * timestamps differently. Hive has no collated strings, and hashes CHAR and VARCHAR differently from STRING. The hashes of
+   * nested types have not been compared.
    */
   def check(function: String, columns: Seq[Expression]): TypeCheckResult =
-    if (columns.isEmpty) TypeCheckFailure(s"$function takes one column or more to hash, provided: none")
+    if (columns.isEmpty) TypeCheckFailure(s"$function requires at least one column, provided: none")
     else columns.flatMap(column => refused(column).map(_ -> column)).headOption match {
       case None => TypeCheckSuccess
       case Some((dataType, column)) => TypeCheckFailure(
-        s"$function is Hive's hash, and Spark's for ${dataType.sql} differs from it: ${column.sql}. " +
-          "It takes BOOLEAN, TINYINT to BIGINT, FLOAT, DOUBLE, DECIMAL, STRING and DATE: cast the column to one of them")
+        s"$function does not support ${dataType.sql}, because Spark's hash of it may differ from Hive's: ${column.sql}. " +
+          "Cast it to BOOLEAN, TINYINT, SMALLINT, INT, BIGINT, FLOAT, DOUBLE, DECIMAL, STRING or DATE")
     }
 
   private def refused(column: Expression): Option[DataType] = column match {
@@ -79,7 +80,7 @@ object HiveHashFunctions {
     case _ => Some(column.dataType).filterNot(isHives)
   }
 
-  /** Whether Catalyst's hash of a value of this type is Hive's. */
+  /** Returns whether Catalyst's hash equals Hive's hash for values of this type. */
   def isHives(dataType: DataType): Boolean = dataType match {
     case NullType | FloatType | DoubleType => true
     case _ => BucketHash.spreads(dataType)

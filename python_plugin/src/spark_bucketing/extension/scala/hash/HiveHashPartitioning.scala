@@ -6,10 +6,11 @@ import org.apache.spark.sql.catalyst.plans.physical._
 import org.apache.spark.sql.internal.SQLConf
 
 /**
- * Rows spread as Hive spreads them over buckets: `(hiveHash(expressions) & Int.MaxValue) % numPartitions`.
+ * Partitions rows like Hive's buckets: `(hiveHash(expressions) & Int.MaxValue) % numPartitions`, as in Hive's
+ * `ObjectInspectorUtils.getBucketNumber`.
  *
- * A subclass, because the shuffle and the planner match on `HashPartitioning` and take the id from
- * `partitionIdExpression`; the hash is the one of Hive's `ObjectInspectorUtils.getBucketNumber`.
+ * Extends `HashPartitioning` because the shuffle and the planner match on that class. They take the partition id from
+ * `partitionIdExpression`.
  */
 class HiveHashPartitioning(keys: Seq[Expression], n: Int) extends HashPartitioning(keys, n) {
 
@@ -18,13 +19,13 @@ class HiveHashPartitioning(keys: Seq[Expression], n: Int) extends HashPartitioni
   override def createShuffleSpec(distribution: ClusteredDistribution): ShuffleSpec =
     HiveHashShuffleSpec(this, distribution)
 
-  /** The state of a streaming query is laid out by Spark's own hash, for good. */
+  /** Rejects stateful operators, because streaming state is always partitioned by Spark's hash. */
   override def satisfies0(required: Distribution): Boolean = required match {
     case _: StatefulOpClusteredDistribution => false
     case _ => super.satisfies0(required)
   }
 
-  // Spark copies a partitioning to rename its attributes; the copy must not fall back to Spark's hash.
+  // Spark copies a partitioning to rename its attributes. The copy must keep Hive's hash.
   override def copy(expressions: Seq[Expression], numPartitions: Int): HashPartitioning =
     new HiveHashPartitioning(expressions, numPartitions)
 
@@ -41,21 +42,22 @@ class HiveHashPartitioning(keys: Seq[Expression], n: Int) extends HashPartitioni
 
 object HiveHashPartitioning {
 
-  /** Hive's bucket of a row (version 1) as an expression. */
+  /** Returns an expression for the bucket id of a row (bucketing version 1). */
   def bucketId(keys: Seq[Expression], buckets: Int): Expression =
     Pmod(BitwiseAnd(HiveHash(keys), Literal(Int.MaxValue)), Literal(buckets))
 }
 
 /**
- * What one side of a join offers the other: to be spread by Hive's hash as well.
+ * The counterpart of Spark's `HashShuffleSpec` for Hive's hash. It lets Spark shuffle the other side of a join by Hive's
+ * hash.
  *
- * The counterpart of Spark's `HashShuffleSpec`. Equal values have the same type on both sides of a join, so their
- * hashes are equal; compatible are two sides when their bucket columns pair up in the join keys.
+ * Join keys have the same type on both sides, so equal keys have equal hashes. Two sides are compatible if their bucket
+ * columns occur at the same positions of the join keys.
  */
 case class HiveHashShuffleSpec(partitioning: HiveHashPartitioning, distribution: ClusteredDistribution)
     extends ShuffleSpec {
 
-  /** For each bucket column, the places where it stands among the join keys. */
+  /** The positions of each bucket column among the join keys. */
   private lazy val positions: Seq[Set[Int]] = partitioning.expressions.map { column =>
     distribution.clustering.indices.filter(distribution.clustering(_).semanticEquals(column)).toSet
   }
@@ -63,8 +65,8 @@ case class HiveHashShuffleSpec(partitioning: HiveHashPartitioning, distribution:
   override def numPartitions: Int = partitioning.numPartitions
 
   /**
-   * The other side may be spread by a part of the join keys, unless the user asks for all of them in so many words:
-   * Spark's default guards against skew in keys that nobody chose, and bucket columns were chosen.
+   * Allows a shuffle of the other side by a subset of the join keys, unless the user explicitly requires all of them.
+   * Spark requires all of them by default to avoid skew, but users choose bucket columns deliberately.
    */
   override def canCreatePartitioning: Boolean = {
     val wantsAllKeys = SQLConf.get.contains(SQLConf.REQUIRE_ALL_CLUSTER_KEYS_FOR_CO_PARTITION.key) &&

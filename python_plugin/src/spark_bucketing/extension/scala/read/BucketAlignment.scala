@@ -7,11 +7,14 @@ import org.apache.spark.sql.execution.joins.{ShuffledHashJoinExec, SortMergeJoin
 import org.apache.spark.sql.internal.SQLConf
 
 /**
- * One-to-many bucket joins: N buckets against k x N. A row of bucket b of k x N is of bucket b mod N of N, so that the
- * sides fit when the finer one reads k buckets as one (N tasks), or when each of k tasks reads a coarse bucket and keeps
- * the rows of its own finer bucket (k x N tasks; every row is kept by one task, so that it is right for outer joins).
+ * Aligns the sides of one-to-many bucket joins, which have N and k x N buckets. A row in bucket b of k x N buckets is in
+ * bucket b mod N of N buckets. This allows two plans without a shuffle:
  *
- * Stock Spark's `CoalesceBucketsInJoin` does the first one, for its own layout and off by default.
+ *  - Coalesce: the side with k x N buckets reads k buckets as one (N tasks).
+ *  - Split: k tasks read each bucket of the side with N buckets, and filter it by the finer bucket id (k x N tasks).
+ *    Exactly one task keeps each row, so outer joins are correct.
+ *
+ * Stock Spark's `CoalesceBucketsInJoin` coalesces the buckets of the Spark layout, and is disabled by default.
  */
 object BucketAlignment {
 
@@ -26,14 +29,14 @@ object BucketAlignment {
       case (here, there) =>
         val (a, b) = (here.head.read.partitions, there.head.read.partitions)
         val fits = a != b && (a % b == 0 || b % a == 0)
-        // A scan may be read as other than its own number already, for a join below: what counts is its buckets.
+        // A join below may have changed the number of partitions already, so compare with the scan's own buckets.
         val target = if (fits) wanted(here, there).filter(n => (here ++ there).forall(_.read.canBe(n))) else None
         target.map(n => join.withNewChildren(Seq(readAs(left, here, n), readAs(right, there, n))))
           .filter(coPartitioned).getOrElse(join)
     }
   }
 
-  /** The scans whose partitions are those of the plan; none unless all have the same number. */
+  /** Returns the scans whose partitions the plan preserves. Returns none if their numbers of partitions differ. */
   private def scans(plan: SparkPlan): Seq[BucketScan] = {
     val found = BucketRequirements.scansOf(plan)
     if (found.map(_.read.partitions).distinct.length == 1) found else Nil
@@ -53,20 +56,28 @@ object BucketAlignment {
     }
   }
 
-  /** Whether files of up to so many buckets are better read as few than plainly. */
+  /**
+   * Returns whether to read partitions with different numbers of buckets together, instead of using an ordinary scan.
+   *
+   * @param few common divisor of the numbers of buckets
+   * @param many largest number of buckets
+   */
   def worthMerging(few: Int, many: Int, cores: Int): Boolean = few == many || few > 1 && (BucketingConf.alignment match {
     case "off" => false
     case "auto" => enoughTasks(few, many, cores)
     case _ => true
   })
 
-  // Too few tasks would be slower than moving rows.
+  // Too few tasks would be slower than a shuffle.
   private def enoughTasks(few: Int, many: Int, cores: Int): Boolean =
     few >= cores || many / few <= SQLConf.get.coalesceBucketsInJoinMaxBucketRatio
 
   private def cores(scans: Seq[BucketScan]): Int = BucketTasks.cores(scans.head.session)
 
-  /** Splitting reads the coarse side k times over: worth it for a small side, where the tasks are otherwise too few. */
+  /**
+   * Returns whether to split the coarse side. The tasks read each of its buckets k times. Splitting is therefore worth
+   * it only if the side is small and its own buckets would leave cores idle.
+   */
   private def worthSplitting(coarse: Seq[BucketScan], fine: Seq[BucketScan], times: Int): Boolean =
     coarse.head.read.partitions < cores(coarse) &&
       bytes(coarse) * times <= bytes(fine)

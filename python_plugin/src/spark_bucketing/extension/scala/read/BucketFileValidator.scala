@@ -13,24 +13,24 @@ import org.apache.spark.sql.types.{DateType, StructType}
 import org.apache.spark.util.SerializableConfiguration
 
 /**
- * What the rows of a file say about one spec.
+ * The result of validating a file against a spec.
  *
- * @param misplaced why the file is no bucket of the spec, None if it is one
- * @param unsorted why its rows are not in the order of the spec's sort columns
+ * @param misplaced why the file is not a bucket of the spec; None if it is
+ * @param unsorted why the file is not sorted by the sort columns of the spec; None if it is
  */
 case class FileValidation(misplaced: Option[String], unsorted: Option[String])
 
 /**
- * Reads the bucket and sort columns of files once, in the cluster, and says of each spec whether they are its buckets.
+ * Validates files against bucket specs. A Spark job reads the bucket and sort columns of each file once.
  *
- * @param specs of one hash, which the relation's columns fit
+ * @param specs specs with the same hash, whose columns match the relation
  */
 class BucketFileValidator(relation: HadoopFsRelation, table: String, specs: Seq[SealedSpec]) {
 
   private val columns = specs.flatMap(_.schema.map(_.position)).distinct.sorted
   private val schema = StructType(columns.map(relation.dataSchema(_)))
 
-  /** The verdicts of each file, one for each spec, in the order of both. */
+  /** Returns one sequence for each file, with one result for each spec, in the order of the arguments. */
   def of(files: Seq[FileStatus]): Seq[Seq[FileValidation]] = if (files.isEmpty) Nil else {
     val session = relation.sparkSession
     val conf = session.sessionState.newHadoopConfWithOptions(relation.options)
@@ -41,7 +41,7 @@ class BucketFileValidator(relation: HadoopFsRelation, table: String, specs: Seq[
     val asPlanned = new FileChangeGuard(table, session.sparkContext.broadcast(new SerializableConfiguration(conf)))
     val (wanted, read) = (specs, schema)
     val tasks = grouped(files.zipWithIndex.map { case (file, i) => i -> partitioned(file) })
-    session.sparkContext.setJobDescription(s"read the buckets of ${files.length} files of $table")
+    session.sparkContext.setJobDescription(s"Validate the buckets of ${files.length} files of table $table")
     val found = try session.sparkContext.parallelize(tasks, tasks.length).flatMap(identity).map { case (i, file) =>
       asPlanned.check(file)
       i -> BucketFileValidator.look(BucketFiles.nameOf(file), BucketScan.rows(open(file)), wanted, read)
@@ -53,7 +53,7 @@ class BucketFileValidator(relation: HadoopFsRelation, table: String, specs: Seq[
     PartitionedFile(InternalRow.empty, SparkPath.fromFileStatus(file), 0, file.getLen, Array.empty, file.getModificationTime,
       file.getLen)
 
-  /** Small files share a task. */
+  /** Groups files into tasks, so that small files share a task. */
   private def grouped[T](files: Seq[(T, PartitionedFile)]): Seq[Seq[(T, PartitionedFile)]] = {
     val conf = relation.sparkSession.sessionState.conf
     val most = conf.filesMaxPartitionBytes
@@ -83,8 +83,8 @@ private object BucketFileValidator {
       case (field, i) if field.dataType == DateType && spec.schema.exists(_.name.equalsIgnoreCase(field.name)) => i
     }
     private var misplaced: Option[String] = if (expected.isDefined) None else Some(
-      BucketFiles.bucketOf(name, spec.hash).fold(s"no bucket in the name of a file: $name") { bucket =>
-        s"a file of bucket $bucket, where there are ${spec.numBuckets}: $name"
+      BucketFiles.bucketOf(name, spec.hash).fold(s"no bucket id in the file name: $name") { bucket =>
+        s"a file of bucket $bucket, but the spec has ${spec.numBuckets} buckets: $name"
       })
     private var unsorted: Option[String] = None
     private var last: InternalRow = _
@@ -100,10 +100,10 @@ private object BucketFileValidator {
       val found = bucket.eval(row).asInstanceOf[Int]
       if (found != expected.get) misplaced = Some(s"a row of bucket $found in a file of bucket ${expected.get}: $name")
       else if (days.exists(SealedSpec.isBeforeGregorian(row, _)))
-        misplaced = Some(s"a date before 1582-10-15, which engines count differently: $name")
+        misplaced = Some(s"a date before 1582-10-15, which engines interpret differently: $name")
       else if (spec.sortColumns.nonEmpty && unsorted.isEmpty) {
         val key = sortKey(row)
-        if (last != null && ordering.gt(last, key)) unsorted = Some(s"rows that are not sorted by ${spec.sortColumns.mkString(", ")}: $name")
+        if (last != null && ordering.gt(last, key)) unsorted = Some(s"rows not sorted by ${spec.sortColumns.mkString(", ")}: $name")
         last = key.copy()
       }
     }

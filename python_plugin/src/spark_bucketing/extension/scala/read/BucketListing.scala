@@ -7,26 +7,31 @@ import org.apache.spark.sql.execution.FileSourceScanExec
 import org.apache.spark.sql.execution.datasources.{FileIndex, PartitionedFile}
 
 /**
- * The files that Spark listed for a scan, turned into an array once: a table may have a hundred thousand.
+ * The files that Spark listed for a scan. Converts them to an array only once, because a table may have 100,000 files.
  *
- * @param stock as Spark has them
- * @param pruned says in EXPLAIN how many buckets were kept
+ * @param stock Spark's file listing
+ * @param pruned number of selected buckets for EXPLAIN; None without bucket pruning
  */
 class BucketListing(val stock: ScanFiles.Listing, val pruned: Option[String] = None) {
 
-  /** Files with at least one byte; others hold no rows, and no footer that a reader could open. */
+  /** Files with at least one byte. Empty files have no rows, and no footer that a reader could open. */
   lazy val files: Array[PartitionedFile] = ScanFiles.of(stock).filter(_.length > 0)
 
   lazy val bytes: Long = files.map(_.fileSize).sum
 
-  /** @param keep files that are left out have a URL that fails this test */
+  /**
+   * Returns the listing with fewer files.
+   *
+   * @param keep whether to keep the file with this URL
+   * @param note number of selected buckets for EXPLAIN
+   */
   def prune(keep: String => Boolean, note: String): BucketListing =
     new BucketListing(ScanFiles.kept(stock, keep), Some(note))
 }
 
 object BucketListing {
 
-  /** What the files of a scan depend on: this very index, since another one of the same table may list otherwise. */
+  /** Cache key for the files of a scan. Compares indexes by reference, because they may list different files. */
   private class Asked(val index: FileIndex, val filters: Seq[Set[Expression]]) {
     override def equals(other: Any): Boolean = other match {
       case that: Asked => (index eq that.index) && filters == that.filters
@@ -36,8 +41,8 @@ object BucketListing {
   }
 
   /**
-   * The files that Spark lists for a scan. Both sides of a self join that select the same partitions share one listing:
-   * Spark's own plan has an exchange for both, and this one has none that could be reused.
+   * Returns the files that Spark lists for a scan. Both sides of a self join share one listing if they select the same
+   * partitions. Stock Spark reuses one exchange for both sides, but a bucketed join has no exchange to reuse.
    */
   def of(scan: FileSourceScanExec): BucketListing = {
     val filters = Seq(scan.partitionFilters, scan.dataFilters).map { all =>

@@ -5,7 +5,8 @@ import org.apache.spark.sql.catalyst.expressions.{InputFileBlockLength, InputFil
 import org.apache.spark.sql.execution.{SortExec, SparkPlan}
 
 /**
- * Replaces a sort by merging the sorted files of each bucket while they are read, and the sorted inputs of a bucket union.
+ * Replaces a sort with a merge. A scan merges the sorted files of each bucket while it reads them, and a bucket union merges
+ * its sorted inputs.
  *
  * {{{
  *   Sort k                            Filter
@@ -28,14 +29,14 @@ object BucketMerges {
     def suffices(chosen: Seq[BucketScan]): Boolean =
       SortOrder.orderingSatisfies(inOrder(chosen).outputOrdering, sort.sortOrder)
     if (!suffices(scans)) sort
-    // Merging has its price: scans whose order is of no use here, as that of a hash join's build side, go without.
+    // Merging is expensive, so skip scans whose order the sort does not require, such as the build side of a hash join.
     else inOrder(scans.foldLeft(scans) { (chosen, scan) =>
       val others = chosen.filterNot(_ eq scan)
       if (suffices(others)) others else chosen
     })
   }
 
-  // While several files are read in turns, no file is the current one.
+  // A merge reads several files at the same time, so there is no current file.
   private def asksForFiles(plan: SparkPlan): Boolean = plan.exists(_.expressions.exists(_.exists {
     case _: InputFileName | _: InputFileBlockStart | _: InputFileBlockLength => true
     case _ => false

@@ -15,9 +15,9 @@ import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
 import org.apache.spark.sql.internal.SQLConf
 
 /**
- * The way in for rules on the physical plan before Spark decides on exchanges. Spark's own hook for such rules runs
- * only under adaptive execution; a strategy runs always. At the outermost call it lets the session's planner plan the
- * whole query, itself standing aside, and applies the rules to the outcome.
+ * Applies rules to the physical plan before Spark adds exchanges. Spark's hook for such rules runs only in adaptive
+ * execution, but a strategy always runs. The outermost call plans the whole query with the session's planner and applies
+ * the rules to the result. Nested calls return nothing, so that the other strategies plan the query.
  */
 case class BucketPlanningStrategy(session: SparkSession) extends SparkStrategy with Logging {
 
@@ -30,19 +30,19 @@ case class BucketPlanningStrategy(session: SparkSession) extends SparkStrategy w
       withBuckets(plan, planned) :: Nil
     }
 
-  // A query that can be planned without buckets is not to fail for them, nor for classes that this Spark does not have.
+  // A query must not fail if stock Spark can plan it. LinkageError means that this Spark version lacks a class.
   private def withBuckets(query: LogicalPlan, planned: SparkPlan): SparkPlan =
     try OrganizedReads(PerQueryCache.within(query)(BucketedReads(planned))) catch {
       case error @ (NonFatal(_) | _: LinkageError) =>
         BucketPlanningStrategy.failures.incrementAndGet()
-        logWarning("A query is planned without buckets, since planning it with them failed.", error)
+        logWarning("Failed to plan bucketed scans. Falling back to the plan of stock Spark.", error)
         planned
     }
 
-  // Another engine takes a bucketed scan for Spark's, and would spread its files over tasks in its own way.
+  // Another engine treats a bucketed scan like an ordinary scan, and would assign its files to tasks differently.
   private def areScansReplaced: Boolean = {
     val rules = Compat.otherColumnarRules(session)
-    rules.foreach(rule => warnOnce(s"$rule may replace their scans by its own."))
+    rules.foreach(rule => warnOnce(s"$rule may replace bucketed scans."))
     rules.nonEmpty
   }
 
@@ -52,19 +52,19 @@ case class BucketPlanningStrategy(session: SparkSession) extends SparkStrategy w
   }
 
   private def warnOnce(why: String): Unit =
-    if (BucketPlanningStrategy.warnedOf.add(why)) logWarning(s"Bucketed tables are read plainly in this session: $why")
+    if (BucketPlanningStrategy.warnedOf.add(why)) logWarning(s"This session uses ordinary scans for bucketed tables: $why")
 
-  // A stream keeps state by Spark's own hash, and its planner knows strategies that the session's does not.
+  // Streaming state is partitioned by Spark's hash, and the streaming planner has strategies that the session's planner lacks.
   private def isStreaming(plan: LogicalPlan): Boolean =
     plan.isStreaming || session.sparkContext.getLocalProperty(BucketPlanningStrategy.StreamingQuery) != null
 }
 
 object BucketPlanningStrategy {
 
-  /** The local property in which Spark's StreamExecution, whose package changes, keeps the id of its query. */
+  /** The local property with the query id in Spark's StreamExecution. Its package differs between Spark versions. */
   private val StreamingQuery = "sql.streaming.queryId"
 
-  /** How many queries of this JVM were planned without buckets because of an error; tests see that there are none. */
+  /** The number of queries in this JVM for which planning with buckets failed. Tests expect zero. */
   val failures = new AtomicLong
 
   private val warnedOf = ConcurrentHashMap.newKeySet[String]
@@ -72,15 +72,15 @@ object BucketPlanningStrategy {
 }
 
 /**
- * What is done once exchanges and sorts stand: under adaptive execution as a rule of its own each time that it plans,
- * otherwise as the last rule before columns are turned into rows. The second finds nothing left to do after the first.
+ * Finalizes bucketed scans after Spark has added exchanges and sorts. Adaptive execution applies this rule each time it
+ * plans. Without adaptive execution, it runs before Spark inserts columnar transitions. The rule is idempotent.
  */
 object FinalizeBucketScans extends Rule[SparkPlan] {
   override def apply(plan: SparkPlan): SparkPlan =
     if (plan.exists(_.isInstanceOf[BucketScan])) BucketMerges(RemoveUnneededBucketScans(plan)) else plan
 }
 
-/** Buckets are split last, so that no other rule has to look through the filters that do it. */
+/** Splits buckets last, so that other rules do not have to handle the filters that split them. */
 object FinalizeAndSplitBucketScans extends Rule[SparkPlan] {
   override def apply(plan: SparkPlan): SparkPlan = SplitBuckets(FinalizeBucketScans(plan))
 }

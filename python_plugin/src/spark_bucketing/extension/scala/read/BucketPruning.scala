@@ -5,21 +5,22 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.types.DataType
 
 /**
- * The buckets that rows passing some filters can be in.
+ * Computes the buckets that can contain rows matching the filters.
  *
- * Stock Spark's `FileSourceStrategy` does so for one bucket column. Here a filter becomes a set of alternatives, each of
- * them values for some bucket columns, and every alternative must name all bucket columns in the end.
+ * Stock Spark's `FileSourceStrategy` supports one bucket column. Here each filter becomes a set of alternatives, and each
+ * alternative assigns values to some bucket columns. Pruning requires that every combined alternative has values for all
+ * bucket columns.
  */
 object BucketPruning {
 
-  /** Values for some of the bucket columns, by their place; NULL is a value. */
+  /** Values for some of the bucket columns, by column position. NULL is a value. */
   private type Values = Map[Int, Any]
 
-  /** More alternatives than this are not worth following. */
+  /** Maximum number of alternatives to evaluate. */
   private val Limit = 1000
   private val Anything: Seq[Values] = Seq(Map.empty)
 
-  /** The buckets to read; None where these are all. */
+  /** Returns the buckets to read; None for all buckets. */
   def wanted(filters: Seq[Expression], keys: Seq[Attribute], of: SealedBuckets): Option[Set[Int]] = {
     val found = filters.map(alternatives(_, keys)).foldLeft(Anything)(both)
     if (!found.forall(_.size == keys.length)) None
@@ -53,14 +54,14 @@ object BucketPruning {
     }
   }
 
-  /** Alternatives of two filters that both hold; those that contradict each other are none. */
+  /** Returns the alternatives that satisfy both filters. Drops combinations with contradictory values. */
   private def both(left: Seq[Values], right: Seq[Values]): Seq[Values] =
     if (left.length * right.length > Limit) if (left.length < right.length) left else right
     else for (a <- left; b <- right if a.forall { case (i, value) => b.get(i).forall(_ == value) }) yield a ++ b
 
   private def shortened(values: Seq[Values]): Seq[Values] = if (values.length > Limit) Anything else values
 
-  /** The bucket by the very expression that the writer used. */
+  /** Returns the bucket id. Evaluates the same expression as the writer. */
   private def bucket(values: Seq[Any], types: Seq[DataType], of: SealedBuckets): Int = {
     val literals = values.zip(types).map { case (value, dataType) => Literal(value, dataType) }
     of.hash.partitioning(literals, of.buckets).partitionIdExpression.eval().asInstanceOf[Int]

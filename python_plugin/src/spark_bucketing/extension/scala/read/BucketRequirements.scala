@@ -10,16 +10,17 @@ import org.apache.spark.sql.execution.exchange.Exchange
 import org.apache.spark.sql.internal.SQLConf
 
 /**
- * Which bucketed scans an operator above makes use of. A scan that nothing uses is better read plainly, since buckets
- * limit the number of tasks. After Spark's `DisableUnnecessaryBucketedScan`, and switched off with it.
+ * Finds the bucketed scans whose partitioning a parent operator requires. Other scans become ordinary scans, because
+ * buckets limit the number of tasks. Based on Spark's `DisableUnnecessaryBucketedScan`, and disabled by the same setting.
  */
 object BucketRequirements {
 
   type Scans = JSet[BucketScan]
 
   /**
-   * How an operator's output is partitioned. Before exchanges stand, the inputs of a join may differ in their number of
-   * partitions, and Spark answers the question with an exception; they will be shuffled, or aligned (BucketAlignment).
+   * Returns the output partitioning of an operator. Spark throws an exception if the inputs of a join have different
+   * numbers of partitions, which is valid before Spark adds exchanges. Spark will shuffle these inputs, or
+   * BucketAlignment will align them.
    */
   def partitioning(plan: SparkPlan): Partitioning =
     try plan.outputPartitioning catch { case _: IllegalArgumentException => UnknownPartitioning(0) }
@@ -33,28 +34,28 @@ object BucketRequirements {
   private def collect(plan: SparkPlan, used: Boolean, needed: Scans): Unit = plan match {
     case scan: BucketScan => if (used) needed.add(scan)
     case _ =>
-      // An operator that scatters rows anew hides what lies below from the operators above; and so does one that is not
-      // served by what lies below, since Spark puts an exchange between.
+      // Operators above cannot use the buckets below an operator that changes the partitioning. The same applies if a child
+      // does not satisfy the required distribution, because Spark then adds an exchange.
       val passes = used && (!SQLConf.get.autoBucketedScanEnabled || keepsPartitions(plan))
       plan.children.zip(plan.requiredChildDistribution).foreach { case (child, required) =>
-        // What a partial aggregate leaves is moved at no cost; that one task reads the whole table is one.
+        // Shuffling the output of a partial aggregate is cheaper than reading the whole table in one task.
         val served = serves(child, required) && !(required == AllTuples && plan.isInstanceOf[BaseAggregateExec])
         collect(child, passes && required == UnspecifiedDistribution || served, needed)
       }
   }
 
-  /** Whether partition i of an operator comes from partition i of what lies below. */
+  /** Returns whether an operator computes its partition i from partition i of its children. */
   def keepsPartitions(plan: SparkPlan): Boolean =
     !plan.isInstanceOf[Exchange] && !partitioning(plan).isInstanceOf[UnknownPartitioning]
 
-  /** The scans whose partitions are those of a plan. */
+  /** Returns the scans whose partitions the plan preserves. */
   def scansOf(plan: SparkPlan): Seq[BucketScan] = plan match {
     case scan: BucketScan => Seq(scan)
     case _ if keepsPartitions(plan) => plan.children.flatMap(scansOf)
     case _ => Nil
   }
 
-  /** Whether an operator that requires this of an input has its rows in place. */
+  /** Returns whether the output partitioning of a child satisfies the required distribution. */
   def serves(child: SparkPlan, required: Distribution): Boolean = required match {
     case AllTuples | _: ClusteredDistribution => partitioning(child).satisfies(required)
     case _ => false

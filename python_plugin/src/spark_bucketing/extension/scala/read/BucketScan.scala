@@ -20,28 +20,36 @@ import org.apache.spark.sql.execution.datasources._
 import org.apache.spark.sql.vectorized.ColumnarBatch
 import org.apache.spark.util.SerializableConfiguration
 
-/** The buckets of a table as they are sealed. Columns are named as in the table. */
+/**
+ * The sealed buckets of a table.
+ *
+ * @param table name of the table
+ * @param hash hash that assigns rows to buckets
+ * @param buckets number of buckets
+ * @param keys bucket columns, as the table spells them
+ * @param sorts sort columns, as the table spells them
+ */
 case class SealedBuckets(table: String, hash: BucketHash, buckets: Int, keys: Seq[String], sorts: Seq[String])
 
 /**
- * How a scan reads the buckets of a table.
+ * Describes how a scan reads the buckets of a table.
  *
- * @param of the table's buckets, or those that buckets of several numbers are read as
- * @param folders what is sealed
- * @param partitions partitions of the scan: as many as there are buckets, or a divisor or a multiple of that number
- * @param ordered each partition is read in the order of the table's sort columns
- * @param merged the files of a partition are merged by that order; otherwise they are read one after the other
+ * @param of buckets of the table, or the common buckets of partitions with different numbers of buckets
+ * @param folders sealed directories
+ * @param partitions number of partitions of the scan: the number of buckets, or a divisor or multiple of it
+ * @param ordered whether each partition is sorted by the sort columns of the table
+ * @param merged whether the scan merges the sorted files of a partition instead of reading them sequentially
  */
 case class BucketRead(
     of: SealedBuckets, @transient folders: SealedFolders, partitions: Int, ordered: Boolean = false, merged: Boolean = false) {
 
-  /** Several partitions share a bucket, and each has to keep its own rows only. */
+  /** Whether several partitions read the same bucket, so that each must filter its rows. */
   def splits: Boolean = partitions > of.buckets
 
-  /** Whether the buckets can be read as so many partitions: several as one, or each several times. */
+  /** Returns whether this number of partitions can read the buckets. It must be a divisor or multiple of their number. */
   def canBe(partitions: Int): Boolean = partitions % of.buckets == 0 || of.buckets % partitions == 0
 
-  /** The partitions that read a bucket: one, or several that share it when there are more partitions than buckets. */
+  /** Returns the partitions that read a bucket. Several partitions share it if there are more partitions than buckets. */
   def partitionsOf(bucket: Int): Seq[Int] =
     if (partitions <= of.buckets) Seq(bucket % partitions) else bucket until partitions by of.buckets
 
@@ -53,25 +61,25 @@ case class BucketRead(
 }
 
 /**
- * Spark's file scan with another answer to where the rows lie. A subclass, so that columns, filters, dynamic pruning,
- * batches and metrics stay Spark's.
+ * Spark's file scan with a different output partitioning. Inherits columns, filters, dynamic pruning, batches and metrics
+ * from Spark.
  */
 sealed abstract class BucketAwareScan(stock: FileSourceScanExec) extends StockScan(stock) {
 
-  /** The files that the planner looked at; the seal is of these, so these are read. Null before they are listed. */
+  /** The files that the planner compared with the seal. The scan reads exactly these files. Null if not listed yet. */
   def listing: BucketListing
 
-  /** Shown in EXPLAIN under the key that Spark uses for its own bucketed tables. */
+  /** The value of `Bucketed` in EXPLAIN. Spark uses the same key for its own bucketed tables. */
   protected def bucketed: String
 
   protected def rebuilt(stock: FileSourceScanExec): BucketAwareScan
 
-  // Spark changes a node through its constructor's arguments, which here are those of the stock scan.
+  // Spark copies a node with new constructor arguments, which are the arguments of the stock scan here.
   override def makeCopy(newArgs: Array[AnyRef]): SparkPlan =
     like(this, rebuilt(copy().makeCopy(newArgs).asInstanceOf[FileSourceScanExec]))
   override def clone(): SparkPlan = like(this, rebuilt(copy()))
 
-  // A rule that gives back an equal node has changed nothing, to Spark: a claim and a listing are a change.
+  // Spark ignores a rule that returns an equal node, so scans with different buckets or listings must not be equal.
   override def canEqual(other: Any): Boolean = other.getClass == getClass
   override def equals(other: Any): Boolean = other match {
     case that: BucketAwareScan => super.equals(that) && bucketed == that.bucketed && (listing eq that.listing)
@@ -95,21 +103,25 @@ sealed abstract class BucketAwareScan(stock: FileSourceScanExec) extends StockSc
 
 object BucketAwareScan {
 
-  /** Give an operator what the planner noted on another one, such as its logical plan. */
+  /** Copies the tags of another operator, such as its logical plan, and returns the operator. */
   def like[T <: SparkPlan](noted: SparkPlan, operator: T): T = {
     operator.copyTagsFrom(noted)
     operator
   }
 }
 
-/** A plain read of a table that is bucketed by its metadata, and why it is read plainly. */
+/**
+ * An ordinary scan of a table that is bucketed according to its metadata.
+ *
+ * @param why reason for the ordinary scan
+ */
 class FallbackScan(stock: FileSourceScanExec, val why: FallbackReason, @transient val listing: BucketListing)
     extends BucketAwareScan(stock) {
   override protected def bucketed: String = s"false $why"
   override protected def rebuilt(stock: FileSourceScanExec): BucketAwareScan = new FallbackScan(stock, why, listing)
 }
 
-/** A read of whole buckets: partition i holds the rows whose bucket is i. */
+/** A bucketed scan. Partition i contains the rows of bucket i. */
 class BucketScan(stock: FileSourceScanExec, val read: BucketRead, @transient val listing: BucketListing)
     extends BucketAwareScan(stock) with NotByOneTask {
 
@@ -119,7 +131,7 @@ class BucketScan(stock: FileSourceScanExec, val read: BucketRead, @transient val
   def copyWith(read: BucketRead = read, listing: BucketListing = listing): BucketScan =
     like(this, new BucketScan(copy(), read, listing))
 
-  /** The same table read as stock Spark would, which lists its files when it runs; or what a filter has left of them. */
+  /** Returns an ordinary scan, which lists its files when it runs. After bucket pruning, it keeps the pruned listing. */
   def plain(why: FallbackReason): FallbackScan = like(this, new FallbackScan(copy(), why, Option(listing).filter(_.pruned.isDefined).orNull))
 
   private def columns(names: Seq[String]): Seq[Attribute] =
@@ -136,37 +148,40 @@ class BucketScan(stock: FileSourceScanExec, val read: BucketRead, @transient val
 
   @transient private lazy val files: BucketListing = Option(listing).getOrElse(new BucketListing(selectedPartitions))
 
-  /** Bytes of all files. */
+  /** Total size of all files in bytes. */
   def bytes: Long = files.bytes
 
-  /** How many files there are. */
+  /** Number of files. */
   def numFiles: Long = files.files.length
 
-  /** Files of each partition, by what was listed. */
+  /** Files of each partition, from the listing. */
   private lazy val listedFiles: IndexedSeq[Seq[PartitionedFile]] =
     BucketScan.spread(files.files, read)
 
-  /** The same buckets read as another number of partitions; sorted only where each of them is one file. */
+  /** Returns the scan with another number of partitions. It is sorted only if each partition has at most one file. */
   def as(partitions: Int): BucketScan = {
-    require(read.canBe(partitions), s"${read.of.buckets} buckets cannot be read as $partitions")
+    require(read.canBe(partitions), s"Cannot read ${read.of.buckets} buckets as $partitions partitions")
     val spread = copyWith(read.copy(partitions = partitions, ordered = false, merged = false))
     spread.copyWith(spread.read.copy(ordered = read.of.sorts.nonEmpty && spread.listedFiles.forall(_.length <= 1)))
   }
 
-  /** Bytes of the files of each partition. */
+  /** Returns the size of each partition in bytes. */
   def bytesOfPartitions: Seq[Long] = listedFiles.map(_.map(_.length).sum)
 
-  /** Whether the files of every partition can be merged by the sort columns: they are all open at the same time. */
+  /**
+   * Returns whether the scan can merge the files of every partition by the sort columns. A merge opens all files of a
+   * partition at the same time, so their number and memory are limited.
+   */
   def mergeable: Boolean = read.of.sorts.nonEmpty && listedFiles.forall { files =>
     files.length <= 1 || files.length <= BucketingConf.mergeFiles && opened(files) <= BucketingConf.mergeBytes
   }
 
-  /** Bytes that open files take, about: the columns that are read of a row group each. */
+  /** Estimates the memory of open files in bytes: one row group for each file, with only the columns that are read. */
   private def opened(files: Seq[PartitionedFile]): Double =
     files.map(file => math.min(file.length, BucketScan.RowGroup).toDouble).sum *
       requiredSchema.defaultSize / math.max(relation.dataSchema.defaultSize, 1)
 
-  // Whether the files are read in batches, which a merge takes apart again.
+  // Whether the reader returns columnar batches. A merge converts them to rows.
   private lazy val batches: Boolean = copy().supportsColumnar
   override lazy val supportsColumnar: Boolean = batches && !read.merged
 
@@ -215,35 +230,35 @@ class BucketScan(stock: FileSourceScanExec, val read: BucketRead, @transient val
   }
 }
 
-/** That a file is still the one that was listed, when it is opened: another one under its name is sealed by nobody. */
+/** Checks that a file has not changed since it was listed. The seal does not cover a new file with the same name. */
 private[bucketing] class FileChangeGuard(table: String, conf: Broadcast[SerializableConfiguration]) extends Serializable {
 
   def check(file: PartitionedFile): Unit = {
     val path = file.toPath
     val found = path.getFileSystem(conf.value.value).getFileStatus(path)
     if (found.getLen != file.fileSize || !isSameTime(found.getModificationTime, file.modificationTime)) throw new SparkException(
-      s"A file of table $table was replaced while the query ran: $path was planned with ${file.fileSize} bytes of " +
-        s"${Instant.ofEpochMilli(file.modificationTime)}, found ${found.getLen} bytes of " +
-        s"${Instant.ofEpochMilli(found.getModificationTime)}. REFRESH TABLE $table, and run the query again.")
+      s"A file of table $table was replaced while the query ran: $path has ${found.getLen} bytes, modified at " +
+        s"${Instant.ofEpochMilli(found.getModificationTime)}. Expected ${file.fileSize} bytes, modified at " +
+        s"${Instant.ofEpochMilli(file.modificationTime)}. Run REFRESH TABLE $table, then run the query again.")
   }
 
-  // Some object stores list files with milliseconds, and tell of one file in whole seconds.
+  // Some object stores return milliseconds in a listing, but whole seconds for a single file.
   private def isSameTime(one: Long, other: Long): Boolean =
     one == other || (one % 1000 == 0 || other % 1000 == 0) && one / 1000 == other / 1000
 }
 
 object BucketScan {
 
-  /** Of how many bytes the parts of a Parquet file are that are read at a time, by default, and at most. */
+  /** Default size of a Parquet row group in bytes, used as the upper limit in memory estimates. */
   private val RowGroup = 128L * 1024 * 1024
 
-  /** Rows of a file that is read in batches or in rows. */
+  /** Converts the output of a file reader, which may be columnar batches, to rows. */
   def rows(found: Iterator[InternalRow]): Iterator[InternalRow] = found.asInstanceOf[Iterator[AnyRef]].flatMap {
     case batch: ColumnarBatch => batch.rowIterator.asScala
     case row: InternalRow => Iterator.single(row)
   }
 
-  /** The files of each partition. */
+  /** Assigns files to partitions by bucket id, and returns the files of each partition. */
   def spread(files: Array[PartitionedFile], read: BucketRead): IndexedSeq[Seq[PartitionedFile]] = {
     val spread = Array.fill(read.partitions)(Seq.newBuilder[PartitionedFile])
     for {

@@ -9,16 +9,16 @@ import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.internal.SQLConf
 
 /**
- * Whether buckets are enough tasks for the bytes that they hold.
+ * Decides whether a scan has enough buckets for its size.
  *
- * A bucket is read by one task, and whatever is joined to it comes into as many. A shuffle costs a few times what reading
- * costs, so it is the better way where buckets would leave three quarters of the cores idle.
+ * One task reads each bucket and the rows that are joined to it. A shuffle costs several times as much as a read, so it is
+ * faster only if the buckets leave three quarters of the cores idle.
  */
 object BucketTasks {
 
   private val IdleFactor = 4
 
-  /** The cores that a query may have, those that dynamic allocation has not asked for yet among them. */
+  /** Returns the number of cores for a query, including cores that dynamic allocation has not requested yet. */
   def cores(session: SparkSession): Int = {
     val conf = session.sparkContext.getConf
     val later =
@@ -29,23 +29,33 @@ object BucketTasks {
   }
 
   /**
-   * Whether so many tasks, the largest of so many bytes, leave most of the cores idle for long: the more of them are idle,
-   * the shorter is long.
+   * Returns whether the tasks leave most cores idle for too long. The size limit shrinks as more cores are idle.
+   *
+   * @param tasks number of tasks
+   * @param largest size of the largest task in bytes
    */
   def areTooFew(tasks: Int, largest: Long, session: SparkSession): Boolean = {
     val busy = tasks.toDouble * IdleFactor / cores(session)
     busy < 1 && largest > BucketingConf.maxPartitionBytes * busy
   }
 
-  /** Why the buckets of a scan are better not made use of, if so. Those of Spark's own layout are what stock Spark uses. */
+  /**
+   * Returns the reason for an ordinary scan if a scan has too few buckets. Returns None for the Spark layout, because stock
+   * Spark would use the same buckets.
+   */
   def objection(scan: BucketScan): Option[FallbackReason] = {
     val bytes = scan.bytesOfPartitions.filter(_ > 0)
     if (bytes.isEmpty || scan.read.of.hash == BucketHash.Spark || !areTooFew(bytes.length, bytes.max, scan.session)) None
     else Some(FallbackReason(FallbackReason.TooFewBuckets,
-      s"${bytes.length} buckets, the largest of ${bytes.max} bytes, for ${cores(scan.session)} cores"))
+      s"${bytes.length} buckets for ${cores(scan.session)} cores, and the largest has ${bytes.max} bytes"))
   }
 
-  /** A join that needs rows of one key together, its inputs that have them so, and those that will be moved. */
+  /**
+   * The inputs of a join that requires clustered children.
+   *
+   * @param inPlace inputs that satisfy the required distribution
+   * @param moved inputs that Spark will shuffle
+   */
   case class Join(inPlace: Seq[SparkPlan], moved: Seq[SparkPlan])
 
   def joins(plan: SparkPlan): Seq[Join] = plan.collect {
@@ -57,8 +67,8 @@ object BucketTasks {
   }
 
   /**
-   * The scans with buckets that are too few for the other input of a join, which would be moved into them. Decided once:
-   * when adaptive execution plans anew, it knows other sizes, and has shuffled already.
+   * Returns the scans with too few buckets for the other input of a join, which Spark would shuffle. Decides only once for
+   * each query, because adaptive execution plans again with new sizes after it has run the shuffle.
    */
   def tooFewForOthers(plan: SparkPlan): Map[BucketScan, FallbackReason] = (for {
     join <- joins(plan)
@@ -68,21 +78,21 @@ object BucketTasks {
 
   private def forBytes(scan: BucketScan, bytes: Long): Option[FallbackReason] =
     if (!areTooFew(scan.read.partitions, bytes / scan.read.partitions, scan.session)) None
-    else Some(FallbackReason(FallbackReason.TooFewBuckets, s"${scan.read.partitions} buckets, for $bytes bytes that are joined to " +
-      s"them, and ${cores(scan.session)} cores"))
+    else Some(FallbackReason(FallbackReason.TooFewBuckets, s"${scan.read.partitions} buckets for ${cores(scan.session)} cores, " +
+      s"and the joined inputs have $bytes bytes"))
 
-  /** Bytes that an input has from tables that are not read by their buckets; None where these are not known. */
+  /** Returns the estimated size in bytes of the ordinary scans below an input; None if unknown. */
   def bytesOf(input: SparkPlan): Option[Long] = {
     val tables = input.collectLeaves().filterNot(_.isInstanceOf[BucketScan]).flatMap(_.logicalLink)
     if (tables.exists(!isKnown(_))) None
     else {
       val all = tables.map(_.stats.sizeInBytes).sum
-      // Spark knows what a filter, a limit or an aggregate leaves, about.
+      // Spark's statistics estimate the output of filters, limits and aggregates.
       Some(input.logicalLink.filter(isKnown).fold(all)(_.stats.sizeInBytes.min(all)).min(Long.MaxValue / 2).toLong)
     }
   }
 
-  // Spark takes what it does not know for very large.
+  // Spark assumes defaultSizeInBytes for a relation of unknown size.
   private def isKnown(plan: LogicalPlan): Boolean =
     plan.collectLeaves().forall(_.stats.sizeInBytes < SQLConf.get.defaultSizeInBytes)
 }

@@ -9,12 +9,12 @@ import org.apache.spark.sql.catalyst.plans.physical._
 import org.apache.spark.sql.execution.{FileSourceScanExec, SparkPlan, UnionExec}
 
 /**
- * UNION ALL of inputs that are bucketed alike: partition i holds partition i of every input.
+ * UNION ALL of inputs with the same buckets. Partition i combines partition i of every input.
  *
- * Stock Spark's `UnionExec` does so too where the partitionings are equal to the letter; a filter on one side that rules
- * out NULL makes them differ.
+ * Stock Spark's `UnionExec` also does this if the partitionings are exactly equal. A filter that excludes NULL on one side
+ * makes them differ.
  *
- * @param merged partition i is in the order that all inputs are in
+ * @param merged whether to merge the sorted inputs by their common ordering
  */
 case class BucketUnionExec(children: Seq[SparkPlan], merged: Boolean = false) extends SparkPlan {
 
@@ -25,7 +25,7 @@ case class BucketUnionExec(children: Seq[SparkPlan], merged: Boolean = false) ex
   override lazy val outputPartitioning: Partitioning =
     BucketUnionExec.partitioning(children, output).getOrElse(UnknownPartitioning(0))
 
-  /** The order that all inputs are in, in the columns of the union. */
+  /** Returns the common ordering of all inputs, with the output columns of the union. */
   private def commonOrder: Seq[SortOrder] = {
     val orders = children.map { child =>
       val places = AttributeMap(child.output.zip(output))
@@ -36,14 +36,14 @@ case class BucketUnionExec(children: Seq[SparkPlan], merged: Boolean = false) ex
 
   override lazy val outputOrdering: Seq[SortOrder] = if (merged && zips) commonOrder else Nil
 
-  // Exchanges below may come later, and adaptive execution may change their number of partitions while the query runs,
-  // as long as nothing above relies on the buckets: this is an ordinary union then.
+  // Adaptive execution may change the number of partitions of an exchange below if no operator above requires the buckets.
+  // This is an ordinary union in that case.
   private def zips: Boolean = !outputPartitioning.isInstanceOf[UnknownPartitioning]
 
   override protected def doExecute(): RDD[InternalRow] = if (!zips) stock.execute() else {
     val inputs = children.map(_.execute())
     val n = outputPartitioning.numPartitions
-    require(inputs.forall(_.getNumPartitions == n), s"expected $n partitions of each input of a union of buckets")
+    require(inputs.forall(_.getNumPartitions == n), s"Expected $n partitions in each input of a bucket union")
     val from = (0 until n).map(i => inputs.indices.map(_ -> i))
     new CombinedPartitionsRDD(sparkContext, inputs, from, outputOrdering, output)
   }
@@ -54,7 +54,7 @@ case class BucketUnionExec(children: Seq[SparkPlan], merged: Boolean = false) ex
 
 object BucketUnionExec {
 
-  /** How all inputs are partitioned, in the columns of the union; None where they differ or are not by hash. */
+  /** Returns the common hash partitioning of all inputs, with the output columns of the union; None if they differ. */
   def partitioning(children: Seq[SparkPlan], output: Seq[Attribute]): Option[HashPartitioning] = {
     val alternatives = children.map { child =>
       val places = AttributeMap(child.output.zip(output))
@@ -74,7 +74,7 @@ object BucketUnionExec {
   }
 }
 
-/** Turns unions of inputs that are bucketed alike into bucket unions, and back where the buckets were not proven. */
+/** Replaces unions of inputs with the same buckets with bucket unions. Reverts them if an input is no longer bucketed. */
 object BucketUnions {
 
   def apply(plan: SparkPlan): SparkPlan = plan.transformUp {
@@ -85,7 +85,7 @@ object BucketUnions {
     case union: BucketUnionExec if !fits(union) => like(union, UnionExec(union.children))
   }
 
-  // Spark's own bucketed scans may become plain ones later, by a rule that does not know this union.
+  // Spark's rules may later replace its own bucketed scans with ordinary scans, because they do not know this union.
   private def fits(union: SparkPlan): Boolean =
     BucketUnionExec.partitioning(union.children, union.output).isDefined && !union.exists {
       case scan: FileSourceScanExec => scan.bucketedScan

@@ -11,10 +11,10 @@ import org.apache.spark.sql.catalyst.trees.TreeNodeTag
 import org.apache.spark.sql.execution.{FileSourceScanExec, FilterExec, SortExec, SparkPlan}
 
 /**
- * Puts bucketed scans where an operator above can use them, before Spark decides on exchanges and sorts.
+ * Plans bucketed scans where an operator above requires them, before Spark adds exchanges and sorts.
  *
- * First every scan of a bucketed table claims what is sealed of it; then the files of the claims that something above
- * needs are listed and compared with the seals; the others are taken back.
+ * First, the seals turn every scan of a sealed table into a bucketed scan. Next, the files of required scans are listed and
+ * compared with the seals. Finally, all other scans revert to ordinary scans, or to stock Spark's bucketed scans.
  */
 object BucketedReads extends Logging {
 
@@ -29,7 +29,7 @@ object BucketedReads extends Logging {
     }
   }
 
-  /** Spark's own bucketed scan, where there was one: what it makes of its layout is its own affair. */
+  /** Returns stock Spark's scan of a table with the Spark layout; None for the Hive layout. */
   private def stockScan(scan: BucketScan): Option[FileSourceScanExec] = scan.getTagValue(Stock)
 
   private def stepBack(scan: BucketScan, why: FallbackReason): FileSourceScanExec =
@@ -47,7 +47,7 @@ object BucketedReads extends Logging {
   }
 
   private def bucketed(scan: FileSourceScanExec, read: BucketRead, listing: BucketListing): BucketScan = {
-    // Without Spark's bucket spec, so that no rule of Spark's takes the scan for one of its own.
+    // Remove Spark's bucket spec, so that Spark's rules do not treat this as Spark's own bucketed scan.
     val relation = scan.relation.copy(bucketSpec = None)(scan.relation.sparkSession)
     val claimed = like(scan, new BucketScan(scan.copy(relation = relation), read, listing))
     if (read.of.hash == BucketHash.Spark) claimed.setTagValue(Stock, scan)
@@ -61,7 +61,7 @@ object BucketedReads extends Logging {
         case Right(found) => enough(pruned(found).getOrElse(found).as(found.read.of.buckets))
         case Left(why) => stepBack(scan, why)
       }
-      // Without use for its partitions, a scan may still leave out the buckets that its filters rule out.
+      // An ordinary scan can still skip the buckets that its filters exclude.
       case scan: BucketScan => stockScan(scan).getOrElse {
         val some = if (wanted(scan).isEmpty) None else listed(scan).toOption.flatMap(pruned)
         some.getOrElse(scan).plain(FallbackReason.NotNeeded)
@@ -74,16 +74,22 @@ object BucketedReads extends Logging {
   private def enough(found: BucketScan): FileSourceScanExec =
     BucketTasks.objection(found).fold[FileSourceScanExec](found)(stepBack(found, _))
 
-  /** The scan with its files, where these are the sealed ones. They are listed once, for both kinds of reading. */
+  /**
+   * Returns the scan with its listed files, or the reason why they do not match the seals. Bucketed scans and pruned ordinary
+   * scans share one listing.
+   */
   private def listed(candidate: BucketScan): Either[FallbackReason, BucketScan] = {
     val listing = Option(candidate.listing).getOrElse(BucketListing.of(candidate))
     candidate.read.folders.objectionTo(listing, candidate.read.of.hash).map { why =>
-      logInfo(s"Table ${candidate.read.of.table} is read plainly: $why")
+      logInfo(s"Using an ordinary scan for table ${candidate.read.of.table}: $why")
       why
     }.toLeft(candidate.copyWith(listing = listing))
   }
 
-  /** The scan without the buckets that its filters rule out, each file by the number of buckets that it was written for. */
+  /**
+   * Returns the scan without the buckets that its filters exclude; None if they exclude none. Prunes each file by the number
+   * of buckets in its seal.
+   */
   private def pruned(scan: BucketScan): Option[BucketScan] = wanted(scan).map { buckets =>
     def keep(file: String): Boolean = buckets.get(scan.read.folders.bucketsOf(file)).forall { some =>
       BucketFiles.bucketOf(BucketFiles.nameOf(file), scan.read.of.hash).forall(some.contains)
@@ -92,7 +98,7 @@ object BucketedReads extends Logging {
     scan.copyWith(listing = scan.listing.prune(keep, note.mkString(", ")))
   }
 
-  /** The buckets that the filters of a scan ask for, by the number of buckets, where these are not all. */
+  /** Returns the buckets that the filters select, for each number of buckets; None if they select all buckets. */
   private def wanted(scan: BucketScan): Option[Map[Int, Set[Int]]] =
     if (scan.read.of.hash != BucketHash.Hive) None
     else Some(scan.read.folders.distinct.flatMap { buckets =>
@@ -100,16 +106,16 @@ object BucketedReads extends Logging {
     }.toMap).filter(_.nonEmpty)
 }
 
-/** Takes back the bucketed scans below an exchange that Spark decided on after all. */
+/** Replaces bucketed scans with ordinary scans if Spark added an exchange above them. */
 object RemoveUnneededBucketScans {
 
   def apply(plan: SparkPlan): SparkPlan = {
     val needed = BucketRequirements.of(plan)
-    // A union of inputs of which some are plain now has no buckets of its own.
+    // A union is no longer bucketed if an input is an ordinary scan now.
     sorted(BucketUnions.takeBack(plan.transformUp { case scan: BucketScan if !needed.contains(scan) => scan.plain(FallbackReason.NotNeeded) }))
   }
 
-  /** Sorts where an operator was planned upon the order of a scan that has none any more. */
+  /** Adds a sort if an operator requires the ordering of a scan that is no longer sorted. */
   private def sorted(plan: SparkPlan): SparkPlan = plan.transformUp {
     case operator if operator.requiredChildOrdering.exists(_.nonEmpty) =>
       val children = operator.children.zip(operator.requiredChildOrdering).map { case (child, required) =>
@@ -120,7 +126,7 @@ object RemoveUnneededBucketScans {
 }
 
 /**
- * Where partitions of a scan share a bucket, leaves each of them its own rows.
+ * Adds a filter to each scan whose partitions share buckets, so that each partition keeps only its own rows.
  *
  * {{{
  *   SortMergeJoin

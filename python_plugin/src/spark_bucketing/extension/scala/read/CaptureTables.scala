@@ -7,8 +7,8 @@ import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.trees.TreeNodeTag
 
 /**
- * Notes tables of the Hive layout as the metastore had them when a query was analyzed, so that it is not asked for them
- * once more. Spark puts a relation of its cache in their place, and another session may have sealed the table since.
+ * Captures the metadata of Hive-layout tables during analysis, which avoids a second metastore call. Spark later replaces
+ * these relations with cached ones, which may be older than a seal from another session.
  */
 object CaptureTables extends Rule[LogicalPlan] {
 

@@ -8,15 +8,18 @@ import org.apache.spark.rdd.RDD
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Attribute, RowOrdering, SortOrder}
 
-/** A partition made of partitions of the parents: pairs of a parent and the index of a partition of it. */
+/**
+ * A partition that combines partitions of the parent RDDs.
+ *
+ * @param of pairs of a parent's index and one of its partitions
+ */
 case class CombinedPartition(index: Int, of: Seq[(Int, Partition)]) extends Partition
 
 /**
- * Partitions that are put together out of partitions of other RDDs, without moving a row: one after the other, or merged
- * by an order that each of them is in.
+ * Combines partitions of the parent RDDs without a shuffle. Concatenates the partitions, or merges them by a common ordering.
  *
- * @param from for each partition, pairs of a parent and a partition of it
- * @param order how rows are merged; empty for one after the other
+ * @param from for each partition, pairs of a parent's index and the index of one of its partitions
+ * @param order ordering of the merge; empty to concatenate
  */
 class CombinedPartitionsRDD(
     context: SparkContext,
@@ -26,7 +29,7 @@ class CombinedPartitionsRDD(
     columns: Seq[Attribute])
     extends RDD[InternalRow](context, Nil) {
 
-  // An order of Spark 3.5 may be lazy, which cannot be serialized.
+  // In Spark 3.5 the ordering may be a lazy sequence, which is not serializable.
   private val mergedBy = order.toIndexedSeq
 
   override def getDependencies: Seq[Dependency[_]] = parents.zipWithIndex.map { case (rdd, parent) =>
@@ -56,8 +59,8 @@ class CombinedPartitionsRDD(
 }
 
 /**
- * Sorted rows merged into one order. Each input may reuse its row: it is asked for the next one only after the last one
- * has been used. While one input stays the smallest, as with files of different times, nothing but it is touched.
+ * Merges sorted iterators. An input may reuse its row object, so it advances only after the caller has used the previous row.
+ * While one input has the smallest rows, as with files of different dates, the queue does not change.
  */
 private class MergedRowIterator(inputs: Seq[Iterator[InternalRow]], ordering: Ordering[InternalRow])
     extends Iterator[InternalRow] {

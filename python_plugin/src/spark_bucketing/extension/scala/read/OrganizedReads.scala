@@ -24,8 +24,8 @@ import org.apache.spark.sql.types.{DataType, StructType, TimestampType}
 import org.apache.spark.util.ThreadUtils
 
 /**
- * Reads of organized tables: the files of before or after a replacement, and none whose range the filters of a query rule
- * out, which are not opened.
+ * Plans scans of organized tables. A scan reads the files from either before or after a replacement, never a mixture. It
+ * skips files whose statistics do not match the filters.
  */
 object OrganizedReads {
 
@@ -46,12 +46,17 @@ object OrganizedReads {
   }
 }
 
-/** The files of an organized table, of which those are listed that may have rows for a query's filters. */
+/**
+ * A file index of an organized table. Lists only files that may contain rows matching the filters.
+ *
+ * @param all Spark's file index of the table
+ * @param map statistics of the files; None to list all files
+ */
 case class OrganizedFiles(all: FileIndex)(session: SparkSession, table: CatalogTable, map: Option[FileStatistics]) extends FileIndex with Logging {
 
   override def listFiles(partitionFilters: Seq[Expression], dataFilters: Seq[Expression]): Seq[PartitionDirectory] = {
     val listed = OrganizedFiles.asOfOneMoment(session, table, all, partitionFilters, dataFilters)
-    // No query is to fail for what only makes it faster.
+    // File skipping is an optimization, so an error must not fail the query.
     try map.fold(listed) { known =>
       val mayMatch = FileRangeFilter.mayMatch(dataFilters.filter(_.references.forall(attribute => isTheSameForAll(attribute.dataType))))
       OrganizedFiles.only(listed) { file =>
@@ -60,12 +65,15 @@ case class OrganizedFiles(all: FileIndex)(session: SparkSession, table: CatalogT
       }
     } catch {
       case NonFatal(error) =>
-        logWarning("All files of an organized table are read, since its ranges could not be compared with the filters.", error)
+        logWarning("Failed to compare the filters with the file statistics of an organized table. Reading all of its files.", error)
         listed
     }
   }
 
-  /** ORC keeps the wall clock of the writer: in another time zone its timestamps are other ones than the map has. */
+  /**
+   * Returns whether all sessions read the same values of this type. ORC stores timestamps in the writer's local time, so a
+   * session in another time zone reads values that differ from the statistics.
+   */
   private def isTheSameForAll(dataType: DataType): Boolean =
     dataType != TimestampType || !table.provider.exists(_.equalsIgnoreCase("orc"))
 
@@ -81,20 +89,24 @@ case class OrganizedFiles(all: FileIndex)(session: SparkSession, table: CatalogT
 object OrganizedFiles {
 
   private val Attempts = 5
-  // Longer than a query is planned, and than clocks differ.
+  // In milliseconds. Exceeds usual planning times and clock differences.
   private val Recent = 600000L
 
-  /** All files that a table has now. */
+  /** Lists all current files of a table. */
   def now(session: SparkSession, table: CatalogTable): Seq[PartitionDirectory] =
     asOfOneMoment(session, table, Compat.filesAnew(session, table), Nil, Nil)
 
   /**
-   * What is listed as it was at a moment between two replacements. Folders are not listed at one moment, and maybe
-   * long ago: the records that are read *after* them tell which of their files count. Those do not that come with a replacement which is
-   * not committed, and those that go with one that is, and is not done. They are listed again where they may be older than the last one that is
-   * committed, and not a second time for it, unless they have old files that are gone now, when it is done.
+   * Lists the files of a table as of one moment between two replacements. Spark lists directories one after the other, and
+   * may cache the result. This method therefore reads the replacement records after the listing, and excludes two kinds of
+   * files: new files of a replacement that is not committed, and old files of a committed replacement that is not done.
    *
-   * @param index what lists them, and may keep what it has listed
+   * Lists the files again if the listing may be older than the last committed replacement. Lists only once for the same
+   * replacement, unless the replacement is done and listed old files no longer exist.
+   *
+   * @param index file index, which may cache its listing
+   * @param listedFor record of the replacement that caused the previous attempt
+   * @param attempts remaining attempts
    */
   @tailrec
   def asOfOneMoment(
@@ -114,34 +126,39 @@ object OrganizedFiles {
         records.foreach(_.checkRestored(found))
         without(listed, records.flatMap(_.hidden).toSet, names)
       case Some(last) if attempts > 0 =>
-        // What the query, and the session, list from now on is of this replacement or of a later one.
+        // From now on, listings of this query and session include this replacement.
         index.refresh()
         listedSince.put(session, listedSince.getOrDefault(session, Map.empty) + (last.folder.getParent -> last.folder))
         asOfOneMoment(session, table, Compat.filesAnew(session, table), partitionFilters, dataFilters, Some(last.folder), attempts - 1)
       case Some(_) => throw Compat.refusal(
-        s"The files of ${table.identifier.quotedString} are being replaced again and again. Run the query again.")
+        s"The files of ${table.identifier.quotedString} were replaced repeatedly while Spark listed them. Run the query again.")
     }
   }
 
-  /** Whether Spark leaves out files by a filter: one on their names, or the like. */
+  /** Returns whether Spark uses a filter to skip files, such as a filter on file names. */
   private def ofFiles(filter: Expression): Boolean = filter.references.exists(_.name.startsWith("file_"))
 
-  // The last replacements, long ago, since which a session has listed tables anew. What it kept before may be older than several.
+  // For each table of a session, the last replacement after which the session listed the files again. An earlier listing
+  // may miss several replacements.
   private val listedSince = Collections.synchronizedMap(new java.util.WeakHashMap[SparkSession, Map[Path, Path]])
 
   private def mayBeOlder(session: SparkSession, found: Set[String], last: Replacement): Boolean =
     if (isShownByFiles(last)) !last.added.subsetOf(found)
     else !listedSince.getOrDefault(session, Map.empty).get(last.folder.getParent).contains(last.folder)
 
-  /** Whether an old file was listed before it was deleted. One that is there after the replacement is done has been restored. */
+  /**
+   * Returns whether an old file in the listing has been deleted since. If an old file exists after the replacement is done,
+   * it was restored.
+   */
   private def hasGone(last: Replacement, found: Set[String], names: TableFiles, conf: Configuration): Boolean = last.done.nonEmpty && {
     val old = last.removed.filter(found).toSeq.map(names.pathOf)
     ThreadUtils.parmap(old, "replaced-files", 16)(file => file.getFileSystem(conf).exists(file)).contains(false)
   }
 
   /**
-   * Whether its new files show that a listing is not older. There may be none, or others may have replaced them by now, or a query selects
-   * partitions without any: then it counts whether the session has listed since.
+   * Returns whether the new files of a replacement can prove that a listing includes it. A replacement may have no new
+   * files, later replacements may have removed them, or the query may select other partitions. In these cases, the session
+   * must have listed the files since.
    */
   private def isShownByFiles(last: Replacement): Boolean = last.added.nonEmpty && !isOld(last)
 
@@ -154,15 +171,15 @@ object OrganizedFiles {
     listed.map(directory => directory.copy(files = directory.files.filter(file => keep(file.fileStatus)))).filter(_.files.nonEmpty)}
 
 /**
- * Whether a file whose columns have these least and greatest values may have rows that filters let pass: as Spark asks
- * of the batches of a cached table, whose statistics are just these.
+ * Tests whether a file may contain rows that match filters, based on its statistics. Uses Spark's filter for the batches of
+ * cached tables, which have the same statistics.
  */
 object FileRangeFilter {
 
   private case class Statistics(numRows: Int, stats: InternalRow) extends SimpleMetricsCachedBatch
 
   def mayMatch(filters: Seq[Expression]): FileStats => Boolean = {
-    // Spark's own code for them, made once for all files that know the same columns in the same types.
+    // Build Spark's filter once for all files with statistics of the same columns and types.
     val made = scala.collection.mutable.Map.empty[Seq[Attribute], Iterator[CachedBatch] => Iterator[CachedBatch]]
     val asked = filters.flatMap(_.references).distinct
     file => {
@@ -181,10 +198,10 @@ object FileRangeFilter {
   private def columnOf(file: FileStats, attribute: Attribute): Option[ColumnStats] =
     file.columns.collectFirst { case (name, column) if name.equalsIgnoreCase(attribute.name) && column.dataType == attribute.dataType => column }
 
-  /** In the order of Spark's ColumnStatisticsSchema: least and greatest value, NULLs, rows, bytes. */
+  /** Returns statistics in the order of Spark's ColumnStatisticsSchema: minimum, maximum, NULL count, row count, bytes. */
   private def statistics(file: FileStats, columns: Seq[ColumnStats]): Statistics = {
     def count(rows: Long) = math.min(rows, Int.MaxValue).toInt
-    // Where both are cut off, there are other rows than NULLs all the same.
+    // If both counts exceed an int, keep the NULL count below the row count, because the file has other values.
     def nulls(column: ColumnStats) = if (column.nulls < file.rows) math.min(column.nulls, Int.MaxValue - 1).toInt else count(file.rows)
     val values = columns.flatMap { column =>
       Seq[Any](column.lower, column.last, nulls(column), count(file.rows), 0L)

@@ -9,11 +9,11 @@ import org.apache.spark.sql.catalyst.trees.TreeNodeTag
 import org.apache.spark.sql.execution.datasources.LogicalRelation
 
 /**
- * What is asked of the metastore and of file systems for a query is asked once, however often its tables occur in it, and
- * however often adaptive execution plans the rest of it anew.
+ * Caches results of metastore and file system calls for one query. A table may occur several times in a query, and adaptive
+ * execution plans a query several times.
  *
- * The answers stay with the query's own relations: Spark plans from a copy of the optimized plan, and keeps that copy
- * for what is planned later.
+ * The query's relations carry the cache as a tag. Spark plans from a copy of the optimized plan, and adaptive execution
+ * keeps this copy.
  */
 object PerQueryCache {
 
@@ -35,10 +35,12 @@ object PerQueryCache {
     case None => ask
   }
 
-  /** Filters as part of a question: columns of the same table have another number each time that it is read. */
+  /**
+   * Returns filters for use in a cache key. Removes expression ids, because every reference to a table has different ids.
+   */
   def comparable(filters: Seq[Expression]): Set[Expression] =
     filters.map(_.transform { case column: Attribute => column.withExprId(ExprId(0)).withQualifier(Nil) }).toSet
 
-  /** Filters whose values are known when a query is planned. */
+  /** Returns the filters whose values are known when Spark plans the query. */
   def known(filters: Seq[Expression]): Seq[Expression] = filters.filterNot(_.exists(_.isInstanceOf[PlanExpression[_]]))
 }

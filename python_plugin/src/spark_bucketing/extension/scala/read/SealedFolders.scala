@@ -12,10 +12,10 @@ import org.apache.spark.sql.bucketing.metadata._
 import org.apache.spark.sql.execution.datasources.PartitionedFile
 
 /**
- * The folders of a scan and their seals.
+ * The directories of a scan and their seals.
  *
- * @param common divides the numbers of buckets of all folders
- * @param seals by the folder (BucketFiles.folderOf); folders that had no files when they were looked at may be missing
+ * @param common common divisor of the numbers of buckets of all directories
+ * @param seals seals by directory (BucketFiles.folderOf); may lack directories without files
  */
 case class SealedFolders(common: Int, seals: Map[String, Seal]) {
 
@@ -23,7 +23,7 @@ case class SealedFolders(common: Int, seals: Map[String, Seal]) {
     if (seals.values.forall(_.spec.numBuckets == common)) Map.empty
     else seals.map { case (folder, seal) => folder -> seal.spec.numBuckets }
 
-  /** For how many buckets a file was written, by its URL. */
+  /** Returns the number of buckets for which a file was written, given its URL. */
   def bucketsOf(file: String): Int = if (counts.isEmpty) common else counts.getOrElse(BucketFiles.folderOf(file), common)
 
   lazy val distinct: Seq[Int] = (counts.values.toSeq :+ common).distinct.sorted
@@ -31,10 +31,10 @@ case class SealedFolders(common: Int, seals: Map[String, Seal]) {
   def objectionTo(listing: BucketListing, hash: BucketHash): Option[FallbackReason] =
     PerQueryCache((listing, this))(objection(listing.files, hash))
 
-  /** Why these files are not those that were sealed, if they are not. Folders without files fit every seal. */
+  /** Returns the reason if the files differ from the sealed files. A directory without files matches every seal. */
   private def objection(files: Array[PartitionedFile], hash: BucketHash): Option[FallbackReason] = {
     val byFolder = files.groupBy(BucketFiles.folderOf).toArray
-    // A hundred thousand files take a second on one core.
+    // Compare in parallel, because 100,000 files take a second on one core.
     val isBroken: Predicate[(String, Array[PartitionedFile])] = { case (folder, found) =>
       !seals.get(folder).exists(seal => SealedFolders.areSealed(found, seal, hash))
     }
@@ -57,13 +57,13 @@ object SealedFolders {
 
   private def difference(broken: Seq[(String, Array[PartitionedFile])], seals: Map[String, Seal]): String = {
     val (folder, found) = broken.head
-    val place = s"${BucketFiles.nameOf(folder)}${if (broken.length > 1) s" and ${broken.length - 1} more folders" else ""}"
+    val place = s"${BucketFiles.nameOf(folder)}${if (broken.length > 1) s" and ${broken.length - 1} more directories" else ""}"
     val expected = seals.get(folder).map(_.files)
     expected match {
-      case None => s"files in $place, which is no folder of the table's"
+      case None => s"found files in $place, which is not a directory of the table"
       case Some(sealedFiles) if sealedFiles.count != found.length =>
-        s"${found.length} files, sealed were ${sealedFiles.count}, in $place"
-      case Some(_) => s"some of the ${found.length} files are not those that were sealed, in $place"
+        s"found ${found.length} files in $place, but the seal has ${sealedFiles.count}"
+      case Some(_) => s"some of the ${found.length} files in $place differ from the sealed files"
     }
   }
 }

@@ -21,7 +21,7 @@ import org.apache.spark.sql.execution.datasources.parquet.{ParquetFileFormat, Pa
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types._
 
-/** The files of a scan, listed when they are asked for. Who relies on what they are reads them, and no others. */
+/** The files of a scan, listed on first use. If planning depends on the listing, the scan reads exactly these files. */
 class LazyFileListing(scan: FileSourceScanExec) {
 
   private lazy val all = BucketListing.of(scan)
@@ -29,19 +29,19 @@ class LazyFileListing(scan: FileSourceScanExec) {
 
   def listing: BucketListing = { asked = true; all }
 
-  /** The listing if somebody relies on it; nothing is listed for this. */
+  /** Returns the listing if it was used before; never lists files. */
   def listed: Option[BucketListing] = if (asked) Some(all) else None
 }
 
-/** By which spec a scan can be read, as the seals in the metastore have it. That they fit the files is seen later. */
+/** Determines the bucket spec of a scan from the seals in the metastore. BucketedReads compares the seals with the files. */
 object SealedSpecs {
 
-  /** A partition that the query selects, or the whole of a table without partitions (its name is empty then). */
+  /** A partition that the query selects, or an unpartitioned table, which has an empty name. */
   private case class Part(name: String, folder: String, seal: Either[FallbackReason, Seal])
 
   private type Found = Either[FallbackReason, (SealedSpec, SealedFolders)]
 
-  /** How a scan's table can be read, or why plainly; None for what is left to stock Spark. */
+  /** Returns how to read the buckets of a table, or the reason for an ordinary scan; None if stock Spark reads the table. */
   def of(scan: FileSourceScanExec, files: LazyFileListing): Option[Either[FallbackReason, BucketRead]] =
     for {
       relation <- relationOf(scan)
@@ -50,18 +50,18 @@ object SealedSpecs {
     } yield read
 
   /**
-   * Why what is read of a table may be something else than it was when its files were sealed: that is by their format and by
-   * the session's settings, and a seal does not know them. Only readers that are known to return what was written, and rows
-   * of several files at the same time, have no objection. A subclass of one of them may do anything else.
+   * Returns the reason if a scan may return other values than the sealed ones. This depends on the file format and the
+   * session's settings, which a seal does not cover. A supported reader returns the values that were written, and can read
+   * several files at the same time. A subclass of such a reader may behave differently, so it is not supported.
    */
   def otherColumns(relation: HadoopFsRelation): Option[FallbackReason] = relation.fileFormat.getClass match {
     case _ if SQLConf.get.caseSensitiveAnalysis =>
-      Some(FallbackReason(AmbiguousColumn, "spark.sql.caseSensitive is true, and files may name columns in another case"))
+      Some(FallbackReason(AmbiguousColumn, "spark.sql.caseSensitive is true, and column names in files may differ in case"))
     case Parquet if SQLConf.get.parquetFieldIdReadEnabled && ParquetUtils.hasFieldIds(relation.dataSchema) =>
       Some(FallbackReason(FieldIds, s"${SQLConf.PARQUET_FIELD_ID_READ_ENABLED.key} is true, and files may have other field ids, or none"))
     case Parquet => None
     case Orc => ofOrc(relation.sparkSession.sessionState.newHadoopConfWithOptions(relation.options))
-    case HivesOrc => Some(FallbackReason(UnsupportedReader, s"${SQLConf.ORC_IMPLEMENTATION.key} is hive, whose reader returns the same row for several files"))
+    case HivesOrc => Some(FallbackReason(UnsupportedReader, s"${SQLConf.ORC_IMPLEMENTATION.key} is hive, and Hive's reader returns the same row object for several files"))
     case other => Some(FallbackReason(UnsupportedReader, s"its files are read by ${other.getName}"))
   }
 
@@ -76,7 +76,7 @@ object SealedSpecs {
       Some(FallbackReason(PositionalColumns, s"$ByPosition is true, and files may have columns in another order"))
     else SealedFormats.ofEncryption(conf.get).map(FallbackReason(UnsupportedReader, _))
 
-  /** The relation behind a scan: the planner leaves the logical plan of a scan with it. */
+  /** Returns the logical relation of a scan from the logical plan that Spark links to it. */
   def relationOf(scan: FileSourceScanExec): Option[LogicalRelation] =
     scan.logicalLink.flatMap(_.collectFirst {
       case relation: LogicalRelation if relation.relation == scan.relation => relation
@@ -86,14 +86,17 @@ object SealedSpecs {
       scan: FileSourceScanExec, relation: LogicalRelation, cached: CatalogTable,
       files: LazyFileListing): Option[Either[FallbackReason, BucketRead]] =
     relation.getTagValue(CaptureTables.AsAnalyzed) match {
-      // A frame or a cached query may be older than the seal.
+      // Spark may have analyzed a DataFrame or a cached query before the table was sealed.
       case Some(noted) => hiveLayout(scan, noted, files).map { read =>
         if (isProven(noted, read, files)) read else hiveLayout(scan, current(scan, cached), files).getOrElse(read)
       }
       case None => hiveLayout(scan, current(scan, cached), files)
     }
 
-  /** Seals of partitions are asked for anew in any case; the files of a table without partitions are listed already. */
+  /**
+   * Returns whether the captured metadata is current. Partition seals always come from the metastore. For an unpartitioned
+   * table, compares the seal with the files.
+   */
   private def isProven(table: CatalogTable, read: Either[FallbackReason, BucketRead], files: LazyFileListing): Boolean =
     read.exists(found => table.partitionColumnNames.nonEmpty || found.folders.objectionTo(files.listing, found.of.hash).isEmpty)
 
@@ -102,10 +105,10 @@ object SealedSpecs {
     spec <- table.bucketSpec
   } yield table.properties.getOrElse("bucketing_version", "1").trim match {
     case "1" => buckets(scan, table, spec, BucketHash.Hive, files)
-    case version => Left(FallbackReason(BucketingVersion, s"its bucketing_version is $version, only version 1 is read"))
+    case version => Left(FallbackReason(BucketingVersion, s"its bucketing_version is $version, and only version 1 is supported"))
   }
 
-  /** What is not sealed, Spark reads its own way, by the table's spec alone. */
+  /** Returns how to read a sealed table with the Spark layout. Stock Spark reads unsealed tables by the table's spec. */
   private def sparkLayout(
       scan: FileSourceScanExec, cached: CatalogTable, files: LazyFileListing): Option[Either[FallbackReason, BucketRead]] = for {
     spec <- scan.relation.bucketSpec
@@ -115,7 +118,7 @@ object SealedSpecs {
     if found.folders.distinct == Seq(spec.numBuckets) && found.of.keys.corresponds(spec.bucketColumnNames)(_ equalsIgnoreCase _)
   } yield Right(found)
 
-  /** As another session may have altered or sealed it since this one put it into its cache. */
+  /** Returns the table from the metastore, because another session may have changed it since this session cached it. */
   private def current(scan: FileSourceScanExec, table: CatalogTable): CatalogTable =
     PerQueryCache(table.identifier)(Compat.current(scan.relation.sparkSession, table))
 
@@ -124,9 +127,9 @@ object SealedSpecs {
       files: LazyFileListing): Either[FallbackReason, BucketRead] = otherColumns(scan.relation).toLeft(()).flatMap { _ =>
     val parts = if (table.partitionColumnNames.isEmpty) Seq(whole(scan, table, hash)) else partitions(scan, table, hash)
     val cores = BucketTasks.cores(scan.relation.sparkSession)
-    // Nothing is written yet: what will be, by the table's spec, is what the plan is made for.
+    // Without files, plan with the table's spec, which the next write will use.
     def empty: Found = SealedSpec.of(ofTable, hash, scan.relation.dataSchema)
-      .toRight(FallbackReason(AmbiguousColumn, "its bucket columns are not those of its files"))
+      .toRight(FallbackReason(AmbiguousColumn, "its bucket columns do not match the columns of its files"))
       .map(_ -> SealedFolders(ofTable.numBuckets, Map.empty))
     val found = together(parts, cores).fold(_ => {
       val filled = withFiles(parts, files.listing)
@@ -135,7 +138,7 @@ object SealedSpecs {
     found.flatMap { case (spec, folders) => columns(scan, table, spec, folders) }
   }
 
-  /** The parts that have files; all, where there are files of which it cannot be told whose they are. */
+  /** Returns the parts that have files. Returns all parts if a file belongs to none of them. */
   private def withFiles(parts: Seq[Part], listing: BucketListing): Seq[Part] = {
     val folders = listing.files.iterator.map(file => BucketFiles.folderOf(file)).toSet
     if (folders.subsetOf(parts.map(_.folder).toSet)) parts.filter(part => folders.contains(part.folder)) else parts
@@ -148,7 +151,7 @@ object SealedSpecs {
 
   private def hadoopConf(session: SparkSession): Configuration = PerQueryCache("hadoop conf")(Compat.hadoopConf(session))
 
-  /** The selected partitions, by one call to the metastore. Those left out while the query runs are among them. */
+  /** Returns the selected partitions with one metastore call. Dynamic pruning may exclude some of them later. */
   private def partitions(scan: FileSourceScanExec, table: CatalogTable, hash: BucketHash): Seq[Part] = {
     val session = scan.relation.sparkSession
     val filters = PerQueryCache.known(scan.partitionFilters).filter(_.deterministic)
@@ -170,15 +173,18 @@ object SealedSpecs {
     Seal.parse(properties) match {
       case None => Left(FallbackReason(NotSealed, "its files are not sealed"))
       case Some(Left(why)) => Left(FallbackReason(SealUnreadable, why))
-      case Some(Right(seal)) if seal.spec.hash != hash => Left(FallbackReason(SealBroken, s"sealed by the hash ${seal.spec.hash.name}"))
+      case Some(Right(seal)) if seal.spec.hash != hash => Left(FallbackReason(SealBroken, s"its seal has the ${seal.spec.hash} layout"))
       case Some(Right(seal)) if !fits(seal.spec) =>
-        Left(FallbackReason(ColumnsChanged, s"sealed were ${seal.spec.schema.map(c => s"${c.name} ${c.dataType}").mkString(", ")}"))
+        Left(FallbackReason(ColumnsChanged, s"the sealed columns are ${seal.spec.schema.map(c => s"${c.name} ${c.dataType}").mkString(", ")}"))
       case Some(Right(seal)) => Right(seal)
     }
 
-  /** One spec for several parts: as many buckets as divide the number of each, sorted as far as all of them are. */
+  /**
+   * Returns one spec for several parts. It has the greatest common divisor of their numbers of buckets, and the common prefix
+   * of their sort columns.
+   */
   private def together(parts: Seq[Part], cores: Int): Found =
-    if (parts.isEmpty) Left(FallbackReason(NotSealed, "no partition is selected"))
+    if (parts.isEmpty) Left(FallbackReason(NotSealed, "the query selects no partition"))
     else parts.collectFirst { case Part(name, _, Left(why)) =>
       val others = parts.count(_.seal.left.exists(_.code == why.code)) - 1
       if (name.isEmpty) why else why.copy(words = s"partition $name${more(others)}: ${why.words}")
@@ -196,7 +202,7 @@ object SealedSpecs {
       }
     }
 
-  /** Names a partition of each kind, as an example. */
+  /** Returns the reason for an ordinary scan, with an example partition for up to three specs. */
   private def differing(specs: Seq[(String, SealedSpec)], kind: SealedSpec => String): FallbackReason = {
     val kinds = specs.map { case (name, spec) => kind(spec) -> name }
     val examples = kinds.map(_._1).distinct.take(3).map { found =>
@@ -222,19 +228,19 @@ object SealedSpecs {
   private def keyColumn(scan: FileSourceScanExec, name: String): Either[FallbackReason, Attribute] = named(scan, name) match {
     case Seq(column) if BucketHash.spreads(rawType(column)) => Right(column)
     case Seq(column) =>
-      Left(FallbackReason(UnsupportedColumn, s"bucket column $name is of type ${rawType(column).catalogString}"))
+      Left(FallbackReason(UnsupportedColumn, s"bucket column $name has the unsupported type ${rawType(column).catalogString}"))
     case Seq() => Left(FallbackReason(ColumnNotRead, s"bucket column $name is not read"))
     case _ => Left(FallbackReason(AmbiguousColumn, s"several columns are named $name"))
   }
 
-  /** The metastore's column names may differ in case from the table's. */
+  /** Returns the columns with this name. Ignores case, because the metastore may store names in lower case. */
   private def named(scan: FileSourceScanExec, name: String): Seq[Attribute] =
     scan.output.filter(_.name.equalsIgnoreCase(name))
 
   private def rawType(column: Attribute): DataType = BucketHash.rawType(column.dataType, column.metadata)
 
-  // The types that are read in the order in which they were sorted when they were written. Timestamps are not: Parquet may
-  // keep fewer digits of them, and ORC the wall clock of the writer.
+  // Values of these types have the same order when written and when read. Timestamps do not: Parquet may truncate them, and
+  // ORC stores the writer's local time.
   private def sortable(column: Attribute): Boolean = rawType(column) match {
     case string: StringType => string == StringType
     case _: NumericType | BooleanType | DateType => true

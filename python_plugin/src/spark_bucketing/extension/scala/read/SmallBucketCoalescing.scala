@@ -5,17 +5,17 @@ import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.internal.SQLConf
 
 /**
- * Reads several small buckets as one, where there are more of them than work for their tasks: a thousand buckets of a
- * few rows are a thousand tasks, where Spark's own scan puts many files into one task, and adaptive execution many small
- * partitions of a shuffle.
+ * Reads several small buckets in one task. Otherwise, 1,000 buckets of a few rows would need 1,000 tasks. Similarly, Spark's
+ * own scan combines small files, and adaptive execution combines small shuffle partitions.
  *
- * There stay a task for each core, and tasks that can merge their files, so that no sort comes back; and enough for the rows
- * that joins move into as many. Tables whose numbers of buckets fit are read as the same number, so that they still fit.
+ * Keeps at least one task per core, and enough tasks for the rows that joins shuffle. Each task must be able to merge its
+ * files, so that no sort is added. Tables with compatible numbers of buckets get the same number of partitions, so that
+ * they stay compatible.
  */
 object SmallBucketCoalescing {
 
   def apply(plan: SparkPlan): SparkPlan = if (BucketingConf.partitionBytes <= 0) plan else {
-    // As long as a query runs this stays: what is planned later has to fit what has run.
+    // Use the same number for the whole query, because later stages must match stages that have run.
     val wanted = PerQueryCache("tasks")((1L +: plan.collect { case scan: BucketScan => tasks(scan) } ++: ofOthers(plan)).max)
     val numbers = plan.collect { case scan: BucketScan => scan.read.of.buckets }.toSet
     plan.transformUp {
@@ -25,13 +25,16 @@ object SmallBucketCoalescing {
     }
   }
 
-  /** Tasks for what is moved into buckets. What nobody knows the size of may be large: then each bucket stays a task. */
+  /**
+   * Returns the number of tasks for each input that Spark shuffles into buckets. An input of unknown size may be large, so
+   * each bucket keeps its own task.
+   */
   private def ofOthers(plan: SparkPlan): Seq[Long] = {
     val advised = SQLConf.get.getConf(SQLConf.ADVISORY_PARTITION_SIZE_IN_BYTES)
     BucketTasks.joins(plan).filter(_.inPlace.nonEmpty).flatMap(_.moved).map(BucketTasks.bytesOf(_).fold(Long.MaxValue)(tasks(_, advised)))
   }
 
-  /** The fewest tasks that are worth having for a scan. */
+  /** Returns the minimum number of tasks for a scan. */
   private def tasks(scan: BucketScan): Long = {
     Seq(BucketTasks.cores(scan.session).toLong, tasks(scan.bytes, BucketingConf.partitionBytes),
       if (scan.read.of.sorts.isEmpty) 1L else tasks(scan.numFiles, BucketingConf.mergeFiles.max(1))).max
@@ -39,7 +42,7 @@ object SmallBucketCoalescing {
 
   private def tasks(all: Long, most: Long): Long = all / most + (if (all % most == 0) 0 else 1)
 
-  /** Numbers of buckets that fit these, or fit such ones. */
+  /** Returns the numbers that are linked to the given ones by divisibility, directly or through other numbers. */
   @scala.annotation.tailrec
   private def alike(these: Set[Int], all: Set[Int]): Set[Int] = {
     val more = all.filter(n => these.exists(m => n % m == 0 || m % n == 0))
