@@ -24,7 +24,7 @@ from spark_bucketing.session import setting
 SEED = int(os.environ.get("SEED", "1"))
 CASES = int(os.environ.get("CASES", "10"))
 STEPS_PER_TABLE = 40
-REFUSED = re.compile(r"Cannot tell which files of the table count: .*Expected .*Instead: restore ", re.DOTALL)
+REFUSED = re.compile(r"Cannot determine the current files of the table: .*Expected .*Instead: restore ", re.DOTALL)
 
 
 class Walk:

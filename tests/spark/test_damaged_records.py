@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from conftest import Project
 
-CLEAR = r"(?s)Cannot tell which files of the table count: .*{}.* Expected .* Instead: restore .* dbt run --full-refresh"
+CLEAR = r"(?s)Cannot determine the current files of the table: .*{}.* Expected .* Instead: restore .* dbt run --full-refresh"
 
 
 @pytest.fixture(params=[False, True], ids=["plain", "partitioned"])
@@ -110,7 +110,7 @@ def test_restored_old_files_count_unless_new_ones_are_missing(table: OrganizedTa
     assert table.read() == before
     table.crash(table.stage(upserts, []), "committed")
     table.restore_partition(backup, folder)
-    is_refused(table, "is not finished.*is missing beside old ones")
+    is_refused(table, "is not finished.*is missing in a folder with old files")
     table.restore_table(backup)
     assert table.read() == table.learn() == before
 

@@ -58,7 +58,7 @@ def test_not_clustered_leaves_an_unbucketed_table_unchanged(tables: Tables) -> N
 def test_types_without_hive_equivalent_are_refused(tables: Tables) -> None:
     tables.create("p (k int, at timestamp_ntz, ds string) using parquet partitioned by (ds)")
     tables.sql("insert into p values (1, timestamp_ntz'2024-01-01', 'x')")
-    refused(tables, CLUSTERED, r"`p`: found columns that Spark could not put .*: k, at")
+    refused(tables, CLUSTERED, r"`p`: found columns that Spark could not store .*: k, at")
     assert ("Provider", "parquet", "") in tables.sql("describe formatted p")
     assert kept(tables, "p") == {"ds=x": StoredSpec(None, 0)}
     assert tables.sql("select k, ds from p") == [(1, "x")]
@@ -73,7 +73,7 @@ def test_table_with_partitions_unknown_to_the_metastore_is_refused(tables: Table
     tables.spark.range(3).selectExpr("id as k", "id as p").write.partitionBy("p").parquet(str(tmp_path / "files"))
     with tables.settings({"spark.sql.hive.manageFilesourcePartitions": "false"}):
         tables.create(f"p using parquet location '{tmp_path}/files'")
-    refused(tables, CLUSTERED, r"partitions the metastore does not know.*MSCK REPAIR TABLE")
+    refused(tables, CLUSTERED, r"partitions that are not in the metastore.*MSCK REPAIR TABLE")
     tables.sql("msck repair table p")
     tables.sql(CLUSTERED)
     assert kept(tables, "p") == {f"p={i}": StoredSpec(None, 0) for i in range(3)}

@@ -178,12 +178,12 @@ DAMAGED: list[tuple[dict[str, str | None], str, str]] = [
     ({"columns": '["k", 1]'}, "seal-unreadable", 'bucketing.columns is ["k", 1]'),
     ({"columns": '["k"] x'}, "seal-unreadable", 'bucketing.columns is ["k"] x'),
     ({"sort_columns": '["k","K"]'}, "seal-unreadable", 'bucketing.sort_columns is ["k","K"]'),
-    ({"schema": "[]"}, "seal-unreadable", "bucketing.schema is of other columns"),
+    ({"schema": "[]"}, "seal-unreadable", "bucketing.schema has other columns"),
     ({"schema": '[{"name":"k"}]'}, "seal-unreadable", "bucketing.schema is"),
     ({"files": "-1"}, "seal-unreadable", "bucketing.files is -1"),
     ({"digest": "FF" * 16}, "seal-unreadable", "expected 32 hexadecimal digits"),
-    ({"num_buckets": "2"}, "seal-broken", "which are not"),
-    ({"files": "9"}, "seal-broken", "which are not the 9 that were sealed"),
+    ({"num_buckets": "2"}, "seal-broken", "which differ from"),
+    ({"files": "9"}, "seal-broken", "which differ from the 9 sealed files"),
 ]
 
 

@@ -23,15 +23,15 @@ import org.apache.spark.sql.hive.execution.InsertIntoHiveTable
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.util.ThreadUtils
 
-/** Parts of Spark that are not for its users. What differs between its versions is in folders by the version from which it holds. */
+/** Accesses internal APIs of Spark. Version-specific code is in folders named after the first Spark version that it supports. */
 object Compat {
 
   import SparkVersion._
 
-  /** The session's planner with all its strategies, those of extensions among them. */
+  /** Returns the session's planner with all strategies, including strategies of extensions. */
   def planner(session: SparkSession): SparkPlanner = session.asInstanceOf[ClassicSession].sessionState.planner
 
-  /** The rules of other extensions that put columnar operators in the place of Spark's. */
+  /** Returns the rules of other extensions that replace Spark's operators with columnar operators. */
   def otherColumnarRules(session: SparkSession): Seq[String] =
     session.asInstanceOf[ClassicSession].sessionState.columnarRules.map(_.getClass.getName)
       .filterNot(_.startsWith("org.apache.spark.sql.bucketing."))
@@ -41,30 +41,32 @@ object Compat {
 
   def catalog(session: SparkSession): SessionCatalog = session.asInstanceOf[ClassicSession].sessionState.catalog
 
-  /** A table as the metastore has it now, and not Spark's cache. */
+  /** Returns the current metadata of a table from the metastore instead of Spark's cache. */
   def current(session: SparkSession, table: CatalogTable): CatalogTable =
     try catalog(session).getTableMetadata(table.identifier) catch { case _: NoSuchTableException => table }
 
   def externalCatalog(session: SparkSession): ExternalCatalog =
     session.asInstanceOf[ClassicSession].sharedState.externalCatalog
 
-  /** A table by its name, in the session catalog. */
+  /** Parses the name of a table in the session catalog. */
   def tableNamed(session: SparkSession, name: String): TableIdentifier =
     session.asInstanceOf[ClassicSession].sessionState.sqlParser.parseTableIdentifier(name)
 
-  /** The files behind a table's name, where Spark reads them itself. */
+  /** Returns the files of a table if Spark reads them with its own readers. */
   def filesOf(session: SparkSession, table: TableIdentifier): Option[HadoopFsRelation] =
     session.asInstanceOf[ClassicSession].table(table.quotedString).queryExecution.analyzed.collectFirst {
       case relation: LogicalRelation => relation.relation
     }.collect { case files: HadoopFsRelation => files }
 
-  /** The files of a table, which are listed anew, once for all that the session plans from now on. */
+  /** Refreshes the file listing of a table and returns it. Later queries of the session use the same listing. */
   def filesAnew(session: SparkSession, table: CatalogTable): FileIndex = {
     catalog(session).refreshTable(table.identifier)
-    filesOf(session, table.identifier).getOrElse(throw refusal(s"${table.identifier.quotedString} is not of files that Spark lists itself.")).location
+    filesOf(session, table.identifier).getOrElse(throw refusal(s"Cannot list the files of ${table.identifier.quotedString}: " +
+      "found a table that Spark does not read with its own file readers. Expected a Parquet or ORC table. " +
+      "Instead: set spark.sql.hive.convertMetastoreParquet and spark.sql.hive.convertMetastoreOrc to true.")).location
   }
 
-  /** The rows of files in Parquet by their schema: one scan for all that have the same. */
+  /** Reads the rows of Parquet files, grouped by schema. Files with the same schema share one scan. */
   def rowsOfParquet(session: SparkSession, files: Seq[FileStatus]): Seq[(StructType, Seq[InternalRow])] = {
     val (conf, converter) = (hadoopConf(session), new ParquetToSparkSchemaConverter(session.asInstanceOf[ClassicSession].sessionState.conf))
     val schemas = ThreadUtils.parmap(files, "footers", 16) { file =>
@@ -81,16 +83,16 @@ object Compat {
   def analyzed(session: SparkSession, plan: LogicalPlan): LogicalPlan =
     session.asInstanceOf[ClassicSession].sessionState.executePlan(plan).analyzed
 
-  /** Forget what the session remembers of a table, and read anew what it has cached of it. */
+  /** Invalidates the session's cached metadata and data of a table. */
   def refresh(session: SparkSession, table: TableIdentifier): Unit = session.catalog.refreshTable(table.quotedString)
 
-  /** What ANALYZE TABLE has said of a table is true no more, as after any INSERT of Spark's. */
+  /** Updates the statistics from ANALYZE TABLE after a change to the table, as Spark's INSERT does. */
   def updateStatistics(session: SparkSession, table: CatalogTable): Unit =
     CommandUtils.updateTableStats(session.asInstanceOf[ClassicSession], table)
 
   /**
-   * The error for what cannot be had, in words of our own. Spark's clients ask every error for its condition and for the
-   * text of that: this condition's text is any message, and without one PySpark and spark-sql fail over the error.
+   * Returns an error with an arbitrary message. PySpark and spark-sql require that every error has a condition with a message
+   * template, and the template of this condition accepts any message.
    */
   def refusal(message: String): AnalysisException = new Refusal(message)
 
@@ -99,21 +101,21 @@ object Compat {
 
   def isRefusal(error: AnalysisException): Boolean = conditionOf(error) == AnyMessage
 
-  /** The table that a command writes into, where it exists already. */
+  /** Returns the table that a command writes into, if the table already exists. */
   def writtenTable(write: V1WriteCommand): Option[CatalogTable] = write match {
     case insert: InsertIntoHadoopFsRelationCommand => insert.catalogTable
     case insert: InsertIntoHiveTable => Some(insert.table)
     case _ => None
   }
 
-  /** The command with other buckets and other options for its files. */
+  /** Returns the command with another bucket spec and other write options. */
   def withBuckets(write: V1WriteCommand, spec: BucketSpec, options: Map[String, String]): V1WriteCommand = write match {
     case insert: InsertIntoHadoopFsRelationCommand => insert.copy(bucketSpec = Some(spec), options = options)
     case insert: InsertIntoHiveTable => insert.copy(bucketSpec = Some(spec), options = options)
     case other => other
   }
 
-  /** The dynamic partition columns of a write. One of these commands lists the static ones as well, the other does not. */
+  /** Returns the dynamic partition columns of a write. Only InsertIntoHadoopFsRelationCommand also lists the static columns. */
   def dynamicPartitions(write: V1WriteCommand): Seq[Attribute] = write match {
     case insert: InsertIntoHadoopFsRelationCommand => insert.partitionColumns.drop(insert.staticPartitions.size)
     case other => other.partitionColumns

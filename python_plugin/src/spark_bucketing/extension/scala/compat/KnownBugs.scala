@@ -3,16 +3,16 @@ package compat
 
 import org.apache.spark.SPARK_VERSION
 
-/** Wrong rows of stock Spark that bucketed tables meet. */
+/** Bugs in stock Spark that return wrong rows for bucketed tables. */
 object KnownBugs {
 
   private val Affected = Set("4.1.0", "4.1.1", "4.1.2", "4.1.3", "4.2.0")
 
-  /** SPARK-59141: a UNION ALL of bucketed tables is taken for grouped, and GROUP BY and DISTINCT over it give groups twice. */
+  /** SPARK-59141: Spark treats a UNION ALL of bucketed tables as grouped, so GROUP BY and DISTINCT over it return groups twice. */
   def hasWrongUnions(version: String): Boolean = Affected.contains(version.split("[.-]").take(3).mkString("."))
 
-  /** Nothing of this extension claims buckets on such a Spark. Its own bucketed tables are read by Spark. */
+  /** Returns why the extension reports no buckets in this Spark version, or None. Spark still uses buckets of the Spark layout. */
   lazy val ofUnions: Option[String] = if (!hasWrongUnions(SPARK_VERSION)) None else Some(
-    s"Spark $SPARK_VERSION groups a UNION ALL of bucketed tables wrongly (SPARK-59141). Take a later patch of it. Spark's own " +
-      "bucketed tables (USING parquet) it reads wrongly all the same, unless spark.sql.unionOutputPartitioning=false.")
+    s"Spark $SPARK_VERSION groups a UNION ALL of bucketed tables wrongly (SPARK-59141). Expected a version with the fix. Instead: " +
+      "upgrade to a later patch release. Until then, set spark.sql.unionOutputPartitioning=false for tables of the Spark layout (USING parquet).")
 }

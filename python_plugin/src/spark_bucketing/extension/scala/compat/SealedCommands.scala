@@ -10,10 +10,10 @@ import org.apache.spark.sql.execution.SparkPlan
 import org.apache.spark.sql.execution.datasources.{InsertIntoHadoopFsRelationCommand, V1WriteCommand}
 import org.apache.spark.sql.hive.execution.InsertIntoHiveTable
 
-/** Spark's commands for an INSERT, whose files are sealed. */
+/** Wraps Spark's INSERT commands to seal their files. */
 object SealedCommands {
 
-  /** The command with a seal after it. */
+  /** Returns a command that seals its files after the write. */
   def apply(write: V1WriteCommand, table: Option[CatalogTable]): V1WriteCommand = write match {
     case insert: InsertIntoHadoopFsRelationCommand =>
       val mode = WriteMode(insert.mode == SaveMode.Overwrite, insert.ifPartitionNotExists, insert.staticPartitions)

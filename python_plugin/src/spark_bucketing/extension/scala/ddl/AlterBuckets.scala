@@ -13,7 +13,7 @@ import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.connector.catalog.V1Table
 import org.apache.spark.sql.execution.command.LeafRunnableCommand
 
-/** ALTER TABLE ... [NOT] CLUSTERED as it was parsed. */
+/** The parsed statement ALTER TABLE ... CLUSTERED BY or ALTER TABLE ... NOT CLUSTERED. */
 case class AlterBuckets(child: LogicalPlan, partition: Option[TablePartitionSpec], asked: Option[BucketSpec])
     extends UnaryCommand {
   override protected def withNewChildInternal(changed: LogicalPlan): LogicalPlan = copy(child = changed)
@@ -34,13 +34,13 @@ object ResolveBucketDdl extends Rule[LogicalPlan] {
   }
 
   private def refused(table: ResolvedTable) = Compat.refusal(
-    s"Cannot change ${table.catalog.name}.${table.identifier}: expected a table in Spark's session " +
-      "catalog, found a table of another catalog. Create it in the session catalog.")
+    s"Cannot change ${table.catalog.name}.${table.identifier}: found a table in another catalog. " +
+      "Expected a table in Spark's session catalog. Instead: create the table in the session catalog.")
 }
 
 /**
- * Changes the spec of a table, by which it is written from now on; or what the descriptor of a partition says. Files stay
- * what they are: they are read by their seals.
+ * Changes the bucket spec of a table for later writes, or the descriptor of a partition. Existing files do not change, and
+ * their seals still describe them.
  */
 case class AlterBucketsCommand(
     name: TableIdentifier, partition: Option[TablePartitionSpec], asked: Option[BucketSpec])
@@ -70,11 +70,11 @@ case class AlterBucketsCommand(
         store.change(table, unbucketed, toHiveLayout = true)
         store.alterTable(table, TableChange(spec, version, toHiveLayout = true))
       }
-    // Also where nothing changes, so that the places that keep the spec agree.
+    // Also necessary if the spec is the same, so that all copies of the spec agree.
     } else store.alterTable(table, TableChange(spec, if (changes) version else Map.empty))
   }
 
-  /** A seal of other buckets than a descriptor's goes: it is the descriptor that is to be believed, and sealed next. */
+  /** Sets the descriptors of partitions. Removes seals with another spec, so that the next SEAL BUCKETS uses the descriptor. */
   private def describe(
       store: PartitionStore, table: CatalogTable, partitions: Seq[StoredPartition], spec: Option[BucketSpec]): Unit = {
     val wanted = BucketDescriptor.of(spec)
@@ -88,7 +88,7 @@ case class AlterBucketsCommand(
     val found = store.list(table, values)
     if (found.isEmpty) throw BucketDdl.refused(table,
       s"found no partition with ${values.map { case (column, value) => s"$column=$value" }.mkString(", ")}",
-      "values of partitions that there are", s"values that SHOW PARTITIONS ${table.identifier.quotedString} lists")
+      "the values of an existing partition", s"use values that SHOW PARTITIONS ${table.identifier.quotedString} lists")
     found
   }
 }

@@ -14,53 +14,53 @@ import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types.{StringType, StructField}
 import org.apache.spark.sql.util.PartitioningUtils
 
-/** What statements on the buckets of a table may ask for. Pure. */
+/** Validates statements that change the buckets of a table. */
 object BucketDdl {
 
   def refused(table: CatalogTable, found: String, expected: String, instead: String): AnalysisException =
     Compat.refusal(s"Cannot change the buckets of ${table.identifier.quotedString}: $found. Expected $expected. " +
       s"Instead: $instead.")
 
-  /** A table that Spark reads and writes by its own name of the format, and that has no buckets: it can be turned. */
+  /** Returns whether a table is an unbucketed data source table, which can be converted to the Hive layout. */
   def isPlainOfSpark(table: CatalogTable): Boolean =
     DDLUtils.isDatasourceTable(table) && SealedFormats.has(table) && table.bucketSpec.isEmpty
 
   def checkTable(table: CatalogTable): Unit = {
     if (DDLUtils.isHiveTable(table)) {
-      if (!SealedFormats.has(table)) throw refused(table, s"found files of the format ${SealedFormats.of(table)}",
+      if (!SealedFormats.has(table)) throw refused(table, s"found files in the format ${SealedFormats.of(table)}",
         "STORED AS PARQUET or ORC", "create the table STORED AS PARQUET")
-    } else if (!SealedFormats.has(table)) throw refused(table, s"found a table of the provider ${SealedFormats.of(table)}",
-      "a table of the Hive layout, or a plain one USING PARQUET or ORC", "create the table STORED AS PARQUET")
+    } else if (!SealedFormats.has(table)) throw refused(table, s"found the provider ${SealedFormats.of(table)}",
+      "a table in the Hive layout, or an unbucketed table USING PARQUET or ORC", "create the table STORED AS PARQUET")
     else if (table.bucketSpec.isDefined) throw refused(table,
-      s"found ${table.bucketSpec.get.numBuckets} buckets of the Spark layout, whose readers all rely on one number",
-      "a table of the Hive layout, or one without buckets",
-      "write it anew with the other buckets, or STORED AS PARQUET in the Hive layout, which can be altered")
+      s"found ${table.bucketSpec.get.numBuckets} buckets of the Spark layout, which requires one bucket spec for all files",
+      "a table in the Hive layout, or an unbucketed table",
+      "rewrite the table with the new buckets, or create it STORED AS PARQUET in the Hive layout, which allows this statement")
     else if (table.partitionColumnNames.nonEmpty && !table.tracksPartitionsInCatalog) throw refused(table,
-      "found a table whose partitions the metastore does not know", "partitions in the metastore",
-      s"MSCK REPAIR TABLE ${table.identifier.quotedString}, and then this statement again")
+      "found partitions that are not in the metastore", "partitions in the metastore",
+      s"run MSCK REPAIR TABLE ${table.identifier.quotedString}, and then this statement again")
     table.properties.get("bucketing_version").map(_.trim).filter(_ != "1").foreach { version =>
-      throw refused(table, s"found bucketing_version $version", "version 1, whose hash Spark computes",
-        "leave its buckets to the engine that made it, or write the rows into a table of version 1")
+      throw refused(table, s"found bucketing_version $version", "version 1, the only version that Spark can hash",
+        "change the buckets with the engine that created the table, or write the rows into a table of version 1")
     }
   }
 
-  /** The spec that a statement asks for, with the names that the columns have in the table. */
+  /** Returns the bucket spec of a statement with the column names of the table. */
   def spec(table: CatalogTable, asked: BucketSpec): BucketSpec = {
     val keys = asked.bucketColumnNames.map(column(table, _))
     unlikeHive(table, keys.map(_.name)).foreach { key =>
       throw refused(table, s"found the bucket column ${key.name} of type ${key.dataType.sql}",
         "a type that Spark hashes as Hive does: BOOLEAN, TINYINT to BIGINT, FLOAT, DOUBLE, DECIMAL, STRING or DATE",
-        "cluster by another column")
+        "bucket the table by another column")
     }
     val sorts = asked.sortColumnNames.map(column(table, _))
     sorts.find(sort => !RowOrdering.isOrderable(sort.dataType)).foreach { sort =>
       throw refused(table, s"found the sort column ${sort.name} of type ${sort.dataType.sql}",
-        "a type that has an order", "sort by other columns")
+        "a sortable type", "sort by another column")
     }
     BucketSpec(asked.numBuckets, once(table, keys, "CLUSTERED"), once(table, sorts, "SORTED"))
   }
 
-  /** A bucket column, with its type as declared, whose hash by Spark is not Hive's. */
+  /** Returns the first bucket column that Spark hashes differently from Hive, with its declared type. */
   def unlikeHive(table: CatalogTable, keys: Seq[String]): Option[StructField] = {
     val schema = CharVarcharUtils.getRawSchema(table.schema)
     keys.flatMap(name => schema.find(_.name.equalsIgnoreCase(name)))
@@ -71,7 +71,7 @@ object BucketDdl {
     val names = columns.map(_.name)
     names.diff(names.distinct).headOption.foreach { name =>
       throw refused(table, s"found the column $name twice", "each column once",
-        s"$clause BY (${names.distinct.mkString(", ")})")
+        s"write $clause BY (${names.distinct.mkString(", ")})")
     }
     names
   }
@@ -81,28 +81,28 @@ object BucketDdl {
     table.dataSchema.find(named).getOrElse {
       val columns = table.dataSchema.fieldNames.mkString(", ")
       if (table.partitionSchema.exists(named)) throw refused(table, s"found the partition column $name",
-        "columns whose values are in the files", s"columns among $columns")
-      else throw refused(table, s"found no column $name", "columns of the table", s"columns among $columns")
+        "columns that the files contain", s"use columns among $columns")
+      else throw refused(table, s"found no column $name", "columns of the table", s"use columns among $columns")
     }
   }
 
-  /** The values of a partition specification as the metastore has them. */
+  /** Returns the values of a partition specification in the format of the metastore. */
   def partitionValues(table: CatalogTable, given: TablePartitionSpec): Map[String, String] = {
     checkPartitions(table)
     stored(table, PartitioningUtils.normalizePartitionSpec(
       given, table.partitionSchema, table.identifier.quotedString, SQLConf.get.resolver))
   }
 
-  /** A table whose partitions can have buckets of their own. */
+  /** Throws an error unless the partitions of a table can have different bucket specs. */
   def checkPartitions(table: CatalogTable): Unit = {
     if (table.partitionColumnNames.isEmpty) throw refused(table, "found no partitions",
-      "a partitioned table after PARTITION", "ALTER TABLE ... CLUSTERED BY without PARTITION")
+      "a partitioned table for the PARTITION clause", "use ALTER TABLE ... CLUSTERED BY without PARTITION")
     if (!DDLUtils.isHiveTable(table)) throw refused(table,
-      "found a plain table of Spark's own, whose partitions have no buckets",
-      "a table of the Hive layout after PARTITION", "ALTER TABLE ... CLUSTERED BY without PARTITION first")
+      "found a plain table USING PARQUET or ORC, whose partitions cannot have buckets",
+      "a table in the Hive layout for the PARTITION clause", "run ALTER TABLE ... CLUSTERED BY without PARTITION first")
   }
 
-  /** Partition values in the text that their types have in the metastore: 1 for '01' of an INT. */
+  /** Returns partition values as the metastore formats their types, for example 1 for '01' in an INT column. */
   def stored(table: CatalogTable, values: TablePartitionSpec): TablePartitionSpec = values.map { case (column, value) =>
     val dataType = table.partitionSchema.find(field => SQLConf.get.resolver(field.name, column)).get.dataType
     val typed = PartitioningUtils.castPartitionSpec(value, dataType, SQLConf.get)

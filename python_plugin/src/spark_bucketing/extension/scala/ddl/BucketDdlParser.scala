@@ -17,32 +17,38 @@ import org.apache.spark.sql.execution.command.ExplainCommand
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types.{DataType, StructType}
 
-/** A parser in the place of Spark's, which is asked first. */
+/** A parser that replaces Spark's parser and calls it first. */
 trait BucketParser extends ParserInterface {
 
   protected def spark: ParserInterface
 
-  /** Values for `:name` and for `?` in a statement on buckets. */
+  /**
+   * Parses a statement with Spark's parser, or as a bucket statement if Spark rejects it.
+   *
+   * @param named values for `:name` parameters
+   * @param positional values for `?` parameters
+   * @param stock calls Spark's parser
+   */
   protected def orBuckets(sql: String, named: Map[String, Expression] = Map.empty, positional: Seq[Expression] = Nil)(
       stock: => LogicalPlan): LogicalPlan
 }
 
 /**
- * Spark's parser, and Hive's statements on the buckets of a table, which Spark knows and refuses:
+ * Extends Spark's parser with Hive's statements on the buckets of a table, which Spark recognizes but rejects:
  * {{{
  *   ALTER TABLE t [PARTITION (ds = 'x')] CLUSTERED BY (a, b) [SORTED BY (a)] INTO 16 BUCKETS
  *   ALTER TABLE t [PARTITION (ds = 'x')] NOT CLUSTERED
  * }}}
- * and one of this extension's own:
+ * It also adds a statement that seals existing files:
  * {{{
  *   ALTER TABLE t [PARTITION (ds = 'x')] SEAL BUCKETS [WHERE predicate] [DRY RUN]
  * }}}
- * and two on the files of an organized table:
+ * Two more statements change the files of an organized table:
  * {{{
  *   ALTER TABLE t REPLACE FILES LISTED IN u WITH v
  *   ALTER TABLE t RECOVER FILES
  * }}}
- * EXPLAIN of them is understood as well. A script (BEGIN ... END) is parsed by Spark as a whole, which refuses them.
+ * EXPLAIN also accepts these statements. A SQL script (BEGIN ... END) does not, because Spark parses the whole script.
  */
 case class BucketDdlParser(spark: ParserInterface) extends ForwardingParser {
 
@@ -63,13 +69,18 @@ case class BucketDdlParser(spark: ParserInterface) extends ForwardingParser {
   override def parseDataType(sql: String): DataType = spark.parseDataType(sql)
 }
 
-/** @param where a predicate on the partition columns */
+/**
+ * The options of SEAL BUCKETS.
+ *
+ * @param where a predicate on the partition columns
+ * @param dryRun whether to check the files without writing seals
+ */
 case class SealOptions(where: Option[Expression], dryRun: Boolean)
 
-/** The statements that Spark's parser refuses, by the rules of its own grammar for their parts. */
+/** Parses the statements that Spark's parser rejects. Uses the rules of Spark's grammar for their clauses. */
 private object BucketStatement extends SparkSqlParser {
 
-  /** None for a statement that is not on the buckets of a table. */
+  /** Parses a statement on buckets or files. Returns None for any other statement. */
   def parse(sql: String, named: Map[String, Expression], positional: Seq[Expression]): Option[LogicalPlan] =
     parse[Option[LogicalPlan]](sql)(new Build(_, named, positional).statement())
 
@@ -77,7 +88,7 @@ private object BucketStatement extends SparkSqlParser {
       extends SparkSqlAstBuilder {
     private val tokens = parser.getTokenStream
 
-    // Spark puts parameters into the text of a statement, for which it has to parse that as a whole.
+    // Spark substitutes parameters only in statements that its own parser accepts.
     override def visitNamedParameterLiteral(marker: NamedParameterLiteralContext): Expression =
       super.visitNamedParameterLiteral(marker) match {
         case parameter @ NamedParameter(name) => named.getOrElse(name, parameter)
@@ -118,7 +129,7 @@ private object BucketStatement extends SparkSqlParser {
       val parsed = parser.bucketSpec()
       try visitBucketSpec(parsed) catch { case error: NumberFormatException =>
         throw Compat.refusal(s"Cannot change the buckets of a table: found ${error.getMessage.filter(_.isDigit)} buckets. Expected 1 to " +
-          s"${SQLConf.get.bucketingMaxBuckets} (spark.sql.sources.bucketing.maxBuckets). Instead: INTO 16 BUCKETS.")
+          s"${SQLConf.get.bucketingMaxBuckets} (spark.sql.sources.bucketing.maxBuckets). Instead: write a number in this range, as in INTO 16 BUCKETS.")
       }
     }
 
@@ -130,12 +141,12 @@ private object BucketStatement extends SparkSqlParser {
     }
 
     private def listed(): String = {
-      expect(word("LISTED") && word("IN"), "LISTED IN the name of a table")
+      expect(word("LISTED") && word("IN"), "LISTED IN and the name of a table")
       tableName()
     }
 
     private def staged(): String = {
-      expect(word("WITH"), "WITH the name of a table")
+      expect(word("WITH"), "WITH and the name of a table")
       tableName()
     }
 

@@ -20,9 +20,9 @@ import org.apache.spark.sql.types.{BooleanType, LongType, StringType}
 import org.apache.spark.util.ThreadUtils
 
 /**
- * ALTER TABLE ... REPLACE FILES and RECOVER FILES as they were parsed.
+ * The parsed statement ALTER TABLE ... REPLACE FILES or ALTER TABLE ... RECOVER FILES.
  *
- * @param by names of the table that lists the files which go, and of the table whose files come; None to recover
+ * @param by the table that lists the old files, and the staging table with the new files; None for RECOVER FILES
  */
 case class ReplaceFiles(child: LogicalPlan, by: Option[(String, String)]) extends UnaryCommand {
   override def output: Seq[Attribute] = ReplaceFiles.columns(by.isDefined)
@@ -30,7 +30,7 @@ case class ReplaceFiles(child: LogicalPlan, by: Option[(String, String)]) extend
 }
 
 object ReplaceFiles {
-  /** The property by which a table says which run has written it. */
+  /** The table property that identifies the run that wrote a table. */
   val Build = "bucketing.build"
 
   def columns(replaces: Boolean): Seq[Attribute] =
@@ -38,13 +38,13 @@ object ReplaceFiles {
     else PartitionSpecs.attributes(("recovered", StringType, false))
 }
 
-/** Completes or undoes what a statement that crashed has left of a replacement. */
+/** Completes or undoes a replacement that a crash interrupted. */
 case class RecoverFilesCommand(name: TableIdentifier) extends LeafRunnableCommand {
   override val output: Seq[Attribute] = ReplaceFiles.columns(replaces = false)
   override def run(session: SparkSession): Seq[Row] = Seq(Row(FileReplacement.of(session, name).recover()))
 }
 
-/** Moves the files of one table into another one, whose listed files go. */
+/** Replaces the listed files of a table with the files of a staging table. */
 case class ReplaceFilesCommand(name: TableIdentifier, listed: String, staged: String) extends LeafRunnableCommand {
 
   override val output: Seq[Attribute] = ReplaceFiles.columns(replaces = true)
@@ -64,12 +64,12 @@ case class ReplaceFilesCommand(name: TableIdentifier, listed: String, staged: St
       .map(row => FileSnapshot(row.getString(0), row.getLong(1), row.getLong(2)))
 }
 
-/** A file as it was when its rows were read. */
+/** The state of a file when a run read its rows. */
 case class FileSnapshot(url: String, bytes: Long, modified: Long) {
   val path: Path = new Path(new java.net.URI(url))
 }
 
-/** Replaces files of an organized table, docs/explanation/replacing-rows.md. */
+/** Replaces files of an organized table. See docs/explanation/replacing-rows.md. */
 class FileReplacement(session: SparkSession, table: CatalogTable) extends Logging {
 
   private val conf = Compat.hadoopConf(session)
@@ -79,7 +79,13 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
 
   private val files = TableFiles(fs.makeQualified(location))
 
-  /** @return also whether the new files have the names and the times by which their file statistics knows them */
+  /**
+   * Replaces files with the files of a staging table.
+   *
+   * @param going the old files
+   * @param staged the staging table
+   * @return the replacement, and whether the file statistics have the names and modification times of the new files
+   */
   def replace(going: Seq[FileSnapshot], staged: CatalogTable): (Replacement, Boolean) = {
     val coming = moves(staged)
     val begun = begin(going, coming)
@@ -90,7 +96,7 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
       val mapped = together(coming)(move => fs.getFileStatus(move.to).getModificationTime == move.modified
         && FileStatistics.lastNames(move.from, depth) == FileStatistics.lastNames(move.to, depth)).forall(identity)
       if (!Replacement.commit(begun, fs)) throw refused(
-        "another run has undone this one, which it took for dead", "one run of a model at a time", "run it again; nothing has been replaced")
+        "another run has undone this replacement", "one run of a model at a time", "run it again; nothing has been replaced")
       mapped
     } catch {
       case NonFatal(error) =>
@@ -102,28 +108,28 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
   }
 
   def checkTable(): Unit = if (!FileStatistics.isKept(table.properties))
-    throw refused("found a table without file statistics", "one of a dbt model with `range_by`", "INSERT OVERWRITE, which replaces partitions")
+    throw refused("found a table without file statistics", "a table of a dbt model with `range_by`", "use INSERT OVERWRITE, which replaces partitions")
 
-  /** Both tables say whose they are: a run that takes this one for dead drops them, and writes its own, one after the other. */
+  /** Checks that one run wrote both tables. Otherwise another run may have just replaced only one of them. */
   def checkRun(listed: CatalogTable, staged: CatalogTable): Unit = {
     val Seq(one, other) = Seq(listed, staged).map(_.properties.get(ReplaceFiles.Build))
-    if (one.isEmpty || one != other) throw refused(s"${listed.identifier.quotedString} and ${staged.identifier.quotedString} are not of one run",
-      "that no other run of the model is going on", "wait for that one, and run it again; nothing has been replaced")
+    if (one.isEmpty || one != other) throw refused(s"${listed.identifier.quotedString} and ${staged.identifier.quotedString} are not from the same run",
+      "no other run of the model at the same time", "wait until the other run ends, and run it again; nothing has been replaced")
   }
 
-  /** Writes down what is going to happen. */
+  /** Records the replacement before any file moves. */
   def begin(going: Seq[FileSnapshot], coming: Seq[Move]): Replacement = {
     checkUnchanged(going)
     val created = coming.filter(_.isNewPartition).flatMap(_.partition).distinct
     created.map(defaultLocation).find(children(_).exists(BucketFiles.isData)).foreach { folder =>
-      throw refused(s"$folder has files, and no partition of the table lies there", "that a partition which comes has no other rows",
-        "move the files away, or have the partition back by ALTER TABLE ... ADD PARTITION, and run it again; nothing has been replaced")
+      throw refused(s"found files in $folder, which is not a partition of the table", "an empty folder for the new partition",
+        "move the files away, or restore the partition with ALTER TABLE ... ADD PARTITION, and run it again; nothing has been replaced")
     }
     Replacement.begin(location, fs, Replacement(location, coming.map(move => files.nameOf(move.to)).toSet,
       going.map(file => files.nameOf(file.path)).toSet, created, isCommitted = false, done = None))
   }
 
-  /** The new files, which readers with the extension do not look at yet, and what the map says of them. */
+  /** Moves the new files and their file statistics into the table. Readers with the extension still ignore the new files. */
   def moveIn(coming: Seq[Move], staged: CatalogTable, begun: Replacement): Unit = {
     if (begun.created.nonEmpty) catalog.createPartitions(table.identifier, begun.created.map { spec =>
       CatalogTablePartition(spec, table.storage.copy(locationUri = Some(defaultLocation(spec).toUri)))
@@ -134,13 +140,13 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
     }
   }
 
-  /** `nothing`, `undone` or `completed`. */
+  /** Completes or undoes unfinished replacements. Returns `nothing`, `undone` or `completed`. */
   def recover(): String = Replacement.records(location, conf).filter(_.done.isEmpty).map { last =>
     if (last.isCommitted) complete(last) else undo(last)
     if (last.isCommitted) "completed" else "undone"
   }.lastOption.getOrElse("nothing")
 
-  /** The table has the old files, and nothing of the new ones is left; but for what is committed after all, which stays. */
+  /** Deletes the new files of a replacement, so that the table keeps the old files. Does nothing if it is already committed. */
   private def undo(begun: Replacement): Unit = if (Replacement.undo(begun, fs)) {
     together(pathsOf(begun.added))(fs.delete(_, false))
     dropEmpty(begun.created.map(defaultLocation))
@@ -148,7 +154,10 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
     Compat.refresh(session, table.identifier)
   }
 
-  /** The table has the new files: nothing is left of the old ones, whose partitions may be empty, nor of what others have moved in since they were undone. */
+  /**
+   * Completes a committed replacement. Deletes the old files and drops partitions that are now empty. Also deletes files that
+   * other runs moved in after their replacements were undone.
+   */
   private def complete(committed: Replacement): Unit = {
     val removed = pathsOf(committed.removed)
     committed.checkRestored(together(removed.map(_.getParent).distinct)(children).flatten.map(file => files.nameOf(file.getPath)).toSet)
@@ -156,7 +165,7 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
     dropEmpty(removed.map(_.getParent).distinct)
     Replacement.finish(committed, fs)
     val before = Replacement.records(location, conf).filter(_.folder.getName < committed.folder.getName)
-    // One that another run has begun may be committed at this moment.
+    // Another run may commit its replacement at this moment.
     val undone = before.filterNot(_.isCommitted).filter(Replacement.undo(_, fs))
     together(pathsOf(undone.flatMap(_.added).toSet))(fs.delete(_, false))
     Replacement.folders(location, fs).filter(_.getName < committed.folder.getName).foreach(fs.delete(_, true))
@@ -164,22 +173,25 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
     Compat.refresh(session, table.identifier)
   }
 
-  /** Those of files of this table: where one is not below its location, a partition has to be. The record may have been copied with a table. */
+  /**
+   * Returns the paths of files that belong to this table. A file outside the table's location must be in one of its
+   * partitions, because the record may come from a copy of another table.
+   */
   private def pathsOf(names: Set[String]): Seq[Path] = {
     val (below, elsewhere) = names.toSeq.partition(files.isBelow)
     lazy val folders = partitions.values.map(_.toUri.getPath).toSet
     (below ++ elsewhere.filter(name => folders(new Path(name).getParent.toString))).map(files.pathOf)
   }
 
-  /** The files of a staged table, and where they are going to be. */
+  /** Returns the files of a staging table and their target paths. */
   def moves(staged: CatalogTable): Seq[Move] = {
     def of(from: Path, to: Path, partition: Option[TablePartitionSpec], isNew: Boolean) = children(from).filter(BucketFiles.isData)
       .map(file => Move(file.getPath, fs.makeQualified(new Path(to, file.getPath.getName)), partition, isNew, file.getModificationTime))
     if (table.partitionColumnNames.isEmpty) of(new Path(staged.location), location, None, isNew = false) else {
       val folders = partitions
       folders.groupBy(_._2.toUri.getPath).find(_._2.size > 1).foreach { case (folder, of) =>
-        throw refused(s"${of.size} partitions in the folder $folder", "a folder for each partition: a file that is replaced is one of theirs",
-          "have the rows of each where they are not of others, as by INSERT OVERWRITE, and run it again; nothing has been replaced")
+        throw refused(s"found ${of.size} partitions in the folder $folder", "a separate folder for each partition",
+          "move the rows of each partition into a separate folder, for example with INSERT OVERWRITE, and run it again; nothing has been replaced")
       }
       together(catalog.listPartitions(staged.identifier)) { partition =>
         val folder = folders.get(partition.spec)
@@ -193,12 +205,12 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
     files.find { file =>
       !now.get(file.path.toUri.getPath).exists(found => found.getLen == file.bytes && found.getModificationTime == file.modified)
     }.foreach { file =>
-      throw refused(s"${file.url} has been changed or deleted since it was read", "that nobody else writes to its partition meanwhile",
+      throw refused(s"${file.url} was changed or deleted since it was read", "no other write to its partition at the same time",
         "run it again; nothing has been replaced")
     }
   }
 
-  /** Storage answers slowly, and to many at once. All have ended when this comes back: of none it is unknown what it still will do. */
+  /** Runs an action on all elements in parallel, because storage calls are slow. Waits for all actions, also if one fails. */
   private def together[A, B](all: Seq[A])(act: A => B): Seq[B] =
     ThreadUtils.parmap(all, "replace-files", 16)(one => Try(act(one))).map(_.get)
 
@@ -207,11 +219,11 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
 
   private def rename(from: Path, to: Path): Unit = {
     fs.mkdirs(to.getParent)
-    // An existing folder would be renamed into, and not over.
+    // A rename to an existing folder would move the source into this folder.
     if (fs.exists(to) || !fs.rename(from, to)) throw new java.io.IOException(s"$from cannot be renamed to $to")
   }
 
-  /** Where the partitions lie; all are asked for at once, as an INSERT of Spark's does. */
+  /** Returns the locations of all partitions. Like Spark's INSERT, it lists them with one call. */
   private def partitions: Map[TablePartitionSpec, Path] =
     if (table.partitionColumnNames.isEmpty) Map.empty
     else catalog.listPartitions(table.identifier).map(partition => partition.spec -> new Path(partition.location)).toMap
@@ -219,7 +231,7 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
   private def defaultLocation(spec: TablePartitionSpec): Path =
     ExternalCatalogUtils.generatePartitionPath(spec, table.partitionColumnNames, location)
 
-  /** The partitions of those of these folders that have no file. */
+  /** Drops the partitions whose folders are among these and have no files. */
   private def dropEmpty(folders: Seq[Path]): Unit = {
     val empty = folders.zip(together(folders)(children)).collect { case (folder, Seq()) => folder.toUri.getPath }.toSet
     val specs = if (empty.isEmpty) Nil else partitions.collect { case (spec, folder) if empty(folder.toUri.getPath) => spec }.toSeq
@@ -231,7 +243,12 @@ class FileReplacement(session: SparkSession, table: CatalogTable) extends Loggin
       .filterNot(file => BucketFiles.isHidden(file.getPath.getName))
 }
 
-/** @param partition None in a table without partitions */
+/**
+ * The move of a file from a staging table.
+ *
+ * @param partition the partition values; None in a table without partitions
+ * @param modified the modification time in milliseconds since 1970
+ */
 case class Move(from: Path, to: Path, partition: Option[TablePartitionSpec], isNewPartition: Boolean, modified: Long)
 
 object FileReplacement {

@@ -17,7 +17,7 @@ import org.apache.spark.sql.execution.command.LeafRunnableCommand
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation
 import org.apache.spark.sql.types._
 
-/** ALTER TABLE ... SEAL BUCKETS as it was parsed. */
+/** The parsed statement ALTER TABLE ... SEAL BUCKETS. */
 case class SealBuckets(child: LogicalPlan, partition: Option[TablePartitionSpec], asked: SealOptions) extends UnaryCommand {
   override def output: Seq[Attribute] = SealBuckets.columns
   override protected def withNewChildInternal(changed: LogicalPlan): LogicalPlan = copy(child = changed)
@@ -33,16 +33,16 @@ object SealBuckets {
 }
 
 /**
- * What is to be sealed of one partition, or of a whole table.
+ * A partition, or a table without partitions, to be sealed.
  *
- * @param specs those that its files may be the buckets of, the likeliest first
- * @param unread files that an earlier seal is not of
+ * @param specs the bucket specs that its files may match, the most likely first
+ * @param unread files that no earlier seal covers
  */
 private case class SealCandidate(part: PartitionFiles, specs: Seq[SealedSpec], unread: Seq[FileStatus])
 
 /**
- * Seals files that are there: reads their bucket and sort columns once and says, for each partition, whether they are the
- * buckets of its spec. Files that are sealed already are not read.
+ * Seals existing files. Reads their bucket and sort columns once, and reports for each partition whether its files match
+ * the bucket spec. Skips files that are already sealed.
  */
 case class SealBucketsCommand(name: TableIdentifier, partition: Option[TablePartitionSpec], asked: SealOptions)
     extends LeafRunnableCommand {
@@ -67,7 +67,10 @@ case class SealBucketsCommand(name: TableIdentifier, partition: Option[TablePart
     (if (asked.dryRun) outcomes else write(session, table, hash, outcomes)).map(_.row)
   }
 
-  /** A partition is written as a whole, so that one that was altered while its files were read is left alone. */
+  /**
+   * Writes the new seals. The metastore replaces a whole partition, so this method skips a partition that another statement
+   * altered in the meantime.
+   */
   private def write(
       session: SparkSession, table: CatalogTable, hash: BucketHash, outcomes: Seq[SealOutcome]): Seq[SealOutcome] = {
     val store = PartitionStore.of(session)
@@ -90,31 +93,31 @@ case class SealBucketsCommand(name: TableIdentifier, partition: Option[TablePart
 private object SealBucketsCommand {
   import SealPartitions.refused
 
-  /** The table's files as Spark reads them itself. */
+  /** Returns the files of a table, or throws an error if they cannot be sealed. */
   private def checked(session: SparkSession, table: CatalogTable): HadoopFsRelation = {
     table.properties.get("bucketing_version").map(_.trim).filter(_ != "1").foreach { version =>
-      throw refused(table, s"found bucketing_version $version", "version 1, whose hash Spark computes",
-        "read it plainly, or write its rows into a table of version 1")
+      throw refused(table, s"found bucketing_version $version", "version 1, the only version that Spark can hash",
+        "write its rows into a table of version 1")
     }
-    if (table.bucketSpec.isEmpty) throw refused(table, "found a table without buckets", "a table CLUSTERED BY columns INTO buckets",
-      s"ALTER TABLE ${table.identifier.quotedString} CLUSTERED BY (...) INTO n BUCKETS says what its files are")
+    if (table.bucketSpec.isEmpty) throw refused(table, "found a table without buckets", "a bucketed table",
+      s"declare the bucket spec of its files with ALTER TABLE ${table.identifier.quotedString} CLUSTERED BY (...) INTO n BUCKETS")
     if (table.partitionColumnNames.nonEmpty && !table.tracksPartitionsInCatalog) throw refused(table,
-      "found a table whose partitions the metastore does not know", "partitions in the metastore",
-      s"MSCK REPAIR TABLE ${table.identifier.quotedString}, and then this statement again")
-    if (!SealedFormats.has(table)) throw refused(table, s"found files of the format ${SealedFormats.of(table)}",
-      "PARQUET or ORC, of which rows are read as they were written", "write its rows into a table of one of these")
+      "found partitions that are not in the metastore", "partitions in the metastore",
+      s"run MSCK REPAIR TABLE ${table.identifier.quotedString}, and then this statement again")
+    if (!SealedFormats.has(table)) throw refused(table, s"found files in the format ${SealedFormats.of(table)}",
+      "PARQUET or ORC, whose readers return rows exactly as they were written", "write its rows into a table with one of these formats")
     val relation = Compat.filesOf(session, table.identifier).getOrElse(throw refused(table,
-      "found files that Spark reads by Hive's classes",
-      "spark.sql.hive.convertMetastoreParquet and convertMetastoreOrc on", "SET them to true"))
+      "found files that Spark reads with Hive's SerDe",
+      "spark.sql.hive.convertMetastoreParquet and spark.sql.hive.convertMetastoreOrc to be true", "set both to true"))
     SealedSpecs.otherColumns(relation).foreach { why =>
-      throw refused(table, s"found that ${why.words}", "files that every session reads alike", "SET it to its default")
+      throw refused(table, s"found that ${why.words}", "the default reader, which returns the same rows in every session", "set the option to its default")
     }
     relation
   }
 
   private def candidate(part: PartitionFiles, table: CatalogTable, relation: HadoopFsRelation, hash: BucketHash): SealCandidate = {
     val before = part.seal.flatMap(_.toOption).filter(seal => seal.spec.hash == hash && seal.spec.fits(relation.dataSchema))
-    // An append leaves the files that were sealed, and adds later ones.
+    // An append keeps the sealed files and adds newer files.
     val (older, later) = part.files.sortBy(file => (file.getModificationTime, file.getPath.getName))
       .splitAt(before.fold(0)(_.files.count.toInt))
     before.filter(_ => older.nonEmpty).filter(_.files == PartitionFiles.digest(older)) match {
@@ -126,13 +129,13 @@ private object SealBucketsCommand {
   }
 }
 
-/** What has come out of one partition. */
+/** The result for one partition. */
 private case class SealOutcome(part: PartitionFiles, status: String, seal: Option[Seal], read: Int, problem: Option[String]) {
 
   def isNew: Boolean = status == SealOutcome.NewlySealed
 
   def altered: SealOutcome = copy(status = SealOutcome.Refused, seal = None,
-    problem = Some("the partition was altered while its files were read: run the statement again"))
+    problem = Some("a change to the partition while its files were read; run the statement again"))
 
   def row: Row = {
     val spec = seal.map(_.spec)
@@ -147,19 +150,23 @@ private object SealOutcome {
   private val Unchanged = "unchanged"
   private val Refused = "refused"
 
-  /** @param verdicts of the files that were read */
+  /**
+   * Returns the result for a partition.
+   *
+   * @param verdicts the validation results of the files that were read, by bucket spec
+   */
   def of(candidate: SealCandidate, verdicts: Seq[Map[SealedSpec, FileValidation]]): SealOutcome = {
     val SealCandidate(part, specs, unread) = candidate
     def refused(problem: String) = SealOutcome(part, Refused, None, unread.length, Some(problem))
     def misplaced(spec: SealedSpec) = verdicts.flatMap(_(spec).misplaced)
     if (part.folders.nonEmpty) refused(s"a folder among the files: ${part.folders.head}")
     else if (part.files.isEmpty) SealOutcome(part, PartitionFiles.Empty, None, 0, None)
-    else if (specs.isEmpty) refused("its bucket columns are not in the table, or of a type that engines hash differently")
+    else if (specs.isEmpty) refused("bucket columns that are not in the table, or of a type that engines hash differently")
     else specs.find(spec => misplaced(spec).isEmpty) match {
       case None =>
         val (spec, problems) = specs.map(spec => spec -> misplaced(spec)).minBy(_._2.length)
         refused(s"${problems.head}${if (problems.length > 1) s" (and ${problems.length - 1} more files)" else ""}, " +
-          s"for ${spec.numBuckets} buckets by ${spec.columns.mkString(", ")}")
+          s"checked against ${spec.numBuckets} buckets by ${spec.columns.mkString(", ")}")
       case Some(spec) =>
         val unsorted = verdicts.flatMap(_(spec).unsorted)
         val seal = Seal(if (unsorted.isEmpty) spec else spec.unsorted, PartitionFiles.digest(part.files))

@@ -11,14 +11,14 @@ import org.apache.spark.sql.catalyst.plans.logical.{Filter, LocalRelation}
 import org.apache.spark.sql.catalyst.types.DataTypeUtils.toAttributes
 import org.apache.spark.sql.internal.SQLConf
 
-/** Which partitions a statement names, by values or by a predicate. */
+/** Selects the partitions that a statement names, by values or by a predicate. */
 object SealPartitions {
 
   def selected(
       session: SparkSession, table: CatalogTable, partition: Option[TablePartitionSpec],
       where: Option[Expression]): StoredPartition => Boolean = {
     if ((partition.isDefined || where.isDefined) && table.partitionColumnNames.isEmpty)
-      throw refused(table, "found no partitions", "a partitioned table after PARTITION or WHERE", "leave them out")
+      throw refused(table, "found no partitions", "a partitioned table for a PARTITION or WHERE clause", "omit these clauses")
     val store = PartitionStore.of(session)
     def named = partition.map(given => store.list(table, BucketDdl.stored(table, given)).map(_.name).toSet)
     def filtered = where.map { asked =>
@@ -35,11 +35,11 @@ object SealPartitions {
     val columns = LocalRelation(toAttributes(table.partitionSchema))
     try Compat.analyzed(session, Filter(asked, columns)) match {
       case Filter(resolved, _) if resolved.deterministic && !resolved.exists(_.isInstanceOf[org.apache.spark.sql.catalyst.expressions.SubqueryExpression]) => resolved
-      case _ => throw refused(table, s"found the predicate ${asked.sql}", "one on the partition columns, without subqueries",
-        s"a predicate on ${table.partitionColumnNames.mkString(", ")}")
+      case _ => throw refused(table, s"found the predicate ${asked.sql}", "a deterministic predicate on the partition columns, without subqueries",
+        s"use only the columns ${table.partitionColumnNames.mkString(", ")}")
     } catch { case error: AnalysisException if !Compat.isRefusal(error) =>
       throw refused(table, s"found the predicate ${asked.sql}: ${error.getSimpleMessage.linesIterator.next()}",
-        s"one on the partition columns ${table.partitionColumnNames.mkString(", ")}", "name only these")
+        s"a predicate on the partition columns ${table.partitionColumnNames.mkString(", ")}", "use only these columns")
     }
   }
 

@@ -13,15 +13,18 @@ import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
 import org.apache.spark.sql.types.{ArrayType, DataType, IntegerType, LongType, StringType}
 import org.apache.spark.unsafe.types.UTF8String
 
-/** `bucket_specs('db.t')`: the buckets of each partition of a table by its seal and by its descriptor; a row for a table without partitions. */
+/**
+ * The table function `bucket_specs('db.t')`. Returns the buckets of each partition according to its seal and its descriptor.
+ * A table without partitions has one row.
+ */
 object BucketSpecsFunction extends TableNameFunction("bucket_specs",
-  "What is sealed of each partition of a table, whether its files are that, and what its descriptor says.",
+  "Returns the sealed bucket spec of each partition of a table, whether its files match the seal, and its descriptor.",
   "SELECT partition, status, num_buckets FROM _FUNC_('db.t');\n       ds=2024-01-01  sealed  16") {
 
   override protected def rows(table: CatalogTable): LogicalPlan = PartitionSpecs(table.identifier, PartitionSpecs.columns)
 }
 
-/** Asked of the metastore when a query is planned, so that each query sees what is there then. */
+/** Queries the metastore during planning, so that each query sees the current metadata. */
 case class PartitionSpecs(table: TableIdentifier, output: Seq[Attribute]) extends LeafNode with MultiInstanceRelation {
   override def newInstance(): LogicalPlan = copy(output = output.map(_.newInstance()))
   override def computeStats(): Statistics = Statistics(conf.defaultSizeInBytes)
@@ -29,12 +32,12 @@ case class PartitionSpecs(table: TableIdentifier, output: Seq[Attribute]) extend
 
 object PartitionSpecs {
 
-  /** Property of a table by which dbt tells one that it has built from others of its name. */
+  /** The table property that identifies the dbt run that built a table. */
   private val Build = "bucketing.build"
 
   val Names: ArrayType = ArrayType(StringType, containsNull = false)
 
-  /** Columns by name, type, and whether they may be NULL. */
+  /** Returns attributes with a name, a data type and a nullable flag. */
   def attributes(of: (String, DataType, Boolean)*): Seq[Attribute] =
     of.map { case (name, dataType, nullable) => AttributeReference(name, dataType, nullable)() }
 

@@ -20,36 +20,42 @@ import org.apache.hadoop.fs.{FileStatus, FileSystem, Path}
 import org.apache.spark.sql.bucketing.compat.Compat
 
 /**
- * Files that come into an organized table and files that go out of it, as one change. What both are is written down before
- * the first file moves, in a folder of the table's location that no reader of the table looks into, see docs/explanation/replacing-rows.md:
+ * The atomic replacement of files in an organized table. A record lists the old and new files before the first file moves.
+ * It is in a folder of the table's location that readers of the table skip. See docs/explanation/replacing-rows.md:
  * {{{
- *   _replaced/20240131120000000000-9f2c41d0/begun       what comes and goes; the new files are moved in then
- *   _replaced/20240131120000000000-9f2c41d0/committed   the same file: from now on the table has the new files; the old ones are deleted then
- *   _replaced/20240131120000000000-9f2c41d0/done        nothing is left of the files that are gone
+ *   _replaced/20240131120000000000-9f2c41d0/begun       lists the files; then the new files move into the table
+ *   _replaced/20240131120000000000-9f2c41d0/committed   the same file, renamed: the table has the new files; then the old files are deleted
+ *   _replaced/20240131120000000000-9f2c41d0/done        all old files are deleted
  * }}}
- * Where it is undone, the first one is renamed to `undone` before the first of the new files is deleted. Of several that rename
- * it, one does: what was committed is not undone, nor the other way round, whoever else is at work. The next one that is
- * committed deletes the record. Until then readers know which files never came, whenever they have listed them; and since when a listing
- * is no older than the last replacement, which, once it is done, hides no file: an old one that is there again counts.
+ * To undo a replacement, a run renames `begun` to `undone` before it deletes the new files. Only one rename of `begun` can
+ * succeed. Concurrent runs therefore cannot undo a committed replacement, or commit an undone one.
  *
- * @param added names of the files that come, by TableFiles: a copy of a table, or one that was renamed, has a record of its own files
- * @param removed names of the files that go
- * @param created partitions that come, by the values of their columns
- * @param done when the old files, or the new ones of what is undone, were gone, milliseconds since 1970
+ * The next committed replacement deletes the record. Until then, readers ignore the new files of an undone replacement, even
+ * in an old listing. They also detect a listing that is older than the last replacement. A replacement that is done hides no
+ * file, so a restored old file is part of the table again.
+ *
+ * @param added the names of the new files as in [[TableFiles]], which stay valid if the table is copied or renamed
+ * @param removed the names of the old files
+ * @param created the partition values of new partitions
+ * @param isCommitted whether the table has the new files
+ * @param done when the deletion of files was complete, in milliseconds since 1970
  */
 case class Replacement(
     folder: Path, added: Set[String], removed: Set[String], created: Seq[Map[String, String]], isCommitted: Boolean, done: Option[Long]) {
 
-  /** Files that do not count, where they are. */
+  /** Returns the files that readers ignore if they exist. */
   def hidden: Set[String] = if (!isCommitted) added else if (done.isEmpty) removed else Set.empty
 
-  /** Raises where it is not done and, in a folder with old files, new ones are missing: that is one of before, and was restored. */
+  /**
+   * Throws an error if an unfinished replacement lacks new files in a folder with old files. Such a folder was restored from
+   * a backup that is older than the replacement.
+   */
   def checkRestored(found: String => Boolean): Unit = if (isCommitted && done.isEmpty) {
     def parent(name: String) = name.take(name.lastIndexOf('/') + 1)
     val old = removed.filter(found).map(parent)
     added.find(name => old(parent(name)) && !found(name)).foreach { missing =>
-      throw Compat.refusal(s"Cannot tell which files of the table count: the replacement $folder is not finished, and its new file $missing is " +
-        s"missing beside old ones, as in a backup of before. Expected all of its new files. ${Replacement.Instead}")
+      throw Compat.refusal(s"Cannot determine the current files of the table: the replacement $folder is not finished, and its new file " +
+        s"$missing is missing in a folder with old files. Expected all new files of the replacement. ${Replacement.Instead}")
     }
   }
 }
@@ -63,30 +69,30 @@ object Replacement {
   private val Committed = "committed"
   private val Done = "done"
   private val Instead =
-    s"Instead: restore the whole folder of the table, with $Folder, from one backup, or build the table again by dbt run --full-refresh."
+    s"Instead: restore the whole folder of the table, including $Folder, from one backup, or rebuild the table with dbt run --full-refresh."
   private val Stamp = DateTimeFormatter.ofPattern("yyyyMMddHHmmssSSSSSS")
 
   private case class Lists(added: Set[String], removed: Set[String], created: Seq[Map[String, String]])
 
-  // What is written down never changes, and no name comes twice. The least recently read is forgotten.
+  // Caches the lists, because a record never changes and its name is unique. Evicts the least recently used record.
   private val known = Collections.synchronizedMap(new java.util.LinkedHashMap[String, Lists](16, 0.75f, true) {
     override def removeEldestEntry(eldest: java.util.Map.Entry[String, Lists]): Boolean = size > 100
   })
 
-  /** Those of a table that are not forgotten yet, the first one first: the last that is committed, and others that are not. */
+  /** Returns the records of a table, the oldest first: the last committed replacement, and others that are not committed. */
   def records(location: Path, conf: Configuration): Seq[Replacement] = {
     val fs = location.getFileSystem(conf)
     folders(location, fs).flatMap(read(_, fs))
   }
 
-  /** Their folders, the first one first. */
+  /** Returns the folders of the records, the oldest first. */
   def folders(location: Path, fs: FileSystem): Seq[Path] = {
     val found = children(new Path(location, Folder), fs)
     found.find(file => !file.isDirectory && !file.getPath.getName.startsWith(".")).foreach(file => throw damaged(file.getPath, "not a folder"))
     found.map(_.getPath).sortBy(_.getName)
   }
 
-  /** Writes down what is going to come and to go; files may move when this has come back. */
+  /** Writes the record of a replacement. Files may move only after this method returns. */
   def begin(location: Path, fs: FileSystem, lists: Replacement): Replacement = {
     val json = Json.createObjectNode()
     def add(name: String, values: Iterable[String]) = values.foldLeft(json.putArray(name))(_ add _)
@@ -97,29 +103,32 @@ object Replacement {
       array
     }
     val folder = new Path(new Path(location, Folder), nextName(location, fs))
-    // Under its name it is there as a whole or not at all.
+    // The rename makes the complete record visible at once.
     val unfinished = s".$Begun"
     write(new Path(folder, unfinished), fs, json.toString)
     if (!renamed(folder, unfinished, Begun, fs)) throw new IOException(s"$folder/$unfinished cannot be renamed")
     lists.copy(folder = folder)
   }
 
-  /** The time, or what follows the last one's, since the last is told by its name, and clocks differ; and what no other one has. */
+  /**
+   * Returns a unique name that sorts after all earlier records. It starts with the current time, or with the number after
+   * the last record if the clocks of two hosts differ.
+   */
   private def nextName(location: Path, fs: FileSystem): String = {
     val now = Stamp.format(LocalDateTime.now(ZoneOffset.UTC))
     val last = folders(location, fs).lastOption.map(_.getName.takeWhile(_.isDigit)).filter(_ >= now)
     s"${last.fold(now)(time => (BigInt(time) + 1).toString)}-${UUID.randomUUID.toString.take(8)}"
   }
 
-  /** Whether it is committed by this: false where another one has undone it. */
+  /** Commits a replacement. Returns false if another run has undone it. */
   def commit(of: Replacement, fs: FileSystem): Boolean = renamed(of.folder, Begun, Committed, fs)
 
-  /** Whether it is undone, by this or by another one: false where it is committed. */
+  /** Undoes a replacement, unless another run has already undone it. Returns false if it is committed. */
   def undo(of: Replacement, fs: FileSystem): Boolean = renamed(of.folder, Begun, Undone, fs) || !fs.exists(new Path(of.folder, Committed))
 
   def finish(of: Replacement, fs: FileSystem): Unit = write(new Path(of.folder, Done), fs, "")
 
-  /** None for one of which nothing has happened yet. */
+  /** Reads a record. Returns None if the record is not complete yet. */
   @tailrec
   private def read(folder: Path, fs: FileSystem): Option[Replacement] = {
     val found = children(folder, fs).map(file => file.getPath.getName -> file).toMap
@@ -127,13 +136,13 @@ object Replacement {
     val done = found.get(Done).map(_.getModificationTime)
     Seq(Begun, Undone, Committed).find(found.contains) match {
       case None => None
-      // It hides nothing, so that what it lists need not be known.
+      // A replacement that is done hides no file, so its lists are optional.
       case Some(Committed) if done.nonEmpty =>
         val Lists(added, removed, created) = Try(lists(folder, Committed, fs)).toOption.flatten.getOrElse(Lists(Set.empty, Set.empty, Nil))
         Some(Replacement(folder, added, removed, created, isCommitted = true, done))
       case Some(name) => lists(folder, name, fs) match {
         case Some(Lists(added, removed, created)) => Some(Replacement(folder, added, removed, created, name == Committed, done))
-        // It was renamed meanwhile.
+        // Another run has renamed the file in the meantime.
         case None => read(folder, fs)
       }
     }
@@ -155,15 +164,15 @@ object Replacement {
   private def parse(file: Path, fs: FileSystem): Lists = {
     val stream = fs.open(file)
     val json = try Json.readTree(stream: InputStream) finally stream.close()
-    def list(name: String) = elements(json.get(name)).getOrElse(throw new IOException(s"without the list `$name`"))
-    def text(node: JsonNode) = Option(node).flatMap(node => Option(node.textValue)).getOrElse(throw new IOException("a list of other things than names"))
+    def list(name: String) = elements(json.get(name)).getOrElse(throw new IOException(s"the list `$name` is missing"))
+    def text(node: JsonNode) = Option(node).flatMap(node => Option(node.textValue)).getOrElse(throw new IOException("a list contains a value that is not a name"))
     Lists(list("added").map(text).toSet, list("removed").map(text).toSet, list("created").map { partition =>
       partition.fieldNames.asScala.map(column => column -> text(partition.get(column))).toMap
     })
   }
 
   private def damaged(file: Path, found: String) =
-    Compat.refusal(s"Cannot tell which files of the table count: $file is damaged: $found. Expected a record of files that are replaced. $Instead")
+    Compat.refusal(s"Cannot determine the current files of the table: $file is damaged: $found. Expected a record of replaced files. $Instead")
 
   private def children(folder: Path, fs: FileSystem): Seq[FileStatus] =
     try fs.listStatus(folder).toSeq catch { case _: FileNotFoundException => Nil }
@@ -180,14 +189,14 @@ object Replacement {
 
   private def elements(json: JsonNode): Option[Seq[JsonNode]] = Option(json).filter(_.isArray).map(_.elements.asScala.toIndexedSeq)
 
-  /** A JSON array of names; None for anything else. */
+  /** Parses a JSON array of names. Returns None for any other text. */
   def jsonNames(text: String): Option[Seq[String]] =
     Try(Json.readTree(text)).toOption.flatMap(elements).filter(_.forall(_.isTextual)).map(_.map(_.textValue))
 }
 
 /**
- * The files of a table, each by its name: its path below the table's location, or its whole path where a partition lies elsewhere;
- * without storage and escapes, which may be written in several ways.
+ * Names the files of a table. A name is the path relative to the table's location, or the absolute path if the partition is
+ * outside this location. It has no scheme, host or escapes, because a URL can be written in several ways.
  */
 case class TableFiles(location: Path) {
 

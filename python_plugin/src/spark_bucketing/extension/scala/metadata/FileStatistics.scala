@@ -17,17 +17,30 @@ import org.apache.spark.sql.types._
 import org.apache.spark.util.ThreadUtils
 
 /**
- * What the file statistics of an organized table says of one file: its length and time, and of the columns that it is organized
- * and implicitPartition by the least and greatest value, the NULLs and the rows.
+ * The statistics of one file of an organized table.
+ *
+ * @param bytes the length of the file
+ * @param modified the modification time in milliseconds since 1970
+ * @param checksum the sum of the hashes of all rows
+ * @param columns the statistics of each `range_by` and `implicit_partition_by` column
  */
 case class FileStats(bytes: Long, modified: Long, rows: Long, checksum: Decimal, columns: Map[String, ColumnStats]) {
   def column(of: StructField): ColumnStats = columns(of.name)
 }
 
-/** @param lower a value of this type as Spark has it in rows; null where all are NULL */
+/**
+ * The statistics of one column in one file.
+ *
+ * @param lower the minimum in Spark's internal format; null if all values are NULL
+ * @param upper the maximum in Spark's internal format; null if all values are NULL
+ * @param nulls the number of NULLs
+ */
 case class ColumnStats(dataType: DataType, lower: Any, upper: Any, nulls: Long) {
 
-  /** No value is above. A session may write timestamps in milliseconds, into the map as well, and the table's files may have microseconds. */
+  /**
+   * Returns an upper bound of all values. A session may write the timestamps of the statistics in milliseconds, although
+   * the files of the table have microseconds.
+   */
   def last: Any = (dataType, upper) match {
     case (TimestampType | TimestampNTZType, micros: Long) => math.min(micros, Long.MaxValue - 999) + 999
     case _ => upper
@@ -35,18 +48,21 @@ case class ColumnStats(dataType: DataType, lower: Any, upper: Any, nulls: Long) 
 }
 
 /**
- * The file statistics of a table, docs/explanation/file-layout.md: rows about files, in a folder of the table's location that no reader looks into.
- * Nothing is believed of a file that has another length or time than the row about it.
+ * The file statistics of a table. They are in a folder of the table's location that readers of the table skip. See
+ * docs/explanation/file-layout.md. Statistics apply to a file only if its length and modification time match.
  */
 class FileStatistics(parts: Set[Path], files: Map[String, Seq[FileStats]], depth: Int) {
 
-  /** What is known of this very file: nothing, or something for each set of values that its rows have of the implicitPartition columns. */
+  /**
+   * Returns the statistics of a file: one element for each combination of implicit partition values in the file, or none if
+   * the statistics do not cover the file.
+   */
   def of(file: FileStatus): Seq[FileStats] = files.getOrElse(FileStatistics.lastNames(file.getPath, depth), Nil)
     .filter(mapped => mapped.bytes == file.getLen && mapped.modified == file.getModificationTime).distinct
 
   def isEmpty: Boolean = files.isEmpty
 
-  /** As these parts have it: none of them changes, so that those that have been read are not read again, unless one of them is gone. */
+  /** Returns the statistics in these parts. Reads only new parts, because a part never changes. Reads all parts again if one was deleted. */
   private def of(now: Seq[FileStatus], read: Seq[FileStatus] => Seq[(String, FileStats)]): FileStatistics = {
     val paths = now.map(_.getPath).toSet
     if (!parts.subsetOf(paths)) FileStatistics.empty(depth).of(now, read)
@@ -59,13 +75,13 @@ class FileStatistics(parts: Set[Path], files: Map[String, Seq[FileStats]], depth
 
 object FileStatistics extends Logging {
 
-  /** Properties of a table that has a map: names of columns, in JSON. */
+  /** The properties of a table with file statistics. Each value is a JSON array of column names. */
   val RangeBy = "bucketing.range_by"
   val ImplicitPartitionBy = "bucketing.implicit_partition_by"
 
   val Folder = "_file_statistics"
 
-  // By location and depth. The least recently read ones are forgotten.
+  // Caches statistics by location and depth. Evicts the least recently used statistics.
   private val known = Collections.synchronizedMap(new java.util.LinkedHashMap[(Path, Int), FileStatistics](16, 0.75f, true) {
     override def removeEldestEntry(eldest: java.util.Map.Entry[(Path, Int), FileStatistics]): Boolean = size > 100
   })
@@ -75,10 +91,10 @@ object FileStatistics extends Logging {
   def isKept(properties: Map[String, String]): Boolean = Seq(RangeBy, ImplicitPartitionBy).exists(properties.contains)
 
   /**
-   * Reads the map of a table, of which a session keeps what it has read.
+   * Reads the file statistics of a table, with a cache for the parts that do not change.
    *
-   * @param depth how many folders there are between the table's location and its files
-   * @return None where there is no map that can be read: all files are read then, as without one
+   * @param depth the number of folder levels between the table's location and its files
+   * @return the statistics, or None if they are missing or unreadable; queries then read all files
    */
   def read(session: SparkSession, location: Path, depth: Int): Option[FileStatistics] = try {
     val map = known.getOrDefault((location, depth), empty(depth)).of(partsOf(Compat.hadoopConf(session), new Path(location, Folder)), rows(session, _))
@@ -86,7 +102,8 @@ object FileStatistics extends Logging {
     Some(map).filterNot(_.isEmpty)
   } catch {
     case NonFatal(error) =>
-      logWarning(s"The file statistics of $location cannot be read: all files of the table are.", error)
+      logWarning(s"Cannot read the file statistics of the table in $location. Queries read all files of the table. " +
+        "Instead: repair the statistics with `spark-bucketing table stats --repair`.", error)
       None
   }
 
@@ -114,7 +131,7 @@ object FileStatistics extends Logging {
       row.getDecimal(at("checksum"), 38, 0), (implicitPartition ++ organized).toMap)
   }
 
-  /** The end of a file's URL, as the column `_metadata.file_path` has it. */
+  /** Returns the last names of a file's URL, in the format of the column `_metadata.file_path`. */
   def lastNames(path: Path, depth: Int): String =
     path.toUri.toString.split('/').takeRight(depth + 1).mkString("/")
 }

@@ -16,20 +16,20 @@ import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
 
-/** `file_statistics('db.t')`: the files of an organized table as they are listed now, with what its file statistics say of each. */
+/** The table function `file_statistics('db.t')`. Returns the current files of an organized table with their file statistics. */
 object FileStatisticsFunction extends TableNameFunction("file_statistics",
-  "The files of an organized table as they are now, and what is in them by its file statistics: NULL where that does not know the file.",
+  "Returns the current files of an organized table with their file statistics, or NULL for a file without statistics.",
   "SELECT file, rows, lower, upper FROM _FUNC_('db.t');\n       part-00000-...  1000  {2024-01-01}  {2024-01-07}") {
 
   override protected def rows(table: CatalogTable): LogicalPlan = {
     if (!FileStatistics.isKept(table.properties)) throw Compat.refusal(
       s"${table.identifier.quotedString} has no file statistics. Expected a table of a dbt model with `range_by` or `implicit_partition_by`. " +
-        "Write one of these into its config, and run it.")
+        "Instead: add one of these options to the model's config, and run the model.")
     FileStatisticsRelation(table.identifier, FileStatisticsColumns(table).attributes)
   }
 }
 
-/** The columns of file statistics. */
+/** The columns of the table function `file_statistics`. */
 private case class FileStatisticsColumns(table: CatalogTable) {
 
   private def fields(names: Seq[String]): StructType =
@@ -37,7 +37,7 @@ private case class FileStatisticsColumns(table: CatalogTable) {
 
   private def property(key: String): StructType = fields(table.properties.get(key).fold(Seq.empty[String]) { text =>
     Replacement.jsonNames(text).getOrElse(throw Compat.refusal(s"${table.identifier.quotedString} has the property $key='$text'. " +
-      "Expected a JSON array of column names. Instead: dbt run --full-refresh, which builds the table again."))
+      "Expected a JSON array of column names. Instead: rebuild the table with dbt run --full-refresh."))
   })
 
   val partition: StructType = fields(table.partitionColumnNames)
@@ -53,14 +53,17 @@ private case class FileStatisticsColumns(table: CatalogTable) {
       .map { case (name, dataType, nullable) => AttributeReference(name, dataType, nullable)() }
 }
 
-/** Listed when a query is planned, so that each query sees what is there then; and once, however often adaptive execution plans its rest anew. */
+/**
+ * Lists the files during planning, so that each query sees the current files. Lists them once per query, even if adaptive
+ * execution plans the query several times.
+ */
 case class FileStatisticsRelation(table: TableIdentifier, output: Seq[Attribute]) extends LeafNode with MultiInstanceRelation {
   override def newInstance(): LogicalPlan = copy(output = output.map(_.newInstance()))
   override def computeStats(): Statistics = Statistics(conf.defaultSizeInBytes)
 }
 
 object PlanFileStatistics {
-  // Of the copy of a query that Spark plans from.
+  // Keeps the rows in the logical plan, which adaptive execution uses again.
   private val Rows = TreeNodeTag[Seq[InternalRow]]("bucketing.listed_files")
 }
 
@@ -90,10 +93,10 @@ case class PlanFileStatistics(session: SparkSession) extends SparkStrategy {
           .map(_.getOrElse(null)))
   }
 
-  /** As `_metadata.file_path` has it: a listing may write the same URL in another way. */
+  /** Returns a path in the format of `_metadata.file_path`. A listing may use another format for the same URL. */
   private def asInMetadata(path: Path): String = new Path(path.toString).toUri.toString
 
-  /** A column of the table may have been given another type since. */
+  /** Returns whether statistics have the current column types, which may have changed since the write. */
   private def isOf(columns: FileStatisticsColumns)(file: FileStats): Boolean =
     (columns.implicitPartition ++ columns.organized).forall(column => file.columns.get(column.name).exists(_.dataType == column.dataType))
 

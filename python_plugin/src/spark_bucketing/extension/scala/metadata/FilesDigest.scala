@@ -6,18 +6,20 @@ import java.nio.charset.StandardCharsets.UTF_8
 import java.security.MessageDigest
 
 /**
- * What a set of files is, without their order: their number, their bytes, and the sum of the hashes of each one's name,
- * length and time. Sets without a file in common add up.
+ * The digest of an unordered set of files. It combines the number of files, their total length, and a sum of hashes over each
+ * file's name, length and modification time. The digests of disjoint sets can be added.
  *
- * @param high sum of the first eight bytes of each file's SHA-256, modulo 2 to the 64
- * @param low the same of the second eight
+ * @param count the number of files
+ * @param bytes the total length of the files
+ * @param high the sum of the first eight bytes of each file's SHA-256, modulo 2 to the 64
+ * @param low the sum of the second eight bytes of each file's SHA-256, modulo 2 to the 64
  */
 case class FilesDigest(count: Long, bytes: Long, high: Long, low: Long) {
 
   def +(other: FilesDigest): FilesDigest =
     FilesDigest(count + other.count, bytes + other.bytes, high + other.high, low + other.low)
 
-  /** The sum with the hash of a text in it (1) or without it (-1): a seal's spec, so that nobody changes one without the other. */
+  /** Adds the hash of a text (times = 1), or removes it (times = -1). A seal adds its spec, to detect a change of the spec alone. */
   def plus(text: String, times: Int): FilesDigest = {
     val (first, second) = FilesDigest.hash(text)
     copy(high = high + times * first, low = low + times * second)
@@ -32,13 +34,17 @@ object FilesDigest {
 
   private val Digits = "[0-9a-f]{32}".r
 
-  /** @param modified milliseconds since 1970 */
+  /**
+   * Returns the digest of one file.
+   *
+   * @param modified the modification time in milliseconds since 1970
+   */
   def of(name: String, length: Long, modified: Long): FilesDigest = {
     val (high, low) = hash(s"$name\n$length\n$modified")
     FilesDigest(1, length, high, low)
   }
 
-  // Looking one up takes as long as hashing a name does. digest() leaves it as new.
+  // Reuses the MessageDigest, because a lookup takes as long as a hash. digest() resets it.
   private val sha256 = ThreadLocal.withInitial[MessageDigest](() => MessageDigest.getInstance("SHA-256"))
 
   private def hash(text: String): (Long, Long) = {

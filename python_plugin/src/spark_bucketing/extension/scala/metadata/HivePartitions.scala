@@ -17,13 +17,14 @@ import org.apache.spark.sql.hive.HiveExternalCatalog
 import org.apache.spark.sql.hive.client.HiveClientImpl
 
 /**
- * Partitions in Hive's metastore, by Hive's own client. Spark's interface to it has no buckets in partitions, and takes
- * them away from each partition that it alters. This file is in a package of Spark's since Spark's client is private.
+ * Stores partitions in the Hive metastore with Hive's client. Spark's metastore interface does not support buckets in
+ * partitions, and removes them from each partition that it alters. This file is in a Spark package, because Spark's client
+ * is private.
  */
 class HivePartitions(client: HiveClientImpl) extends PartitionStore {
   import HivePartitions._
 
-  // Hive's limit is a short, and -1 is none.
+  // Hive's limit is a short, and -1 means no limit.
   private val All: Short = -1
 
   private def call[T](body: IMetaStoreClient => T): T = client.withHiveState(body(Hive.get(client.conf).getMSC))
@@ -73,11 +74,11 @@ class HivePartitions(client: HiveClientImpl) extends PartitionStore {
 
 object HivePartitions {
 
-  // Without this the metastore lists the files of each partition that is altered.
+  // Without this property, the metastore lists the files of each altered partition.
   private def KeepStatistics: EnvironmentContext =
     new EnvironmentContext(new HashMap[String, String](Map(StatsSetupConst.DO_NOT_UPDATE_STATS -> StatsSetupConst.TRUE).asJava))
 
-  /** None unless the catalog is Hive's and its client the built-in one, of this class loader. */
+  /** Returns None unless this is a Hive catalog with Spark's built-in client, loaded by this class loader. */
   def of(catalog: ExternalCatalog): Option[PartitionStore] = catalog match {
     case listened: ExternalCatalogWithListener => of(listened.unwrapped)
     case hive: HiveExternalCatalog => hive.client match {
@@ -89,7 +90,7 @@ object HivePartitions {
 
   private def stored(value: String): String = if (value == null || value.isEmpty) DEFAULT_PARTITION_NAME else value
 
-  /** The values by their places; the empty string is any value. */
+  /** Returns partition values in column order. An empty string matches any value. */
   private def pattern(table: CatalogTable, values: Map[String, String]): JList[String] = {
     val given = CaseInsensitiveMap(values)
     table.partitionColumnNames.map(column => given.get(column).fold("")(stored)).asJava
@@ -111,7 +112,7 @@ object HivePartitions {
       sorts.takeWhile(_.getOrder == Ascending).map(_.getCol))
   }
 
-  /** Puts buckets into a descriptor. */
+  /** Sets the buckets of a descriptor. */
   def describe(descriptor: StorageDescriptor, buckets: BucketDescriptor): Unit = {
     descriptor.setNumBuckets(buckets.numBuckets)
     descriptor.setBucketCols(new ArrayList(buckets.columns.asJava))

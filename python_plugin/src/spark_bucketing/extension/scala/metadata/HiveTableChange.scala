@@ -14,8 +14,8 @@ import org.apache.spark.sql.internal.HiveSerDe
 import org.apache.spark.sql.types.ArrayType
 
 /**
- * Hive's own object of a table with other buckets: in its StorageDescriptor and in the properties that Spark goes by,
- * which Spark never changes in a table that exists.
+ * Changes the buckets of a table in the Hive metastore. Updates the StorageDescriptor and the table properties that Spark
+ * reads. Spark itself never changes these properties in an existing table.
  */
 object HiveTableChange {
 
@@ -42,14 +42,14 @@ object HiveTableChange {
 
   private def isOfBuckets(key: String): Boolean = OfBuckets.contains(key) || OfBucketColumns.exists(key.startsWith)
 
-  /** The descriptor of Spark's own table, or of a partition of it, as one of the Hive layout. */
+  /** Changes the descriptor of a data source table, or of its partition, to a descriptor of the Hive layout. */
   def ofHive(descriptor: StorageDescriptor, table: CatalogTable): Unit = {
     val formats = HiveSerDe.sourceToSerDe(table.provider.get).get
     formats.inputFormat.foreach(descriptor.setInputFormat)
     formats.outputFormat.foreach(descriptor.setOutputFormat)
     val serde = descriptor.getSerdeInfo
     formats.serde.foreach(serde.setSerializationLib)
-    // The folder, as Spark keeps it for its own tables: as an option it would be read again.
+    // Spark stores the folder of a data source table in this option, and would read the folder of a Hive table twice.
     val options = new HashMap[String, String](serde.getParameters)
     options.remove("path")
     serde.setParameters(options)
@@ -66,8 +66,8 @@ object HiveTableChange {
   }
 
   /**
-   * Refuses a table that Hive cannot have: Spark keeps one whose columns Hive has no types for with one column of no
-   * meaning, and Hive's classes take a comma in a column's name for its end.
+   * Throws an error for a table that Hive cannot represent. If Hive lacks a column type, Spark stores one placeholder column
+   * in the metastore. Hive's SerDe treats a comma in a column name as a separator.
    */
   def checkHiveLayout(found: Table, table: CatalogTable): Unit = {
     val (stored, own) = (found.getSd.getCols.asScala, table.dataSchema.fieldNames)
@@ -75,11 +75,11 @@ object HiveTableChange {
     def alike = stored.map(_.getName).corresponds(own)(_ equalsIgnoreCase _) &&
       !(stored.map(_.getType).toSeq == Seq("array<string>") && !types.head.isInstanceOf[ArrayType])
     if (!alike) throw BucketDdl.refused(table,
-      s"found columns that Spark could not put into the metastore in Hive's form: ${own.mkString(", ")}",
-      "columns that Hive has types for", "INSERT the rows into a bucketed table without such columns")
+      s"found columns that Spark could not store with Hive types: ${own.mkString(", ")}",
+      "columns with types that Hive supports", "insert the rows into a bucketed table without such columns")
     own.find(_.contains(",")).foreach { name =>
-      throw BucketDdl.refused(table, s"found the column name $name with a comma, which Hive's readers take for two",
-        "names without commas", "INSERT the rows into a bucketed table with other names")
+      throw BucketDdl.refused(table, s"found the column name $name with a comma, which Hive's SerDe reads as two names",
+        "names without commas", "insert the rows into a bucketed table with other names")
     }
   }
 }

@@ -16,11 +16,13 @@ import org.apache.spark.sql.types.StructType
 import org.apache.spark.util.ThreadUtils
 
 /**
- * What has a seal: a partition, or the whole of a table without partitions.
+ * The files and the seal of a partition, or of a table without partitions.
  *
- * @param partition None for a table without partitions
- * @param files its data files, as they are listed now
- * @param folders names of folders among them, whose files a reader would find as well
+ * @param partition the partition; None for a table without partitions
+ * @param seal the seal; Left with the reason if it is unreadable
+ * @param described the bucket spec of the descriptor
+ * @param files the current data files
+ * @param folders the names of subfolders, whose files a reader would also find
  */
 case class PartitionFiles(
     partition: Option[StoredPartition], location: String, seal: Option[Either[String, Seal]], described: Option[BucketSpec],
@@ -30,20 +32,20 @@ case class PartitionFiles(
 
   def bytes: Long = files.map(_.getLen).sum
 
-  /** `sealed`, `empty`, or the code by which it is read plainly, with words for it. */
+  /** Returns the status and a description. The status is `sealed`, `empty`, or the reason code of an ordinary scan. */
   def status(hash: BucketHash, dataSchema: StructType): (String, Option[String]) = seal match {
     case _ if files.isEmpty && folders.isEmpty => (PartitionFiles.Empty, None)
     case _ if folders.nonEmpty => (FallbackReason.SealBroken, Some(s"a folder among the files: ${folders.head}"))
     case None => (FallbackReason.NotSealed, None)
     case Some(Left(why)) => (FallbackReason.SealUnreadable, Some(why))
     case Some(Right(found)) if !found.spec.fits(dataSchema) =>
-      (FallbackReason.ColumnsChanged, Some("its bucket or sort columns are not those that were sealed"))
+      (FallbackReason.ColumnsChanged, Some("bucket or sort columns that changed after the seal"))
     case Some(Right(found)) if found.spec.hash != hash || found.files != PartitionFiles.digest(files) =>
-      (FallbackReason.SealBroken, Some(s"${files.length} files, which are not the ${found.files.count} that were sealed"))
+      (FallbackReason.SealBroken, Some(s"${files.length} files, which differ from the ${found.files.count} sealed files"))
     case _ => (PartitionFiles.Sealed, None)
   }
 
-  /** The most files that a bucket has by their names; None when a name has no bucket. */
+  /** Returns the maximum number of files per bucket, or None if a file name has no bucket. */
   def mostFilesOfBucket(hash: BucketHash): Option[Int] = {
     val buckets = files.map(file => BucketFiles.bucketOf(file.getPath.getName, hash))
     if (buckets.contains(None)) None else Some((0 +: buckets.groupBy(identity).values.map(_.length).toSeq).max)
@@ -55,16 +57,16 @@ object PartitionFiles {
   val Sealed = "sealed"
   val Empty = "empty"
 
-  // An object store is asked for several folders at the same time.
+  // Lists several folders at the same time, because object stores respond slowly.
   private val FoldersAtATime = 16
 
   def hashOf(table: CatalogTable): BucketHash = if (DDLUtils.isHiveTable(table)) BucketHash.Hive else BucketHash.Spark
 
-  /** Of data files: those without a byte do not count. */
+  /** Returns the digest of data files. It ignores empty files. */
   def digest(files: Seq[FileStatus]): FilesDigest = FilesDigest.sum(files.iterator.filter(BucketFiles.isData)
     .map(file => FilesDigest.of(file.getPath.getName, file.getLen, file.getModificationTime)))
 
-  /** All of a table, or those partitions, with the files that there are now. */
+  /** Returns the selected partitions of a table with their current files. */
   def list(session: SparkSession, table: CatalogTable, wanted: StoredPartition => Boolean = _ => true): Seq[PartitionFiles] = {
     val conf = Compat.hadoopConf(session)
     if (table.partitionColumnNames.isEmpty) {
@@ -80,12 +82,12 @@ object PartitionFiles {
     }
   }
 
-  /** Several at the same time, in their order; of an error the reason, and not that it came from another thread. */
+  /** Lists partitions in parallel and keeps their order. Throws the cause of an error, not the wrapper from the thread pool. */
   def atOnce[T](partitions: Seq[StoredPartition])(list: StoredPartition => T): Seq[T] =
     try ThreadUtils.parmap(partitions, "bucketing-list", FoldersAtATime)(list)
     catch { case error: SparkException if error.getCause != null => throw error.getCause }
 
-  /** Data files of a folder, and names of the folders in it that a reader would look into. */
+  /** Returns the data files of a folder, and the names of subfolders that a reader would list. */
   def children(folder: Path, conf: Configuration): (Seq[FileStatus], Seq[String]) = {
     val all = try folder.getFileSystem(conf).listStatus(folder).toSeq catch { case _: FileNotFoundException => Nil }
     (all.filter(BucketFiles.isData), all.filter(_.isDirectory).map(_.getPath.getName).filterNot(BucketFiles.isHidden))

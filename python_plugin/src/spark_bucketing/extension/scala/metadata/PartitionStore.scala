@@ -10,7 +10,7 @@ import org.apache.spark.sql.catalyst.catalog.ExternalCatalogUtils.DEFAULT_PARTIT
 import org.apache.spark.sql.catalyst.util.CaseInsensitiveMap
 import org.apache.spark.sql.hive.bucketing.HivePartitions
 
-/** The buckets in the StorageDescriptor of a table or partition, which Hive and Trino go by. */
+/** The buckets in the StorageDescriptor of a table or partition, which Hive and Trino read. */
 case class BucketDescriptor(numBuckets: Int, columns: Seq[String], sortColumns: Seq[String]) {
 
   def bucketSpec: Option[BucketSpec] =
@@ -19,7 +19,7 @@ case class BucketDescriptor(numBuckets: Int, columns: Seq[String], sortColumns: 
 
 object BucketDescriptor {
 
-  // What Hive itself puts there for a table without buckets.
+  // Hive stores these values for a table without buckets.
   val Unbucketed: BucketDescriptor = BucketDescriptor(-1, Nil, Nil)
 
   def of(spec: Option[BucketSpec]): BucketDescriptor = spec.fold(Unbucketed) { found =>
@@ -28,11 +28,11 @@ object BucketDescriptor {
 }
 
 /**
- * A partition as the metastore has it.
+ * A partition in the metastore.
  *
- * @param name in Hive's form, ds=2024-01-01/hour=3
- * @param described None where the metastore cannot be asked for it
- * @param raw the metastore's own object, to be altered
+ * @param name the name in Hive's format, for example ds=2024-01-01/hour=3
+ * @param described the buckets in the descriptor; None if the catalog does not return them
+ * @param raw the catalog's own object, used to alter the partition
  */
 case class StoredPartition(
     name: String, location: String, parameters: Map[String, String], described: Option[BucketDescriptor], raw: AnyRef) {
@@ -43,23 +43,28 @@ case class StoredPartition(
     (location, parameters, described) == ((other.location, other.parameters, other.described))
 }
 
-/** What shall be the buckets of a partition: its seal, or none; and, None to leave it, its descriptor. */
+/**
+ * A change to a partition.
+ *
+ * @param seal the new seal; None to remove it
+ * @param described the new buckets in the descriptor; None to keep the descriptor
+ */
 case class PartitionChange(partition: StoredPartition, seal: Option[Seal], described: Option[BucketDescriptor]) {
 
-  /** Whether there is nothing to do. */
+  /** Returns whether the partition already has this seal and this descriptor. */
   def isDone: Boolean = partition.seal == seal.map(Right(_)) && described.forall(wanted => partition.described.forall(_ == wanted))
 }
 
-/** Where tables and partitions and their seals are kept. Each method is one call to the metastore, or one for each thousand. */
+/** Stores tables, partitions and their seals. Each method makes one metastore call, or one call per 1,000 partitions. */
 trait PartitionStore {
 
-  /** The partitions with these values, all of them for none. */
+  /** Returns the partitions with these values, or all partitions if there are no values. */
   def list(table: CatalogTable, values: Map[String, String] = Map.empty): Seq[StoredPartition]
 
-  /** Those of the partitions with these values for all partition columns that there are. */
+  /** Returns the existing partitions for these values. Each element of `values` has a value for all partition columns. */
   def find(table: CatalogTable, values: Seq[Map[String, String]]): Seq[StoredPartition]
 
-  /** Hive's name of a partition. */
+  /** Returns Hive's name of a partition. */
   def nameOf(table: CatalogTable, values: Map[String, String]): String =
     table.partitionColumnNames.map { column =>
       val value = CaseInsensitiveMap(values)(column)
@@ -68,32 +73,34 @@ trait PartitionStore {
     }.mkString("/")
 
   /**
-   * Give partitions their seals, and bring their descriptors into step with these.
+   * Changes the seals and the descriptors of partitions.
    *
-   * @param toHiveLayout the partitions are of one of Spark's own tables, and become such of the Hive layout
+   * @param toHiveLayout whether to convert the partitions of a data source table to the Hive layout
    */
   def change(table: CatalogTable, changes: Seq[PartitionChange], toHiveLayout: Boolean = false): Unit
 
-  /** Give a table its seal, or take it away. */
+  /** Sets or removes the seal of a table. */
   def sealTable(table: CatalogTable, seal: Option[Seal]): Unit
 
-  /** Refuses a table whose spec cannot be changed here, or that cannot be of the Hive layout. */
+  /** Throws an error if the spec of a table cannot change, or if the table cannot have the Hive layout. */
   def check(table: CatalogTable, toHiveLayout: Boolean): Unit
 
-  /** Change the spec of a table in all places that keep it, with one call. */
+  /** Changes all copies of a table's bucket spec with one call. */
   def alterTable(table: CatalogTable, change: TableChange): Unit
 }
 
 /**
- * @param spec the table's new spec; None for a table without buckets
- * @param properties what to set among the table's properties
- * @param toHiveLayout the table is one of Spark's own, and becomes one of the Hive layout
+ * A change to the bucket spec of a table.
+ *
+ * @param spec the new bucket spec; None for an unbucketed table
+ * @param properties the table properties to set
+ * @param toHiveLayout whether to convert a data source table to the Hive layout
  */
 case class TableChange(spec: Option[BucketSpec], properties: Map[String, String], toHiveLayout: Boolean = false)
 
 object PartitionStore {
 
-  /** Partitions in one call, which is one transaction of the metastore. */
+  /** The maximum number of partitions in one call, which is one metastore transaction. */
   val AtATime = 1000
 
   def of(session: SparkSession): PartitionStore = {
@@ -101,14 +108,14 @@ object PartitionStore {
     HivePartitions.of(catalog).getOrElse(new CatalogPartitions(catalog))
   }
 
-  /** Properties with another seal in them, or with none. */
+  /** Returns properties with the seal replaced, or removed if it is None. */
   def withSeal(properties: Map[String, String], seal: Option[Seal]): Map[String, String] =
     properties -- Seal.Keys ++ seal.fold(Map.empty[String, String])(_.parameters)
 }
 
 /**
- * What can be had of any catalog of Spark's: parameters, and no descriptors. The way to a Hive metastore whose client
- * is not the built-in one, and of the in-memory catalog.
+ * Stores seals through Spark's catalog interface, which supports partition parameters but no descriptors. It serves the
+ * in-memory catalog, and Hive metastores with a client other than Spark's built-in client.
  */
 class CatalogPartitions(catalog: ExternalCatalog) extends PartitionStore with Logging {
 
@@ -124,12 +131,12 @@ class CatalogPartitions(catalog: ExternalCatalog) extends PartitionStore with Lo
     StoredPartition(nameOf(table, found.spec), location, found.parameters, None, found)
   }
 
-  // Spark takes the buckets away from the descriptor of each partition that it alters.
+  // Spark removes the buckets from the descriptor of each partition that it alters.
   override def change(table: CatalogTable, changes: Seq[PartitionChange], toHiveLayout: Boolean): Unit = {
     if (changes.exists(_.described.isDefined)) logWarning(
-      s"The descriptors of ${changes.length} partitions of ${table.identifier.quotedString} are not in step with " +
-        "their seals, which Hive and Trino do not see: the metastore's client is not the one that comes with " +
-        "Spark (spark.sql.hive.metastore.jars).")
+      s"The descriptors of ${changes.length} partitions of ${table.identifier.quotedString} do not match their seals: " +
+        "found a metastore client other than Spark's built-in client. Hive and Trino read only the descriptors. " +
+        "Expected spark.sql.hive.metastore.jars=builtin. Instead: write to the table in a session with this setting.")
     changes.grouped(PartitionStore.AtATime).foreach { some =>
       catalog.alterPartitions(table.database, table.identifier.table, some.map { change =>
         val found = change.partition.raw.asInstanceOf[CatalogTablePartition]
@@ -146,7 +153,7 @@ class CatalogPartitions(catalog: ExternalCatalog) extends PartitionStore with Lo
   override def alterTable(table: CatalogTable, change: TableChange): Unit = check(table, change.toHiveLayout)
 
   override def check(table: CatalogTable, toHiveLayout: Boolean): Unit =
-    throw BucketDdl.refused(table, "found a metastore client that is not the one that comes with Spark",
-      "spark.sql.catalogImplementation=hive, and spark.sql.hive.metastore.jars=builtin",
-      "run the statement in a session that has these")
+    throw BucketDdl.refused(table, "found a metastore client other than Spark's built-in client",
+      "spark.sql.catalogImplementation=hive and spark.sql.hive.metastore.jars=builtin",
+      "run the statement in a session with these settings")
 }

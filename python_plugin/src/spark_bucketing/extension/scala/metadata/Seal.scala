@@ -15,43 +15,49 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.catalog.BucketSpec
 import org.apache.spark.sql.types.StructType
 
-/** A bucket or sort column as the files have it: its name in lower case, its place among the data columns, its type. */
+/**
+ * A bucket or sort column of sealed files.
+ *
+ * @param name the name in lower case
+ * @param position the position among the data columns, from 0
+ * @param dataType the type as Spark's `catalogString`
+ */
 case class SealedColumn(name: String, position: Int, dataType: String)
 
 /**
- * The spec by which files were written. Names are in lower case, as Hive has them.
+ * The bucket spec of sealed files. Names are in lower case, as in Hive.
  *
- * @param schema the bucket columns, and the sort columns that are not among them
+ * @param schema the bucket columns, followed by the other sort columns
  */
 case class SealedSpec(
     numBuckets: Int, columns: Seq[String], sortColumns: Seq[String], hash: BucketHash, schema: Seq[SealedColumn]) {
 
   def bucketSpec: BucketSpec = BucketSpec(numBuckets, columns, sortColumns)
 
-  /** The same for files whose rows are in their buckets, but in no order. */
+  /** Returns the spec without sort columns, for files whose rows are in the right buckets but not sorted. */
   def unsorted: SealedSpec = copy(sortColumns = Nil, schema = schema.filter(column => columns.contains(column.name)))
 
-  /** Whether data columns are still what they were when the files were sealed. */
+  /** Returns whether the data columns still match the columns of the sealed files. */
   def fits(dataSchema: StructType): Boolean = SealedSpec.schemaOf(columns ++ sortColumns, dataSchema).contains(schema)
 }
 
 object SealedSpec {
 
-  /** The first day, since 1970, of the calendar that all engines count alike. */
+  /** The first day of the Gregorian calendar in days since 1970. Engines interpret earlier dates differently. */
   private val Gregorian = -141427
 
-  /** Whether a date comes back out of a file as another one, by the format of the file or by the session's settings. */
+  /** Returns whether a reader may return another date, depending on the file format and the session's settings. */
   def isBeforeGregorian(row: InternalRow, date: Int): Boolean = !row.isNullAt(date) && row.getInt(date) < Gregorian
 
   def lower(names: Seq[String]): Seq[String] = names.map(_.toLowerCase(Locale.ROOT))
 
-  /** None when a column of the spec is not among the data columns, or is there twice. */
+  /** Returns the spec of files. Returns None if the data columns lack a column of the bucket spec, or have it twice. */
   def of(spec: BucketSpec, hash: BucketHash, dataSchema: StructType): Option[SealedSpec] = {
     val (columns, sorts) = (lower(spec.bucketColumnNames), lower(spec.sortColumnNames))
     schemaOf(columns ++ sorts, dataSchema).map(SealedSpec(spec.numBuckets, columns, sorts, hash, _))
   }
 
-  /** What files are that were written by a spec; None where nobody could rely on it. */
+  /** Returns the spec of files that were written with a bucket spec. Returns None if engines hash a bucket column differently. */
   def ofFiles(spec: BucketSpec, hash: BucketHash, dataSchema: StructType): Option[SealedSpec] =
     of(spec, hash, dataSchema).filter { found =>
       found.columns.forall(name => dataSchema.find(_.name.equalsIgnoreCase(name)).exists(field => BucketHash.spreads(field)))
@@ -70,8 +76,8 @@ object SealedSpec {
 }
 
 /**
- * That these very files are the buckets of this very spec. It lies in the metastore, in the properties of a table or the
- * parameters of a partition, and is read as a whole or not at all. Written down in docs/reference/seal-format.md. Pure.
+ * Binds a bucket spec to exact files. The metastore keeps it in the properties of a table or the parameters of a partition.
+ * It is valid only if all keys are valid. See docs/reference/seal-format.md.
  */
 case class Seal(spec: SealedSpec, files: FilesDigest) {
 
@@ -105,7 +111,7 @@ object Seal {
 
   val Latest = "2"
 
-  /** The seal among properties: None where there is none, Left says why it cannot be read. */
+  /** Parses the seal in properties. Returns None if there is no seal, and Left with the reason if it is unreadable. */
   def parse(properties: collection.Map[String, String]): Option[Either[String, Seal]] =
     if (!Keys.exists(properties.contains)) None
     else Some(Keys.find(!properties.contains(_)) match {
@@ -119,19 +125,19 @@ object Seal {
     for {
       _ <- value(Version, Latest)(Some(_).filter(_ == Latest))
       buckets <- value(NumBuckets, "a number of buckets")(text => Some(text.toInt).filter(_ > 0))
-      columns <- value(Columns, "a JSON array of different column names")(names).filterOrElse(
+      columns <- value(Columns, "a JSON array of distinct column names")(names).filterOrElse(
         _.nonEmpty, s"$Columns is empty")
-      sorts <- value(SortColumns, "a JSON array of different column names")(names)
+      sorts <- value(SortColumns, "a JSON array of distinct column names")(names)
       hash <- value(Hash, "hive or spark")(BucketHash.named)
-      schema <- value(Schema, "a JSON array of the name, position and type of each of these columns")(sealedColumns)
-        .filterOrElse(_.map(_.name) == (columns ++ sorts).distinct, s"$Schema is of other columns")
+      schema <- value(Schema, "a JSON array with the name, position and type of each column")(sealedColumns)
+        .filterOrElse(_.map(_.name) == (columns ++ sorts).distinct, s"$Schema has other columns")
       count <- value(Files, "a number of files")(text => Some(text.toLong).filter(_ >= 0))
       bytes <- value(Bytes, "a number of bytes")(text => Some(text.toLong).filter(_ >= 0))
       digest <- value(Digest, "32 hexadecimal digits")(FilesDigest.parse(count, bytes, _))
     } yield Seal(SealedSpec(buckets, columns, sorts, hash, schema), digest.plus(specText(of), -1))
   }
 
-  /** The spec as it is written, which the digest is of as well: one that was changed by hand fits no files. */
+  /** Returns the text of the spec, which is part of the digest. After a manual change of the spec, the seal matches no files. */
   private def specText(of: collection.Map[String, String]): String =
     Seq(NumBuckets, Columns, SortColumns, Hash, Schema).map(of).mkString("\n")
 
@@ -147,7 +153,7 @@ object Seal {
     SealedColumn(column.get("name").textValue, column.get("position").intValue, column.get("type").textValue)
   })
 
-  // Only ASCII, since the databases of metastores differ in what else they keep.
+  // Writes only ASCII, because metastore databases differ in the other characters that they support.
   private val Json = JsonMapper.builder()
     .enable(DeserializationFeature.FAIL_ON_TRAILING_TOKENS).enable(JsonWriteFeature.ESCAPE_NON_ASCII).build()
 

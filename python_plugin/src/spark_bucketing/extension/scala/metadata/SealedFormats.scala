@@ -8,32 +8,32 @@ import org.apache.hadoop.conf.Configuration
 import org.apache.spark.sql.catalyst.catalog.CatalogTable
 import org.apache.spark.sql.execution.command.DDLUtils
 
-/** The formats whose readers return the rows of a file as they were written. CSV, for one, trims text. */
+/** The file formats whose readers return rows exactly as they were written. CSV, for example, trims text. */
 object SealedFormats {
 
   private val Names = Seq("parquet", "orc")
 
-  /** ORC encrypts columns by this setting: a session without the key reads NULL or another mask in their place, without an error. */
+  /** The option to encrypt ORC columns. A session without the key reads NULL or another mask without an error. */
   private val Encrypting = "orc.encrypt"
 
-  /** The format of a table's files, as its provider or its input format names it. */
+  /** Returns the format of a table's files, which is its provider or its input format. */
   def of(table: CatalogTable): String =
     (if (DDLUtils.isHiveTable(table)) table.storage.inputFormat else table.provider).getOrElse("none")
 
-  /** Whether files of a table can be sealed. */
+  /** Returns whether the files of a table can be sealed. */
   def has(table: CatalogTable): Boolean = {
     val format = of(table).toLowerCase(Locale.ROOT)
     if (DDLUtils.isHiveTable(table)) Names.exists(format.contains) else Names.contains(format)
   }
 
-  /** Why files that are written into a table are not to be sealed. */
+  /** Returns why files that are written into a table cannot be sealed, or None if they can. */
   def objectionTo(table: CatalogTable, conf: Configuration): Option[String] =
-    if (!has(table)) Some(s"they are of the format ${of(table)}")
+    if (!has(table)) Some(s"their format is ${of(table)}")
     else {
       val ofTable = table.properties ++ table.storage.properties
       ofEncryption(name => ofTable.getOrElse(name, conf.get(name)))
     }
 
   def ofEncryption(setting: String => String): Option[String] =
-    if (setting(Encrypting) == null) None else Some(s"$Encrypting is set, and a session without the key reads other values")
+    if (setting(Encrypting) == null) None else Some(s"$Encrypting is set, so a session without the key reads other values")
 }

@@ -12,11 +12,11 @@ import org.apache.spark.sql.types.StringType
 /**
  * A table function whose only argument is the name of a table.
  *
- * @param example of a query, `_FUNC_` for the name, with a row of what it returns
+ * @param example an example query and its result; `_FUNC_` stands for the name of the function
  */
 abstract class TableNameFunction(name: String, usage: String, example: String) {
 
-  /** By DESCRIBE FUNCTION, which dbt asks whether the extension is there, it learns which one that is as well. */
+  /** The versions in the output of DESCRIBE FUNCTION, which dbt uses to detect the extension and its version. */
   private val versions = s"spark-bucketing ${Built.Version}, for Spark ${Built.Spark}"
 
   protected def rows(table: CatalogTable): LogicalPlan
@@ -29,15 +29,16 @@ abstract class TableNameFunction(name: String, usage: String, example: String) {
 
   private def build(arguments: Seq[Expression]): LogicalPlan = arguments match {
     case Seq(of) if of.resolved && of.foldable && of.dataType == StringType && of.eval() != null => rows(table(of.eval().toString))
-    case _ => throw Compat.refusal(s"$name takes the name of a table, a constant string, provided: " +
-      s"${if (arguments.isEmpty) "none" else arguments.map(_.sql).mkString(", ")}. Write it as in $name('db.t')")
+    case _ => throw Compat.refusal(s"Invalid argument of $name, provided: " +
+      s"${if (arguments.isEmpty) "none" else arguments.map(_.sql).mkString(", ")}. Expected the name of a table as a constant string. " +
+      s"Instead: write $name('db.t').")
   }
 
   private def table(of: String): CatalogTable = {
     val session = SparkSession.active
     val (catalog, asked) = (Compat.catalog(session), Compat.tableNamed(session, of))
     def view(kind: String, named: String) = Compat.refusal(
-      s"$name takes the name of a table, provided: the $kind $named. Write the name of a table that it reads")
+      s"Invalid argument of $name, provided: the $kind $named. Expected the name of a table. Instead: write the name of a table that it reads.")
     if (catalog.isTempView(asked)) throw view("temporary view", asked.quotedString)
     val table = catalog.getTableMetadata(asked)
     if (table.tableType == CatalogTableType.VIEW) throw view("view", table.identifier.quotedString)

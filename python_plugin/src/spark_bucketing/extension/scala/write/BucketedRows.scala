@@ -16,11 +16,11 @@ import org.apache.spark.sql.execution.exchange.{ENSURE_REQUIREMENTS, REPARTITION
 import org.apache.spark.sql.types.StringType
 
 /**
- * Rows on their way into a bucketed table: all rows of a bucket (of a partition) in one task.
+ * Distributes the rows of a write into a bucketed table. One task gets all rows of a bucket in a partition.
  *
- * @param partitionedBy the partition columns whose values the rows bring along
+ * @param partitionedBy the dynamic partition columns
  * @param keys the bucket columns
- * @param wanted tasks that shall write several partitions side by side; a single one is written by a task per bucket
+ * @param wanted the minimum number of tasks if there are dynamic partition columns; otherwise each bucket has one task
  */
 case class BucketedRows(
     partitionedBy: Seq[Attribute], keys: Seq[Attribute], hash: BucketHash, buckets: Int, wanted: Int, child: LogicalPlan)
@@ -34,14 +34,14 @@ case class BucketedRows(
     if (partitionedBy.isEmpty) hash.partitioning(keys, buckets)
     else new WriteTasks(partitionedBy.map(directory), keys, hash.partitioning(keys, buckets), buckets.max(wanted))
 
-  // The empty string and NULL are one partition, with one directory.
+  // Spark writes the empty string and NULL into the same partition directory.
   private def directory(column: Attribute): Expression =
     if (column.dataType == StringType && column.nullable) Empty2Null(column) else column
 }
 
 /**
- * Rows spread over tasks by partition and bucket. The buckets of a partition have tasks of their own as long as there
- * are enough; each partition starts at another task, so that partitions do not queue up on the first ones.
+ * Distributes rows over tasks by partition and bucket. If there are enough tasks, the buckets of a partition go to
+ * different tasks. The first task depends on the partition values, so that not all partitions start at task 0.
  */
 class WriteTasks(directories: Seq[Expression], keys: Seq[Expression], bucket: HashPartitioning, tasks: Int)
     extends HashPartitioning(directories ++ keys, tasks) {
@@ -71,8 +71,8 @@ class WriteTasks(directories: Seq[Expression], keys: Seq[Expression], bucket: Ha
 }
 
 /**
- * The physical counterpart. It requires of its child what Spark can express, so that no later rule takes rows of one key
- * apart; EnsureBucketedRows sees to the rest.
+ * The physical operator for [[BucketedRows]]. It requires a ClusteredDistribution, so that no later rule separates rows
+ * with equal keys. [[EnsureBucketedRows]] enforces the exact partitioning.
  */
 case class BucketedRowsExec(
     keys: Seq[Attribute], hash: BucketHash, buckets: Int, partitioning: HashPartitioning, child: SparkPlan)
@@ -80,14 +80,14 @@ case class BucketedRowsExec(
 
   override def output: Seq[Attribute] = child.output
   override def outputPartitioning: Partitioning = child.outputPartitioning
-  // Spark's write looks at the columns of an order, and takes a descending one for that of the buckets.
+  // Spark's write compares only the columns of an ordering, so it would mistake a descending order for the sort order of the buckets.
   override def outputOrdering: Seq[SortOrder] =
     child.outputOrdering.takeWhile(order => order.direction == Ascending && order.nullOrdering == NullsFirst)
 
   override def requiredChildDistribution: Seq[Distribution] =
     ClusteredDistribution(partitioning.expressions, requireAllClusterKeys = false) :: Nil
 
-  /** Whether rows spread like this have all rows of a bucket in one task, also when tasks have several buckets. */
+  /** Returns whether a partitioning puts all rows of a bucket into one task. A task may have several buckets. */
   def isServedBy(found: Partitioning): Boolean = found match {
     case PartitioningCollection(all) => all.exists(isServedBy)
     case CoalescedHashPartitioning(whole, _) => isServedBy(whole)
@@ -95,7 +95,7 @@ case class BucketedRowsExec(
     case _ => found.numPartitions == 1
   }
 
-  // Fewer tasks than there are buckets do, as long as they keep the cores busy.
+  // Fewer tasks than buckets are enough if they keep all cores busy.
   private def isByBucket(found: HashPartitioning): Boolean =
     found.numPartitions > 0 && buckets % found.numPartitions == 0 &&
       found.numPartitions >= math.min(partitioning.numPartitions, BucketTasks.cores(session)) &&
@@ -106,7 +106,7 @@ case class BucketedRowsExec(
   override protected def withNewChildInternal(changed: SparkPlan): SparkPlan = copy(child = changed)
 }
 
-/** Plans the shuffle as one that the user asked for, which adaptive execution neither coalesces nor splits. */
+/** Plans the shuffle like a repartition by the user, so that adaptive execution neither coalesces nor splits it. */
 case class PlanBucketedRows(session: SparkSession) extends SparkStrategy {
   override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
     case rows: BucketedRows =>
@@ -119,13 +119,13 @@ case class PlanBucketedRows(session: SparkSession) extends SparkStrategy {
 
 object PlanBucketedRows {
 
-  /** So many rows are written by one task: a task for each bucket would cost more than it writes. */
+  /** The maximum number of rows that a single task writes. One task per bucket would cost more than the write itself. */
   private val Few = 100L
 }
 
 /**
- * Once Spark's exchanges stand: drops the shuffle by bucket where the rows come spread by bucket already, as from a
- * bucketed scan or a join on the bucket columns; and puts it back where Spark put another one in its place.
+ * Removes the shuffle by bucket if the rows are already distributed by bucket, for example after a bucketed scan or a join
+ * on the bucket columns. Adds it again if Spark has replaced it. This rule runs after Spark has added its exchanges.
  */
 object EnsureBucketedRows extends Rule[SparkPlan] {
 
@@ -139,8 +139,8 @@ object EnsureBucketedRows extends Rule[SparkPlan] {
   }
 
   /**
-   * Also of use before Spark's exchanges stand, so that scans are told that the write needs their buckets: should it
-   * turn out that they have none, or that Spark shuffles in between, the shuffle comes back.
+   * Removes unnecessary shuffles by bucket. This method also runs before Spark adds its exchanges, so that scans
+   * know that the write requires their buckets. If a scan has no buckets or Spark adds a shuffle, `apply` restores it.
    */
   def dropNeedless(plan: SparkPlan): SparkPlan = plan.transformUp {
     case write @ BucketedRowsExec(_, _, _, _, shuffle: ShuffleExchangeExec)

@@ -14,9 +14,9 @@ import org.apache.spark.sql.execution.datasources.{BucketingUtils, V1WriteComman
 import org.apache.spark.sql.internal.SQLConf
 
 /**
- * Makes every write into a bucketed table write buckets, and one file for each (of each partition).
+ * Makes every write into a bucketed table produce one file per bucket in each partition.
  *
- * An optimizer rule that comes just before Spark's `V1Writes`, which puts the sort and the files on top:
+ * This optimizer rule runs just before Spark's `V1Writes`, which adds the sort and the file writer:
  * {{{
  *   INSERT                     INSERT
  *   +- query         =>        +- BucketedRows      the shuffle by bucket
@@ -38,18 +38,20 @@ case class BucketedWrites(session: SparkSession) extends Rule[LogicalPlan] with 
     if (buckets.bucketSpec.isDefined && BucketedWrites.isSealable(buckets)) sealedWrite(buckets, table) else buckets
   }
 
-  // In a Spark whose commands are other ones, rows are written without a seal.
+  // If this Spark build has different write commands, the write continues without a seal.
   private def sealedWrite(write: V1WriteCommand, table: Option[CatalogTable]): V1WriteCommand =
     try SealedCommands(write, table) catch { case error: LinkageError =>
-      logWarning(s"What is written into ${table.fold("a new table")(_.identifier.quotedString)} is not sealed.", error)
+      logWarning(s"The files written into ${table.fold("a new table")(_.identifier.quotedString)} are not sealed: " +
+        "found write commands that differ from Spark's release. Expected the Spark build that compiled the session extension. " +
+        "Instead: run `spark-bucketing extension build` with this Spark.", error)
       write
     }
 
   private def isBucketable(table: CatalogTable): Boolean = DDLUtils.isHiveTable(table) || table.bucketSpec.isDefined
 
   /**
-   * The write with the buckets that the metastore has for its table. After a SELECT from a table of the Hive layout,
-   * Spark's cache holds a relation without buckets, and an INSERT that finds it there would write none.
+   * Returns the write with the bucket spec that the metastore has for its table. After a SELECT from a table of the Hive
+   * layout, Spark caches a relation without buckets. An INSERT with this relation would write an unbucketed file.
    */
   private def intoBuckets(write: V1WriteCommand, table: CatalogTable): V1WriteCommand = table.bucketSpec match {
     case Some(spec) =>
@@ -77,7 +79,7 @@ object BucketedWrites {
 
   private val CapOnRows = "maxRecordsPerFile"
 
-  /** The column by which this package's dbt macros spread the rows. */
+  /** The column that this package's dbt macros use to distribute the rows. */
   private val MacrosKey = "__spark_bucketing_key"
 
   private def columns(spec: BucketSpec, output: Seq[Attribute]): Option[Seq[Attribute]] = {
@@ -85,13 +87,13 @@ object BucketedWrites {
     if (found.forall(_.isDefined)) Some(found.flatten) else None
   }
 
-  /** A cap on rows per file, in whichever spelling, would make several files of a bucket. */
+  /** Removes the limit on rows per file in any spelling, because it would split a bucket into several files. */
   private def uncapped(options: Map[String, String]): Map[String, String] =
     options.filterNot { case (name, _) => name.equalsIgnoreCase(CapOnRows) } + (CapOnRows -> "0")
 
   /**
-   * Not where rows come in an order: Spark takes a descending one for that of the buckets. Nor where a task has several
-   * files open, and does not say which partition each of them is in.
+   * Returns whether the files of a write can be sealed. Ordered input is excluded, because Spark mistakes a descending
+   * order for the sort order of the buckets. So are concurrent writers, which do not report the partition of each file.
    */
   private def isSealable(write: V1WriteCommand): Boolean =
     write.query.outputOrdering.isEmpty && SQLConf.get.maxConcurrentOutputFileWriters == 0
@@ -104,8 +106,8 @@ object BucketedWrites {
   }
 
   /**
-   * The query without the shuffles and sorts on top of it, which the one by bucket would undo. What is computed above them
-   * may depend on the order of the rows, or be the reason to spread them over more tasks, and keeps what is below it.
+   * Returns the query without its topmost shuffles and sorts, which the shuffle by bucket makes useless. It stops at
+   * computed columns, because they may depend on the order of the rows or need the number of tasks below them.
    */
   private def unshuffled(query: LogicalPlan): LogicalPlan = query match {
     case Project(columns, child) if columns.forall(isCheap) => Project(columns, unshuffled(child))
@@ -121,21 +123,21 @@ object BucketedWrites {
     case _ => column.isInstanceOf[Attribute] || column.foldable && column.deterministic
   }
 
-  /** What to say of a bucket column whose hash by Spark is not Hive's. Spark has written such tables always. */
+  /** Returns a warning if Spark hashes a bucket column differently from Hive. Stock Spark writes such tables without a warning. */
   private def unlikeHive(table: CatalogTable, spec: BucketSpec): Option[String] =
     BucketDdl.unlikeHive(table, spec.bucketColumnNames).map { key =>
-      s"Table ${table.identifier.quotedString} is bucketed by ${key.name} ${key.dataType.sql}, a type that Spark hashes " +
-        "otherwise than Hive: Hive and Trino may look for rows in other buckets than they are in. Spark reads it plainly."
+      s"Table ${table.identifier.quotedString} has a bucket column that Spark hashes differently from Hive: found ${key.name} " +
+        s"of type ${key.dataType.sql}. Hive and Trino may look for rows in the wrong buckets, and Spark uses an ordinary scan. " +
+        "Expected BOOLEAN, TINYINT to BIGINT, FLOAT, DOUBLE, DECIMAL, STRING or DATE. Instead: bucket the table by another column."
     }
 
   private def refuseOtherVersions(table: CatalogTable): Unit =
     table.properties.get("bucketing_version").filter(_.trim != "1").foreach { version =>
       val name = table.identifier.quotedString
       throw Compat.refusal(
-        s"Cannot write into $name: its bucketing_version is $version, and Spark computes buckets of version 1, so that " +
-          "Hive and Trino would look for the rows in other buckets than they are in. Expected bucketing_version 1. " +
-          s"Write the table with the engine that created it; or create it with TBLPROPERTIES " +
-          s"('bucketing_version'='1'); or, while it is empty, ALTER TABLE $name SET TBLPROPERTIES " +
-          "('bucketing_version'='1').")
+        s"Cannot write into $name: its bucketing_version is $version. Expected bucketing_version 1, because Spark computes " +
+          "buckets of version 1 only. Hive and Trino would look for the rows in the wrong buckets. Instead: write the table " +
+          "with the engine that created it, or create it with TBLPROPERTIES ('bucketing_version'='1'). If the table is " +
+          s"empty, ALTER TABLE $name SET TBLPROPERTIES ('bucketing_version'='1') is enough.")
     }
 }

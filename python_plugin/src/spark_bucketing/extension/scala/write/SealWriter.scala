@@ -19,21 +19,25 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.execution.command.{CreateDataSourceTableAsSelectCommand, LeafRunnableCommand}
 
 /**
- * Seals the files of a write, and no others, once they are committed. The rows are in the table by then: whatever goes
- * wrong here is a warning, and the table is read plainly.
+ * Seals the files of a write after the commit. The rows are already in the table, so an error here is only a warning.
+ * Spark then reads the files with ordinary scans.
  *
- * An append adds its files to those that are sealed already. Where others are there that are not, the seal does not fit,
- * which is for readers to see.
+ * An append adds its files to the sealed files. If the table has other unsealed files, readers detect a stale seal.
  */
 object SealWriter extends Logging {
 
   /**
-   * The files that a write left: names by the values of the partition columns, which are none for a table without
-   * partitions. A partition that the statement names in full is there even without files.
+   * The names of the written files by partition values. A table without partitions has an empty key. A partition that the
+   * statement names in full is included even if the write creates no files.
    */
   type Written = Map[TablePartitionSpec, Set[String]]
 
-  /** @param planned the table as the rows were written for it; without columns if it is new */
+  /**
+   * Seals the files of a committed write.
+   *
+   * @param planned the table as it was when the write was planned; a new table has no columns
+   * @param files the written files
+   */
   def after(session: SparkSession, planned: CatalogTable, spec: BucketSpec, mode: WriteMode, files: => Written): Unit = {
     val name = planned.identifier.quotedString
     try {
@@ -41,7 +45,7 @@ object SealWriter extends Logging {
       val ofRows = if (planned.schema.isEmpty) table.dataSchema else planned.dataSchema
       val reliable = SealedFormats.objectionTo(table, Compat.hadoopConf(session)).toLeft(()).flatMap { _ =>
         SealedSpec.ofFiles(spec, PartitionFiles.hashOf(table), ofRows).filter(_.fits(table.dataSchema))
-          .toRight("its columns were altered meanwhile, or are of types that nobody can rely on")
+          .toRight("the table's columns changed during the write, or a bucket column has a type that engines hash differently")
       }
       reliable match {
         case Right(of) if table.partitionColumnNames.isEmpty => sealTable(session, table, of, mode, written)
@@ -49,8 +53,8 @@ object SealWriter extends Logging {
         case Left(why) => logInfo(s"The files written into $name are not sealed: $why.")
       }
     } catch { case error @ (NonFatal(_) | _: LinkageError) => logWarning(
-      s"The rows are written into $name, but its files could not be sealed: they are read plainly. " +
-        s"Run: ALTER TABLE $name SEAL BUCKETS", error)
+      s"The files written into $name could not be sealed. The rows are in the table, and Spark reads them with ordinary scans. " +
+        s"Instead: run ALTER TABLE $name SEAL BUCKETS", error)
     }
   }
 
@@ -69,16 +73,16 @@ object SealWriter extends Logging {
     val found = PartitionFiles.atOnce(store.find(table, written.keys.toSeq)) { partition =>
       partition -> folder(session, partition.location, names(partition.name))
     }
-    // A partition is written as a whole: what another statement has altered while folders were listed stays as that left it.
+    // The metastore replaces a whole partition, so skip a partition that another statement altered during the listing.
     val now = store.find(table, written.keys.toSeq).map(partition => partition.name -> partition).toMap
     val changes = for {
       (before, files) <- found
-      // What IF NOT EXISTS has left alone.
+      // IF NOT EXISTS does not write existing partitions.
       if !mode.onlyNew || names(before.name).nonEmpty && files._1.isDefined
       partition <- now.get(before.name) if partition.isSame(before)
     } yield {
       val after = sealOf(partition.seal, spec, mode, files)
-      // Spark's own tables have no buckets in their partitions' descriptors.
+      // Tables of the Spark layout have no buckets in the descriptors of their partitions.
       val described = if (spec.hash == BucketHash.Hive) Some(describe(partition, spec, after)) else None
       PartitionChange(partition, after, described)
     }
@@ -86,7 +90,7 @@ object SealWriter extends Logging {
     if (undone.nonEmpty) store.change(table, undone)
   }
 
-  /** The files of this write, and whether there are others. None where some of its files are not to be found. */
+  /** Returns the digest of this write's files, and whether there are other files. The digest is None if a file is missing. */
   private def folder(session: SparkSession, location: String, names: Set[String]): (Option[FilesDigest], Boolean) = {
     val (files, folders) = PartitionFiles.children(new Path(location), Compat.hadoopConf(session))
     val (own, others) = files.partition(file => names.contains(file.getPath.getName))
@@ -102,7 +106,7 @@ object SealWriter extends Logging {
     case (Some(own), _) => before.flatMap(_.toOption).filter(_.spec == spec).map(seal => seal.copy(files = seal.files + own))
   }
 
-  /** What Hive and Trino are told: the buckets of the files, also of those of which only the names are known; or none. */
+  /** Returns the descriptor for Hive and Trino. A partition that was never sealed keeps a descriptor with the same spec. */
   private def describe(partition: StoredPartition, spec: SealedSpec, after: Option[Seal]): BucketDescriptor = {
     val wanted = BucketDescriptor.of(Some(spec.bucketSpec))
     if (after.isDefined || partition.described.contains(wanted) && partition.seal.isEmpty) wanted else BucketDescriptor.Unbucketed
@@ -111,11 +115,11 @@ object SealWriter extends Logging {
   private val Creating = "bucketing.creating"
   private val created = new ConcurrentHashMap[String, () => Written]
 
-  /** Notes the files of a table that is not there yet. */
+  /** Remembers the files of a table that does not exist yet. */
   def ofCreated(session: SparkSession, written: => Written): Unit =
     Option(session.sparkContext.getLocalProperty(Creating)).foreach(created.put(_, () => written))
 
-  /** Runs a CTAS, whose files are written by a command of its own in a thread of its own, and then seals them. */
+  /** Runs a CTAS and then seals its files. Another command writes the files in another thread. */
   def create(session: SparkSession, table: CatalogTable)(run: => Seq[Row]): Seq[Row] = {
     val id = UUID.randomUUID().toString
     session.sparkContext.setLocalProperty(Creating, id)
@@ -132,7 +136,7 @@ object SealWriter extends Logging {
   }
 }
 
-/** Spark's CTAS of a bucketed table, whose files are sealed once there is a table. */
+/** Runs Spark's CTAS of a bucketed table, and seals the files after the table exists. */
 case class SealedCreateTableAsSelect(of: CreateDataSourceTableAsSelectCommand) extends LeafRunnableCommand with CreateWithCtes {
   override def innerChildren: Seq[LogicalPlan] = of.innerChildren
   override def nodeName: String = of.nodeName

@@ -28,22 +28,27 @@ import org.apache.spark.sql.types.{DateType, StringType}
 import org.apache.spark.util.SerializableConfiguration
 
 /**
- * How a statement writes into a table.
+ * The mode in which a statement writes into a table.
  *
- * @param overwrites the files that were there are gone
- * @param onlyNew a partition that there is already is left alone (IF NOT EXISTS)
- * @param static values of partition columns that the statement names
+ * @param overwrites whether the statement replaces existing files
+ * @param onlyNew whether existing partitions stay unchanged (IF NOT EXISTS)
+ * @param static the static partition values of the statement
  */
 case class WriteMode(overwrites: Boolean, onlyNew: Boolean, static: TablePartitionSpec)
 
 /**
- * Spark's own statistics of a task, and the files that it wrote, each with the values of its partition.
+ * Spark's statistics of a write task, with the files that the task wrote.
  *
- * @param asRead whether all rows come back out of the files as they were written
+ * @param files the partition values and the name of each file
+ * @param asRead whether readers return all rows exactly as they were written
  */
 private case class WrittenStats(of: WriteTaskStats, files: Seq[(InternalRow, String)], asRead: Boolean) extends WriteTaskStats
 
-/** @param dates places of the bucket and sort columns that are dates */
+/**
+ * Records the files that a write task creates.
+ *
+ * @param dates the positions of bucket and sort columns of type DATE
+ */
 private class WrittenFilesTaskTracker(hadoopConf: Configuration, commitTime: Option[SQLMetric], dates: Array[Int])
     extends BasicWriteTaskStatsTracker(hadoopConf, commitTime) {
 
@@ -73,13 +78,13 @@ private class WrittenFilesTaskTracker(hadoopConf: Configuration, commitTime: Opt
 
 private object WrittenFiles {
 
-  // Below a folder of its own, a file has a name of its own until it is committed: the one that it will have, with an id before it.
+  // In a partition with a custom location, Spark puts an id before the file name until the commit.
   private val Final = """(?:\d+_\d+_)?part-\d+-.*$""".r
 
   def finalName(name: String): String = Final.findFirstIn(name).getOrElse(name)
 }
 
-/** Spark's own statistics of a write, and the files that its tasks report once they are committed. */
+/** Collects Spark's statistics of a write, and the files that its tasks report after the commit. */
 private class WrittenFilesJobTracker(
     hadoopConf: Configuration, metrics: Map[String, SQLMetric], commitTime: SQLMetric, dates: Array[Int],
     @transient private val note: Seq[(InternalRow, String)] => Unit)
@@ -97,21 +102,21 @@ private class WrittenFilesJobTracker(
 }
 
 /**
- * What Spark's commands for an INSERT have in common when their files are sealed: one of Spark's, with the sealing after
- * its run. They are subclasses, so that whatever looks at commands sees those that it knows.
+ * An INSERT command of Spark that seals its files after it runs. Implementations are subclasses of Spark's commands, so that
+ * rules and listeners still recognize them.
  */
 trait SealedWrite extends V1WriteCommand {
 
-  /** Spark's own command. */
+  /** The original Spark command. */
   protected def of: V1WriteCommand
-  /** None for a CTAS, which makes the table once its files are written. */
+  /** The target table, or None for a CTAS, which creates the table after it writes the files. */
   protected def into: Option[CatalogTable]
   protected def how: WriteMode
 
-  /** Another of Spark's commands, to be sealed like this one. */
+  /** Returns a sealed command for another Spark command, with the same target table and mode. */
   protected def like(other: LogicalPlan): V1WriteCommand
 
-  /** Spark's own run. */
+  /** Runs the original Spark command. */
   protected def runOf(session: ClassicSession, child: SparkPlan): Seq[Row]
 
   @transient private var reported: Option[Seq[(InternalRow, String)]] = None
@@ -122,7 +127,7 @@ trait SealedWrite extends V1WriteCommand {
       hadoopConf, own, commitTime(BasicWriteJobStatsTracker.TASK_COMMIT_TIME), dates, files => reported = Some(files))
   }
 
-  /** Where bucket and sort columns of dates stand among the columns of the files. */
+  /** Returns the positions of bucket and sort columns of type DATE among the data columns. */
   private def dates: Array[Int] = {
     val partitioned = partitionColumns.map(_.exprId).toSet
     val columns = query.output.filterNot(column => partitioned.contains(column.exprId))
@@ -148,7 +153,7 @@ trait SealedWrite extends V1WriteCommand {
 
   private def byPartition(files: Seq[(InternalRow, String)]): SealWriter.Written = {
     val found = files.groupBy(_._1).map { case (values, names) => specOf(values) -> names.map(_._2).toSet }
-    // Of all partition columns, or of none.
+    // The statement names all partition columns, or the table has none.
     val named = how.static.size == into.fold(0)(_.partitionColumnNames.length)
     if (named && found.isEmpty) Map(how.static -> Set.empty) else found
   }
@@ -159,21 +164,21 @@ trait SealedWrite extends V1WriteCommand {
       case text => text.toString
     })
 
-  // As Spark itself names the folders.
+  // Formats partition values as Spark does in folder names.
   private lazy val texts: Seq[Expression] = partitionColumns.zipWithIndex.map { case (column, i) =>
     val timeZone = CaseInsensitiveMap(options).getOrElse(DateTimeUtils.TIMEZONE_OPTION, conf.sessionLocalTimeZone)
     Cast(BoundReference(i, column.dataType, nullable = true), StringType, Option(timeZone))
   }
 
   override def nodeName: String = of.nodeName
-  // Spark changes a node by its constructor's arguments, which here are others.
+  // Spark copies a node with its constructor arguments, which differ in the subclasses.
   override def makeCopy(arguments: Array[AnyRef]): LogicalPlan = like(of.makeCopy(arguments))
   override def clone(): LogicalPlan = {
     val cloned = like(of.clone())
     cloned.copyTagsFrom(this)
     cloned
   }
-  // To Spark, a rule that gives back an equal node has changed nothing.
+  // Spark ignores the result of a rule if it equals the input, so this must not equal the original command.
   override def canEqual(other: Any): Boolean = other.isInstanceOf[SealedWrite] && other.getClass == getClass
   override def equals(other: Any): Boolean = canEqual(other) && super.equals(other)
   override def hashCode: Int = super.hashCode + 1
@@ -181,12 +186,12 @@ trait SealedWrite extends V1WriteCommand {
 
 object SealedWrites {
 
-  /** An error of the storage, such as a full disk, without the stack of the task that met it. */
+  /** Returns a clear error for a storage failure, such as a full disk, without the stack trace of the task. */
   def ofStorage(error: Throwable, table: Option[CatalogTable]): Option[Throwable] = {
     val causes = Iterator.iterate(error)(_.getCause).takeWhile(_ != null).toIndexedSeq
     val found = causes.dropWhile(!isFailedTask(_)) match {
       case _ +: ofTask => ofTask.lastOption.filterNot(_ => ofTask.exists(_.isInstanceOf[SparkThrowable]))
-      // Of the driver, which may read as well: not there, but when it commits.
+      // The driver also reads files, so only missing temporary files show that the commit failed.
       case _ => causes.lastOption.filter(isTemporaryGone)
     }
     found.collect { case storage @ (_: IOException | _: FSError) =>
@@ -196,14 +201,14 @@ object SealedWrites {
     }
   }
 
-  private val OfFullStorage = "Expected a storage that takes them. Instead: look at its space and permissions, and run it again."
+  private val OfFullStorage = "Expected free space and write permission. Instead: check both, and run the statement again."
   private val OfConcurrentWrite =
-    "Another statement wrote to the table at the same time, and deleted the unfinished files of this one when it ended. Expected one " +
-      "statement at a time. Instead: run this one again. If no other one wrote to the table, look at the permissions of its folder."
+    "Another statement wrote to the table at the same time and deleted the temporary files of this one. Expected one write at a time. " +
+      "Instead: run this statement again. If no other statement wrote to the table, check the permissions of its folder."
 
   private val Gone = Seq("no such file", " exist", "(exists=", "not a directory", "rename ")
 
-  // All statements that write to a table have their unfinished files below its folder _temporary, which the first one to end deletes.
+  // All writes to a table share its _temporary folder, and the first write that finishes deletes it.
   private def isTemporaryGone(error: Throwable): Boolean = {
     val message = messageOf(error).toLowerCase(Locale.ROOT)
     message.contains("_temporary") && Gone.exists(message.contains(_))
@@ -211,13 +216,13 @@ object SealedWrites {
 
   private def messageOf(error: Throwable): String = String.valueOf(error.getMessage)
 
-  // Spark 3.5 has the failure of the job around it.
+  // Spark 3.5 wraps this error in the failure of the job.
   private def isFailedTask(error: Throwable): Boolean = error match {
     case failed: SparkException => SparkVersion.conditionOf(failed) == "TASK_WRITE_FAILED"
     case _ => false
   }
 
-  /** The hash by which a write spreads its rows. */
+  /** Returns the hash that a write uses to assign rows to buckets. */
   def hashOf(write: V1WriteCommand): BucketHash =
     if (write.options.get(BucketingUtils.optionForHiveCompatibleBucketWrite).contains("true")) BucketHash.Hive
     else BucketHash.Spark

@@ -3,5 +3,5 @@ package compat
 
 import org.apache.spark.sql.bucketing.ddl.BucketParser
 
-/** What only this Spark asks of a parser, which is Spark's own to answer: nothing. */
+/** Forwards the version-specific methods of a parser to Spark's parser. Spark 3.5 has no such methods. */
 trait ForwardingParser extends BucketParser

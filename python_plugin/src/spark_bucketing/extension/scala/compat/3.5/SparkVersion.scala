@@ -10,12 +10,12 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.execution.{LocalTableScanExec, SparkPlan}
 import org.apache.spark.sql.execution.command.CreateDataSourceTableAsSelectCommand
 
-/** Names and constructors of Spark 3.5. */
+/** Adapts to the names and constructors of Spark 3.5. */
 object SparkVersion {
 
   type ClassicSession = SparkSession
 
-  /** The condition of an error whose text is its only parameter, `errorMessage`. */
+  /** An error condition whose message consists only of the parameter `errorMessage`. */
   val AnyMessage: String = "_LEGACY_ERROR_TEMP_1332"
 
   def conditionOf(error: SparkThrowable): String = error.getErrorClass
@@ -25,7 +25,7 @@ object SparkVersion {
   def unresolvedTable(name: Seq[String], command: String): LogicalPlan = UnresolvedTable(name, command, None)
 }
 
-/** A CTAS in a command; of Spark 3.5 it keeps no common table expressions. */
+/** A command that wraps a CTAS. In Spark 3.5, a CTAS does not keep common table expressions. */
 trait CreateWithCtes extends LogicalPlan {
   def of: CreateDataSourceTableAsSelectCommand
   def withCreate(changed: CreateDataSourceTableAsSelectCommand): LogicalPlan

@@ -9,12 +9,12 @@ import org.apache.spark.sql.catalyst.plans.logical.{CTEInChildren, CTERelationDe
 import org.apache.spark.sql.execution.{LocalTableScanExec, SparkPlan}
 import org.apache.spark.sql.execution.command.CreateDataSourceTableAsSelectCommand
 
-/** Names and constructors of Spark 4. */
+/** Adapts to the names and constructors of Spark 4. */
 object SparkVersion {
 
   type ClassicSession = org.apache.spark.sql.classic.SparkSession
 
-  /** The condition of an error whose text is its only parameter, `errorMessage`. */
+  /** An error condition whose message consists only of the parameter `errorMessage`. */
   val AnyMessage: String = "USER_RAISED_EXCEPTION"
 
   def conditionOf(error: SparkThrowable): String = error.getCondition
@@ -24,7 +24,7 @@ object SparkVersion {
   def unresolvedTable(name: Seq[String], command: String): LogicalPlan = UnresolvedTable(name, command)
 }
 
-/** A CTAS in a command, which keeps its common table expressions. */
+/** A command that wraps a CTAS and keeps its common table expressions. */
 trait CreateWithCtes extends CTEInChildren {
   def of: CreateDataSourceTableAsSelectCommand
   def withCreate(changed: CreateDataSourceTableAsSelectCommand): LogicalPlan

@@ -3,11 +3,11 @@ package compat
 
 import org.apache.spark.sql.execution._
 
-/** Spark's file scan with the arguments of another one, to be subclassed. */
+/** A base class that copies the constructor arguments of a Spark file scan. */
 abstract class StockScan(of: FileSourceScanExec)
     extends FileSourceScanExec(
       of.relation, of.stream, of.output, of.requiredSchema, of.partitionFilters, of.optionalBucketSet,
       of.optionalNumCoalescedBuckets, of.dataFilters, of.tableIdentifier, of.disableBucketedScan)
 
-/** A scan whose partitions mean something. This Spark joins none of them by itself. */
+/** A scan whose partitions must stay separate. This Spark version never combines them into one task. */
 trait NotByOneTask extends FileSourceScanLike

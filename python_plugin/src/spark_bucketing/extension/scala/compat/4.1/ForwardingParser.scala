@@ -6,7 +6,7 @@ import org.apache.spark.sql.catalyst.parser._
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.types.StructType
 
-/** What only this Spark asks of a parser, which is Spark's own to answer. */
+/** Forwards the version-specific methods of a parser to Spark's parser. */
 trait ForwardingParser extends BucketParser {
 
   override def parseRoutineParam(sql: String): StructType = spark.parseRoutineParam(sql)
