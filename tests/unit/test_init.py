@@ -113,6 +113,23 @@ def test_a_package_that_is_there_is_not_added_again(entry: str) -> None:
     assert add_package(text, {"local": "elsewhere"}) == text
 
 
+@pytest.mark.parametrize("entry", [f"git: {ADDRESS}", "local: fork"])
+def test_a_wheel_needs_no_source_for_a_package_that_is_there(
+    shop: Path, entry: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command, "_CHECKOUT", shop)
+    for folder in (shop / "fork", shop / "dbt_packages" / "spark_bucketing"):
+        folder.mkdir(parents=True)
+        (folder / "dbt_project.yml").write_text("name: spark_bucketing\n")
+    packages = f"packages:\n  - {entry}\n"
+    (shop / "packages.yml").write_text(packages)
+    folders = ("--project-dir", str(shop), "--profiles-dir", str(shop))
+    asked = ("--model", "orders", "--clustered-by", "customer_id", "--yes")
+    result = CliRunner().invoke(main, ["init", *folders, *asked])
+    assert result.exit_code == 0, result.output
+    assert (shop / "packages.yml").read_text() == packages and "bucketed_table" in files(shop)["orders.sql"]
+
+
 def test_packages_keep_their_comments_and_their_style() -> None:
     text = '# ours\npackages:\n- package: dbt-labs/dbt_utils\n  version: [">=1", "<2"]  # both\n'
     assert add_package(text, {"local": "../x"}) == text + "- local: ../x\n"
