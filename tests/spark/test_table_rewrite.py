@@ -26,7 +26,7 @@ def test_rewrite_changes_only_the_selected_partitions(tables: SpecEvolution, sto
         tables.said("rewrite", "rewritten", "--where", "ds < 'b'")
     assert tables.record("rewritten") == sealed(a=8, b=6, c=8)
     assert tables.sums("rewritten") == rows
-    assert "1 partition brought to the table's spec, 2 had it before" in tables.said("rewrite", "rewritten")
+    assert "1 partition rewritten in the table's spec, 2 already had it" in tables.said("rewrite", "rewritten")
     assert "0 partitions brought" in tables.said("rewrite", "rewritten")
     none = tables.said("rewrite", "rewritten", "--where", "ds > 'c'")
     assert none == f"{DB}.rewritten: none of 3 partitions matches --where.\n"

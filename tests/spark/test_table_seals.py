@@ -163,7 +163,7 @@ def test_refused_tables_get_a_message(
     result = tables.command(*arguments)
     assert result.exit_code == 2
     assert said in result.output, result.output
-    assert "mistake of this program" not in result.output and "Traceback" not in result.output
+    assert "bug in spark-bucketing" not in result.output and "Traceback" not in result.output
 
 
 def test_session_without_the_extension_gets_instructions(tables: SpecEvolution, refused: None) -> None:

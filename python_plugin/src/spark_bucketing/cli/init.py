@@ -1,4 +1,4 @@
-"""The command `init`."""
+"""Define the command `init`."""
 
 from __future__ import annotations
 
