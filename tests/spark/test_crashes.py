@@ -321,14 +321,14 @@ def test_crash_within_sparks_overwrite_loses_no_row(tables: SpecEvolution) -> No
     ("since", "parts"),
     [
         pytest.param(
-            ["insert into table t partition (ds = 'b') select 1, 1"], ["something has written there since"], id="newer"
+            ["insert into table t partition (ds = 'b') select 1, 1"], ["has written to the table since"], id="newer"
         ),
         pytest.param(
             [
                 "alter table t set tblproperties ('bucketing.build' = 'build-7')",
                 "insert overwrite table t partition (ds = 'a') select 1, 1",
             ],
-            ["no longer fit the table", "build-7", f"DROP TABLE `{DB}`.`t__dbt_staged`"],
+            ["no longer match the table", "build-7", f"DROP TABLE `{DB}`.`t__dbt_staged`"],
             id="different table",
         ),
     ],

@@ -27,7 +27,7 @@ def test_rewrite_changes_only_the_selected_partitions(tables: SpecEvolution, sto
     assert tables.record("rewritten") == sealed(a=8, b=6, c=8)
     assert tables.sums("rewritten") == rows
     assert "1 partition rewritten in the table's spec, 2 already had it" in tables.said("rewrite", "rewritten")
-    assert "0 partitions brought" in tables.said("rewrite", "rewritten")
+    assert "0 partitions rewritten" in tables.said("rewrite", "rewritten")
     none = tables.said("rewrite", "rewritten", "--where", "ds > 'c'")
     assert none == f"{DB}.rewritten: none of 3 partitions matches --where.\n"
     assert {path: path.stat().st_mtime_ns for path in before} == before
@@ -132,7 +132,7 @@ def test_partitions_without_rows_are_skipped(tables: SpecEvolution) -> None:
     with tables.settings({"spark.sql.sources.bucketing.enabled": "false", "spark.bucketing.enabled": "false"}):
         tables.sql("insert overwrite table empty partition (ds = 'a') select 1, 1 from range(1) where id > 1")
     rows = tables.sums("empty")
-    assert "0 partitions brought" in tables.said("rewrite", "empty")
+    assert "0 partitions rewritten" in tables.said("rewrite", "empty")
     tables.assert_whole("empty", rows)
 
 

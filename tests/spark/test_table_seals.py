@@ -124,7 +124,7 @@ REFUSED = [
     ("seal version", ("seal", f"{DB}.version_2"), "found bucketing_version 2"),
     ("seal other column", ("verify", f"{DB}.refused", "--deep", "--where", "k = 1"), "partition columns ds"),
     ("plain", ("rewrite", f"{DB}.plain"), "on_bucket_change='evolve'"),
-    ("name", ("show", "a.b.c"), "is no name of a table"),
+    ("name", ("show", "a.b.c"), "is not a table name"),
     ("other column", ("rewrite", f"{DB}.refused", "--where", "k = 1"), OF_PARTITIONS),
     ("column of the query", ("rewrite", f"{DB}.refused", "--where", "place = 0"), OF_PARTITIONS),
     ("no predicate", ("rewrite", f"{DB}.refused", "--where", "ds ="), OF_PARTITIONS),

@@ -30,7 +30,7 @@ from spark_bucketing.table.compatibility import (
 from spark_bucketing.table.model import Column, Partition, Status, Table, words
 from spark_bucketing.table.partition_predicates import covering
 from spark_bucketing.table.rewrite import RewritePlan, plan_rewrite
-from spark_bucketing.table.staging import beside
+from spark_bucketing.table.staging import intermediate_name
 
 MERGING = Merging("auto", 2, 4)
 DS = (Column("ds", "string"),)
@@ -259,9 +259,12 @@ def test_staging_table_holds_no_more_than_the_limit() -> None:
 
 
 def test_staging_table_has_the_name_that_the_macros_expect() -> None:
-    assert beside("db.t", "staged") == "`db`.`t__dbt_staged`"
+    assert intermediate_name("db.t", "staged") == "`db`.`t__dbt_staged`"
     long = "t" * 120
-    assert beside(f"db.{long}", "staged") == f"`db`.`{'t' * 80}_{hashlib.md5(long.encode()).hexdigest()}__dbt_staged`"
+    assert (
+        intermediate_name(f"db.{long}", "staged")
+        == f"`db`.`{'t' * 80}_{hashlib.md5(long.encode()).hexdigest()}__dbt_staged`"
+    )
 
 
 def shown(seen: Table) -> str:
