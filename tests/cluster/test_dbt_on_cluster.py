@@ -107,7 +107,7 @@ def test_two_processes_build_one_model(project: ClusterProject, query: Query, se
         assert end.code == 0 or re.search(DROPPED, end.output), end.output
     if second_starts != "at once":
         assert "m__dbt_tmp, which another run of this model left behind or still uses" in ended[3].output
-    # The table has the rows of one version: that of a successful run, or the previous one.
+    # The table has the rows of one version: of a successful run, or the previous version.
     [(version, rows, keys)] = query(
         f"select version, count(*), count(distinct k) from {project.schema}.m group by version"
     )

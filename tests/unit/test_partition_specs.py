@@ -1,4 +1,4 @@
-"""Bucket specs of partitions, without Spark: which can be read together, what is wrong, and how to fix it."""
+"""Tests of bucket specs per partition without Spark: partitions that are read together, findings and fixes."""
 
 from __future__ import annotations
 
@@ -245,9 +245,9 @@ def test_partitions_with_shared_directories_are_not_rewritten() -> None:
     whole, alike = part("ds=c", None, location="file:/"), part("ds=ab", None)
     found = plan(outer, inner, alike, unclear=frozenset(["ds=ab"]))
     assert [partition.name for partition in found.todo] == ["ds=b"]
-    left = [(partition.name, "is also that of ds=b" in why) for partition, why in found.left]
+    left = [(partition.name, "also contains ds=b" in why) for partition, why in found.left]
     assert left == [("ds=a", True), ("ds=ab", False)]
-    assert "is also that of the table" in plan(whole).left[0][1]
+    assert "also contains the table" in plan(whole).left[0][1]
 
 
 def test_staging_table_holds_no_more_than_the_limit() -> None:

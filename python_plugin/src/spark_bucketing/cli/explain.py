@@ -24,9 +24,9 @@ def reason_text(slug: str) -> str:
     rule = next((rule for rule in EVERY_REASON if rule.slug == slug), None)
     if rule is None:
         raise ProjectError(
-            f"Unknown reason.\n  found:    {slug}\n"
+            f"There is no reason {slug!r}.\n"
             f"  expected: one of {', '.join(rule.slug for rule in EVERY_REASON)}\n"
-            "  instead:  spark-bucketing explain, which lists all reasons"
+            "  instead:  `spark-bucketing explain` lists all reasons"
         )
     return f"{rule.slug}: {rule.summary}\n\n{rule.documentation}\n"
 

@@ -83,8 +83,8 @@ def plan(
 ) -> None:
     """Show how many files each partition of MODEL gets, and why.
 
-    Compiles the project, and runs the model's query to count the rows of each partition. Writes nothing. For a model
-    without such config, of any materialization, set the number or size of the files with an option.
+    Compiles the project, and runs the model's query to count the rows of each partition. Writes nothing. The options
+    override the model's config, and allow planning a model of any materialization.
     """
     stated = {key: value for key, value in counts.items() if value is not None}
     overrides = Overrides(stated, Fraction(bytes_per_row or 0))

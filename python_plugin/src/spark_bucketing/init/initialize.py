@@ -93,7 +93,7 @@ def is_package(folder: Path) -> bool:
 def package_edit(project_dir: Path, source: str | None, revision: str, checkout: Path | None) -> FileEdit | None:
     """Add the package to the project's packages; None if the project has it.
 
-    The arguments and errors are those of package_entry(). The source may be unknown if the project has the package.
+    Arguments and errors: see package_entry(). The source may be unknown if the project has the package.
     """
     # dbt accepts packages in only one of the two files.
     dependencies = Path("dependencies.yml")

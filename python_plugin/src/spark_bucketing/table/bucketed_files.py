@@ -176,10 +176,10 @@ class BucketedFiles:
             folder, bucket, number = crowded[0]
             values = "/".join(part for part in folder.split("/") if "=" in part)
             where = f" of {values}" if values else ""
-            cure = self._rewrite(found for found, _, _ in crowded)
+            fix = self._rewrite(found for found, _, _ in crowded)
             yield (
                 f"{count(len(crowded), 'bucket')} with more than one file, such as bucket {bucket}{where} "
-                f"with {number}: only a bucket in one file is sorted as a whole; {cure}."
+                f"with {number}: only a bucket in one file is sorted as a whole; {fix}."
             )
 
     def _rewrite(self, folders: Iterable[str]) -> str:

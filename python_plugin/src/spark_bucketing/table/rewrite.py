@@ -121,7 +121,7 @@ def _obstacle(part: Partition, unclear: frozenset[str], inside: Mapping[str, Seq
     if part.name in unclear:
         return "Spark spells its values in another way, so an INSERT would write to another folder"
     others = (name for name in inside.get(one_spelling(part.location), ()) if name != part.name)
-    return next((f"its folder is also that of {name}, or above it" for name in others), "")
+    return next((f"its folder also contains {name}" for name in others), "")
 
 
 class Rewriter:
