@@ -42,8 +42,8 @@ def table() -> None:
 def show(tables: tuple[str, ...], schema: str | None, form: str, place: Place) -> None:
     """Show bucket specs, files, sizes, skew, seals and file statistics of tables.
 
-    Without TABLE, shows all bucketed and organized tables of the schema. For a named table, also shows the bucket specs
-    of its partitions, the ranges that Spark reads together as bucketed, and the statistics of each file. The command
+    Without TABLE, shows all bucketed and organized tables of the schema. For a named table, also shows its
+    partitions' bucket specs, the partitions that Spark reads together as bucketed, and file statistics. The command
     lists files, compares them with their seals, and counts rows by file footers.
 
     Skew is the number of rows in the largest bucket divided by the mean over all buckets. Partitions with the same spec
