@@ -179,7 +179,7 @@ def _run(project: Path) -> float:
 
 @contextmanager
 def _statements_of_second_model() -> Iterator[list[str]]:
-    """Return the statements of the second model, without those that dbt sends once per run."""
+    """Return the statements of the second model, without the statements that dbt sends once per run."""
     from dbt.adapters.spark.session import Cursor
 
     sent: list[str] = []

@@ -30,7 +30,7 @@ SESSION_CONF = {
     "spark.driver.memory": "3g",
     "spark.ui.enabled": "false",
     "spark.sql.shuffle.partitions": "6",
-    # Read every bucket in its own task, however small, so that plans are those of large tables.
+    # Read every bucket in its own task, however small, so that plans match the plans of large tables.
     "spark.bucketing.read.partitionBytes": "0",
     "spark.default.parallelism": "3",
     "spark.log.structuredLogging.enabled": "false",

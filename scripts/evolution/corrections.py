@@ -122,7 +122,7 @@ def main() -> int:
     except (BucketingError, OSError, subprocess.CalledProcessError) as error:
         print(f"\n{error}", file=sys.stderr)
         return 2
-    print("All rows equal those of a full recomputation." if not wrong else f"{wrong:,} rows are wrong.")
+    print("All rows match a full recomputation." if not wrong else f"{wrong:,} rows are wrong.")
     return 1 if wrong else 0
 
 

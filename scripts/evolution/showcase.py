@@ -122,7 +122,7 @@ class Showcase:
                 print(error)
 
     def compare(self, name: str, query: str, selected: str) -> tuple[Answer, Answer]:
-        """Run a query of the table, and compare its rows with those of the CSV files.
+        """Run a query of the table, and compare its rows with the CSV files.
 
         Returns: the answers with the extension and on stock Spark.
 

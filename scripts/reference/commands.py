@@ -48,6 +48,6 @@ def _row(context: click.Context, parameter: click.Parameter) -> tuple[str, str, 
     record = parameter.get_help_record(context)
     if record is None:
         return None
-    # Click prints the default behind the help; here it has a column of its own.
+    # Click prints the default after the help text; this table has a separate column for it.
     default = parameter.get_help_extra(context).get("default", "")
     return f"`{record[0]}`", f"`{default.strip('()')}`" if default else "", parameter.help or ""

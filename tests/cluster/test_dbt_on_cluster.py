@@ -65,7 +65,7 @@ def test_rewrite_brings_old_partitions_to_changed_buckets(project: ClusterProjec
     table = f"{project.schema}.t"
     specs = f"select partition, status, num_buckets from bucket_specs('{table}') order by partition"
     assert query(specs) == [("p=0", "sealed", 8), ("p=1", "sealed", 4), ("p=2", "sealed", 4)]
-    assert "2 partitions brought to the table's spec" in project.command("table", "rewrite", table).checked_output()
+    assert "2 partitions rewritten in the table's spec" in project.command("table", "rewrite", table).checked_output()
     assert query(specs) == [(f"p={p}", "sealed", 8) for p in range(3)]
     assert query(f"select count(*), sum(v) from {table}") == [(201, sum(7 * k for k in range(300) if k % 3))]
     assert "3 unchanged" in project.command("seal", table).checked_output()
@@ -107,7 +107,7 @@ def test_two_processes_build_one_model(project: ClusterProject, query: Query, se
         assert end.code == 0 or re.search(DROPPED, end.output), end.output
     if second_starts != "at once":
         assert "m__dbt_tmp, which another run of this model left behind or still uses" in ended[3].output
-    # The table has the rows of one version: that of a successful run, or the previous one.
+    # The table has the rows of one version: of a successful run, or the previous version.
     [(version, rows, keys)] = query(
         f"select version, count(*), count(distinct k) from {project.schema}.m group by version"
     )

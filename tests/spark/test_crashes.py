@@ -321,14 +321,14 @@ def test_crash_within_sparks_overwrite_loses_no_row(tables: SpecEvolution) -> No
     ("since", "parts"),
     [
         pytest.param(
-            ["insert into table t partition (ds = 'b') select 1, 1"], ["something has written there since"], id="newer"
+            ["insert into table t partition (ds = 'b') select 1, 1"], ["has written to the table since"], id="newer"
         ),
         pytest.param(
             [
                 "alter table t set tblproperties ('bucketing.build' = 'build-7')",
                 "insert overwrite table t partition (ds = 'a') select 1, 1",
             ],
-            ["no longer fit the table", "build-7", f"DROP TABLE `{DB}`.`t__dbt_staged`"],
+            ["no longer match the table", "build-7", f"DROP TABLE `{DB}`.`t__dbt_staged`"],
             id="different table",
         ),
     ],
@@ -493,10 +493,10 @@ def assert_rewritten(subprocess_spark: SparkSubprocess, rows: list[Any], buckets
 @pytest.mark.long
 def test_ctrl_c_cancels_the_running_statement(tmp_path: Path) -> None:
     subprocess_spark, rows = evolved_in_subprocess(tmp_path, 3000000)
-    assert "brought to the table's spec" not in "".join(interrupted(tmp_path / "warehouse", subprocess_spark.place))
+    assert "rewritten in the table's spec" not in "".join(interrupted(tmp_path / "warehouse", subprocess_spark.place))
     assert not list(tmp_path.glob("warehouse/s.db/t__dbt_staged/part-*")), "the statement was not canceled"
     assert subprocess_spark.run(ROWS) == [rows]
-    assert "5 partitions brought to the table's spec" in assert_rewritten(subprocess_spark, rows, 8)
+    assert "5 partitions rewritten in the table's spec" in assert_rewritten(subprocess_spark, rows, 8)
 
 
 @pytest.mark.long
@@ -517,7 +517,7 @@ def test_rewrite_survives_a_kill_at_any_moment(tmp_path: Path) -> None:
             buckets = {8: 16, 16: 4, 4: 8}[buckets]
             subprocess_spark.run(f"alter table s.t clustered by (k) sorted by (k) into {buckets} buckets")
     assert killed
-    assert "brought to the table's spec" in assert_rewritten(subprocess_spark, rows, buckets)
+    assert "rewritten in the table's spec" in assert_rewritten(subprocess_spark, rows, buckets)
 
 
 MODEL = """

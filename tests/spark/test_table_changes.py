@@ -156,7 +156,9 @@ def test_failed_merge_changes_nothing(project: Project, partition_by: list[str],
     }
     second, changed = changes[change]
     project.model("m", f"select 1 as k, 0 as p, {second} from range(2)", **config | changed)
-    with pytest.raises(Failed, match=r'(?s)several new rows that match the row {"k":1,.*at most one new row for each row'):
+    with pytest.raises(
+        Failed, match=r'(?s)several new rows that match the row {"k":1,.*at most one new row for each row'
+    ):
         project.dbt("run")
     assert [row.asDict() for row in project.rows("select * from {schema}.m")] == [{"k": 1, "p": 0, "v": "precious"}]
     assert project.detail("m", "Num Buckets") == "4"

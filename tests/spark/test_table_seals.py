@@ -124,7 +124,7 @@ REFUSED = [
     ("seal version", ("seal", f"{DB}.version_2"), "found bucketing_version 2"),
     ("seal other column", ("verify", f"{DB}.refused", "--deep", "--where", "k = 1"), "partition columns ds"),
     ("plain", ("rewrite", f"{DB}.plain"), "on_bucket_change='evolve'"),
-    ("name", ("show", "a.b.c"), "is no name of a table"),
+    ("name", ("show", "a.b.c"), "is not a table name"),
     ("other column", ("rewrite", f"{DB}.refused", "--where", "k = 1"), OF_PARTITIONS),
     ("column of the query", ("rewrite", f"{DB}.refused", "--where", "place = 0"), OF_PARTITIONS),
     ("no predicate", ("rewrite", f"{DB}.refused", "--where", "ds ="), OF_PARTITIONS),
@@ -163,7 +163,7 @@ def test_refused_tables_get_a_message(
     result = tables.command(*arguments)
     assert result.exit_code == 2
     assert said in result.output, result.output
-    assert "mistake of this program" not in result.output and "Traceback" not in result.output
+    assert "bug in spark-bucketing" not in result.output and "Traceback" not in result.output
 
 
 def test_session_without_the_extension_gets_instructions(tables: SpecEvolution, refused: None) -> None:

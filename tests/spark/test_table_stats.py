@@ -40,19 +40,19 @@ def test_statistics_are_correct_until_files_change(project: Project, config: dic
     """The macros write the statistics, and the command computes them separately: both must agree."""
     project.build(ROWS, **ORGANIZED | config)
     files = verified(project)
-    assert {one["state"] for one in files} == {"mapped"} and not any(one["overlaps"] for one in files)
+    assert {one["state"] for one in files} == {"covered"} and not any(one["overlaps"] for one in files)
     assert [one["name"] for one in files] == sorted(map(str, data_files(project, "m")))
     assert sum(one["rows"] for one in files) == 1000
     assert [(one["name"], one["lower"], one["rows"]) for one in shown(project)] == [
         (one["name"], one["lower"], one["rows"]) for one in files
     ]
     project.spark.sql(f"insert into {project.table('m')} select * from {project.table('m')} where id = 7")
-    assert [one["state"] for one in verified(project, expected=1)].count("not-mapped") == 1
-    assert [one["state"] for one in shown(project)].count("not-mapped") == 1
+    assert [one["state"] for one in verified(project, expected=1)].count("not-covered") == 1
+    assert [one["state"] for one in shown(project)].count("not-covered") == 1
     result = command(project, "table", "stats", project.table("m"), "--repair")
     assert result.exit_code == 0 and f"{len(files) + 1} files" in result.output, result.output
     repaired = verified(project, expected=1 if "range_by" not in config else 0)
-    assert {one["state"] for one in repaired} == {"mapped"}
+    assert {one["state"] for one in repaired} == {"covered"}
     assert sum(one["overlaps"] for one in repaired) == ("range_by" not in config)
 
 
@@ -72,7 +72,7 @@ def test_wrong_or_missing_statistics_are_repaired(project: Project) -> None:
     verified(project)
     for path in (project.location("m") / "_file_statistics").rglob("part-*"):
         path.unlink()
-    assert {one["state"] for one in verified(project, expected=1)} == {"not-mapped"}
+    assert {one["state"] for one in verified(project, expected=1)} == {"not-covered"}
 
 
 def test_reads_list_folders_once_for_the_statistics(project: Project, extension: None, spark: SparkSession) -> None:
@@ -137,7 +137,7 @@ def test_one_scan_reads_all_parts_of_the_statistics(project: Project, extension:
     assert command(project, "table", "stats", project.table("m"), "--repair").exit_code == 0
     assert [path.parent for path in folder.rglob("part-*")] == [folder], "exactly one part must remain"
     assert sorted(project.rows(query.format(table=project.table("m")))) == expected
-    assert {one["state"] for one in verified(project, expected=1)} == {"mapped"}
+    assert {one["state"] for one in verified(project, expected=1)} == {"covered"}
 
 
 def test_commands_report_tables_without_statistics(project: Project) -> None:

@@ -156,7 +156,7 @@ def test_evolution_commands_work_over_thrift(tmp_path: Path, project: Project) -
         time.sleep(2)
         assert not list(tmp_path.glob("warehouse/s.db/t__dbt_staged/part-*"))
         done = command(project, "table", "rewrite", "t", "--where", "p < 9")
-        assert done.exit_code == 0 and "5 partitions brought to the table's spec" in done.output, done.output
+        assert done.exit_code == 0 and "5 partitions rewritten in the table's spec" in done.output, done.output
         assert query("select distinct status, num_buckets from bucket_specs('s.t')") == [("sealed", 8)]
         query("refresh table s.t")
         assert query(rows) == before

@@ -197,7 +197,7 @@ class Cluster:
             self._end(name, signal.SIGKILL)
 
     def stop(self, *names: str) -> None:
-        """End the given processes, or all, in reverse order; kill those that do not end within 30 seconds."""
+        """End the given processes, or all, in reverse order; kill any that do not end within 30 seconds."""
         for name in reversed(names or tuple(self.services)):
             if name in self.running:
                 self._end(name, self.services[name].ends_by)

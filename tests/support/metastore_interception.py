@@ -14,7 +14,7 @@ Act = Callable[[Any, Callable[[], Any]], Any]
 
 
 class _Handler:
-    """Implements Java's InvocationHandler: passes calls on, except that those of one name go to `act`."""
+    """Implement Java's InvocationHandler: send calls of one method to `act`, and pass on all others."""
 
     def __init__(self, client: Any, name: str, act: Act) -> None:
         self.client, self.name, self.act = client, name, act

@@ -145,7 +145,7 @@ def put_schema(tables: Tables, name: str, columns: str | StructType) -> None:
 
 
 def put_field_ids(tables: Tables, name: str, first: int = 1) -> None:
-    """Give the data columns field ids, by which Spark can resolve them in Parquet files."""
+    """Give the data columns field ids, which let Spark resolve them in Parquet files."""
     catalog = tables.spark._jsparkSession.sharedState().externalCatalog()
     columns = StructType.fromJson(json.loads(catalog.getTable(tables.database, name).dataSchema().json()))
     for number, field in enumerate(columns, first):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from plan_texts import exchange, join, plan, scan, sort
 
-from spark_bucketing.advise.requirements import required
+from spark_bucketing.advise.requirements import required_layouts
 from spark_bucketing.check.checked_query import Query
 from spark_bucketing.check.results import OperatorResult
 from spark_bucketing.check.scans import TableFacts
@@ -104,7 +104,7 @@ def test_a_finding_for_both_inputs_stands_for_the_sorts_of_both() -> None:
 
 def test_what_would_spare_an_exchange_that_is_reused_spares_its_bytes_once() -> None:
     sizes = Statistics({}, {1: ("d.s8", 100)})
-    (one,) = required("q", parse_plan(SELF_JOIN), sizes)
+    (one,) = required_layouts("q", parse_plan(SELF_JOIN), sizes)
     assert [(side.table, side.keys, side.shuffled, side.sorted) for side in one.sides] == [
         ("d.s8", ("v",), 100, 100), ("d.s8", ("v",), 0, 100),
     ]  # fmt: skip
@@ -121,5 +121,5 @@ def test_a_broadcast_that_is_reused_hides_no_table() -> None:
         join(4, "k#1", "k#11", name="BroadcastHashJoin"), exchange(5, "v#2L"), scan(6, "s8b", 21), reused(7, 3, 31),
         join(8, "k#21", "k#31", name="BroadcastHashJoin"), exchange(10, "v#22L"), join(11, "v#2L", "v#22L"),
     )  # fmt: skip
-    (one,) = required("q", parse_plan(text), Statistics())
+    (one,) = required_layouts("q", parse_plan(text), Statistics())
     assert [side.table for side in one.sides] == ["d.s8", "d.s8b"]

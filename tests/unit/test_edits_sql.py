@@ -45,7 +45,7 @@ ONE_LINE = "materialized='bucketed_table', clustered_by=['user_id'], buckets=16"
             "{{ config(\n    materialized='table'\n) }}\nx",
             {"buckets": 8},
             "{{ config(\n    materialized='table',\n    buckets=8\n) }}\nx",
-            id="one on a line of its own",
+            id="one on a separate line",
         ),
         pytest.param(
             "{{ config(\n    a=1\n  , b=2\n) }}",

@@ -1,4 +1,4 @@
-"""`spark-bucketing init` on projects of a temporary folder; the compiler of the extension is a script."""
+"""Tests of `spark-bucketing init` on projects in a temporary folder, without compiling the extension."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_a_server_gets_its_settings_as_a_note(shop: Path) -> None:
         (("--target", "none"), "does not have a target named 'none'"),
     ],
 )
-def test_a_request_that_cannot_be_met_changes_nothing(shop: Path, arguments: tuple[str, ...], message: str) -> None:
+def test_invalid_request_changes_nothing(shop: Path, arguments: tuple[str, ...], message: str) -> None:
     before = files(shop)
     result = run(shop, *arguments, "--yes")
     assert result.exit_code == 2 and message in result.output and "Traceback" not in result.output
@@ -108,9 +108,24 @@ def test_a_table_that_does_not_exist_needs_a_size(shop: Path, monkeypatch: pytes
 
 
 @pytest.mark.parametrize("entry", [f"git: {ADDRESS}", "local: ../spark-bucketing/", "package: us/spark_bucketing"])
-def test_a_package_that_is_there_is_not_added_again(entry: str) -> None:
+def test_existing_package_is_not_added_again(entry: str) -> None:
     text = f"packages:\n- {entry}  # pinned\n"
     assert add_package(text, {"local": "elsewhere"}) == text
+
+
+@pytest.mark.parametrize("entry", [f"git: {ADDRESS}", "local: fork"])
+def test_existing_package_needs_no_source(shop: Path, entry: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command, "_CHECKOUT", shop)
+    for folder in (shop / "fork", shop / "dbt_packages" / "spark_bucketing"):
+        folder.mkdir(parents=True)
+        (folder / "dbt_project.yml").write_text("name: spark_bucketing\n")
+    packages = f"packages:\n  - {entry}\n"
+    (shop / "packages.yml").write_text(packages)
+    folders = ("--project-dir", str(shop), "--profiles-dir", str(shop))
+    asked = ("--model", "orders", "--clustered-by", "customer_id", "--yes")
+    result = CliRunner().invoke(main, ["init", *folders, *asked])
+    assert result.exit_code == 0, result.output
+    assert (shop / "packages.yml").read_text() == packages and "bucketed_table" in files(shop)["orders.sql"]
 
 
 def test_packages_keep_their_comments_and_their_style() -> None:
@@ -125,7 +140,7 @@ def test_a_file_without_packages_is_an_error_that_names_it(text: str) -> None:
         add_package(text, {"local": "x"})
 
 
-def test_jars_and_extensions_of_others_stay() -> None:
+def test_existing_jars_and_extensions_are_kept() -> None:
     parameters = "      server_side_parameters:\n        spark.jars: a.jar\n        spark.sql.extensions: io.delta.X\n"
     text = PROFILE.replace("      schema: shop\n", "      schema: shop\n" + parameters, 1)
     found = yaml.safe_load(add_settings(text, "shop", "dev", SETTINGS))["shop"]["outputs"]["dev"]
@@ -134,7 +149,7 @@ def test_jars_and_extensions_of_others_stay() -> None:
     }  # fmt: skip
 
 
-def test_a_target_that_profiles_yml_does_not_have_is_an_error() -> None:
+def test_missing_target_is_an_error() -> None:
     with pytest.raises(ProfileError, match="no target 'qa' in profile 'shop'"):
         add_settings(PROFILE, "shop", "qa", SETTINGS)
 

@@ -1,4 +1,4 @@
-"""Bucket specs of partitions, without Spark: which can be read together, what is wrong, and how to fix it."""
+"""Tests of bucket specs per partition without Spark: partitions that are read together, findings and fixes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from spark_bucketing.table.compatibility import (
 from spark_bucketing.table.model import Column, Partition, Status, Table, words
 from spark_bucketing.table.partition_predicates import covering
 from spark_bucketing.table.rewrite import RewritePlan, plan_rewrite
-from spark_bucketing.table.staging import beside
+from spark_bucketing.table.staging import intermediate_name
 
 MERGING = Merging("auto", 2, 4)
 DS = (Column("ds", "string"),)
@@ -245,9 +245,9 @@ def test_partitions_with_shared_directories_are_not_rewritten() -> None:
     whole, alike = part("ds=c", None, location="file:/"), part("ds=ab", None)
     found = plan(outer, inner, alike, unclear=frozenset(["ds=ab"]))
     assert [partition.name for partition in found.todo] == ["ds=b"]
-    left = [(partition.name, "is also that of ds=b" in why) for partition, why in found.left]
+    left = [(partition.name, "also contains ds=b" in why) for partition, why in found.left]
     assert left == [("ds=a", True), ("ds=ab", False)]
-    assert "is also that of the table" in plan(whole).left[0][1]
+    assert "also contains the table" in plan(whole).left[0][1]
 
 
 def test_staging_table_holds_no_more_than_the_limit() -> None:
@@ -259,9 +259,12 @@ def test_staging_table_holds_no_more_than_the_limit() -> None:
 
 
 def test_staging_table_has_the_name_that_the_macros_expect() -> None:
-    assert beside("db.t", "staged") == "`db`.`t__dbt_staged`"
+    assert intermediate_name("db.t", "staged") == "`db`.`t__dbt_staged`"
     long = "t" * 120
-    assert beside(f"db.{long}", "staged") == f"`db`.`{'t' * 80}_{hashlib.md5(long.encode()).hexdigest()}__dbt_staged`"
+    assert (
+        intermediate_name(f"db.{long}", "staged")
+        == f"`db`.`{'t' * 80}_{hashlib.md5(long.encode()).hexdigest()}__dbt_staged`"
+    )
 
 
 def shown(seen: Table) -> str:

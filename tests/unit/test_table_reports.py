@@ -84,7 +84,7 @@ def test_json_contains_bytes_and_partition_specs() -> None:
 
 
 def test_documentation_contains_every_key() -> None:
-    text = (REPOSITORY / "docs" / "table.md").read_text()
+    text = (REPOSITORY / "docs" / "reference" / "table.md").read_text()
     (table,) = json.loads(written(OK, form="json"))["tables"]
     for key in [*table, *table["bytes"], *table["by_spec"][0], *table["spec"]]:
         assert f"`{key}`" in text, key

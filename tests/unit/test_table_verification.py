@@ -58,14 +58,14 @@ CASES = {
         ("ds=b has a row of bucket 1 in a file of bucket 0: rewrite it",),
     ),
     "no extension": (Verification(bucketed(merging=None)), "unknown", ()),
-    "statistics": (organized(State.MAPPED), "ok", ()),
+    "statistics": (organized(State.COVERED), "ok", ()),
     "not covered": (
-        organized(State.MAPPED, State.NOT_MAPPED),
+        organized(State.COVERED, State.NOT_COVERED),
         "wrong",
         ("1 file not in the file statistics, such as part-1: ", "table stats db.o --repair"),
     ),
     "wrong": (organized(State.WRONG, State.WRONG), "wrong", ("2 files whose statistics differ from the rows",)),
-    "overlapping": (organized(State.MAPPED, overlaps=True), "wrong", ("overlaps another file's", "--full-refresh")),
+    "overlapping": (organized(State.COVERED, overlaps=True), "wrong", ("overlaps another file's", "--full-refresh")),
 }
 
 

@@ -1,4 +1,4 @@
-"""Write tables, or read those of any version, with the PySpark of another version, in a separate process.
+"""Write tables, or read tables of any version, with another version of PySpark in a separate process.
 
 Arguments: `write` or `read`, the folder of the warehouse and metastore, and the versions of the tables. The result is
 printed as one line of JSON.
@@ -69,7 +69,7 @@ def write(spark: SparkSession, version: str) -> dict[str, object]:
 
 
 def read(spark: SparkSession, *versions: str) -> dict[str, object]:
-    """Join tables of each version with those of the last; return shapes of plans and whether rows match."""
+    """Join tables of each version with tables of the last; return shapes of plans and whether rows match."""
     found: dict[str, object] = {}
     for version in versions:
         for name, join in JOINS.items():

@@ -25,6 +25,6 @@ def parse_size(text: object) -> int:
 
 
 def count(number: int, noun: str) -> str:
-    """A number with its noun: 1 finding, 2 findings, 3 queries."""
+    """Return a number with its noun: 1 finding, 2 findings, 3 queries."""
     several = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
     return f"{number:,} {noun if number == 1 else several}"

@@ -1,4 +1,4 @@
-"""Tests that ALTER TABLE ... SEAL BUCKETS reads unsealed files once, and seals those that match the bucket spec."""
+"""Tests that ALTER TABLE ... SEAL BUCKETS reads unsealed files once, and seals files that match the bucket spec."""
 
 from __future__ import annotations
 

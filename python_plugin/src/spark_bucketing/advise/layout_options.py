@@ -134,8 +134,7 @@ def keys_of(required: Sequence[RequiredLayout], compatibility: Compatibility) ->
     """Return the candidate bucket columns of each table: join keys, in the order of either table, and grouping keys.
 
     Keys that several operators share suit all of them. A grouping can use any subset of its keys; a join can use a
-    subset
-    if the session allows it.
+    subset if the session allows it.
     """
     found: dict[str, dict[tuple[str, ...], None]] = {}
     sets: dict[str, dict[tuple[str, ...], None]] = {}

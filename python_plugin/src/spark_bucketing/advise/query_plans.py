@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from spark_bucketing.advise.advice import QueryProof
-from spark_bucketing.advise.requirements import CastKey, Planned, RequiredLayout, cast_keys, planned, required
+from spark_bucketing.advise.requirements import CastKey, Planned, RequiredLayout, cast_keys, planned, required_layouts
 from spark_bucketing.check.query_selection import selectable
 from spark_bucketing.check.stub_tables import StubTables
 from spark_bucketing.check.time_limit import TimeLimit
@@ -71,7 +71,7 @@ class Plans:
             # Existing buckets already meet some requirements, which only a plan over unbucketed tables shows.
             if any(table.spec for table in tables):
                 plan, statistics = self._explained(node, [replace(table, spec=None) for table in tables])
-            self._required += required(node.name, plan, statistics, self.runs_of(node))
+            self._required += required_layouts(node.name, plan, statistics, self.runs_of(node))
             self.cast_keys += cast_keys(node.name, plan)
         except BucketingError as error:
             self.errors[node.unique_id] = self.stub.why(str(error))

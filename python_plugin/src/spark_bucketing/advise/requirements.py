@@ -120,7 +120,9 @@ def _sizes(plan: PhysicalPlan, statistics: Statistics) -> Mapping[int, float]:
     return found
 
 
-def required(query: str, plan: PhysicalPlan, statistics: Statistics, runs: float = 1.0) -> tuple[RequiredLayout, ...]:
+def required_layouts(
+    query: str, plan: PhysicalPlan, statistics: Statistics, runs: float = 1.0
+) -> tuple[RequiredLayout, ...]:
     """Return the requirements of a plan's operators for tables whose rows reach them without a shuffle."""
     sizes = _sizes(plan, statistics)
     return tuple(one for op in _shuffling(plan) for one in _of_operator(query, op, sizes, runs))

@@ -109,7 +109,7 @@ class LiveHypotheticalTables:
 
 
 def _with_planned_size(facts: TableFacts, query: Query) -> TableFacts:
-    """The same with the size of the partitions that the query selects, by which Spark plans it."""
+    """Return the facts with the size of the partitions that the query selects, which Spark uses for planning."""
     if not facts.partition_columns:
         return facts
     size = query.statistics.tables.get(facts.name)

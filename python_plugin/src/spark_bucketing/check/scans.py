@@ -135,8 +135,7 @@ class BucketedScan:
         """Return the number of partitions that it reads, as far as EXPLAIN shows; 1 for an unpartitioned table.
 
         EXPLAIN prints one path and the number of other paths. If all partitions are read, it prints the table's path,
-        and
-        the number is assumed to be 2.
+        and the number is assumed to be 2.
         """
         if not self.facts.partition_columns:
             return 1

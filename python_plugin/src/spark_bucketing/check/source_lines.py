@@ -12,9 +12,8 @@ def source_line(compiled: str, line: int, raw: str) -> int | None:
     """Return the line of the model's file that a line of compiled SQL came from, starting at 1; None if uncertain.
 
     A line of the file is a candidate if some value of its Jinja produces the compiled text. The candidate with the most
-    literal text is the origin. It must be the only one, or there must be as many candidates as equal lines in the
-    compiled
-    SQL, which are then matched in order.
+    literal text is the origin. If several candidates tie, their number must equal the number of equal lines in the
+    compiled SQL, and they are matched in order.
     """
     lines = compiled.splitlines()
     if not 1 <= line <= len(lines) or not lines[line - 1].strip():

@@ -1,4 +1,4 @@
-"""The command `spark-bucketing`, a module for each of its commands: only here do errors become messages."""
+"""Define the command `spark-bucketing`, with one module per subcommand. Errors become messages only here."""
 
 from spark_bucketing.cli.root import main
 

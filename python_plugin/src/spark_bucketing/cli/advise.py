@@ -1,4 +1,4 @@
-"""The command `advise`."""
+"""Define the command `advise`."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ _WRITERS = {"text": write_text, "json": write_json, "html": write_html}
 )
 @click.option("--manifest", type=READ_FILE, help="Use this manifest.json of compiled models.")
 @click.option("--sizes", type=READ_FILE, help="JSON or YAML file of bytes, partitions and column values by table.")
-@click.option("--assume-size", type=SIZE, help="Size of tables without a known size; without it they stay as they are.")
+@click.option(
+    "--assume-size", type=SIZE, help="Size of tables without a known size; without this option, their config stays."
+)
 @click.option(
     "--runs",
     type=click.Path(exists=True, resolve_path=True, path_type=Path),
-    help="How often models run: run_results.json, a folder of them, or numbers by model; the default is once.",
+    help="Number of runs per model: run_results.json, a folder of such files, or numbers by model; the default is 1.",
 )
 @click.option("--target-file-size", type=SOME, default=256 * MIB, show_default="256MiB", help="Target size of a file.")
-@click.option(
-    "--smallest", type=SIZE, default=256 * MIB, show_default="256MiB", help="Leave tables below this size alone."
-)
+@click.option("--smallest", type=SIZE, default=256 * MIB, show_default="256MiB", help="Ignore tables below this size.")
 @click.option("--budget", type=SIZE, help="Total size of the tables that may change, such as 2TiB.")
-@click.option("--profile", is_flag=True, help="Sample column values, with one query per column that matters.")
+@click.option("--profile", is_flag=True, help="Sample column values, with one query per candidate column.")
 @click.option("--explain", metavar="TABLE", help="Show the candidates of one table and why each lost.")
 @click.option("--diff/--apply", "diff", default=True, help="Show or apply the config changes.")
 @click.option(
@@ -75,10 +75,10 @@ def advise(
     """Propose bucket columns and numbers of buckets for the models of a project.
 
     Spark's planner finds the joins, groupings and windows of all models. The command chooses the bucket specs that save
-    most shuffled bytes over all tables, and plans the whole project again with them. It runs nothing, and changes only
-    configs, with --apply.
+    the most shuffled bytes over all tables, and plans the whole project again with them. It runs no models. With
+    --apply, it changes their configs.
 
-    Exit codes: 0 advice was given, 2 could not run, or some query could not be planned.
+    Exit codes: 0 success, 2 could not run, or could not plan some query.
     """
     check = CheckRequest(
         place=place,
@@ -97,6 +97,6 @@ def advise(
         else:
             _WRITERS[form](advice, standard_output(form))
     except OSError as error:
-        raise ProjectError(f"The report cannot be written to {output}: {error.strerror}.") from error
+        raise ProjectError(f"Cannot write the report to {output}: {error.strerror}.") from error
     if any(one.error for one in advice.proof):
         ctx.exit(COULD_NOT_RUN)

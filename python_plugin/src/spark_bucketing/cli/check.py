@@ -1,4 +1,4 @@
-"""The command `check`."""
+"""Define the command `check`."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ from spark_bucketing.report.check_report import FORMATS, write_report
 
 
 class _ManyValues(click.Command):
-    """Takes several values after one --select or --exclude, as dbt does: --select a b --exclude c.
+    """Accept several values after one --select or --exclude, as dbt does: --select a b --exclude c.
 
-    A path of a file is a value where it comes first or has a selector's method before it (path:models/a.sql); after
-    other values it is a FILE.
+    The path of a file is a value if it comes first or follows a selector method (path:models/a.sql). After other
+    values, it is a FILE.
     """
 
     _MANY = ("--select", "-s", "--exclude")
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        # A shell asks what may follow, and the values may be missing yet.
+        # For shell completion, the values may still be missing.
         if ctx.resilient_parsing:
             return super().parse_args(ctx, args)
         spread: list[str] = []
-        # The option whose values are read, and how many it has so far.
+        # The current option, and the number of its values so far.
         option, values = "", 0
         for place, argument in enumerate(args):
             if option and not argument.startswith("-") and (not values or _is_selector(argument)):
@@ -64,12 +64,12 @@ class _ManyValues(click.Command):
 
 
 def _is_selector(word: str) -> bool:
-    # One letter before a colon is a drive of Windows.
+    # One letter before a colon is a Windows drive.
     return not word.endswith(".sql") or re.match(r"[@+\d]*[a-z_.]{2,}:", word) is not None
 
 
 class _ReportTo(click.Choice[str]):
-    """A format, and the file of its report, if it has one of its own: sarif=check.sarif."""
+    """Convert a format with an optional file for its report: sarif=check.sarif."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         form, _, file = value.partition("=")
@@ -89,7 +89,7 @@ def _split(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> tu
     callback=_split,
     help="Models to check, in dbt's selector syntax; the default is all models.",
 )
-@click.option("--exclude", multiple=True, callback=_split, help="Models to leave out, in dbt's selector syntax.")
+@click.option("--exclude", multiple=True, callback=_split, help="Models to exclude, in dbt's selector syntax.")
 @click.option("--state", type=FOLDER, help="Folder of another run's artifacts, for selectors such as state:modified+.")
 @project_options
 @click.option("--vars", "variables", default="{}", help="Project variables as YAML, as in dbt.")
@@ -133,7 +133,7 @@ def _split(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> tu
     "--write-baseline",
     "new_baseline",
     type=WRITTEN_FILE,
-    help="Write the findings to this file and succeed; entries of models that were not checked stay.",
+    help="Write the findings to this file and exit with 0; keep the entries of models that were not checked.",
 )
 @click.pass_context
 def check(
@@ -149,9 +149,9 @@ def check(
     new_baseline: Path | None,
     **asked: Any,
 ) -> None:
-    """Find where Spark shuffles or sorts although tables are bucketed, why, and what to change.
+    """Find where and why Spark shuffles or sorts bucketed tables, and what to change.
 
-    Spark explains every compiled model of the project, or each FILE.sql, and runs none. Each join, aggregate, window
+    Spark plans every compiled model of the project, or each FILE.sql, and runs none. Each join, aggregate, window
     and distinct gets a verdict: sort-free, shuffle-free, one-sided, shuffled, broadcast, not bucketed on purpose, or
     unknown. Each shuffle or sort of a bucketed table is a finding, with a reason and a fix.
 
@@ -159,12 +159,12 @@ def check(
 
     Exit codes: 0 clean, 1 findings at or above --fail-on, 2 could not run, or some query is unknown.
     """
-    # Before anything that takes long.
+    # Check the outputs before any slow step.
     places = [(form, file or output) for form, file in reports]
     for place, several in Counter(place for _, place in places).items():
         if several > 1:
             raise click.BadParameter(
-                f"several reports would go to {place or 'standard output'}. Expected a file for each but one, as in "
+                f"several reports would go to {place or 'standard output'}. Expected a file for all but one, as in "
                 "--format github --format sarif=check.sarif.",
                 param_hint="'--format'",
             )
@@ -179,7 +179,7 @@ def check(
         try:
             report = check_project(request, show)
         except KeyboardInterrupt as interrupt:
-            raise ProjectError("Interrupted before anything was checked.") from interrupt
+            raise ProjectError("Interrupted before any model was checked.") from interrupt
     for form, place in places:
         if place:
             _write(report, form, place, fail_on, verbose)
@@ -195,8 +195,8 @@ def check(
 def _check_writable(path: Path) -> None:
     place = path if path.exists() else path.absolute().parent
     if not place.exists() or not os.access(place, os.W_OK):
-        why = "there is no permission" if place.exists() else "there is no such folder"
-        raise ProjectError(f"{path} cannot be written: {why}.")
+        why = "permission denied" if place.exists() else "its folder does not exist"
+        raise ProjectError(f"Cannot write {path}: {why}.")
 
 
 def _write(report: Report, form: str, output: Path, fail_on: FailOn, verbose: bool) -> None:
@@ -204,4 +204,4 @@ def _write(report: Report, form: str, output: Path, fail_on: FailOn, verbose: bo
         with output.open("w", encoding="utf-8", errors="replace") as file:
             write_report(report, form, file, fail_on, verbose, plain=True)
     except OSError as error:
-        raise ProjectError(f"The report cannot be written to {output}: {error.strerror}.") from error
+        raise ProjectError(f"Cannot write the report to {output}: {error.strerror}.") from error

@@ -1,4 +1,4 @@
-"""The command `doctor`."""
+"""Define the command `doctor`."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from spark_bucketing.report.doctor import write_diagnoses
 @FORMAT
 @project_options
 def doctor(form: str, place: Place) -> None:
-    """Check whether the target's Spark and the local installation fit together.
+    """Check whether the target's Spark and the local installation are compatible.
 
-    Checks the versions of dbt, of the dbt package and of Spark, the session extension, the settings that keep buckets
-    from being written or used, and the metastore. Changes nothing.
+    Checks the versions of dbt, the dbt package and Spark, the session extension, the metastore, and settings that
+    prevent Spark from writing or using buckets. Changes nothing.
 
     Exit codes: 0 clean, 1 findings, 2 could not run, or some check is inconclusive.
     """

@@ -1,4 +1,4 @@
-"""The commands of `extension`: build the jar, and say how to load it."""
+"""Define the commands of `extension`: build the jar and print the settings that load it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _JAR = click.option(
     "--output",
     "-o",
     type=WRITTEN_FILE,
-    help="Copy the jar to FILE, a name that stays the same from version to version.",
+    help="Copy the jar to FILE, so that its path does not change with the version.",
 )
 
 
@@ -36,8 +36,8 @@ def extension() -> None:
 def build(cache_dir: Path | None, output: Path | None) -> None:
     """Compile the extension for the installed Spark, and print the path of its jar.
 
-    Compiles once per version of Spark and of the extension, with the Scala compiler in Spark's jars; a Java runtime is
-    enough. Uses the Spark of SPARK_HOME, or else of PySpark.
+    Compiles once per version of Spark and of the extension. The Scala compiler comes with Spark; the only requirement
+    is a Java runtime. Uses the Spark in SPARK_HOME, or else PySpark's.
     """
     click.echo(_jar(cache_dir, output))
 
@@ -56,8 +56,8 @@ def build(cache_dir: Path | None, output: Path | None) -> None:
 def conf(form: str, cache_dir: Path | None, output: Path | None) -> None:
     """Print the settings that enable the extension, and build its jar if necessary.
 
-    Where a setting exists already, append to it: in spark.jars and spark.sql.extensions after a comma, in
-    spark.driver.extraClassPath after a colon.
+    If a setting already has a value, append to it: after a comma in spark.jars and spark.sql.extensions, after a
+    colon in spark.driver.extraClassPath.
     """
     settings = extension_settings if form == "profiles" else server_settings
     click.echo(FORMATS[form](settings(_jar(cache_dir, output))))

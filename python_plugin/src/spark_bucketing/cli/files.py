@@ -1,4 +1,4 @@
-"""The commands of `files`: plan the files of a model, and compare strategies of writing them."""
+"""Define the commands of `files`: plan the files of a model, and compare the strategies that write them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _POSITIVE = click.IntRange(min=1)
 
 @click.group()
 def files() -> None:
-    """Plan the files of organized tables, and simulate strategies of writing them."""
+    """Plan the files of organized tables, and simulate the strategies that write them."""
 
 
 @files.command()
@@ -44,13 +44,16 @@ def files() -> None:
 def simulate(partitions: int, each: int, scale: float, form: str) -> None:
     """Simulate how each strategy spreads rows over tasks: idle tasks, collisions, and files written.
 
-    Uses Spark's hash and starts no Spark. Efficiency is tasks with rows per planned file. A collision is a task with
-    rows of two files or more, a serious one with rows of three or more; both are shares of the tasks with rows.
+    Computes Spark's hash without starting Spark. Efficiency is the number of tasks with rows, divided by the number of
+    planned files. A collision is a task with rows of at least two files; a serious collision, of at least three. Both
+    are shares of the tasks with rows.
     """
     if math.isnan(scale):
-        raise click.BadParameter("not a number. Expected one from 0.01 to 100.", param_hint="--scale")
+        raise click.BadParameter("not a number. Expected a number from 0.01 to 100.", param_hint="--scale")
     if partitions * each * max(scale, 1) > _MOST_FILES:
-        raise click.BadParameter(f"more than {_MOST_FILES:,} tasks. Expected fewer partitions, files or scale.")
+        raise click.BadParameter(
+            f"more than {_MOST_FILES:,} tasks. Expected fewer partitions or files, or a smaller scale."
+        )
     write_simulation(Shape(partitions, each, scale), form, standard_output(form))
 
 
@@ -63,7 +66,7 @@ def simulate(partitions: int, each: int, scale: float, form: str) -> None:
 @click.option(
     "--bytes-per-row",
     type=click.FloatRange(min=0, min_open=True),
-    help="Bytes of a row on disk; the default is measured from the existing table.",
+    help="Bytes per row on disk; the default is measured in the existing table.",
 )
 @FORMAT
 @project_options
@@ -80,8 +83,8 @@ def plan(
 ) -> None:
     """Show how many files each partition of MODEL gets, and why.
 
-    The project is compiled, and the model's query is run to count its rows by partition; nothing is written. A model of
-    any materialization can be planned, with one of the options that say how many.
+    Compiles the project, and runs the model's query to count the rows of each partition. Writes nothing. The options
+    override the model's config, and allow planning a model of any materialization.
     """
     stated = {key: value for key, value in counts.items() if value is not None}
     overrides = Overrides(stated, Fraction(bytes_per_row or 0))

@@ -1,4 +1,4 @@
-"""The command `init`."""
+"""Define the command `init`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ from spark_bucketing.init.initialize import (
     is_package,
     model_edits,
     package_edit,
-    package_entry,
     profile_edit,
 )
 from spark_bucketing.plan.explain_cost import parse_statistics
@@ -58,7 +57,7 @@ def init(
     spec to a first model. Shows the changes as a diff and asks before it writes them.
     """
     if bool(model) != bool(clustered_by):
-        raise click.UsageError("--model and --clustered-by go together: name a model and the columns it is joined on.")
+        raise click.UsageError("--model and --clustered-by go together: name a model and the columns of its joins.")
     with progress_line("reading the project") as line:
         target = read_target(place)
         columns = tuple(name.strip() for name in (clustered_by or "").split(",") if name.strip())
@@ -84,8 +83,8 @@ def _is_confirmed() -> bool:
 
 
 def _planned(target: Target, package: str | None, revision: str, first: FirstModel | None, line: ProgressLine) -> Setup:
-    entry = package_entry(package, revision, target.project_dir, _CHECKOUT if is_package(_CHECKOUT) else None)
-    edits: list[FileEdit | None] = [package_edit(target.project_dir, entry)]
+    checkout = _CHECKOUT if is_package(_CHECKOUT) else None
+    edits: list[FileEdit | None] = [package_edit(target.project_dir, package, revision, checkout)]
     notes: list[str] = []
     line.show("compiling the extension")
     if target.method == "session":
@@ -107,7 +106,7 @@ def _planned(target: Target, package: str | None, revision: str, first: FirstMod
 
 
 def _size(target: Target, relation: str, line: ProgressLine) -> int | None:
-    """Bytes of a table as Spark's planner knows them."""
+    """Return the size of a table in bytes, as Spark's planner estimates it; None if it does not exist."""
     with connected(target, line) as warehouse:
         try:
             rows = warehouse.rows(f"explain cost select * from {relation}")  # noqa: S608 it is quoted by dbt

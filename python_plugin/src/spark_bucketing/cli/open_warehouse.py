@@ -1,4 +1,4 @@
-"""The warehouse of a target, opened for a command."""
+"""Open the warehouse of a target for a command."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from spark_bucketing.project.profile import Place, Target, read_target
 from spark_bucketing.session import SessionStatements, open_session, quiet_errors
 from spark_bucketing.table.warehouse import Warehouse
 
-DRY_RUN = click.option("--dry-run", is_flag=True, help="Show what would be done, and change nothing.")
+DRY_RUN = click.option("--dry-run", is_flag=True, help="Show the changes without making them.")
 WHERE = click.option("--where", help="SQL condition on the partition columns; the default is all partitions.")
 
 
 def table_command(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Argument and options of a command on one table."""
+    """Add the argument and the options of a command on one table."""
     return click.argument("name", metavar="[SCHEMA.]TABLE")(project_options(function))
 
 
 def tables_command(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Arguments and options of a command on some tables, or all of a schema."""
+    """Add the arguments and the options of a command on some or all tables of a schema."""
     schema = click.option("--schema", help="Schema of tables named without one; the default is the target's.")
     return click.argument("tables", metavar="[[SCHEMA.]TABLE]...", nargs=-1)(schema(project_options(function)))
 
 
 @contextmanager
 def opened(place: Place, line: ProgressLine) -> Iterator[tuple[Warehouse, Target]]:
-    """A session with the settings that are needed, and its target.
+    """Open a session with the settings that the table commands require, and yield it with its target.
 
     Raises:
-        BucketingError: there is no session.
+        BucketingError: the session cannot be opened.
     """
     target = read_target(place)
     with connected(target, line) as warehouse, warehouse.with_needed_settings():
@@ -44,10 +44,10 @@ def opened(place: Place, line: ProgressLine) -> Iterator[tuple[Warehouse, Target
 
 @contextmanager
 def connected(target: Target, line: ProgressLine) -> Iterator[Warehouse]:
-    """A session of a target, with its own settings.
+    """Open a session of a target with the target's own settings.
 
     Raises:
-        BucketingError: there is no session.
+        BucketingError: the session cannot be opened.
     """
     with closing(_statements(target, line)) as statements:
         yield Warehouse(statements.rows)

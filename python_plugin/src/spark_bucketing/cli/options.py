@@ -1,4 +1,4 @@
-"""Options that several commands have."""
+"""Define options that several commands share."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FORMAT = click.option(
 
 
 class _Size(click.ParamType):  # type: ignore[type-arg,unused-ignore]
-    """Bytes, such as 2TiB."""
+    """Convert a size with a unit, such as 2TiB, to bytes."""
 
     name = "size"
 
@@ -37,7 +37,7 @@ class _Size(click.ParamType):  # type: ignore[type-arg,unused-ignore]
         try:
             size = parse_size(value)
         except ValueError:
-            self.fail(f"{value!r} is no size. Expected a number with a unit, as in 256MiB or 2TiB.", param, ctx)
+            self.fail(f"{value!r} is not a size. Expected a number with a unit, as in 256MiB or 2TiB.", param, ctx)
         if size < self._least:
             self.fail(f"{value!r} is too small. Expected a number with a unit, as in 256MiB or 2TiB.", param, ctx)
         return size
@@ -47,7 +47,7 @@ SIZE, SOME = _Size(), _Size(least=1)
 
 
 def project_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Options of dbt for finding a project, its profile and the target, as one argument `place`."""
+    """Add dbt's options for the project, the profile and the target, and pass them as one argument `place`."""
 
     @wraps(function)
     def with_place(
@@ -69,7 +69,7 @@ def project_options(function: Callable[..., Any]) -> Callable[..., Any]:
             "--project-dir",
             type=FOLDER,
             envvar="DBT_PROJECT_DIR",
-            help="Folder of dbt_project.yml; the default is the current folder or one above it, as in dbt.",
+            help="Folder of dbt_project.yml; the default is the current folder or a parent, as in dbt.",
         ),
     ):
         with_place = option(with_place)

@@ -1,4 +1,4 @@
-"""One line at the bottom of a terminal that says what a command is at."""
+"""Show the current step of a command in one line at the bottom of the terminal."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ STARTING, CONNECTING = "starting Spark", "connecting to the server"
 
 
 class ProgressLine:
-    """The line; nothing where standard error is no terminal."""
+    """The progress line; it prints nothing if standard error is not a terminal."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
@@ -25,13 +25,13 @@ class ProgressLine:
         self._what = ""
 
     def show(self, what: str) -> None:
-        """Say what is at work now."""
+        """Show a step."""
         self._what = what
         self._progress.update(self._task, description=what)
 
     @property
     def on_tasks(self) -> Callable[[int, int], None] | None:
-        """To be called with how many of Spark's tasks are done, and of how many; None where nobody would see it."""
+        """Return the callback for Spark's finished and total tasks; None if the line is disabled."""
         return None if self._progress.disable else self._show_tasks
 
     def _show_tasks(self, done: int, total: int) -> None:
@@ -40,22 +40,22 @@ class ProgressLine:
 
     @contextmanager
     def hidden(self) -> Iterator[None]:
-        """Erase the line while something else is written to the same terminal."""
+        """Hide the line while other output goes to the terminal."""
         self._progress.stop()
         yield
         self._progress.start()
 
     def echo(self, text: str) -> None:
-        """Write a line to standard output."""
+        """Print a line to standard output."""
         with self.hidden():
             click.echo(text)
 
 
 @contextmanager
 def progress_line(what: str = "") -> Iterator[ProgressLine]:
-    """A line on standard error while the block runs, where that is a terminal; nothing is left of it."""
+    """Show a line on standard error while the block runs, if that is a terminal, and erase it afterwards."""
     terminal = sys.stderr.isatty() and Console(stderr=True).is_interactive
-    # A descriptor of its own: while Spark starts, the process's standard error is kept for its messages.
+    # Duplicate the descriptor: while Spark starts, the process's standard error is captured.
     stream = os.fdopen(os.dup(sys.stderr.fileno()), "w", encoding="utf-8") if terminal else io.StringIO()
     text = TextColumn("{task.description}", markup=False, table_column=Column(no_wrap=True, overflow="ellipsis"))
     progress = Progress(
@@ -64,7 +64,7 @@ def progress_line(what: str = "") -> Iterator[ProgressLine]:
         TimeElapsedColumn(),
         console=Console(file=stream),
         transient=True,
-        # Standard output is the report's, wherever it goes.
+        # Standard output is for the report only.
         redirect_stdout=False,
         disable=not terminal,
     )

@@ -1,4 +1,4 @@
-"""The group of all commands, and what becomes of what they raise."""
+"""Define the group of all commands, and turn their errors into messages."""
 
 from __future__ import annotations
 
@@ -32,23 +32,21 @@ class _Commands(click.Group):
         except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
             raise
         except KeyboardInterrupt as interrupt:
-            click.echo(
-                "Interrupted. Whatever was begun is finished or cleared up when the command runs again.", err=True
-            )
+            click.echo("Interrupted. Run the command again to complete or clean up interrupted writes.", err=True)
             raise click.exceptions.Exit(INTERRUPTED) from interrupt
-        # Exit code 1 says that there are findings, which Python's own for an error must not say.
+        # Python would exit with code 1, which means findings.
         except Exception as error:
             frame = traceback.extract_tb(error.__traceback__)[-1]
             raise _Failure(
                 f"{type(error).__name__}: {error} (in {Path(frame.filename).name}, line {frame.lineno}). "
-                "This is a mistake of this program; please report it."
+                "This is a bug in spark-bucketing; please report it."
             ) from error
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="spark-bucketing")
 def main() -> None:
-    """Bucketed tables on Spark, for a dbt project."""
+    """Manage bucketed tables on Spark in a dbt project."""
 
 
 for _command in (advise, check, doctor, explain, extension, files, init, table):

@@ -1,4 +1,4 @@
-"""Standard output, on which every report is written."""
+"""Configure standard output for reports."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TextIO
 
 
 def standard_output(form: str) -> TextIO:
-    """The stream for a report: UTF-8 but for text, which is for people; no character is a reason to fail."""
+    """Return the stream for a report: UTF-8, or the terminal's encoding for text; replace unsupported characters."""
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(encoding=None if form == "text" else "utf-8", errors="replace")
     return sys.stdout

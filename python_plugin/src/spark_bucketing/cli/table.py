@@ -1,4 +1,4 @@
-"""The commands of `table`: show, verify, seal and rewrite tables, and their file statistics."""
+"""Define the commands of `table`: show, verify, seal and rewrite tables, and show file statistics."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from spark_bucketing.units import count
 def table() -> None:
     """Show, verify, seal and rewrite bucketed and organized tables.
 
-    With a dbt target whose method is session, Spark runs in this process; with thrift or http, statements go to the
+    If the method of the dbt target is session, Spark runs in this process. With thrift or http, statements go to the
     target's server. Seals and bucket specs per partition require the session extension.
     """
 
@@ -42,12 +42,12 @@ def table() -> None:
 def show(tables: tuple[str, ...], schema: str | None, form: str, place: Place) -> None:
     """Show bucket specs, files, sizes, skew, seals and file statistics of tables.
 
-    Without TABLE, all bucketed and organized tables of the schema. For a named table also the bucket specs of its
-    partitions, which of them Spark reads together as bucketed, and the statistics of each file. Files are listed and
-    compared with their seals; rows are counted by the footers of the files.
+    Without TABLE, shows all bucketed and organized tables of the schema. For a named table, also shows its
+    partitions' bucket specs, the partitions that Spark reads together as bucketed, and file statistics. The command
+    lists files, compares them with their seals, and counts rows by file footers.
 
-    Skew is the rows of the largest bucket over the mean of all buckets, with partitions of the same spec added up;
-    where partitions differ in their specs, the largest of these numbers.
+    Skew is the number of rows in the largest bucket divided by the mean over all buckets. Partitions with the same spec
+    are added up; for several specs, the largest skew is shown.
 
     Exit codes: 0 each bucket is one file, 1 some are not, 2 could not run.
     """
@@ -62,7 +62,7 @@ def show(tables: tuple[str, ...], schema: str | None, form: str, place: Place) -
 @click.option(
     "--deep",
     is_flag=True,
-    help="Also read rows: those of files without a valid seal, and all rows of organized tables.",
+    help="Also read the rows of unsealed files and of organized tables.",
 )
 @WHERE
 @FORMAT
@@ -70,10 +70,10 @@ def show(tables: tuple[str, ...], schema: str | None, form: str, place: Place) -
 def verify(tables: tuple[str, ...], schema: str | None, deep: bool, where: str | None, form: str, place: Place) -> None:
     """Run every check that fits a table: file names, seals, file statistics.
 
-    Without TABLE, all bucketed and organized tables of the schema. With --deep also rows in their buckets, the order
-    of rows in each file, and the file statistics against the rows. Nothing is changed.
+    Without TABLE, checks all bucketed and organized tables of the schema. With --deep, also checks that rows are in
+    their buckets and sorted within each file, and that file statistics match the rows. Changes nothing.
 
-    Exit codes: 0 clean, 1 findings, 2 could not run, or not all checks.
+    Exit codes: 0 clean, 1 findings, 2 could not run some check.
     """
     with progress_line() as line, opened(place, line) as (warehouse, target):
         chosen = schema or target.schema
@@ -91,12 +91,12 @@ def verify(tables: tuple[str, ...], schema: str | None, deep: bool, where: str |
 @FORMAT
 @table_command
 def seal(name: str, where: str | None, dry_run: bool, form: str, place: Place) -> None:
-    """Seal the files of TABLE that are the buckets of a spec, so that queries read them as bucketed.
+    """Seal the files of TABLE that match its bucket spec, so that queries read them as bucketed.
 
-    The bucket and sort columns of files without a valid seal are read once, in the cluster. For files that stock Spark,
-    Hive or Trino have written; an INSERT through the extension seals what it writes. No data is changed.
+    Use it for files that stock Spark, Hive or Trino wrote; an INSERT with the extension seals its own files. The
+    cluster reads the bucket and sort columns of files without a valid seal once. No data is changed.
 
-    Exit codes: 0 all files are sealed, 1 some are not the buckets of the spec, 2 could not run.
+    Exit codes: 0 all files are sealed, 1 some files do not match the spec, 2 could not run.
     """
     with progress_line() as line, opened(place, line) as (warehouse, target):
         name = qualified(name, target.schema)
@@ -114,16 +114,17 @@ def seal(name: str, where: str | None, dry_run: bool, form: str, place: Place) -
 def rewrite(name: str, where: str | None, dry_run: bool, place: Place) -> None:
     """Rewrite partitions of TABLE in the table's current spec, with one file for each bucket.
 
-    Partitions that are sealed so already are skipped. The others are copied to a staging table, whose properties say
-    what it replaces once its rows are counted; then Spark overwrites the partitions from there. Run an interrupted or
-    killed command again: it finishes from a complete staging table and drops an incomplete one.
-    Nothing else may write to these partitions at the same time, nor may another rewrite of the table run.
+    Skips partitions that are already sealed with this spec. Copies the others to a staging table, compares row counts,
+    and overwrites the partitions from there. If the command is interrupted or killed, run it again: it continues from a
+    complete staging table and drops an incomplete one.
+
+    No other job may write to these partitions, and no other rewrite of the table may run at the same time.
     """
     with progress_line() as line, opened(place, line) as (warehouse, target):
         name = qualified(name, target.schema)
         line.show(f"listing files of {name}")
         found = read_table(warehouse, name)
-        # A mistake in the predicate is found before anything is done.
+        # Report an invalid predicate before any change.
         chosen, unclear = select_partitions(warehouse, found, where)
         if dry_run:
             _show_recovery(warehouse, name, line)
@@ -141,14 +142,13 @@ def rewrite(name: str, where: str | None, dry_run: bool, place: Place) -> None:
 
 
 @table.command()
-@click.option("--repair", is_flag=True, help="Rewrite the statistics from the rows, all of which are read once.")
+@click.option("--repair", is_flag=True, help="Rewrite the statistics; reads all rows once.")
 @FORMAT
 @table_command
 def stats(name: str, repair: bool, form: str, place: Place) -> None:
-    """Show the file statistics of TABLE, an organized table, or repair them.
+    """Show or repair the file statistics of TABLE, an organized table.
 
-    No rows are read, except with --repair, which changes no data. `table verify --deep` compares the statistics with
-    the rows.
+    Reads no rows, except with --repair. Changes no data. `table verify --deep` compares the statistics with the rows.
     """
     with progress_line() as line, opened(place, line) as (warehouse, target):
         name = qualified(name, target.schema)
@@ -166,7 +166,7 @@ def _show_recovery(warehouse: Warehouse, name: str, line: ProgressLine) -> None:
     if staging:
         what = "completed" if is_complete(staging) else "dropped"
         line.echo(
-            f"{staging.name}: an earlier run crashed or is still running; the staging table would first be {what}."
+            f"{staging.name}: an earlier run crashed or is still running; this staging table would be {what} first."
         )
 
 
@@ -180,10 +180,11 @@ def _rewrite(warehouse: Warehouse, plan: RewritePlan, line: ProgressLine) -> Non
         line.show(f"writing {partitions} of {plan.table.name}")
         replaced += rewriter.run(batch)
     done = count(replaced, "partition")
-    line.echo(f"{plan.table.name}: {done} brought to the table's spec, {len(plan.done):,} had it before.")
+    line.echo(f"{plan.table.name}: {done} rewritten in the table's spec, {len(plan.done):,} already had it.")
     if plan.left:
         why = "; ".join(f"{part.name}: {obstacle}" for part, obstacle in plan.left)
         raise BucketingError(
-            f"Left as they are, of {plan.table.name}: {why}. Expected partitions with folders of their own, named as "
-            "Spark casts their values to text: INSERT the rows of these into such ones, and drop them."
+            f"{plan.table.name} has partitions that cannot be rewritten: {why}. Expected one folder per partition, "
+            "named as Spark casts the partition values to text. INSERT their rows into new partitions, and drop the "
+            "old ones."
         )

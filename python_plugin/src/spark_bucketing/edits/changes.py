@@ -31,7 +31,7 @@ class Refusal:
     """A change that only the user can make safely."""
 
     model: str  # unique id
-    reason: str  # what was found, as a sentence
+    reason: str  # the finding, as a sentence
     instead: str  # the config to write by hand
 
 

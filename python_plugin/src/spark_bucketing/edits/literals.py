@@ -36,7 +36,7 @@ def in_jinja(value: object, quote: str = "'", capital: bool = False) -> str:
     if isinstance(value, (int, float)):
         return repr(value)
     if isinstance(value, str):
-        # Jinja accepts the escapes of Python strings, which include those of JSON.
+        # Jinja accepts Python's string escapes, which include JSON's.
         escaped = json.dumps(value, ensure_ascii=False)[1:-1].replace('\\"', '"')
         return quote + escaped.replace(quote, "\\" + quote) + quote
     if isinstance(value, Mapping):

@@ -27,12 +27,9 @@ def plan_edits(
     """Plan the file edits for config changes, without writing them.
 
     A key is edited where it is set: in the config() call of the SQL, which takes precedence, or in the YAML properties.
-    A
-    new key goes into the config() call if there is one, else into the config of the properties, else into a new
-    config()
-    call at the top of the SQL. dbt_project.yml is never edited, because it applies to several models; the model's own
-    file
-    overrides it.
+    A new key goes into the config() call if there is one. Otherwise, it goes into the config of the properties, or into
+    a new config() call at the top of the SQL. dbt_project.yml is never edited, because it applies to several models;
+    the model's own file overrides it.
 
     Args:
         project_dir: directory of dbt_project.yml.

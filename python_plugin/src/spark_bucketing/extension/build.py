@@ -43,7 +43,8 @@ def build_jar(cache: Path | None = None) -> Path:
     Args:
         cache: directory of jars; None for the user's own, see cache_folder().
 
-    Returns: the jar, named after Spark's version and a hash of Spark's jars and the sources.
+    Returns:
+        The jar, named after Spark's version and a hash of Spark's jars and the sources.
 
     Raises:
         ExtensionError: Spark or Java is missing, the sources do not compile, or the directory cannot be written.

@@ -22,9 +22,8 @@ def extension_settings(jar: Path) -> dict[str, str]:
 def server_settings(jar: Path) -> dict[str, str]:
     """Return the Spark settings that load the extension into any driver, including a Thrift Server.
 
-    When the first session of a server ends, Hive closes the class loader of spark.jars, and classes that are not yet
-    loaded
-    can no longer be loaded. The driver's own class path stays open.
+    When the first session of a server ends, Hive closes the class loader of spark.jars. Spark can then load no further
+    classes from these jars. The driver's own class path stays open.
 
     Args:
         jar: the extension's jar, from build_jar(); it must exist when the driver starts.

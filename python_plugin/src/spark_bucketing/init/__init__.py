@@ -1,1 +1,1 @@
-"""Adds bucketing to an existing dbt project: the package, the profile's settings and a first bucketed model."""
+"""Add bucketing to an existing dbt project: the package, the profile's settings and a first bucketed model."""

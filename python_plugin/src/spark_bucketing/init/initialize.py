@@ -1,4 +1,4 @@
-"""Plans what `spark-bucketing init` changes in an existing dbt project."""
+"""Plan the changes that `spark-bucketing init` makes to an existing dbt project."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from spark_bucketing.advise.layout_options import number_of_buckets
 from spark_bucketing.edits import ConfigChange, FileEdit, plan_edits
 from spark_bucketing.edits.file_edits import read
 from spark_bucketing.errors import ProjectError
-from spark_bucketing.init.yaml_files import PACKAGE, add_package, add_settings
+from spark_bucketing.init.yaml_files import PACKAGE, add_package, add_settings, is_this_package, packages_of
 from spark_bucketing.project.profile import Target
 
-# One file of a bucket should have about this size.
+# Target size of the file of a bucket.
 _BUCKET_BYTES = 256 * 2**20
 _BUCKETED = {
     "view": "bucketed_table",
@@ -30,12 +30,12 @@ _BUCKETED = {
 
 @dataclass(frozen=True)
 class FirstModel:
-    """The model that becomes bucketed.
+    """The first model to bucket.
 
     Attributes:
-        name: as in ref().
+        name: the model's name, as in ref().
         columns: the bucket columns.
-        size_bytes: size of its table; None to ask the warehouse.
+        size_bytes: size of the model's table; None to ask the warehouse.
         buckets: number of buckets; None to derive it from the size.
     """
 
@@ -47,23 +47,23 @@ class FirstModel:
 
 @dataclass(frozen=True)
 class Setup:
-    """Edits of the project's files, and what is left to the user."""
+    """Edits of the project's files, and notes on the steps that remain for the user."""
 
     edits: tuple[FileEdit, ...]
     notes: tuple[str, ...]
 
 
 def package_entry(source: str | None, revision: str, project_dir: Path, checkout: Path | None) -> Mapping[str, str]:
-    """Return the entry of packages.yml.
+    """Return the entry for packages.yml.
 
     Args:
         source: address of a git repository, or a folder with the dbt package; None for the checkout.
         revision: branch, tag or commit of a git repository.
         project_dir: folder of the user's dbt_project.yml.
-        checkout: folder that this program was installed from, if it has the dbt package.
+        checkout: folder that this program was installed from, if it contains the dbt package.
 
     Raises:
-        ProjectError: no source is known, or the folder is not this package.
+        ProjectError: the source is unknown, or the folder does not contain the dbt package.
     """
     if source is None and checkout is None:
         raise ProjectError(
@@ -82,7 +82,7 @@ def package_entry(source: str | None, revision: str, project_dir: Path, checkout
 
 
 def is_package(folder: Path) -> bool:
-    """Whether a folder has the dbt package of this program."""
+    """Return whether a folder contains the dbt package spark_bucketing."""
     try:
         data = yaml.safe_load(read(folder / "dbt_project.yml"))
     except (OSError, ValueError, yaml.YAMLError):
@@ -90,16 +90,24 @@ def is_package(folder: Path) -> bool:
     return isinstance(data, dict) and data.get("name") == PACKAGE
 
 
-def package_edit(project_dir: Path, entry: Mapping[str, str]) -> FileEdit | None:
-    """Edit the project's packages; None if it has the package. dbt allows one of the two files to have packages."""
+def package_edit(project_dir: Path, source: str | None, revision: str, checkout: Path | None) -> FileEdit | None:
+    """Add the package to the project's packages; None if the project has it.
+
+    Arguments and errors: see package_entry(). The source may be unknown if the project has the package.
+    """
+    # dbt accepts packages in only one of the two files.
     dependencies = Path("dependencies.yml")
     path = dependencies if "packages:" in _text(project_dir / dependencies) else Path("packages.yml")
     before = _text(project_dir / path)
+    for one in packages_of(before, str(path)):
+        if is_this_package(one) or ("local" in one and is_package(project_dir / str(one["local"]))):
+            return None
+    entry = package_entry(source, revision, project_dir, checkout)
     return _edit(path, before, add_package(before, entry, str(path)))
 
 
 def profile_edit(target: Target, settings: Mapping[str, str]) -> FileEdit | None:
-    """Edit the target's settings in profiles.yml; None if it loads the extension."""
+    """Add the settings to the target in profiles.yml; None if the target loads the extension."""
     path = target.profiles_dir / "profiles.yml"
     before = _text(path)
     shown = path.relative_to(target.project_dir) if path.is_relative_to(target.project_dir) else path
@@ -114,11 +122,11 @@ def model_edits(
     Args:
         project_dir: folder of dbt_project.yml.
         manifest: the content of manifest.json.
-        model: what is asked for.
-        size_of: returns the bytes of a relation; None if it does not exist.
+        model: the model and its bucket spec.
+        size_of: returns the size of a relation in bytes; None if it does not exist.
 
     Raises:
-        ProjectError: there is no such model, its materialization cannot be bucketed, or its size is unknown.
+        ProjectError: the model does not exist, cannot be bucketed, or has an unknown size.
     """
     node = _node(manifest, model.name)
     config = node.get("config") or {}
@@ -140,7 +148,7 @@ def model_edits(
     notes = [f"{one.reason} Write this config by hand:\n{one.instead}" for one in refusals]
     if size is not None and size < _BUCKET_BYTES:
         notes.append(
-            f"Model {model.name!r} has less than 256 MiB. Buckets gain nothing on a table that Spark can broadcast."
+            f"Model {model.name!r} has less than 256 MiB. Buckets do not help a table that Spark can broadcast."
         )
     return Setup(tuple(edits), tuple(notes))
 

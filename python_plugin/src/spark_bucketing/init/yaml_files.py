@@ -1,4 +1,4 @@
-"""Additions to packages.yml and profiles.yml that keep the comments and the layout of these files."""
+"""Add entries to packages.yml and profiles.yml, and keep the comments and the formatting of these files."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ruamel.yaml.util import load_yaml_guess_indent
 from spark_bucketing.errors import ProfileError, ProjectError
 
 PACKAGE = "spark_bucketing"
-# Settings whose values are lists with commas, to which a session may already have entries.
+# Comma-separated settings, which may already have entries.
 _LISTS = ("spark.jars", "spark.sql.extensions")
 
 
@@ -26,11 +26,35 @@ def add_package(text: str, entry: Mapping[str, str], file: str = "packages.yml")
         entry: keys of the package, such as `git` and `revision`, or `local`.
         file: the file's name, for errors.
 
-    Returns: the new content; the same content if the file already has the package.
+    Returns:
+        The new content; the same content if the file already has the package.
 
     Raises:
         ProjectError: the file is not a packages file.
     """
+    yaml, data = _packages(text, file)
+    if data.get("packages") is None:
+        data["packages"] = []
+    if any(dict(one) == dict(entry) or is_this_package(one) for one in data["packages"]):
+        return text
+    data["packages"].append(dict(entry))
+    return _dumped(yaml, data)
+
+
+def packages_of(text: str, file: str) -> list[Mapping[str, Any]]:
+    """Return the entries of a packages file.
+
+    Args:
+        text: the file's content.
+        file: the file's name, for errors.
+
+    Raises:
+        ProjectError: the file is not a packages file.
+    """
+    return list(_packages(text, file)[1].get("packages") or [])
+
+
+def _packages(text: str, file: str) -> tuple[YAML, dict[str, Any]]:
     try:
         yaml, data = _loaded(text)
     except YAMLError as error:
@@ -42,15 +66,11 @@ def add_package(text: str, entry: Mapping[str, str], file: str = "packages.yml")
             f"{file} has no list of packages.\n  found:    {type(packages or data).__name__}\n"
             "  expected: a mapping with the key `packages` and a list of entries"
         )
-    if any(dict(one) == dict(entry) or _is_this_package(one) for one in packages or ()):
-        return text
-    if packages is None:
-        data["packages"] = packages = []
-    packages.append(dict(entry))
-    return _dumped(yaml, data)
+    return yaml, data
 
 
-def _is_this_package(entry: Any) -> bool:
+def is_this_package(entry: Mapping[str, Any]) -> bool:
+    """Return whether the source of an entry has this package's name."""
     places = [str(value) for key, value in entry.items() if key in ("git", "local", "package", "tarball")]
     return any(
         place.rstrip("/").removesuffix(".git").endswith(name)
@@ -66,10 +86,11 @@ def add_settings(text: str, profile: str, target: str, settings: Mapping[str, st
         text: the file's content.
         profile: name of the profile.
         target: name of the target in the profile's outputs.
-        settings: Spark settings by key; an entry is appended to a list such as `spark.jars`.
+        settings: Spark settings by key; the value is appended to a list such as `spark.jars`.
         file: the file's name, for errors.
 
-    Returns: the new content; the same content if the target already loads the extension.
+    Returns:
+        The new content; the same content if the target already loads the extension.
 
     Raises:
         ProfileError: the file does not have this target.

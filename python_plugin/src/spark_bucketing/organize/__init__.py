@@ -1,1 +1,1 @@
-"""Tables whose files are of a wanted number and size: which files a partition gets, and where its rows are written."""
+"""Plan the number and size of a table's files, and the tasks that write them."""

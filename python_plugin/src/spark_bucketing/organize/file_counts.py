@@ -1,4 +1,4 @@
-"""How many files each partition of a table gets: what the macro files_of_partition says in SQL."""
+"""Compute the number of files of each partition, as the macro files_of_partition does in SQL."""
 
 from __future__ import annotations
 
@@ -14,36 +14,36 @@ SETTINGS: tuple[Setting, ...] = get_args(Setting)
 
 @dataclass(frozen=True)
 class FileCount:
-    """How many files a table is to have, in one of four ways."""
+    """A setting for the number of files of a table."""
 
     setting: Setting
     value: int  # rows, bytes or files
 
     def rows_per_file(self, bytes_per_row: Fraction | None = None) -> int | None:
-        """Rows of a file; None where the number of files is stated.
+        """Return the number of rows per file; None if the setting is a number of files.
 
         Args:
-            bytes_per_row: of rows as they are written; needed for `target_file_size`.
+            bytes_per_row: size of a row on disk in bytes; required for `target_file_size`.
 
         Raises:
-            ValueError: nothing is known of the bytes of a row.
+            ValueError: `target_file_size` is set, and the bytes per row are unknown.
         """
         if self.setting == "rows_per_file":
             return self.value
         if self.setting != "target_file_size":
             return None
         if not bytes_per_row:
-            raise ValueError("a size is no number of files while the bytes of a row are not known")
+            raise ValueError("target_file_size requires the bytes per row, which are not known")
         return max(int(self.value / bytes_per_row), 1)
 
 
 def files_of_partitions(count: FileCount, rows: Sequence[int], bytes_per_row: Fraction | None = None) -> list[int]:
-    """Files of each partition: at least one, and no more than it has rows.
+    """Return the number of files of each partition: at least one, and at most one per row.
 
     Args:
-        count: what is wanted.
-        rows: of each partition.
-        bytes_per_row: as for FileCount.rows_per_file().
+        count: the setting.
+        rows: number of rows of each partition.
+        bytes_per_row: size of a row on disk in bytes; required for `target_file_size`.
     """
     per_file, total = count.rows_per_file(bytes_per_row), sum(rows)
     return [min(each, max(1, _wanted(count, each, per_file, total))) for each in rows]
@@ -52,7 +52,7 @@ def files_of_partitions(count: FileCount, rows: Sequence[int], bytes_per_row: Fr
 def _wanted(count: FileCount, rows: int, per_file: int | None, total: int) -> int:
     if per_file:
         return -(-rows // per_file)
-    # As SQL rounds: halves away from zero.
+    # Rounds half up, as SQL does.
     return (
         math.floor(Fraction(count.value * rows, max(total, 1)) + Fraction(1, 2))
         if count.setting == "num_files"

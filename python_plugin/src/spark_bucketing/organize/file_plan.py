@@ -1,4 +1,4 @@
-"""What `spark-bucketing files plan` does: rows of a model's partitions, counted by Spark, and the files they get."""
+"""Plan a model's files for `spark-bucketing files plan`: count its rows by partition, and compute their files."""
 
 from __future__ import annotations
 
@@ -17,35 +17,35 @@ from spark_bucketing.table.warehouse import Warehouse
 from spark_bucketing.units import parse_size
 
 STRATEGIES = ("exact", "coalesce", "repartition", "by_column", "by_column_salted", "by_range")
-# What Hive calls a partition whose value is NULL.
+# Hive's name for a partition with the value NULL.
 _NULL = "__HIVE_DEFAULT_PARTITION__"
 OnProgress = Callable[[str], None]
 
 
 @dataclass(frozen=True)
 class Measured:
-    """Rows and bytes of files that were written."""
+    """Number of rows and bytes in existing files."""
 
     rows: int
     bytes: int
 
     @property
     def bytes_per_row(self) -> Fraction:
-        """Bytes of one row in the mean."""
+        """Return the mean bytes per row."""
         return Fraction(self.bytes, self.rows)
 
 
 @dataclass(frozen=True)
 class Overrides:
-    """What is asked of a model, in place of what its config says, and what is known of its rows."""
+    """Command options that override the model's config."""
 
-    counts: Mapping[str, object]  # of SETTINGS; empty for what the config says
-    bytes_per_row: Fraction = Fraction(0)  # as they are written; 0 for those of the table that is there
+    counts: Mapping[str, object]  # by setting; empty to use the config
+    bytes_per_row: Fraction = Fraction(0)  # on disk; 0 to measure the existing table
 
 
 @dataclass(frozen=True)
 class PlannedPartition:
-    """A partition and its files."""
+    """A partition with its numbers of rows and files."""
 
     values: tuple[str | None, ...]
     rows: int
@@ -54,26 +54,26 @@ class PlannedPartition:
 
 @dataclass(frozen=True)
 class FilePlan:
-    """The files of a model's table."""
+    """The planned files of a model's table."""
 
     model: str
     strategy: str
     count: FileCount
-    from_config: bool  # whether the model's config says it
+    from_config: bool  # whether the setting comes from the model's config
     partition_by: tuple[str, ...]
     partitions: tuple[PlannedPartition, ...]
-    rows_per_file: int | None  # None where the number of files is stated
-    bytes_per_row: Fraction | None  # None where nobody knows
-    measured: Measured | None  # what the table that is there tells; None where there is none that does
+    rows_per_file: int | None  # None if the setting is a number of files
+    bytes_per_row: Fraction | None  # None if unknown
+    measured: Measured | None  # in the existing table; None if it cannot be measured
 
     @property
     def files(self) -> int:
-        """Files of all partitions."""
+        """Return the number of files of all partitions."""
         return sum(partition.files for partition in self.partitions)
 
     @property
     def rows(self) -> int:
-        """Rows of all partitions."""
+        """Return the number of rows of all partitions."""
         return sum(partition.rows for partition in self.partitions)
 
 
@@ -83,8 +83,8 @@ def plan_model(
     """Compile a project, run a model's query to count the rows of its partitions, and plan their files.
 
     Raises:
-        ProjectError: there is no such model, it does not compile, or its config says nothing that can be planned.
-        SparkError: its query does not run.
+        ProjectError: the model does not exist, does not compile, or has no valid setting for the number of files.
+        SparkError: the model's query fails.
     """
     on_progress("compiling the project")
     artifacts = project.artifacts()
@@ -95,8 +95,8 @@ def plan_model(
     if node.config.get("range_boundaries_from") and not (overrides.counts or counts):
         raise _error(
             name, "range_boundaries_from", node.config["range_boundaries_from"],
-            "a number of files: here the ranges of that table say how many there are",
-            "an option of this command such as --target-file-size 256MiB, or build the model",
+            "a setting for the number of files, which depends here on the ranges of that table",
+            "a command option such as --target-file-size 256MiB, or build the model",
         )  # fmt: skip
     count = file_count(overrides.counts or counts, name, partition_by)
     on_progress(f"counting the rows of {name}")
@@ -106,11 +106,11 @@ def plan_model(
     if count.setting == "target_file_size" and not bytes_per_row:
         raise ProjectError(
             f"The files of model '{name}' cannot be planned.\n"
-            f"  found:    target_file_size, and no table {node.relation} whose files tell the bytes of a row\n"
-            "  expected: such a table in Parquet or ORC, or a number\n"
+            f"  found:    target_file_size, but no table {node.relation} to measure the bytes per row\n"
+            "  expected: an existing Parquet or ORC table, or a number\n"
             "  instead:  --bytes-per-row 40; the first `dbt run` measures a sample that it writes"
         )
-    # NULLs of the ordering column have a file of their own.
+    # NULLs in the range column get a separate file.
     valued = files_of_partitions(count, [one.rows - one.nulls for one in rows], bytes_per_row)
     files = [number + (one.nulls > 0) for number, one in zip(valued, rows, strict=True)]
     return FilePlan(
@@ -129,17 +129,17 @@ def plan_model(
 
 
 def file_count(given: Mapping[str, object], model: str, partition_by: Sequence[str]) -> FileCount:
-    """The one way in which the number of files is said.
+    """Parse the setting for the number of files.
 
     Raises:
-        ProjectError: there is none, there are several, or its value is no number.
+        ProjectError: no or several settings are given, or the value is invalid.
     """
     settings = [setting for setting in SETTINGS if setting in given]
     if len(settings) != 1:
         raise _error(
             model, "target_file_size", " and ".join(settings) or "none of them",
             f"exactly one of {', '.join(SETTINGS)}",
-            "target_file_size='256MiB' in its config, or an option of this command such as --target-file-size 256MiB",
+            "target_file_size='256MiB' in its config, or a command option such as --target-file-size 256MiB",
         )  # fmt: skip
     setting, value = settings[0], given[settings[0]]
     if setting == "files_per_partition" and not partition_by:
@@ -168,7 +168,9 @@ def _model(artifacts: Artifacts, name: str) -> Node:
     found = next((node for node in models if name in (node.name, node.unique_id)), None)
     if found is None:
         names = ", ".join(sorted(node.name for node in models)[:10]) or "none"
-        raise ProjectError(f"There is no model '{name}'.\n  found:    models {names}\n  expected: the name of one")
+        raise ProjectError(
+            f"The project has no model '{name}'.\n  found:    models {names}\n  expected: the name of one"
+        )
     if found.sql is None:
         raise ProjectError(f"Model '{name}' has no compiled SQL. {artifacts.errors.get(found.unique_id, '')}".strip())
     return found
@@ -186,7 +188,7 @@ def _names(value: object) -> tuple[str, ...]:
 
 
 class _Rows(NamedTuple):
-    """Of a partition; nulls: of its rows those without a value of the ordering column."""
+    """Number of rows of a partition, and of its rows with NULL in the range column."""
 
     values: tuple[str | None, ...]
     rows: int
@@ -196,7 +198,7 @@ class _Rows(NamedTuple):
 def _rows_of_partitions(warehouse: Warehouse, node: Node, partition_by: Sequence[str], folders: int) -> list[_Rows]:
     query = f"select * from (\n{str(node.sql).rstrip().rstrip(';')}\n)"  # noqa: S608
     values = [f"cast({sql.name(name)} as string)" for name in partition_by]
-    # An empty string is stored in the same folder as NULL.
+    # Hive stores an empty string in the same folder as NULL.
     values[:folders] = [f"nullif(nullif({value}, ''), {sql.text(_NULL)})" for value in values[:folders]]
     names = [f"p{number}" for number in range(len(values))]
     select = ", ".join([*names, "count(*) as n", "count(v) as valued"])
@@ -211,7 +213,7 @@ def _rows_of_partitions(warehouse: Warehouse, node: Node, partition_by: Sequence
 
 
 def _measured(warehouse: Warehouse, node: Node) -> Measured | None:
-    """Of the table that is there, by the hidden column that Parquet and ORC have; None where it cannot be had."""
+    """Measure the existing table with the _metadata column of Parquet and ORC; None if this is not possible."""
     parts = relation_parts(node.relation or "")
     if not parts:
         return None
@@ -221,7 +223,7 @@ def _measured(warehouse: Warehouse, node: Node) -> Measured | None:
     by_file = f"select count(*) as n, max(_metadata.file_size) as b from {name} group by _metadata.file_path"  # noqa: S608
     try:
         row = warehouse.rows(f"select sum(n) as n, sum(b) as b from ({by_file})")[0]  # noqa: S608
-    # A view, or a format without it.
+    # Views and other formats have no _metadata.
     except SparkError:
         return None
     return Measured(int(row["n"]), int(row["b"])) if row["n"] and row["b"] else None

@@ -1,7 +1,7 @@
-"""Spark's hash(): Murmur3_x86_32 with the seed 42, each value's hash being the seed of the next.
+"""Compute Spark's hash(): Murmur3_x86_32 with seed 42, where the hash of each value is the seed of the next.
 
-Source: org.apache.spark.unsafe.hash.Murmur3_x86_32, and Murmur3Hash of Catalyst. The bytes after the last whole word
-are not mixed as Murmur3 itself does: each of them, with its sign, is mixed as a word.
+Source: org.apache.spark.unsafe.hash.Murmur3_x86_32, and Murmur3Hash of Catalyst. Unlike standard Murmur3, Spark mixes
+each byte after the last whole word as a separate signed word.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _MASK = 0xFFFFFFFF
 
 
 def hash_of(*values: int | str | None) -> int:
-    """Spark's hash() of values of the types BIGINT, STRING and NULL, from -2**31 to 2**31 - 1."""
+    """Return Spark's hash() of BIGINT, STRING and NULL values, from -2**31 to 2**31 - 1."""
     state = _SEED
     for value in values:
         if isinstance(value, str):
@@ -24,19 +24,19 @@ def hash_of(*values: int | str | None) -> int:
 
 
 def hash_of_int(value: int) -> int:
-    """Spark's hash() of an INT."""
+    """Return Spark's hash() of an INT."""
     return _signed(_finish(_mix(_SEED, value & _MASK), 4))
 
 
 def task_of(key: int, tasks: int) -> int:
-    """The task, from 0 to tasks - 1, to which REPARTITION(tasks, key) sends rows with this INT."""
+    """Return the task, from 0 to tasks - 1, to which REPARTITION(tasks, key) sends rows with this INT."""
     return hash_of_int(key) % tasks
 
 
 def shuffle_keys(tasks: int) -> Sequence[int]:
-    """At index t an integer that REPARTITION(tasks, key) sends to task t, as the macro shuffle_keys has them."""
+    """Return one integer per task that REPARTITION(tasks, key) sends to this task, as the macro shuffle_keys does."""
     found: dict[int, int] = {}
-    # Of forty times as many keys as there are tasks some fall on each.
+    # With forty keys per task, each task gets at least one.
     for key in range(40 * tasks):
         found.setdefault(task_of(key, tasks), key)
         if len(found) == tasks:

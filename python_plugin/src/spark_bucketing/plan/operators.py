@@ -114,8 +114,7 @@ def find_operators(root: PlanNode) -> Iterator[Operator]:
     """Yield the operators of a tree, from the top.
 
     An unknown node is an operator if its name suggests a join, an aggregate or a window, or if it is not on the path to
-    an
-    operator. An unknown node on the path makes that operator unrecognized.
+    an operator. An unknown node on the path makes that operator unrecognized.
     """
     inside: set[int] = set()
     for node in root.walk():

@@ -1,4 +1,4 @@
-"""File statistics in text and JSON."""
+"""Write file statistics as text and JSON."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def write_file_statistics_report(name: str, files: Sequence[FileStats], form: st
 def print_file_statistics(name: str, files: Sequence[FileStats], console: Console) -> None:
     """Print a table's files with their statistics, those with findings first."""
     console.print(Text(_headline(name, files)))
-    shown = sorted(files, key=lambda one: (one.state == State.MAPPED and not one.overlaps, one.name))[:_MOST_FILES]
+    shown = sorted(files, key=lambda one: (one.state == State.COVERED and not one.overlaps, one.name))[:_MOST_FILES]
     console.print(_table(shown))
     if len(files) > len(shown):
         console.print(Text(f"and {count(len(files) - len(shown), 'file')} more (--format json shows all)"))
@@ -41,8 +41,8 @@ def _headline(name: str, files: Sequence[FileStats]) -> str:
     states = Counter(one.state for one in files)
     rows = sum(one.rows for one in files)
     text = f"{name}: {count(len(files), 'file')}, {count(rows, 'row')}, {size(sum(one.size for one in files))}"
-    if states[State.NOT_MAPPED]:
-        text += f"; {count(states[State.NOT_MAPPED], 'file')} without statistics, which every query reads"
+    if states[State.NOT_COVERED]:
+        text += f"; {count(states[State.NOT_COVERED], 'file')} without statistics, which every query reads"
     return text
 
 
@@ -60,7 +60,7 @@ def _table(files: Sequence[FileStats]) -> Table:
         order = ["" if value is None else value for value in (one.lower, one.upper)]
         if one.nulls and one.nulls == one.rows:
             order = ["null", "null"]
-        notes = [*([] if one.state == State.MAPPED else [one.state]), *(["overlaps"] if one.overlaps else [])]
+        notes = [*([] if one.state == State.COVERED else [one.state]), *(["overlaps"] if one.overlaps else [])]
         implicit_partition = [one.implicit_partition or ""] if has_implicit_partition else []
         table.add_row(
             one.name,

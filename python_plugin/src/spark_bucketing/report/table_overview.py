@@ -1,4 +1,4 @@
-"""Tables: as text, a grid, then what is wrong in whole sentences, then details; or as JSON."""
+"""Write overviews of tables as JSON, or as text: a grid, then findings, then details."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _TITLES = (*_WORDS, *_NUMBERS, "metadata", "state")
 
 
 def write_overviews(schema: str, overviews: Sequence[Overview], form: str, file: TextIO, details: bool = False) -> None:
-    """Write what there is of tables; as text with their partitions and files where details are asked for."""
+    """Write the overviews of tables; text reports list partitions and files if `details` is set."""
     if form == "json":
         write_json({"schema": schema, "tables": list(map(overview_data, overviews))}, file)
     elif overviews:
@@ -66,7 +66,7 @@ def _messages(files: BucketedFiles | None) -> Sequence[str]:
 
 
 def _record(overview: Overview) -> Table:
-    """A line for each column, where a terminal is too narrow for all of them side by side."""
+    """Return one line per column, for terminals that are too narrow for the grid."""
     record = Table.grid(padding=(0, 2))
     for title, cell in zip(_TITLES, _cells(overview), strict=True):
         record.add_row(Text(title, "bold"), cell)
@@ -102,7 +102,7 @@ def _bucketed_cells(files: BucketedFiles) -> list[str]:
 
 
 def _other_cells(overview: Overview) -> list[str]:
-    """Of an organized table, or of one that is bucketed no more and has sealed partitions."""
+    """Return the cells of an organized table, or of a NOT CLUSTERED table with sealed partitions."""
     organized, partitions = overview.organized, overview.table.partitions
     if organized is None:
         total = size(sum(part.size for part in partitions))
@@ -122,9 +122,9 @@ def _other_cells(overview: Overview) -> list[str]:
 
 
 def _metadata(overview: Overview) -> str:
-    """How much of the table the metadata covers: sealed partitions, or files in the statistics."""
+    """Describe how much of the table is sealed, or has file statistics."""
     if overview.statistics is not None:
-        covered = sum(file.state == State.MAPPED for file in overview.statistics)
+        covered = sum(file.state == State.COVERED for file in overview.statistics)
         return f"statistics of {covered:,} of {len(overview.statistics):,} files"
     if overview.merging is None:
         return "-"
@@ -136,7 +136,7 @@ def _metadata(overview: Overview) -> str:
 
 
 def overview_data(overview: Overview) -> dict[str, Any]:
-    """An overview in the types of JSON."""
+    """Convert an overview to JSON types."""
     files, table = overview.files, overview.table
     known, sizes = overview.state != "unknown", overview.sizes
     statistics = overview.statistics

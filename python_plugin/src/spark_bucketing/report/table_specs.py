@@ -1,4 +1,4 @@
-"""Bucket specs of partitions, what was sealed, and what a rewrite does, in text and JSON."""
+"""Write bucket specs of partitions, results of sealing and rewrite plans as text and JSON."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from spark_bucketing.units import count
 
 
 def specs_data(table: Table, merging: Merging) -> dict[str, Any]:
-    """The specs over the partitions, and which of them can be read together, in the types of JSON."""
+    """Convert the bucket specs of partitions, and the ranges that are read together, to JSON types."""
     found = runs(table.partitions)
     return {
         "ranges": list(map(_run, found)),
@@ -30,7 +30,7 @@ def specs_data(table: Table, merging: Merging) -> dict[str, Any]:
 
 
 def print_specs(table: Table, merging: Merging, console: Console) -> None:
-    """Print the specs over the partitions, and which of them can be read together."""
+    """Print the bucket specs of partitions, and the ranges that are read together."""
     found = runs(table.partitions)
     console.print(Text(f"{table.name}: {words(table.spec)}, {count(len(table.partitions), 'partition')}"))
     if not found:
@@ -83,7 +83,7 @@ def write_sealed(table: str, found: Sequence[Partition], dry_run: bool, form: st
 
 
 def print_sealed(table: str, found: Sequence[Partition], dry_run: bool, console: Console) -> None:
-    """Print the same as text."""
+    """Print which partitions are or would be sealed, and why others are not."""
     for part in found:
         where = part.name or table
         if part.status == Status.REFUSED:
@@ -99,7 +99,7 @@ def print_sealed(table: str, found: Sequence[Partition], dry_run: bool, console:
 
 
 def sealed_data(part: Partition) -> dict[str, Any]:
-    """A partition as SEAL BUCKETS reports it, in the types of JSON."""
+    """Convert a partition from SEAL BUCKETS to JSON types."""
     return {
         "partition": part.name,
         "status": part.status,

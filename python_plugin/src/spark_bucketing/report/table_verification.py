@@ -1,4 +1,4 @@
-"""What the checks of tables have found, in text and JSON."""
+"""Write the results of table verification as text and JSON."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _STYLES = {"ok": "green", "wrong": "red", "unknown": "yellow"}
 def write_verifications(
     schema: str, found: Sequence[Verification], form: str, file: TextIO, details: bool = False
 ) -> None:
-    """Write the findings of tables; as text with partitions and files where details are asked for."""
+    """Write the findings of tables; text reports list partitions and files if `details` is set."""
     if form == "json":
         write_json({"schema": schema, "tables": list(map(_data, found))}, file)
         return

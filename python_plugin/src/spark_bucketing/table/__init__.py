@@ -1,1 +1,1 @@
-"""Tables, bucketed or organized: their files, seals, bucket specs and file statistics."""
+"""Read and maintain bucketed and organized tables: files, seals, bucket specs and file statistics."""

@@ -1,4 +1,4 @@
-"""What the files of one table amount to."""
+"""Describe and check the files of a bucketed table."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from spark_bucketing.units import count
 
 @dataclass(frozen=True)
 class DataFile:
-    """A data file: its path as Spark gives it, the number of its rows and its bytes."""
+    """A data file: its path as Spark returns it, its number of rows and its size in bytes."""
 
     path: str
     rows: int
@@ -26,17 +26,17 @@ class DataFile:
 
     @property
     def folder(self) -> str:
-        """The path without the name; each partition has a folder of its own."""
+        """Return the path without the name; each partition has its own folder."""
         return self.path.rpartition("/")[0]
 
     @property
     def name(self) -> str:
-        """The name without the path."""
+        """Return the name without the path."""
         return self.path.rpartition("/")[2]
 
 
 class FileSizes(NamedTuple):
-    """Bytes of files."""
+    """Sizes of files in bytes."""
 
     smallest: int
     median: int
@@ -45,32 +45,33 @@ class FileSizes(NamedTuple):
 
     @classmethod
     def of(cls, sizes: Sequence[int]) -> FileSizes | None:
-        """Those of some files; None without any."""
+        """Summarize the sizes of files in bytes; None without files."""
         return cls(min(sizes), int(median(sizes)), max(sizes), sum(sizes)) if sizes else None
 
 
 @dataclass(frozen=True)
 class SpecFiles:
-    """The files of those partitions of a table that have one spec."""
+    """The files of all partitions of a table with the same bucket spec."""
 
     spec: BucketSpec
     files: tuple[DataFile, ...]
 
     @property
     def rows(self) -> int:
-        """Rows of all files."""
+        """Return the number of rows of all files."""
         return sum(file.rows for file in self.files)
 
     @property
     def folders(self) -> set[str]:
-        """Where there are files."""
+        """Return the folders that contain files."""
         return {file.folder for file in self.files}
 
     @property
     def skew(self) -> float | None:
-        """Rows of the largest bucket over the mean of all buckets, empty ones too; partitions are added up.
+        """Return the rows of the largest bucket divided by the mean over all buckets, including empty buckets.
 
-        It is 1.0 for even rows, and None when there are no rows or a file is in no bucket.
+        Partitions are added up. Skew is 1.0 if all buckets have the same number of rows. It is None if there are no
+        rows or a file has no valid bucket id.
         """
         if not self.rows or self.without_bucket() or self.beyond():
             return None
@@ -80,15 +81,15 @@ class SpecFiles:
         return max(rows.values()) * self.spec.num_buckets / self.rows
 
     def bucket(self, file: DataFile) -> int | None:
-        """The bucket of a file by its name."""
+        """Return the bucket id in the name of a file."""
         return bucket_of(file.name, self.spec.bucket_hash)
 
     def without_bucket(self) -> list[DataFile]:
-        """Files whose names have none."""
+        """Return the files without a bucket id in their names."""
         return [file for file in self.files if self.bucket(file) is None]
 
     def beyond(self) -> list[DataFile]:
-        """Files of buckets that the spec does not have."""
+        """Return the files with bucket ids outside the spec."""
         return [file for file in self.files if (self.bucket(file) or 0) >= self.spec.num_buckets]
 
 
@@ -96,26 +97,26 @@ class SpecFiles:
 class BucketedFiles:
     """A bucketed table and all its files.
 
-    When the files could not be read, unreadable says why, and nothing is known of them.
+    If the files cannot be read, `unreadable` is the error, and `files` is empty.
     """
 
     name: str  # qualified: db.t
-    spec: BucketSpec  # the table's own
-    file_format: str  # parquet, orc, or what else Spark calls it
+    spec: BucketSpec  # of the table
+    file_format: str  # parquet, orc, or Spark's name of another format
     partitioned: bool  # whether it has partition columns
     files: tuple[DataFile, ...] = ()  # of all partitions
-    unreadable: str = ""  # why there are none here
-    evolving: Table | None = None  # with its partitions; None where single ones cannot be rewritten
+    unreadable: str = ""  # why the files cannot be read
+    evolving: Table | None = None  # with its partitions; None if single partitions cannot be rewritten
 
     @cached_property
     def own_specs(self) -> Mapping[str, BucketSpec]:
-        """Of partitions whose seals have one, by their folders."""
+        """Return the bucket specs of sealed partitions, by folder."""
         partitions = self.evolving.partitions if self.evolving else ()
         return {one_spelling(part.location): part.spec for part in partitions if part.spec}
 
     @property
     def by_spec(self) -> tuple[SpecFiles, ...]:
-        """The files by the specs of their partitions; the table's own where there are none."""
+        """Group the files by the bucket spec of their partition, or the table's spec for unsealed partitions."""
         files: dict[BucketSpec, list[DataFile]] = {}
         for file in self.files:
             files.setdefault(self.own_specs.get(file.folder, self.spec), []).append(file)
@@ -123,66 +124,66 @@ class BucketedFiles:
 
     @property
     def rows(self) -> int:
-        """Rows of all files."""
+        """Return the number of rows of all files."""
         return sum(file.rows for file in self.files)
 
     @property
     def partitions(self) -> int:
-        """Partitions that have files; 1 for a table that is not partitioned."""
+        """Return the number of partitions with files; 1 for an unpartitioned table."""
         return len({file.folder for file in self.files}) if self.partitioned else 1
 
     @property
     def skew(self) -> float | None:
-        """That of the spec whose rows are the least even; None where that of one of them is not known.
+        """Return the largest skew of all specs; None if the skew of any spec is unknown.
 
-        Buckets of different specs are not added up: the first 8 of 16 are no larger than the others for there being
-        partitions of 8.
+        Buckets of different specs are not added up. Otherwise, partitions with 8 buckets would make the first 8 of 16
+        buckets look larger.
         """
         skews = [part.skew for part in self.by_spec if part.rows]
         return max((skew for skew in skews if skew is not None), default=None) if None not in skews else None
 
     @property
     def sizes(self) -> FileSizes | None:
-        """Bytes of the files; None without any."""
+        """Summarize the sizes of the files; None without files."""
         return FileSizes.of([file.size for file in self.files])
 
     @property
     def state(self) -> Literal["ok", "wrong", "unknown"]:
-        """Whether the files are as the spec requires them: unknown is no pass."""
+        """Return whether the files match the spec; `unknown` if they cannot be read."""
         if self.unreadable:
             return "unknown"
         return "wrong" if self.findings else "ok"
 
     @property
     def findings(self) -> tuple[str, ...]:
-        """What is wrong with the files, each with an example and what to do."""
+        """Return the violations in the files, each with an example and a fix."""
         return tuple(self._findings())
 
     def _findings(self) -> Iterator[str]:
         if unnamed := [file for part in self.by_spec for file in part.without_bucket()]:
             yield (
                 f"{count(len(unnamed), 'file')} without a bucket id in the name, such as {unnamed[0].name}: "
-                f"they were written without buckets; {self._rewrite(file.folder for file in unnamed)}."
+                f"a writer ignored the buckets; {self._rewrite(file.folder for file in unnamed)}."
             )
         for part in self.by_spec:
             if beyond := part.beyond():
                 yield (
                     f"{count(len(beyond), 'file')} with a bucket id above {part.spec.num_buckets - 1}, such as "
-                    f"{beyond[0].name}: they were written for more buckets than the table has; "
+                    f"{beyond[0].name}: a writer used more buckets than the table has; "
                     f"{self._rewrite(file.folder for file in beyond)}."
                 )
         if crowded := self._crowded_buckets():
             folder, bucket, number = crowded[0]
             values = "/".join(part for part in folder.split("/") if "=" in part)
             where = f" of {values}" if values else ""
-            cure = self._rewrite(found for found, _, _ in crowded)
+            fix = self._rewrite(found for found, _, _ in crowded)
             yield (
                 f"{count(len(crowded), 'bucket')} with more than one file, such as bucket {bucket}{where} "
-                f"with {number}: a bucket is in one order only when it is one file; {cure}."
+                f"with {number}: only a bucket in one file is sorted as a whole; {fix}."
             )
 
     def _rewrite(self, folders: Iterable[str]) -> str:
-        """What brings the files in these folders into order: only their partitions, where that is possible."""
+        """Suggest a fix for the files in these folders: rewrite only their partitions if possible."""
         table, wanted = self.evolving, set(folders)
         chosen = [part for part in table.partitions if one_spelling(part.location) in wanted] if table else []
         if not table or not chosen:
@@ -190,7 +191,7 @@ class BucketedFiles:
         return f"rewrite these partitions ({rewrite_command(table.name, covering(table, chosen))})"
 
     def _crowded_buckets(self) -> list[tuple[str, int, int]]:
-        """Folder, bucket and number of files, wherever a bucket of a partition has several."""
+        """Return folder, bucket id and number of files of each bucket with several files in one partition."""
         numbers: Counter[tuple[str, int]] = Counter()
         for part in self.by_spec:
             for file in part.files:

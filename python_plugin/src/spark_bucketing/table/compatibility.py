@@ -1,4 +1,4 @@
-"""Which partitions are read together as bucketed: the rule of the session extension, on metadata alone."""
+"""Decide from metadata which partitions Spark reads together as bucketed, by the rule of the session extension."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from math import gcd
 from spark_bucketing.spec import BucketSpec
 from spark_bucketing.table.model import Partition, Table
 
-# Neighbouring partitions that are alike.
+# Adjacent partitions with the same status and bucket spec.
 Run = tuple[Partition, ...]
 
 
 @dataclass(frozen=True)
 class Merging:
-    """When files of up to `many` buckets are read as `few`."""
+    """Session settings that decide whether files of `many` buckets are read as `few` buckets."""
 
     alignment: str = "auto"  # spark.bucketing.join.alignment
-    cores: int = 1  # of the cluster, by which few tasks are too few
+    cores: int = 1  # of the cluster; fewer tasks leave cores idle
     most_ratio: int = 4  # spark.sql.bucketing.coalesceBucketsInJoin.maxBucketRatio
 
     def worth(self, few: int, many: int) -> bool:
-        """The extension's BucketAlignment.worthMerging."""
+        """Return whether merging pays off, as BucketAlignment.worthMerging of the extension."""
         if few == many:
             return True
         if few < 2 or self.alignment == "off":
@@ -35,15 +35,15 @@ class Merging:
 
 @dataclass(frozen=True)
 class Read:
-    """How partitions are read in one query."""
+    """How one query reads partitions."""
 
-    partitions: tuple[Partition, ...]  # all of them, in their order
-    spec: BucketSpec | None = None  # by which they are read; None when they are read plainly
-    why: str = ""  # they are read plainly
+    partitions: tuple[Partition, ...]  # all partitions, in order
+    spec: BucketSpec | None = None  # common spec of the bucketed scan; None for an ordinary scan
+    why: str = ""  # reason for an ordinary scan
 
 
 def compatible_read(table: Table, partitions: Sequence[Partition], merging: Merging) -> Read:
-    """How these partitions of a table are read in one query; those without files stand in no one's way."""
+    """Return how one query reads these partitions of a table; partitions without files have no effect."""
     chosen = tuple(partitions)
     if table.spec is None:
         return Read(chosen, why="the table has no buckets now (it is NOT CLUSTERED)")
@@ -62,7 +62,10 @@ def compatible_read(table: Table, partitions: Sequence[Partition], merging: Merg
 
 
 def common_spec(specs: Sequence[BucketSpec], merging: Merging) -> BucketSpec | None:
-    """The spec by which files of all these can be read: a number that divides theirs, the order that all have."""
+    """Return the spec that a scan can use for files of all these specs; None if there is none.
+
+    It has the greatest common divisor of the numbers of buckets, and the common prefix of the sort columns.
+    """
     if len({spec.bucket_columns for spec in specs}) != 1:
         return None
     counts = [spec.num_buckets for spec in specs]
@@ -83,20 +86,20 @@ def _kinds(first_of: dict[BucketSpec, str]) -> str:
 
 
 def runs(partitions: Iterable[Partition]) -> list[Run]:
-    """Partitions in their order, neighbours of the same spec and status put together."""
+    """Group adjacent partitions with the same spec and status."""
     return [tuple(group) for _, group in groupby(partitions, lambda partition: (partition.status, partition.spec))]
 
 
 def span(partitions: Sequence[Partition]) -> str:
-    """First and last of neighbouring partitions: ds=a .. ds=f."""
+    """Return the names of the first and last of adjacent partitions: ds=a .. ds=f."""
     first, last = partitions[0].name, partitions[-1].name
     return first if first == last else f"{first} .. {last}"
 
 
 def readable_ranges(table: Table, merging: Merging) -> list[Read]:
-    """The longest ranges of partitions that are read together, and those partitions that no range can have.
+    """Return the longest ranges of partitions that are read together, and the partitions outside all ranges.
 
-    What holds for partitions holds for fewer of them, so that the end of a range never moves back.
+    If partitions can be read together, so can any subset. Therefore, the end of a range never moves back.
     """
     found = runs(table.partitions)
 
@@ -109,7 +112,7 @@ def readable_ranges(table: Table, merging: Merging) -> list[Read]:
         last = max(end, start + 1)
         while last < len(found) and read(start, last + 1).spec:
             last += 1
-        # A range that ends where the one before it did is a part of that one.
+        # A range with the same end as the previous range is part of it.
         if last > end:
             reads.append(read(start, last))
         end = last
@@ -117,18 +120,18 @@ def readable_ranges(table: Table, merging: Merging) -> list[Read]:
 
 
 def smallest_rewrite(table: Table, selected: Sequence[Partition], merging: Merging) -> tuple[Partition, ...]:
-    """Partitions that have to get the table's own spec so that all selected can be read together.
+    """Return the partitions to rewrite in the table's spec so that one query reads all selected partitions together.
 
-    Those that stay have numbers of buckets that some divisor of the table's number divides, and none so large that
-    reading it by that divisor is not worth it: the best pair of divisor and largest number is looked for.
+    All other partitions must be readable with a number of buckets that divides the table's number. The function tries
+    each divisor with each largest number of buckets, and keeps the most partitions.
 
     Args:
-        table: of which the partitions are; it has buckets.
-        selected: by the query, in their order.
-        merging: when different numbers of buckets are read together.
+        table: the bucketed table.
+        selected: the partitions that the query selects, in order.
+        merging: session settings for reading different numbers of buckets together.
 
     Returns:
-        The fewest such partitions, in their order; none when all can be read together already.
+        The smallest set of such partitions, in order; empty if all can already be read together.
     """
     if table.spec is None or compatible_read(table, selected, merging).spec:
         return ()

@@ -1,4 +1,4 @@
-"""Reads, verifies and repairs the file statistics of an organized table; see docs/explanation/file-layout.md."""
+"""Read, verify and repair the file statistics of an organized table; see docs/explanation/file-layout.md."""
 
 from __future__ import annotations
 
@@ -15,32 +15,33 @@ from spark_bucketing.table.model import Table
 from spark_bucketing.table.warehouse import Warehouse
 
 _FOLDER = "_file_statistics"
+_SAME_FILE = "actual.file = saved.file and actual.bytes = saved.bytes and actual.modified = saved.modified"
 _TRUTH = "spark_bucketing_file_statistics"
-# In an array of the table's properties; they may have commas, which DESCRIBE does not tell from those between properties.  # noqa: E501
+# Values are JSON arrays, whose commas DESCRIBE does not distinguish from the commas between properties.
 _NAMES = re.compile(r"bucketing\.(range_by|implicit_partition_by)=(\[.*?\])(?=, |\]$)")
 
 
 class State:
     """Whether the statistics cover a file."""
 
-    MAPPED = "mapped"
-    NOT_MAPPED = "not-mapped"  # added or replaced by others: queries read it
-    WRONG = "wrong"  # the statistics differ from its rows
+    COVERED = "covered"
+    NOT_COVERED = "not-covered"  # another writer added or replaced the file; all queries read it
+    WRONG = "wrong"  # the statistics differ from the rows
 
 
 @dataclass(frozen=True)
 class FileStats:
-    """A file of the table, by its rows or by the statistics. Values are text."""
+    """A file of the table, described by its statistics or by its rows. Values are text."""
 
-    name: str  # with the folders of its partition
+    name: str  # path below the table's folder
     size: int  # bytes
     rows: int
-    state: str  # of State
+    state: str  # one of State
     implicit_partition: str | None = None  # values of the implicit partition columns
-    lower: str | None = None  # of the ordering column; None where all are NULL
-    upper: str | None = None
+    lower: str | None = None  # minimum of the range column; None if all values are NULL
+    upper: str | None = None  # maximum of the range column
     nulls: int | None = None
-    overlaps: bool = False  # whether it has values of the range of another file of its partition
+    overlaps: bool = False  # whether its range overlaps the range of another file in its partition
 
 
 @dataclass(frozen=True)
@@ -53,28 +54,28 @@ class Organized:
 
     @property
     def folder(self) -> str:
-        """Where its statistics are."""
+        """Return the folder of its statistics."""
         return f"{self.table.details['Location']}/{_FOLDER}"
 
 
 def organized_table(warehouse: Warehouse, name: str) -> Organized:
-    """What the metastore says of an organized table.
+    """Read an organized table from the metastore.
 
     Raises:
-        TableError: there is no such table, or it has no file statistics.
+        TableError: the table does not exist, or has no file statistics.
     """
-    found = organized_by(existing_table(warehouse, name))
+    found = as_organized(existing_table(warehouse, name))
     if found is None:
         raise TableError(
             f"Table {name} has no file statistics. Expected the table of a dbt model with "
-            "materialized='organized_table' or 'organized_incremental', and `range_by` or `implicit_partition_by`: "
-            "write one of these into its config, and run it."
+            "materialized='organized_table' or 'organized_incremental', and `range_by` or `implicit_partition_by`. "
+            "Add one of these keys to the model's config, and run the model."
         )
     return found
 
 
-def organized_by(table: Table) -> Organized | None:
-    """By which columns the metastore says that a table is organized; None where it has no file statistics."""
+def as_organized(table: Table) -> Organized | None:
+    """Parse the range and implicit partition columns in a table's properties; None without file statistics."""
     found = {key: loads(names) for key, names in _NAMES.findall(table.details.get("Table Properties", ""))}
     if not found:
         return None
@@ -82,25 +83,28 @@ def organized_by(table: Table) -> Organized | None:
 
 
 def read_file_statistics(warehouse: Warehouse, of: Organized) -> list[FileStats]:
-    """The files that are there, with their statistics. Opens their ends, and reads no rows."""
+    """Return the table's files with their statistics. Reads file footers, but no rows."""
     listed = (
         f"select {_tail(of)} as file, max(_metadata.file_size) as bytes, count(*) as rows,"  # noqa: S608
         f" max(_metadata.file_modification_time) as modified from {sql.table(of.table.name)} group by _metadata.file_path"  # noqa: E501
     )
     if not _is_there(warehouse, of):
-        rows = warehouse.rows(f"select *, false as mapped from ({listed})")  # noqa: S608
+        rows = warehouse.rows(f"select *, false as covered from ({listed})")  # noqa: S608
     else:
         rows = warehouse.rows(
-            f"select there.file, there.bytes, there.rows, map.file is not null as mapped, {', '.join(_texts(of, 'map.'))}"  # noqa: E501, S608
-            f" from ({listed}) as there left join (select distinct * from {_map(of)}) as map"
-            " on there.file = map.file and there.bytes = map.bytes and there.modified = map.modified"
+            "select actual.file, actual.bytes, actual.rows, saved.file is not null as covered,"  # noqa: S608
+            f" {', '.join(_texts(of, 'saved.'))} from ({listed}) as actual"
+            f" left join (select distinct * from {_stored(of)}) as saved on {_SAME_FILE}"
         )
-    files = [_file(row, State.MAPPED if row["mapped"] else State.NOT_MAPPED) for row in rows]
+    files = [_file(row, State.COVERED if row["covered"] else State.NOT_COVERED) for row in rows]
     return sorted(files, key=lambda file: file.name)
 
 
 def verify_file_statistics(warehouse: Warehouse, of: Organized) -> list[FileStats]:
-    """The files that are there, each with what its rows say, compared with the statistics. Reads all rows once."""
+    """Compute the statistics of the table's files from the rows, and compare them with the stored ones.
+
+    Reads all rows once.
+    """
     truth = _truth(of)
     compared = [
         *(["lower", "upper", "nulls"] if of.range_by else []),
@@ -108,26 +112,25 @@ def verify_file_statistics(warehouse: Warehouse, of: Organized) -> list[FileStat
     ]
     if not _is_there(warehouse, of):
         rows = warehouse.rows(
-            f"select {', '.join(['file', 'bytes', 'rows', *_texts(of)])}, false as mapped from ({truth})"  # noqa: S608
+            f"select {', '.join(['file', 'bytes', 'rows', *_texts(of)])}, false as covered from ({truth})"  # noqa: S608
         )
     else:
-        same = " and ".join(f"there.{name} <=> map.{name}" for name in [*compared, "rows", "checksum"])
-        columns = ["there.file", "there.bytes", "there.rows", "map.file is not null as mapped", f"{same} as same"]
-        columns += _texts(of, "there.")
+        same = " and ".join(f"actual.{name} <=> saved.{name}" for name in [*compared, "rows", "checksum"])
+        columns = ["actual.file", "actual.bytes", "actual.rows", "saved.file is not null as covered", f"{same} as same"]
+        columns += _texts(of, "actual.")
         overlap = f"{_follows(of)} as overlaps" if of.range_by else "false as overlaps"
         rows = warehouse.rows(
-            f"select {', '.join(columns)}, {overlap} from ({truth}) as there"  # noqa: S608
-            f" left join (select distinct * from {_map(of)}) as map"
-            " on there.file = map.file and there.bytes = map.bytes and there.modified = map.modified"
+            f"select {', '.join(columns)}, {overlap} from ({truth}) as actual"  # noqa: S608
+            f" left join (select distinct * from {_stored(of)}) as saved on {_SAME_FILE}"
         )
     return sorted((_file(row, _state(row)) for row in rows), key=lambda file: file.name)
 
 
 def repair_file_statistics(warehouse: Warehouse, of: Organized) -> int:
-    """Read all rows, and rewrite all statistics; returns how many files they cover.
+    """Rewrite all statistics from the rows, and return the number of files that they cover.
 
-    One part replaces all others once the rows have been read. Where that is interrupted, there are no statistics, and
-    queries read all files.
+    A single statistics file replaces all others after all rows are read. If the replacement is interrupted, there are
+    no statistics, and queries read all files.
     """
     warehouse.rows(f"cache table {_TRUTH} as {_truth(of)}")
     try:
@@ -141,7 +144,7 @@ def repair_file_statistics(warehouse: Warehouse, of: Organized) -> int:
 
 
 def _is_there(warehouse: Warehouse, of: Organized) -> bool:
-    """Whether there are statistics: a folder for each write, and the file of a repair."""
+    """Return whether the statistics folder has entries: one folder per write, or the file of a repair."""
     try:
         return bool(warehouse.rows(f"select 1 from binaryFile.{sql.name(f'{of.folder}/*')} limit 1"))  # noqa: S608
     except SparkError as error:
@@ -150,7 +153,7 @@ def _is_there(warehouse: Warehouse, of: Organized) -> bool:
         raise
 
 
-def _map(of: Organized) -> str:
+def _stored(of: Organized) -> str:
     return f"parquet.{sql.name(f'{of.folder}/*')}"
 
 
@@ -159,7 +162,7 @@ def _tail(of: Organized) -> str:
 
 
 def _truth(of: Organized) -> str:
-    """What the statistics have to be: the macro file_statistics_sql() has the same query."""
+    """Return a query that computes the statistics from the rows, as the macro file_statistics_sql() does."""
     partition = [column.name for column in of.table.columns]
     groups = [("partition", partition), ("implicit_partition", list(of.implicit_partition_by))]
     columns = [
@@ -187,20 +190,21 @@ def _truth(of: Organized) -> str:
 
 
 def _follows(of: Organized) -> str:
-    """SQL for whether a file begins before all files of smaller beginnings have ended."""
+    """Return SQL that is true if a file's minimum is at most the maximum of a file before it."""
     groups = [
-        *(["there.partition"] if of.table.columns else []),
-        *(["there.implicit_partition"] if of.implicit_partition_by else []),
+        *(["actual.partition"] if of.table.columns else []),
+        *(["actual.implicit_partition"] if of.implicit_partition_by else []),
     ]
     by = f"partition by {', '.join(groups)} " if groups else ""
     before = (
-        f"max(there.upper) over ({by}order by there.lower, there.file rows between unbounded preceding and 1 preceding)"
+        f"max(actual.upper) over ({by}order by actual.lower, actual.file"
+        " rows between unbounded preceding and 1 preceding)"
     )
-    return f"coalesce(there.lower <= {before}, false)"
+    return f"coalesce(actual.lower <= {before}, false)"
 
 
 def _texts(of: Organized, table: str = "") -> list[str]:
-    """Values of the statistics as text."""
+    """Return SQL columns with the values of the statistics as text."""
     texts = []
     if of.implicit_partition_by:
         texts.append(f"cast({table}implicit_partition as string) as implicit_partition")
@@ -212,9 +216,9 @@ def _texts(of: Organized, table: str = "") -> list[str]:
 
 
 def _state(row: dict[str, Any]) -> str:
-    if not row["mapped"]:
-        return State.NOT_MAPPED
-    return State.MAPPED if row["same"] else State.WRONG
+    if not row["covered"]:
+        return State.NOT_COVERED
+    return State.COVERED if row["same"] else State.WRONG
 
 
 def _file(row: dict[str, Any], state: str) -> FileStats:

@@ -1,4 +1,4 @@
-"""What the metastore and the session extension say of a table, its partitions and their files, as data."""
+"""Read tables, partitions and seals from the metastore and the session extension."""
 
 from __future__ import annotations
 
@@ -15,51 +15,51 @@ from spark_bucketing.table.compatibility import Merging
 from spark_bucketing.table.model import Column, Partition, Status, Table
 from spark_bucketing.table.warehouse import Warehouse
 
-# What Hive calls a partition whose value is NULL.
+# Hive's name for a partition with the value NULL.
 _NULL = "__HIVE_DEFAULT_PARTITION__"
 _ESCAPED = re.compile("%([0-9A-Fa-f]{2})")
 
 
 def read_table(warehouse: Warehouse, name: str) -> Table:
-    """Read a table's spec and those of all its partitions.
+    """Read a table's bucket spec and the bucket specs of its partitions.
 
     Args:
         warehouse: with an open session.
-        name: qualified: db.t.
+        name: qualified name: db.t.
 
     Raises:
-        TableError: the table does not exist, or has no specs per partition, and why.
-        SparkError: the session lacks the extension, or Spark does not answer.
+        TableError: the table does not exist, or cannot have bucket specs per partition.
+        SparkError: the session lacks the extension, or Spark fails.
     """
     table = require_table(warehouse, name)
     _refuse_others(table)
     table = replace(table, partitions=read_partitions(warehouse, name))
     if table.spec is None and not any(partition.spec for partition in table.partitions):
         raise TableError(
-            f"Table {name} has no buckets, and its partitions never had any. Expected a bucketed table: "
-            f"ALTER TABLE {name} CLUSTERED BY (...) INTO n BUCKETS, or on_bucket_change='evolve' of its dbt model with "
-            "materialized='bucketed_incremental', turns it into one and leaves its files as they are."
+            f"Table {name} has no buckets, and no partition is sealed. Expected a bucketed table. To add buckets "
+            f"without a rewrite, run ALTER TABLE {name} CLUSTERED BY (...) INTO n BUCKETS, or set "
+            "on_bucket_change='evolve' in its dbt model with materialized='bucketed_incremental'."
         )
     return table
 
 
 def require_table(warehouse: Warehouse, name: str) -> Table:
-    """existing_table() in a session that has to have the extension.
+    """Describe an existing table in a session with the extension.
 
     Raises:
         TableError: the table does not exist.
-        SparkError: the session lacks the extension, or Spark does not answer.
+        SparkError: the session lacks the extension, or Spark fails.
     """
     warehouse.require_extension(name)
     return existing_table(warehouse, name)
 
 
 def existing_table(warehouse: Warehouse, name: str) -> Table:
-    """What describe_table() says of a table that has to be there.
+    """Describe an existing table.
 
     Raises:
         TableError: the table does not exist.
-        SparkError: Spark does not answer.
+        SparkError: Spark fails.
     """
     table = describe_table(warehouse, name)
     if table is None:
@@ -68,7 +68,7 @@ def existing_table(warehouse: Warehouse, name: str) -> Table:
 
 
 def describe_table(warehouse: Warehouse, name: str) -> Table | None:
-    """What DESCRIBE says of a table or view, and nothing of its partitions; None where there is none."""
+    """Describe a table or view without its partitions; None if it does not exist."""
     try:
         rows = warehouse.rows(f"describe table extended {sql.table(name)}")
     except SparkError as error:
@@ -88,29 +88,29 @@ def describe_table(warehouse: Warehouse, name: str) -> Table | None:
 
 
 def read_partitions(warehouse: Warehouse, name: str) -> tuple[Partition, ...]:
-    """What bucket_specs() says of each partition of a table, in no order."""
+    """Return the partitions of a table from bucket_specs(), unordered."""
     return tuple(map(partition_of, warehouse.rows(sql.bucket_specs(name))))
 
 
 def seal_table(warehouse: Warehouse, table: str, where: str | None, dry_run: bool) -> list[Partition]:
-    """Read the keys of files that are not sealed, and seal those that are what the table says.
+    """Read the keys of unsealed files, and seal the files that match the table's bucket spec.
 
     Args:
         warehouse: with an open session.
-        table: qualified: db.t.
-        where: a predicate on the partition columns; all partitions without one.
-        dry_run: write nothing.
+        table: qualified name: db.t.
+        where: a predicate on the partition columns; None for all partitions.
+        dry_run: whether to write nothing.
 
     Raises:
-        TableError: there is no such table.
-        SparkError: the session lacks the extension, or Spark refuses the statement.
+        TableError: the table does not exist.
+        SparkError: the session lacks the extension, or Spark rejects the statement.
     """
     spec = require_table(warehouse, table).spec
-    # A comment at the predicate's end must not hide what follows.
+    # The line break ends a comment at the end of the predicate.
     condition = f" where {where}\n" if where else ""
     statement = f"alter table {sql.table(table)} seal buckets{condition}{' dry run' if dry_run else ''}"
     found = map(partition_of, warehouse.rows(statement))
-    # The hash is the table's.
+    # The statement returns no hash; all partitions have the table's.
     return [
         replace(part, spec=replace(part.spec, bucket_hash=spec.bucket_hash)) if part.spec and spec else part
         for part in found
@@ -118,10 +118,10 @@ def seal_table(warehouse: Warehouse, table: str, where: str | None, dry_run: boo
 
 
 def partition_of(row: Mapping[str, Any]) -> Partition:
-    """A partition out of a row of bucket_specs() or SEAL BUCKETS."""
+    """Convert a row of bucket_specs() or SEAL BUCKETS to a partition."""
     name, status = row["partition"] or "", str(row["status"])
     spec = None
-    # The seal that does not fit the files is there as well.
+    # A row with another status may have the spec of a stale seal.
     if row["num_buckets"] and status in (Status.SEALED, Status.UNCHANGED):
         spec = BucketSpec(row["num_buckets"], _names(row["bucket_columns"]), _names(row["sort_columns"]), "hive")
     return Partition(
@@ -149,13 +149,13 @@ def _value(part: str) -> str | None:
 
 
 def _listed(text: str) -> dict[str, str]:
-    """Properties as DESCRIBE lists them: [a=b, c=d]."""
+    """Parse properties as DESCRIBE lists them: [a=b, c=d]."""
     pairs = re.split(r", (?=[\w.-]+=)", text.strip()[1:-1])
     return {key: value for key, _, value in (pair.partition("=") for pair in pairs)}
 
 
 def in_lower_case(spec: BucketSpec | None) -> BucketSpec | None:
-    """A spec with its columns as seals have them."""
+    """Return a spec with columns in lower case, as in seals."""
     if spec is None:
         return None
     columns, sorts = (tuple(name.lower() for name in names) for names in (spec.bucket_columns, spec.sort_columns))
@@ -163,37 +163,37 @@ def in_lower_case(spec: BucketSpec | None) -> BucketSpec | None:
 
 
 def _refuse_others(table: Table) -> None:
-    """Refuse what has no specs per partition.
+    """Refuse tables that cannot have bucket specs per partition.
 
     Raises:
-        TableError: it is a view, a table of the Spark layout, one without partitions, or of other files.
+        TableError: it is a view, uses the Spark layout, has no partitions, or has an unsupported file format.
     """
     name, details = table.name, table.details
     if "VIEW" in details.get("Type", "").upper():
-        raise TableError(f"{name} is a view. Expected a table; name one of those that it reads.")
+        raise TableError(f"{name} is a view. Expected a table, such as a table that the view reads.")
     hive = details.get("Provider", "").lower() == "hive"
     if not hive and table.spec:
         raise TableError(
-            f"Table {name} has {table.spec.num_buckets} buckets of the Spark layout, which cannot evolve: stock Spark "
-            "reads all partitions by the table's one number, and would leave out rows. Expected the Hive layout: "
-            "write the table anew with bucket_hash='hive' (STORED AS PARQUET or ORC)."
+            f"Table {name} has {table.spec.num_buckets} buckets of the Spark layout, whose partitions must have the "
+            "same number of buckets: otherwise, stock Spark would omit rows. Expected the Hive layout. Rebuild the "
+            "table with bucket_hash='hive' (STORED AS PARQUET or ORC)."
         )
     if not table.columns:
         raise TableError(
-            f"Table {name} has no partitions. Bucket specs per partition are for partitioned tables; the spec of "
-            "this one changes when it is written anew (dbt run --full-refresh)."
+            f"Table {name} has no partitions. Expected a partitioned table. To change the buckets of an unpartitioned "
+            "table, rebuild it (dbt run --full-refresh)."
         )
     stored = details.get("InputFormat", "") if hive else details.get("Provider", "")
     if not re.search("parquet|orc", stored, re.IGNORECASE):
         raise TableError(
-            f"Table {name} has files of the format {stored or 'none'}, which Spark neither reads nor writes by the "
-            "buckets of the Hive layout. Expected Parquet or ORC: write the table anew with file_format='parquet' "
-            "(STORED AS PARQUET or ORC)."
+            f"Table {name} has the file format {stored or 'none'}, for which Spark does not support buckets of the "
+            "Hive layout. Expected Parquet or ORC. Rebuild the table with file_format='parquet' (STORED AS PARQUET or "
+            "ORC)."
         )
 
 
 def merging_of(warehouse: Warehouse) -> Merging:
-    """When this session reads different numbers of buckets together."""
+    """Return the session settings for reading different numbers of buckets together."""
     tasks = warehouse.rows(
         "select max(task) + 1 as tasks from (select spark_partition_id() as task from range(100000))"
     )

@@ -1,4 +1,4 @@
-"""A table whose partitions have bucket specs of their own, as the metastore has it."""
+"""Model a table and its partitions, each with its own bucket spec, as stored in the metastore."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _ROOT = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]*):(?:///|/(?!/))")
 
 
 class Status:
-    """What bucket_specs() and SEAL BUCKETS say of a partition; any other is the code of why it is read plainly."""
+    """Statuses in bucket_specs() and SEAL BUCKETS; any other status is the code of the reason for an ordinary scan."""
 
     SEALED = "sealed"
-    # Of SEAL BUCKETS, for one that was sealed before.
+    # In SEAL BUCKETS: the partition was already sealed.
     UNCHANGED = "unchanged"
     REFUSED = "refused"
     EMPTY = "empty"
@@ -34,45 +34,45 @@ class Column:
 
     @property
     def is_number(self) -> bool:
-        """Whether its values are in the order of numbers, rather than of their text."""
+        """Return whether its values sort as numbers, not as text."""
         return self.type.lower().split("(")[0] in _NUMBERS
 
     @property
     def is_ordered(self) -> bool:
-        """Whether the order of its values here is that of Spark's comparisons."""
+        """Return whether its values sort here as they do in Spark."""
         return self.is_number or self.type.lower() in ("string", "date")
 
 
 @dataclass(frozen=True)
 class Partition:
-    """A partition, and what the metastore and its files say of its buckets."""
+    """A partition with the bucket metadata from the metastore and from its files."""
 
-    name: str  # in Hive's form: ds=2024-01-01/hour=3; empty for all of a table without partitions
+    name: str  # as in Hive: ds=2024-01-01/hour=3; empty for an unpartitioned table
     values: tuple[str | None, ...]  # of the partition columns, as text; None for NULL
-    location: str  # its folder, as the metastore has it
-    status: str  # in bucket_specs() or of SEAL BUCKETS
-    spec: BucketSpec | None = None  # of its seal, where that is what its files are
-    problem: str = ""  # what is wrong with the seal or the files
+    location: str  # its folder in the metastore
+    status: str  # in bucket_specs() or SEAL BUCKETS
+    spec: BucketSpec | None = None  # of its seal, if the files match it
+    problem: str = ""  # violation in the seal or the files
     files: int = 0
     size: int = 0  # bytes of its files
-    files_per_bucket: int | None = None  # most files that a bucket has, by their names; None where a name has no bucket
-    files_read: int = 0  # of how many SEAL BUCKETS has read the keys
+    files_per_bucket: int | None = None  # files of the largest bucket; None if a name has no bucket id
+    files_read: int = 0  # number of files whose keys SEAL BUCKETS read
 
     @property
     def has_files(self) -> bool:
-        """Whether there is anything of which a spec could be true or wrong: without files it fits every one."""
+        """Return whether the partition has files; an empty partition matches every spec."""
         return self.status != Status.EMPTY
 
     @property
     def summary(self) -> str:
-        """What its files are, for people: the spec of the seal, or the code of the reason why they are read plainly."""
+        """Describe its files: the spec of the seal, or the code of the reason for an ordinary scan."""
         if self.spec is None:
             return f"[{self.status}] {self.problem}".rstrip() if self.has_files else Status.EMPTY
         several = (self.files_per_bucket or 0) > 1
         return words(self.spec) + (f", up to {self.files_per_bucket:,} files of a bucket" if several else "")
 
     def has(self, spec: BucketSpec) -> bool:
-        """Whether its files are sealed as the buckets of this spec, with one file for each at most."""
+        """Return whether its files are sealed with this spec and each bucket has at most one file."""
         return self.spec == spec and self.files_per_bucket in (0, 1)
 
 
@@ -81,10 +81,10 @@ class Table:
     """A table as DESCRIBE TABLE EXTENDED and bucket_specs() show it."""
 
     name: str  # qualified: db.t
-    spec: BucketSpec | None  # by which new partitions are written; None for none
+    spec: BucketSpec | None  # for new partitions; None without buckets
     columns: tuple[Column, ...]  # the partition columns
-    partitions: tuple[Partition, ...] = ()  # they are put into the order of their values
-    all_columns: tuple[Column, ...] = ()  # the partition columns last
+    partitions: tuple[Partition, ...] = ()  # sorted by their values
+    all_columns: tuple[Column, ...] = ()  # with the partition columns last
     details: Mapping[str, str] = field(default_factory=dict)  # the detailed information, by name
     properties: Mapping[str, str] = field(default_factory=dict)  # its TBLPROPERTIES
     options: Mapping[str, str] = field(default_factory=dict)  # its SERDEPROPERTIES
@@ -94,12 +94,12 @@ class Table:
 
     @property
     def location(self) -> str:
-        """Its folder, as the metastore has it."""
+        """Return its folder in the metastore."""
         return self.details.get("Location", "")
 
     @property
     def identity(self) -> str:
-        """What no later table of the same name has: the id of its build by dbt, or else when it was created."""
+        """Return a value that no later table of this name has: the id of its dbt build, or else its creation time."""
         return self.properties.get("bucketing.build") or self.details.get("Created Time", "")
 
     def _order(self, partition: Partition) -> tuple[tuple[int, Decimal, str], ...]:
@@ -116,17 +116,17 @@ def _rank(column: Column, value: str | None) -> tuple[int, Decimal, str]:
 
 
 def total_size(partitions: Sequence[Partition]) -> int:
-    """Bytes of all their files."""
+    """Return the size of all files of these partitions in bytes."""
     return sum(partition.size for partition in partitions)
 
 
 def one_spelling(location: str) -> str:
-    """A folder as the metastore, Hadoop and Spark all may spell it: file:/x and file:///x are the same."""
+    """Normalize a location: the metastore, Hadoop and Spark may write file:/x or file:///x for the same folder."""
     return _ROOT.sub(r"\1:///", location).rstrip("/")
 
 
 def words(spec: BucketSpec | None) -> str:
-    """A spec for people: 8 buckets by (user_id), sorted by (user_id)."""
+    """Describe a spec: 8 buckets by (user_id), sorted by (user_id)."""
     if spec is None:
         return "no buckets"
     order = f", sorted by ({', '.join(spec.sort_columns)})" if spec.sort_columns else ", not sorted"

@@ -1,4 +1,4 @@
-"""What there is of a table, without reading its rows: files, seals, bucket specs, file statistics."""
+"""Read files, seals, bucket specs and file statistics of tables without reading rows."""
 
 from __future__ import annotations
 
@@ -12,55 +12,55 @@ from spark_bucketing.spec import BucketSpec, Description
 from spark_bucketing.table import sql
 from spark_bucketing.table.bucketed_files import BucketedFiles, DataFile, FileSizes
 from spark_bucketing.table.compatibility import Merging
-from spark_bucketing.table.file_statistics import FileStats, Organized, organized_by, read_file_statistics
+from spark_bucketing.table.file_statistics import FileStats, Organized, as_organized, read_file_statistics
 from spark_bucketing.table.metadata import existing_table, merging_of, read_partitions
 from spark_bucketing.table.model import Partition, Table, one_spelling
 from spark_bucketing.table.warehouse import Warehouse
 
-# Spark reads the tables of these formats in Hive layout with its own readers, which know the file of a row.
+# For Hive-layout tables in these formats, Spark uses its own readers, which return the file of a row.
 _READABLE_HIVE_FORMATS = ("parquet", "orc")
 _LISTING = "spark_bucketing_listing"
 
 
 @dataclass(frozen=True)
 class Overview:
-    """A bucketed or organized table. What the session cannot tell is None."""
+    """A bucketed or organized table. Attributes are None if the session cannot read them."""
 
-    table: Table  # with its partitions, where the session has the extension
+    table: Table  # with its partitions if the session has the extension
     files: BucketedFiles | None = None  # of a bucketed table
-    merging: Merging | None = None  # when partitions of different specs are read together; None without the extension
+    merging: Merging | None = None  # settings for mixed specs; None without the extension
     organized: Organized | None = None
     statistics: tuple[FileStats, ...] | None = None  # of an organized table
 
     @property
     def state(self) -> Literal["ok", "wrong", "unknown"]:
-        """Whether the files are, by their names, those of the table's buckets."""
+        """Return whether the file names match the table's buckets."""
         return self.files.state if self.files else "ok"
 
     @property
     def file_format(self) -> str:
-        """The format of its files: parquet, orc, or what else Spark calls it."""
+        """Return the format of its files: parquet, orc, or Spark's name of another format."""
         return self.files.file_format if self.files else Description(details=self.table.details).file_format
 
     @property
     def sizes(self) -> FileSizes | None:
-        """Bytes of its files; None where nothing is known of single ones."""
+        """Summarize the sizes of its files in bytes; None if they are unknown."""
         return self.files.sizes if self.files else FileSizes.of([file.size for file in self.statistics or ()])
 
 
 def read_overviews(
     warehouse: Warehouse, schema: str, names: Sequence[str] = (), on_progress: Callable[[str], None] = lambda _: None
 ) -> Iterator[Overview]:
-    """Read what there is of tables.
+    """Read the overviews of tables.
 
     Args:
-        warehouse: with an open session, whose settings are left as they were.
-        schema: of tables that are named without one.
-        names: tables; none for all bucketed and organized tables of the schema.
-        on_progress: is called with what is at work.
+        warehouse: with an open session, whose settings do not change.
+        schema: schema of tables that are named without one.
+        names: names of tables; empty for all bucketed and organized tables of the schema.
+        on_progress: callback for the description of the current step.
 
     Raises:
-        SparkError: Spark does not answer, or there is no such schema.
+        SparkError: Spark fails, or the schema does not exist.
         TableError: a table in names does not exist, or is neither bucketed nor organized.
     """
     chosen = [qualified(name, schema) for name in names] or _tables(warehouse, schema)
@@ -73,14 +73,14 @@ def read_overviews(
 
 
 def qualified(name: str, schema: str) -> str:
-    """The name of a table with its schema.
+    """Return the name of a table with its schema.
 
     Raises:
-        TableError: this is no name of a table.
+        TableError: this is not a table name.
     """
     parts = sql.parts(name)
     if not 1 <= len(parts) <= 2:
-        raise TableError(f"{name!r} is no name of a table. Expected schema.table, or a table of the target's schema.")
+        raise TableError(f"{name!r} is not a table name. Expected schema.table, or a table of the target's schema.")
     return ".".join(map(sql.readable_name, parts if len(parts) == 2 else (schema, *parts)))
 
 
@@ -91,21 +91,21 @@ def _tables(warehouse: Warehouse, schema: str) -> list[str]:
 
 
 def _overview(warehouse: Warehouse, name: str, merging: Merging | None, is_named: bool) -> Overview | None:
-    """None for a table of the schema that is neither bucketed nor organized.
+    """Read the overview of a table; None if it is neither bucketed nor organized.
 
     Raises:
-        TableError: it was named by the user.
+        TableError: the user named this table, but it is neither bucketed nor organized.
     """
     table = existing_table(warehouse, name)
     spec = BucketSpec.from_description(table.details)
     is_view = "VIEW" in table.details.get("Type", "").upper()
-    organized = None if is_view else organized_by(table)
+    organized = None if is_view else as_organized(table)
     if organized:
         return Overview(table, organized=organized, statistics=tuple(read_file_statistics(warehouse, organized)))
     if (is_view or not spec) and not is_named:
         return None
     if is_view:
-        raise TableError(f"{name} is a view. Expected a table; name one of those that it reads.")
+        raise TableError(f"{name} is a view. Expected a table, such as a table that the view reads.")
     if merging:
         table = replace(table, partitions=_partitions(warehouse, table))
     if spec:
@@ -119,7 +119,7 @@ def _overview(warehouse: Warehouse, name: str, merging: Merging | None, is_named
 
 
 def _partitions(warehouse: Warehouse, table: Table) -> tuple[Partition, ...]:
-    """By their seals, whose hash is the table's."""
+    """Read the partitions with the specs of their seals and the table's hash."""
     bucket_hash = table.spec.bucket_hash if table.spec else "hive"
     return tuple(
         replace(part, spec=replace(part.spec, bucket_hash=bucket_hash)) if part.spec else part
@@ -138,7 +138,7 @@ def _bucketed_files(warehouse: Warehouse, table: Table, spec: BucketSpec, has_pa
 
 
 def _files(warehouse: Warehouse, table: Table, found: BucketedFiles) -> tuple[DataFile, ...]:
-    """All files of a table with their rows, which the files' ends tell.
+    """Return all files of a table with their row counts, which Spark reads from the file footers.
 
     Raises:
         SparkError: the files cannot be listed or read.
@@ -151,12 +151,12 @@ def _files(warehouse: Warehouse, table: Table, found: BucketedFiles) -> tuple[Da
     # A bucketed scan would drop the rows of files whose ids are out of range, and fail on names without an id.
     with warehouse.with_settings({"spark.sql.sources.bucketing.enabled": "false"}):
         warehouse.change(f"refresh table {name}")
-        # Spark resolves _metadata before it takes its own reader for a table of the Hive layout.
+        # _metadata is not available: Spark resolves it before it chooses its own reader for Hive-layout tables.
         counted = warehouse.rows(
             f"select uri, count(*) as rows from (select input_file_name() as uri from {name}) group by uri"  # noqa: S608
         )
     rows = {one_spelling(unquote(row["uri"])): int(row["rows"]) for row in counted}
-    # Folders below the table's that are no partition's are not its own.
+    # Ignore folders below the table's folder that are not partitions.
     folders = {path.rpartition("/")[0] for path in rows} | {one_spelling(part.location) for part in table.partitions}
     folders |= set() if table.columns else {one_spelling(table.location)}
     listed = _sizes(warehouse, table)
@@ -165,7 +165,7 @@ def _files(warehouse: Warehouse, table: Table, found: BucketedFiles) -> tuple[Da
 
 
 def _sizes(warehouse: Warehouse, table: Table) -> dict[str, int]:
-    """Bytes of the files below the folders of a table and its partitions, also of files without rows."""
+    """Return the size in bytes of each file of a table and its partitions, including files without rows."""
     home = one_spelling(table.location)
     others = {one_spelling(part.location) for part in table.partitions}
     found: dict[str, int] = {}

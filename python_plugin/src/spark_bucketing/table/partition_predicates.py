@@ -1,4 +1,4 @@
-"""Predicates over partition columns: the partitions that one selects, and one that selects some partitions."""
+"""Select partitions by a predicate over partition columns, and build a predicate for given partitions."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from spark_bucketing.table import sql
 from spark_bucketing.table.model import Column, Partition, Table
 from spark_bucketing.table.warehouse import Warehouse
 
-# Up to how many values a list is shorter to read than a range.
+# Up to this number of values, a list is easier to read than a range.
 _LIST = 2
 
 
 def select_partitions(
     warehouse: Warehouse, table: Table, where: str | None
 ) -> tuple[tuple[Partition, ...], frozenset[str]]:
-    """Partitions for whose values a predicate of SQL holds; all of them without one.
+    """Return the partitions that a SQL predicate selects; all partitions without a predicate.
 
-    Spark evaluates it, over the values alone, so that it can be anything that Spark knows.
+    Spark evaluates the predicate over the partition values only, so it may use any function that Spark has.
 
     Returns:
-        The partitions, and the names of those whose rows SQL cannot tell from those of others: an INSERT would spell
-        their values otherwise, such as 0.10 of a double that another engine has written, or month=01 of an int.
+        The partitions, and the names of partitions that an INSERT cannot address. Spark would write their values
+        differently, such as 0.10 in a double column or month=01 in an int column, which other engines write.
 
     Raises:
-        TableError: the predicate uses other columns, or is none.
+        TableError: the predicate is invalid or uses other columns.
     """
-    # The predicate of a table without partitions has to be one, too.
+    # The row of NULLs validates the predicate if the table has no partitions.
     rows = [(None,) * len(table.columns), *(part.values for part in table.partitions)]
     values = ", ".join(
         f"({at}, {', '.join('null' if value is None else sql.text(value) for value in row)})"
@@ -42,8 +42,8 @@ def select_partitions(
     casts = [f"try_cast({name} as {column.type})" for name, column in zip(names, table.columns, strict=True)]
     spelled = ", ".join(f"try_cast({cast} as string)" for cast in casts)
     typed = ", ".join(f"{cast} as {sql.name(column.name)}" for cast, column in zip(casts, table.columns, strict=True))
-    # The predicate must find neither the values' own columns nor the names of results, which only what comes after them
-    # can find; nor may a comment at its end hide the bracket.
+    # The names keep the predicate from resolving columns of this query. The line break ends a comment at the end of the
+    # predicate.
     query = (
         f"with typed as (select place as spark_bucketing_place, array({spelled}) as spark_bucketing_spelled, {typed} "  # noqa: S608
         f"from values {values} as v(place, {', '.join(names)})) "
@@ -54,10 +54,10 @@ def select_partitions(
     try:
         found = {row["place"]: row for row in warehouse.rows(query)}
     except SparkError as error:
-        # What Spark suggests is of the values' own table.
+        # Spark suggests columns of this query, which the user does not know.
         why = re.split(r" Did you mean| SQLSTATE", str(error))[0]
         raise TableError(
-            f"The predicate of --where cannot be used for {table.name}: {why} Expected a condition on the partition "
+            f"The predicate of --where is invalid for {table.name}: {why} Expected a condition on the partition "
             f"columns only, which are {', '.join(column.name for column in table.columns)}, as in --where "
             f'"{_example(table)}".'
         ) from error
@@ -77,15 +77,15 @@ def _example(table: Table) -> str:
 
 
 def covering(table: Table, chosen: Sequence[Partition]) -> str:
-    """The predicate over partition columns that holds for these partitions and for no other of the table."""
+    """Return a predicate over partition columns that selects exactly these partitions of the table."""
     names = {partition.name for partition in chosen}
     return _covering(table.columns, table.partitions, names) or "true" if names else "false"
 
 
 def _covering(columns: Sequence[Column], partitions: Sequence[Partition], chosen: set[str]) -> str:
-    """Empty when all of these partitions are chosen.
+    """Return a predicate that selects the chosen partitions; empty if all are chosen.
 
-    Values of the first column for which the predicate over the other columns is the same stand together.
+    Groups values of the first column with the same predicate over the other columns.
     """
     if all(partition.name in chosen for partition in partitions):
         return ""
@@ -114,7 +114,7 @@ def _either(terms: Sequence[str]) -> str:
 
 
 def _values(column: Column, values: Sequence[str | None], wanted: Sequence[str | None]) -> list[str]:
-    """Terms for some of the values that there are: ranges where these are long, and a list of the others."""
+    """Return terms that select the wanted values of a column: ranges for long runs, and a list of the others."""
     known = [value for value in values if value is not None]
     name = sql.readable_name(column.name)
     terms, listed = [], []
@@ -123,7 +123,7 @@ def _values(column: Column, values: Sequence[str | None], wanted: Sequence[str |
         if is_wanted and len(run) > _LIST and column.is_ordered:
             bounds = [f"{name} >= {sql.literal(run[0], column)}"] if run[0] != known[0] else []
             bounds += [f"{name} <= {sql.literal(run[-1], column)}"] if run[-1] != known[-1] else []
-            # All values but NULL.
+            # The run has all values except NULL.
             terms.append(" and ".join(bounds) or f"{name} is not null")
         elif is_wanted:
             listed += [sql.literal(value, column) for value in run]
@@ -133,12 +133,12 @@ def _values(column: Column, values: Sequence[str | None], wanted: Sequence[str |
 
 
 def rewrite_command(table: str, where: str = "true") -> str:
-    """The command that brings the partitions of a predicate to the table's spec, for a shell.
+    """Return the shell command that rewrites partitions in the table's spec.
 
     Args:
-        table: its name, qualified.
-        where: `true` for all.
+        table: qualified name.
+        where: a predicate on the partition columns; `true` for all partitions.
     """
-    # In double quotes where these change nothing, since literals have single ones.
+    # Prefer double quotes if nothing needs escaping, because SQL literals use single quotes.
     quoted = f'"{where}"' if not set(where) & set('$`\\!"') else shlex.quote(where)
     return f"spark-bucketing table rewrite {shlex.quote(table)}{'' if where == 'true' else f' --where {quoted}'}"

@@ -1,10 +1,10 @@
-"""Bringing partitions to the table's own spec, many in one pass; see docs/explanation/replacing-rows.md.
+"""Rewrite partitions in the table's bucket spec, many in one pass; see docs/explanation/replacing-rows.md.
 
-CREATE TABLE AS SELECT of the partitions' rows    a run that finds the table drops it
-compare rows by partition, and say what they replace    a run that finds the table goes on here
-INSERT OVERWRITE the partitions from it
-compare rows by partition, and the seals
-drop the staging table
+1. Copy the partitions' rows to a staging table with CREATE TABLE AS SELECT. After a crash, the next run drops it.
+2. Compare row counts by partition, and mark the staging table as complete. After a crash, the next run continues here.
+3. INSERT OVERWRITE the partitions from the staging table.
+4. Compare row counts by partition, and check the seals.
+5. Drop the staging table.
 """
 
 from __future__ import annotations
@@ -21,26 +21,26 @@ from spark_bucketing.table.partition_predicates import covering
 from spark_bucketing.table.staging import Staging
 from spark_bucketing.table.warehouse import Warehouse
 
-# Of one staging table: what has to fit twice on the disks, and what a statement names.
+# Limits of one staging table: storage holds these bytes twice, and a statement names these partitions.
 _BATCH_BYTES = 100 * 2**30
 _BATCH_PARTITIONS = 1000
-# Partitions that a message names.
+# Number of partitions that a message names.
 _NAMED = 3
-# Options of a table, which go before the session's settings, by which Spark leaves out rows without an error.
+# Table options that make Spark skip rows without an error. They override the session's settings.
 _LENIENT = ("ignorecorruptfiles", "ignoremissingfiles")
 
 
 @dataclass(frozen=True)
 class RewritePlan:
-    """What is to be done."""
+    """The partitions to rewrite and to skip."""
 
     table: Table  # with all its partitions
-    todo: tuple[Partition, ...]  # those that are to be written anew
-    done: tuple[Partition, ...]  # those that have the table's spec, and those without files
-    left: tuple[tuple[Partition, str], ...]  # those that cannot be overwritten, each with what was found
+    todo: tuple[Partition, ...]  # partitions to rewrite
+    done: tuple[Partition, ...]  # partitions that have the table's spec or no files
+    left: tuple[tuple[Partition, str], ...]  # partitions that cannot be overwritten, with the reason
 
     def batches(self) -> Iterator[tuple[Partition, ...]]:
-        """The partitions in parts, each for one staging table."""
+        """Split the partitions into batches, one for each staging table."""
         batch: list[Partition] = []
         held = 0
         for partition in self.todo:
@@ -54,46 +54,45 @@ class RewritePlan:
 
 
 def target_of(table: Table) -> BucketSpec:
-    """The spec that partitions are brought to.
+    """Return the spec of rewritten partitions.
 
     Raises:
-        TableError: the table has no buckets, or none that Spark can write, or its rows may not all be read.
+        TableError: the table has no buckets, Spark cannot write its buckets, or reads might skip rows.
     """
     if table.spec is None:
         raise TableError(
-            f"Table {table.name} has no buckets now (it is NOT CLUSTERED), so that there is no spec to bring its "
-            f"partitions to. Expected a bucketed table: ALTER TABLE {table.name} CLUSTERED BY (...) INTO n BUCKETS "
-            "first."
+            f"Table {table.name} has no buckets now (it is NOT CLUSTERED). Expected a bucketed table. Run "
+            f"ALTER TABLE {table.name} CLUSTERED BY (...) INTO n BUCKETS first."
         )
     # Hive's default is 1.
     version = table.properties.get("bucketing_version", "1").strip()
     if version != "1":
         raise TableError(
             f"Table {table.name} has bucketing_version {version}, and nothing was changed. Expected 1, the "
-            "only version whose hash Spark computes: leave its buckets to the engine that made it, or write the rows "
-            "into a table of version 1."
+            "only version whose hash Spark computes. Rewrite the table with the engine that created it, or copy its "
+            "rows to a table of version 1."
         )
     lenient = [key for key, value in table.options.items() if key.lower() in _LENIENT and value.lower() == "true"]
     if lenient:
         raise TableError(
-            f"Table {table.name} is read with its option {', '.join(f'{key}=true' for key in lenient)}, which leaves "
-            "out what cannot be read: it would be deleted with the old files, and nothing was changed. Expected a "
-            f"table without: ALTER TABLE {table.name} SET SERDEPROPERTIES "
+            f"Table {table.name} is read with its option {', '.join(f'{key}=true' for key in lenient)}, which skips "
+            "unreadable files: a rewrite would lose their rows. Nothing was changed. Expected a table without this "
+            f"option. Run ALTER TABLE {table.name} SET SERDEPROPERTIES "
             f"{sql.properties(dict.fromkeys(lenient, 'false'))}"
         )
     return table.spec
 
 
 def plan_rewrite(table: Table, chosen: Sequence[Partition], unclear: frozenset[str] = frozenset()) -> RewritePlan:
-    """Sort partitions out by what is to be done with them.
+    """Plan which partitions to rewrite and which to skip.
 
     Args:
-        table: theirs.
-        chosen: some of its partitions.
-        unclear: names of those that no statement can write.
+        table: the bucketed table.
+        chosen: the selected partitions.
+        unclear: names of partitions that no statement can address.
 
     Raises:
-        TableError: the table has no spec to bring them to.
+        TableError: the table has no spec for rewritten partitions.
     """
     target = target_of(table)
     is_done = {part.name: not part.has_files or part.has(target) for part in chosen}
@@ -105,7 +104,7 @@ def plan_rewrite(table: Table, chosen: Sequence[Partition], unclear: frozenset[s
 
 
 def _inside(table: Table) -> Mapping[str, Sequence[str]]:
-    """Names of two of what lies in each folder, or below it: partitions, and the table."""
+    """Return the names of up to two partitions in or below each folder; the table itself counts as one."""
     found: dict[str, list[str]] = {}
     folders = [*((part.name, part.location) for part in table.partitions), ("the table", table.location)]
     for name, location in folders:
@@ -118,20 +117,20 @@ def _inside(table: Table) -> Mapping[str, Sequence[str]]:
 
 
 def _obstacle(part: Partition, unclear: frozenset[str], inside: Mapping[str, Sequence[str]]) -> str:
-    """Why an INSERT OVERWRITE would not replace this partition, and nothing else; empty where it would."""
+    """Return why INSERT OVERWRITE would not replace exactly this partition; empty if it would."""
     if part.name in unclear:
-        return "Spark spells its values in another way, so that an INSERT would write to another folder"
+        return "Spark spells its values in another way, so an INSERT would write to another folder"
     others = (name for name in inside.get(one_spelling(part.location), ()) if name != part.name)
-    return next((f"its folder is also that of {name}, or above it" for name in others), "")
+    return next((f"its folder also contains {name}" for name in others), "")
 
 
 class Rewriter:
-    """Replaces the rows of partitions by way of a staging table.
+    """Replace the rows of partitions through a staging table.
 
     Args:
         warehouse: with an open session.
-        table: whose partitions they are.
-        notify: is called with each message that is for the user.
+        table: the bucketed table.
+        notify: callback for messages to the user.
     """
 
     def __init__(self, warehouse: Warehouse, table: Table, notify: Callable[[str], None]) -> None:
@@ -140,13 +139,13 @@ class Rewriter:
         self._keys = sql.names(table.columns)
 
     def run(self, batch: Sequence[Partition]) -> int:
-        """Bring partitions to the table's spec, all together.
+        """Rewrite a batch of partitions in the table's spec.
 
         Returns:
-            How many were replaced: those that have rows.
+            The number of replaced partitions; partitions without rows are not replaced.
 
         Raises:
-            BucketingError: it could not be done; what is left is for the next run to finish or to drop.
+            BucketingError: the rewrite failed; the next run completes it or drops the staging table.
         """
         self._refresh()
         staged = staging.stage_rows(self._warehouse, self._table, self._condition(batch))
@@ -160,19 +159,18 @@ class Rewriter:
         for part in batch:
             if part.values not in staged.filled:
                 self._notify(
-                    f"{part.name} has files and no rows, and is left alone: `spark-bucketing table seal` takes it "
-                    "as it is."
+                    f"{part.name} has files without rows and was skipped. Run `spark-bucketing table seal` to seal it."
                 )
         return len(staged.filled)
 
     def recover(self) -> bool:
-        """Finish what an earlier run of this command, or of dbt, has left.
+        """Complete or clean up an interrupted run of this command or of dbt.
 
         Returns:
             Whether partitions were replaced.
 
         Raises:
-            TableError: its rows do not fit the table any more, or something has written to the partitions since.
+            TableError: the staged rows no longer match the table, or another writer changed the partitions.
         """
         left = staging.find_staging(self._warehouse, self._table.name)
         if left is None:
@@ -183,15 +181,14 @@ class Rewriter:
             return False
         staged = staging.complete_staging(self._warehouse, self._table, left)
         there = named(self._filled(staged, self._table.partitions)) or "partitions"
-        # Then the staged rows are all that there were before.
+        # The staged rows are unchanged, so the partitions must still have the same number of rows, or none.
         if staged.same_rows:
             self._compare(
                 staged,
                 self._filled(staged, self._table.partitions),
-                f"An earlier run crashed while it replaced {there} of {self._table.name}, and something has "
-                "written there since, and nothing was changed",
-                "the rows that were there before, or none: see to it that the table has all rows, and drop "
-                f"{staged.name}.",
+                f"An earlier run crashed while it replaced {there} of {self._table.name}, and another job "
+                "has written to the table since. Nothing was changed",
+                f"the same number of rows, or none. Make sure that the table has all rows, and drop {staged.name}.",
                 or_none=True,
             )
         self._notify(f"An earlier run crashed while it replaced {there}: completing it from {staged.name}.")
@@ -199,7 +196,7 @@ class Rewriter:
         return True
 
     def _replace(self, staged: Staging) -> None:
-        """Let Spark write the staged rows over the partitions, look whether it did, and drop the staging table."""
+        """Overwrite the partitions with the staged rows, compare row counts, and drop the staging table."""
         self._refresh()
         columns = sql.names(self._table.all_columns)
         self._warehouse.change(
@@ -211,7 +208,7 @@ class Rewriter:
                 spec = sql.partition_spec(self._table.columns, part)
                 self._warehouse.change(f"alter table {self._name} drop if exists {spec}")
         written = self._filled(staged, partitions)
-        self._compare(staged, written, f"The finished rows stay in {staged.name}, and the next run writes them again")
+        self._compare(staged, written, f"The staged rows remain in {staged.name}, and the next run writes them again")
         self._drop(staged.name)
         self._refuse_unsealed(written)
 
@@ -226,7 +223,7 @@ class Rewriter:
         self._warehouse.change(f"drop table if exists {name}")
 
     def _condition(self, parts: Sequence[Partition]) -> str:
-        """A predicate for the rows of partitions, of which the table may have lost some."""
+        """Return a predicate that selects the rows of partitions, including partitions that no longer exist."""
         names = {part.name for part in parts}
         others = (part for part in self._table.partitions if part.name not in names)
         return covering(replace(self._table, partitions=(*others, *parts)), parts)
@@ -236,10 +233,10 @@ class Rewriter:
         staged: Staging,
         parts: Sequence[Partition],
         consequence: str,
-        expected: str = "the same: was the table written to meanwhile? Run the command again when that has ended.",
+        expected: str = "equal numbers. If another job writes to the table, wait for it and run the command again.",
         or_none: bool = False,
     ) -> None:
-        """Refuse to go on unless each partition has as many rows in the table as in the staging table; or none."""
+        """Raise an error unless each partition has the same number of rows in both tables (or none in the table)."""
         self._refresh()
         counted = (
             f"select {self._keys}, count(*) as here, 0 as there from {self._name} where {self._condition(parts)} "  # noqa: S608
@@ -254,18 +251,18 @@ class Rewriter:
             raise TableError(f"{consequence}: {found} in the staging table {staged.name}. Expected {expected}")
 
     def _refuse_unsealed(self, parts: Sequence[Partition]) -> None:
-        """Refuse files that are not sealed as the buckets of the table's spec, one for each."""
+        """Raise an error unless the partitions are sealed with the table's spec and have one file per bucket."""
         target = target_of(self._table)
         bad = [part for part in parts if not part.has(target)]
         if bad:
             raise TableError(
                 f"{named(bad)} of {self._table.name}: found {bad[0].summary}. Expected files sealed as "
-                f"{words(target)}, one for each: was the table altered or written to meanwhile? Run the command again."
+                f"{words(target)}, one per bucket. Another job may have changed the table. Run the command again."
             )
 
 
 def named(partitions: Sequence[Partition]) -> str:
-    """The first few partitions, and how many more there are."""
+    """Return the names of the first partitions and the number of others."""
     names = ", ".join(part.name for part in partitions[:_NAMED])
     more = f" and {len(partitions) - _NAMED:,} more" if len(partitions) > _NAMED else ""
     return f"{'partition' if len(partitions) == 1 else 'partitions'} {names}{more}"

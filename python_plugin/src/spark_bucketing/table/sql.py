@@ -1,4 +1,4 @@
-"""Names, values and partitions in Spark's SQL."""
+"""Format names, values and partitions in Spark SQL."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from spark_bucketing.table.model import Column, Partition
 
 _PART = re.compile(r"`((?:[^`]|``)+)`|([^.`]+)")
-# Columns of bucket_specs(). Arrays are text over some connections, and so they are over all.
+# Columns of bucket_specs(). Arrays are converted to text, because some connections return them as text.
 SPEC_COLUMNS = (
     "partition", "location", "status", "num_buckets", "bucket_columns", "sort_columns", "files", "bytes",
     "max_files_per_bucket", "problem",
@@ -16,48 +16,48 @@ SPEC_COLUMNS = (
 
 
 def name(text: str) -> str:
-    """A name in back quotes."""
+    """Quote a name with backticks."""
     return "`" + text.replace("`", "``") + "`"
 
 
 def names(columns: Sequence[Column]) -> str:
-    """Names of columns in a list."""
+    """Return a comma-separated list of column names."""
     return ", ".join(name(column.name) for column in columns)
 
 
 def readable_name(identifier: str) -> str:
-    """An identifier for people to read and copy, in quotes only where it needs them."""
+    """Return an identifier for messages, quoted only if necessary."""
     return identifier if identifier.isascii() and identifier.isidentifier() else name(identifier)
 
 
 def table(text: str) -> str:
-    """A qualified name, db.t, whose parts may be quoted."""
+    """Quote a qualified name, db.t, whose parts may already be quoted."""
     return ".".join(map(name, parts(text)))
 
 
 def parts(text: str) -> tuple[str, ...]:
-    """The parts of a qualified name without their quotes."""
+    """Split a qualified name into unquoted parts."""
     return tuple((quoted or plain).replace("``", "`") for quoted, plain in _PART.findall(text))
 
 
 def text(value: str) -> str:
-    """A string literal, which neither its quotes nor Spark's ${variables} end or change."""
+    """Return a string literal with escaped quotes and without substitution of Spark's ${variables}."""
     return "'" + value.replace("\\", "\\\\").replace("'", "\\'").replace("$", "\\u0024") + "'"
 
 
 def properties(values: Mapping[str, str]) -> str:
-    """Properties in brackets."""
+    """Return properties in parentheses."""
     return f"({', '.join(f'{text(key)} = {text(value)}' for key, value in values.items())})"
 
 
 def bucket_specs(table_name: str) -> str:
-    """A query for what the metastore and the files say of all partitions of a table: SPEC_COLUMNS."""
+    """Return a query for SPEC_COLUMNS of all partitions of a table."""
     columns = (f"to_json({name}) as {name}" if name.endswith("_columns") else name for name in SPEC_COLUMNS)
     return f"select {', '.join(columns)} from bucket_specs({text(table(table_name))})"  # noqa: S608
 
 
 def literal(value: str, column: Column) -> str:
-    """A value of a partition column."""
+    """Return the literal for a value of a partition column."""
     kind = column.type.lower()
     if kind == "date":
         return f"date {text(value)}"
@@ -67,7 +67,7 @@ def literal(value: str, column: Column) -> str:
 
 
 def partition_spec(columns: Sequence[Column], partition: Partition) -> str:
-    """PARTITION (ds = 'x', hour = '3'): Spark casts the text as it does for the folder's name."""
+    """Return PARTITION (ds = 'x', hour = '3'); Spark casts the text as it does for folder names."""
     pairs = zip(columns, partition.values, strict=True)
     given = ", ".join(f"{name(column.name)} = {'null' if value is None else text(value)}" for column, value in pairs)
     return f"partition ({given})"

@@ -1,8 +1,9 @@
-"""The staging table with the rows that replace those of partitions; see docs/explanation/replacing-rows.md.
+"""Manage the staging table with the new rows of partitions; see docs/explanation/replacing-rows.md.
 
-Its name and its properties are those of the dbt macros, so that each finishes what the other has left. It is a plain
-table, made by CREATE TABLE AS SELECT. When its client has seen it made, and counted its rows, it says what they
-replace: one that says so is written over the table's partitions when it is found, another one is dropped.
+The dbt macros use the same name and properties, so dbt and this command can complete each other's interrupted runs.
+CREATE TABLE AS SELECT creates the staging table. After the client has compared row counts, it sets a property with the
+target of the rows. The next run overwrites the partitions from a staging table with this property, and drops one
+without it.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ from spark_bucketing.table.model import Table
 from spark_bucketing.table.warehouse import Warehouse
 
 PURPOSE, REPLACES, EMPTIES = "bucketing.staging", "bucketing.replaces", "bucketing.staging_empties"
-# Rows of the table itself, as the command stages them; any other purpose is new content.
+# The staged rows are unchanged rows of the table; any other purpose means new rows.
 SAME_ROWS = "rewrite"
-# False in the row that stands for a partition, which may be left without any other.
+# False in the marker row of a partition, which may be its only row.
 _IS_ROW = "__dbt_row"
-# What the metastore takes as a name.
+# Limit of the metastore for names.
 _LONGEST_NAME = 128
 
 Values = tuple[str | None, ...]
@@ -32,21 +33,21 @@ Values = tuple[str | None, ...]
 
 @dataclass(frozen=True)
 class Staging:
-    """Staged rows."""
+    """Rows in a staging table."""
 
-    name: str  # of their table, quoted
-    rows: str  # SQL of them
+    name: str  # quoted name of the staging table
+    rows: str  # SQL that selects them
     filled: frozenset[Values]  # values of the partitions that have rows
-    emptied: frozenset[Values]  # of those that are to be dropped
-    same_rows: bool  # whether they are the table's own, as they were
+    emptied: frozenset[Values]  # values of the partitions to drop
+    same_rows: bool  # whether they are unchanged rows of the table
 
 
-def beside(table_name: str, role: str) -> str:
-    """Name of a table beside a table, quoted, as the macro intermediate_relation() makes it.
+def intermediate_name(table_name: str, role: str) -> str:
+    """Return the quoted name of a table's intermediate table, as the macro intermediate_relation() does.
 
     Args:
-        table_name: qualified.
-        role: `staged`, or `trash`, which owns a folder that is to be deleted.
+        table_name: qualified name.
+        role: `staged`, or `trash` for the owner of a folder to delete.
     """
     *schema, name = sql.parts(table_name)
     suffix = f"__dbt_{role}"
@@ -56,23 +57,23 @@ def beside(table_name: str, role: str) -> str:
 
 
 def find_staging(warehouse: Warehouse, table_name: str) -> Table | None:
-    """The staging table that something has left, or is at work with; None without one.
+    """Return the staging table of an interrupted or running statement; None if there is none.
 
     Raises:
-        TableError: a table of this name exists, and is none.
+        TableError: a table with this name exists, but is not a staging table.
     """
-    found = describe_table(warehouse, beside(table_name, "staged"))
+    found = describe_table(warehouse, intermediate_name(table_name, "staged"))
     if found and PURPOSE not in found.properties:
         raise TableError(
-            f"There is a table {found.name} without the property {PURPOSE}. Expected one into which rows for "
-            "partitions were written, or that the name is free: rename or drop the table."
+            f"Table {found.name} exists and has no property {PURPOSE}. Expected a staging table or an unused name. "
+            "Rename or drop the table."
         )
     return found
 
 
 def stage_rows(warehouse: Warehouse, table: Table, condition: str) -> Staging:
-    """Copy rows of a table, which a condition on its partition columns selects, into a new staging table."""
-    name = beside(table.name, "staged")
+    """Copy the rows that a condition on the partition columns selects into a new staging table."""
+    name = intermediate_name(table.name, "staged")
     of = sql.properties({PURPOSE: SAME_ROWS})
     create = (
         f"create table {name} using {'orc' if 'orc' in table.details.get('InputFormat', '').lower() else 'parquet'} "  # noqa: S608
@@ -107,16 +108,16 @@ def _read(warehouse: Warehouse, table: Table, name: str, properties: Mapping[str
 
 
 def _delete_folder(warehouse: Warehouse, table_name: str) -> None:
-    """Delete the folder of a staging table that a crash within DROP TABLE has left.
+    """Delete the folder of a staging table that remains after a crash during DROP TABLE.
 
-    SQL deletes no folder, but a managed table's is deleted with it, wherever it is. The second table is for the empty
-    folder that the first one was created in.
+    SQL has no statement for this, but DROP TABLE deletes the folder of a managed table, whatever its location. The
+    second table removes the empty folder in which the first table was created.
     """
-    *schema, name = sql.parts(beside(table_name, "staged"))
+    *schema, name = sql.parts(intermediate_name(table_name, "staged"))
     described = warehouse.rows(f"describe schema {'.'.join(map(sql.name, schema))}")
-    # Of tables Spark says the path, of schemas the URI.
+    # DESCRIBE returns the location of a table as a path, and of a schema as a URI.
     place = next(unquote(row["info_value"]) for row in described if row["info_name"] == "Location")
-    trash = beside(table_name, "trash")
+    trash = intermediate_name(table_name, "trash")
     create = f"create table {trash} (nothing string) stored as textfile"
     folder = sql.text(f"{place.rstrip('/')}/{name.lower()}")
     for statement in (
@@ -131,34 +132,34 @@ def _delete_folder(warehouse: Warehouse, table_name: str) -> None:
 
 
 def complete(warehouse: Warehouse, table: Table, name: str) -> None:
-    """Say on a staging table what its rows replace: from here on, the next run finishes what this one began."""
+    """Mark a staging table as complete, so that the next run continues from it."""
     warehouse.change(f"alter table {name} set tblproperties {sql.properties({REPLACES: _replaced(warehouse, table)})}")
 
 
 def is_complete(staging: Table) -> bool:
-    """Whether its rows are all there."""
+    """Return whether a staging table has all its rows."""
     return REPLACES in staging.properties
 
 
 def complete_staging(warehouse: Warehouse, table: Table, left: Table) -> Staging:
-    """The rows of a complete staging table that an earlier run has left.
+    """Return the rows of a complete staging table of an earlier run.
 
     Raises:
-        TableError: they are for another table of this name, for other columns, or named by another time zone.
+        TableError: the table was replaced, its columns changed, or the session has another time zone.
     """
     found, expected = left.properties[REPLACES], _replaced(warehouse, table)
     if found != expected:
         raise TableError(
-            f"An earlier run crashed while it replaced partitions of {table.name}, and its finished rows in "
-            f"{left.name} no longer fit the table, and nothing was changed: found rows for {found}, "
-            f"expected {expected}. If the table is complete without it: DROP TABLE {left.name}. "
-            "Rows that only it has are lost then."
+            f"An earlier run crashed while it replaced partitions of {table.name}, and its staged rows in "
+            f"{left.name} no longer match the table. Nothing was changed. Found rows for {found}, "
+            f"expected {expected}. If the table is complete without these rows, run DROP TABLE {left.name}. "
+            "This deletes the staged rows."
         )
     return _read(warehouse, table, left.name, left.properties)
 
 
 def _replaced(warehouse: Warehouse, table: Table) -> str:
-    """What rows are staged for, as the macros say it: the table, its columns, and the zone of times in partitions."""
+    """Return the target of staged rows, as the macros do: table, columns, and time zone of partition values."""
     names = [column.name for column in (*table.all_columns, *table.columns)]
     columns = hashlib.md5(", ".join(names).lower().encode(), usedforsecurity=False).hexdigest()
     by_time = any(column.type == "timestamp" for column in table.columns)

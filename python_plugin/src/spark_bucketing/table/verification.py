@@ -1,4 +1,4 @@
-"""Whether a table is what its metadata says: file names, seals, rows in their buckets, order, file statistics."""
+"""Verify a table against its metadata: file names, seals, rows in their buckets, sort order, file statistics."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from spark_bucketing.units import count
 
 @dataclass(frozen=True)
 class Verification:
-    """What all checks that fit a table have found."""
+    """The results of all checks of a table."""
 
     overview: Overview
     is_deep: bool = False  # whether rows were read
-    sealed: tuple[Partition, ...] = ()  # what SEAL BUCKETS would do
+    sealed: tuple[Partition, ...] = ()  # from a dry run of SEAL BUCKETS
     statistics: tuple[FileStats, ...] = ()  # of an organized table
-    problem: str = ""  # why the rows could not be read
+    problem: str = ""  # why Spark could not read the rows
 
     @property
     def state(self) -> Literal["ok", "wrong", "unknown"]:
-        """Findings go before what is unknown; unknown is no pass."""
+        """Return the state of the table; findings take precedence over checks that could not run."""
         if self.findings:
             return "wrong"
         return "unknown" if self.unknown else "ok"
 
     @property
     def unknown(self) -> str:
-        """What could not be checked, and why; empty for nothing."""
+        """Return why some check could not run; empty if all ran."""
         files = self.overview.files
         if self.problem or (files and files.unreadable):
             return self.problem or (files.unreadable if files else "")
@@ -44,7 +44,7 @@ class Verification:
 
     @property
     def findings(self) -> tuple[str, ...]:
-        """Sentences, each with what was found and what to do."""
+        """Return messages, each with a finding and a fix."""
         return tuple(self._findings())
 
     def _findings(self) -> Iterator[str]:
@@ -59,7 +59,7 @@ class Verification:
                 where = part.name or "the table"
                 yield f"{where} has {part.problem}: rewrite it (spark-bucketing table rewrite {name}, or dbt run)."
         refused = {part.name for part in self.sealed if part.status == Status.REFUSED}
-        # Stock Spark reads the buckets of its own layout without a seal.
+        # Stock Spark uses buckets of the Spark layout without a seal.
         spec = self.overview.table.spec
         fine = {Status.SEALED, Status.EMPTY} | ({Status.NOT_SEALED} if spec and spec.bucket_hash == "spark" else set())
         loose = [
@@ -76,7 +76,7 @@ class Verification:
     def _statistics(self, name: str) -> Iterator[str]:
         repair = f"rewrite the statistics (spark-bucketing table stats {name} --repair)"
         for found, what in (
-            ([file for file in self.statistics if file.state == State.NOT_MAPPED], "not in the file statistics"),
+            ([file for file in self.statistics if file.state == State.NOT_COVERED], "not in the file statistics"),
             ([file for file in self.statistics if file.state == State.WRONG], "whose statistics differ from the rows"),
         ):
             if found:
@@ -85,7 +85,7 @@ class Verification:
         if overlapping:
             yield (
                 f"{count(len(overlapping), 'file')} whose range overlaps another file's, such as "
-                f"{overlapping[0].name}: queries read both; rebuild the table (dbt run --full-refresh)."
+                f"{overlapping[0].name}: queries read both files; rebuild the table (dbt run --full-refresh)."
             )
 
 
@@ -96,9 +96,9 @@ def verify_table(
 
     Args:
         warehouse: with an open session.
-        overview: what was read of the table.
-        deep: read rows: those of files without a valid seal, and all rows of an organized table.
-        where: a predicate on the partition columns; limits the partitions whose rows are read.
+        overview: the overview of the table.
+        deep: whether to read the rows of unsealed files and of organized tables.
+        where: a predicate on the partition columns; selects the partitions whose rows are read.
     """
     if not deep:
         return Verification(overview, statistics=overview.statistics or ())

@@ -1,4 +1,4 @@
-"""A table's warehouse, in the only language that every connection speaks: SQL."""
+"""Access a warehouse through SQL only, which works over every connection."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from spark_bucketing.errors import SparkError
 
-# Under which nothing that is read is left out, and buckets are written; all are defaults of Spark or the extension.
+# With these settings, Spark reads all rows and writes buckets. All are defaults of Spark or the extension.
 _NEEDED: Mapping[str, str] = {
     "spark.bucketing.enabled": "true",
     "spark.bucketing.write.distribute": "true",
@@ -24,37 +24,37 @@ _NEEDED: Mapping[str, str] = {
 
 
 class Warehouse:
-    """What is asked of Spark, and changed by it.
+    """Run SQL statements in a session or over a connection.
 
     Args:
-        run: gives the rows of a statement by the names of their columns, in a session or over a connection.
+        run: runs a statement and returns its rows as dictionaries by column name.
     """
 
     def __init__(self, run: Callable[[str], list[dict[str, Any]]]) -> None:
         self._run = run
 
     def rows(self, query: str) -> list[dict[str, Any]]:
-        """Rows of a query, or of a statement that changes nothing."""
+        """Return the rows of a query, or of a statement that changes nothing."""
         return self._run(query)
 
     def change(self, statement: str) -> None:
-        """Run a statement that changes something."""
+        """Run a statement that changes data, metadata or settings."""
         self._run(statement)
 
     def settings(self) -> dict[str, str]:
-        """Settings of the session that have a value of their own, not their default."""
+        """Return the settings that are set explicitly in the session."""
         return {str(row["key"]): str(row["value"]) for row in self.rows("set")}
 
     @contextmanager
     def with_needed_settings(self) -> Iterator[Warehouse]:
-        """Inside the block nothing is left out of what is read, and buckets are written; the settings come back."""
+        """Ensure that Spark reads all rows and writes buckets inside the block; restore the settings afterwards."""
         changed = {key for key, value in self.settings().items() if key in _NEEDED and value != _NEEDED[key]}
         with self.with_settings({key: _NEEDED[key] for key in changed}):
             yield self
 
     @contextmanager
     def with_settings(self, settings: Mapping[str, str]) -> Iterator[None]:
-        """Inside the block the session has these settings; afterwards its own ones come back."""
+        """Apply settings inside the block, and restore the previous values afterwards."""
         before = self.settings() if settings else {}
         try:
             for key, value in settings.items():
@@ -65,26 +65,26 @@ class Warehouse:
                 self.change(f"set {key} = {before[key]}" if key in before else f"reset {key}")
 
     def has_extension(self) -> bool:
-        """Whether the session has the extension, which alone knows buckets of partitions."""
+        """Return whether the session has the extension, which adds bucket specs per partition."""
         return bool(self.rows("show user functions like 'bucket_specs'"))
 
     def extension_description(self) -> str:
-        """What DESCRIBE FUNCTION says of the extension, its class and its version among it; empty without one."""
+        """Describe the extension, including its class and version; empty without the extension."""
         rows = self.rows("describe function bucket_specs") if self.has_extension() else []
         return "\n".join(str(value) for row in rows for value in row.values())
 
     def require_extension(self, table: str) -> None:
-        """Refuse a session without the extension.
+        """Raise an error if the session lacks the extension.
 
         Raises:
-            SparkError: the session lacks it.
+            SparkError: the session lacks the extension.
         """
         if self.has_extension():
             return
         loaded = self.settings().get("spark.sql.extensions") or "(nothing)"
         raise SparkError(
-            f"The session lacks the extension, which alone knows the buckets of {table}: found "
-            f"spark.sql.extensions={loaded}. Add what `spark-bucketing "
-            "extension conf --format profiles` prints to the server_side_parameters of the target, or to the "
+            f"The session lacks the extension, which reads the bucket specs of {table}: found "
+            f"spark.sql.extensions={loaded}. Add the output of `spark-bucketing "
+            "extension conf --format profiles` to the server_side_parameters of the target, or to the "
             "configuration of its server."
         )

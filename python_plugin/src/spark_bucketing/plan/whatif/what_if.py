@@ -28,8 +28,7 @@ class WhatIf(SessionPlanner):
     """A planner for hypothetical tables in a separate session (open_beside()), with or without the extension.
 
     Its methods raise a SparkError if Spark rejects a type, a bucket column or a query, and a PlanError if a plan cannot
-    be
-    parsed.
+    be parsed.
     """
 
     def __init__(self, session: SparkSession, folder: Path, has_extension: bool) -> None:
