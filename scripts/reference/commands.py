@@ -17,6 +17,14 @@ Use this page to look up a command of `spark-bucketing`, its options and its exi
 Exit codes are 0 for a clean result, 1 for findings, 2 when the command could not run or could not tell, and 130
 after Ctrl-C. Every command that reads a dbt project takes dbt's own `--project-dir`, `--profiles-dir`, `--target`
 and `--vars`.
+
+## Shell completion
+
+Add this line to `~/.bashrc`. Zsh needs `zsh_source` in it, and Fish needs `fish_source`:
+
+```sh
+eval "$(_SPARK_BUCKETING_COMPLETE=bash_source spark-bucketing)"
+```
 """
 
 

@@ -15,15 +15,15 @@ HEAD = """# Tests
 
 Use this page to choose the dbt tests that prove a table's layout.
 
-The tests work on every bucketed table, also on one that another tool wrote. `files_at_most` and
+The tests work on every bucketed table, including tables that other tools wrote. `files_at_most` and
 `file_sizes_between` work on any table.
 
-- With the [session extension](settings.md) a test asks the seals and lists files. It reads rows only where files
-  are not sealed. `bucket_skew_below` always counts the rows of all files.
-- Without the extension a test reads files and rows. No test collects rows on the driver.
-- With the extension, a test skips partitions without buckets, and the log counts them. Without it such a partition
-  fails, because nothing distinguishes it from one that lost its buckets.
-- A table that is not `CLUSTERED BY` fails with a message.
+- With the [session extension](settings.md) a test compares seals with the listed files. It reads rows only if
+  files are not sealed. `bucket_skew_below` always counts the rows of all files.
+- Without the extension, a test reads files and rows. No test collects rows on the driver.
+- With the extension, a test skips partitions without buckets, and logs their number. Without it, such a partition
+  fails the test, because it looks the same as a partition that lost its buckets.
+- If the table is not `CLUSTERED BY`, the test fails with a message.
 
 ```yaml
 models:

@@ -60,7 +60,10 @@ def test_every_command_and_option_has_help(path: tuple[str, ...], command: click
 )
 def test_shell_completion_works_as_documented(typed: tuple[str, ...], completed: list[str]) -> None:
     variable = "_SPARK_BUCKETING_COMPLETE"
-    assert f'eval "$({variable}=bash_source spark-bucketing)"' in (REPOSITORY / "README.md").read_text()
+    assert (
+        f'eval "$({variable}=bash_source spark-bucketing)"'
+        in (REPOSITORY / "docs" / "reference" / "commands.md").read_text()
+    )
     asked = {
         variable: "bash_complete",
         "COMP_WORDS": " ".join(("spark-bucketing", *typed)),
