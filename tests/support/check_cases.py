@@ -144,9 +144,9 @@ class Checked:
             with planner.printing_in_full():
                 explained = planner.explain(sql)
             plan = parse_plan(explained.formatted)
-            plainly = {node.table for node in plan.walk() if node.table and note_of(node).objection}
+            ordinary = {node.table for node in plan.walk() if node.table and note_of(node).objection}
             facts = self.facts.of(plan.tables)
-            facts |= {name: self.facts.with_partitions(facts[name]) for name in plainly}
+            facts |= {name: self.facts.with_partitions(facts[name]) for name in ordinary}
             values = {name: str(self.spark.conf.get(name, "<undefined>")) for name in SETTINGS}
             query = Query(plan, facts, Settings(values), sql, parse_statistics(explained.cost))
             live = LiveHypotheticalTables(planner, self.facts, lambda: self.beside({**PLANNING, **settings}))

@@ -27,7 +27,7 @@ def test_all_version_numbers_agree() -> None:
         "pyproject.toml": re.findall(r'^version = "(.+)"$', project, re.MULTILINE)[0],
         "dbt_project.yml": yaml.safe_load((REPOSITORY / "dbt_project.yml").read_text())["version"],
         "package_version": re.findall(r"return\('(.+)'\)", macro)[0],
-        "CHANGELOG.md": re.findall(r"^## ([^ ,]+)", changes, re.MULTILINE)[0],
+        "CHANGELOG.md": re.findall(r"^## (?:Unreleased \()?([^ ,)]+)", changes, re.MULTILINE)[0],
     }
     assert len(set(found.values())) == 1, found
 

@@ -15,7 +15,7 @@ RETIRED = dict(line.split("->") for line in WORDS.read_text().splitlines())
 
 def check(path: Path) -> subprocess.CompletedProcess[str]:
     config = REPOSITORY / "python_plugin" / "pyproject.toml"
-    command = [sys.executable, "-m", "codespell_lib", "--toml", config, "-D", WORDS, path]
+    command = [sys.executable, "-m", "codespell_lib", "--toml", str(config), "-D", str(WORDS), str(path)]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 

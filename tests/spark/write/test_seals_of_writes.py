@@ -99,7 +99,7 @@ def test_seal_matches_its_documentation(tables: Tables) -> None:
 
 
 def test_documented_query_computes_the_digest_on_stock_spark(tables: Tables) -> None:
-    text = (REPOSITORY / "docs" / "seal.md").read_text()
+    text = (REPOSITORY / "docs" / "reference" / "seal-format.md").read_text()
     query = text.partition("```sql\n")[2].partition("```")[0]
     tables.make("t", "k bigint, v string", "k", 4)
     tables.sql("insert into t select k, v from new_rows")

@@ -96,9 +96,9 @@ class Checker:
 
     def _described(self, plan: PhysicalPlan, sizes: Mapping[str, int]) -> Mapping[str, TableFacts]:
         """Return facts about a plan's tables, with partitions of tables in ordinary scans, and Spark's own sizes."""
-        plainly = {node.table for node in plan.walk() if node.table and note_of(node).objection}
+        ordinary = {node.table for node in plan.walk() if node.table and note_of(node).objection}
         found = self.facts.of(plan.tables)
-        found |= {name: self.facts.with_partitions(found[name]) for name in plainly & found.keys()}
+        found |= {name: self.facts.with_partitions(found[name]) for name in ordinary & found.keys()}
         unknown = {name: facts for name, facts in found.items() if facts.size_bytes is None}
         return found | {name: replace(facts, size_bytes=sizes.get(name)) for name, facts in unknown.items()}
 
