@@ -53,7 +53,7 @@ def write_project(folder: Path, models: int, seed: int) -> None:
             folder, f"view_{source.name}", "view", f"select k, g, d, v, w\nfrom {_read(source)}\nwhere w is not null"
         )
     for number in range(models):
-        # Every other model belongs to a well-maintained project, where few rules should fire.
+        # Every second model is written as in a well-maintained project, so few rules should fire on it.
         tidy = number % 2 == 1
         _write(
             folder,

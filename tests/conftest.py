@@ -46,7 +46,7 @@ _numbers = itertools.count(1)
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """Start the Spark of the whole run, with Hive support and an empty metastore.
+    """Start the Spark session for the whole test run, with Hive support and an empty metastore.
 
     The session extension is loaded but disabled, so a test runs on stock Spark unless it requests `extension`.
     """

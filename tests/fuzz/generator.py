@@ -33,7 +33,7 @@ KEYS = ("k", "k", "k", "t", "l", "d", "n")
 SEALED = ("parquet", "orc")
 EVOLVABLE = ("hive parquet",) * 3 + ("hive orc", "hive orc")
 LAYOUTS = (*EVOLVABLE, "hive textfile", "spark parquet", "spark parquet", "spark orc", "spark json", "spark csv")
-# Stock Spark also uses the buckets of written text, and would not find rows whose text CSV trims.
+# Stock Spark assigns buckets before CSV trims strings, so that bucket pruning would miss those rows.
 OPTIONS = {"spark csv": " options (ignoreLeadingWhiteSpace 'false', ignoreTrailingWhiteSpace 'false')"}
 SCHEMA = ", ".join(f"{name} {sql_type}" for name, (sql_type, _) in COLUMNS.items())
 CONDITIONS = ("",) * 3 + (

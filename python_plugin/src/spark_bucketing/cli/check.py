@@ -155,7 +155,8 @@ def check(
     and distinct gets a verdict: sort-free, shuffle-free, one-sided, shuffled, broadcast, not bucketed on purpose, or
     unknown. Each shuffle or sort of a bucketed table is a finding, with a reason and a fix.
 
-    A model's meta can accept a reason: bucketing: {allow: [bucket-count-mismatch]}.
+    To accept findings with a given reason, list it in the model's meta:
+    bucketing: {allow: [bucket-count-mismatch]}.
 
     Exit codes: 0 clean, 1 findings at or above --fail-on, 2 could not run, or some query is unknown.
     """

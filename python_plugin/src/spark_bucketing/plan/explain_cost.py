@@ -36,7 +36,7 @@ _FILE_SCAN = re.compile(
 _NEXT = re.compile(r", (?=[A-Za-z][A-Za-z0-9+.-]*:/)")
 
 ScanKey = tuple[str, str]
-"""Table and filters without Spark's changing ids; the same filters select the same partitions."""
+"""A scan's table and filters, without expression ids. Scans with equal keys read the same partitions."""
 
 Folders = Mapping[ScanKey, frozenset[str]]
 

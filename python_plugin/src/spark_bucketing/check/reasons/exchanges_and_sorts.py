@@ -163,7 +163,7 @@ class ExchangeOrSort:
         return table, tuple(source.column.name.lower() for source in plain)
 
     def _names_of(self, scan: PlanNode) -> set[str]:
-        """Return the columns of a scan that the keys are computed from."""
+        """Return the names of this scan's columns from which the keys are computed."""
         return {source.column.name.lower() for source in self.columns if source.scan.number == scan.number}
 
     def _first_above(self, operators: tuple[str, ...]) -> PlanNode | None:
