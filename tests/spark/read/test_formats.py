@@ -69,7 +69,7 @@ def test_files_read_by_hives_orc_reader_are_not_merged(tables: Tables, stored: s
         assert ("Bucketed: false [unsupported-reader] (spark.sql.orc.impl is hive" in explain(tables, JOINED)) == (
             stored == "stored as orc"
         )
-        refused(tables, "alter table t seal buckets", "spark.sql.orc.impl is hive.*SET it to its default")
+        refused(tables, "alter table t seal buckets", "spark.sql.orc.impl is hive.*set the option to its default")
     tables.sql("refresh table t")
     assert "merged" in tables.read(JOINED)
 
@@ -83,7 +83,7 @@ def test_columns_with_mismatched_field_ids_get_an_ordinary_scan(tables: Tables) 
     with tables.settings(IDS_ARE_MISSING | BY_IDS):
         assert tables.rows(GROUPED) == ["(None, 400)"]
         assert "Bucketed: false [field-ids]" in tables.read(GROUPED)
-        refused(tables, "alter table t seal buckets", "fieldId.read.enabled is true.*SET it to its default")
+        refused(tables, "alter table t seal buckets", "fieldId.read.enabled is true.*set the option to its default")
 
 
 def test_spark_layout_with_field_ids_is_left_to_stock_spark(tables: Tables) -> None:
