@@ -3,8 +3,8 @@ package write
 
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.bucketing.compat.{Compat, SealedCommands}
-import org.apache.spark.sql.bucketing.ddl.BucketDdl
+import org.apache.spark.sql.bucketing.compat.Compat
+import org.apache.spark.sql.bucketing.metadata.BucketValidation
 import org.apache.spark.sql.catalyst.catalog.{BucketSpec, CatalogTable}
 import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, AttributeReference, Cast, Expression}
 import org.apache.spark.sql.catalyst.plans.logical._
@@ -125,7 +125,7 @@ object BucketedWrites {
 
   /** Returns a warning if Spark hashes a bucket column differently from Hive. Stock Spark writes such tables without a warning. */
   private def unlikeHive(table: CatalogTable, spec: BucketSpec): Option[String] =
-    BucketDdl.unlikeHive(table, spec.bucketColumnNames).map { key =>
+    BucketValidation.unlikeHive(table, spec.bucketColumnNames).map { key =>
       s"Table ${table.identifier.quotedString} has a bucket column that Spark hashes differently from Hive: found ${key.name} " +
         s"of type ${key.dataType.sql}. Hive and Trino may look for rows in the wrong buckets, and Spark uses an ordinary scan. " +
         "Expected BOOLEAN, TINYINT to BIGINT, FLOAT, DOUBLE, DECIMAL, STRING or DATE. Instead: bucket the table by another column."
