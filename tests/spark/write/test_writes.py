@@ -262,8 +262,23 @@ def test_append_interrupted_by_another_one_fails_with_a_clear_error(tables: Tabl
 def test_append_whose_commit_was_interrupted_fails_with_a_clear_error(tables: Tables) -> None:
     jvm = tables.spark.sparkContext._jvm
     assert jvm is not None
+    session, no_table = tables.spark._jsparkSession, jvm.scala.Option.empty()
     of_storage = jvm.org.apache.spark.sql.bucketing.write.SealedWrites.ofStorage
-    gone, other = "File file:/w/t/_temporary/0 does not exist", "File file:/w/source/part-0 does not exist"
-    said = of_storage(jvm.java.io.FileNotFoundException(gone), jvm.scala.Option.empty())
-    assert "Another statement wrote to the table" in said.get().getMessage()
-    assert of_storage(jvm.java.io.FileNotFoundException(other), jvm.scala.Option.empty()).isEmpty()
+    for gone in (
+        "File file:/w/t/_temporary/0 does not exist",
+        "Mkdirs failed to create file:/w/t/_temporary/0/_temporary/a",
+    ):
+        said = of_storage(session, jvm.java.io.FileNotFoundException(gone), no_table)
+        assert "Another statement wrote to the table" in said.get().getMessage()
+    other = "File file:/w/source/part-0 does not exist"
+    assert of_storage(session, jvm.java.io.FileNotFoundException(other), no_table).isEmpty()
+
+
+@pytest.mark.parametrize("layout", ["stored as parquet", "using parquet"])
+def test_folder_that_takes_no_files_is_reported_as_such(tables: Tables, layout: str) -> None:
+    # Nobody can create files in this folder of Linux, not even the superuser.
+    tables.make("t", "k bigint, v bigint", "k", 4, stored=f"{layout} location '/proc/self/fd'")
+    with pytest.raises(PySparkException) as caught:
+        tables.sql("insert into t select id, id from range(200)")
+    assert "found Mkdirs failed to create" in str(caught.value) and "_temporary" in str(caught.value)
+    assert "Expected free space and write permission." in str(caught.value) and "\n" not in str(caught.value).strip()
