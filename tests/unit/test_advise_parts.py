@@ -70,15 +70,32 @@ def grouping(query: str, table: str, *keys: str, moved: float = 40.0 * GIB) -> R
         ("7", 7),
         (7, 7),
         ("9B", 9),
-        (".5KiB", 512),
-        ("1E3", 1000),
+        ("0.5KiB", 512),
+        ("1 kib", 1024),
     ],
 )
 def test_sizes_with_units_are_parsed(text: object, size: int) -> None:
     assert parse_size(text) == size
 
 
-@pytest.mark.parametrize("text", ["", "GiB", "-1GiB", "1 GB", "much", True, None, "infGiB", "1e999", "nan", ".5.5MiB"])
+NO_SIZES = [
+    "",
+    "GiB",
+    "-1GiB",
+    "1 GB",
+    "much",
+    "infGiB",
+    "1e999",
+    "nan",
+    ".5.5MiB",
+    ".5KiB",
+    "1E3",
+    "3iB",
+    "256_000_000",
+]
+
+
+@pytest.mark.parametrize("text", [*NO_SIZES, True, None, 1.5])
 def test_invalid_size_is_rejected(text: object) -> None:
     with pytest.raises(ValueError):  # noqa: PT011
         parse_size(text)

@@ -1,20 +1,10 @@
-{#-
-  Returns the types that a bucket column can have, without type parameters.
-
-  float and double are missing: Spark normalizes -0.0 to 0.0 before it joins or groups, so it never uses the buckets of such a column.
--#}
+{#- Returns the types that a bucket column can have, without type parameters. -#}
 {% macro bucket_types(bucket_hash) -%}
-  {{ return(spark_bucketing.hashed_types(bucket_hash) | reject('in', ['float', 'double']) | list) }}
+  {{ return(spark_bucketing.config_schema().bucket_types[bucket_hash]) }}
 {%- endmacro %}
 
 
-{#-
-  Returns the types whose bucket hash a SQL expression can compute exactly as the writer does.
-    Hive layout   the types for which Catalyst's HiveHash matches Hive. It differs for varchar, char and binary. For timestamps
-                  the result depends on the time zone and on fractional seconds before 1970.
-    Spark layout  the types that Murmur3Hash accepts
--#}
+{#- Returns the types whose bucket hash a SQL expression can compute exactly as the writer does. -#}
 {% macro hashed_types(bucket_hash) -%}
-  {%- set types = ['boolean', 'tinyint', 'smallint', 'int', 'bigint', 'float', 'double', 'decimal', 'string', 'date'] -%}
-  {{ return(types if bucket_hash == 'hive' else types + ['varchar', 'char', 'binary', 'timestamp', 'timestamp_ntz']) }}
+  {{ return(spark_bucketing.bucket_types(bucket_hash) + ['float', 'double']) }}
 {%- endmacro %}

@@ -57,7 +57,7 @@
   span: dict {start, end} of all batches
 -#}
 {% macro filled_batches(input, span) -%}
-  {%- set size = spark_bucketing.choice_config('batch_size', ['hour', 'day', 'month', 'year'], none) -%}
+  {%- set size = config.get('batch_size') | lower -%}
   {%- set time = spark_bucketing.event_time_sql(input.event_time) -%}
   {%- set type = spark_bucketing.query_columns('(select ' ~ time ~ ' from ' ~ input.relation ~ ')')[0].type -%}
   {%- if type not in ['timestamp', 'timestamp_ntz', 'date'] -%}

@@ -5,7 +5,7 @@
   dbt-core itself creates batches only for models with materialized='incremental'.
 -#}
 {% macro microbatches(incremental) -%}
-  {%- set size = spark_bucketing.choice_config('batch_size', ['hour', 'day', 'month', 'year'], none) -%}
+  {%- set size = config.get('batch_size') | lower -%}
   {%- set now = modules.datetime.datetime.fromisoformat(run_started_at.isoformat()).replace(tzinfo=none) -%}
   {%- set first = spark_bucketing.as_datetime(invocation_args_dict.get('event_time_start')) -%}
   {%- set last = spark_bucketing.as_datetime(invocation_args_dict.get('event_time_end')) or now -%}

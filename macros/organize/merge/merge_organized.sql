@@ -11,7 +11,7 @@
 
   source: string, SQL query in parentheses
   reconciled: dict, from reconcile_columns(), with expressions
-  increment: dict, from organized_incremental_config()
+  increment: dict, from incremental_config()
   existing: dict, table_layout() of the table
 -#}
 {% macro merge_organized(relation, source, reconciled, layout, increment, existing) -%}

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from math import inf
 
-_UNITS = {"": 0, "B": 0, "KIB": 1, "MIB": 2, "GIB": 3, "TIB": 4, "PIB": 5}
-_SIZE = re.compile(r"(?P<number>[0-9]+\.?[0-9]*(E\+?[0-9]+)?|\.[0-9]+)(?P<unit>[A-Z]*)")
+#: A number of bytes with an optional unit. Its groups are the number and the prefix of the unit.
+SIZE_PATTERN = r" *([0-9]{1,15}(?:[.][0-9]+)?) *(?:([KMGTP])iB|B)? *$"
 
 
 def parse_size(text: object) -> int:
@@ -17,11 +16,10 @@ def parse_size(text: object) -> int:
     """
     if isinstance(text, int) and not isinstance(text, bool) and text >= 0:
         return text
-    found = _SIZE.fullmatch(str(text).replace(" ", "").replace("_", "").upper())
-    size = float(found["number"]) * 1024 ** _UNITS[found["unit"]] if found and found["unit"] in _UNITS else inf
-    if size == inf:
+    found = re.match(SIZE_PATTERN, text, re.IGNORECASE) if isinstance(text, str) else None
+    if found is None:
         raise ValueError(f"{text!r} is not a size")
-    return int(size)
+    return int(float(found[1]) * 1024 ** " KMGTP".index((found[2] or " ").upper()))
 
 
 def count(number: int, noun: str) -> str:

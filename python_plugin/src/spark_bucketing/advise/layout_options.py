@@ -9,14 +9,12 @@ from dataclasses import dataclass, field
 from spark_bucketing.advise.optimizer import Choices
 from spark_bucketing.advise.requirements import RequiredLayout, Requirement
 from spark_bucketing.advise.table_sizes import TableSize
+from spark_bucketing.config.schema import HIVE_TYPES, SPARK_TYPES, base_type
 from spark_bucketing.plan.whatif import HypotheticalTable
 from spark_bucketing.spec import BucketHash, BucketSpec
 
 # A bucket may differ from the target file size by this factor, so that the specs of joined tables can match.
 _STRETCH = 4
-# Types of bucket columns. Types other than Hive's do not hash the same everywhere, so they require the Spark layout.
-_HIVE_TYPES = ("boolean", "tinyint", "smallint", "int", "bigint", "decimal", "string", "date")
-_TYPES = (*_HIVE_TYPES, "varchar", "char", "binary", "timestamp", "timestamp_ntz")
 # A value with this many times the rows of an average bucket delays the task that reads it.
 _SKEW = 4
 
@@ -41,8 +39,8 @@ class Subject:
 
     def hash_of(self, columns: Iterable[str]) -> BucketHash:
         """Return the bucket hash for these bucket columns."""
-        types = {name.lower(): _base(kind) for name, kind in self.table.columns.items()}
-        return self.bucket_hash if all(types.get(column) in _HIVE_TYPES for column in columns) else "spark"
+        types = {name.lower(): base_type(kind) for name, kind in self.table.columns.items()}
+        return self.bucket_hash if all(types.get(column) in HIVE_TYPES for column in columns) else "spark"
 
     @property
     def bytes(self) -> int:
@@ -213,11 +211,6 @@ def options_of(
     return Options(subject, tuple(specs), left_out)
 
 
-def _base(kind: str) -> str:
-    """Return a type without its parameters."""
-    return kind.lower().partition("(")[0].strip()
-
-
 def _objection(subject: Subject, columns: tuple[str, ...], number: int) -> str:
     types = {name.lower(): kind for name, kind in subject.table.columns.items()}
     partitions = {name.lower() for name in subject.table.partition_columns}
@@ -225,7 +218,7 @@ def _objection(subject: Subject, columns: tuple[str, ...], number: int) -> str:
         kind = types.get(column, "")
         if column in partitions:
             return f"{column} is a partition column"
-        if _base(kind) not in _TYPES:
+        if base_type(kind) not in SPARK_TYPES:
             return f"{column} has {'the type ' + kind if kind else 'an unknown type'}, which cannot be a bucket column"
     facts = [subject.facts.columns.get(column) for column in columns]
     counts = [one.distinct for one in facts if one and one.distinct is not None]

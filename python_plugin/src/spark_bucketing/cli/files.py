@@ -11,15 +11,16 @@ import click
 from spark_bucketing.check.artifacts import CheckRequest, Project
 from spark_bucketing.check.project_check import in_folder
 from spark_bucketing.cli.open_warehouse import connected
-from spark_bucketing.cli.options import FORMAT, READ_FILE, SOME, project_options
+from spark_bucketing.cli.options import FORMAT, READ_FILE, SOME, integer_of, project_options
 from spark_bucketing.cli.progress import progress_line
 from spark_bucketing.cli.streams import standard_output
+from spark_bucketing.config.schema import KEYS
 from spark_bucketing.organize.file_plan import Overrides, plan_model
 from spark_bucketing.organize.simulation import Shape
 from spark_bucketing.project.profile import Place, read_target
 from spark_bucketing.report.files import write_plan, write_simulation
 
-_MOST_FILES = 100_000
+_MOST_FILES = int(KEYS["num_files"].maximum or 0)
 _POSITIVE = click.IntRange(min=1)
 
 
@@ -59,10 +60,18 @@ def simulate(partitions: int, each: int, scale: float, form: str) -> None:
 
 @files.command()
 @click.argument("model")
-@click.option("--rows-per-file", type=_POSITIVE, help="Rows per file, instead of the config's setting.")
+@click.option(
+    "--rows-per-file", type=integer_of("rows_per_file"), help="Rows per file, instead of the config's setting."
+)
 @click.option("--target-file-size", type=SOME, help="Target file size such as 256MiB, instead of the config's setting.")
-@click.option("--num-files", type=_POSITIVE, help="Number of files of the table, instead of the config's setting.")
-@click.option("--files-per-partition", type=_POSITIVE, help="Files per partition, instead of the config's setting.")
+@click.option(
+    "--num-files", type=integer_of("num_files"), help="Number of files of the table, instead of the config's setting."
+)
+@click.option(
+    "--files-per-partition",
+    type=integer_of("files_per_partition"),
+    help="Files per partition, instead of the config's setting.",
+)
 @click.option(
     "--bytes-per-row",
     type=click.FloatRange(min=0, min_open=True),

@@ -9,7 +9,7 @@ import click
 
 from spark_bucketing.check.project_check import in_folder
 from spark_bucketing.cli.open_warehouse import connected
-from spark_bucketing.cli.options import SOME, project_options
+from spark_bucketing.cli.options import SOME, integer_of, project_options
 from spark_bucketing.cli.progress import ProgressLine, progress_line
 from spark_bucketing.edits import FileEdit, apply, unified_diff
 from spark_bucketing.errors import SparkError
@@ -39,7 +39,7 @@ _CHECKOUT = Path(__file__).parents[4]
 @click.option(
     "--size", type=SOME, help="Size of the model's table, such as 50GiB; the default is the existing table's."
 )
-@click.option("--buckets", type=click.IntRange(min=1), help="Number of buckets; the default follows from the size.")
+@click.option("--buckets", type=integer_of("buckets"), help="Number of buckets; the default follows from the size.")
 @click.option("--yes", "-y", is_flag=True, help="Apply the changes without asking.")
 def init(
     place: Place,

@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from spark_bucketing.config.schema import KEYS
 from spark_bucketing.project.profile import Place
 from spark_bucketing.units import parse_size
 
@@ -44,6 +45,11 @@ class _Size(click.ParamType):  # type: ignore[type-arg,unused-ignore]
 
 
 SIZE, SOME = _Size(), _Size(least=1)
+
+
+def integer_of(key: str) -> click.IntRange:
+    """Return the type of an option that sets a config key."""
+    return click.IntRange(KEYS[key].minimum, KEYS[key].maximum)
 
 
 def project_options(function: Callable[..., Any]) -> Callable[..., Any]:

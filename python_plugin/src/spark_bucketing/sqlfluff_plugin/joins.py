@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
+from spark_bucketing.config.schema import base_type
 from spark_bucketing.sqlfluff_plugin.problems import Problem
 from spark_bucketing.sqlfluff_plugin.relation_layouts import Layout, Place, Relation
 from spark_bucketing.sqlfluff_plugin.scope import Scope, offset_of, plain_type
-from spark_bucketing.sqlfluff_plugin.violations import base_type
 
 # Types whose hashes differ. Any other type is converted to one of these or is not certain enough to compare.
 _HASHED = ("boolean", "tinyint", "smallint", "int", "bigint", "decimal", "string", "date", "timestamp")
