@@ -48,6 +48,11 @@ class Layout:
         """Return the name of one bucket column for a message."""
         return min((name for _, name in self.columns[number]), default=self.names[number])
 
+    def described(self) -> str:
+        """Describe the layout in a few words."""
+        kind = "Hive" if self.bucket_hash == "hive" else "Spark"
+        return f"{self.num_buckets} buckets by {self.called()}, {kind} layout"
+
     def lose_layout(self, by: LostLayout) -> Layout:
         """Return the same layout, spoiled by an operation; the first such operation counts."""
         return self if self.spoiled else replace(self, spoiled=by)
@@ -61,7 +66,6 @@ class Relation:
     complete: bool = False  # whether it has no other columns
     # In a relation without an alias, the columns belong to the alias ''.
     layout: Layout | None = None
-    table: Table | None = None  # the table that it reads without change, if any
     small: bool = False  # whether Spark broadcasts it instead of shuffling the other side of a join
 
     def called(self, alias: str) -> Relation:
@@ -80,9 +84,9 @@ def relation_of_table(table: Table) -> Relation:
     spec = table.spec
     columns = {name: Column(kind.lower() if kind else None, table.certain) for name, kind in table.columns.items()}
     if spec is None:
-        return Relation(columns, table.complete, None, table, table.small)
+        return Relation(columns, table.complete, None, table.small)
     for name in spec.bucket_columns:
         columns.setdefault(name.lower(), Column())
     places = tuple(frozenset({("", name.lower())}) for name in spec.bucket_columns)
     layout = Layout(spec.num_buckets, spec.bucket_hash, places, table.name, tuple(spec.bucket_columns))
-    return Relation(columns, table.complete, layout, table, table.small)
+    return Relation(columns, table.complete, layout, table.small)
