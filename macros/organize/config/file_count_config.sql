@@ -28,7 +28,7 @@
 {%- endmacro %}
 
 
-{#- Returns the largest number of files of one write. Each file has its own task, and Spark handles shuffles with more tasks badly. -#}
+{#- Returns the maximum number of files of one write. Each file has its own task, and Spark handles shuffles with more tasks badly. -#}
 {% macro max_num_files() -%}
   {{ return(100000) }}
 {%- endmacro %}

@@ -1,5 +1,5 @@
 {#-
-  Returns the validated config of an organized model: a layout as from bucketing_config(), without buckets, with
+  Returns the validated config of an organized model: a layout like that of bucketing_config(), without buckets, with
   {file_count, file_strategy, scale_factor}. Runs no query, so that dbt can call it while it parses the project.
 -#}
 {% macro organized_config(node=model) -%}
@@ -46,7 +46,7 @@
 {%- endmacro %}
 
 
-{#- Returns the number of tasks for each file. A factor above 1 reduces hash collisions. -#}
+{#- Returns the number of tasks per file. A factor above 1 reduces hash collisions. -#}
 {% macro scale_factor_config(strategy, node=model) -%}
   {%- set value = node.config.get('scale_factor') -%}
   {%- if value is none -%}

@@ -1,5 +1,5 @@
 {#-
-  Returns incremental_config() of an organized model, with {operations, checks}.
+  Returns incremental_config() of an organized model, plus {operations, checks}.
 
   operations: dict from 'delete', 'insert' and 'update' to the SQL condition that marks a row of the query for this operation
   checks: bool, whether a merge compares the marked operations with the table
@@ -46,7 +46,7 @@
 {%- endmacro %}
 
 
-{#- Raises an error unless a merge can find the files of a key by range, and can split a file that grows. -#}
+{#- Raises an error unless a merge can find the files for a key by range, and can split a file that grows. -#}
 {% macro validate_organized_merge(layout, node=model) -%}
   {%- if not layout.range_by -%}
     {% do spark_bucketing.raise_config_error('incremental_strategy', 'merge', '`range_by` in the config; a merge uses the ranges to find the files that it must rewrite',

@@ -14,7 +14,7 @@
     {% do spark_bucketing.raise_config_error('range_boundaries_from', value, "the name of a model, or text such as ref('orders') or source('shop', 'orders')",
         'range_boundaries_from="ref(\'orders\')", with the line -- depends_on: {{ ref(\'orders\') }} in the model', node=node) %}
   {%- elif not range_by -%}
-    {% do spark_bucketing.raise_config_error('range_boundaries_from', value, '`range_by` in the config; the ranges are of this column', "range_by='order_id'", node=node) %}
+    {% do spark_bucketing.raise_config_error('range_boundaries_from', value, '`range_by` in the config, because the ranges are those of this column', "range_by='order_id'", node=node) %}
   {%- endif -%}
   {{ return({'of': found.group(1) or 'ref', 'names': [found.group(2) or found.group(4)] + ([found.group(3)] if found.group(3) else [])}) }}
 {%- endmacro %}
