@@ -1,5 +1,5 @@
 {#-
-  Returns the batches of a microbatch model as a list of {start, end} in UTC, by the rules of dbt-core's MicrobatchBuilder.
+  Returns the batches of a microbatch model as a list of {start, end} in UTC, following the rules of dbt-core's MicrobatchBuilder.
 
   The first run starts at `begin`, and later runs start `lookback` batches before now. --event-time-start and --event-time-end override both.
   dbt-core itself creates batches only for models with materialized='incremental'.

@@ -1,8 +1,8 @@
 {#-
   Returns the name of a SQL function that computes Hive's version 1 hash of its arguments.
 
-  This is hive_hash of the session extension if it is loaded. Otherwise it is a temporary function for Hive's UDF, which every Spark with
-  Hive support contains. bucket_id() prepares the arguments that each of them accepts.
+  Uses hive_hash of the session extension if the extension is loaded. Otherwise, creates a temporary function for Hive's UDF, which every Spark with
+  Hive support contains. bucket_id() prepares the arguments for either function.
 -#}
 {% macro hive_hash_function() -%}
   {%- if spark_bucketing.is_extensions_function('hive_hash', 'HiveHashOf') -%}
@@ -14,7 +14,7 @@
 {%- endmacro %}
 
 
-{#- Returns whether a function belongs to the session extension; a user's function may have the same name. Queries it once in a run. -#}
+{#- Returns whether a function belongs to the session extension; users can define a function with the same name. Queries this once per run. -#}
 {% macro is_extensions_function(name, class) -%}
   {%- set cache = spark_bucketing.run_cache() -%}
   {%- if name not in cache -%}

@@ -1,13 +1,13 @@
 {#-
   Adds `key_columns`, the bucket columns as a list of {name, type}, to each group of specs. Returns a message if a SQL expression cannot
-  compute the writer's hash with certainty.
+  reliably compute the writer's hash.
 
   tested: dict, from files_test_sql()
 -#}
 {% macro add_key_columns(tested) -%}
   {%- set relation, layout = tested.relation, tested.layout -%}
   {%- if layout.bucket_hash == 'hive' and layout.bucketing_version != '1' -%}
-    {{ return(spark_bucketing.test_problem(relation, 'bucketing_version ' ~ layout.bucketing_version ~ ', a hash of Hive 3 that Spark does not compute',
+    {{ return(spark_bucketing.test_problem(relation, 'bucketing_version ' ~ layout.bucketing_version ~ ', a Hive 3 hash that Spark does not compute',
         "'bucketing_version' = '1', or no such property", 'rewrite the table as a bucketed_table')) }}
   {%- endif -%}
   {%- set types = spark_bucketing.hashed_types(layout.bucket_hash) -%}

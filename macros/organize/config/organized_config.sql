@@ -20,7 +20,7 @@
 {%- endmacro %}
 
 
-{#- Returns the largest number of files of one write. Each file has its own task, and Spark handles shuffles with more tasks badly. -#}
+{#- Returns the maximum number of files of one write. Each file has its own task, and Spark handles shuffles with more tasks badly. -#}
 {% macro max_num_files() -%}
   {{ return(spark_bucketing.config_schema()['keys'].num_files.maximum) }}
 {%- endmacro %}
