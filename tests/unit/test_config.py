@@ -12,6 +12,7 @@ from macros import CompilerError, Macros
 from sqlfluff_models import model, slugs
 
 from conftest import REPOSITORY
+from spark_bucketing.check.layout_config import configured_layout
 from spark_bucketing.config.rules import RULES
 from spark_bucketing.config.schema import KEYS, MATERIALIZATIONS
 from spark_bucketing.config.validation import Config, validate, validated
@@ -118,3 +119,16 @@ def test_every_key_and_every_rule_has_a_case() -> None:
         (rule.key, rule.expected) for rule in RULES if "{" not in rule.expected
     }
     assert {case["config"]["materialized"] for case in CASES.values()} == set(MATERIALIZATIONS)
+
+
+@pytest.mark.parametrize("wrong", [{"buckets": "8"}, {"bucket_hash": "md5"}, {"sorted_by": [1]}])
+def test_check_refuses_what_a_run_refuses(wrong: dict[str, Any]) -> None:
+    config = {"clustered_by": ["k"], "buckets": 8, **wrong}
+    with pytest.raises(ProjectError, match="of model 'm'") as error:
+        configured_layout(config, "bucketed_table", "m")
+    assert str(error.value) == of_macros({**config, "materialized": "bucketed_table"})
+
+
+def test_check_reads_the_tables_of_dbt_spark() -> None:
+    spec = configured_layout({"clustered_by": "k", "buckets": "8"}, "table", "m").spec
+    assert spec and (spec.num_buckets, spec.sort_columns, spec.bucket_hash) == (8, (), "spark")
