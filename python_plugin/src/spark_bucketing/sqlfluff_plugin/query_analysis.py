@@ -7,7 +7,7 @@ groupings and windows. A part that is uncertain has no layout, and the rules rep
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from sqlglot import exp, parse
@@ -30,15 +30,21 @@ from spark_bucketing.sqlfluff_plugin.relation_layouts import (
     LostLayout,
     Place,
     Relation,
+    delivered,
     relation_of_table,
+)
+from spark_bucketing.sqlfluff_plugin.selects import (
+    conditions_beside,
+    hints_of,
+    is_short,
+    is_total,
+    own_nodes,
+    sent_by_hint,
 )
 from spark_bucketing.sqlfluff_plugin.violations import OutputColumns
 
 # The largest depth of views over views to follow.
 _DEPTH = 3
-# Spark broadcasts relations with at most this number of rows, regardless of their content.
-_FEW = 1000
-_BROADCAST_HINTS = ("broadcast", "broadcastjoin", "mapjoin")
 
 
 class Query:
@@ -167,7 +173,7 @@ class Query:
         for part in (where, select.args.get("group"), *(join.args.get("on") for join in joins)):
             self.problems += needless_casts(part, inputs, self._sql)
         layout = self._grouped(select, inputs, layout)
-        for window in [*_own_nodes(select, exp.Window), *(select.args.get("windows") or ())]:
+        for window in [*own_nodes(select, exp.Window), *(select.args.get("windows") or ())]:
             keys = window.args.get("partition_by") or []
             if keys and not window.args.get("alias"):
                 self.problems += judge_keys(keys, inputs, layout, "window", offset_of(window))
@@ -177,7 +183,7 @@ class Query:
         self, join: exp.Join, select: exp.Select, inputs: Inputs, layout: Layout | None, relation: Relation
     ) -> Layout | None:
         alias = join.alias_or_name
-        sent = _sent_by_hint(select)
+        sent = sent_by_hint(select)
         is_sent = (alias in sent or relation.small) and join.side not in ("RIGHT", "FULL")
         # With the small side broadcast to every task, no single task could return its unmatched rows.
         keeps_left = join.side in ("LEFT", "FULL") or join.kind in ("SEMI", "ANTI")
@@ -185,7 +191,7 @@ class Query:
         is_hinted = bool(sent & {alias, *inputs}) or bool(join.args.get("pivots"))
         inputs[alias] = relation
         right = relation.called(alias).layout
-        judged = JudgedJoin(join, _conditions_beside(join, select), inputs, layout, right)
+        judged = JudgedJoin(join, conditions_beside(join, select), inputs, layout, right)
         # The side that is not broadcast keeps its layout.
         if is_sent or is_left_sent:
             return layout if is_sent else right
@@ -201,7 +207,7 @@ class Query:
             if any(group.args.get(part) for part in ("rollup", "cube", "grouping_sets", "all")):
                 return None
             layout = self._keys(group.expressions, inputs, layout, "grouping", offset_of(group))
-        elif _is_total(select):
+        elif is_total(select):
             return None
         if select.args.get("distinct") and not any(item.is_star for item in select.expressions):
             keys = [item.unalias() for item in select.expressions]
@@ -269,7 +275,7 @@ def _moved(select: exp.Select, layout: Layout | None) -> Layout | None:
     if layout is None or any(select.args.get(part) for part in ("order", "limit", "offset")):
         return None
     by = "DISTRIBUTE BY" if select.args.get("distribute") else "CLUSTER BY" if select.args.get("cluster") else None
-    hints = [name for name, _ in _hints(select) if name in (*MOVING_HINTS, "coalesce")]
+    hints = [name for name, _ in hints_of(select) if name in (*MOVING_HINTS, "coalesce")]
     what = by or (f"The hint {hints[0]}" if hints else None)
     if what is None:
         return layout
@@ -289,55 +295,7 @@ def _projected(select: exp.Select, inputs: Inputs, layout: Layout | None) -> Rel
     if layout and len(values) < len(select.expressions):
         places |= {place: place[1] for one in layout.columns for place in one if place[0] in inputs} | places
     complete = not select.meta.get("star") or all(one.complete for one in inputs.values())
-    limit = select.args.get("limit")
-    number = limit.expression if isinstance(limit, exp.Limit) else None
-    few = isinstance(number, exp.Literal) and number.is_int and int(number.this) <= _FEW
-    small = few or _is_total(select) or (bool(inputs) and all(one.small for one in inputs.values()))
+    small = is_short(select) or (bool(inputs) and all(one.small for one in inputs.values()))
     return Relation(
-        columns, complete, _delivered(layout, places, {inputs.wrapped(one) for one in values.values()}), small
+        columns, complete, delivered(layout, places, {inputs.wrapped(one) for one in values.values()}), small
     )
-
-
-def _delivered(layout: Layout | None, places: Mapping[Place, str], computed: Collection[Place | None]) -> Layout | None:
-    """Translate a layout to the column names of a SELECT; None if it loses its bucket columns."""
-    if layout is None or any(one.intersection(computed) and not one & places.keys() for one in layout.columns):
-        return None
-    found = [frozenset({("", places[place]) for place in one if place in places}) for one in layout.columns]
-    return replace(layout, columns=tuple(found)) if any(found) else None
-
-
-def _is_total(select: exp.Select) -> bool:
-    """Return whether a SELECT aggregates all of its input into one row."""
-    aggregated = any(not isinstance(node.parent, exp.Window) for node in _own_nodes(select, exp.AggFunc))
-    return aggregated and not select.args.get("group") and not list(_own_nodes(select, exp.Window))
-
-
-def _conditions_beside(join: exp.Join, select: exp.Select) -> list[exp.Expr]:
-    """Return the conditions that Spark pushes into a join: WHERE and the inner joins of the same SELECT."""
-    where = select.args.get("where")
-    others = [one for one in select.args.get("joins") or () if one is not join and not one.side]
-    conditions = [where.this if where else None, *(one.args.get("on") for one in others)]
-    return [condition for condition in conditions if condition is not None]
-
-
-def _hints(select: exp.Select) -> Iterator[tuple[str, set[str]]]:
-    """Return the names of a SELECT's hints with their arguments, in lower case."""
-    hint = select.args.get("hint")
-    for one in hint.expressions if hint is not None else ():
-        if isinstance(one.this, str):
-            yield one.this.lower(), {part.name.lower() for part in one.expressions}
-
-
-def _sent_by_hint(select: exp.Select) -> set[str]:
-    """Return the aliases of the inputs that a hint broadcasts."""
-    return {alias for name, aliases in _hints(select) if name in _BROADCAST_HINTS for alias in aliases}
-
-
-def _own_nodes(select: exp.Select, kind: type[exp.Expr]) -> Iterator[exp.Expr]:
-    """Return the nodes of the SELECT list, HAVING, QUALIFY and ORDER BY, without inner queries."""
-    parts = [*select.expressions, *(select.args.get(part) for part in ("having", "qualify", "order"))]
-    for part in parts:
-        if part is not None:
-            for node in part.walk(prune=lambda one: isinstance(one, exp.Query)):
-                if isinstance(node, kind):
-                    yield node

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from spark_bucketing.spec import BucketHash
@@ -90,3 +90,11 @@ def relation_of_table(table: Table) -> Relation:
     places = tuple(frozenset({("", name.lower())}) for name in spec.bucket_columns)
     layout = Layout(spec.num_buckets, spec.bucket_hash, places, table.name, tuple(spec.bucket_columns))
     return Relation(columns, table.complete, layout, table.small)
+
+
+def delivered(layout: Layout | None, places: Mapping[Place, str], computed: Collection[Place | None]) -> Layout | None:
+    """Translate a layout to the column names of a SELECT; None if it loses its bucket columns."""
+    if layout is None or any(one.intersection(computed) and not one & places.keys() for one in layout.columns):
+        return None
+    found = [frozenset({("", places[place]) for place in one if place in places}) for one in layout.columns]
+    return replace(layout, columns=tuple(found)) if any(found) else None
