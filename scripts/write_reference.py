@@ -1,4 +1,4 @@
-"""Write the pages of docs/reference/ whose text is in the sources."""
+"""Write the pages of docs/reference/ that are generated from the sources."""
 
 from __future__ import annotations
 

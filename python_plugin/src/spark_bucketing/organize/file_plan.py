@@ -1,4 +1,4 @@
-"""Plan a model's files for `spark-bucketing files plan`: count its rows by partition, and compute their files."""
+"""Plan a model's files for `spark-bucketing files plan`: count its rows per partition, and compute their files."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def plan_model(
     if node.config.get("range_boundaries_from") and not (overrides.counts or counts):
         raise _error(
             name, "range_boundaries_from", node.config["range_boundaries_from"],
-            "a setting for the number of files, which depends here on the ranges of that table",
+            "a setting for the number of files, which in this case depends on the ranges of the other table",
             "a command option such as --target-file-size 256MiB, or build the model",
         )  # fmt: skip
     count = file_count(overrides.counts or counts, name, partition_by)
@@ -132,7 +132,7 @@ def file_count(given: Mapping[str, object], model: str, partition_by: Sequence[s
     """Parse the setting for the number of files.
 
     Raises:
-        ProjectError: no or several settings are given, or the value is invalid.
+        ProjectError: no setting or several settings are given, or the value is invalid.
     """
     settings = [setting for setting in SETTINGS if setting in given]
     if len(settings) != 1:
@@ -169,7 +169,7 @@ def _model(artifacts: Artifacts, name: str) -> Node:
     if found is None:
         names = ", ".join(sorted(node.name for node in models)[:10]) or "none"
         raise ProjectError(
-            f"The project has no model '{name}'.\n  found:    models {names}\n  expected: the name of one"
+            f"The project has no model '{name}'.\n  found:    models {names}\n  expected: one of these names"
         )
     if found.sql is None:
         raise ProjectError(f"Model '{name}' has no compiled SQL. {artifacts.errors.get(found.unique_id, '')}".strip())
@@ -188,7 +188,7 @@ def _names(value: object) -> tuple[str, ...]:
 
 
 class _Rows(NamedTuple):
-    """Number of rows of a partition, and of its rows with NULL in the range column."""
+    """The number of rows in a partition, and how many of them have NULL in the range column."""
 
     values: tuple[str | None, ...]
     rows: int
@@ -198,7 +198,7 @@ class _Rows(NamedTuple):
 def _rows_of_partitions(warehouse: Warehouse, node: Node, partition_by: Sequence[str], folders: int) -> list[_Rows]:
     query = f"select * from (\n{str(node.sql).rstrip().rstrip(';')}\n)"  # noqa: S608
     values = [f"cast({sql.name(name)} as string)" for name in partition_by]
-    # Hive stores an empty string in the same folder as NULL.
+    # Hive stores an empty string in the same directory as NULL.
     values[:folders] = [f"nullif(nullif({value}, ''), {sql.text(_NULL)})" for value in values[:folders]]
     names = [f"p{number}" for number in range(len(values))]
     select = ", ".join([*names, "count(*) as n", "count(v) as valued"])

@@ -24,7 +24,7 @@ def write_html(advice: Advice, file: TextIO) -> None:
 
 
 def _graph(advice: Advice, when: str) -> dict[str, Any] | None:
-    """Draw the models in the colour of their number of Exchanges; in large projects, only changed models."""
+    """Draw the models colored by their number of Exchanges; in large projects, draw only changed models."""
     proofs = {one.unique_id: one for one in advice.proof}
     changed = {change.unique_id: change for change in advice.changes}
     if len(proofs) > _MOST_NODES:

@@ -1,4 +1,4 @@
-"""Write the report of check as a self-contained HTML page with a graph of models, coloured by verdict."""
+"""Write the report of check as a self-contained HTML page with a graph of models, colored by verdict."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from spark_bucketing.units import count
 _MOST_NODES = 150
 _DULL = (None, Verdict.NOT_BUCKETED, Verdict.BROADCAST)
 _GOOD = (Verdict.SHUFFLE_FREE, Verdict.SORT_FREE)
-_NOTE = "Each line is a model that reads another one, in the colour of the worst verdict on that read."
+_NOTE = "Each line is a model that reads another one, in the color of the worst verdict on that read."
 
 
 def write_html(report: Report, file: TextIO) -> None:
@@ -42,7 +42,7 @@ def write_html(report: Report, file: TextIO) -> None:
 
 
 def _kind(verdict: Verdict | None) -> str:
-    """Return the CSS class for a verdict's colour."""
+    """Return the CSS class for a verdict's color."""
     return verdict.value.replace(" ", "-") if verdict else "none"
 
 
@@ -75,7 +75,7 @@ def _graph(report: Report) -> dict[str, Any] | None:
 
 
 def _about(name: str, model: ModelResult | None) -> tuple[str, Verdict | None]:
-    """Return the line under a node's name, and the verdict that gives its colour."""
+    """Return the line under a node's name, and the verdict that determines its color."""
     if model is None:
         return name.partition(".")[0], None
     what = count(len(model.operators), "operator") if model.operators else "no join or grouping"

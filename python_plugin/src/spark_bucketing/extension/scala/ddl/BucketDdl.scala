@@ -14,7 +14,7 @@ import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types.{StringType, StructField}
 import org.apache.spark.sql.util.PartitioningUtils
 
-/** Validates statements that change the buckets of a table. */
+/** Validates statements that change a table's buckets. */
 object BucketDdl {
 
   def refused(table: CatalogTable, found: String, expected: String, instead: String): AnalysisException =

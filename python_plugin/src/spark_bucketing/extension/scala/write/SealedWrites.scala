@@ -164,7 +164,7 @@ trait SealedWrite extends V1WriteCommand {
       case text => text.toString
     })
 
-  // Formats partition values as Spark does in folder names.
+  // Formats partition values as Spark does in directory names.
   private lazy val texts: Seq[Expression] = partitionColumns.zipWithIndex.map { case (column, i) =>
     val timeZone = CaseInsensitiveMap(options).getOrElse(DateTimeUtils.TIMEZONE_OPTION, conf.sessionLocalTimeZone)
     Cast(BoundReference(i, column.dataType, nullable = true), StringType, Option(timeZone))
@@ -208,7 +208,7 @@ object SealedWrites {
 
   private val Gone = Seq("no such file", " exist", "(exists=", "not a directory", "rename ")
 
-  // All writes to a table share its _temporary folder, and the first write that finishes deletes it.
+  // All writes to a table share its _temporary directory, and the first write that finishes deletes it.
   private def isTemporaryGone(error: Throwable): Boolean = {
     val message = messageOf(error).toLowerCase(Locale.ROOT)
     message.contains("_temporary") && Gone.exists(message.contains(_))
